@@ -1,0 +1,223 @@
+"""The engine's own IR: one set of plain classes between LLVM's text and LLVM's text.
+
+A `Module` holds `Function`s, a `Function` holds `Block`s, a `Block` holds `Instruction`s; an instruction is a
+value, as are `Argument`, `Constant`, `GlobalRef` and `Block` (a label operand). Identity is equality: two instructions
+are the same value only if they are the same object. What LLVM writes and the engine does not interpret
+(attributes, metadata, alignment) rides along verbatim in `Instruction.attributes` and is printed back.
+
+Conventions per opcode (operands in order; `detail` is an entry of `Instruction.attributes`):
+
+    binary, fneg, icmp, fcmp, select     operands as LLVM writes them; predicate in detail "predicate"
+    casts                                 one operand; the result type is `type`
+    load                                  [pointer]            store      [value, pointer]
+    alloca                                [] or [count]; detail "allocated" is the Type
+    getelementptr                         [base, index...]; detail "source" is the Type
+    phi                                   operands are the values; `blocks` the incoming blocks, same order
+    br                                    [] with blocks [target], or [condition] with blocks [if_true, if_false]
+    switch                                [value, case constants...]; blocks [default, case blocks...]
+    ret                                   [] or [value]         unreachable  []
+    call, invoke                          arguments only; `callee` is the called value (GlobalRef for a direct call);
+                                          invoke: blocks [normal, unwind]
+    extractvalue                          [aggregate]; detail "indices": tuple[int, ...]
+    insertvalue                           [aggregate, value]; detail "indices"
+    fence, atomicrmw, cmpxchg, va_arg, landingpad, resume ...  parsed into `verbatim` (see parser) or refused
+
+Flags (`nsw`, `fast`, `inbounds` ...) are in `flags`, in LLVM's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from activerules.ir.types import LABEL, PTR, Type
+
+
+class Value:
+    """Anything that can be an operand: has a `type` and prints as an operand with `ref`."""
+
+    __slots__ = ()
+    type: Type
+
+    @property
+    def ref(self) -> str:
+        """The value as an operand, without its type: `%x`, `@f`, `1.0`."""
+        raise NotImplementedError
+
+
+@dataclass(slots=True, eq=False)
+class Constant(Value):
+    """A literal, kept as LLVM's text: `0`, `0x3FF0000000000000`, `null`, `undef`, `{ i64 1, i1 false }`,
+    a constant expression. `globals` lists the names (without `@`) of the globals its text mentions."""
+
+    type: Type
+    text: str
+    globals: tuple[str, ...] = ()
+
+    @property
+    def ref(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"{self.type} {self.text}"
+
+
+@dataclass(slots=True, eq=False)
+class GlobalRef(Value):
+    """A global variable or function by name (as written after `@`, quotes included)."""
+
+    name: str
+    type: Type = PTR
+
+    @property
+    def ref(self) -> str:
+        return f"@{self.name}"
+
+    def __repr__(self) -> str:
+        return self.ref
+
+
+@dataclass(slots=True, eq=False)
+class Argument(Value):
+    """A parameter of a function; `attributes` is LLVM's text between type and name."""
+
+    name: str
+    type: Type
+    attributes: str = ""
+
+    @property
+    def ref(self) -> str:
+        return f"%{self.name}"
+
+    def __repr__(self) -> str:
+        return f"{self.type} {self.ref}"
+
+
+@dataclass(slots=True, eq=False)
+class Instruction(Value):
+    """One instruction. `name` is None if it gives no value. See the module docstring for operands."""
+
+    opcode: str
+    type: Type
+    operands: list[Value]
+    name: str | None = None
+    flags: tuple[str, ...] = ()
+    blocks: list[Block] = field(default_factory=list)
+    callee: Value | None = None
+    attributes: dict[str, Any] = field(default_factory=dict)
+    parent: Block | None = None
+
+    @property
+    def ref(self) -> str:
+        return f"%{self.name}"
+
+    @property
+    def callee_name(self) -> str | None:
+        """Name of the function called directly; None for an indirect call and for other opcodes."""
+        return self.callee.name if isinstance(self.callee, GlobalRef) else None
+
+    @property
+    def is_terminator(self) -> bool:
+        return self.opcode in TERMINATORS
+
+    def __repr__(self) -> str:
+        return f"<{self.opcode} {self.ref if self.name else ''}>"
+
+
+@dataclass(slots=True, eq=False)
+class Block(Value):
+    """A basic block: a label and its instructions, the last a terminator."""
+
+    name: str
+    instructions: list[Instruction] = field(default_factory=list)
+    parent: Function | None = None
+    type: Type = LABEL
+
+    @property
+    def ref(self) -> str:
+        return f"%{self.name}"
+
+    @property
+    def terminator(self) -> Instruction:
+        return self.instructions[-1]
+
+    @property
+    def successors(self) -> list[Block]:
+        """Blocks the terminator may go to; one entry per edge, so duplicates are possible for `br` and `switch`."""
+        return self.terminator.blocks
+
+    @property
+    def phis(self) -> Iterator[Instruction]:
+        for instruction in self.instructions:
+            if instruction.opcode != "phi":
+                return
+            yield instruction
+
+    def append(self, instruction: Instruction) -> Instruction:
+        instruction.parent = self
+        self.instructions.append(instruction)
+        return instruction
+
+    def __repr__(self) -> str:
+        return f"<block {self.name}>"
+
+
+@dataclass(slots=True, eq=False)
+class Function:
+    """A function definition (`blocks` not empty) or declaration.
+
+    `prefix` is the text between `define`/`declare` and the return type (linkage, visibility, cconv, return
+    attributes); `suffix` the text after the closing parenthesis of the parameters (attributes, section, `#0`, metadata),
+    without the opening brace.
+    """
+
+    name: str
+    result: Type
+    arguments: list[Argument]
+    blocks: list[Block] = field(default_factory=list)
+    prefix: str = ""
+    suffix: str = ""
+    vararg: bool = False
+
+    @property
+    def is_declaration(self) -> bool:
+        return not self.blocks
+
+    @property
+    def entry(self) -> Block:
+        return self.blocks[0]
+
+    def instructions(self) -> Iterator[Instruction]:
+        for block in self.blocks:
+            yield from block.instructions
+
+    def __repr__(self) -> str:
+        return f"<function @{self.name}>"
+
+
+@dataclass(slots=True, eq=False)
+class Module:
+    """A whole module. `header` holds source_filename, datalayout, triple and inline asm lines; `types` the named
+    structs (None: opaque); `globals` name -> the full line of every global variable, alias and comdat;
+    `trailer` the attribute groups and metadata lines. All verbatim and in order."""
+
+    header: list[str] = field(default_factory=list)
+    types: dict[str, Type | None] = field(default_factory=dict)
+    globals: dict[str, str] = field(default_factory=dict)
+    functions: dict[str, Function] = field(default_factory=dict)
+    trailer: list[str] = field(default_factory=list)
+
+    def defined(self) -> list[Function]:
+        """The functions with a body, in order."""
+        return [f for f in self.functions.values() if not f.is_declaration]
+
+
+TERMINATORS = frozenset(
+    "br switch ret unreachable invoke resume indirectbr callbr cleanupret catchret catchswitch".split()
+)
+BINARY_FLOAT = frozenset("fadd fsub fmul fdiv frem".split())
+BINARY_INT = frozenset("add sub mul udiv sdiv urem srem shl lshr ashr and or xor".split())
+CASTS = frozenset(
+    "trunc zext sext fptrunc fpext fptoui fptosi uitofp sitofp ptrtoint inttoptr bitcast addrspacecast".split()
+)

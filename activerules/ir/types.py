@@ -1,0 +1,200 @@
+"""The LLVM types the engine knows, interned: two equal types are the same object.
+
+A type prints as LLVM writes it (`str(t)`). Sizes follow the data layout of the 64-bit targets that Numba
+supports (x86-64, AArch64): natural alignment, 8-byte pointers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """Base of all types."""
+
+    @property
+    def is_float(self) -> bool:
+        return isinstance(self, FloatType)
+
+    @property
+    def is_int(self) -> bool:
+        return isinstance(self, IntType)
+
+    @property
+    def is_pointer(self) -> bool:
+        return isinstance(self, PointerType)
+
+
+@dataclass(frozen=True, slots=True)
+class VoidType(Type):
+    def __str__(self) -> str:
+        return "void"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelType(Type):
+    def __str__(self) -> str:
+        return "label"
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataType(Type):
+    def __str__(self) -> str:
+        return "metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenType(Type):
+    def __str__(self) -> str:
+        return "token"
+
+
+@dataclass(frozen=True, slots=True)
+class IntType(Type):
+    bits: int
+
+    def __str__(self) -> str:
+        return f"i{self.bits}"
+
+
+@dataclass(frozen=True, slots=True)
+class FloatType(Type):
+    """`half`, `bfloat`, `float`, `double`, `x86_fp80`, `fp128` or `ppc_fp128`."""
+
+    kind: str
+
+    def __str__(self) -> str:
+        return self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class PointerType(Type):
+    address_space: int = 0
+
+    def __str__(self) -> str:
+        return f"ptr addrspace({self.address_space})" if self.address_space else "ptr"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType(Type):
+    length: int
+    element: Type
+
+    def __str__(self) -> str:
+        return f"[{self.length} x {self.element}]"
+
+
+@dataclass(frozen=True, slots=True)
+class VectorType(Type):
+    length: int
+    element: Type
+    scalable: bool = False
+
+    def __str__(self) -> str:
+        return f"<{'vscale x ' if self.scalable else ''}{self.length} x {self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class StructType(Type):
+    elements: tuple[Type, ...]
+    packed: bool = False
+
+    def __str__(self) -> str:
+        inside = ", ".join(map(str, self.elements))
+        body = f"{{ {inside} }}" if inside else "{}"
+        return f"<{body}>" if self.packed else body
+
+
+@dataclass(frozen=True, slots=True)
+class NamedType(Type):
+    """A named struct (`%"class.std::vector"`); `Module.types` holds its body."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"%{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionType(Type):
+    """Written at calls of vararg functions: `i32 (ptr, ...)`."""
+
+    result: Type
+    parameters: tuple[Type, ...]
+    vararg: bool = False
+
+    def __str__(self) -> str:
+        inside = ", ".join([*map(str, self.parameters), *(["..."] if self.vararg else [])])
+        return f"{self.result} ({inside})"
+
+
+VOID, LABEL, METADATA, PTR = VoidType(), LabelType(), MetadataType(), PointerType()
+DOUBLE, FLOAT = FloatType("double"), FloatType("float")
+
+_FLOAT_SIZES = {
+    "half": 2, "bfloat": 2, "float": 4, "double": 8, "x86_fp80": 16, "fp128": 16, "ppc_fp128": 16,
+}  # fmt: skip
+
+
+@cache
+def int_type(bits: int) -> IntType:
+    """`i<bits>`."""
+    return IntType(bits)
+
+
+I1, I8, I16, I32, I64 = map(int_type, (1, 8, 16, 32, 64))
+
+
+def align_up(offset: int, alignment: int) -> int:
+    """The smallest multiple of `alignment` that is not below `offset`."""
+    return -(-offset // alignment) * alignment
+
+
+def alignment_of(t: Type, named: dict[str, Type] | None = None) -> int:
+    """The ABI alignment of `t` in bytes."""
+    match t:
+        case NamedType(name):
+            return alignment_of((named or {})[name], named)
+        case ArrayType(_, element):
+            return alignment_of(element, named)
+        case StructType(elements, packed):
+            return 1 if packed else max((alignment_of(e, named) for e in elements), default=1)
+        case IntType(bits):
+            return min(16, 1 << (max(bits, 8) // 8 - 1).bit_length())
+        case _:
+            return max(1, size_of(t, named))
+
+
+def size_of(t: Type, named: dict[str, Type] | None = None) -> int:
+    """The allocated size of `t` in bytes: what a GEP steps over. `KeyError` for an opaque named struct."""
+    match t:
+        case NamedType(name):
+            return size_of((named or {})[name], named)
+        case IntType(bits):
+            return align_up(-(-bits // 8), alignment_of(t))
+        case FloatType(kind):
+            return _FLOAT_SIZES[kind]
+        case PointerType():
+            return 8
+        case ArrayType(length, element) | VectorType(length, element):
+            return length * size_of(element, named)
+        case StructType(elements, packed):
+            end = 0
+            for element in elements:
+                end = align_up(end, 1 if packed else alignment_of(element, named))
+                end += size_of(element, named)
+            return align_up(end, alignment_of(t, named))
+        case _:
+            raise TypeError(f"{t} has no size")
+
+
+def field_offset(t: StructType, index: int, named: dict[str, Type] | None = None) -> int:
+    """Byte offset of field `index` of a struct."""
+    end = 0
+    for k, element in enumerate(t.elements[: index + 1]):
+        end = align_up(end, 1 if t.packed else alignment_of(element, named))
+        if k < index:
+            end += size_of(element, named)
+    return end
