@@ -1,0 +1,261 @@
+"""Every exception of activerules, and the one function that turns an exception into its text.
+
+An error says what happened, where (from the user's own call inwards), why, and what to write
+instead. It is built from fields, never from one formatted string, so that outer layers can add to
+it what only they know: `where` entries are appended as the error travels outwards. The docstring of
+a class is its help page (`docs/errors.md`).
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+Where = tuple[str, str, str]
+
+_INDENT = "  "
+
+
+class ActiverulesError(Exception):
+    """Base class of all errors of activerules.
+
+    Fields
+        what       one sentence, the first line of the text. where      entries (label, text,
+                   "file:line" or ""), printed in order; label is such as "while differentiating".
+                   why        the reason, one or more lines. instead    alternatives to write;
+                   several are printed as Either / Or. reproduce  a command line that shows the
+                   error again.
+    """
+
+    def __init__(
+        self,
+        what: str = "",
+        *,
+        where: Sequence[Where] = (),
+        why: str = "",
+        instead: Sequence[str] = (),
+        reproduce: str = "",
+    ) -> None:
+        """Only `what` is positional, so that compiled code can raise the class with one constant
+        argument.
+        """
+        super().__init__(what)
+        self.what = what
+        self.where: list[Where] = list(where)
+        self.why = why
+        self.instead: list[str] = [instead] if isinstance(instead, str) else list(instead)
+        self.reproduce = reproduce
+
+    def add_where(self, label: str, text: str, location: str = "") -> None:
+        """Append an entry to `where`; used by the layers the error passes through."""
+        self.where.append((label, text, location))
+
+    def __str__(self) -> str:
+        """Return the whole text, see `render`."""
+        return render(self)
+
+    def __reduce__(self) -> tuple[type, tuple[str], dict[str, object]]:
+        """Pickle by fields: an error may cross a process boundary."""
+        return type(self), (self.what,), self.__dict__.copy()
+
+
+def render(error: ActiverulesError) -> str:
+    """Return the text of an error: what, where, why, instead, reproduce, help; empty parts are left
+    out.
+    """
+    paragraphs = [error.what]
+    if error.where:
+        paragraphs.append(_render_where(error.where))
+    advice = [("Why", error.why)] if error.why else []
+    advice += zip(_alternative_labels(len(error.instead)), error.instead, strict=True)
+    if advice:
+        paragraphs.append(_render_labelled(advice))
+    last = [("Reproduce", error.reproduce)] if error.reproduce else []
+    last.append(("Help", f"docs/errors.md#{type(error).__name__}"))
+    paragraphs.append(_render_labelled(last))
+    return "\n\n".join(paragraphs)
+
+
+def _alternative_labels(count: int) -> list[str]:
+    if count < 2:
+        return ["Instead"] * count
+    return ["Either", *["Or"] * (count - 1)]
+
+
+def _render_where(entries: Sequence[Where]) -> str:
+    label_width = max(len(label) for label, _, _ in entries) + 3
+    text_width = max((len(text) for _, text, location in entries if location), default=0) + 3
+    return "\n".join(
+        f"{_INDENT}{label:<{label_width}}{text:<{text_width}}{location}".rstrip()
+        for label, text, location in entries
+    )
+
+
+def _render_labelled(entries: Sequence[tuple[str, str]]) -> str:
+    width = max(len(label) for label, _ in entries) + 2
+    lines = []
+    for label, text in entries:
+        body = textwrap.indent(text, " " * (len(_INDENT) + width)).lstrip()
+        lines.append(f"{_INDENT}{label:<{width}}{body}")
+    return "\n".join(lines)
+
+
+# --- the engine: what no derivative can be made for ---
+
+
+class UnsupportedIR(ActiverulesError):
+    """The LLVM IR holds something outside the normal form, or an instruction without a known
+    derivative.
+
+    The text names the opcode or intrinsic and the source line it came from. Rewrite that line, or
+    give the function that holds it a rule (`augmented_primal` and `reverse`), so that the engine
+    need not look inside.
+    """
+
+
+class IRSyntaxError(UnsupportedIR):
+    """A line of LLVM IR that the parser does not understand; the text quotes the line."""
+
+
+class UnknownCall(ActiverulesError):
+    """Active data reaches an external function whose derivative is not known.
+
+    Give the function a rule, or declare it `inactive` if its result does not depend smoothly on its
+    arguments.
+    """
+
+
+class FloatBitsInInteger(ActiverulesError):
+    """The bits of an active float pass through integer arithmetic and come back as a float.
+
+    No derivative is defined for integer arithmetic, and a silent zero would be wrong. Write the
+    operation in floating point (`abs(x)`, `math.copysign`), give the function a rule, or stop the
+    gradient with `ignore_derivatives`.
+    """
+
+
+class ActiveMemoryInConst(ActiverulesError):
+    """Active data is stored into memory that was passed as Const, and read back.
+
+    The memory has no shadow, so the derivative would be lost. Pass the array as `Duplicated(x,
+    make_zero(x))`.
+    """
+
+
+class MixedActivity(ActiverulesError):
+    """A pointer may point to active or to Const memory, and which one is only known at run time.
+
+    Mark both arrays Duplicated, or copy the Const one before the place where they are chosen
+    between.
+    """
+
+
+# --- the interface: what a call of activerules may look like ---
+
+
+class NotYetSupported(ActiverulesError, NotImplementedError):
+    """A part of the documented interface that this version does not have yet."""
+
+
+class UnknownOption(ActiverulesError, AttributeError):
+    """An option that a mode does not have; the text lists those it has."""
+
+
+class ActivityError(ActiverulesError, TypeError):
+    """An annotation does not fit its value.
+
+    Active holds floats: their derivative is returned. Arrays are `Duplicated(x, dx)`: the
+    derivative is added to `dx`. Integers, booleans, strings and None are Const.
+    """
+
+
+class ArityError(ActiverulesError, TypeError):
+    """The number of arguments is not the one the differentiated function takes."""
+
+
+class ShadowMismatch(ActiverulesError, ValueError):
+    """The shadow of a Duplicated argument does not fit its primal.
+
+    It must have the primal's dtype, shape and strides, and must not overlap it or another argument.
+    `make_zero(x)` makes a shadow that fits. Nothing has run when this is raised.
+    """
+
+
+class BatchWidthMismatch(ActiverulesError, ValueError):
+    """The batched arguments of one call have different numbers of shadows."""
+
+
+class NotAFloatReturn(ActiverulesError, TypeError):
+    """A gradient was asked for of a function that does not return one float.
+
+    Return one float (a sum, a loss), or use `jacobian` for functions that return arrays.
+    """
+
+
+class NotCompilable(ActiverulesError):
+    """Numba cannot compile the function in nopython mode; its own error is the `__cause__`."""
+
+
+class TapeError(ActiverulesError):
+    """A tape was used twice, or with other arguments than it was made from."""
+
+
+class UnsupportedVersion(ActiverulesError, ImportError):
+    """The installed Numba or Python is not one that activerules was tested with."""
+
+
+# --- rules ---
+
+
+class RuleError(ActiverulesError):
+    """Base class of the errors about rules."""
+
+
+class RuleDefinitionError(RuleError, TypeError):
+    """A rule function is not written as rules are: its parameters, its annotations, or the function
+    it is for.
+    """
+
+
+class AmbiguousRule(RuleError):
+    """Two rules for one function fit the same calls and neither is more specific.
+
+    Narrow the annotations of one of them. `replace=True` replaces a rule that another module
+    defined.
+    """
+
+
+class IncompleteRule(RuleError):
+    """A function has one half of a rule: `augmented_primal` without `reverse` or the other way
+    round.
+
+    Both halves must have the same annotations for the arguments of the function and for its result.
+    """
+
+
+class NoRuleForActivity(RuleError):
+    """A function has rules, but none for the activities its arguments have at this call.
+
+    The body of a function with rules is never differentiated instead: that would silently ignore
+    its rules. Add a rule for these activities (the text holds a skeleton), or widen one that exists
+    (`x: Const | Duplicated`).
+    """
+
+
+class RuleReturnError(RuleError, TypeError):
+    """A rule returns something other than what its protocol asks for; the text says found and
+    expected.
+    """
+
+
+class TapeMismatch(RuleError, TypeError):
+    """The tape that `augmented_primal` makes is not one that `reverse` can take."""
+
+
+# --- testing ---
+
+
+class RuleCheckError(ActiverulesError, AssertionError):
+    """A derivative disagrees with finite differences; the text says argument, direction, found and
+    expected.
+    """
