@@ -20,11 +20,11 @@ class ActiverulesError(Exception):
     """Base class of all errors of activerules.
 
     Fields
-        what       one sentence, the first line of the text. where      entries (label, text,
-                   "file:line" or ""), printed in order; label is such as "while differentiating".
-                   why        the reason, one or more lines. instead    alternatives to write;
-                   several are printed as Either / Or. reproduce  a command line that shows the
-                   error again.
+        what       one sentence, the first line of the text.
+        where      entries (label, text, "file:line" or ""), printed in order.
+        why        the reason, one or more lines.
+        instead    alternatives to write; several are printed as Either / Or.
+        reproduce  a command line that shows the error again.
     """
 
     def __init__(
@@ -36,9 +36,7 @@ class ActiverulesError(Exception):
         instead: Sequence[str] = (),
         reproduce: str = "",
     ) -> None:
-        """Only `what` is positional, so that compiled code can raise the class with one constant
-        argument.
-        """
+        """Only `what` is positional: compiled code raises the class with one constant argument."""
         super().__init__(what)
         self.what = what
         self.where: list[Where] = list(where)
