@@ -1,0 +1,133 @@
+"""Bring LLVM IR to the normal form the engine reads: optimised, scalar, everything inlined that can be.
+
+Needs       the text of a module; the name of the function to differentiate
+Gives       the text of the module after LLVM's passes (verified); `normal_form.check` then states N1..N7
+Invariants  the function keeps its name, signature and calling convention
+            no vectoriser, no unroller: derivatives are made of scalar loops and vectorised afterwards
+            a comparison for equality never lets LLVM replace one side by the other (see `_hide_equalities`)
+
+Passes      LLVM's own -O2 without vectorisers, with Numba's reference count pruning between two runs,
+            then switch lowering, loop-simplify, LCSSA, and names for every value.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import llvmlite.binding as llvm
+
+from activerules.errors import UnsupportedIR
+
+_EQUALITY = re.compile(
+    r"fcmp (?P<flags>(?:\w+ )*?)(?P<predicate>oeq|une|ueq|one) (?P<type>double|float) (?P<x>[^,\n]+), (?P<y>[^,\n]+)"
+)
+_ZERO = re.compile(r"-?0\.0+e\+00|0x8?0+")
+HIDDEN_EQUALITY = "activerules.fcmp."
+
+
+@cache
+def target_machine() -> llvm.TargetMachine:
+    """The host's target machine; initialises LLVM's native target on first use."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple().create_target_machine(opt=2)
+
+
+def normalise(text: str, function: str) -> str:
+    """Optimise the module in `text` for differentiation of `function`.
+
+    Raises `UnsupportedIR` if LLVM does not accept the text or the module does not define `function`.
+    Cost: about 1 ms per 100 instructions.
+    """
+    machine = target_machine()
+    module = _parsed(_hide_equalities(text))
+    _check_defined(module, function)
+    if not module.data_layout:
+        module.data_layout = str(machine.target_data)
+    if not module.triple:
+        module.triple = llvm.get_process_triple()
+    for one in module.functions:
+        if not one.is_declaration and one.name != function:
+            _ask_to_inline(one)
+    builder = llvm.create_pass_builder(machine, _scalar_tuning())
+    builder.getModulePassManager().run(module, builder)
+    cleanup = llvm.create_new_module_pass_manager()
+    cleanup.add_refprune_pass()
+    cleanup.add_simplify_cfg_pass()
+    cleanup.add_lower_switch_pass()
+    cleanup.add_loop_simplify_pass()
+    cleanup.add_lcssa_pass()
+    cleanup.add_instruction_namer_pass()
+    cleanup.run(module, builder)
+    return str(module)
+
+
+def _parsed(text: str) -> llvm.ModuleRef:
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise UnsupportedIR(
+            what="LLVM does not accept the module", why=str(error).strip(), instead=["check it with `opt -passes=verify`"]
+        ) from error
+    return module
+
+
+def _check_defined(module: llvm.ModuleRef, function: str) -> None:
+    defined = [one.name for one in module.functions if not one.is_declaration]
+    if function not in defined:
+        raise UnsupportedIR(
+            what=f"the module defines no function {function}",
+            why="functions it defines: " + (", ".join(defined[:10]) or "none"),
+            instead=["give the name as it stands behind `define … @`"],
+        )
+
+
+def _scalar_tuning() -> llvm.PipelineTuningOptions:
+    tuning = llvm.create_pipeline_tuning_options(2)
+    tuning.loop_vectorization = False
+    tuning.slp_vectorization = False
+    tuning.loop_unrolling = False
+    tuning.loop_interleaving = False
+    return tuning
+
+
+def _ask_to_inline(function: llvm.ValueRef) -> None:
+    """Mark a callee `alwaysinline` unless it is marked otherwise (the two together do not verify)."""
+    text = " ".join(str(one) for one in function.attributes)
+    if "noinline" not in text and "optnone" not in text and not _calls_itself(function):
+        function.add_function_attribute("alwaysinline")
+
+
+def _calls_itself(function: llvm.ValueRef) -> bool:
+    return any(
+        operand.name == function.name
+        for block in function.blocks
+        for instruction in block.instructions
+        if instruction.opcode in {"call", "invoke"}
+        for operand in instruction.operands
+    )
+
+
+def _hide_equalities(text: str) -> str:
+    """Replace `fcmp oeq x, y` by a call LLVM cannot see through.
+
+    On the branch where `x == 2.0` holds, LLVM replaces `x` by `2.0`: the value is the same, the derivative is lost.
+    A comparison with zero is left alone (LLVM does not replace there, as -0.0 == 0.0).
+    """
+    used: set[tuple[str, str]] = set()
+
+    def hide(match: re.Match[str]) -> str:
+        if _ZERO.fullmatch(match["x"].strip()) or _ZERO.fullmatch(match["y"].split("!")[0].strip()):
+            return match[0]
+        used.add((match["predicate"], match["type"]))
+        t = match["type"]
+        return f"call i1 @{HIDDEN_EQUALITY}{match['predicate']}.{t}({t} {match['x']}, {t} {match['y']})"
+
+    text = _EQUALITY.sub(hide, text)
+    declarations = [
+        f"declare i1 @{HIDDEN_EQUALITY}{predicate}.{t}({t}, {t}) nounwind willreturn speculatable memory(none)"
+        for predicate, t in sorted(used)
+    ]
+    return "\n".join([text, *declarations, ""])
