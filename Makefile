@@ -1,0 +1,54 @@
+# Each target makes its own virtual environment on a fresh machine and installs what it needs, once;
+# a change of pyproject.toml installs again. PYTHON=/path/to/python chooses the interpreter.
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+JOBS   ?= 2
+ARGS   ?=
+
+.PHONY: help demo test lint format bench docs generate clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo     fit the Lotka-Volterra model to the hare and lynx counts, write a plot"
+	@echo "make test     run the tests              (ARGS='-k solve' is passed to pytest, JOBS=4 workers)"
+	@echo "make lint     ruff and pyright"
+	@echo "make format   let ruff sort imports and format"
+	@echo "make bench    measure gradient / primal ratios, write benchmarks/results.json and the README table"
+	@echo "make docs     build the documentation, warnings are errors"
+	@echo "make generate rewrite the generated pages (docs/errors.md, docs/engine.md)"
+	@echo "make clean    remove the virtual environment and build products"
+
+$(BIN)/python:
+	python="$(PYTHON)"; "$${python:-$$(.ci/find-python)}" -m venv $(VENV)
+
+$(VENV)/.installed-%: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	touch $@
+
+demo: $(VENV)/.installed-demo
+	$(BIN)/python examples/lotka_volterra.py $(ARGS)
+
+test: $(VENV)/.installed-tests
+	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+lint: $(VENV)/.installed-lint
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+
+format: $(VENV)/.installed-lint
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.installed-bench
+	$(BIN)/python -m benchmarks.run --output benchmarks/results.json $(ARGS)
+	$(BIN)/python -m benchmarks.readme_table benchmarks/results.json README.md
+
+docs: $(VENV)/.installed-docs
+	$(BIN)/python -m sphinx -W --keep-going -n -b html docs build/docs
+
+generate: $(VENV)/.installed-tests
+	$(BIN)/python docs/generate_errors.py
+	$(BIN)/python docs/generate_engine.py
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
