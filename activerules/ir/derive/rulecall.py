@@ -29,12 +29,14 @@ class CallArgument:
 
     kind "value": a float, Active where it is active; "memory": Duplicated where the memory behind operand
     `data_operand` is active; "const": never active. `operands` are indices into the operands of the call.
+    `written` is False where the function is known not to write the argument's memory.
     """
 
     name: str
     kind: ArgumentKind
     operands: tuple[int, ...]
     data_operand: int | None = None
+    written: bool = True
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,312 @@
+"""Activity: which values carry a derivative.
+
+Needs       a Function in normal form; MemoryFacts; ValueTypes; Returns; the activity of each parameter
+Gives       Activity, frozen: a float is active if it is varied (depends on an independent) and useful (influences a
+            dependent); memory likewise; a pointer has a shadow if it may point to active memory
+Invariants  A1  an integer is never active
+            A2  more independents never make fewer values active (monotone)
+            A3  if in doubt (unknown call, may-alias) a value is active, never inactive; or the program is refused
+            A4  memory with a shadow and memory without one are never behind the same active pointer (MixedActivity)
+Source      Hascoët, Naumann, Pascual (2005), "To be recorded" analysis; Griewank and Walther (2008), ch. 6
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from activerules.errors import ActiveMemoryInConst, FloatBitsInInteger, MixedActivity, UnknownCall
+from activerules.ir.analysis.memory import MemoryFacts, MemoryObject
+from activerules.ir.analysis.returns import Returns
+from activerules.ir.analysis.value_types import ValueTypes, is_zero
+from activerules.ir.derive.rulecall import CallInfo
+from activerules.ir.model import Function, Instruction, Value
+from activerules.ir.runtime_calls import effect_of, memory_intrinsic
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """What is independent and what is dependent: values of Active parameters, memory of Duplicated ones.
+
+    `constant` is memory the caller marked Const. `returned`: the Active return value, if there is one.
+    `written_only`: Duplicated memory the function fills (its first contents are no input): a return slot.
+    """
+
+    values: frozenset[Value]
+    memory: frozenset[MemoryObject]
+    constant: frozenset[MemoryObject]
+    returned: Value | None
+    written_only: frozenset[MemoryObject] = frozenset()
+
+
+class Calls:
+    """What the analyses ask of calls: a marked call's description, and which operands of arithmetic carry derivatives."""
+
+    def marked(self, call: Instruction) -> CallInfo | None:
+        raise NotImplementedError
+
+    def carries(self, instruction: Instruction) -> tuple[int, ...] | None:
+        """Operands of a float instruction its result depends on smoothly; None if it has no derivative."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Activity:
+    """Frozen result of `analyse_activity`."""
+
+    varied: frozenset[Value]
+    useful: frozenset[Value]
+    varied_memory: frozenset[MemoryObject]
+    useful_memory: frozenset[MemoryObject]
+    active_memory: frozenset[MemoryObject]
+    memory: MemoryFacts
+
+    def is_active(self, value: Value) -> bool:
+        """Whether a float value needs a cotangent."""
+        return value in self.varied and value in self.useful
+
+    def has_shadow(self, pointer: Value) -> bool:
+        """Whether a pointer may point to active memory."""
+        return not self.active_memory.isdisjoint(self.memory.objects(pointer))
+
+
+def analyse_activity(
+    function: Function, memory: MemoryFacts, types: ValueTypes, returns: Returns, calls: Calls, seeds: Seeds
+) -> Activity:
+    """Raises the errors named in A3 and A4, each with the instruction that is in the way."""
+    body = [i for block in memory.flow.order if block in returns.live for i in block.instructions]
+    spread = _Spread(memory, types, calls, returns)
+    varied, varied_memory = spread.forwards(body, seeds)
+    useful, useful_memory = spread.backwards(body, seeds)
+    active_memory = {o for o in varied_memory & useful_memory if o.kind != "global"}
+    _extend_to_neighbours(body, memory, active_memory, seeds)
+    facts = Activity(
+        frozenset(varied), frozenset(useful), frozenset(varied_memory), frozenset(useful_memory),
+        frozenset(active_memory), memory,
+    )  # fmt: skip
+    check = _Check(facts, types, calls, seeds)
+    for i in body:
+        check(i)
+    return facts
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """The two closures: along data flow and against it, through values and memory objects alike."""
+
+    memory: MemoryFacts
+    types: ValueTypes
+    calls: Calls
+    returns: Returns
+
+    def forwards(self, body: list[Instruction], seeds: Seeds) -> tuple[set[Value], set[MemoryObject]]:
+        values, objects = set(seeds.values), set(seeds.memory - seeds.written_only)
+        self._close(body, lambda i: self._forward(i, values, objects), values, objects)
+        return values, objects
+
+    def backwards(self, body: list[Instruction], seeds: Seeds) -> tuple[set[Value], set[MemoryObject]]:
+        values, objects = set(), set(seeds.memory)
+        if seeds.returned is not None:
+            values.add(seeds.returned)
+        self._close(body[::-1], lambda i: self._backward(i, values, objects), values, objects)
+        return values, objects
+
+    def _close(self, body: list[Instruction], visit: Callable, values: set, objects: set) -> None:
+        before = -1
+        while before != len(values) + len(objects):
+            before = len(values) + len(objects)
+            self._close_memory(objects)
+            for i in body:
+                visit(i)
+
+    def _close_memory(self, objects: set[MemoryObject]) -> None:
+        """Memory that may overlap memory in the set is in the set (an argument that may alias another)."""
+        for o in self.memory.all_objects - objects:
+            if not o.is_local and any(
+                self.memory.may_overlap(o, p) and o.kind != "global" for p in objects if not p.is_local
+            ):
+                objects.add(o)
+
+    def _forward(self, i: Instruction, values: set, objects: set) -> None:
+        at = self.memory.objects
+        if i.opcode == "load":
+            if i.type.is_float and not objects.isdisjoint(at(i.operands[0])):
+                values.add(i)
+        elif i.opcode == "store":
+            if i.operands[0] in values or self._stores_bits(i, objects):
+                objects.update(at(i.operands[1]))
+        elif i.opcode == "call" and (info := self.calls.marked(i)) is not None:
+            if not info.inactive and self._touches(i, info, values, objects):
+                objects.update(self._results(i, info))
+        elif memory_intrinsic(i) in {"memcpy", "memmove"}:
+            if not objects.isdisjoint(at(i.operands[1])):
+                objects.update(at(i.operands[0]))
+        elif any(k_in in values for k_in in self._smooth(i)):
+            values.add(i)
+
+    def _backward(self, i: Instruction, values: set, objects: set) -> None:
+        at = self.memory.objects
+        if i.opcode == "load":
+            if i in values or (i in self.types.float_bits and i.type.is_int):
+                objects.update(at(i.operands[0]))
+        elif i.opcode == "store":
+            if i.operands[0].type.is_float and not objects.isdisjoint(at(i.operands[1])):
+                values.add(i.operands[0])
+        elif i.opcode == "call" and (info := self.calls.marked(i)) is not None:
+            if not info.inactive and not objects.isdisjoint(self._results(i, info)):
+                for argument in info.arguments:
+                    if argument.kind == "value":
+                        values.add(i.operands[argument.operands[0]])
+                    elif argument.kind == "memory":
+                        objects.update(at(i.operands[argument.data_operand]))
+        elif memory_intrinsic(i) in {"memcpy", "memmove"}:
+            if not objects.isdisjoint(at(i.operands[0])):
+                objects.update(at(i.operands[1]))
+        elif i in values:
+            values.update(self._smooth(i))
+
+    def _stores_bits(self, store: Instruction, objects: set) -> bool:
+        """A store of an integer that may be a float's bits: varied if any memory is."""
+        return store.operands[0] in self.types.float_bits and bool(objects)
+
+    def _smooth(self, i: Instruction) -> Iterable[Value]:
+        """Operands the result depends on smoothly; a phi counts its live predecessors only."""
+        if not i.type.is_float:
+            return ()
+        if i.opcode == "phi":
+            live = self.returns.predecessors[i.parent]
+            return [v for v, b in zip(i.operands, i.blocks, strict=True) if b in live]
+        if i.opcode == "freeze":
+            return i.operands
+        carried = self.calls.carries(i)
+        if carried is None:
+            return [o for o in i.operands if o.type.is_float]
+        return [i.operands[k] for k in carried]
+
+    def _touches(self, call: Instruction, info: CallInfo, values: set, objects: set) -> bool:
+        return any(
+            call.operands[a.operands[0]] in values
+            if a.kind == "value"
+            else a.kind == "memory" and not objects.isdisjoint(self.memory.objects(call.operands[a.data_operand]))
+            for a in info.arguments
+        )
+
+    def _results(self, call: Instruction, info: CallInfo) -> set[MemoryObject]:
+        """Memory a marked call may write floats to: its result, new memory, and arguments it may write."""
+        found = set(self.memory.objects(call.operands[0])) | {MemoryObject("result", call)}
+        for argument in info.arguments:
+            if argument.kind == "memory" and argument.written:
+                found |= self.memory.objects(call.operands[argument.data_operand])
+        return found
+
+
+def _extend_to_neighbours(
+    body: list[Instruction], memory: MemoryFacts, active: set[MemoryObject], seeds: Seeds
+) -> None:
+    """Local memory behind a pointer that may also point to active memory gets a shadow, too (A4)."""
+    changed = True
+    while changed:
+        changed = False
+        for i in body:
+            if not i.type.is_pointer:
+                continue
+            objects = memory.objects(i)
+            if active.isdisjoint(objects):
+                continue
+            local = {o for o in objects if o.is_local and o not in active}
+            changed |= bool(local)
+            active |= local
+        for o in list(active):
+            held = {h for h in memory.contents.get(o, ()) if h.is_local and h not in active and _any_active(o, memory, active)}
+            changed |= bool(held)
+            active |= held
+
+
+def _any_active(o: MemoryObject, memory: MemoryFacts, active: Collection[MemoryObject]) -> bool:
+    return any(h in active for h in memory.contents.get(o, ()))
+
+
+@dataclass(frozen=True)
+class _Check:
+    """Refuses what would lead to a wrong derivative."""
+
+    activity: Activity
+    types: ValueTypes
+    calls: Calls
+    seeds: Seeds
+
+    def __call__(self, i: Instruction) -> None:
+        if i.opcode == "load" and i.type.is_float:
+            if self.activity.is_active(i):
+                self._shadowed(i, i.operands[0])
+        elif i.opcode == "store":
+            self._store(i)
+        elif i.opcode == "bitcast" and i.type.is_float and i.operands[0] in self.types.float_bits:
+            self._float_bits(i)
+        elif i.opcode == "call":
+            self._call(i)
+
+    def _store(self, i: Instruction) -> None:
+        value, pointer = i.operands
+        if value.type.is_float:
+            if self.activity.has_shadow(pointer) or self.activity.is_active(value):
+                if not self.activity.memory.objects(pointer).isdisjoint(self.activity.useful_memory):
+                    self._shadowed(i, pointer)
+        elif value.type.is_int and self.activity.has_shadow(pointer):
+            if value in self.types.float_bits or (self.types.touches_floats(i) and not is_zero(value)):
+                self._float_bits(i)
+
+    def _shadowed(self, i: Instruction, pointer: Value) -> None:
+        objects = self.activity.memory.objects(pointer)
+        bare = [o for o in objects if o not in self.activity.active_memory]
+        if not bare:
+            return
+        constant = [o for o in bare if o in self.seeds.constant]
+        if constant and len(bare) == len(objects) and i.opcode == "store":
+            raise _error(
+                ActiveMemoryInConst, i, "active data is stored into memory marked Const and read back",
+                "a Const array has no shadow, so its part of the derivative would be lost",
+                ["mark the array Duplicated and give it a zero shadow"],
+            )  # fmt: skip
+        raise _error(
+            MixedActivity, i, f"a pointer may lead to active memory or to memory without a shadow ({_names(bare)})",
+            "whether there is a shadow to add to is not known when the derivative is compiled",
+            ["mark both arrays Duplicated (a shadow of zeros for the constant one)"],
+        )  # fmt: skip
+
+    def _float_bits(self, i: Instruction) -> None:
+        raise _error(
+            FloatBitsInInteger, i, "the bits of an active float pass through integer arithmetic",
+            "the derivative of such arithmetic is not known, and zero would be wrong",
+            ["compute with floats, or stop the gradient with ignore_derivatives(x)"],
+        )  # fmt: skip
+
+    def _call(self, i: Instruction) -> None:
+        if self.calls.marked(i) is not None or effect_of(i.callee_name) is not None:
+            return
+        if self.calls.carries(i) is not None:
+            return
+        active = any(self.activity.is_active(o) or o in self.activity.varied for o in i.operands)
+        reaches = any(o.type.is_pointer and self.activity.has_shadow(o) for o in i.operands)
+        if active or reaches or self.activity.is_active(i):
+            raise _error(
+                UnknownCall, i, f"active data flows into {i.callee_name or 'a function pointer'}, which has no derivative",
+                "its code is not visible (external, recursive or called through a pointer) and it has no rule",
+                ["give it a rule: @ar.augmented_primal(f) and @ar.reverse(f)",
+                 "or declare that no derivative flows through it: ar.inactive(f)"],
+            )  # fmt: skip
+
+
+def _error(kind: type, i: Instruction, what: str, why: str, instead: list[str]) -> Exception:
+    from activerules.ir.printer import print_instruction
+
+    return kind(
+        what=what,
+        where=[("at the instruction", print_instruction(i).strip(), i.attributes.get("location", ""))],
+        why=why,
+        instead=instead,
+    )
+
+
+def _names(objects: Iterable[MemoryObject]) -> str:
+    return ", ".join(sorted(f"{o.kind} {getattr(o.key, 'name', o.key)}" for o in objects))

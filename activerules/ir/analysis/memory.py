@@ -1,0 +1,354 @@
+"""Memory: what a pointer may point to, and whether what it points to may change later.
+
+Needs       a Function in normal form; its ControlFlow; which pointer parameters share memory
+Gives       MemoryFacts, frozen: objects(pointer), overwritten(load), may_alias(p, q), writes
+Invariants  M1  every address a pointer may hold at run time lies in one of its objects
+            M2  two pointers that may hold the same address share an object, or one of them holds an object that
+                `MemoryObject.may_overlap` the other's
+            M3  `overwritten(i, p)` is False only if no path from `i` to the return writes to what `p` points to
+Source      Andersen (1994), inclusion-based points-to analysis: flow-insensitive, one contents set per object
+
+Objects are: each group of pointer parameters that belong to one argument, each alloca, each allocation site (a new object every
+time the site is passed), the fresh memory a marked call returns, each global, what is reached through pointers in the memory of a
+parameter, and the runtime's own memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from activerules.ir.cfg import ControlFlow
+from activerules.ir.model import Argument, Block, Constant, Function, GlobalRef, Instruction, Value
+from activerules.ir.runtime_calls import CallEffect, effect_of
+from activerules.ir.types import field_offset, size_of, ArrayType, NamedType, StructType, Type
+
+
+@dataclass(frozen=True)
+class MemoryObject:
+    """A piece of memory the analysis tells from others. kind: argument, alloca, allocation, result, global, loaded, runtime.
+
+    `key` identifies it within its kind (group of an argument, instruction of a site, name of a global, parent object).
+    """
+
+    kind: str
+    key: object
+    private: bool = False
+
+    @property
+    def is_local(self) -> bool:
+        """Made by this function: no other object can overlap it."""
+        return self.kind in {"alloca", "allocation", "result"}
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.key}>"
+
+
+@dataclass(frozen=True)
+class Write:
+    """An instruction that may write memory: through `pointers`, or anywhere (`everything`)."""
+
+    instruction: Instruction
+    pointers: tuple[Value, ...]
+    size: int | None
+    everything: bool = False
+
+
+RUNTIME = MemoryObject("runtime", "runtime")
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryFacts:
+    """Frozen result of `analyse_memory`; the invariants are in the module docstring."""
+
+    points_to: dict[Value, frozenset[MemoryObject]]
+    contents: dict[MemoryObject, frozenset[MemoryObject]]
+    writes: tuple[Write, ...]
+    flow: ControlFlow
+    disjoint: bool
+    named_types: dict[str, Type | None]
+    _reach: dict
+
+    def objects(self, pointer: Value) -> frozenset[MemoryObject]:
+        """What `pointer` may point to; empty for null and undef."""
+        return self.points_to.get(pointer) or objects_of_constant(pointer)
+
+    def may_overlap(self, a: MemoryObject, b: MemoryObject) -> bool:
+        """Whether two objects may share an address."""
+        if a == b:
+            return True
+        if a.is_local or b.is_local or RUNTIME in (a, b):
+            return False
+        if {a.kind, b.kind} <= {"argument", "global"}:
+            return not (self.disjoint or a.private or b.private)
+        return True
+
+    def may_alias(self, p: Value, p_size: int | None, q: Value, q_size: int | None) -> bool:
+        """Whether an access of `p_size` bytes at `p` may touch one of `q_size` bytes at `q` (None: unknown size)."""
+        if not any(self.may_overlap(a, b) for a in self.objects(p) for b in self.objects(q)):
+            return False
+        p_base, p_offset = self.constant_offset(p)
+        q_base, q_offset = self.constant_offset(q)
+        if p_base is q_base and None not in (p_size, q_size, p_offset, q_offset):
+            return p_offset < q_offset + q_size and q_offset < p_offset + p_size  # type: ignore[operator]
+        return True
+
+    def constant_offset(self, pointer: Value) -> tuple[Value, int | None]:
+        """The value a pointer is a constant number of bytes behind, and that number (None if it varies)."""
+        total: int | None = 0
+        while isinstance(pointer, Instruction) and pointer.opcode == "getelementptr":
+            step = gep_constant_offset(pointer, self.named_types)
+            total = None if step is None or total is None else total + step
+            pointer = pointer.operands[0]
+        return pointer, total
+
+    def overwritten(self, instruction: Instruction, pointer: Value, size: int | None) -> bool:
+        """M3: whether memory at `pointer` may change after `instruction`, before the function returns."""
+        return any(
+            (write.everything or any(self.may_alias(pointer, size, q, write.size) for q in write.pointers))
+            and self._reaches(instruction, write.instruction, pointer)
+            for write in self.writes
+            if write.instruction is not instruction or self.flow.loop_of(instruction.parent) is not None
+        )
+
+    def _reaches(self, start: Instruction, end: Instruction, pointer: Value) -> bool:
+        """Whether `end` can run after `start` on the same object: a path through the object's allocation makes a new one."""
+        fresh = self._allocation_block(pointer)
+        a, b = start.parent, end.parent
+        if a is b and a.instructions.index(start) < a.instructions.index(end):
+            return True
+        return b in self._reachable(a, fresh)
+
+    def _allocation_block(self, pointer: Value) -> Block | None:
+        objects = self.objects(pointer)
+        if len(objects) != 1:
+            return None
+        (only,) = objects
+        if only.kind in {"allocation", "result"} and isinstance(only.key, Instruction):
+            return only.key.parent
+        return None
+
+    def _reachable(self, start: Block, without: Block | None) -> set[Block]:
+        """Blocks entered after leaving `start`; `without` is entered but not passed."""
+        key = (start, without)
+        if key not in self._reach:
+            seen: set[Block] = set()
+            work = [start]
+            while work:
+                block = work.pop()
+                for target in block.successors:
+                    if target not in seen:
+                        seen.add(target)
+                        if target is not without:
+                            work.append(target)
+            if without is not None and without is not start:
+                seen.discard(without)
+            self._reach[key] = seen
+        return self._reach[key]
+
+    @cached_property
+    def all_objects(self) -> frozenset[MemoryObject]:
+        """Every object that some pointer of the function may point to."""
+        return frozenset(o for objects in self.points_to.values() for o in objects) | frozenset(self.contents)
+
+
+def gep_constant_offset(gep: Instruction, named: dict[str, Type | None]) -> int | None:
+    """Bytes a getelementptr adds, if all its indices are literals."""
+    offset = 0
+    t: Type = gep.attributes["source"]
+    for k, index in enumerate(gep.operands[1:]):
+        if not isinstance(index, Constant) or not index.text.lstrip("-").isdigit():
+            return None
+        number = int(index.text)
+        if k == 0:
+            offset += number * size_of(t, named)  # type: ignore[arg-type]
+            continue
+        while isinstance(t, NamedType):
+            t = named[t.name]  # type: ignore[assignment]
+        if isinstance(t, StructType):
+            offset += field_offset(t, number, named)  # type: ignore[arg-type]
+            t = t.elements[number]
+        elif isinstance(t, ArrayType):
+            offset += number * size_of(t.element, named)  # type: ignore[arg-type]
+            t = t.element
+        else:
+            return None
+    return offset
+
+
+def objects_of_constant(value: Value) -> frozenset[MemoryObject]:
+    """The objects a constant pointer points to: the globals it mentions; nothing for null, undef and poison."""
+    if isinstance(value, GlobalRef):
+        return frozenset([MemoryObject("global", value.name)])
+    if isinstance(value, Constant):
+        return frozenset(MemoryObject("global", name) for name in value.globals)
+    return frozenset()
+
+
+def analyse_memory(
+    function: Function,
+    flow: ControlFlow,
+    *,
+    group_of: Callable[[Argument], object],
+    private: Callable[[Argument], bool],
+    disjoint: bool,
+    marked: Callable[[Instruction], CallEffect | None],
+    named_types: dict[str, Type | None],
+) -> MemoryFacts:
+    """Points-to sets by fixpoint iteration.
+
+    Arguments
+        group_of    the argument of the program a pointer parameter belongs to; parameters of one group share an object
+        private     whether nothing else in the call reaches the parameter's memory (`noalias`)
+        disjoint    whether the memory of different groups is known not to overlap (checked by the caller at run time)
+        marked      the effect of a marked call, None for other instructions
+    """
+    solver = _Solver(flow, named_types, marked)
+    for argument in function.arguments:
+        if argument.type.is_pointer:
+            solver.point(argument, {MemoryObject("argument", group_of(argument), private(argument))})
+    solver.solve()
+    return MemoryFacts(
+        points_to={v: frozenset(s) for v, s in solver.points_to.items()},
+        contents={o: frozenset(s) for o, s in solver.contents.items()},
+        writes=tuple(solver.writes()),
+        flow=flow,
+        disjoint=disjoint,
+        named_types=named_types,
+        _reach={},
+    )
+
+
+class _Solver:
+    """Working state of the fixpoint; thrown away once the facts are frozen."""
+
+    def __init__(self, flow: ControlFlow, named_types, marked) -> None:
+        self.flow, self.named_types, self.marked = flow, named_types, marked
+        self.points_to: dict[Value, set[MemoryObject]] = {}
+        self.contents: dict[MemoryObject, set[MemoryObject]] = {}
+        self.changed = False
+
+    def point(self, value: Value, objects: Iterable[MemoryObject]) -> None:
+        self._grow(self.points_to.setdefault(value, set()), objects)
+
+    def hold(self, memory: MemoryObject, objects: Iterable[MemoryObject]) -> None:
+        self._grow(self.contents.setdefault(memory, set()), objects)
+
+    def _grow(self, known: set, more: Iterable) -> None:
+        before = len(known)
+        known.update(more)
+        self.changed |= len(known) != before
+
+    def objects(self, value: Value) -> set[MemoryObject]:
+        return self.points_to.get(value) or set(objects_of_constant(value))
+
+    def inside(self, memory: MemoryObject) -> set[MemoryObject]:
+        """What pointers stored in `memory` may point to."""
+        held = set(self.contents.get(memory, ()))
+        if memory.kind in {"argument", "loaded", "global"}:
+            held.add(memory if memory.kind == "loaded" else MemoryObject("loaded", memory))
+        elif memory == RUNTIME:
+            held.add(RUNTIME)
+        return held
+
+    def solve(self) -> None:
+        self.changed = True
+        while self.changed:
+            self.changed = False
+            for block in self.flow.order:
+                for instruction in block.instructions:
+                    self._visit(instruction)
+
+    def _visit(self, i: Instruction) -> None:
+        match i.opcode:
+            case "alloca":
+                self.point(i, {MemoryObject("alloca", i)})
+            case "getelementptr" | "bitcast" | "addrspacecast" | "freeze" if i.type.is_pointer:
+                self.point(i, self.objects(i.operands[0]))
+            case "phi" if i.type.is_pointer:
+                for operand in i.operands:
+                    self.point(i, self.objects(operand))
+            case "select" if i.type.is_pointer:
+                for operand in i.operands[1:]:
+                    self.point(i, self.objects(operand))
+            case "load" if i.type.is_pointer:
+                for memory in self.objects(i.operands[0]):
+                    self.point(i, self.inside(memory))
+            case "store" if i.operands[0].type.is_pointer:
+                for memory in self.objects(i.operands[1]):
+                    self.hold(memory, self.objects(i.operands[0]))
+            case "inttoptr" | "extractvalue" | "va_arg" if i.type.is_pointer:
+                self.point(i, {MemoryObject("loaded", "integer")})
+            case "call":
+                self._visit_call(i)
+
+    def _visit_call(self, call: Instruction) -> None:
+        marked = self.marked(call)
+        if marked is not None:
+            self.hold_result_of_marked(call)
+            return
+        effect = effect_of(call.callee_name)
+        pointer = call.type.is_pointer
+        if effect is None:
+            self._unknown_call(call, pointer)
+        elif effect.allocates:
+            self.point(call, {MemoryObject("allocation", call)})
+        elif effect.returns is not None:
+            self.point(call, self.objects(call.operands[effect.returns]))
+        elif effect.opaque and pointer:
+            self.point(call, {RUNTIME})
+        elif effect.reads and effect.writes and len(call.operands) > 1:
+            for source in self.objects(call.operands[effect.reads[0]]):
+                for target in self.objects(call.operands[effect.writes[0]]):
+                    if self.contents.get(source):
+                        self.hold(target, self.contents[source])
+
+    def hold_result_of_marked(self, call: Instruction) -> None:
+        """A marked call writes pointers to fresh memory into the struct behind its first operand."""
+        for memory in self.objects(call.operands[0]):
+            self.hold(memory, {MemoryObject("result", call)})
+
+    def _unknown_call(self, call: Instruction, pointer: bool) -> None:
+        reached = self._reached_from(call)
+        for memory in reached:
+            if self.contents.get(memory) is not None or memory.kind == "alloca":
+                self.hold(memory, reached)
+        if pointer:
+            self.point(call, reached | {MemoryObject("loaded", "unknown call")})
+
+    def _reached_from(self, call: Instruction) -> set[MemoryObject]:
+        reached: set[MemoryObject] = set()
+        work = [o for operand in call.operands if operand.type.is_pointer for o in self.objects(operand)]
+        while work:
+            memory = work.pop()
+            if memory not in reached:
+                reached.add(memory)
+                work.extend(self.inside(memory))
+        return reached
+
+    def writes(self) -> Iterable[Write]:
+        for block in self.flow.order:
+            for i in block.instructions:
+                if i.opcode == "store":
+                    size = size_of(i.operands[0].type, self.named_types)
+                    yield Write(i, (i.operands[1],), size)
+                elif i.opcode == "call":
+                    yield from self._call_writes(i)
+
+    def _call_writes(self, call: Instruction) -> Iterable[Write]:
+        effect = self.marked(call) or effect_of(call.callee_name)
+        if effect is not None:
+            if effect.writes:
+                yield Write(call, tuple(call.operands[k] for k in effect.writes), _constant_length(call))
+        elif "memory(none)" not in str(call.attributes.get("call_attributes", "")):
+            pointers = tuple(o for o in call.operands if o.type.is_pointer)
+            yield Write(call, pointers, None, everything=bool(pointers))
+
+
+def _constant_length(call: Instruction) -> int | None:
+    """Bytes a memory intrinsic writes, if its length is a literal."""
+    name = call.callee_name or ""
+    if name.startswith("llvm.mem") and len(call.operands) > 2 and isinstance(call.operands[2], Constant):
+        return int(call.operands[2].text)
+    return None

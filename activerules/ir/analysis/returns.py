@@ -1,0 +1,121 @@
+"""Returns: which blocks lie on a path to a return that succeeds.
+
+Needs       a Function with one return block; its ControlFlow; whether its integer result is a status (0: success)
+Gives       Returns, frozen: `live` blocks and the live predecessors of every block
+Invariants  R1  if control leaves a block that is not live, the function ends with a non-zero status or not at all
+            R2  a live block has a live successor, or it is the return block
+The reverse sweep runs only after a return with status 0, so it never enters a block that is not live.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from activerules.errors import UnsupportedIR
+from activerules.ir.cfg import ControlFlow, Loop
+from activerules.ir.model import Block, Constant, Function, Instruction, Value
+
+
+@dataclass(frozen=True, eq=False)
+class Returns:
+    """Frozen result of `analyse_returns`."""
+
+    exit: Block
+    live: frozenset[Block]
+    predecessors: dict[Block, tuple[Block, ...]]
+    flow: ControlFlow
+
+    def exits_of(self, loop: Loop) -> list[tuple[Block, Block]]:
+        """The live exit edges of a loop."""
+        return [
+            (block, target)
+            for block in self.flow.order
+            if block in loop.blocks and block in self.live
+            for target in dict.fromkeys(block.successors)
+            if target not in loop.blocks and block in self.predecessors.get(target, ())
+        ]
+
+
+def analyse_returns(function: Function, flow: ControlFlow, *, status: bool) -> Returns:
+    """Raises `UnsupportedIR` if the function never returns, or has several return blocks (N3)."""
+    exits = [block for block in flow.order if block.terminator.opcode == "ret"]
+    if len(exits) != 1:
+        raise UnsupportedIR(
+            what=f"N3: {function.name} has {len(exits)} blocks that return, not one",
+            why="a function that never returns has no derivative" if not exits else "normalise() merges them",
+        )
+    (exit_block,) = exits
+    edges = {block: list(flow.predecessors[block]) for block in flow.order}
+    if status:
+        result = exit_block.terminator.operands[0]
+        edges[exit_block] = _successful(exit_block, result, edges[exit_block], flow)
+    live = {exit_block}
+    work = [exit_block]
+    while work:
+        for block in edges[work.pop()]:
+            if block not in live:
+                live.add(block)
+                work.append(block)
+    return Returns(exit_block, frozenset(live), {b: tuple(edges[b]) for b in flow.order if b in live}, flow)
+
+
+def _successful(exit_block: Block, result: Value, predecessors: list[Block], flow: ControlFlow) -> list[Block]:
+    if isinstance(result, Instruction) and result.opcode == "phi" and result.parent is exit_block:
+        incoming = dict(zip(result.blocks, result.operands, strict=True))
+        return [p for p in predecessors if may_be_zero(incoming[p], p, flow)]
+    return predecessors
+
+
+def may_be_zero(value: Value, block: Block, flow: ControlFlow, depth: int = 0) -> bool:
+    """Whether `value` may be 0 when control leaves `block`; True if in doubt."""
+    if isinstance(value, Constant):
+        return not (value.text.lstrip("-").isdigit() and int(value.text) != 0)
+    if _known_nonzero(value, block, flow):
+        return False
+    if depth < 8 and isinstance(value, Instruction):
+        if value.opcode == "phi":
+            pairs = zip(value.operands, value.blocks, strict=True)
+            return any(may_be_zero(v, b, flow, depth + 1) for v, b in pairs)
+        if value.opcode == "select":
+            return any(may_be_zero(v, block, flow, depth + 1) for v in value.operands[1:])
+    return True
+
+
+def _known_nonzero(value: Value, block: Block, flow: ControlFlow) -> bool:
+    """Whether a branch that dominates the end of `block` tells that `value` is not 0."""
+    step: Block | None = block
+    while step is not None:
+        predecessors = flow.predecessors[step]
+        if len(predecessors) == 1:
+            branch = predecessors[0].terminator
+            if branch.opcode == "br" and len(branch.blocks) == 2 and branch.blocks[0] is not branch.blocks[1]:
+                taken = branch.blocks[0] is step
+                if _excludes_zero(branch.operands[0], taken, value):
+                    return True
+        step = flow.idom[step]
+    return False
+
+
+def _excludes_zero(condition: Value, holds: bool, value: Value) -> bool:
+    if not (isinstance(condition, Instruction) and condition.opcode == "icmp"):
+        return isinstance(condition, Instruction) and condition.opcode == "or" and not holds and any(
+            _excludes_zero(part, False, value) for part in condition.operands
+        )
+    x, y = condition.operands
+    if x is not value or not isinstance(y, Constant) or not y.text.lstrip("-").isdigit():
+        return False
+    number = int(y.text)
+    bits = getattr(value.type, "bits", 32)
+    zero_satisfies = {
+        "eq": number == 0,
+        "ne": number != 0,
+        "slt": number > 0,
+        "sle": number >= 0,
+        "sgt": number < 0,
+        "sge": number <= 0,
+        "ult": number % (1 << bits) > 0,
+        "ule": True,
+        "ugt": False,
+        "uge": number == 0,
+    }[condition.attributes["predicate"]]
+    return zero_satisfies != holds

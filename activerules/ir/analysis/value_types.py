@@ -1,0 +1,126 @@
+"""Value types: where float bits are, in memory and in integers.
+
+Needs       a Function in normal form; its MemoryFacts; what the caller knows of argument memory (element kinds)
+Gives       ValueTypes, frozen
+Invariants  V1  an integer outside `float_bits` holds no bits of a float that varies
+            V2  `holds_float(object)` is True if any access reads or writes a float in it, or the caller says so
+            V3  an integer access to a place that holds floats is either a plain copy (its value goes from load to
+                store), or the store of zero bits, or it is in `conflicts`
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from activerules.ir.analysis.memory import MemoryFacts, MemoryObject
+from activerules.ir.model import BINARY_INT, Constant, Function, Instruction, Value
+from activerules.ir.types import FloatType, Type, size_of
+
+
+@dataclass(frozen=True)
+class Access:
+    """A load or store of `type` at a constant offset of an object, or at an offset that varies (None)."""
+
+    instruction: Instruction
+    type: Type
+    offset: int | None
+
+    def overlaps(self, other: Access, named: dict[str, Type | None]) -> bool:
+        if self.offset is None or other.offset is None:
+            return True
+        ends = [a.offset + size_of(a.type, named) for a in (self, other)]  # type: ignore[operator, arg-type]
+        return self.offset < ends[1] and other.offset < ends[0]
+
+
+@dataclass(frozen=True, eq=False)
+class ValueTypes:
+    """Frozen result of `analyse_value_types`."""
+
+    accesses: Mapping[MemoryObject, tuple[Access, ...]]
+    declared_float: frozenset[MemoryObject]
+    float_bits: frozenset[Value]
+    memory: MemoryFacts
+
+    def holds_float(self, memory: MemoryObject) -> bool:
+        """V2."""
+        return memory in self.declared_float or any(
+            isinstance(a.type, FloatType) for a in self.accesses.get(memory, ())
+        )
+
+    def touches_floats(self, access: Instruction) -> bool:
+        """Whether a load or store of another type acts on a place where floats are read or written, too."""
+        pointer = access.operands[-1]
+        t = access.operands[0].type if access.opcode == "store" else access.type
+        offset = self.memory.constant_offset(pointer)[1]
+        mine = Access(access, t, offset)
+        for memory in self.memory.objects(pointer):
+            if memory in self.declared_float:
+                return True
+            for other in self.accesses.get(memory, ()):
+                if isinstance(other.type, FloatType) and other.overlaps(mine, self.memory.named_types):
+                    return True
+        return False
+
+
+def analyse_value_types(
+    function: Function, memory: MemoryFacts, declared_float: frozenset[MemoryObject]
+) -> ValueTypes:
+    """`declared_float`: objects the caller knows to be arrays of floats."""
+    accesses: dict[MemoryObject, list[Access]] = defaultdict(list)
+    for block in memory.flow.order:
+        for i in block.instructions:
+            if i.opcode in {"load", "store"}:
+                t = i.operands[0].type if i.opcode == "store" else i.type
+                pointer = i.operands[-1]
+                base, offset = memory.constant_offset(pointer)
+                for o in memory.objects(pointer):
+                    accesses[o].append(Access(i, t, offset if _is_start(base, o) else None))
+    facts = ValueTypes(
+        {o: tuple(a) for o, a in accesses.items()}, declared_float, frozenset(), memory
+    )
+    return ValueTypes(facts.accesses, declared_float, _float_bits(function, facts), memory)
+
+
+def _is_start(base: Value, memory: MemoryObject) -> bool:
+    """Whether `base` is the one pointer to the beginning of the object, so that offsets from it compare."""
+    return memory.key is base or memory.kind == "argument"
+
+
+def _float_bits(function: Function, facts: ValueTypes) -> frozenset[Value]:
+    """Integers that may hold (parts of) the bits of a float: V1."""
+    tainted: set[Value] = set()
+    changed = True
+    while changed:
+        changed = False
+        for i in function.instructions():
+            if i not in tainted and i.type.is_int and _takes_bits(i, tainted, facts):
+                tainted.add(i)
+                changed = True
+    return frozenset(tainted)
+
+
+def _takes_bits(i: Instruction, tainted: set[Value], facts: ValueTypes) -> bool:
+    match i.opcode:
+        case "bitcast":
+            return i.operands[0].type.is_float
+        case "load":
+            return facts.touches_floats(i)
+        case "phi":
+            return any(o in tainted for o in i.operands)
+        case "select":
+            return any(o in tainted for o in i.operands[1:])
+        case "trunc" | "zext" | "sext" | "freeze":
+            return i.operands[0] in tainted
+        case "call":
+            return any(o in tainted for o in i.operands)
+        case opcode if opcode in BINARY_INT:
+            return any(o in tainted for o in i.operands)
+        case _:
+            return False
+
+
+def is_zero(value: Value) -> bool:
+    """Whether a constant is all zero bits."""
+    return isinstance(value, Constant) and value.text in {"0", "null", "zeroinitializer", "false", "0.000000e+00"}

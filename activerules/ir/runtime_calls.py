@@ -1,0 +1,155 @@
+"""What the engine knows of functions it calls but does not see: memory, allocation, side effects.
+
+One row per function. A name without a row is an unknown external function: it may read and write whatever its pointer arguments
+reach, and an active value may not flow into it. Arithmetic (libm and LLVM's mathematical intrinsics) is not here: it has
+no effect but its result, and its rows are in `derive/derivatives.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from activerules.ir.model import Instruction
+
+
+@dataclass(frozen=True)
+class CallEffect:
+    """How a call acts on memory.
+
+    allocates   the result is new memory that nothing else points to; `size` is the operand with its bytes
+                (calloc: the product of two operands)
+    counted     the new memory is an NRT MemInfo: `NRT_incref` and `NRT_decref` count its references
+    returns     the result points into the memory operand `returns` points into
+    reads, writes   operands through which memory is read or written
+    opaque      the result is a pointer to memory of the runtime (random state, Python objects): never active
+    pure        no effect beside the result: may be repeated in the reverse sweep
+    """
+
+    allocates: bool = False
+    counted: bool = False
+    size: tuple[int, ...] = ()
+    returns: int | None = None
+    reads: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+    opaque: bool = False
+    pure: bool = False
+
+
+_NOTHING = CallEffect()
+_PURE = CallEffect(pure=True)
+_OPAQUE = CallEffect(opaque=True)
+
+_BY_NAME: dict[str, CallEffect] = {
+    # Numba's runtime (NRT)
+    "NRT_incref": _NOTHING,
+    "NRT_decref": _NOTHING,
+    "NRT_MemInfo_alloc": CallEffect(allocates=True, counted=True, size=(0,)),
+    "NRT_MemInfo_alloc_safe": CallEffect(allocates=True, counted=True, size=(0,)),
+    "NRT_MemInfo_alloc_aligned": CallEffect(allocates=True, counted=True, size=(0,)),
+    "NRT_MemInfo_alloc_safe_aligned": CallEffect(allocates=True, counted=True, size=(0,)),
+    "NRT_MemInfo_data_fast": CallEffect(returns=0, pure=True),
+    "NRT_Allocate": CallEffect(allocates=True, size=(0,)),
+    "NRT_Free": _NOTHING,
+    # C and C++ allocation
+    "malloc": CallEffect(allocates=True, size=(0,)),
+    "calloc": CallEffect(allocates=True, size=(0, 1)),
+    "aligned_alloc": CallEffect(allocates=True, size=(1,)),
+    "_Znwm": CallEffect(allocates=True, size=(0,)),
+    "_Znam": CallEffect(allocates=True, size=(0,)),
+    "free": _NOTHING,
+    "_ZdlPv": _NOTHING,
+    "_ZdaPv": _NOTHING,
+    "_ZdlPvm": _NOTHING,
+    "_ZdaPvm": _NOTHING,
+    # random numbers: state that is no data of the program
+    "numba_get_np_random_state": _OPAQUE,
+    "numba_get_py_random_state": _OPAQUE,
+    "numba_rnd_shuffle": CallEffect(reads=(0,), writes=(0,)),
+    "numba_rnd_init": CallEffect(writes=(0,)),
+    "numba_rnd_read": CallEffect(writes=(0,)),
+    # the interpreter: locks and printing
+    "numba_gil_ensure": CallEffect(writes=(0,)),
+    "numba_gil_release": CallEffect(reads=(0,)),
+    "PyGILState_Ensure": _NOTHING,
+    "PyGILState_Release": _NOTHING,
+    "PyFloat_FromDouble": _OPAQUE,
+    "PyLong_FromLongLong": _OPAQUE,
+    "PyLong_FromSsize_t": _OPAQUE,
+    "PyBool_FromLong": _OPAQUE,
+    "PyObject_Str": _OPAQUE,
+    "PyUnicode_AsUTF8": _OPAQUE,
+    "PyUnicode_FromString": _OPAQUE,
+    "PyUnicode_FromStringAndSize": _OPAQUE,
+    "PySys_FormatStdout": _NOTHING,
+    "numba_unpickle": _OPAQUE,
+    "Py_IncRef": _NOTHING,
+    "Py_DecRef": _NOTHING,
+    "printf": _NOTHING,
+    "puts": _NOTHING,
+    "putchar": _NOTHING,
+}
+
+_BY_PREFIX: tuple[tuple[str, CallEffect], ...] = (
+    ("llvm.memset.", CallEffect(writes=(0,))),
+    ("llvm.memcpy.", CallEffect(reads=(1,), writes=(0,))),
+    ("llvm.memmove.", CallEffect(reads=(1,), writes=(0,))),
+    ("llvm.lifetime.", _NOTHING),
+    ("llvm.dbg.", _NOTHING),
+    ("llvm.assume", _NOTHING),
+    ("llvm.experimental.noalias.scope.decl", _NOTHING),
+    ("llvm.donothing", _NOTHING),
+    ("llvm.trap", _NOTHING),
+    ("llvm.stacksave", _OPAQUE),
+    ("llvm.stackrestore", _NOTHING),
+    ("llvm.invariant.", _NOTHING),
+    ("llvm.launder.invariant.group", CallEffect(returns=0, pure=True)),
+    ("llvm.expect.", _PURE),
+    ("llvm.smax.", _PURE),
+    ("llvm.smin.", _PURE),
+    ("llvm.umax.", _PURE),
+    ("llvm.umin.", _PURE),
+    ("llvm.abs.", _PURE),
+    ("llvm.ctpop.", _PURE),
+    ("llvm.ctlz.", _PURE),
+    ("llvm.cttz.", _PURE),
+    ("llvm.bswap.", _PURE),
+    ("llvm.bitreverse.", _PURE),
+    ("llvm.fshl.", _PURE),
+    ("llvm.fshr.", _PURE),
+    ("llvm.sadd.", _PURE),
+    ("llvm.uadd.", _PURE),
+    ("llvm.ssub.", _PURE),
+    ("llvm.usub.", _PURE),
+    ("llvm.smul.", _PURE),
+    ("llvm.umul.", _PURE),
+    ("llvm.scmp.", _PURE),
+    ("llvm.ucmp.", _PURE),
+    ("llvm.is.fpclass.", _PURE),
+    ("llvm.is.constant.", _PURE),
+    ("llvm.objectsize.", _PURE),
+    ("llvm.fptosi.sat.", _PURE),
+    ("llvm.fptoui.sat.", _PURE),
+    ("llvm.lround.", _PURE),
+    ("llvm.llround.", _PURE),
+    ("llvm.lrint.", _PURE),
+    ("llvm.llrint.", _PURE),
+)
+
+MEMORY_INTRINSICS = ("llvm.memset.", "llvm.memcpy.", "llvm.memmove.")
+
+
+def effect_of(name: str | None) -> CallEffect | None:
+    """The row of a function, or None for one that is not known."""
+    if name is None:
+        return None
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    return next((effect for prefix, effect in _BY_PREFIX if name.startswith(prefix)), None)
+
+
+def memory_intrinsic(instruction: Instruction) -> str | None:
+    """`memset`, `memcpy` or `memmove` if the instruction is that intrinsic."""
+    name = instruction.callee_name if instruction.opcode == "call" else None
+    if name is not None and name.startswith(MEMORY_INTRINSICS):
+        return name.split(".")[1]
+    return None
