@@ -9,5 +9,5 @@ source_suffix = {".md": "markdown"}
 exclude_patterns = ["build"]
 html_theme = "alabaster"
 html_theme_options = {"page_width": "1060px", "sidebar_width": "240px"}
-# Listings hold Numba's IR, our IR and shell sessions; a lexer that cannot read one is no error of the page.
+# Listings hold IR and shell sessions; a lexer that cannot read one is no error of the page.
 suppress_warnings = ["misc.highlighting_failure"]

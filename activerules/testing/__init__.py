@@ -1,1 +1,20 @@
-"""."""
+"""Checks of derivatives against finite differences, for users, rule authors and our own tests."""
+
+from activerules.testing.gradient import check_gradient, check_grads
+from activerules.testing.numeric import (
+    central_fdm,
+    directional_derivative,
+    gradient_fd,
+    rand_tangent,
+    well_conditioned,
+)
+
+__all__ = [
+    "central_fdm",
+    "check_gradient",
+    "check_grads",
+    "directional_derivative",
+    "gradient_fd",
+    "rand_tangent",
+    "well_conditioned",
+]

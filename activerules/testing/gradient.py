@@ -1,0 +1,235 @@
+"""Gradients of whole programs against finite differences.
+
+One identity covers every way a program can hand out its result. Let r be its return value and a_i
+the array arguments; the shadows start as random cotangents c_i of what the arrays hold at the end.
+After a reverse sweep they must hold the gradient of
+
+    phi(args) = r(args) + sum_i <c_i, a_i at the end(args)>
+
+so an argument that is only read has its gradient *added to* c_i, and one that is overwritten has
+c_i consumed. Both sides are compared along random directions, one argument at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import activerules as ar
+from activerules.errors import RuleCheckError
+from activerules.testing.numeric import (
+    directional_derivative,
+    inner,
+    inner_terms,
+    is_differentiable,
+    rand_tangent,
+    shifted,
+)
+
+# A comparison is only worth something where finite differences resolve the derivative: _RESOLUTION
+# bounds their estimated error, _FLOOR is what rounding may add in a long program; both relative.
+_SAFETY = 10.0
+_FLOOR = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 2e-4}
+_RESOLUTION = {np.dtype(np.float64): 1e-4, np.dtype(np.float32): 2e-2}
+
+
+def check_gradient(
+    f: Callable[..., Any],
+    args: tuple,
+    activities: Sequence[Any] | None = None,
+    seed: int = 0,
+    trials: int = 2,
+) -> None:
+    """Check the reverse-mode gradient of `f` at `args` against finite differences.
+
+    Arguments
+        f            an `@njit` function; it returns a float or nothing, and may write into arrays.
+        args         plain values; they are copied, never written.
+        activities   annotation classes, one per argument; by default Active for floats and tuples
+                     of floats, Duplicated for float arrays and tuples of them, else Const.
+        seed         of the random shadows and directions.
+        trials       random directions per argument.
+
+    Checked: the primal value and what the primal leaves in its arrays, bit for bit; derivatives of
+    every argument along random directions, the shadows starting non-zero.
+
+    Raises
+        RuleCheckError   argument, direction, found, expected with its error estimate.
+    """
+    Check(f, args, activities, np.random.default_rng(seed)).run(trials)
+
+
+def check_grads(f: Callable[..., Any], args: tuple, order: int = 1, seed: int = 0) -> None:
+    """Check derivatives of `f` up to `order`; `check_gradient` with default activities.
+
+    Raises
+        RuleCheckError   as `check_gradient`.
+        ValueError       for orders other than 1: second derivatives are not offered yet.
+    """
+    if order != 1:
+        raise ValueError(f"derivatives of order {order} are not offered yet; order must be 1")
+    check_gradient(f, args, seed=seed)
+
+
+@dataclass
+class Outcome:
+    """What a call left behind: its value, its arguments after it, derivatives if there are any."""
+
+    value: Any
+    args: tuple
+    derivatives: tuple = ()
+
+
+class Check:
+    """One comparison: the program, the point, the cotangents `starts` its shadows begin with."""
+
+    def __init__(
+        self,
+        f: Callable[..., Any],
+        args: tuple,
+        activities: Sequence[Any] | None,
+        rng: np.random.Generator,
+    ) -> None:
+        self.f = f
+        self.args = args
+        self.rng = rng
+        self.activities = (
+            tuple(default_activity(x) for x in args) if activities is None else tuple(activities)
+        )
+        if len(self.activities) != len(args):
+            raise ValueError(f"{len(args)} arguments, {len(self.activities)} activities")
+        self.starts = tuple(
+            rand_tangent(x, rng) if activity is ar.Duplicated else None
+            for x, activity in zip(args, self.activities, strict=True)
+        )
+
+    def run(self, trials: int) -> None:
+        """Compare primal results, then derivatives."""
+        expected = self.primal(self.args)
+        found = self.gradient(expected)
+        self.same("return value", found.value, expected.value)
+        for i, (got, wanted) in enumerate(zip(found.args, expected.args, strict=True)):
+            self.same(f"argument {i} after the call", got, wanted)
+        written = self.written()
+        for i, activity in enumerate(self.activities):
+            if activity is not ar.Const:
+                for _ in range(trials):
+                    self.compare(i, found.derivatives[i], written)
+
+    def primal(self, args: tuple) -> Outcome:
+        """The program on copies of `args`."""
+        copies = tuple(shifted(x, 0.0, None) for x in args)
+        return Outcome(self.f(*copies), copies)
+
+    def gradient(self, expected: Outcome) -> Outcome:
+        """The program and its reverse sweep on copies; `derivatives` holds shadows as they end."""
+        copies = tuple(shifted(x, 0.0, None) for x in self.args)
+        shadows = tuple(shifted(c, 0.0, None) for c in self.starts)
+        annotated = [
+            activity(x, shadow) if activity is ar.Duplicated else activity(x)
+            for activity, x, shadow in zip(self.activities, copies, shadows, strict=True)
+        ]
+        returned = ar.Active if is_differentiable(expected.value) else ar.Const
+        derivatives, value = ar.autodiff(ar.ReverseWithPrimal, self.f, returned, *annotated)
+        for i, (activity, entry) in enumerate(zip(self.activities, derivatives, strict=True)):
+            if activity is not ar.Active and entry is not None:
+                raise self.failure(f"derivative of argument {i}", entry, "None: it is not Active")
+        ends = tuple(
+            shadow if activity is ar.Duplicated else entry
+            for activity, shadow, entry in zip(self.activities, shadows, derivatives, strict=True)
+        )
+        return Outcome(value, copies, ends)
+
+    def written(self) -> tuple[bool, ...]:
+        """Per argument, whether the program writes into it; seen from values that change.
+
+        The second point is another one: an array may happen to end as it began.
+        """
+        nudged = tuple(shifted(x, 1e-3, c) for x, c in zip(self.args, self.starts, strict=True))
+        runs = [(self.args, self.primal(self.args)), (nudged, self.primal(nudged))]
+        return tuple(
+            any(not _identical(before[i], after.args[i]) for before, after in runs)
+            for i in range(len(self.args))
+        )
+
+    def compare(self, i: int, found: Any, written: tuple[bool, ...]) -> None:
+        """Derivatives with respect to argument `i` along one random direction."""
+        direction = rand_tangent(self.args[i], self.rng)
+        cotangents = [c if w else None for c, w in zip(self.starts, written, strict=True)]
+        tangents = [direction if k == i else None for k in range(len(self.args))]
+
+        def phi(*args: Any) -> float:
+            outcome = self.primal(args)
+            own = [outcome.value] if is_differentiable(outcome.value) else []
+            parts = [inner(c, a) for c, a in zip(cotangents, outcome.args, strict=True)]
+            return math.fsum([*map(float, own), *parts])
+
+        precision = self.precision()
+        eps = float(np.finfo(precision).eps)
+        expected, error = directional_derivative(phi, self.args, tuple(tangents), eps=eps)
+        terms = list(inner_terms(found, direction))
+        if not written[i]:
+            terms += [-term for term in inner_terms(self.starts[i], direction)]
+        got = math.fsum(terms)
+        scale = max(abs(float(expected)), math.fsum(map(abs, terms)))
+        if not error <= _RESOLUTION[precision] * max(scale, 1e-3):
+            raise self.failure(
+                f"finite differences of argument {i}", got, f"{expected:.10g} ± {error:.1e}",
+                "they do not resolve the derivative here: choose another point",
+            )
+        tolerance = _SAFETY * error + _FLOOR[precision] * scale
+        if not abs(got - float(expected)) <= tolerance:
+            raise self.failure(
+                f"derivative of argument {i} along a random direction", f"{got:.12g}",
+                f"finite differences {expected:.12g} ± {error:.1e}", f"direction {direction}",
+            )
+
+    def precision(self) -> np.dtype:
+        """Single precision anywhere in the arguments makes the program one of single precision."""
+        single = any(np.float32 in _dtypes(x) for x in self.args)
+        return np.dtype(np.float32 if single else np.float64)
+
+    def same(self, what: str, found: Any, expected: Any) -> None:
+        """Bit for bit, NaN included: derivative code must not change the primal."""
+        if not _identical(found, expected):
+            raise self.failure(what, found, expected)
+
+    def failure(self, what: str, found: Any, expected: Any, why: str = "") -> RuleCheckError:
+        """The error with the program, the annotations and the two values."""
+        names = ", ".join(activity.__name__ for activity in self.activities)
+        program = getattr(self.f, "__name__", str(self.f))
+        return RuleCheckError(
+            f"{program}({names}): {what}: found {found}, expected {expected}", why=why
+        )
+
+
+def default_activity(x: Any) -> Any:
+    """Duplicated where derivatives live in memory, Active where they are returned, else Const."""
+    if not is_differentiable(x):
+        return ar.Const
+    return ar.Duplicated if _holds_array(x) else ar.Active
+
+
+def _holds_array(x: Any) -> bool:
+    if isinstance(x, tuple):
+        return any(_holds_array(entry) for entry in x)
+    return isinstance(x, np.ndarray)
+
+
+def _dtypes(x: Any) -> set[type]:
+    if isinstance(x, tuple):
+        return {kind for entry in x for kind in _dtypes(entry)}
+    return {np.asarray(x).dtype.type} if is_differentiable(x) else set()
+
+
+def _identical(x: Any, y: Any) -> bool:
+    if isinstance(x, tuple) and isinstance(y, tuple):
+        return len(x) == len(y) and all(map(_identical, x, y))
+    if not isinstance(x, (np.ndarray, float, complex, np.generic)):
+        return x == y
+    floats = is_differentiable(x)
+    return np.array_equal(np.asarray(x), np.asarray(y), equal_nan=bool(floats))

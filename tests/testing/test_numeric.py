@@ -1,0 +1,174 @@
+"""Finite differences against closed forms, error estimates included."""
+
+import math
+
+import numpy as np
+import pytest
+
+from activerules.testing.numeric import (
+    central_fdm,
+    copy_layout,
+    directional_derivative,
+    gradient_fd,
+    inner,
+    is_differentiable,
+    rand_tangent,
+    same_layout,
+    shifted,
+    well_conditioned,
+)
+
+CLOSED_FORMS = [
+    (math.exp, math.exp, 0.7),
+    (math.sin, math.cos, 3.0),
+    (math.log, lambda x: 1 / x, 0.02),
+    (math.sqrt, lambda x: 0.5 / math.sqrt(x), 0.11),
+    (lambda x: x**7, lambda x: 7 * x**6, 1.3),
+    (lambda x: 1e8 * math.tanh(x), lambda x: 1e8 / math.cosh(x) ** 2, 0.4),
+    (lambda x: 1e-12 * math.cos(5 * x), lambda x: -5e-12 * math.sin(5 * x), 1.0),
+    (lambda x: math.sin(300 * x), lambda x: 300 * math.cos(300 * x), 0.2),
+    (abs, lambda x: -1.0, -0.004),
+    (lambda x: 3.0, lambda x: 0.0, 1.0),
+]
+
+
+@pytest.mark.parametrize("order", [2, 3, 5, 7])
+@pytest.mark.parametrize(("f", "derivative", "x"), CLOSED_FORMS)
+def test_the_error_estimate_covers_the_error(f, derivative, x, order):
+    value, error = central_fdm(order).estimate(safe(f), x)
+    expected = derivative(x)
+    assert abs(value - expected) <= 10 * error + 1e-14 * abs(expected)
+    assert error <= 1e-7 * abs(expected) + 1e-12
+
+
+def safe(f):
+    """As compiled programs do: NaN outside the domain instead of an exception."""
+
+    def guarded(x):
+        try:
+            return f(x)
+        except ValueError:
+            return math.nan
+
+    return guarded
+
+
+@pytest.mark.parametrize(("derivative", "expected"), [(1, 2.0), (2, 4.0), (3, 8.0), (4, 16.0)])
+def test_higher_derivatives(derivative, expected):
+    value, error = central_fdm(7, derivative).estimate(lambda x: math.exp(2 * x), 0.0)
+    assert value == pytest.approx(expected, abs=10 * error)
+    assert error < 1e-3 * expected
+
+
+def test_a_polynomial_is_exact_to_rounding():
+    value = central_fdm(5)(lambda x: x**4 - x, 2.0)
+    assert value == pytest.approx(31.0, rel=1e-12)
+
+
+def test_array_valued_functions():
+    value, error = central_fdm(3).estimate(lambda x: np.array([math.sin(x), x * x]), 0.5)
+    np.testing.assert_allclose(value, [math.cos(0.5), 1.0], rtol=1e-9)
+    assert error < 1e-8
+
+
+def test_a_kink_within_the_first_steps_is_stepped_over():
+    value, _ = central_fdm(3).estimate(lambda x: max(x, 0.0) ** 2 + abs(x), 0.03)
+    assert value == pytest.approx(1.06, rel=1e-8)
+
+
+def test_a_kink_at_the_point_is_not_mistaken_for_a_derivative_of_one():
+    value, _ = central_fdm(3).estimate(abs, 0.0)
+    assert value == 0.0
+
+
+def test_noise_shows_in_the_error():
+    noise = np.random.default_rng(0)
+    value, error = central_fdm(3).estimate(lambda x: x + 1e-6 * noise.normal(), 1.0)
+    assert abs(value - 1.0) <= 10 * error
+    assert error > 1e-8
+
+
+def test_single_precision_states_its_own_precision():
+    value, error = central_fdm(3).estimate(lambda x: np.float32(math.exp(np.float32(x))), 0.5)
+    assert abs(value - math.exp(0.5)) <= 10 * error
+    assert 1e-8 < error < 1e-2
+
+
+@pytest.mark.parametrize(("order", "derivative"), [(1, 1), (3, 3), (3, 0)])
+def test_schemes_that_do_not_exist(order, derivative):
+    with pytest.raises(ValueError, match="points give no derivative"):
+        central_fdm(order, derivative)
+
+
+def test_directional_derivative_moves_only_what_has_a_tangent():
+    matrix, x, y = well_conditioned(3), np.array([1.0, 2.0, -1.0]), 0.3
+    x_dot = np.array([0.5, -1.0, 2.0])
+
+    def f(matrix, x, y, n):
+        x *= y
+        return float(x @ matrix @ x) * n
+
+    value, error = directional_derivative(f, (matrix, x, y, 2), (None, x_dot, None, None))
+    expected = 2 * y * y * float(x_dot @ (matrix + matrix.T) @ x)
+    assert abs(value - expected) <= 10 * error + 1e-12
+    np.testing.assert_array_equal(x, [1.0, 2.0, -1.0])
+
+
+def test_gradient_fd():
+    def f(x, k):
+        return float(np.sum(np.sin(x) * k))
+
+    x = np.array([[0.1, 0.4], [2.0, -1.0]])
+    np.testing.assert_allclose(gradient_fd(f, (x, 3.0)), 3 * np.cos(x), rtol=1e-9)
+    assert gradient_fd(f, (x, 3.0), 1) == pytest.approx(float(np.sum(np.sin(x))))
+
+
+LAYOUTS = {
+    "C": np.arange(12.0).reshape(3, 4),
+    "F": np.asfortranarray(np.arange(12.0).reshape(3, 4)),
+    "reversed": np.arange(5.0)[::-1],
+    "strided": np.arange(24.0).reshape(2, 3, 4)[:, ::2, ::-3],
+    "transposed": np.arange(24.0).reshape(2, 3, 4).transpose(2, 0, 1),
+    "broadcast": np.broadcast_to(np.arange(3.0), (2, 3))[:1],
+    "empty": np.zeros((0, 3)),
+    "zero-dimensional": np.array(3.0),
+    "single": np.arange(4, dtype=np.float32)[1::2],
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_copies_keep_the_layout(name):
+    x = LAYOUTS[name]
+    for y in (copy_layout(x), rand_tangent(x, np.random.default_rng(0)), shifted(x, 0.0, None)):
+        assert y.strides == x.strides
+        assert y.dtype == x.dtype
+        assert not np.shares_memory(x, y)
+    np.testing.assert_array_equal(copy_layout(x), x)
+    assert not np.any(same_layout(x))
+
+
+def test_trees():
+    x = (1.0, (np.ones(2), 3), "name")
+    assert is_differentiable(x)
+    assert not is_differentiable((1, "name", None, np.arange(3)))
+    tangent = rand_tangent(x, np.random.default_rng(1))
+    assert isinstance(tangent[0], float)
+    assert tangent[1][1] is None
+    assert tangent[2] is None
+    moved = shifted(x, 2.0, tangent)
+    assert moved[0] == 1.0 + 2.0 * tangent[0]
+    np.testing.assert_array_equal(moved[1][0], 1.0 + 2.0 * tangent[1][0])
+    assert moved[1][1] == 3
+    assert inner((2.0, (np.ones(2), None), None), tangent) == pytest.approx(
+        2 * tangent[0] + tangent[1][0].sum()
+    )
+
+
+def test_complex_pairing_is_real():
+    assert inner(1 + 2j, 3 - 1j) == pytest.approx(3 - 2)
+
+
+def test_well_conditioned():
+    singular = np.linalg.svd(well_conditioned(6, np.random.default_rng(3)), compute_uv=False)
+    assert singular.max() <= 3.0 + 1e-12
+    assert singular.min() >= 1.0 - 1e-12
