@@ -130,8 +130,24 @@ class FunctionType(Type):
         return f"{self.result} ({inside})"
 
 
+@dataclass(frozen=True, slots=True)
+class TargetType(Type):
+    """A target extension type, verbatim: `target("spirv.Image", ...)`."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 VOID, LABEL, METADATA, PTR = VoidType(), LabelType(), MetadataType(), PointerType()
+TOKEN = TokenType()
 DOUBLE, FLOAT = FloatType("double"), FloatType("float")
+FLOAT_TYPES: dict[str, FloatType] = {
+    "float": FLOAT,
+    "double": DOUBLE,
+    **{k: FloatType(k) for k in ("half", "bfloat", "x86_fp80", "fp128", "ppc_fp128")},
+}
 
 _FLOAT_SIZES = {
     "half": 2, "bfloat": 2, "float": 4, "double": 8, "x86_fp80": 16, "fp128": 16, "ppc_fp128": 16,
@@ -145,6 +161,13 @@ def int_type(bits: int) -> IntType:
 
 
 I1, I8, I16, I32, I64 = map(int_type, (1, 8, 16, 32, 64))
+
+_interned: dict[Type, Type] = {t: t for t in (VOID, LABEL, METADATA, TOKEN, PTR, *FLOAT_TYPES.values())}
+
+
+def intern(t: Type) -> Type:
+    """The one object that stands for all types equal to `t`."""
+    return int_type(t.bits) if isinstance(t, IntType) else _interned.setdefault(t, t)
 
 
 def align_up(offset: int, alignment: int) -> int:
