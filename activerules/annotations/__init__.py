@@ -1,1 +1,1 @@
-"""."""
+"""Activities and activity signatures: the vocabulary everything else shares."""

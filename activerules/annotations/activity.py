@@ -1,0 +1,170 @@
+"""Activity annotations: what a value is to the derivative.
+
+`Const(x)` has none, `Active(x)` is a float whose derivative is returned, `Duplicated(x, dx)`
+carries a shadow `dx` of the same type, shape and strides to which the derivative is added. The
+classes themselves stand for the activity of a return value and of the parameters of rules;
+`Active[float64]` narrows one to a type, `Active | Const` widens it, `Annotation` is any.
+
+This module depends on nothing: the types in brackets may be any object.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, eq=False)
+class Narrowed:
+    """An annotation class with a type: `Active[float64]`. `type` None admits every type."""
+
+    kind: type[Annotation]
+    type: Any = None
+
+    def __or__(self, other: object) -> AnyOf:
+        """`Active[float64] | Const`."""
+        return AnyOf((*alternatives(self), *alternatives(other)))
+
+    def __ror__(self, other: object) -> AnyOf:
+        """`Const | Active[float64]`."""
+        return AnyOf((*alternatives(other), *alternatives(self)))
+
+    def __call__(self, *fields: Any) -> Annotation:
+        """Construct the annotation; the type in brackets only matters for dispatch."""
+        return self.kind(*fields)
+
+    def __repr__(self) -> str:
+        """Return the form that is written in a signature."""
+        return self.kind.__name__ if self.type is None else f"{self.kind.__name__}[{self.type}]"
+
+
+@dataclass(frozen=True, eq=False)
+class AnyOf:
+    """Several annotations of which one must fit: `Active[float64] | Const`."""
+
+    members: tuple[Narrowed, ...]
+
+    def __or__(self, other: object) -> AnyOf:
+        """Add alternatives on the right."""
+        return AnyOf((*self.members, *alternatives(other)))
+
+    def __ror__(self, other: object) -> AnyOf:
+        """Add alternatives on the left."""
+        return AnyOf((*alternatives(other), *self.members))
+
+    def __repr__(self) -> str:
+        """Return the form that is written in a signature."""
+        return " | ".join(map(repr, self.members))
+
+
+class Annotation:
+    """Base class of the annotations; in a rule's signature it stands for any of them."""
+
+    __slots__ = ()
+
+    def __class_getitem__(cls, item: Any) -> Narrowed:
+        """`Active[float64]`: this annotation of values of one type."""
+        return Narrowed(cls, item)
+
+    @property
+    def fields(self) -> tuple[Any, ...]:
+        """The arguments the annotation was constructed from."""
+        return tuple(getattr(self, name) for name in self.__slots__)
+
+    def __repr__(self) -> str:
+        """Return the form that constructs it: `Duplicated(x, dx)`."""
+        return f"{type(self).__name__}({', '.join(map(repr, self.fields))})"
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Const(Annotation):
+    """A value that carries no derivative; it is not written by derivative code."""
+
+    val: Any
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Active(Annotation):
+    """A float whose derivative is returned (reverse mode only)."""
+
+    val: Any
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Duplicated(Annotation):
+    """A value and its shadow: in reverse the derivative is added to `dval`."""
+
+    val: Any
+    dval: Any
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class DuplicatedNoNeed(Annotation):
+    """As Duplicated, for a value that need not be computed."""
+
+    val: Any
+    dval: Any
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class BatchDuplicated(Annotation):
+    """A value and a tuple of N shadows, for N derivatives in one call."""
+
+    val: Any
+    dval: Any
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class BatchDuplicatedNoNeed(Annotation):
+    """As BatchDuplicated, for a value that need not be computed."""
+
+    val: Any
+    dval: Any
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class MixedDuplicated(Annotation):
+    """A tuple of floats and arrays: array parts are added to, float parts are returned."""
+
+    val: Any
+    dval: Any
+
+
+KINDS: tuple[type[Annotation], ...] = (
+    Const,
+    Active,
+    Duplicated,
+    DuplicatedNoNeed,
+    BatchDuplicated,
+    BatchDuplicatedNoNeed,
+    MixedDuplicated,
+)
+
+BY_NAME: dict[str, type[Annotation]] = {"const": Const, "active": Active, "duplicated": Duplicated}
+"""The activities an analysis speaks of, as the classes users write."""
+
+
+def is_annotation_class(item: object) -> bool:
+    """Tell whether `item` is an annotation class, such as `Active` (not `Active(1.0)`)."""
+    return isinstance(item, type) and issubclass(item, Annotation)
+
+
+def alternatives(annotation: object) -> Iterator[Narrowed]:
+    """Yield what a written annotation admits, one kind at a time.
+
+    `Annotation` becomes every kind. `TypeError` if it is not an annotation.
+    """
+    if isinstance(annotation, types.UnionType):
+        for member in annotation.__args__:
+            yield from alternatives(member)
+    elif isinstance(annotation, AnyOf):
+        yield from annotation.members
+    else:
+        is_narrowed = isinstance(annotation, Narrowed)
+        kind, wanted = (annotation.kind, annotation.type) if is_narrowed else (annotation, None)
+        if not (isinstance(kind, type) and issubclass(kind, Annotation)):
+            raise TypeError(f"{annotation!r} is not an annotation like Const, Active, Duplicated")
+        for each in KINDS if kind is Annotation else (kind,):
+            yield Narrowed(each, wanted)

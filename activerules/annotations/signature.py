@@ -1,0 +1,104 @@
+"""Activity signatures, and the modes of differentiation with their options.
+
+A mode is an immutable object; an option of it returns another mode. Modes that this version does
+not have exist by name and refuse at their first use, so that programs written for them say why they
+stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+from activerules.annotations.activity import BY_NAME, Annotation
+from activerules.errors import NotYetSupported, UnknownOption
+
+
+@dataclass(frozen=True)
+class ActivitySignature:
+    """The activity of each argument, in order, and of the return value."""
+
+    arguments: tuple[type[Annotation], ...]
+    result: type[Annotation]
+
+    @classmethod
+    def from_names(cls, arguments: Sequence[str], result: str) -> ActivitySignature:
+        """Build a signature from the names an analysis uses: "const", "active", "duplicated"."""
+        return cls(tuple(BY_NAME[name] for name in arguments), BY_NAME[result])
+
+    def __str__(self) -> str:
+        """Return `(Const, Active) -> Active`."""
+        return f"({', '.join(a.__name__ for a in self.arguments)}) -> {self.result.__name__}"
+
+
+_OPTIONS = ("with_primal", "runtime_activity", "strong_zero", "holomorphic", "fast")
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A mode of `autodiff`: `Reverse`, `ReverseWithPrimal` and those still to come.
+
+    direction        "reverse" or "forward".
+    returns_primal   whether the result also holds what the function returned.
+    split            whether augmented primal and reverse are separate functions.
+    """
+
+    direction: str
+    returns_primal: bool = False
+    split: bool = False
+
+    def with_primal(self) -> Mode:
+        """Return the mode that gives the function's own result, too."""
+        return replace(self, returns_primal=True)
+
+    def runtime_activity(self) -> NoReturn:
+        """Let what is constant be found out at run time; not in this version."""
+        _refuse_option("runtime_activity")
+
+    def strong_zero(self) -> NoReturn:
+        """Let a zero cotangent give zero even against infinities; not in this version."""
+        _refuse_option("strong_zero")
+
+    def holomorphic(self) -> NoReturn:
+        """Give f'(z) of a complex function; not in this version."""
+        _refuse_option("holomorphic")
+
+    def fast(self, reassociate: bool = True, vector_math: bool = True) -> NoReturn:
+        """Trade exactness of the primal for speed; not in this version."""
+        _refuse_option("fast")
+
+    def __getattr__(self, name: str) -> Any:
+        """Name the option that does not exist; `UnknownOption` is an AttributeError."""
+        raise UnknownOption(
+            f"a mode has no option {name!r}",
+            instead=[f"one of {', '.join('.' + option + '()' for option in _OPTIONS)}"],
+        )
+
+    def require_supported(self) -> None:
+        """Raise `NotYetSupported` unless this version can run the mode."""
+        if self.direction != "reverse" or self.split:
+            raise NotYetSupported(
+                f"{self} is not yet supported",
+                why="this version has reverse mode in one sweep",
+                instead=["Reverse", "ReverseWithPrimal"],
+            )
+
+    def __str__(self) -> str:
+        """Return the name the mode is exported under."""
+        direction = self.direction.capitalize() + ("Split" if self.split else "")
+        if self.returns_primal:
+            return direction + "WithPrimal"
+        return direction + ("NoPrimal" if self.split else "")
+
+
+def _refuse_option(name: str) -> NoReturn:
+    raise NotYetSupported(f"the option .{name}() is not yet supported")
+
+
+Reverse = Mode("reverse")
+ReverseWithPrimal = Mode("reverse", returns_primal=True)
+Forward = Mode("forward")
+ForwardWithPrimal = Mode("forward", returns_primal=True)
+ReverseSplitNoPrimal = Mode("reverse", split=True)
+ReverseSplitWithPrimal = Mode("reverse", returns_primal=True, split=True)

@@ -1,0 +1,183 @@
+"""Which rule serves a call: the most specific one, by Numba types first and then by activities.
+
+Needs       the rules of one function and a `Call`: types and activities of arguments and result
+Gives       `choose`: a whole pair; raises NoRuleForActivity, IncompleteRule, AmbiguousRule
+Invariants  C1  an activity is lowered (Const where a rule wants more) only if no rule fits as it is
+            C2  the body of a function with rules is never an answer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from activerules.annotations.activity import Active, Const, Duplicated, Narrowed
+from activerules.errors import AmbiguousRule, IncompleteRule, NoRuleForActivity
+from activerules.rules import pattern as patterns
+from activerules.rules.pattern import Order, Pattern
+from activerules.rules.rule import Half, Kind, Lowering, Rule, RulePair
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a lookup is for: types and activities of the arguments and, last, of the result."""
+
+    name: str
+    types: tuple[Any, ...]
+    kinds: tuple[Kind, ...]
+
+    def __str__(self) -> str:
+        *arguments, result = (
+            f"{kind.__name__}[{patterns.type_name(found)}]"
+            for kind, found in zip(self.kinds, self.types, strict=True)
+        )
+        return f"{self.name}({', '.join(arguments)}) -> {result}"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A rule that serves a call, and the alternative of each parameter that does."""
+
+    rule: Rule
+    served: tuple[Narrowed, ...]
+    lowered: int
+
+    def beats(self, other: Candidate) -> bool:
+        """Whether this rule is to be preferred: fewer lowered, then types, then activities."""
+        if self.lowered != other.lowered:
+            return self.lowered < other.lowered
+        order = patterns.combined(
+            patterns.type_order(a.type, b.type)
+            for a, b in zip(self.served, other.served, strict=True)
+        )
+        if order is Order.EQUAL:
+            order = patterns.signature_activity_order(self.rule.signature, other.rule.signature)
+        return order is Order.NARROWER
+
+
+def choose(rules: Sequence[Rule], call: Call) -> RulePair:
+    """Return the pair that serves a call."""
+    return _pair(_best(rules, call), call)
+
+
+def _best(rules: Sequence[Rule], call: Call) -> Candidate:
+    candidates = [c for c in (_serve(rule, call) for rule in rules) if c is not None]
+    if not candidates:
+        raise _no_rule(rules, call)
+    for candidate in candidates:
+        if all(candidate is other or candidate.beats(other) for other in candidates):
+            return candidate
+    raise AmbiguousRule(
+        f"several rules serve {call}, and none is more specific",
+        where=[("a rule that serves it", str(c.rule), c.rule.location) for c in candidates],
+        instead=["define a rule with exactly these activities"],
+    )
+
+
+def _serve(rule: Rule, call: Call) -> Candidate | None:
+    if len(rule.signature) != len(call.types):
+        return None
+    served, lowered = [], 0
+    for pattern, kind, found in zip(rule.signature, call.kinds, call.types, strict=True):
+        alternative = patterns.matching(pattern, kind, found)
+        if alternative is None and kind is Const:
+            alternative = patterns.matching(pattern, _differentiable_kind(found), found)
+            lowered += 1
+        if alternative is None:
+            return None
+        served.append(alternative)
+    return Candidate(rule, tuple(served), lowered)
+
+
+def _differentiable_kind(found: Any) -> Kind:
+    """Return the activity a value of this type has where it is not Const; Const if it never has
+    one.
+    """
+    if hasattr(found, "layout"):
+        return Duplicated
+    return Active if str(found).startswith(("float", "complex")) else Const
+
+
+def _pair(chosen: Candidate, call: Call) -> RulePair:
+    rule = chosen.rule
+    halves: tuple[Half, Half] = ("augmented_primal", "reverse")
+    for present, missing in (halves, halves[::-1]):
+        if missing not in rule.halves:
+            half = rule.halves[present]
+            raise IncompleteRule(
+                f"{call.name} has a rule with {present}, but without {missing}",
+                where=[("the half that exists", str(rule), half.location)],
+                why=f"the call {call} needs both; halves are paired by their annotations",
+                instead=[_skeleton(call, half.argument_names, rule.signature, (missing,))],
+            )
+    *arguments, result = (alternative.kind for alternative in chosen.served)
+    reverse = rule.halves["reverse"]
+    return RulePair(
+        name=rule.name,
+        augmented=rule.halves["augmented_primal"].function,
+        reverse=reverse.function,
+        arguments=tuple(arguments),
+        result=result,
+        lowering=tuple(_lowering(a, b) for a, b in zip(call.kinds, arguments, strict=False)),
+        result_lowering="as is" if result is call.kinds[-1] else "zero cotangent",
+        tape_type=reverse.tape_type,
+        location=reverse.location,
+    )
+
+
+def _lowering(found: Kind, wanted: Kind) -> Lowering:
+    if found is wanted:
+        return "as is"
+    return "drop result" if wanted is Active else "scratch shadow"
+
+
+def _no_rule(rules: Sequence[Rule], call: Call) -> NoRuleForActivity:
+    names = _argument_names(rules, len(call.types) - 1)
+    signature = tuple((Narrowed(kind),) for kind in call.kinds)
+    halves: tuple[Half, ...] = ("augmented_primal", "reverse")
+    return NoRuleForActivity(
+        f"no reverse rule for {call}",
+        where=[("a rule that exists", str(rule), rule.location) for rule in rules],
+        why=_why(rules, call, names),
+        instead=[
+            "add a rule:\n" + _skeleton(call, names, signature, halves),
+            "if the result does not depend smoothly on an argument:\n"
+            f"inactive({call.name}, args=({names[0] if names else ''!r},))",
+        ],
+    )
+
+
+def _argument_names(rules: Sequence[Rule], count: int) -> tuple[str, ...]:
+    for rule in rules:
+        names = next(iter(rule.halves.values())).argument_names
+        if len(names) == count:
+            return names
+    return tuple(f"x{i}" for i in range(count))
+
+
+def _why(rules: Sequence[Rule], call: Call, names: Sequence[str]) -> str:
+    """Name the arguments whose activity no rule covers."""
+    fitting = [rule for rule in rules if len(rule.signature) == len(call.types)]
+    if not fitting:
+        return f"no rule takes {len(call.types) - 1} arguments"
+    lines = []
+    for i, (kind, found) in enumerate(zip(call.kinds, call.types, strict=True)):
+        if not any(patterns.matching(rule.signature[i], kind, found) for rule in fitting):
+            what = f"`{names[i]}`" if i < len(names) else "the result"
+            type_name = patterns.type_name(found)
+            lines.append(f"{what} is {kind.__name__}[{type_name}] here, and no rule admits that")
+    return "\n".join(lines) or "no single rule admits all of these activities together"
+
+
+def _skeleton(
+    call: Call, names: Sequence[str], signature: Sequence[Pattern], halves: Sequence[str]
+) -> str:
+    """Return the head of a rule to paste."""
+    *arguments, result = map(patterns.show, signature)
+    parameters = ", ".join(f"{n}: {a}" for n, a in zip(names, arguments, strict=True))
+    heads = {
+        "augmented_primal": f"def _(config, ret: {result}, {parameters}): ...",
+        "reverse": f"def _(config, dret: {result}, tape, {parameters}): ...",
+    }
+    return "\n".join(f"@{half}({call.name})\n{heads[half]}" for half in halves)

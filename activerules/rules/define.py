@@ -1,0 +1,184 @@
+"""The decorators that define rules.
+
+    @augmented_primal(f)
+    def _(config, ret: Active, x: Active, n: Const): ...
+
+    @reverse(f)
+    def _(config, dret: Active, tape, x: Active, n: Const): ...
+
+The annotations are the dispatch; a parameter without one admits any activity. The two halves are
+paired by having the same annotations.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from activerules.annotations.activity import BY_NAME, Annotation
+from activerules.errors import NotYetSupported, RuleDefinitionError
+from activerules.rules.pattern import Pattern, pattern_of
+from activerules.rules.registry import RULES
+from activerules.rules.rule import Half, Rule, RuleHalf, display_name
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_LEADING: dict[Half, tuple[str, ...]] = {
+    "augmented_primal": ("config", "ret"),
+    "reverse": ("config", "dret", "tape"),
+    "forward": ("config", "ret"),
+}
+
+
+def augmented_primal(function: Any, *, replace: bool = False) -> Callable[[F], F]:
+    """Define the half of a reverse rule that runs the function: `(config, ret, *args)`.
+
+    It returns `AugmentedReturn(primal, shadow, tape)`. Arguments are annotations (`x.val`,
+    `x.dval`). `function` is an `@njit` function, a NumPy or math function, an operator or a ctypes
+    function. Raises `RuleDefinitionError` and `AmbiguousRule`; `replace` takes the place of another
+    module's.
+    """
+    return _decorator(function, "augmented_primal", replace)
+
+
+def reverse(function: Any, *, replace: bool = False) -> Callable[[F], F]:
+    """Define the half of a reverse rule that goes back: `(config, dret, tape, *args)`.
+
+    It returns one entry per argument: the derivative where it is Active, None elsewhere (with one
+    Active argument the derivative alone will do, with none None), and adds to the shadows of
+    Duplicated arguments with `accumulate`. Raises as `augmented_primal` does.
+    """
+    return _decorator(function, "reverse", replace)
+
+
+def forward(function: Any, *, replace: bool = False) -> Callable[[F], F]:
+    """Define the forward rule of a function: `(config, ret, *args)`; kept, not yet used."""
+    return _decorator(function, "forward", replace)
+
+
+def inactive(*functions: Any, args: Iterable[str | int] | str | int | None = None) -> Any:
+    """Declare that the result of a function (or, with `args`, some arguments) has no derivative.
+
+    `args` are names or positions. Also a decorator: returns the first function.
+    """
+    names = (args,) if isinstance(args, (str, int)) else args
+    names = None if names is None else tuple(names)
+    for function in functions:
+        if names is not None and not RULES.rules_for(function):
+            raise NotYetSupported(
+                f"inactive arguments of {display_name(function)}, which has no rules",
+                instead=["define its rule first", "use ignore_derivatives in its body"],
+            )
+        RULES.declare_inactive(function, names)
+    return functions[0] if functions else None
+
+
+def rules_for(function: Any) -> tuple[Rule, ...]:
+    """Return the rules of a function in the order of their definition; `print` shows one."""
+    return RULES.rules_for(function)
+
+
+def has_rule(function: Any, *activities: type[Annotation] | str) -> bool:
+    """Tell whether a function has a rule; with activities, whether one admits them as they are."""
+    rules = rules_for(function)
+    if not activities:
+        return bool(rules) or RULES.is_inactive(function)
+    kinds = [BY_NAME[a] if isinstance(a, str) else a for a in activities]
+    return any(_admits(rule.arguments, kinds) for rule in rules)
+
+
+def _admits(arguments: tuple[Pattern, ...], kinds: list[type[Annotation]]) -> bool:
+    return len(arguments) == len(kinds) and all(
+        any(alternative.kind is kind for alternative in pattern)
+        for pattern, kind in zip(arguments, kinds, strict=True)
+    )
+
+
+def _decorator(function: Any, which: Half, replace: bool) -> Callable[[F], F]:
+    if not callable(function):
+        raise RuleDefinitionError(f"@{which} takes a function, not {function!r}")
+    # The caller of the decorator: annotations in strings may name its local variables.
+    names = sys._getframe(2).f_locals
+
+    def decorate(written: F) -> F:
+        rule, half = _read(function, which, written, names)
+        RULES.add(function, which, rule, half, replace)
+        return written
+
+    return decorate
+
+
+def _read(
+    function: Any, which: Half, written: Any, names: Mapping[str, Any]
+) -> tuple[Rule, RuleHalf]:
+    """Take a rule function's signature apart."""
+    plain = getattr(written, "py_func", written)
+    if not inspect.isfunction(plain):
+        raise RuleDefinitionError(f"@{which} decorates a Python function, not {written!r}")
+    location = f"{plain.__code__.co_filename}:{plain.__code__.co_firstlineno}"
+    parameters = list(inspect.signature(plain).parameters.values())
+    leading = _LEADING[which]
+    if len(parameters) < len(leading) or any(
+        p.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD for p in parameters
+    ):
+        raise RuleDefinitionError(
+            f"{plain.__name__} is not a function of ({', '.join(leading)}, arguments ...)",
+            where=[("the rule", f"@{which}({display_name(function)})", location)],
+            instead=[f"def {plain.__name__}({', '.join(leading)}, x: Active): ..."],
+        )
+    scope = {**plain.__globals__, **names, **_closure(plain)}
+    values = {p.name: _evaluated(p, scope, plain, location) for p in parameters}
+    arguments = parameters[len(leading) :]
+    rule = Rule(
+        name=display_name(function),
+        arguments=tuple(_pattern(values[p.name], p.name, plain, location) for p in arguments),
+        result=_pattern(values[parameters[1].name], parameters[1].name, plain, location),
+    )
+    half = RuleHalf(
+        function=written,
+        module=plain.__module__,
+        location=location,
+        argument_names=tuple(p.name for p in arguments),
+        tape_type=values[parameters[2].name] if which == "reverse" else None,
+    )
+    return rule, half
+
+
+def _closure(plain: Any) -> dict[str, Any]:
+    """Return the captured variables that have a value by now."""
+    values = {}
+    for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):
+            values[name] = cell.cell_contents
+    return values
+
+
+def _evaluated(
+    parameter: inspect.Parameter, scope: Mapping[str, Any], plain: Any, location: str
+) -> Any:
+    """Return the annotation of a parameter, evaluated if it is a string; None if there is none."""
+    if parameter.annotation is inspect.Parameter.empty:
+        return None
+    if not isinstance(parameter.annotation, str):
+        return parameter.annotation
+    try:
+        return eval(parameter.annotation, dict(scope))
+    except Exception as error:
+        raise RuleDefinitionError(
+            f"the annotation of `{parameter.name}` cannot be evaluated: {error}",
+            where=[("the rule", parameter.annotation, location)],
+        ) from error
+
+
+def _pattern(annotation: Any, name: str, plain: Any, location: str) -> Pattern:
+    try:
+        return pattern_of(Annotation if annotation is None else annotation)
+    except TypeError as error:
+        raise RuleDefinitionError(
+            f"the annotation of `{name}` in {plain.__name__}: {error}",
+            where=[("the rule", plain.__name__, location)],
+            instead=["Const, Active, Duplicated, one of them with a type (Active[float64]), or |"],
+        ) from error

@@ -1,0 +1,180 @@
+"""What one parameter of a rule admits, and which of two rules is more specific.
+
+A pattern is a tuple of alternatives, each an annotation class with an optional type. Numba's types
+are compared through the attributes they all have (`dtype`, `ndim`, `layout`), so that rules can be
+written and tested where no Numba is imported.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from activerules.annotations.activity import Annotation, Narrowed, alternatives
+
+Pattern = tuple[Narrowed, ...]
+
+
+class Order(Enum):
+    """How the set of calls that one thing admits lies to that of another."""
+
+    NARROWER = "narrower"
+    EQUAL = "equal"
+    WIDER = "wider"
+    NEITHER = "neither"
+
+    def then(self, other: Order) -> Order:
+        """Combine the orders of two parameters: only those that agree give an order."""
+        if self is Order.EQUAL or self is other:
+            return other
+        return self if other is Order.EQUAL else Order.NEITHER
+
+    @classmethod
+    def of_inclusions(cls, in_other: bool, holds_other: bool) -> Order:
+        """Order of two sets by which of them includes which."""
+        if in_other:
+            return cls.EQUAL if holds_other else cls.NARROWER
+        return cls.WIDER if holds_other else cls.NEITHER
+
+
+def pattern_of(annotation: object) -> Pattern:
+    """Return the alternatives of a written annotation, with types in Numba's form."""
+    return tuple(Narrowed(a.kind, canonical_type(a.type)) for a in alternatives(annotation))
+
+
+def pattern_key(pattern: Pattern) -> frozenset[tuple[type[Annotation], Any]]:
+    """Return what makes two patterns the same: the order they were written in does not."""
+    return frozenset((alternative.kind, alternative.type) for alternative in pattern)
+
+
+def canonical_type(written: Any) -> Any:
+    """Turn `float` or `np.float64` in brackets into Numba's type; anything else stays as it is."""
+    is_scalar = isinstance(written, type) and issubclass(written, (np.generic, numbers.Number))
+    if not is_scalar:
+        return written
+    from numba import from_dtype
+
+    return from_dtype(np.dtype(written))
+
+
+def admits(constraint: Any, found: Any) -> bool:
+    """Tell whether every value that `found` admits is one that `constraint` admits.
+
+    Both are None (any type), a class of Numba types, or a Numba type. An array type of layout A
+    admits every layout; whether an array is read-only does not matter to a rule.
+    """
+    if constraint is None or found is None:
+        return constraint is None
+    if isinstance(constraint, type):
+        return issubclass(found if isinstance(found, type) else type(found), constraint)
+    if isinstance(found, type):
+        return False
+    if _is_array(constraint) and _is_array(found):
+        same = constraint.dtype == found.dtype and constraint.ndim == found.ndim
+        return same and constraint.layout in ("A", found.layout)
+    return constraint == found
+
+
+def _is_array(found: Any) -> bool:
+    return hasattr(found, "layout") and hasattr(found, "ndim")
+
+
+def type_order(first: Any, second: Any) -> Order:
+    """Order of two type constraints."""
+    return Order.of_inclusions(admits(second, first), admits(first, second))
+
+
+def activity_order(first: Pattern, second: Pattern) -> Order:
+    """Order of two patterns by the activities they admit."""
+    kinds, other = ({a.kind for a in pattern} for pattern in (first, second))
+    return Order.of_inclusions(kinds <= other, kinds >= other)
+
+
+def matching(pattern: Pattern, kind: type[Annotation], found: Any) -> Narrowed | None:
+    """Return the narrowest alternative that admits an activity and a type, or None."""
+    best = None
+    for alternative in pattern:
+        if alternative.kind is kind and admits(alternative.type, found):
+            if best is None or admits(best.type, alternative.type):
+                best = alternative
+    return best
+
+
+def is_tie(first: Sequence[Pattern], second: Sequence[Pattern]) -> bool:
+    """Tell whether some call fits both signatures without one being more specific there."""
+    if len(first) != len(second):
+        return False
+    orders = {Order.EQUAL}
+    for mine, theirs in zip(first, second, strict=True):
+        here = _overlap_orders(mine, theirs)
+        orders = {order.then(next_order) for order in orders for next_order in here}
+    if Order.EQUAL in orders:
+        orders = orders - {Order.EQUAL} | {signature_activity_order(first, second)}
+    return bool(orders & {Order.EQUAL, Order.NEITHER})
+
+
+def _overlap_orders(mine: Pattern, theirs: Pattern) -> set[Order]:
+    """Orders of the types wherever both patterns admit something; empty if they are disjoint."""
+    orders = {type_order(a.type, b.type) for a in mine for b in theirs if a.kind is b.kind}
+    return orders - {Order.NEITHER}
+
+
+def signature_activity_order(first: Sequence[Pattern], second: Sequence[Pattern]) -> Order:
+    """Order of two signatures by their activities alone."""
+    return combined(activity_order(a, b) for a, b in zip(first, second, strict=True))
+
+
+def combined(orders: Iterable[Order]) -> Order:
+    """Order of two signatures, from those of their parameters."""
+    return reduce(Order.then, orders, Order.EQUAL)
+
+
+def meet(first: Sequence[Pattern], second: Sequence[Pattern]) -> tuple[Pattern, ...]:
+    """Return what both signatures admit."""
+    return tuple(
+        tuple(
+            a if admits(b.type, a.type) else b
+            for a in mine
+            for b in theirs
+            if a.kind is b.kind and type_order(a.type, b.type) is not Order.NEITHER
+        )
+        for mine, theirs in zip(first, second, strict=True)
+    )
+
+
+def covers(signature: Sequence[Pattern], region: Sequence[Pattern]) -> bool:
+    """Tell whether a signature admits every call of `region`."""
+    return len(signature) == len(region) and all(
+        matching(pattern, part.kind, part.type) is not None
+        for pattern, parts in zip(signature, region, strict=True)
+        for part in parts
+    )
+
+
+def type_name(found: Any) -> str:
+    """Return a type as it is written in an annotation: `float64[:, ::1]`."""
+    if not _is_array(found):
+        return getattr(found, "__name__", None) or str(found)
+    axes = [":"] * found.ndim
+    if found.layout in ("C", "F") and axes:
+        axes[-1 if found.layout == "C" else 0] = "::1"
+    return f"{type_name(found.dtype)}[{', '.join(axes)}]"
+
+
+def show(pattern: Pattern) -> str:
+    """Return a pattern as it is written in the signature of a rule."""
+    groups: dict[Any, list[str]] = {}
+    for alternative in pattern:
+        groups.setdefault(alternative.type, []).append(alternative.kind.__name__)
+    every = len(list(alternatives(Annotation)))
+    parts = []
+    for wanted, kinds in groups.items():
+        names = ["Annotation"] if len(kinds) == every else kinds
+        bracket = "" if wanted is None else f"[{type_name(wanted)}]"
+        parts += [name + bracket for name in names]
+    return " | ".join(parts)

@@ -1,0 +1,66 @@
+"""What a rule is told and what it answers, as it reads and runs in plain Python.
+
+The compiled forms of `RuleConfig`, `AugmentedReturn`, `active` and `accumulate` (in `numba_ext`)
+have the same meaning; a rule can be called and tested without compiling it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from activerules.annotations.activity import Annotation, Const
+from activerules.errors import RuleReturnError
+
+
+@dataclass(frozen=True)
+class RuleConfig:
+    """Facts about the call a rule is compiled for; each is a compile-time constant in the rule.
+
+    needs_primal, needs_shadow    whether the result and its shadow are used.
+    width                         the number of shadows of a Duplicated argument.
+    overwritten                   per argument: its memory may change before `reverse` runs.
+    """
+
+    overwritten: tuple[bool, ...] = ()
+    needs_primal: bool = True
+    needs_shadow: bool = True
+    width: int = 1
+    runtime_activity: bool = False
+    strong_zero: bool = False
+
+
+class AugmentedReturn(NamedTuple):
+    """What `augmented_primal` answers: the result, its zeroed shadow, and what `reverse` needs.
+
+    `shadow` is None unless the result is Duplicated; `tape` is any value Numba can type.
+    """
+
+    primal: Any = None
+    shadow: Any = None
+    tape: Any = None
+
+
+def active(x: Annotation) -> bool:
+    """Tell whether an argument of a rule carries a derivative; a constant in compiled rules."""
+    return not isinstance(x, Const)
+
+
+def accumulate(x: Annotation, g: Any) -> None:
+    """Add `g` to the shadow of a Duplicated argument; nothing for Const.
+
+    `g` is brought to the dtype of the shadow. `RuleReturnError` if its shape is another one: a
+    cotangent has the shape of its primal, and broadcasting would hide a missing sum.
+    """
+    if isinstance(x, Const):
+        return
+    shadow = getattr(x, "dval", None)
+    if not isinstance(shadow, np.ndarray):
+        raise RuleReturnError(
+            "accumulate takes a Duplicated array; an Active derivative is returned"
+        )
+    if np.shape(g) != shadow.shape:
+        raise RuleReturnError("accumulate: the cotangent has another shape than the shadow")
+    shadow += np.asarray(g).astype(shadow.dtype)

@@ -1,0 +1,189 @@
+"""The rules there are, and which of them serves a call.
+
+Needs       rules as written: a function, a pattern per argument and one for the result
+Gives       `find`: the most specific pair for Numba types and activities; `epoch`: grows by each
+            change
+Invariants  R1  no two rules of a function tie: the second one is refused, and nothing changes
+            R2  a lookup answers with a whole pair or raises; it never falls back to the body
+            R3  an activity is lowered (Const where a rule wants more) only if no rule fits as it is
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from activerules.annotations.activity import BY_NAME
+from activerules.errors import AmbiguousRule
+from activerules.rules import pattern as patterns
+from activerules.rules.choose import Call, choose
+from activerules.rules.pattern import Pattern
+from activerules.rules.rule import Half, Kind, Rule, RuleHalf, RulePair, display_name
+
+
+@dataclass
+class _Entry:
+    """Everything known of one function; holds it, as its id is the key."""
+
+    function: Any
+    rules: dict[Half, list[Rule]] = field(default_factory=dict)
+    inactive: bool = False
+    inactive_arguments: set[str | int] = field(default_factory=set)
+
+
+class Registry:
+    """Rules by function: dispatchers, NumPy functions, operators, ctypes pointers. Thread safe."""
+
+    def __init__(self) -> None:
+        self._entries: dict[int, _Entry] = {}
+        self._lock = threading.RLock()
+        self._epoch = 0
+
+    @property
+    def epoch(self) -> int:
+        """A number that grows with each change; what was compiled under another one is stale."""
+        return self._epoch
+
+    def carries_rule(self, function: object) -> bool:
+        """Tell whether calls of `function` are to be kept: it has a reverse rule or is inactive."""
+        entry = self._entry(function)
+        return entry is not None and (entry.inactive or bool(entry.rules.get("reverse")))
+
+    def is_inactive(self, function: object) -> bool:
+        """Tell whether the whole function was declared inactive."""
+        entry = self._entry(function)
+        return entry is not None and entry.inactive
+
+    def inactive_arguments(self, function: object, names: Sequence[str]) -> frozenset[int]:
+        """Return the positions of the arguments (called `names`) that were declared inactive."""
+        entry = self._entry(function)
+        declared = entry.inactive_arguments if entry is not None else set()
+        return frozenset(i for i, name in enumerate(names) if i in declared or name in declared)
+
+    def rules_for(self, function: object) -> tuple[Rule, ...]:
+        """Return the rules of a function in the order of their definition."""
+        entry = self._entry(function)
+        return () if entry is None else tuple(r for group in entry.rules.values() for r in group)
+
+    def add(self, function: Any, which: Half, rule: Rule, half: RuleHalf, replace: bool) -> None:
+        """Add one half of a rule; `rule` holds its name and patterns.
+
+        A half of the same signature is replaced if it is from the same module or `replace` is set.
+        `AmbiguousRule` (and no change) if it ties with another rule.
+        """
+        with self._lock:
+            entry = self._entry(function) or _Entry(function)
+            group = entry.rules.setdefault("forward" if which == "forward" else "reverse", [])
+            same = next((r for r in group if _key(r) == _key(rule)), None)
+            if same is None:
+                _refuse_ties(rule, half, group)
+                group.append(rule)
+                same = rule
+            elif which in same.halves:
+                _refuse_foreign(same.halves[which], half, rule, replace)
+            same.halves[which] = half
+            self._entries[_identity(function)] = entry
+            self._epoch += 1
+
+    def declare_inactive(self, function: Any, arguments: Iterable[str | int] | None) -> None:
+        """Declare a function (or, with `arguments`, some of its arguments) to carry no
+        derivative.
+        """
+        with self._lock:
+            entry = self._entries.setdefault(_identity(function), _Entry(function))
+            if arguments is None:
+                entry.inactive = True
+            else:
+                entry.inactive_arguments.update(arguments)
+            self._epoch += 1
+
+    def find(
+        self,
+        function: Any,
+        argument_types: Sequence[Any],
+        return_type: Any,
+        activities: Sequence[str | Kind],
+        result_activity: str | Kind,
+    ) -> RulePair:
+        """Return the most specific pair for a call.
+
+        Raises `NoRuleForActivity`, `IncompleteRule`, and `AmbiguousRule` where lowering is possible
+        in two ways of the same rank.
+        """
+        every = (*activities, result_activity)
+        call = Call(
+            name=display_name(function),
+            types=(*argument_types, return_type),
+            kinds=tuple(BY_NAME[a] if isinstance(a, str) else a for a in every),
+        )
+        with self._lock:
+            entry = self._entry(function)
+            rules = entry.rules.get("reverse", []) if entry is not None else []
+            return choose(rules, call)
+
+    def _entry(self, function: object) -> _Entry | None:
+        return self._entries.get(_identity(function))
+
+
+RULES = Registry()
+"""The one registry that the decorators of `rules.define` fill."""
+
+
+def _identity(function: Any) -> int:
+    """Key of a function; a dispatcher and what it was made from are the same function."""
+    return id(getattr(function, "py_func", function))
+
+
+def _key(rule: Rule) -> tuple[object, ...]:
+    return tuple(map(patterns.pattern_key, rule.signature))
+
+
+def _refuse_ties(rule: Rule, half: RuleHalf, existing: Sequence[Rule]) -> None:
+    for other in existing:
+        if not patterns.is_tie(rule.signature, other.signature):
+            continue
+        both = patterns.meet(rule.signature, other.signature)
+        if any(_settles(third, both, rule, other) for third in existing):
+            continue
+        raise AmbiguousRule(
+            f"{half.function.__name__} overlaps {other.name}, and neither is more specific",
+            where=[
+                ("the new rule", _written(rule, half), half.location),
+                ("the rule that exists", str(other), other.location),
+            ],
+            why="a call that fits both signatures would have no rule to prefer",
+            instead=[
+                "narrow the annotations of one of them",
+                f"first define a rule for what both admit: {_written(rule, half, both)}",
+            ],
+        )
+
+
+def _settles(third: Rule, both: Sequence[Pattern], rule: Rule, other: Rule) -> bool:
+    """Whether a third rule takes every call that two others tie on."""
+    return (
+        third is not other
+        and patterns.covers(third.signature, both)
+        and not patterns.is_tie(third.signature, rule.signature)
+        and not patterns.is_tie(third.signature, other.signature)
+    )
+
+
+def _written(rule: Rule, half: RuleHalf, signature: Sequence[Pattern] | None = None) -> str:
+    *arguments, result = signature or rule.signature
+    return str(Rule(rule.name, tuple(arguments), result, {"reverse": half}))
+
+
+def _refuse_foreign(old: RuleHalf, new: RuleHalf, rule: Rule, replace: bool) -> None:
+    if replace or old.module == new.module:
+        return
+    raise AmbiguousRule(
+        f"{rule.name} has a rule of this signature from another module",
+        where=[
+            ("the new rule", _written(rule, new), new.location),
+            ("the rule that exists", f"in module {old.module}", old.location),
+        ],
+        instead=["pass replace=True to the decorator to take its place"],
+    )

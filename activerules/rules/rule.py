@@ -1,0 +1,91 @@
+"""A rule as it was written, and a rule as it was chosen for a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from activerules.annotations.activity import Annotation
+from activerules.rules import pattern as patterns
+from activerules.rules.pattern import Pattern
+
+Half = Literal["augmented_primal", "reverse", "forward"]
+Lowering = Literal["as is", "drop result", "scratch shadow"]
+Kind = type[Annotation]
+
+
+@dataclass(frozen=True)
+class RuleHalf:
+    """One function of a rule: where it is defined and how its parameters are called."""
+
+    function: Callable[..., Any]
+    module: str
+    location: str
+    argument_names: tuple[str, ...]
+    tape_type: Any = None
+
+
+@dataclass(eq=False)
+class Rule:
+    """The rule of one function for one signature; `reverse` or `augmented` may not be there yet."""
+
+    name: str
+    arguments: tuple[Pattern, ...]
+    result: Pattern
+    halves: dict[Half, RuleHalf] = field(default_factory=dict)
+
+    @property
+    def signature(self) -> tuple[Pattern, ...]:
+        """The patterns that decide: of each argument, and of the result."""
+        return (*self.arguments, self.result)
+
+    @property
+    def location(self) -> str:
+        """Where the half that was defined first is."""
+        return next(iter(self.halves.values())).location
+
+    def __str__(self) -> str:
+        """Return `solve(A: Const | Duplicated, b: Const) -> Duplicated`."""
+        names = next(iter(self.halves.values())).argument_names
+        written = zip(names, map(patterns.show, self.arguments), strict=True)
+        arguments = ", ".join(f"{name}: {pattern}" for name, pattern in written)
+        return f"{self.name}({arguments}) -> {patterns.show(self.result)}"
+
+
+@dataclass(frozen=True)
+class RulePair:
+    """A rule chosen for a call.
+
+    augmented, reverse   the Python functions.
+    arguments, result    the annotation classes the two functions are called with.
+    lowering             per argument, how the caller gets from its activity to that of `arguments`:
+                         "drop result": Const is passed as Active, the derivative is dropped;
+                         "scratch shadow": Const is passed as Duplicated with a shadow to throw
+                         away.
+    result_lowering      "zero cotangent" if the result is Const at the call, and the rule wants
+                         more.
+    tape_type            what the reverse annotates its tape with, or None.
+    location             "file:line" of the reverse.
+    """
+
+    name: str
+    augmented: Callable[..., Any]
+    reverse: Callable[..., Any]
+    arguments: tuple[Kind, ...]
+    result: Kind
+    lowering: tuple[Lowering, ...]
+    result_lowering: Literal["as is", "zero cotangent"]
+    tape_type: Any
+    location: str
+
+
+def display_name(function: Any) -> str:
+    """Name of a function as its user writes it: `np.linalg.solve`, `spline`."""
+    plain = getattr(function, "py_func", function)
+    name = getattr(plain, "__name__", None) or repr(plain)
+    module = getattr(plain, "__module__", None) or ""
+    root = module.split(".")[0]
+    if root == "numpy":
+        return f"np.{'linalg.' if 'linalg' in module else ''}{name}"
+    return f"{root.lstrip('_')}.{name}" if root in ("math", "operator", "_operator") else name

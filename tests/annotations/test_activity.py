@@ -1,0 +1,87 @@
+import pickle
+
+import numpy as np
+import pytest
+
+from activerules.annotations.activity import (
+    KINDS,
+    Active,
+    Annotation,
+    Const,
+    Duplicated,
+    alternatives,
+)
+from activerules.annotations.signature import (
+    ActivitySignature,
+    Forward,
+    Reverse,
+    ReverseSplitNoPrimal,
+    ReverseWithPrimal,
+)
+from activerules.errors import NotYetSupported, UnknownOption
+
+
+def test_an_annotation_keeps_its_value_and_shadow():
+    x, dx = np.ones(2), np.zeros(2)
+    pair = Duplicated(x, dx)
+    assert pair.val is x
+    assert pair.dval is dx
+    with pytest.raises(AttributeError):
+        pair.val = dx
+
+
+def test_annotations_print_as_they_are_written_and_pickle():
+    assert repr(Duplicated(1.0, 2.0)) == "Duplicated(1.0, 2.0)"
+    assert repr(pickle.loads(pickle.dumps(Active(2.0)))) == "Active(2.0)"
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (Active, "Active"),
+        (Active | Const, "Active | Const"),
+        (Const | Active["f8"], "Const | Active[f8]"),
+        (Active["f8"] | Const, "Active[f8] | Const"),
+        ((Const | Duplicated) | Active["f8"], "Const | Duplicated | Active[f8]"),
+    ],
+)
+def test_alternatives_in_the_order_they_are_written(written, shown):
+    assert " | ".join(map(repr, alternatives(written))) == shown
+
+
+def test_annotation_stands_for_every_kind():
+    assert tuple(a.kind for a in alternatives(Annotation)) == KINDS
+    assert {a.type for a in alternatives(Annotation["f8"])} == {"f8"}
+
+
+@pytest.mark.parametrize("written", [float, 3, Const | int])
+def test_what_is_not_an_annotation_is_refused(written):
+    with pytest.raises(TypeError, match="is not an annotation"):
+        list(alternatives(written))
+
+
+def test_signature_shows_the_classes():
+    signature = ActivitySignature.from_names(("const", "duplicated"), "active")
+    assert str(signature) == "(Const, Duplicated) -> Active"
+
+
+def test_with_primal_is_another_mode():
+    assert Reverse.with_primal() == ReverseWithPrimal
+    assert not Reverse.returns_primal
+    assert pickle.loads(pickle.dumps(Reverse)) == Reverse
+
+
+def test_an_unknown_option_is_named():
+    with pytest.raises(UnknownOption, match="no option 'strong_zeros'"):
+        _ = Reverse.strong_zeros
+
+
+@pytest.mark.parametrize("mode", [Forward, ReverseSplitNoPrimal])
+def test_modes_to_come_refuse_by_name(mode):
+    with pytest.raises(NotYetSupported, match=str(mode)):
+        mode.require_supported()
+
+
+def test_options_to_come_refuse_by_name():
+    with pytest.raises(NotYetSupported, match="strong_zero"):
+        Reverse.strong_zero()

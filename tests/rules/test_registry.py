@@ -1,0 +1,262 @@
+"""Definition, specificity, ties, lowering and refusals of the rule registry; no rule is compiled."""
+
+import operator
+import threading
+
+import numpy as np
+import pytest
+from numba import float64, int64, njit, types
+
+from activerules import errors
+from activerules.annotations.activity import Active, Annotation, Const, Duplicated
+from activerules.rules import define
+from activerules.rules.define import augmented_primal, forward, has_rule, inactive, reverse
+from activerules.rules.registry import RULES
+
+
+def fresh():
+    """A function nobody has rules for."""
+
+    def spline(x, n):
+        return x
+
+    return spline
+
+
+def define_pair(function, ret, *arguments, **options):
+    """Define both halves for the given annotations; returns the two functions."""
+    x, n = (*arguments, Const)[:2]
+
+    def aug(config, ret: ret, x: x, n: n):
+        pass
+
+    def rev(config, dret: ret, tape, x: x, n: n):
+        pass
+
+    return augmented_primal(function, **options)(aug), reverse(function, **options)(rev)
+
+
+def found(function, kinds=("active", "const"), result="active", types_=(float64, int64)):
+    return RULES.find(function, types_, float64, kinds, result)
+
+
+def test_a_pair_is_found_by_its_annotations():
+    f = fresh()
+    aug, rev = define_pair(f, Active, Active, Const)
+    pair = found(f)
+    assert (pair.augmented, pair.reverse) == (aug, rev)
+    assert pair.arguments == (Active, Const)
+    assert pair.result is Active
+    assert pair.lowering == ("as is", "as is")
+    assert pair.location.startswith(__file__)
+
+
+def test_rules_need_no_function_of_python():
+    for function in (operator.matmul, np.linalg.svd, njit(fresh())):
+        assert RULES.carries_rule(function) == bool(RULES.rules_for(function))
+    f = fresh()
+    define_pair(njit(f), Active, Active)
+    assert RULES.carries_rule(f)
+    assert RULES.carries_rule(njit(f))
+
+
+def test_epoch_grows_with_each_registration():
+    f = fresh()
+    before = RULES.epoch
+    define_pair(f, Active, Active)
+    assert RULES.epoch == before + 2
+
+
+def test_annotations_in_strings_see_local_names():
+    f, mine = fresh(), Active
+
+    @augmented_primal(f)
+    def _(config, ret: "mine", x: "mine[float64]", n):
+        return mine
+
+    assert has_rule(f, Active, Const)
+    assert not has_rule(f, Const, Const)
+
+
+class TestSpecificity:
+    def test_types_before_activities(self):
+        f = fresh()
+        define_pair(f, Duplicated, Duplicated)
+        any_layout = define_pair(f, Duplicated, Duplicated[float64[:]])[1]
+        widened = Duplicated[float64[::1]] | Const[float64[::1]]
+        contiguous = define_pair(f, Duplicated, widened)[1]
+        kinds = ("duplicated", "const")
+        assert found(f, kinds, "duplicated", (float64[::1], int64)).reverse is contiguous
+        strided = types.Array(float64, 1, "A")
+        assert found(f, kinds, "duplicated", (strided, int64)).reverse is any_layout
+        assert found(f, kinds, "duplicated", (float64[:, :], int64)).arguments[0] is Duplicated
+
+    def test_then_activities(self):
+        f = fresh()
+        anything = define_pair(f, Active, Annotation)[1]
+        either = define_pair(f, Active, Active | Const)[1]
+        only = define_pair(f, Active, Active)[1]
+        assert found(f).reverse is only
+        assert found(f, ("const", "const")).reverse is either
+        kinds = ("duplicated", "const")
+        assert found(f, kinds, "active", (float64[::1], int64)).reverse is anything
+
+    def test_numpy_and_python_types_in_brackets(self):
+        f = fresh()
+        rev = define_pair(f, Active, Active[float])[1]
+        define_pair(f, Active, Active[np.float32])
+        assert found(f).reverse is rev
+
+    def test_a_class_of_numba_types_is_wider_than_a_type(self):
+        f = fresh()
+        define_pair(f, Active, Active[types.Float])
+        exact = define_pair(f, Active, Active[float64])[1]
+        assert found(f).reverse is exact
+        assert found(f, types_=(types.float32, int64)).arguments == (Active, Const)
+
+
+class TestTies:
+    def test_the_second_rule_is_refused_with_both_signatures(self):
+        f = fresh()
+        define_pair(f, Active, Active | Const, Const)
+        epoch = RULES.epoch
+        with pytest.raises(errors.AmbiguousRule) as caught:
+            define_pair(f, Active, Active | Duplicated, Const)
+        text = str(caught.value)
+        assert "spline(x: Active | Const, n: Const) -> Active" in text
+        assert "spline(x: Active | Duplicated, n: Const) -> Active" in text
+        assert RULES.epoch == epoch
+        assert len(RULES.rules_for(f)) == 1
+
+    def test_a_rule_for_the_common_part_settles_it(self):
+        f = fresh()
+        define_pair(f, Active, Active, Active)
+        define_pair(f, Active, Active, Active | Const)
+        define_pair(f, Active, Active | Const, Active)
+        assert found(f, ("active", "active"), types_=(float64, float64)).arguments == (Active,) * 2
+
+    def test_the_same_signature_again_replaces(self):
+        f = fresh()
+        define_pair(f, Active, Active | Const)
+        again = define_pair(f, Active, Const | Active)
+        assert found(f).reverse is again[1]
+        assert len(RULES.rules_for(f)) == 1
+
+    def test_another_module_needs_replace(self):
+        f = fresh()
+        define_pair(f, Active, Active)
+        code = "def _(config, ret: Active, x: Active, n: Const): return None"
+        elsewhere = {"__name__": "elsewhere", "Active": Active, "Const": Const}
+        exec(code, elsewhere)
+        with pytest.raises(errors.AmbiguousRule, match="another module"):
+            augmented_primal(f)(elsewhere["_"])
+        augmented_primal(f, replace=True)(elsewhere["_"])
+        assert found(f).augmented is elsewhere["_"]
+
+
+class TestLowering:
+    def test_const_where_a_rule_wants_active(self):
+        f = fresh()
+        define_pair(f, Active, Active, Active)
+        pair = found(f, ("active", "const"), types_=(float64, float64))
+        assert pair.lowering == ("as is", "drop result")
+        assert pair.arguments == (Active, Active)
+
+    def test_const_where_a_rule_wants_duplicated(self):
+        f = fresh()
+        define_pair(f, Duplicated, Duplicated, Duplicated)
+        arrays = (float64[::1], float64[::1])
+        pair = found(f, ("const", "duplicated"), "duplicated", arrays)
+        assert pair.lowering == ("scratch shadow", "as is")
+
+    def test_a_rule_that_fits_as_it_is_comes_first(self):
+        f = fresh()
+        define_pair(f, Active, Active[float64])
+        exact = define_pair(f, Active, Const)
+        assert found(f, ("const", "const")).reverse is exact[1]
+
+    def test_a_const_result_gets_a_zero_cotangent(self):
+        f = fresh()
+        define_pair(f, Active, Active)
+        assert found(f, result="const").result_lowering == "zero cotangent"
+
+    def test_an_integer_is_never_lowered(self):
+        f = fresh()
+        define_pair(f, Active, Active, Active)
+        with pytest.raises(errors.NoRuleForActivity, match="`n` is Const"):
+            found(f)
+
+
+class TestRefusals:
+    def test_no_rule_says_what_there_is_and_what_to_paste(self):
+        f = fresh()
+        define_pair(f, Active, Const, Const)
+        with pytest.raises(errors.NoRuleForActivity) as caught:
+            found(f)
+        text = str(caught.value)
+        assert text.startswith(
+            "no reverse rule for spline(Active[float64], Const[int64]) -> Active[float64]"
+        )
+        assert "spline(x: Const, n: Const) -> Active" in text
+        assert "`x` is Active[float64] here, and no rule admits that" in text
+        assert "def _(config, dret: Active, tape, x: Active, n: Const): ..." in text
+
+    @pytest.mark.parametrize("half", ["augmented_primal", "reverse"])
+    def test_half_a_pair_is_incomplete_at_the_call(self, half):
+        f = fresh()
+        if half == "reverse":
+
+            @reverse(f)
+            def _(config, dret: Active, tape, x: Active, n: Const): ...
+        else:
+
+            @augmented_primal(f)
+            def _(config, ret: Active, x: Active, n: Const): ...
+
+        with pytest.raises(errors.IncompleteRule, match=f"has a rule with {half}, but without"):
+            found(f)
+
+    def test_what_is_not_written_as_a_rule(self):
+        with pytest.raises(errors.RuleDefinitionError, match="is not a function of"):
+            reverse(fresh())(lambda config: None)
+        with pytest.raises(errors.RuleDefinitionError, match="is not an annotation"):
+
+            @augmented_primal(fresh())
+            def _(config, ret: Active, x: float): ...
+
+        with pytest.raises(errors.RuleDefinitionError, match="takes a function"):
+            reverse("spline")
+
+    def test_a_forward_rule_does_not_keep_a_call_for_reverse(self):
+        f = fresh()
+
+        @forward(f)
+        def _(config, ret: Duplicated, x: Duplicated, n: Const): ...
+
+        assert not RULES.carries_rule(f)
+        assert define.rules_for(f)
+
+
+def test_inactive_functions_and_arguments():
+    f, g = fresh(), fresh()
+    assert inactive(f) is f
+    assert RULES.is_inactive(f)
+    assert RULES.carries_rule(f)
+    with pytest.raises(errors.NotYetSupported):
+        inactive(g, args="n")
+    define_pair(g, Active, Active)
+    inactive(g, args=("n", 0))
+    assert RULES.inactive_arguments(g, ("x", "n")) == {0, 1}
+    assert not RULES.is_inactive(g)
+
+
+def test_registration_from_several_threads():
+    functions = [fresh() for _ in range(20)]
+    before = RULES.epoch
+    threads = [threading.Thread(target=define_pair, args=(f, Active, Active)) for f in functions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert RULES.epoch == before + 40
+    assert all(found(f).arguments == (Active, Const) for f in functions)
