@@ -19,7 +19,7 @@ from activerules.errors import ActiveMemoryInConst, FloatBitsInInteger, MixedAct
 from activerules.ir.analysis.memory import MemoryFacts, MemoryObject
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.value_types import ValueTypes, is_zero
-from activerules.ir.derive.rulecall import CallInfo
+from activerules.ir.rulecall import CallInfo
 from activerules.ir.model import Function, Instruction, Value
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
 
@@ -75,10 +75,10 @@ def analyse_activity(
 ) -> Activity:
     """Raises the errors named in A3 and A4, each with the instruction that is in the way."""
     body = [i for block in memory.flow.order if block in returns.live for i in block.instructions]
-    spread = _Spread(memory, types, calls, returns)
+    spread = _Spread(memory, types, calls, returns, seeds)
     varied, varied_memory = spread.forwards(body, seeds)
     useful, useful_memory = spread.backwards(body, seeds)
-    active_memory = {o for o in varied_memory & useful_memory if o.kind != "global"}
+    active_memory = {o for o in varied_memory & useful_memory if may_have_shadow(o, seeds)}
     _extend_to_neighbours(body, memory, active_memory, seeds)
     facts = Activity(
         frozenset(varied), frozenset(useful), frozenset(varied_memory), frozenset(useful_memory),
@@ -90,6 +90,13 @@ def analyse_activity(
     return facts
 
 
+def may_have_shadow(o: MemoryObject, seeds: Seeds) -> bool:
+    """Whether a shadow of this memory exists or can be made: not for globals, Const arguments and the runtime's memory."""
+    while o.kind == "loaded" and isinstance(o.key, MemoryObject):
+        o = o.key
+    return o.is_local or (o.kind == "argument" and o not in seeds.constant)
+
+
 @dataclass(frozen=True)
 class _Spread:
     """The two closures: along data flow and against it, through values and memory objects alike."""
@@ -98,6 +105,7 @@ class _Spread:
     types: ValueTypes
     calls: Calls
     returns: Returns
+    seeds: Seeds
 
     def forwards(self, body: list[Instruction], seeds: Seeds) -> tuple[set[Value], set[MemoryObject]]:
         values, objects = set(seeds.values), set(seeds.memory - seeds.written_only)
@@ -122,8 +130,8 @@ class _Spread:
     def _close_memory(self, objects: set[MemoryObject]) -> None:
         """Memory that may overlap memory in the set is in the set (an argument that may alias another)."""
         for o in self.memory.all_objects - objects:
-            if not o.is_local and any(
-                self.memory.may_overlap(o, p) and o.kind != "global" for p in objects if not p.is_local
+            if may_have_shadow(o, self.seeds) and not o.is_local and any(
+                self.memory.may_overlap(o, p) for p in objects if not p.is_local
             ):
                 objects.add(o)
 
@@ -216,14 +224,6 @@ def _extend_to_neighbours(
             local = {o for o in objects if o.is_local and o not in active}
             changed |= bool(local)
             active |= local
-        for o in list(active):
-            held = {h for h in memory.contents.get(o, ()) if h.is_local and h not in active and _any_active(o, memory, active)}
-            changed |= bool(held)
-            active |= held
-
-
-def _any_active(o: MemoryObject, memory: MemoryFacts, active: Collection[MemoryObject]) -> bool:
-    return any(h in active for h in memory.contents.get(o, ()))
 
 
 @dataclass(frozen=True)
