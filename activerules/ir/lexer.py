@@ -110,7 +110,11 @@ class Cursor:
     def at_type(self) -> bool:
         """Whether the current token starts a type."""
         token = self.tokens[self.at]
-        return token in _NAMED_SCALARS or token[:1] in ("%", "{", "[", "<") or bool(_INTEGER.match(token))
+        return (
+            token in _NAMED_SCALARS
+            or token[:1] in ("%", "{", "[", "<")
+            or bool(_INTEGER.match(token))
+        )
 
     def type(self) -> T.Type:
         """Parse a type; function types only occur at calls and are parsed there."""

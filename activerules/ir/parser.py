@@ -58,7 +58,9 @@ _CONSTANT_EXPRESSIONS = frozenset(
     "extractelement insertelement shufflevector blockaddress splat ptrauth ptrtoaddr".split()
 )
 _CONSTANT_MARKS = frozenset(("dso_local_equivalent", "no_cfi"))
-_CALLING_CONVENTIONS = re.compile(r"\w+cc$|amdgpu_\w+$|spir_\w+$|ptx_\w+$|riscv_\w+$|intel_ocl_bicc$")
+_CALLING_CONVENTIONS = re.compile(
+    r"\w+cc$|amdgpu_\w+$|spir_\w+$|ptx_\w+$|riscv_\w+$|intel_ocl_bicc$"
+)
 
 _LINE = re.compile(
     r'\s*(?:(?P<label>"[^"]*"|[-\w$.]+):\s*(?:;|$)|(?:%(?P<name>"[^"]*"|[-\w$.]+)\s*=\s*)?(?P<opcode>[a-z_]+)\b)'
@@ -209,7 +211,8 @@ def _logical_lines(lines: list[str], start: int, end: int) -> list[tuple[int, st
 
 def _parse_body(function: Function, lines: list[str], start: int, end: int, module: Module) -> None:
     """Two passes: the first makes every block and every named instruction, the second fills them,
-    so that a forward reference is an ordinary lookup."""
+    so that a forward reference is an ordinary lookup.
+    """
     parser = _BodyParser(function, module)
     pending: list[tuple[int, str, Instruction, str]] = []
     local = parser.locals
@@ -333,7 +336,11 @@ class _BodyParser(Cursor):
     def _metadata_operand(self) -> Constant:
         start = self.at
         while self.tokens[self.at] not in (",", ")", ""):
-            self.at = self.closing(self.at) if self.tokens[self.at] in ("(", "{", "[", "<") else self.at + 1
+            self.at = (
+                self.closing(self.at)
+                if self.tokens[self.at] in ("(", "{", "[", "<")
+                else self.at + 1
+            )
         return Constant(METADATA, self.text(start, self.at))
 
     def _at_value(self) -> bool:
@@ -658,8 +665,10 @@ class _BodyParser(Cursor):
     def verbatim(self, i: Instruction) -> None:
         """An opcode that is not interpreted: the text is kept, only the result type is found."""
         i.type = self._verbatim_type(i.opcode)
-        i.attributes["verbatim"] = f"{i.opcode} {' '.join(i.flags)} {self.source.strip()}" if i.flags else (
-            f"{i.opcode} {self.source.strip()}".strip()
+        i.attributes["verbatim"] = (
+            f"{i.opcode} {' '.join(i.flags)} {self.source.strip()}"
+            if i.flags
+            else (f"{i.opcode} {self.source.strip()}".strip())
         )
         i.flags = ()
         self.at = len(self.tokens) - 1

@@ -12,7 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from activerules.ir.model import BINARY_FLOAT, BINARY_INT, CASTS, Function, Instruction, Module, Value
+from activerules.ir.model import (
+    BINARY_FLOAT,
+    BINARY_INT,
+    CASTS,
+    Function,
+    Instruction,
+    Module,
+    Value,
+)
 
 
 def print_module(module: Module) -> str:
@@ -28,13 +36,16 @@ def print_module(module: Module) -> str:
 def print_function(function: Function) -> str:
     """The text of a definition or declaration, without a final newline."""
     parameters = [
-        " ".join(filter(None, (str(a.type), a.attributes, a.name and f"%{a.name}"))) for a in function.arguments
+        " ".join(filter(None, (str(a.type), a.attributes, a.name and f"%{a.name}")))
+        for a in function.arguments
     ]
     if function.vararg:
         parameters.append("...")
     keyword = "declare" if function.is_declaration else "define"
     head = f"@{function.name}({', '.join(parameters)})"
-    head = " ".join(filter(None, (keyword, function.prefix, str(function.result), head, function.suffix)))
+    head = " ".join(
+        filter(None, (keyword, function.prefix, str(function.result), head, function.suffix))
+    )
     if function.is_declaration:
         return head
     lines = [head + " {"]
@@ -56,7 +67,8 @@ def print_instruction(i: Instruction) -> str:
 
 def structure(item: Module | Function) -> tuple[Any, ...]:
     """A tuple that is equal for two modules (or functions) if and only if they hold the same text, flags, operands
-    and attributes; values are compared by name, for identity does not survive parsing."""
+    and attributes; values are compared by name, for identity does not survive parsing.
+    """
     if isinstance(item, Module):
         return (
             tuple(item.header),
@@ -66,7 +78,9 @@ def structure(item: Module | Function) -> tuple[Any, ...]:
             tuple(item.trailer),
         )
     arguments = tuple((a.name, str(a.type), a.attributes) for a in item.arguments)
-    blocks = tuple((b.name, tuple(map(_instruction_structure, b.instructions))) for b in item.blocks)
+    blocks = tuple(
+        (b.name, tuple(map(_instruction_structure, b.instructions))) for b in item.blocks
+    )
     return (item.name, str(item.result), item.prefix, item.suffix, item.vararg, arguments, blocks)
 
 
@@ -169,12 +183,18 @@ def _call(i: Instruction, attributes: dict[str, Any]) -> str:
     marks = attributes.get("argument_attributes")
     if marks:
         arguments = ", ".join(
-            f"{v.type} {m} {v.ref}" if m else f"{v.type} {v.ref}" for v, m in zip(i.operands, marks, strict=True)
+            f"{v.type} {m} {v.ref}" if m else f"{v.type} {v.ref}"
+            for v, m in zip(i.operands, marks, strict=True)
         )
     else:
         arguments = _list(i.operands)
     get = attributes.get
-    words = (_opcode(i), get("cconv"), get("return_attributes"), str(get("function_type") or i.type))
+    words = (
+        _opcode(i),
+        get("cconv"),
+        get("return_attributes"),
+        str(get("function_type") or i.type),
+    )
     assert i.callee is not None
     text = f"{get('tail') or ''}{' '.join(filter(None, words))} {i.callee.ref}({arguments})"
     last = get("call_attributes")
@@ -191,7 +211,8 @@ _PRINTERS: dict[str, Callable[[Instruction, dict[str, Any]], str]] = {
     **dict.fromkeys(CASTS, _cast),
     **dict.fromkeys(("icmp", "fcmp"), _compare),
     **dict.fromkeys(
-        "fneg freeze select unreachable extractelement insertelement shufflevector".split(), _operands
+        "fneg freeze select unreachable extractelement insertelement shufflevector".split(),
+        _operands,
     ),
     **dict.fromkeys(("extractvalue", "insertvalue"), _value_access),
     "load": _load,
