@@ -56,6 +56,7 @@ def normalise(text: str, function: str) -> str:
     cleanup.add_refprune_pass()
     cleanup.add_simplify_cfg_pass()
     cleanup.add_lower_switch_pass()
+    cleanup.add_unify_function_exit_nodes_pass()
     cleanup.add_loop_simplify_pass()
     cleanup.add_lcssa_pass()
     cleanup.add_instruction_namer_pass()

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.cfg import ControlFlow, Loop
 from activerules.ir.model import Argument, Block, Constant, GlobalRef, Instruction, Value
+from activerules.ir.types import I64
 
 _NEGATED = {
     "eq": "ne", "ne": "eq", "slt": "sge", "sge": "slt", "sgt": "sle", "sle": "sgt",
@@ -55,7 +56,8 @@ class TripCount:
         """Code for the number of the leaving iteration, as i64, from the materialised start and bound."""
         t = start.type
         first = b.binary("add", start, b.const(t, self.step)) if self.after else start
-        return b.cast("zext", self._count(b, first, bound, t), _I64) if t is not _I64 else self._count(b, first, bound, t)
+        count = self._count(b, first, bound, t)
+        return count if t is I64 else b.cast("zext", count, I64)
 
     def _count(self, b, first: Value, bound: Value, t) -> Value:
         up = self.step > 0
@@ -161,5 +163,3 @@ def _counts(predicate: str, step: int, increment: Instruction) -> bool:
     flag = "nsw" if predicate[0] == "s" else "nuw"
     return towards and (abs(step) == 1 or (flag in increment.flags and flag == "nsw"))
 
-
-from activerules.ir.types import I64 as _I64  # noqa: E402

@@ -1,0 +1,155 @@
+"""Cache plan: what the tape keeps and what the reverse sweep computes again, by minimum cut.
+
+Needs       the nodes the reverse needs; a recipe, a size in bytes and a loop depth per node
+Gives       CachePlan, frozen: `kept` (on the tape) and `computed` (again, from kept ones and from what is at hand)
+Invariants  K1  every needed node is at hand, kept, or computed from nodes for which K1 holds
+            K2  a node with no recipe is kept if it is needed or used in a computation
+            K3  no other choice stores fewer weighted bytes at less recomputation (the cut is minimal)
+Source      Moses and Churavy (2020), Enzyme, sec. 3.4 (minimum cut for the cache); Dinic (1970)
+
+The graph has two vertices per node, joined by an edge that weighs what keeping it costs; an edge from the source to
+a node weighs what computing it again costs (infinite if it cannot be computed); a needed node is joined to the sink. Work inside a
+loop is weighted by `LOOP_WEIGHT` per level.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from activerules.ir.analysis.nodes import Node, Recipe
+
+LOOP_WEIGHT = 16.0
+_NEVER = 1e18
+
+
+@dataclass(frozen=True, eq=False)
+class CachePlan:
+    """Frozen result of `plan_cache`."""
+
+    needed: frozenset[Node]
+    kept: frozenset[Node]
+    computed: frozenset[Node]
+
+
+def plan_cache(
+    needed: Iterable[Node],
+    recipe: Callable[[Node], Recipe],
+    size: Callable[[Node], int],
+    depth: Callable[[Node], int],
+) -> CachePlan:
+    """Choose. Cost: one maximum flow on the nodes the needed ones can be computed from."""
+    needed = frozenset(needed)
+    recipes = _closure(needed, recipe)
+    network = _Network()
+    source, sink = network.vertex("source"), network.vertex("sink")
+    for node, how in recipes.items():
+        weight = LOOP_WEIGHT ** min(depth(node), 8)
+        below, above = network.vertex((node, 0)), network.vertex((node, 1))
+        if how.cost is None:
+            network.edge(source, below, _NEVER)
+        elif how.cost:
+            network.edge(source, below, how.cost * weight)
+        if how.cost is None or how.operands or how.cost:
+            network.edge(below, above, max(size(node), 0.5) * weight)
+        for operand in how.operands:
+            network.edge(network.vertex((operand, 1)), below, _NEVER)
+        if node in needed:
+            network.edge(above, sink, _NEVER)
+    network.saturate(source, sink)
+    reachable = network.reachable(source)
+    kept, computed = set(), set()
+    work, seen = list(needed), set(needed)
+    while work:
+        node = work.pop()
+        how = recipes[node]
+        cut = network.vertex((node, 0)) in reachable and network.vertex((node, 1)) not in reachable
+        if how.cost is None or cut:
+            kept.add(node)
+            continue
+        computed.add(node)
+        for operand in how.operands:
+            if operand not in seen:
+                seen.add(operand)
+                work.append(operand)
+    return CachePlan(needed, frozenset(kept), frozenset(computed))
+
+
+def _closure(needed: frozenset[Node], recipe: Callable[[Node], Recipe]) -> dict[Node, Recipe]:
+    recipes: dict[Node, Recipe] = {}
+    work = list(needed)
+    while work:
+        node = work.pop()
+        if node not in recipes:
+            recipes[node] = recipe(node)
+            work.extend(recipes[node].operands)
+    return recipes
+
+
+class _Network:
+    """A flow network with Dinic's algorithm; vertices are made on demand."""
+
+    def __init__(self) -> None:
+        self.index: dict[object, int] = {}
+        self.out: list[list[int]] = []
+        self.head: list[int] = []
+        self.room: list[float] = []
+
+    def vertex(self, key: object) -> int:
+        if key not in self.index:
+            self.index[key] = len(self.out)
+            self.out.append([])
+        return self.index[key]
+
+    def edge(self, tail: int, head: int, capacity: float) -> None:
+        for end, room in ((head, capacity), (tail, 0.0)):
+            self.out[tail if end == head else head].append(len(self.head))
+            self.head.append(end)
+            self.room.append(room)
+
+    def saturate(self, source: int, sink: int) -> None:
+        while (level := self._levels(source)).get(sink) is not None:
+            cursor = [0] * len(self.out)
+            while self._augment(source, sink, level, cursor):
+                pass
+
+    def _levels(self, source: int) -> dict[int, int]:
+        level = {source: 0}
+        work = deque([source])
+        while work:
+            vertex = work.popleft()
+            for edge in self.out[vertex]:
+                if self.room[edge] > 1e-9 and self.head[edge] not in level:
+                    level[self.head[edge]] = level[vertex] + 1
+                    work.append(self.head[edge])
+        return level
+
+    def _augment(self, source: int, sink: int, level: dict[int, int], cursor: list[int]) -> bool:
+        """Push flow along one path of the level graph."""
+        path: list[int] = []
+        vertex = source
+        while vertex != sink:
+            edges = self.out[vertex]
+            while cursor[vertex] < len(edges):
+                edge = edges[cursor[vertex]]
+                if self.room[edge] > 1e-9 and level.get(self.head[edge]) == level[vertex] + 1:
+                    break
+                cursor[vertex] += 1
+            if cursor[vertex] < len(edges):
+                path.append(edges[cursor[vertex]])
+                vertex = self.head[path[-1]]
+            elif path:
+                edge = path.pop()
+                vertex = self.head[edge ^ 1]
+                cursor[vertex] += 1
+            else:
+                return False
+        amount = min(self.room[edge] for edge in path)
+        for edge in path:
+            self.room[edge] -= amount
+            self.room[edge ^ 1] += amount
+        return True
+
+    def reachable(self, source: int) -> set[int]:
+        return set(self._levels(source))

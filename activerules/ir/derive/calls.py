@@ -1,0 +1,82 @@
+"""How instructions are seen by the analyses: marked calls by their record, arithmetic by its row of the derivative table."""
+
+from __future__ import annotations
+
+from activerules.ir.analysis.activity import Calls
+from activerules.ir.analysis.nodes import Node, Primal
+from activerules.ir.builder import Builder
+from activerules.ir.constants import constant
+from activerules.ir.derive.derivatives import is_inactive_math, row_for
+from activerules.ir.model import Instruction
+from activerules.ir.rulecall import CallInfo, RuleCompiler
+from activerules.ir.runtime_calls import CallEffect
+
+MARKED_PREFIX = "activerules.rule."
+IGNORE_PREFIX = "activerules.ignore."
+
+
+class EngineCalls(Calls):
+    """Joins the derivative table and the rule compiler."""
+
+    def __init__(self, rules: RuleCompiler | None) -> None:
+        self._rules = rules
+        self._infos: dict[str, CallInfo] = {}
+
+    def marked(self, call: Instruction) -> CallInfo | None:
+        name = call.callee_name
+        if name is None or self._rules is None or not name.startswith(MARKED_PREFIX):
+            return None
+        if name not in self._infos:
+            self._infos[name] = self._rules.call_info(name)
+        return self._infos[name]
+
+    def marked_effect(self, call: Instruction) -> CallEffect | None:
+        """A marked call's effect on memory: it fills its result and the arguments it may write."""
+        info = self.marked(call)
+        if info is None:
+            return None
+        written = [a.data_operand for a in info.arguments if a.kind == "memory" and a.written]
+        read = [a.data_operand for a in info.arguments if a.kind == "memory"]
+        return CallEffect(reads=tuple(read), writes=(0, 1, *written))  # type: ignore[arg-type]
+
+    def carries(self, instruction: Instruction) -> tuple[int, ...] | None:
+        name = instruction.callee_name if instruction.opcode == "call" else None
+        if name is not None and (name.startswith(IGNORE_PREFIX) or is_inactive_math(name)):
+            return ()
+        if instruction.opcode in {"sitofp", "uitofp", "bitcast"}:
+            return ()
+        if row_for(instruction) is None:
+            return None
+        return tuple(k for k, o in enumerate(instruction.operands) if o.type.is_float)
+
+    def needs(self, instruction: Instruction, wanted: tuple[bool, ...]) -> set[Node]:
+        """Primal values the adjoint of an arithmetic instruction reads, for the operands whose cotangent is wanted."""
+        row = row_for(instruction)
+        assert row is not None
+        recorder = Recorder(instruction)
+        row.adjoint(Builder([]), recorder, constant(instruction.type, 0.0), wanted)
+        return {Primal(v) for v in recorder.touched}
+
+
+class Recorder:
+    """Stands for an instruction in a dry run of its row and notes which values the row reads."""
+
+    def __init__(self, instruction: Instruction) -> None:
+        self._instruction = instruction
+        self.touched: list = []
+
+    @property
+    def type(self):
+        return self._instruction.type
+
+    def operand_type(self, k: int):
+        return self._instruction.operands[k].type
+
+    def _touch(self, value):
+        self.touched.append(value)
+        return value
+
+    x = property(lambda self: self._touch(self._instruction.operands[0]))
+    y = property(lambda self: self._touch(self._instruction.operands[1]))
+    z = property(lambda self: self._touch(self._instruction.operands[2]))
+    r = property(lambda self: self._touch(self._instruction))

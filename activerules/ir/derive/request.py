@@ -1,0 +1,53 @@
+"""What is asked of the engine: one function, an activity per parameter, and what is known of their memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from activerules.ir.model import Argument, Function, Module
+from activerules.ir.rulecall import ActivityName, RuleCompiler
+
+ReturnKind = Literal["active", "const", "status"]
+
+
+@dataclass(frozen=True, eq=False)
+class Parameter:
+    """One LLVM parameter.
+
+    activity      "active": a float whose derivative is returned; "duplicated": a pointer that is followed by a shadow pointer
+    group         parameters with the same group are parts of one argument and share memory
+    private       nothing else in the call reaches its memory
+    written_only  the function fills the memory; what it held before is no input (a return slot)
+    floats        the memory is known to be an array of floats and nothing else
+    """
+
+    argument: Argument
+    activity: ActivityName
+    group: object
+    private: bool = False
+    written_only: bool = False
+    floats: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """A derivative to make.
+
+    name        of the functions to generate: `<name>.gradient`, `.augmented`, `.reverse`
+    returns     "active": the float return value is seeded; "status": the integer return value is 0 for success, and on any
+                other value the reverse sweep does not run; "const": it carries no derivative
+    disjoint    the memory of parameters of different groups is known not to overlap
+    tape_limit  bytes the tape may use before the derivative reports that memory is exhausted
+    """
+
+    module: Module
+    function: Function
+    name: str
+    parameters: tuple[Parameter, ...]
+    returns: ReturnKind
+    rules: RuleCompiler | None = None
+    disjoint: bool = True
+    tape_limit: int = (1 << 63) - 1
+    display_name: str = ""
+    location: str = ""

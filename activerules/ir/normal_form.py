@@ -1,0 +1,75 @@
+"""The normal form the engine reads, its last rewrites, and its check.
+
+    N1  every value and block has a name
+    N2  only opcodes of `OPCODES` in blocks the reverse sweep may enter
+    N3  one return block (analysis/returns.py)
+    N4  loops have a preheader, a single latch, and exits that only the loop reaches; values leave a loop through phis (LCSSA)
+    N5  no switch, invoke, indirect branch
+    N6  calls are arithmetic, marked calls, listed runtime calls, or functions no active data flows into (analysis/activity.py)
+    N7  control flow is reducible (cfg.py); no vectors of floats where a derivative flows (analysis/activity.py)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from activerules.errors import UnsupportedIR
+from activerules.ir.cfg import ControlFlow
+from activerules.ir.model import BINARY_FLOAT, BINARY_INT, CASTS, Block, Function, Instruction
+from activerules.ir.normalise import HIDDEN_EQUALITY
+from activerules.ir.printer import print_instruction
+
+OPCODES = BINARY_FLOAT | BINARY_INT | CASTS | frozenset(
+    "fneg icmp fcmp select phi call load store alloca getelementptr br ret unreachable freeze "
+    "extractvalue insertvalue".split()
+)
+
+
+def tidy(function: Function) -> None:
+    """Undo what normalisation hid, and make a branch with equal targets unconditional. Changes `function` in place."""
+    for block in function.blocks:
+        for instruction in block.instructions:
+            _restore_equality(instruction)
+        end = block.terminator
+        if end.opcode == "br" and len(end.blocks) == 2 and end.blocks[0] is end.blocks[1]:
+            end.blocks = end.blocks[:1]
+            end.operands = []
+    for block in function.blocks:
+        for phi in block.phis:
+            pairs = dict(zip(phi.blocks, phi.operands, strict=True))
+            phi.blocks, phi.operands = list(pairs), list(pairs.values())
+
+
+def _restore_equality(instruction: Instruction) -> None:
+    name = instruction.callee_name if instruction.opcode == "call" else None
+    if name is not None and name.startswith(HIDDEN_EQUALITY):
+        instruction.opcode = "fcmp"
+        instruction.callee = None
+        instruction.attributes = {
+            "predicate": name.removeprefix(HIDDEN_EQUALITY).split(".")[0],
+            **{k: v for k, v in instruction.attributes.items() if k in {"metadata", "location"}},
+        }
+
+
+def check(function: Function, flow: ControlFlow, live: Collection[Block]) -> None:
+    """Raises `UnsupportedIR`, naming the first rule that is broken and the instruction that breaks it."""
+    for block in flow.order:
+        if block not in live:
+            continue
+        for instruction in block.instructions:
+            if instruction.opcode not in OPCODES:
+                rule = "N5" if instruction.opcode in {"switch", "invoke", "indirectbr", "resume"} else "N2"
+                raise UnsupportedIR(
+                    what=f"{rule}: no derivative is known for `{instruction.opcode}`",
+                    where=[("at the instruction", print_instruction(instruction).strip(), instruction.attributes.get("location", ""))],
+                    why="the engine differentiates scalar code on ordinary memory",
+                    instead=["move this code into a function that has a rule or is declared inactive"],
+                )
+    for loop in flow.loops:
+        if loop.header in live and (loop.preheader is None or loop.latch is None):
+            raise UnsupportedIR(what=f"N4: the loop at {loop.header.name} of {function.name} has no single preheader and latch")
+        if loop.header in live and len(flow.predecessors[loop.header]) != 2:
+            raise UnsupportedIR(what=f"N4: the loop at {loop.header.name} of {function.name} has several latches")
+        for inside, outside in loop.exit_edges():
+            if inside in live and outside in live and any(p not in loop.blocks for p in flow.predecessors[outside]):
+                raise UnsupportedIR(what=f"N4: the exit {outside.name} of a loop is reached from outside the loop, too")
