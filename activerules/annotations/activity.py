@@ -62,7 +62,7 @@ class AnyOf:
 class Annotation:
     """Base class of the annotations; in a rule's signature it stands for any of them."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
     def __class_getitem__(cls, item: Any) -> Narrowed:
         """`Active[float64]`: this annotation of values of one type."""

@@ -1,4 +1,4 @@
-"""Definition, specificity, ties, lowering and refusals of the rule registry; no rule is compiled."""
+"""Definition, specificity, ties, lowering and refusals of the registry; no rule is compiled."""
 
 import operator
 import threading

@@ -1,0 +1,80 @@
+"""Values that go with annotations: zero shadows, one-hot shadows, and the identity that stops a
+gradient.
+
+These are the plain Python forms; `numba_ext.overloads` gives them the same meaning inside `@njit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+
+def ignore_derivatives(x: Any) -> Any:
+    """Return `x` with its gradient stopped: derivatives take it for a constant.
+
+    Floats, complex numbers, tuples and arrays of them; an array is copied.
+    """
+    if isinstance(x, tuple):
+        return _like_tuple(x, map(ignore_derivatives, x))
+    return x.copy() if isinstance(x, np.ndarray) else x
+
+
+def make_zero(x: Any) -> Any:
+    """Return a zero shadow of `x`: the same structure, dtypes, shapes and strides.
+
+    What carries no derivative (integers, strings, None) is returned as it is.
+    """
+    if isinstance(x, tuple):
+        return _like_tuple(x, map(make_zero, x))
+    if isinstance(x, np.ndarray):
+        return _zeros_with_strides(x)
+    return type(x)(0) if isinstance(x, (float, complex, np.inexact)) else x
+
+
+def onehot(x: Any) -> tuple[Any, ...]:
+    """Return one shadow per float in `x`, each with a one in its place and zeros elsewhere."""
+    return tuple(_with_one(x, place) for place in range(_count(x)))
+
+
+def _like_tuple(x: tuple[Any, ...], items: Iterator[Any]) -> Any:
+    """Return `items` in a tuple of the class of `x`."""
+    make: Callable[[Iterator[Any]], Any] = getattr(type(x), "_make", type(x))
+    return make(items)
+
+
+def _zeros_with_strides(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if x.flags.c_contiguous or x.flags.f_contiguous or x.size == 0:
+        return np.zeros_like(x, subok=False)
+    reach = [(n - 1) * stride for n, stride in zip(x.shape, x.strides, strict=True)]
+    below = -sum(r for r in reach if r < 0)
+    nbytes = below + sum(r for r in reach if r > 0) + x.itemsize
+    # Backed by whole items, so that the elements are aligned as those of `x` are.
+    memory = np.zeros(-(-nbytes // x.itemsize), x.dtype)
+    return np.ndarray(x.shape, x.dtype, buffer=memory, offset=below, strides=x.strides)
+
+
+def _count(x: Any) -> int:
+    if isinstance(x, tuple):
+        return sum(map(_count, x))
+    if isinstance(x, np.ndarray):
+        return x.size
+    return int(isinstance(x, (float, complex, np.inexact)))
+
+
+def _with_one(x: Any, place: int) -> Any:
+    """Return a zero shadow of `x` with a one at the `place`-th float."""
+    zero = make_zero(x)
+    if isinstance(x, tuple):
+        items = []
+        for item in x:
+            count = _count(item)
+            items.append(_with_one(item, place) if 0 <= place < count else make_zero(item))
+            place -= count
+        return _like_tuple(x, iter(items))
+    if isinstance(x, np.ndarray):
+        zero[np.unravel_index(place, x.shape)] = 1
+        return zero
+    return type(x)(1)

@@ -1,0 +1,180 @@
+"""What rules and programs call inside `@njit`: active, accumulate, ignore_derivatives, make_zero,
+onehot.
+
+Each has the meaning of its plain Python form. Which branch of it a call needs is decided by the
+types of its arguments: nothing is left of `accumulate` for a Const argument.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.errors import TypingError
+from numba.extending import intrinsic, overload, register_jitable
+from numba.np.numpy_support import as_dtype
+
+from activerules.annotations.activity import Const
+from activerules.annotations.values import ignore_derivatives, make_zero, onehot
+from activerules.errors import RuleReturnError
+from activerules.numba_ext.types import AnnotationType
+from activerules.rules.protocol import accumulate, active
+
+AD_TARGET = "activerules_ad"
+IGNORE_SYMBOLS = {
+    types.float64: "activerules.ignore.f64",
+    types.float32: "activerules.ignore.f32",
+}
+"""Calls that the engine takes for identities whose result is a constant."""
+
+
+# --- in rules ---
+
+
+@overload(active)
+def _active(x):
+    if not isinstance(x, AnnotationType):
+        raise TypingError("active() takes an argument of a rule")
+    is_active = x.kind is not Const
+    return lambda x: is_active
+
+
+@overload(accumulate)
+def _accumulate(x, g):
+    if not isinstance(x, AnnotationType):
+        raise TypingError("accumulate() takes an argument of a rule and its cotangent")
+    if x.kind is Const:
+        return lambda x, g: None
+    if not isinstance(x.dval, types.Array):
+        raise TypingError("accumulate takes a Duplicated array; an Active derivative is returned")
+    if not isinstance(g, types.Array) or g.ndim != x.dval.ndim:
+        raise TypingError(f"accumulate: a cotangent of {x.val} is not {g}")
+    project = _real_part if _is_complex(g.dtype) and not _is_complex(x.dval.dtype) else _same
+
+    def impl(x, g):
+        shadow = x.dval
+        if shadow.shape != g.shape:
+            raise RuleReturnError("accumulate: the cotangent has another shape than the shadow")
+        for place in np.ndindex(shadow.shape):
+            shadow[place] += project(g[place])
+
+    return impl
+
+
+def _is_complex(found: Any) -> bool:
+    return isinstance(found, types.Complex)
+
+
+@register_jitable
+def _real_part(g):
+    return g.real
+
+
+@register_jitable
+def _same(g):
+    return g
+
+
+# --- in programs ---
+
+
+@intrinsic
+def _ignored_float(typing_context, x):
+    """The identity; for the AD target a call that the engine recognises."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if context.target_name != AD_TARGET:
+            return args[0]
+        function_type = ir.FunctionType(args[0].type, [args[0].type])
+        symbol = IGNORE_SYMBOLS[signature.return_type]
+        function = cgutils.get_or_insert_function(builder.module, function_type, symbol)
+        function.attributes.add("nounwind")
+        return builder.call(function, args)
+
+    return x(x), codegen
+
+
+@overload(ignore_derivatives)
+def _ignore_derivatives(x):
+    if isinstance(x, types.Float) and x in IGNORE_SYMBOLS:
+        return lambda x: _ignored_float(x)  # pyright: ignore[reportCallIssue]
+    if isinstance(x, types.Complex):
+        return lambda x: complex(ignore_derivatives(x.real), ignore_derivatives(x.imag))
+    if isinstance(x, types.BaseTuple):
+        return _map_tuple("ignore_derivatives", x)
+    if isinstance(x, types.Array) and isinstance(x.dtype, types.Float | types.Complex):
+
+        def of_array(x):
+            result = np.empty_like(x)
+            for place in np.ndindex(x.shape):
+                result[place] = ignore_derivatives(x[place])
+            return result
+
+        return of_array
+    if _has_no_derivative(x):
+        return lambda x: x
+    raise TypingError(f"ignore_derivatives takes floats, tuples and arrays of them, not {x}")
+
+
+@overload(make_zero)
+def _make_zero(x):
+    if isinstance(x, types.BaseTuple):
+        return _map_tuple("make_zero", x)
+    if isinstance(x, types.Array):
+        return _zeros_with_strides if x.layout == "A" else lambda x: np.zeros_like(x)
+    if isinstance(x, types.Float | types.Complex):
+        zero = as_dtype(x).type(0)
+        return lambda x: zero
+    return lambda x: x
+
+
+@overload(onehot)
+def _onehot(x):
+    if isinstance(x, types.Float):
+        (one,) = np.ones(1, as_dtype(x))
+        return lambda x: (one,)
+    if isinstance(x, types.UniTuple) and isinstance(x.dtype, types.Float):
+        identity = np.eye(x.count, dtype=as_dtype(x.dtype))
+        rows = tuple(tuple(row) for row in identity)
+        return lambda x: rows
+    raise TypingError("inside @njit, onehot takes a float or a tuple of floats of one type")
+
+
+def _has_no_derivative(x: Any) -> bool:
+    scalars = types.Integer | types.Boolean | types.UnicodeType | types.NoneType | types.Literal
+    return isinstance(x, scalars)
+
+
+def _zeros_with_strides(x):
+    """Shadow memory of whole items that reaches as far as `x` does, seen with the strides of
+    `x`.
+    """
+    below = 0
+    above = 0
+    for axis in range(x.ndim):
+        reach = max(x.shape[axis] - 1, 0) * x.strides[axis]
+        if reach < 0:
+            below -= reach
+        else:
+            above += reach
+    if below % x.itemsize != 0 or above % x.itemsize != 0:
+        raise ValueError("make_zero: strides that are not whole items")
+    memory = np.zeros((below + above) // x.itemsize + 1, x.dtype)
+    return np.lib.stride_tricks.as_strided(memory[below // x.itemsize :], x.shape, x.strides)
+
+
+def _map_tuple(function: str, x: Any) -> Any:
+    """Return an implementation that applies one of the functions above to every item of a tuple."""
+    items = "".join(f"{function}(x[{i}]), " for i in range(len(x)))
+    make = f"cls({items})" if isinstance(x, types.BaseNamedTuple) else f"({items})"
+    return _from_source(f"def impl(x):\n return {make}", cls=getattr(x, "instance_class", None))
+
+
+def _from_source(source: str, **names: Any) -> Any:
+    """Return the function `impl` of a source text; a tuple's items have to be written out."""
+    scope = {"ignore_derivatives": ignore_derivatives, "make_zero": make_zero, **names}
+    scope["__name__"] = __name__
+    exec(source, scope)
+    return scope["impl"]

@@ -1,0 +1,228 @@
+"""The Numba types of annotations, modes and rule configurations.
+
+An annotation is a struct of `val` and, if it has a shadow, `dval`; it owns a reference to each.
+Modes and configurations have no data: all they say is in the type, so it is known at compile time.
+Their types hold the epoch of the rule registry, so that what Numba remembers by type is forgotten
+with the rules it was compiled under.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.core.imputils import lower_constant
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import (
+    NativeValue,
+    box,
+    infer_getattr,
+    lower_builtin,
+    lower_getattr,
+    models,
+    overload_method,
+    register_model,
+    type_callable,
+    typeof_impl,
+    unbox,
+)
+
+from activerules.annotations.activity import KINDS, Annotation
+from activerules.annotations.signature import Mode
+from activerules.rules.protocol import RuleConfig
+from activerules.rules.registry import RULES
+
+# --- annotations ---
+
+
+class AnnotationType(types.Type):
+    """`Duplicated(array, array)`: the class of an annotation and the types of its fields."""
+
+    def __init__(self, kind: type[Annotation], *fields: types.Type) -> None:
+        self.kind = kind
+        self.fields = fields
+        super().__init__(f"{kind.__name__}({', '.join(map(str, fields))})")
+
+    @property
+    def key(self) -> Any:
+        """What makes two types equal."""
+        return self.kind, self.fields
+
+    @property
+    def val(self) -> types.Type:
+        """The type of the value."""
+        return self.fields[0]
+
+    @property
+    def dval(self) -> types.Type | None:
+        """The type of the shadow, or None for annotations without one."""
+        return self.fields[1] if len(self.fields) > 1 else None
+
+    def is_precise(self) -> bool:
+        """Tell Numba whether inference is done with this type."""
+        return all(field.is_precise() for field in self.fields)
+
+
+@register_model(AnnotationType)
+class _AnnotationModel(models.StructModel):
+    def __init__(self, dmm: Any, fe_type: AnnotationType) -> None:
+        super().__init__(dmm, fe_type, list(zip(fe_type.kind.__slots__, fe_type.fields)))
+
+
+@typeof_impl.register(Annotation)
+def _typeof_annotation(value: Annotation, c: Any) -> AnnotationType | None:
+    fields = [typeof_impl(field, c) for field in value.fields]
+    return None if None in fields else AnnotationType(type(value), *fields)
+
+
+@infer_getattr
+class _AnnotationAttributes(AttributeTemplate):
+    key = AnnotationType
+
+    def generic_resolve(self, annotation: AnnotationType, attribute: str) -> types.Type | None:
+        return dict(zip(annotation.kind.__slots__, annotation.fields)).get(attribute)
+
+
+def _lower_field(name: str) -> None:
+    @lower_getattr(AnnotationType, name)
+    def _get(context: Any, builder: Any, annotation: AnnotationType, value: Any) -> Any:
+        field = getattr(cgutils.create_struct_proxy(annotation)(context, builder, value), name)
+        index = annotation.kind.__slots__.index(name)
+        context.nrt.incref(builder, annotation.fields[index], field)
+        return field
+
+
+def _register_constructor(kind: type[Annotation]) -> None:
+    @type_callable(kind)
+    def _type(context: Any) -> Any:
+        if len(kind.__slots__) == 1:
+            return lambda val: AnnotationType(kind, types.unliteral(val))
+        return lambda val, dval: AnnotationType(kind, types.unliteral(val), types.unliteral(dval))
+
+    @lower_builtin(kind, *[types.Any] * len(kind.__slots__))
+    def _construct(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        annotation = cgutils.create_struct_proxy(sig.return_type)(context, builder)
+        for name, source, target, value in zip(
+            kind.__slots__, sig.args, sig.return_type.fields, args, strict=True
+        ):
+            field = context.cast(builder, value, source, target)
+            context.nrt.incref(builder, target, field)
+            setattr(annotation, name, field)
+        return annotation._getvalue()
+
+
+for _name in ("val", "dval"):
+    _lower_field(_name)
+for _kind in KINDS:
+    _register_constructor(_kind)
+
+
+@unbox(AnnotationType)
+def _unbox_annotation(annotation: AnnotationType, value: Any, c: Any) -> NativeValue:
+    native = cgutils.create_struct_proxy(annotation)(c.context, c.builder)
+    failed = cgutils.alloca_once_value(c.builder, cgutils.false_bit)
+    for name, field in zip(annotation.kind.__slots__, annotation.fields):
+        item = c.pyapi.object_getattr_string(value, name)
+        unboxed = c.unbox(field, item)
+        c.pyapi.decref(item)
+        setattr(native, name, unboxed.value)
+        c.builder.store(c.builder.or_(c.builder.load(failed), unboxed.is_error), failed)
+    return NativeValue(native._getvalue(), is_error=c.builder.load(failed))
+
+
+@box(AnnotationType)
+def _box_annotation(annotation: AnnotationType, value: Any, c: Any) -> Any:
+    native = cgutils.create_struct_proxy(annotation)(c.context, c.builder, value)
+    items = []
+    for name, field in zip(annotation.kind.__slots__, annotation.fields):
+        member = getattr(native, name)
+        c.context.nrt.incref(c.builder, field, member)
+        items.append(c.box(field, member))
+    kind = c.pyapi.unserialize(c.pyapi.serialize_object(annotation.kind))
+    result = c.pyapi.call_function_objargs(kind, items)
+    for item in (kind, *items):
+        c.pyapi.decref(item)
+    c.context.nrt.decref(c.builder, annotation, value)
+    return result
+
+
+def marker_class(found: Any) -> type[Annotation] | None:
+    """Return the annotation class that a Numba type stands for: `Active` used as a value in
+    `@njit`.
+    """
+    key = getattr(found, "typing_key", None) if isinstance(found, types.Function) else None
+    return key if isinstance(key, type) and issubclass(key, Annotation) else None
+
+
+# --- modes and configurations: types without data ---
+
+
+class ModeType(types.Dummy):
+    """The type of one mode under one state of the rules."""
+
+    def __init__(self, mode: Mode) -> None:
+        self.mode = mode
+        super().__init__(f"{mode}({RULES.epoch})")
+
+
+class ConfigType(types.Dummy):
+    """The type of one rule configuration."""
+
+    def __init__(self, config: RuleConfig) -> None:
+        self.config = config
+        super().__init__(repr(config))
+
+
+register_model(ModeType)(models.OpaqueModel)
+register_model(ConfigType)(models.OpaqueModel)
+
+
+@typeof_impl.register(Mode)
+def _typeof_mode(value: Mode, c: Any) -> ModeType:
+    return ModeType(value)
+
+
+@typeof_impl.register(RuleConfig)
+def _typeof_config(value: RuleConfig, c: Any) -> ConfigType:
+    return ConfigType(value)
+
+
+@lower_constant(ModeType)
+@lower_constant(ConfigType)
+def _constant_without_data(context: Any, builder: Any, ty: Any, value: Any) -> Any:
+    return context.get_dummy_value()
+
+
+@unbox(ModeType)
+@unbox(ConfigType)
+def _unbox_without_data(ty: Any, value: Any, c: Any) -> NativeValue:
+    return NativeValue(c.context.get_dummy_value())
+
+
+@overload_method(ModeType, "with_primal")
+def _with_primal(mode):
+    result = mode.mode.with_primal()
+    return lambda mode: result
+
+
+@infer_getattr
+class _ConfigAttributes(AttributeTemplate):
+    key = ConfigType
+
+    def generic_resolve(self, config: ConfigType, attribute: str) -> types.Type | None:
+        value = getattr(config.config, attribute, None)
+        if isinstance(value, tuple):
+            return types.UniTuple(types.boolean, len(value))
+        return {bool: types.boolean, int: types.intp}.get(type(value))
+
+
+def _lower_fact(name: str) -> None:
+    @lower_getattr(ConfigType, name)
+    def _get(context: Any, builder: Any, config: ConfigType, value: Any) -> Any:
+        fact = getattr(config.config, name)
+        ty = _ConfigAttributes(context.typing_context).generic_resolve(config, name)
+        return context.get_constant_generic(builder, ty, fact)
+
+
+for _name in RuleConfig.__dataclass_fields__:
+    _lower_fact(_name)
