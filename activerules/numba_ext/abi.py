@@ -1,0 +1,91 @@
+"""How Numba passes a value: the flattened LLVM parameters of a type, and the role of each one.
+
+Needs       a Numba type with a data model
+Gives       `flatten(type)`: one `Slot` per LLVM parameter, in the order of the calling convention
+Invariants  B1  the LLVM types are those of Numba's own argument packer
+            B2  a type without a special shape gets roles from its LLVM types alone, never an error
+
+An array becomes meminfo, parent, number of items, item size, data, shape..., strides...; tuples, optionals and other
+structs are the concatenation of their members; an omitted argument becomes nothing at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from llvmlite import ir
+from numba.core import types
+from numba.core.datamodel import default_manager, models
+
+Role = Literal[
+    "float", "int", "meminfo", "parent", "data", "size", "shape", "stride", "pointer", "dummy"
+]
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One LLVM parameter: its type as text, and what it means."""
+
+    llvm: str
+    role: Role
+
+
+def flatten(numba_type: types.Type) -> tuple[Slot, ...]:
+    """Return the slots of one argument of type `numba_type`, in the order of the calling convention."""
+    return tuple(_slots(default_manager.lookup(numba_type)))
+
+
+def _slots(model: Any) -> Iterator[Slot]:
+    if isinstance(model, models.OmittedArgDataModel):
+        return
+    if isinstance(model.fe_type, types.Buffer):
+        yield from _buffer_slots(model)
+    elif isinstance(model, models.StructModel):
+        for index in range(model.field_count):
+            yield from _slots(model.get_model(index))
+    elif isinstance(model, models.UniTupleModel):
+        element = tuple(_slots(default_manager.lookup(model.fe_type.dtype)))
+        yield from element * model.fe_type.count
+    else:
+        for leaf in _leaves(model.get_argument_type()):
+            yield Slot(_text(leaf), _leaf_role(model.fe_type, leaf))
+
+
+def _buffer_slots(model: Any) -> Iterator[Slot]:
+    ndim = model.fe_type.ndim
+    roles: list[Role] = ["meminfo", "parent", "size", "size", "data"]
+    roles += ["shape"] * ndim
+    roles += ["stride"] * ndim
+    leaves = list(_leaves(model.get_argument_type()))
+    for role, leaf in zip(roles, leaves, strict=True):
+        yield Slot(_text(leaf), role)
+
+
+def _leaves(nested: Any) -> Iterator[ir.Type]:
+    """The LLVM types of an argument; Numba keeps the parts of one argument as a nested tuple."""
+    if isinstance(nested, tuple | list):
+        for part in nested:
+            yield from _leaves(part)
+    elif isinstance(nested, ir.ArrayType):
+        for _ in range(nested.count):
+            yield from _leaves(nested.element)
+    else:
+        yield nested
+
+
+def _text(leaf: ir.Type) -> str:
+    return "ptr" if isinstance(leaf, ir.PointerType) else str(leaf)
+
+
+def _leaf_role(numba_type: types.Type, leaf: ir.Type) -> Role:
+    if isinstance(numba_type, types.MemInfoPointer):
+        return "meminfo"
+    if isinstance(numba_type, types.Opaque | types.Dummy | types.NoneType):
+        return "dummy"
+    if isinstance(leaf, ir.FloatType | ir.DoubleType | ir.HalfType):
+        return "float"
+    if isinstance(leaf, ir.PointerType):
+        return "pointer"
+    return "int"

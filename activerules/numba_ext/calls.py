@@ -1,0 +1,266 @@
+"""Marked calls: a call of a function that carries a rule stays one opaque call in the captured IR.
+
+Needs       a `RuleView` (which callables carry a rule)
+Gives       `RuleFunction`, the Numba type of such a callable while compiling for the AD target; a call of it lowers to
+            `call i32 @activerules.rule.<id>(retptr, excinfo, flattened arguments)`, Numba's own calling convention
+            `MarkedCall`, what the rest of the system must know of each such symbol
+Invariants  M1  the argument and return types are those of the ordinary CPU compile of the callable
+            M2  a callable the CPU target cannot compile for some argument types, or whose result is Optional or a
+                generator, is not marked for them: its body is captured
+            M3  the declaration promises nothing about memory, and any status but 0 is propagated
+            M4  one callable and one tuple of argument types give one symbol
+
+Typing a marked call compiles the callable for the CPU target, with flags of its own: nothing of the AD compile that
+is going on around it leaks into the result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numba
+from numba.core import cgutils, errors, types, typing
+from numba.core.compiler import Flags
+from numba.core.datamodel import models, register_default
+from numba.core.imputils import lower_constant
+from numba.core.registry import CPUDispatcher
+from numba.core.target_extension import target_override
+from numba.core.targetconfig import ConfigStack
+
+SYMBOL_PREFIX = "activerules.rule."
+
+
+class RuleView(Protocol):
+    """What capture asks of a rule registry."""
+
+    @property
+    def epoch(self) -> int:
+        """A number that changes whenever the answer of `carries_rule` may have changed."""
+        ...
+
+    def carries_rule(self, function: Callable[..., Any], /) -> bool:
+        """True where calls of `function` must stay visible."""
+        ...
+
+
+@dataclass(frozen=True)
+class MarkedCall:
+    """One marked symbol.
+
+    function       the Python callable that carries the rule
+    signature      Numba types of the call, defaults folded in
+    argument_names one per type in `signature.args`
+    location       "file:line" of the first call seen, "" before lowering
+    cpu_symbol     the compiled callable itself, with the same LLVM signature, found in `cpu_library`
+    """
+
+    symbol: str
+    function: Callable[..., Any]
+    name: str
+    signature: typing.templates.Signature
+    argument_names: tuple[str, ...]
+    location: str
+    cpu_symbol: str
+    cpu_library: Any
+    fndesc: Any
+
+
+class CallTable:
+    """The marked calls of one capture session, and the types of the callables that can make one."""
+
+    def __init__(self, rules: RuleView) -> None:
+        self._rules = rules
+        self._types: dict[int, RuleFunction] = {}
+        self._calls: dict[str, MarkedCall] = {}
+
+    def carries_rule(self, value: object) -> bool:
+        """True where `value` is a callable with a rule."""
+        return callable(value) and self._rules.carries_rule(value)
+
+    def function_type(self, value: Any, ordinary: types.Type) -> RuleFunction:
+        """The type of the callable `value`, whose type without its rule is `ordinary`."""
+        # By identity: ctypes functions are unhashable. The type keeps `value` alive, so no id is reused.
+        key = id(value)
+        if key not in self._types:
+            self._types[key] = RuleFunction(value, ordinary, self)
+        return self._types[key]
+
+    def add(self, call: MarkedCall) -> None:
+        """Enter a call; the first record of a symbol stays."""
+        self._calls.setdefault(call.symbol, call)
+
+    def located(self, symbol: str, location: str) -> None:
+        """Record where `symbol` is called, if it is the first time."""
+        call = self._calls[symbol]
+        if not call.location:
+            self._calls[symbol] = replace(call, location=location)
+
+    def get(self, symbol: str) -> MarkedCall:
+        """The record of `symbol`; KeyError if it is not marked."""
+        return self._calls[symbol]
+
+
+class RuleFunction(types.Callable, types.Opaque):
+    """Numba type of a callable that carries a rule; where the rule cannot apply it behaves as `ordinary`."""
+
+    def __init__(self, function: Any, ordinary: Any, table: CallTable) -> None:
+        self.function = function
+        self.ordinary = ordinary
+        self._table = table
+        self._marked: dict[tuple[types.Type, ...], MarkedCall] = {}
+        super().__init__(f"RuleFunction({display_name(function)}, {id(table)}, {id(function)})")
+
+    def get_call_type(self, context: Any, args: Sequence[Any], kws: dict[str, Any]) -> Any:
+        """The signature of a call: that of the CPU compile where marked (M1), else of `ordinary` (M2)."""
+        try:
+            marked, pysig = compile_for_cpu(self.function, tuple(args), dict(kws))
+        except errors.NumbaError:
+            return self.ordinary.get_call_type(context, args, kws)
+        if isinstance(marked.signature.return_type, types.Optional | types.Generator):
+            return self.ordinary.get_call_type(context, args, kws)
+        self._marked[marked.signature.args] = marked
+        self._table.add(marked)
+        return marked.signature.replace(pysig=pysig)
+
+    def get_call_signatures(self) -> Any:
+        """Known signatures, for Numba's error messages."""
+        return self.ordinary.get_call_signatures()
+
+    def get_impl_key(self, sig: Any) -> Any:
+        """Numba's key of the implementation: the symbol where the call is marked."""
+        marked = self.marked_call(sig)
+        return marked.symbol if marked else self.ordinary.get_impl_key(sig)
+
+    def marked_call(self, sig: Any) -> MarkedCall | None:
+        """The marked call for a resolved signature; None where the callable's body is used."""
+        return self._marked.get(sig.args)
+
+    def implementation(self, marked: MarkedCall) -> Callable[..., Any]:
+        """The lowering of `marked`, in the form Numba's target context registers."""
+        table = self._table
+
+        def lower_marked_call(
+            context: Any, builder: Any, sig: Any, args: Any, loc: Any = None
+        ) -> Any:
+            if loc is not None:
+                table.located(marked.symbol, f"{loc.filename}:{loc.line}")
+            return _lower(marked, context, builder, args)
+
+        return lower_marked_call
+
+
+register_default(RuleFunction)(models.OpaqueModel)
+
+
+@lower_constant(RuleFunction)
+def _rule_function_constant(context: Any, builder: Any, ty: Any, pyval: Any) -> Any:
+    return context.get_dummy_value()
+
+
+def _lower(marked: MarkedCall, context: Any, builder: Any, args: Any) -> Any:
+    fndesc = marked.fndesc
+    convention = context.call_conv
+    function_type = convention.get_function_type(fndesc.restype, fndesc.argtypes)
+    callee = cgutils.get_or_insert_function(builder.module, function_type, marked.symbol)
+    callee.attributes.add("noinline")
+    status, result = convention.call_function(
+        builder, callee, fndesc.restype, fndesc.argtypes, args
+    )
+    # Not status.is_error: that lets the "None" status of Optional results pass, which M2 excludes.
+    failed = builder.icmp_signed("!=", status.code, status.code.type(0))
+    with cgutils.if_unlikely(builder, failed):
+        convention.return_status_propagate(builder, status)
+    return result
+
+
+def uninherited_flags() -> AbstractContextManager[Any]:
+    """Within it, a compile starts from Numba's defaults and inherits nothing from the compile around it."""
+    flags = Flags()
+    flags.nrt = True
+    return ConfigStack().enter(flags)
+
+
+def display_name(function: Any) -> str:
+    """The name of a callable as a reader of its program knows it."""
+    function = getattr(function, "py_func", function)
+    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
+    if not isinstance(name, str):
+        return type(function).__name__
+    module = getattr(function, "__module__", None) or ""
+    name = name.rpartition("<locals>.")[2]
+    return f"{module}.{name}" if module.split(".")[0] in ("numpy", "math", "scipy") else name
+
+
+def compile_for_cpu(
+    function: Any, args: tuple[Any, ...], kws: dict[str, Any]
+) -> tuple[MarkedCall, inspect.Signature]:
+    """Compile a callable for the CPU target as if it were called from Python; Numba's errors pass through."""
+    with ExitStack() as stack:
+        stack.enter_context(target_override("cpu"))
+        stack.enter_context(uninherited_flags())
+        dispatcher = _cpu_dispatcher(function, len(args), tuple(kws))
+        args = tuple(types.unliteral(arg) for arg in args) if dispatcher is function else args
+        template, pysig, folded, _ = dispatcher.get_call_template(args, kws)
+        signature = template(dispatcher.targetdescr.typing_context).apply(folded, {})
+        if signature is None:
+            raise errors.TypingError(f"no compiled signature of {display_name(function)} fits")
+        result = dispatcher.overloads[signature.args]
+    return _marked_call(function, result, pysig), pysig
+
+
+def _marked_call(function: Any, result: Any, pysig: inspect.Signature) -> MarkedCall:
+    cpu_symbol = result.fndesc.llvm_func_name
+    name = display_name(function)
+    digest = hashlib.sha256(cpu_symbol.encode()).hexdigest()[:12]
+    return MarkedCall(
+        symbol=f"{SYMBOL_PREFIX}{re.sub(r'[^A-Za-z0-9_.]', '_', name)}.{digest}",
+        function=function,
+        name=name,
+        signature=typing.signature(result.signature.return_type, *result.signature.args),
+        argument_names=tuple(pysig.parameters),
+        location="",
+        cpu_symbol=cpu_symbol,
+        cpu_library=result.library,
+        fndesc=result.fndesc,
+    )
+
+
+_stubs: dict[tuple[int, int, tuple[str, ...]], CPUDispatcher] = {}
+
+
+def _cpu_dispatcher(function: Any, count: int, keywords: tuple[str, ...]) -> Any:
+    """The function itself if it is a dispatcher, else a compiled stub that makes one call of it."""
+    if isinstance(function, CPUDispatcher):
+        return function
+    key = (id(function), count, keywords)
+    if key not in _stubs:
+        _stubs[key] = numba.njit(_make_stub(function, count, keywords))
+    return _stubs[key]
+
+
+def _make_stub(function: Any, count: int, keywords: tuple[str, ...]) -> Callable[..., Any]:
+    positional = _positional_names(function, count, keywords)
+    parameters = ", ".join((*positional, *keywords))
+    arguments = ", ".join((*positional, *(f"{name}={name}" for name in keywords)))
+    source = f"def stub({parameters}):\n    return _function({arguments})\n"
+    # Globals need the name of an importable module: Numba's cache reloads environments by it. They hold `function`,
+    # so that the id in the key of `_stubs` stays taken.
+    namespace: dict[str, Any] = {"_function": function, "__name__": __name__}
+    exec(source, namespace)
+    return namespace["stub"]
+
+
+def _positional_names(function: Any, count: int, keywords: tuple[str, ...]) -> tuple[str, ...]:
+    """The function's own parameter names where they can be told: rules and errors speak of arguments by name."""
+    try:
+        names = tuple(inspect.signature(function).parameters)[:count]
+    except (TypeError, ValueError):
+        names = ()
+    usable = len(names) == count and not set(names) & set(keywords)
+    return names if usable else tuple(f"argument_{i}" for i in range(count))

@@ -1,0 +1,193 @@
+"""Capture: from a Python function and argument types to one module of unoptimised LLVM IR.
+
+Needs       an `@njit` dispatcher or a plain function, Numba argument types, and the rule registry's view of callables
+Gives       `Captured`: the text of the module and what the stages after it must know about it
+Invariants  C1  the entry is external; every function it calls is defined, or a runtime function, or a marked call
+            C2  the semantics are those of the dispatcher's own flags (error_model, boundscheck, fastmath, ...), except
+                that `parallel=True` becomes a sequential loop
+            C3  a rule registered after a capture is seen by the next one
+            C4  the CPU target is left as it was
+
+Capture may be called from several threads, and from inside a compile of Numba.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba
+from numba.core import errors as numba_errors
+from numba.core import types
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.environment import lookup_environment
+from numba.core.registry import CPUDispatcher
+
+from activerules.errors import NotCompilable
+from activerules.numba_ext.abi import Slot, flatten
+from activerules.numba_ext.calls import SYMBOL_PREFIX, MarkedCall, RuleView, display_name
+from activerules.numba_ext.target import Session
+
+ENVIRONMENT_PREFIX = "_ZN08NumbaEnv"
+_UNRESOLVED = ".numba.unresolved$"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One Numba argument: `slots[i]` is LLVM parameter number `parameters[i]` of the entry."""
+
+    name: str
+    numba_type: types.Type
+    slots: tuple[Slot, ...]
+    parameters: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A captured function.
+
+    text          LLVM IR of the whole module, unoptimised, with line tables
+    symbol        the entry: `i32 (ptr retptr, ptr excinfo, flattened arguments)`
+    signature     Numba argument and return types, defaults folded in
+    arguments     one per Numba argument, with its LLVM parameters
+    marked        calls that were kept opaque, by symbol
+    environments  Numba environment objects that the module's `_ZN08NumbaEnv...` globals must point to, by name
+    location      "file:line" of the function
+    """
+
+    text: str
+    symbol: str
+    name: str
+    signature: Any
+    fndesc: Any
+    arguments: tuple[Argument, ...]
+    marked: Mapping[str, MarkedCall]
+    environments: Mapping[str, Any]
+    location: str
+
+    @property
+    def argument_names(self) -> tuple[str, ...]:
+        """Names of the Numba arguments, in order."""
+        return tuple(argument.name for argument in self.arguments)
+
+
+def capture(
+    function: CPUDispatcher | Callable[..., Any],
+    argtypes: tuple[types.Type, ...],
+    *,
+    rules: RuleView,
+) -> Captured:
+    """Compile `function` for `argtypes` up to unoptimised LLVM IR, with everything it calls.
+
+    Trailing arguments that have defaults may be left out of `argtypes`.
+    Raises `NotCompilable`, with Numba's own error as its cause.
+    """
+    dispatcher = as_dispatcher(function)
+    with global_compiler_lock:
+        session = _session(rules)
+        try:
+            pysig, folded = dispatcher.fold_argument_types(tuple(argtypes), {})
+            result = session.compile(dispatcher, tuple(folded))
+        except (numba_errors.NumbaError, TypeError) as error:
+            raise _not_compilable(dispatcher, argtypes, error) from error
+        return _captured(session, dispatcher, result, tuple(pysig.parameters))
+
+
+def as_dispatcher(function: CPUDispatcher | Callable[..., Any]) -> CPUDispatcher:
+    """The dispatcher itself, or one dispatcher per plain Python function."""
+    if isinstance(function, CPUDispatcher):
+        return function
+    if function not in _dispatchers:
+        _dispatchers[function] = numba.njit(function)
+    return _dispatchers[function]
+
+
+_dispatchers: dict[Callable[..., Any], CPUDispatcher] = {}
+_sessions: dict[int, tuple[RuleView, Session]] = {}
+
+
+def _session(rules: RuleView) -> Session:
+    """The session of a registry's present state (C3); the registry is kept, so that its id stays taken."""
+    known = _sessions.get(id(rules))
+    if known is None or known[1].epoch != rules.epoch:
+        known = (rules, Session(rules))
+        _sessions[id(rules)] = known
+    return known[1]
+
+
+def _captured(session: Session, function: Any, result: Any, names: tuple[str, ...]) -> Captured:
+    module = result.library._final_module.clone()
+    text = _with_resolved_recursion(session, module)
+    return Captured(
+        text=text,
+        symbol=result.fndesc.llvm_func_name,
+        name=display_name(function),
+        signature=result.signature,
+        fndesc=result.fndesc,
+        arguments=_arguments(names, result.signature.args),
+        marked={
+            f.name: session.calls.get(f.name)
+            for f in module.functions
+            if f.name.startswith(SYMBOL_PREFIX)
+        },
+        environments=_environments(module),
+        location=location_of(function),
+    )
+
+
+def _arguments(names: tuple[str, ...], numba_types: tuple[types.Type, ...]) -> tuple[Argument, ...]:
+    arguments = []
+    start = 2  # after retptr and excinfo
+    for name, numba_type in zip(names, numba_types, strict=True):
+        slots = flatten(numba_type)
+        parameters = tuple(range(start, start + len(slots)))
+        arguments.append(Argument(name, numba_type, slots, parameters))
+        start += len(slots)
+    return tuple(arguments)
+
+
+def _environments(module: llvm.ModuleRef) -> dict[str, Any]:
+    names = [g.name for g in module.global_variables if g.name.startswith(ENVIRONMENT_PREFIX)]
+    found = {name: lookup_environment(name) for name in names}
+    return {name: environment for name, environment in found.items() if environment is not None}
+
+
+def _with_resolved_recursion(session: Session, module: llvm.ModuleRef) -> str:
+    """The text of `module`, in which mutually recursive functions call each other by name.
+
+    Numba compiles one of them before the other exists, so it calls through a pointer that its execution engine would
+    fill in. That pointer becomes a constant, which LLVM folds into a direct call.
+    """
+    while missing := _undefined_recursion(module):
+        name = missing.pop()
+        # The function is external in its own library; a `linkonce` copy would be dropped by the linker as unused.
+        module.link_in(session.libraries[name]._final_module, preserve=True)
+        module.get_function(name).linkage = "linkonce_odr"
+    declaration = rf'(@"{re.escape(_UNRESOLVED)}([^"]+)" =) external global ptr'
+    return re.sub(declaration, r'\1 internal constant ptr @"\2"', str(module))
+
+
+def _undefined_recursion(module: llvm.ModuleRef) -> set[str]:
+    defined = {f.name for f in module.functions if not f.is_declaration}
+    pointers = [g.name for g in module.global_variables if g.name.startswith(_UNRESOLVED)]
+    return {name.removeprefix(_UNRESOLVED) for name in pointers} - defined
+
+
+def location_of(function: Any) -> str:
+    """The "file:line" of a Python function or dispatcher."""
+    code = getattr(function, "py_func", function).__code__
+    return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def _not_compilable(function: Any, argtypes: Any, error: Exception) -> NotCompilable:
+    name = display_name(function)
+    call = f"{name}({', '.join(str(t) for t in argtypes)})"
+    return NotCompilable(
+        f"Numba cannot compile {call} in nopython mode",
+        where=[("while compiling", call, location_of(function))],
+        why=str(error).strip(),
+        instead=[f"first make numba.njit({name}) run on its own with these arguments"],
+    )

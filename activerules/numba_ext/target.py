@@ -1,0 +1,396 @@
+"""The Numba target `activerules_ad`: Numba's own compiler, stopped before it optimises.
+
+Needs       Numba's CPU target, from which everything here derives
+Gives       `Session`: typing and target contexts, with `Session.compile(dispatcher, argument types)`
+Invariants  T1  every callee that is not a runtime function is defined in the module of its caller, unoptimised, scalar
+            T2  functions of the NRT stay declarations
+            T3  nothing is registered in, or compiled for, the CPU target (but the callables of marked calls)
+            T4  flags that Numba lets a callee inherit from whoever compiles it first are part of a twin's key
+            T5  line tables are on; they change neither the instructions nor the bounds checks
+
+On the CPU target every callee is vectorised and unrolled before its caller links it, and a pipeline class reaches only
+the top function; so this is a target of its own. Implementations made with `@overload` follow the target by themselves.
+Dispatchers do not: wherever Numba meets one, it is exchanged for its *twin*, the same Python function compiled for this
+target. The same place exchanges callables that carry a rule for a `RuleFunction` (see `calls`).
+
+A session answers for one state of the rule registry; a later state gets a new session with empty caches.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, ClassVar
+
+from numba.core import (
+    codegen,
+    compiler,
+    cpu,
+    debuginfo,
+    dispatcher,
+    externals,
+    fastmathpass,
+    types,
+    typing,
+    utils,
+)
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.errors import NumbaDebugInfoWarning
+from numba.core.descriptors import TargetDescriptor
+from numba.core.registry import CPUDispatcher, cpu_target
+from numba.core.target_extension import (
+    CPU,
+    JitDecorator,
+    dispatcher_registry,
+    jit_registry,
+    target_override,
+    target_registry,
+)
+from numba.core.targetconfig import ConfigStack
+from numba.np.ufunc import ufuncbuilder
+from numba.np.ufunc.dufunc import DUFunc
+from numba.np.ufunc.gufunc import GUFunc
+
+from activerules.numba_ext import versions
+from activerules.numba_ext.calls import CallTable, RuleFunction, RuleView, uninherited_flags
+
+versions.check()
+
+TARGET_NAME = "activerules_ad"
+
+
+class ADTarget(CPU):
+    """The token of the target; a subclass of CPU, so that CPU implementations serve it."""
+
+
+# --- code libraries that keep the IR as it was lowered ---
+
+
+class ADCodeLibrary(codegen.JITCodeLibrary):
+    """A code library that links its callees and stops there: no passes, no machine code."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        """Nothing: the engine has its own list of passes."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """There is no machine code; a null pointer where Numba wants to store one."""
+        self._ensure_finalized()
+        return 0
+
+    def enable_object_caching(self) -> None:
+        """Nothing: there is no object."""
+
+
+class ADCodegen(codegen.JITCPUCodegen):
+    """Makes `ADCodeLibrary` objects; its execution engine stays empty."""
+
+    _library_class = ADCodeLibrary
+
+    def set_env(self, env_name: str, env: Any) -> None:
+        """Nothing: environments are set where the derivative is linked."""
+
+
+class NeverCalled:
+    """Stands for the executable of a function compiled for the AD target, and keeps its environment alive."""
+
+    def __init__(self, environment: Any, library: Any) -> None:
+        self.environment = environment
+        self.library = library
+
+
+class LineTable(debuginfo.DIBuilder):
+    """The source line of each instruction, and nothing else: no variables, no types (T5)."""
+
+    def mark_variable(self, *args: Any, **kws: Any) -> None:
+        """Nothing: a declared variable would keep its memory from being promoted."""
+
+    def _di_subroutine_type(self, line: int, function: Any, argmap: Any) -> Any:
+        return self.module.add_debug_info("DISubroutineType", {"types": self.module.add_metadata([])})
+
+
+# --- contexts ---
+
+
+class ADTypingContext(typing.Context):
+    """Types globals, closure variables and attributes; exchanges what the AD target compiles in its own way."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        super().__init__()
+
+    def resolve_value_type(self, val: Any) -> Any:
+        """The Numba type of a Python value used as a constant."""
+        if isinstance(val, CPUDispatcher):
+            return self._session.visible(types.Dispatcher(val))
+        ordinary = super().resolve_value_type(val)
+        if self._session.calls.carries_rule(val):
+            return self._session.calls.function_type(val, ordinary)
+        return ordinary
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        """The signature of a call; dispatchers arrive here as arguments too."""
+        return super().resolve_function_type(self._session.visible(func), args, kws)
+
+    def _get_global_type(self, gv: Any) -> Any:
+        found = super()._get_global_type(gv)
+        if found is not None:
+            return found
+        if isinstance(gv, DUFunc | GUFunc):
+            return super()._get_global_type(self._session.install_ufunc(gv))
+        # Classes made by @jitclass are registered with the CPU target only.
+        return cpu_target.typing_context._get_global_type(gv)
+
+
+class ADContext(cpu.CPUContext):
+    """Lowers as the CPU does, to `ADCodeLibrary` objects and without Python wrappers."""
+
+    # Set here and not by the flag `debuginfo`, which would also change how variables are lowered.
+    enable_debuginfo = True
+    DIBuilder = LineTable
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        super().__init__(session.typing_context, TARGET_NAME)
+
+    @global_compiler_lock
+    def init(self) -> None:
+        """Set up code generation; Numba calls it once."""
+        self.is32bit = utils.MACHINE_BITS == 32
+        self._internal_codegen = ADCodegen("activerules.ad")
+        externals.c_math_functions.install(self)
+
+    def post_lowering(self, mod: Any, library: Any) -> None:
+        """As on the CPU, but the NRT is not linked in (T2)."""
+        if self.fastmath:
+            fastmathpass.rewrite_module(mod, self.fastmath)
+
+    def create_cpython_wrapper(self, *args: Any, **kws: Any) -> None:
+        """Nothing: the function is not called."""
+
+    def create_cfunc_wrapper(self, *args: Any, **kws: Any) -> None:
+        """Nothing: the function is not called."""
+
+    def get_executable(self, library: Any, fndesc: Any, env: Any) -> NeverCalled:
+        """Link the callees in; there is nothing to execute."""
+        library._ensure_finalized()
+        return NeverCalled(env, library)
+
+    def get_function(self, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
+        """The implementation of a call."""
+        fn = self._session.visible(fn)
+        if isinstance(fn, RuleFunction):
+            marked = fn.marked_call(sig)
+            if marked is None:
+                return self.get_function(fn.ordinary, sig, _firstcall)
+            if marked.symbol not in self._defns:
+                self.insert_func_defn(
+                    [(fn.implementation(marked), marked.symbol, sig.as_function().args)]
+                )
+        elif isinstance(fn, types.Dispatcher) and isinstance(fn.dispatcher, ADDispatcher):
+            # Arguments and methods were typed through the CPU dispatcher, which compiled nothing for this target.
+            fn.dispatcher.compile(tuple(sig.args))
+        return super().get_function(fn, sig, _firstcall)
+
+
+class ADDescriptor(TargetDescriptor):
+    """The contexts of one session, or of the session that compiles now, in the form a dispatcher wants them."""
+
+    options = cpu.CPUTargetOptions
+
+    def __init__(self, session: Session | None = None) -> None:
+        self._session = session
+        super().__init__(TARGET_NAME)
+
+    @property
+    def typing_context(self) -> ADTypingContext:
+        """The typing context of the session."""
+        return (self._session or Session.current()).typing_context
+
+    @property
+    def target_context(self) -> ADContext:
+        """The target context of the session."""
+        return (self._session or Session.current()).target_context
+
+
+# --- dispatchers ---
+
+
+class ADDispatcher(dispatcher.Dispatcher):
+    """A Python function compiled for the AD target of one session."""
+
+    # Numba asks the class for the contexts of "the" target; a twin has those of its own session.
+    targetdescr = ADDescriptor()
+
+    def __init__(
+        self, session: Session, py_func: Any, options: dict[str, Any], **settings: Any
+    ) -> None:
+        self.session = session
+        self.targetdescr = session.descriptor
+        super().__init__(py_func, targetoptions=options, **settings)
+
+    def compile(self, sig: Any) -> Any:
+        """Compile for a tuple of Numba types."""
+        with target_override(TARGET_NAME):
+            return super().compile(sig)
+
+    def add_overload(self, cres: Any) -> None:
+        """Record a result; there is no entry point for Numba's C dispatcher to call."""
+        self.overloads[tuple(cres.signature.args)] = cres
+        self.session.libraries[cres.fndesc.llvm_func_name] = cres.library
+
+
+class ADJit(JitDecorator):
+    """What `@overload` implementations are compiled with while this target compiles."""
+
+    def __init__(self, *functions: Any, **options: Any) -> None:
+        self._functions = functions
+        self._options = options
+
+    def __call__(self, *functions: Any) -> ADDispatcher:
+        """Make the dispatcher in the session that is compiling now."""
+        options = dict(self._options)
+        for name in ("target", "cache"):
+            options.pop(name, None)
+        settings = {
+            "locals": dict(options.pop("locals", {})),
+            "pipeline_class": options.pop("pipeline_class", compiler.Compiler),
+        }
+        options.setdefault("nopython", True)
+        (function,) = functions or self._functions
+        return ADDispatcher(Session.current(), function, explicit_options(options), **settings)
+
+
+target_registry[TARGET_NAME] = ADTarget
+dispatcher_registry[ADTarget] = ADDispatcher
+jit_registry[ADTarget] = ADJit
+
+
+class ADUFuncDispatcher(ufuncbuilder.UFuncDispatcher):
+    """Compiles the kernel of a `@vectorize` function for the AD target."""
+
+    def __init__(self, session: Session, original: ufuncbuilder.UFuncDispatcher) -> None:
+        self.targetdescr = session.descriptor
+        super().__init__(
+            original.py_func,
+            locals=dict(original.locals),
+            targetoptions=explicit_options(original.targetoptions),
+        )
+
+    def compile(self, *args: Any, **kws: Any) -> Any:
+        """Compile one kernel."""
+        with target_override(TARGET_NAME):
+            return super().compile(*args, **kws)
+
+
+def explicit_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The `@njit` options a twin is compiled with: nothing left to inherit (T4), sequential, no full debug info."""
+    inherited = ConfigStack.top_or_none()
+    explicit = dict(options)
+    debug = explicit.pop("debug", False)
+    explicit["parallel"] = explicit["debug"] = False
+    if explicit.get("boundscheck") is None:
+        explicit["boundscheck"] = bool(debug)
+    if explicit.get("error_model") is None:
+        explicit["error_model"] = inherited.error_model if inherited else "python"
+    if explicit.get("fastmath") is None:
+        explicit["fastmath"] = inherited.fastmath if inherited else False
+    return explicit
+
+
+class Session:
+    """One state of the rule registry: contexts, twins, and the marked calls that were made."""
+
+    _active: ClassVar[list[Session]] = []
+
+    def __init__(self, rules: RuleView) -> None:
+        self.epoch = rules.epoch
+        self.calls = CallTable(rules)
+        self.libraries: dict[str, ADCodeLibrary] = {}
+        self._twins: weakref.WeakKeyDictionary[Any, dict[tuple[str, str], ADDispatcher]]
+        self._twins = weakref.WeakKeyDictionary()
+        self._ufuncs: dict[int, tuple[Any, Any]] = {}
+        self.descriptor = ADDescriptor(self)
+        # Both contexts pick their implementations by the target that is current when they are made and refreshed.
+        with self._compiling():
+            self.typing_context = ADTypingContext(self)
+            self.target_context = ADContext(self)
+
+    @classmethod
+    def current(cls) -> Session:
+        """The session that is compiling; only meaningful under Numba's compiler lock."""
+        return cls._active[-1]
+
+    def compile(self, function: CPUDispatcher, args: tuple[types.Type, ...]) -> Any:
+        """Compile a dispatcher for the AD target; gives Numba's compile result, raises Numba's errors."""
+        with self._compiling():
+            twin = self.twin(function)
+            twin.compile(args)
+            return twin.overloads[args]
+
+    @contextmanager
+    def _compiling(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            stack.enter_context(global_compiler_lock)
+            stack.enter_context(target_override(TARGET_NAME))
+            # The caller may be in the middle of a compile of its own, whose flags are not ours.
+            stack.enter_context(uninherited_flags())
+            # Functions without a source file, as some of Numba's own, are no concern of the user.
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore", NumbaDebugInfoWarning)
+            self._active.append(self)
+            stack.callback(self._active.pop)
+            yield
+
+    def twin(self, original: CPUDispatcher) -> ADDispatcher:
+        """The AD dispatcher of a CPU dispatcher, under the flags it inherits where it is compiled."""
+        options = explicit_options(original.targetoptions)
+        key = (str(options["error_model"]), str(options["fastmath"]))
+        twins = self._twins.setdefault(original, {})
+        if key not in twins:
+            twins[key] = ADDispatcher(
+                self,
+                original.py_func,
+                options,
+                locals=dict(original.locals),
+                pipeline_class=original._compiler.pipeline_class,
+            )
+        return twins[key]
+
+    def visible(self, callee: Any) -> Any:
+        """Exchange the type of a callee that was typed for the CPU: the twin of a dispatcher, a rule function."""
+        if not isinstance(callee, types.Dispatcher):
+            return callee
+        original = callee.dispatcher
+        if isinstance(original, ADDispatcher):
+            return callee
+        ordinary = types.Dispatcher(self.twin(original))
+        if self.calls.carries_rule(original):
+            return self.calls.function_type(original, ordinary)
+        return ordinary
+
+    def install_ufunc(self, original: Any) -> Any:
+        """Make a `@vectorize` or `@guvectorize` function known here; gives the object that is registered.
+
+        The kernel of a `DUFunc` gets a twin. That of a `GUFunc` stays what the CPU target compiled.
+        """
+        if id(original) not in self._ufuncs:
+            self._ufuncs[id(original)] = (original, self._installed(original))
+        return self._ufuncs[id(original)][1]
+
+    def _installed(self, original: Any) -> Any:
+        if isinstance(original, GUFunc):
+            original._install_type(self.typing_context)
+            original._install_cg(self.target_context)
+            return original
+        twin = DUFunc.__new__(DUFunc)
+        twin._initialize(ADUFuncDispatcher(self, original._dispatcher), original.identity)
+        return twin

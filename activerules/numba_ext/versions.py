@@ -1,0 +1,67 @@
+"""The releases of Numba and llvmlite whose private API this package was tested with.
+
+Capture and linking lean on attributes that Numba does not document. A release outside the tested range may still
+work; it is refused, since the failures it causes otherwise are far from their reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import warnings
+from importlib.metadata import version
+
+from activerules.errors import UnsupportedVersion
+
+ALLOW_UNTESTED = "ACTIVERULES_ALLOW_UNTESTED"
+
+# Inclusive lower and exclusive upper bound.
+TESTED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "python": ((3, 11), (3, 14)),
+    "numba": ((0, 68), (0, 69)),
+    "llvmlite": ((0, 50), (0, 51)),
+}
+
+
+def installed() -> dict[str, str]:
+    """The versions of this process, by the names used in `TESTED`."""
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    return {"python": python, "numba": version("numba"), "llvmlite": version("llvmlite")}
+
+
+def untested(found: dict[str, str]) -> list[str]:
+    """One line for each part of `found` outside the tested range."""
+    return [
+        f"{name} {found[name]} (tested: {_text(low)} up to, not including, {_text(high)})"
+        for name, (low, high) in TESTED.items()
+        if not low <= _release(found[name]) < high
+    ]
+
+
+def check(found: dict[str, str] | None = None) -> None:
+    """Raise `UnsupportedVersion` outside the tested range, or warn if the environment allows untested releases."""
+    problems = untested(installed() if found is None else found)
+    if not problems:
+        return
+    if os.environ.get(ALLOW_UNTESTED) == "1":
+        warnings.warn("activerules is untested with " + ", ".join(problems), stacklevel=2)
+        return
+    raise UnsupportedVersion(
+        "this version of activerules was not tested with " + " and ".join(problems),
+        why="It relies on parts of Numba that change between releases without notice.",
+        instead=[
+            "install a tested release",
+            f"set {ALLOW_UNTESTED}=1 to try it nevertheless, and run the test suite",
+        ],
+    )
+
+
+def _release(text: str) -> tuple[int, ...]:
+    """The leading numbers of a version: "0.68.1rc1" gives (0, 68, 1)."""
+    match = re.match(r"\d+(\.\d+)*", text)
+    return tuple(int(part) for part in match.group().split(".")) if match else ()
+
+
+def _text(release: tuple[int, ...]) -> str:
+    return ".".join(str(part) for part in release)
