@@ -6,7 +6,8 @@ Invariants  T1  every callee that is not a runtime function is defined in the mo
             T2  functions of the NRT stay declarations
             T3  nothing is registered in, or compiled for, the CPU target (but the callables of marked calls)
             T4  flags that Numba lets a callee inherit from whoever compiles it first are part of a twin's key
-            T5  line tables are on; they change neither the instructions nor the bounds checks
+            T5  the user's functions have line tables, which change no instruction; what Numba implements itself has none, so
+                that LLVM gives it, when it is inlined, the line of the user's call
 
 On the CPU target every callee is vectorised and unrolled before its caller links it, and a pipeline class reaches only
 the top function; so this is a target of its own. Implementations made with `@overload` follow the target by themselves.
@@ -153,8 +154,6 @@ class ADTypingContext(typing.Context):
 class ADContext(cpu.CPUContext):
     """Lowers as the CPU does, to `ADCodeLibrary` objects and without Python wrappers."""
 
-    # Set here and not by the flag `debuginfo`, which would also change how variables are lowered.
-    enable_debuginfo = True
     DIBuilder = LineTable
 
     def __init__(self, session: Session) -> None:
@@ -206,8 +205,9 @@ class ADDescriptor(TargetDescriptor):
 
     options = cpu.CPUTargetOptions
 
-    def __init__(self, session: Session | None = None) -> None:
+    def __init__(self, session: Session | None = None, *, lines: bool = False) -> None:
         self._session = session
+        self._lines = lines
         super().__init__(TARGET_NAME)
 
     @property
@@ -217,8 +217,9 @@ class ADDescriptor(TargetDescriptor):
 
     @property
     def target_context(self) -> ADContext:
-        """The target context of the session."""
-        return (self._session or Session.current()).target_context
+        """The target context of the session, with line tables or without."""
+        session = self._session or Session.current()
+        return session.target_context_with_lines if self._lines else session.target_context
 
 
 # --- dispatchers ---
@@ -231,10 +232,16 @@ class ADDispatcher(dispatcher.Dispatcher):
     targetdescr = ADDescriptor()
 
     def __init__(
-        self, session: Session, py_func: Any, options: dict[str, Any], **settings: Any
+        self,
+        session: Session,
+        py_func: Any,
+        options: dict[str, Any],
+        *,
+        lines: bool,
+        **settings: Any,
     ) -> None:
         self.session = session
-        self.targetdescr = session.descriptor
+        self.targetdescr = ADDescriptor(session, lines=lines)
         super().__init__(py_func, targetoptions=options, **settings)
 
     def compile(self, sig: Any) -> Any:
@@ -266,7 +273,10 @@ class ADJit(JitDecorator):
         }
         options.setdefault("nopython", True)
         (function,) = functions or self._functions
-        return ADDispatcher(Session.current(), function, explicit_options(options), **settings)
+        session = Session.current()
+        return ADDispatcher(
+            session, function, explicit_options(options), lines=False, **settings
+        )
 
 
 target_registry[TARGET_NAME] = ADTarget
@@ -278,7 +288,7 @@ class ADUFuncDispatcher(ufuncbuilder.UFuncDispatcher):
     """Compiles the kernel of a `@vectorize` function for the AD target."""
 
     def __init__(self, session: Session, original: ufuncbuilder.UFuncDispatcher) -> None:
-        self.targetdescr = session.descriptor
+        self.targetdescr = ADDescriptor(session, lines=True)
         super().__init__(
             original.py_func,
             locals=dict(original.locals),
@@ -318,11 +328,12 @@ class Session:
         self._twins: weakref.WeakKeyDictionary[Any, dict[tuple[str, str], ADDispatcher]]
         self._twins = weakref.WeakKeyDictionary()
         self._ufuncs: dict[int, tuple[Any, Any]] = {}
-        self.descriptor = ADDescriptor(self)
         # Both contexts pick their implementations by the target that is current when they are made and refreshed.
         with self._compiling():
             self.typing_context = ADTypingContext(self)
             self.target_context = ADContext(self)
+            # Not by the flag `debuginfo`, which would also change how variables are lowered.
+            self.target_context_with_lines = self.target_context.subtarget(enable_debuginfo=True)
 
     @classmethod
     def current(cls) -> Session:
@@ -360,6 +371,7 @@ class Session:
                 self,
                 original.py_func,
                 options,
+                lines=True,
                 locals=dict(original.locals),
                 pipeline_class=original._compiler.pipeline_class,
             )
