@@ -102,10 +102,14 @@ Times = Callable[[Builder, Access, Value], Value]
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """`times(b, i, g)` is g · ∂r/∂operand; `needs` are the values it reads."""
+    """`times(b, i, g)` is g · ∂r/∂operand; `needs` are the values it reads.
+
+    `push` is the same for a tangent, where the types of operand and result differ.
+    """
 
     needs: tuple[str, ...]
     times: Times
+    push: Times | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +151,7 @@ class Row:
         total: Value | None = None
         for p, t in zip(self.partials, tangents, strict=True):
             if p is not None and t is not None:
-                term = p.times(b, i, t)
+                term = (p.push or p.times)(b, i, t)
                 total = term if total is None else b.fadd(total, term)
         return total
 
@@ -294,11 +298,10 @@ def _pow_y(b: Builder, i: Access, g: Value) -> Value:
 
 
 def _powi_x(b: Builder, i: Access, g: Value) -> Value:
-    t = i.operand_type(1)
-    less = b.binary("add", i.y, b.const(t, -1))
-    power = b.intrinsic("llvm.powi", g.type, [i.x, less], overloads=(g.type, t))
-    slope = b.fmul(b.cast("sitofp", i.y, g.type), power)
-    return _or_zero(b, b.icmp("eq", i.y, b.const(t, 0)), b.fmul(g, slope))
+    # by pow: llvm.powi needs compiler-rt, which a JIT need not have
+    n = b.cast("sitofp", i.y, g.type)
+    slope = b.fmul(n, _m(b, "pow", i.x, b.fsub(n, _c(b, g, 1.0))))
+    return _or_zero(b, _equal(b, n, 0.0), b.fmul(g, slope))
 
 
 def _hypot_term(b: Builder, i: Access, g: Value, x: Value) -> Value:
@@ -338,6 +341,14 @@ def _select_term(first: bool) -> Partial:
     return _by("x", times)
 
 
+def _cast(pull: str, push: str) -> Partial:
+    return Partial(
+        (),
+        lambda b, i, g: b.cast(pull, g, i.operand_type(0)),
+        lambda b, i, t: b.cast(push, t, i.type),
+    )
+
+
 def _ldexp_x(b: Builder, i: Access, g: Value) -> Value:
     return b.call(i.callee, g.type, [g, i.y])
 
@@ -361,8 +372,8 @@ INSTRUCTIONS: dict[str, Row] = {
     ),
     "frem": _remainder,
     "fneg": _row(_negated),
-    "fpext": _row(_by("", lambda b, i, g: b.cast("fptrunc", g, i.operand_type(0)))),
-    "fptrunc": _row(_by("", lambda b, i, g: b.cast("fpext", g, i.operand_type(0)))),
+    "fpext": _row(_cast("fptrunc", "fpext")),
+    "fptrunc": _row(_cast("fpext", "fptrunc")),
     "select": _row(None, _select_term(True), _select_term(False)),
     "freeze": _row(_same),
 }
