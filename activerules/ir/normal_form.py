@@ -17,7 +17,7 @@ from activerules.errors import UnsupportedIR
 from activerules.ir.cfg import ControlFlow
 from activerules.ir.model import BINARY_FLOAT, BINARY_INT, CASTS, Block, Function, Instruction
 from activerules.ir.normalise import HIDDEN_EQUALITY
-from activerules.ir.printer import print_instruction
+from activerules.ir.refusal import refusal
 
 OPCODES = BINARY_FLOAT | BINARY_INT | CASTS | frozenset(
     "fneg icmp fcmp select phi call load store alloca getelementptr br ret unreachable freeze "
@@ -59,11 +59,11 @@ def check(function: Function, flow: ControlFlow, live: Collection[Block]) -> Non
         for instruction in block.instructions:
             if instruction.opcode not in OPCODES:
                 rule = "N5" if instruction.opcode in {"switch", "invoke", "indirectbr", "resume"} else "N2"
-                raise UnsupportedIR(
-                    what=f"{rule}: no derivative is known for `{instruction.opcode}`",
-                    where=[("at the instruction", print_instruction(instruction).strip(), instruction.attributes.get("location", ""))],
-                    why="the engine differentiates scalar code on ordinary memory",
-                    instead=["move this code into a function that has a rule or is declared inactive"],
+                raise refusal(
+                    instruction,
+                    f"{rule}: no derivative is known for `{instruction.opcode}`",
+                    "the engine differentiates scalar code on ordinary memory",
+                    ["move this code into a function that has a rule or is declared inactive"],
                 )
     for loop in flow.loops:
         if loop.header in live and (loop.preheader is None or loop.latch is None):

@@ -19,6 +19,7 @@ from activerules.errors import ActiveMemoryInConst, FloatBitsInInteger, MixedAct
 from activerules.ir.analysis.memory import MemoryFacts, MemoryObject
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.value_types import ValueTypes, is_zero
+from activerules.ir.refusal import refusal
 from activerules.ir.rulecall import CallInfo
 from activerules.ir.model import Function, Instruction, Value
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
@@ -263,22 +264,22 @@ class _Check:
             return
         constant = [o for o in bare if o in self.seeds.constant]
         if constant and len(bare) == len(objects) and i.opcode == "store":
-            raise _error(
-                ActiveMemoryInConst, i, "active data is stored into memory marked Const and read back",
+            raise refusal(
+                i, "active data is stored into memory marked Const and read back",
                 "a Const array has no shadow, so its part of the derivative would be lost",
-                ["mark the array Duplicated and give it a zero shadow"],
+                ["mark the array Duplicated and give it a zero shadow"], ActiveMemoryInConst,
             )  # fmt: skip
-        raise _error(
-            MixedActivity, i, f"a pointer may lead to active memory or to memory without a shadow ({_names(bare)})",
+        raise refusal(
+            i, f"a pointer may lead to active memory or to memory without a shadow ({_names(bare)})",
             "whether there is a shadow to add to is not known when the derivative is compiled",
-            ["mark both arrays Duplicated (a shadow of zeros for the constant one)"],
+            ["mark both arrays Duplicated (a shadow of zeros for the constant one)"], MixedActivity,
         )  # fmt: skip
 
     def _float_bits(self, i: Instruction) -> None:
-        raise _error(
-            FloatBitsInInteger, i, "the bits of an active float pass through integer arithmetic",
+        raise refusal(
+            i, "the bits of an active float pass through integer arithmetic",
             "the derivative of such arithmetic is not known, and zero would be wrong",
-            ["compute with floats, or stop the gradient with ignore_derivatives(x)"],
+            ["compute with floats, or stop the gradient with ignore_derivatives(x)"], FloatBitsInInteger,
         )  # fmt: skip
 
     def _call(self, i: Instruction) -> None:
@@ -289,23 +290,12 @@ class _Check:
         active = any(self.activity.is_active(o) or o in self.activity.varied for o in i.operands)
         reaches = any(o.type.is_pointer and self.activity.has_shadow(o) for o in i.operands)
         if active or reaches or self.activity.is_active(i):
-            raise _error(
-                UnknownCall, i, f"active data flows into {i.callee_name or 'a function pointer'}, which has no derivative",
+            raise refusal(
+                i, f"active data flows into {i.callee_name or 'a function pointer'}, which has no derivative",
                 "its code is not visible (external, recursive or called through a pointer) and it has no rule",
                 ["give it a rule: @ar.augmented_primal(f) and @ar.reverse(f)",
-                 "or declare that no derivative flows through it: ar.inactive(f)"],
+                 "or declare that no derivative flows through it: ar.inactive(f)"], UnknownCall,
             )  # fmt: skip
-
-
-def _error(kind: type, i: Instruction, what: str, why: str, instead: list[str]) -> Exception:
-    from activerules.ir.printer import print_instruction
-
-    return kind(
-        what=what,
-        where=[("at the instruction", print_instruction(i).strip(), i.attributes.get("location", ""))],
-        why=why,
-        instead=instead,
-    )
 
 
 def _names(objects: Iterable[MemoryObject]) -> str:

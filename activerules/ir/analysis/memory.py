@@ -15,7 +15,7 @@ parameter, and the runtime's own memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -195,6 +195,7 @@ def analyse_memory(
     disjoint: bool,
     marked: Callable[[Instruction], CallEffect | None],
     named_types: dict[str, Type | None],
+    live: Collection[Block],
 ) -> MemoryFacts:
     """Points-to sets by fixpoint iteration.
 
@@ -202,6 +203,7 @@ def analyse_memory(
         group_of    the argument of the program a pointer parameter belongs to; parameters of one group share an object
         private     whether nothing else in the call reaches the parameter's memory (`noalias`)
         disjoint    whether the memory of different groups is known not to overlap (checked by the caller at run time)
+        live        blocks on the way to a successful return: only what they write can be seen by a reverse sweep
         marked      the effect of a marked call, None for other instructions
     """
     solver = _Solver(flow, named_types, marked)
@@ -212,7 +214,7 @@ def analyse_memory(
     return MemoryFacts(
         points_to={v: frozenset(s) for v, s in solver.points_to.items()},
         contents={o: frozenset(s) for o, s in solver.contents.items()},
-        writes=tuple(solver.writes()),
+        writes=tuple(w for w in solver.writes() if w.instruction.parent in live),
         flow=flow,
         disjoint=disjoint,
         named_types=named_types,

@@ -77,7 +77,17 @@ class SavedStruct:
         return f"{'shadow of the ' if self.shadow else ''}result of {self.call.callee_name}"
 
 
-Node = Primal | Shadow | LeavingIteration | Taken | RuleTape | SavedStruct
+@dataclass(frozen=True)
+class Link:
+    """Where the rows of `loop` are: their base (known length) or the last one (unknown length)."""
+
+    loop: Loop
+
+    def __repr__(self) -> str:
+        return f"rows of {self.loop.header.name}"
+
+
+Node = Primal | Shadow | LeavingIteration | Taken | RuleTape | SavedStruct | Link
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from activerules.ir.analysis.activity import Calls
 from activerules.ir.analysis.nodes import Node, Primal
-from activerules.ir.builder import Builder
-from activerules.ir.constants import constant
 from activerules.ir.derive.derivatives import is_inactive_math, row_for
 from activerules.ir.model import Instruction
 from activerules.ir.rulecall import CallInfo, RuleCompiler
@@ -45,38 +43,14 @@ class EngineCalls(Calls):
             return ()
         if instruction.opcode in {"sitofp", "uitofp", "bitcast"}:
             return ()
-        if row_for(instruction) is None:
+        row = row_for(instruction)
+        if row is None:
             return None
-        return tuple(k for k, o in enumerate(instruction.operands) if o.type.is_float)
+        return tuple(k for k, partial in enumerate(row.partials) if partial is not None)
 
     def needs(self, instruction: Instruction, wanted: tuple[bool, ...]) -> set[Node]:
         """Primal values the adjoint of an arithmetic instruction reads, for the operands whose cotangent is wanted."""
         row = row_for(instruction)
         assert row is not None
-        recorder = Recorder(instruction)
-        row.adjoint(Builder([]), recorder, constant(instruction.type, 0.0), wanted)
-        return {Primal(v) for v in recorder.touched}
-
-
-class Recorder:
-    """Stands for an instruction in a dry run of its row and notes which values the row reads."""
-
-    def __init__(self, instruction: Instruction) -> None:
-        self._instruction = instruction
-        self.touched: list = []
-
-    @property
-    def type(self):
-        return self._instruction.type
-
-    def operand_type(self, k: int):
-        return self._instruction.operands[k].type
-
-    def _touch(self, value):
-        self.touched.append(value)
-        return value
-
-    x = property(lambda self: self._touch(self._instruction.operands[0]))
-    y = property(lambda self: self._touch(self._instruction.operands[1]))
-    z = property(lambda self: self._touch(self._instruction.operands[2]))
-    r = property(lambda self: self._touch(self._instruction))
+        by_letter = {**dict(zip("xyz", instruction.operands, strict=False)), "r": instruction}
+        return {Primal(by_letter[letter]) for letter in row.needs_of(wanted)}

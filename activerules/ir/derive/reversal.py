@@ -34,9 +34,9 @@ class Decision:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """The way back from a block: one target, or several and a decision (None: the way taken is kept on the tape).
+    """The way back from a block: one target, or one per live predecessor and a decision (None: the way is kept on the tape).
 
-    `targets` are predecessors, or blocks further up if what lies between holds no work.
+    A target is the predecessor itself, or a block further up if what lies between holds no work.
     """
 
     targets: tuple[Block, ...]
@@ -53,10 +53,12 @@ class Reversal:
     reached: tuple[Block, ...]
 
 
-def plan_reversal(flow: ControlFlow, returns: Returns, work: Collection[Block]) -> Reversal:
-    """Follow the way back from the return block to the entry."""
+def plan_reversal(
+    flow: ControlFlow, returns: Returns, work: Collection[Block], joins: Collection[Block]
+) -> Reversal:
+    """Follow the way back from the return block to the entry. `joins`: the blocks with active phis."""
     loops = frozenset(loop for loop in flow.loops if any(b in work for b in loop.blocks))
-    planner = _Planner(flow, returns, frozenset(work), loops)
+    planner = _Planner(flow, returns, frozenset(work), frozenset(joins), loops)
     steps: dict[Block, Step] = {}
     todo = [returns.exit]
     while todo:
@@ -73,6 +75,7 @@ class _Planner:
     flow: ControlFlow
     returns: Returns
     work: frozenset[Block]
+    joins: frozenset[Block]
     loops: frozenset[Loop]
 
     def step(self, block: Block) -> Step:
@@ -81,25 +84,15 @@ class _Planner:
         if loop is not None and block is loop.header:
             assert loop.preheader is not None and loop.latch is not None
             return Step((loop.preheader, loop.latch))
-        if len(predecessors) > 1 and block not in self.work_at_entry(block):
+        if len(predecessors) > 1 and block not in self.joins:
             dominator = self.flow.idom[block]
             assert dominator is not None
-            top = self._over_idle_loops(dominator, block)
             if self._idle_between(dominator, block):
-                return Step((top,))
+                return Step((self._over_idle_loops(dominator, block),))
         targets = tuple(self._over_idle_loops(p, block) for p in predecessors)
-        if len(set(targets)) == 1:
+        if block not in self.joins and len(set(targets)) == 1:
             return Step(targets[:1])
-        if len(set(targets)) < len(targets):
-            return Step(predecessors, None) if self._distinct(predecessors, block) else Step(targets, None)
-        return Step(targets, self._decide(block, predecessors))
-
-    def work_at_entry(self, block: Block) -> Collection[Block]:
-        """Blocks whose phis hold work count as work of the join itself; `work` of a block with phis is enough to know."""
-        return [block] if any(phi.type.is_float for phi in block.phis) and block in self.work else []
-
-    def _distinct(self, predecessors: tuple[Block, ...], block: Block) -> bool:
-        return all(self._over_idle_loops(p, block) is p for p in predecessors)
+        return Step(targets, self._decide(block, predecessors) if len(targets) > 1 else None)
 
     def _over_idle_loops(self, target: Block, block: Block) -> Block:
         """`target`, or the preheader of the outermost idle loop around it that `block` is not in."""

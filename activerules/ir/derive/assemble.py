@@ -1,0 +1,128 @@
+"""From a plan to a module: generate, add what the generated functions refer to, print, and have LLVM verify it."""
+
+from __future__ import annotations
+
+import re
+
+from activerules.errors import UnsupportedIR
+from activerules.ir.derive import runtime
+from activerules.ir.derive.augmented import build_augmented
+from activerules.ir.derive.gradient import build_gradient, uses_tape
+from activerules.ir.derive.layout import Layout, make_layout
+from activerules.ir.derive.plan import Plan
+from activerules.ir.derive.reverse import build_reverse
+from activerules.ir.model import Constant, Function, GlobalRef, Instruction, Module, Value
+from activerules.ir.parser import parse_module
+from activerules.ir.printer import print_module
+
+_GLOBAL_NAME = re.compile(r'@("[^"]+"|[-\w.$]+)')
+
+
+def generate(plan: Plan) -> tuple[list[Function], dict[str, str], Layout]:
+    """The three functions of a derivative, the declarations they call by, and the layout they share."""
+    layout = make_layout(plan)
+    declarations: dict[str, str] = {}
+    sweeps = [build_augmented(plan, layout, declarations), build_reverse(plan, layout, declarations)]
+    gradient = build_gradient(plan, layout, uses_tape(sweeps), declarations)
+    return [*sweeps, gradient], declarations, layout
+
+
+def assemble(source: Module, functions: list[Function], declarations: dict[str, str], *, whole: bool) -> str:
+    """The text of a module with the generated functions.
+
+    whole: add them to all that `source` holds; otherwise take over only what they refer to, directly or not.
+    """
+    support = _support(functions)
+    made = {f.name for f in functions}
+    result = Module(header=list(source.header), types=dict(source.types), trailer=list(source.trailer))
+    if whole:
+        result.globals.update(source.globals)
+        result.functions.update(source.functions)
+    else:
+        result.trailer = [line for line in source.trailer if line.startswith("attributes")]
+        _take_over(source, result, functions)
+    for function in functions:
+        result.functions[function.name] = function
+    for name, function in support.functions.items():
+        result.functions.setdefault(name, function)
+    result.trailer += [line for line in support.trailer if line not in result.trailer]
+    missing = [
+        text for name, text in declarations.items() if name not in result.functions and name not in made
+    ]
+    return "\n".join([print_module(result), *missing, ""])
+
+
+def _support(functions: list[Function]) -> Module:
+    called = {i.callee_name or "" for f in functions for i in f.instructions()}
+    texts = []
+    if any(name.startswith(runtime.PREFIX) for name in called):
+        texts.append(runtime.TEXT)
+    for kind in ("double", "float"):
+        if f"activerules.undo_copy.{kind}" in called:
+            texts.append(runtime.undo_copy(kind))
+    for kind, name in (("double", "f64"), ("float", "f32")):
+        if f"activerules.ignore.{name}" in called:
+            texts.append(
+                f"define internal {kind} @activerules.ignore.{name}({kind} %x) alwaysinline {{\nentry:\n  ret {kind} %x\n}}\n"
+            )
+    return parse_module("\n".join(texts)) if texts else Module()
+
+
+def _take_over(source: Module, result: Module, functions: list[Function]) -> None:
+    """Copy the globals and functions of `source` that are reached from `functions`."""
+    todo = {name for f in functions for name in _names_in(f)}
+    done: set[str] = {f.name for f in functions}
+    while todo:
+        name = todo.pop()
+        if name in done:
+            continue
+        done.add(name)
+        if name in source.globals:
+            result.globals[name] = source.globals[name]
+            todo.update(_GLOBAL_NAME.findall(source.globals[name]))
+        elif name in source.functions:
+            function = source.functions[name]
+            result.functions[name] = _without_debug(function)
+            todo.update(_names_in(function))
+
+
+def _names_in(function: Function) -> set[str]:
+    found: set[str] = set()
+    for i in function.instructions():
+        for value in [*i.operands, *([i.callee] if i.callee is not None else [])]:
+            found.update(_mentioned(value))
+    return found
+
+
+def _mentioned(value: Value) -> tuple[str, ...]:
+    if isinstance(value, GlobalRef):
+        return (value.name,)
+    return value.globals if isinstance(value, Constant) else ()
+
+
+def _without_debug(function: Function) -> Function:
+    for i in function.instructions():
+        i.attributes.pop("metadata", None)
+    function.suffix = re.sub(r" ?!dbg !\d+", "", function.suffix)
+    for block in function.blocks:
+        block.instructions = [i for i in block.instructions if not _is_debug(i)]
+    return function
+
+
+def _is_debug(i: Instruction) -> bool:
+    return i.opcode == "call" and (i.callee_name or "").startswith("llvm.dbg.")
+
+
+def verified(text: str) -> str:
+    """`text`, after LLVM has parsed and verified it. A failure is a bug of the engine and says so."""
+    import llvmlite.binding as llvm
+
+    try:
+        llvm.parse_assembly(text).verify()
+    except RuntimeError as error:
+        raise UnsupportedIR(
+            what="the engine generated IR that LLVM does not accept",
+            why=str(error).strip(),
+            instead=["please report this with the program: it is a bug of activerules"],
+        ) from error
+    return text

@@ -1,0 +1,121 @@
+"""The combined gradient: augmented primal, then reverse, with frame and tape on the stack.
+
+Gives, by what the primal returns:
+
+    status      i32 <name>.gradient(parameters with shadows, ptr derivatives, ptr stats): the status of the primal, of a rule
+                that failed, or OUT_OF_MEMORY; `stats` is null or receives the bytes the tape used, as an i64
+    otherwise   { derivatives } <name>.gradient(parameters with shadows[, seed]); exhausted memory is a trap
+
+Both sweeps are inlined into it, so that LLVM keeps the frame in registers. Whatever the outcome, the tape is released.
+"""
+
+from __future__ import annotations
+
+from activerules.ir.builder import Builder, Namer
+from activerules.ir.derive.layout import Layout, stack_type
+from activerules.ir.derive.plan import Plan
+from activerules.ir.derive.reverse import derivatives_type
+from activerules.ir.derive.runtime import STACK_CHUNK, TAPE_SIZE
+from activerules.ir.derive.sweep import make_parameters, null, suffixed
+from activerules.ir.model import Argument, Block, Constant, Function, Instruction, Value
+from activerules.ir.types import I32, I64, PTR, VOID, Type
+
+
+def build_gradient(plan: Plan, layout: Layout, uses_tape: bool, declarations: dict[str, str]) -> Function:
+    """The gradient as a new function that calls the two sweeps."""
+    return _Gradient(plan, layout, uses_tape, declarations).build()
+
+
+class _Gradient:
+    def __init__(self, plan: Plan, layout: Layout, uses_tape: bool, declarations: dict[str, str]) -> None:
+        self.plan, self.layout, self.uses_tape = plan, layout, uses_tape
+        self.status = plan.request.returns == "status"
+        self.namer = Namer("ar", {a.name for a in plan.request.function.arguments})
+        self.entry = Block(self.namer("entry"))
+        self.b = Builder(self.entry, self.namer, declarations)
+
+    def build(self) -> Function:
+        plan = self.plan
+        parameters = make_parameters(plan, [])
+        arguments = parameters.arguments[:-2]
+        fields = derivatives_type(plan)
+        result: Type = I32 if self.status else (fields if fields.elements else VOID)
+        extra = self._extra_parameters()
+        blocks = [self.entry]
+        function = Function(suffixed(plan.request.name, ".gradient"), result, [*arguments, *extra], blocks)
+        derivatives: Value = extra[0] if self.status else self.b.alloca(fields, hint="derivatives")
+        frame, tape = self._storage()
+        inner: list[Value] = [*arguments, frame, tape]
+        status = self.b.call(suffixed(plan.request.name, ".augmented"), I32, inner)
+        reverse, done = Block(self.namer("reverse")), Block(self.namer("done"))
+        self.b.cond_br(self.b.icmp("eq", status, self.b.const(I32, 0)), reverse, done)
+        blocks += [reverse, done]
+        self.b.target = reverse
+        seed = [] if self.status else extra
+        second = self.b.call(suffixed(plan.request.name, ".reverse"), I32, [*inner, *seed, derivatives])
+        self.b.br(done)
+        self.b.target = done
+        outcome = self.b.phi(I32, [(status, self.entry), (second, reverse)])
+        if self.status:
+            self._report(extra[1], tape, blocks)
+        if self.uses_tape:
+            self.b.call("activerules.tape.release", VOID, [tape])
+        if self.status:
+            self.b.ret(outcome)
+        else:
+            self._return_derivatives(outcome, derivatives, fields, blocks)
+        for block in blocks:
+            block.parent = function
+        return function
+
+    def _extra_parameters(self) -> list[Argument]:
+        if self.status:
+            return [Argument("ar.derivatives", PTR), Argument("ar.stats", PTR)]
+        if self.plan.request.returns == "active":
+            return [Argument("ar.seed", self.plan.request.function.result)]
+        return []
+
+    def _storage(self) -> tuple[Value, Value]:
+        frame: Value = null()
+        if self.layout.frame_size:
+            frame = self.b.alloca(stack_type(self.layout.frame_size), align=16, hint="frame")
+        if not self.uses_tape:
+            return frame, null()
+        tape = self.b.alloca(stack_type(TAPE_SIZE), align=16, hint="tape")
+        buffer = self.b.alloca(stack_type(STACK_CHUNK), align=16, hint="buffer")
+        limit = self.b.const(I64, self.plan.request.tape_limit)
+        self.b.call("activerules.tape.open", VOID, [tape, buffer, limit])
+        return frame, tape
+
+    def _report(self, stats: Value, tape: Value, blocks: list[Block]) -> None:
+        wanted, after = Block(self.namer("stats")), Block(self.namer("finish"))
+        self.b.cond_br(self.b.icmp("eq", stats, null()), after, wanted)
+        self.b.target = wanted
+        frame = self.b.const(I64, self.layout.frame_size)
+        used: Value = frame
+        if self.uses_tape:
+            used = self.b.binary("add", self.b.call("activerules.tape.used", I64, [tape]), frame)
+        self.b.store(used, stats)
+        self.b.br(after)
+        self.b.target = after
+        blocks += [wanted, after]
+
+    def _return_derivatives(self, outcome: Value, derivatives: Value, fields: Type, blocks: list[Block]) -> None:
+        fine, failed = Block(self.namer("fine")), Block(self.namer("exhausted"))
+        self.b.cond_br(self.b.icmp("eq", outcome, self.b.const(I32, 0)), fine, failed)
+        blocks += [failed, fine]
+        self.b.target = failed
+        self.b.call("llvm.trap", VOID, [])
+        self.b.unreachable()
+        self.b.target = fine
+        if fields.elements:  # type: ignore[attr-defined]
+            self.b.ret(self.b.load(fields, derivatives))
+        else:
+            self.b.ret()
+
+
+def uses_tape(functions: list[Function]) -> bool:
+    """Whether any of the sweeps reserves rows or owns objects."""
+    return any((i.callee_name or "").startswith("activerules.tape.") for f in functions for i in f.instructions())
+
+

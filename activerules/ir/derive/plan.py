@@ -1,0 +1,450 @@
+"""The plan: every decision about a derivative, in one frozen object, before any code is made.
+
+Needs       a Request
+Gives       Plan: the facts of all analyses, what is undone where, what the tape keeps, which rules serve which calls
+Invariants  L1  nothing behind this module asks the rule compiler or runs an analysis
+            L2  every node the generators materialise is needed by the plan, or at hand, kept or computed (cache plan, K1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from activerules.ir import normal_form
+from activerules.ir.analysis.activity import Activity, Seeds, analyse_activity
+from activerules.ir.analysis.cache import CachePlan, plan_cache
+from activerules.ir.analysis.memory import MemoryFacts, MemoryObject, analyse_memory
+from activerules.ir.analysis.nodes import (
+    AT_HAND,
+    MUST_KEEP,
+    LeavingIteration,
+    Link,
+    Node,
+    Primal,
+    Recipe,
+    RuleTape,
+    SavedStruct,
+    Shadow,
+    Taken,
+)
+from activerules.ir.analysis.returns import Returns, analyse_returns
+from activerules.ir.analysis.trip_counts import LoopFacts, analyse_loops
+from activerules.ir.analysis.value_types import ValueTypes, analyse_value_types
+from activerules.ir.cfg import ControlFlow, Loop, control_flow
+from activerules.ir.derive.calls import EngineCalls
+from activerules.ir.derive.derivatives import cost, is_pure_call, row_for
+from activerules.ir.derive.request import Parameter, Request
+from activerules.ir.derive.reversal import Decision, Reversal, plan_reversal
+from activerules.ir.model import Block, Instruction, Value
+from activerules.ir.refusal import refusal
+from activerules.ir.rulecall import CallInfo, RuleCode, RuleRequest
+from activerules.ir.runtime_calls import effect_of, memory_intrinsic
+from activerules.ir.types import size_of
+
+RELOAD_COST = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class RuleUse:
+    """A marked call that a rule serves."""
+
+    call: Instruction
+    info: CallInfo
+    request: RuleRequest
+    code: RuleCode
+    tape: RuleTape | None
+    result: SavedStruct | None
+    result_shadow: SavedStruct | None
+
+    def shadow_operands(self) -> list[int]:
+        """Operand indices of all Duplicated arguments, in order."""
+        return [
+            k
+            for argument, activity in zip(self.info.arguments, self.request.activities, strict=True)
+            if activity == "duplicated"
+            for k in argument.operands
+        ]
+
+    def active_operands(self) -> list[Value]:
+        """The operands whose derivative the reverse returns, in order."""
+        pairs = zip(self.info.arguments, self.request.activities, strict=True)
+        return [self.call.operands[a.operands[0]] for a, how in pairs if how == "active"]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Everything the generators need; see the module docstring."""
+
+    request: Request
+    flow: ControlFlow
+    returns: Returns
+    memory: MemoryFacts
+    types: ValueTypes
+    activity: Activity
+    loops: dict[Loop, LoopFacts]
+    calls: EngineCalls
+    reversal: Reversal
+    cache: CachePlan
+    rules: dict[Instruction, RuleUse]
+    retained: frozenset[MemoryObject]
+    needs: dict[Instruction, frozenset[Node]] = field(default_factory=dict)
+
+    def home(self, node: Node) -> Loop | None:
+        """The innermost loop in whose rows a node is kept; None: in the frame."""
+        return home_of(node, self.flow)
+
+    def wanted(self, instruction: Instruction) -> tuple[bool, ...]:
+        """Per operand, whether its cotangent is asked for."""
+        return tuple(self.activity.is_active(o) for o in instruction.operands)
+
+
+def home_of(node: Node, flow: ControlFlow) -> Loop | None:
+    """Where a node lives: in an iteration of this loop."""
+    match node:
+        case Primal(value) | Shadow(value):
+            return flow.loop_of(value.parent) if isinstance(value, Instruction) and value.parent else None
+        case LeavingIteration(loop) | Link(loop):
+            return loop.parent
+        case Taken(block):
+            return flow.loop_of(block)
+        case RuleTape(call) | SavedStruct(call):
+            return flow.loop_of(call.parent)  # type: ignore[arg-type]
+
+
+def make_plan(request: Request) -> Plan:
+    """Run the analyses and decide. Raises what they raise: programs the engine does not differentiate end here."""
+    function = request.function
+    normal_form.tidy(function)
+    flow = control_flow(function)
+    returns = analyse_returns(function, flow, status=request.returns == "status")
+    normal_form.check(function, flow, returns.live)
+    calls = EngineCalls(request.rules)
+    by_argument = {p.argument: p for p in request.parameters}
+    memory = analyse_memory(
+        function,
+        flow,
+        group_of=lambda a: by_argument[a].group,
+        private=lambda a: by_argument[a].private,
+        disjoint=request.disjoint,
+        marked=calls.marked_effect,
+        named_types=request.module.types,
+        live=returns.live,
+    )
+    types = analyse_value_types(function, memory, _float_memory(request.parameters))
+    seeds = _seeds(request, returns)
+    activity = analyse_activity(function, memory, types, returns, calls, seeds)
+    draft = Plan(
+        request, flow, returns, memory, types, activity, analyse_loops(flow, returns), calls,
+        Reversal(frozenset(), {}, frozenset(), ()), CachePlan(frozenset(), frozenset(), frozenset()), {}, frozenset(),
+    )  # fmt: skip
+    return _Planner(draft).finish()
+
+
+def _object(parameter: Parameter) -> MemoryObject:
+    return MemoryObject("argument", parameter.group, parameter.private)
+
+
+def _float_memory(parameters: Iterable[Parameter]) -> frozenset[MemoryObject]:
+    return frozenset(_object(p) for p in parameters if p.floats)
+
+
+def _seeds(request: Request, returns: Returns) -> Seeds:
+    pointers = [p for p in request.parameters if p.argument.type.is_pointer]
+    end = returns.exit.terminator
+    return Seeds(
+        values=frozenset(p.argument for p in request.parameters if p.activity == "active"),
+        memory=frozenset(_object(p) for p in pointers if p.activity == "duplicated"),
+        constant=frozenset(_object(p) for p in pointers if p.activity == "const")
+        - frozenset(_object(p) for p in pointers if p.activity == "duplicated"),
+        returned=end.operands[0] if request.returns == "active" else None,
+        written_only=frozenset(_object(p) for p in pointers if p.written_only),
+    )
+
+
+class _Planner:
+    """Decides on top of finished analyses."""
+
+    def __init__(self, draft: Plan) -> None:
+        self.plan = draft
+        self.flow, self.memory, self.activity = draft.flow, draft.memory, draft.activity
+        self.rules: dict[Instruction, RuleUse] = {}
+
+    def finish(self) -> Plan:
+        needs: dict[Instruction, frozenset[Node]] = {}
+        work: set[Block] = set()
+        joins: set[Block] = set()
+        for block in self.flow.order:
+            if block not in self.plan.returns.live:
+                continue
+            for i in block.instructions:
+                needed = self._needs(i)
+                if needed is not None:
+                    needs[i] = frozenset(n for n in needed if self._recipe(n) is not AT_HAND)
+                    work.add(block)
+                    if i.opcode == "phi":
+                        joins.add(block)
+        reversal = plan_reversal(self.flow, self.plan.returns, work, joins)
+        needed = {n for nodes in needs.values() for n in nodes} | self._control(reversal)
+        cache = plan_cache(needed, lambda n: self._recipe(n, reversal), self._size, self._depth)
+        return replace(
+            self.plan,
+            reversal=reversal,
+            cache=cache,
+            rules=self.rules,
+            retained=self._retained(cache),
+            needs=needs,
+        )
+
+    # --- what an instruction needs to be undone ---
+
+    def _needs(self, i: Instruction) -> set[Node] | None:
+        """The nodes the reverse of `i` reads; None if there is nothing to undo."""
+        activity = self.activity
+        match i.opcode:
+            case "phi":
+                return set() if i.type.is_float and activity.is_active(i) else None
+            case "freeze":
+                return set() if activity.is_active(i) else None
+            case "load":
+                return {Shadow(i.operands[0])} if activity.is_active(i) and i.type.is_float else None
+            case "store":
+                return self._needs_of_store(i)
+            case "call":
+                return self._needs_of_call(i)
+            case _:
+                return self._needs_of_arithmetic(i)
+
+    def _needs_of_store(self, i: Instruction) -> set[Node] | None:
+        value, pointer = i.operands
+        if not self.activity.has_shadow(pointer) or not (value.type.is_float or self._zeroes_floats(i)):
+            return None
+        return {Shadow(pointer)}
+
+    def _zeroes_floats(self, store: Instruction) -> bool:
+        return store.operands[0].type.is_int and self.plan.types.touches_floats(store)
+
+    def _needs_of_call(self, i: Instruction) -> set[Node] | None:
+        info = self.plan.calls.marked(i)
+        if info is not None:
+            return self._needs_of_marked(i, info)
+        kind = memory_intrinsic(i)
+        if kind is None:
+            return self._needs_of_arithmetic(i) if effect_of(i.callee_name) is None else None
+        if not self.activity.has_shadow(i.operands[0]):
+            return None
+        needed: set[Node] = {Shadow(i.operands[0]), Primal(i.operands[2])}
+        if kind != "memset" and self.activity.has_shadow(i.operands[1]):
+            needed.add(Shadow(i.operands[1]))
+        return needed
+
+    def _needs_of_arithmetic(self, i: Instruction) -> set[Node] | None:
+        if not i.type.is_float or not self.activity.is_active(i):
+            return None
+        wanted = self.plan.wanted(i)
+        if not any(wanted):
+            return None
+        if row_for(i) is None:
+            raise refusal(
+                i,
+                f"no derivative is known for {i.callee_name or i.opcode} of type {i.type}",
+                "an active value is computed by it",
+                ["put the computation into a function and give it a rule"],
+            )
+        return self.plan.calls.needs(i, wanted)
+
+    def _needs_of_marked(self, call: Instruction, info: CallInfo) -> set[Node] | None:
+        use = self._choose(call, info)
+        if use is None:
+            return None
+        self.rules[call] = use
+        needed: set[Node] = {Primal(o) for o in call.operands[2:]}
+        needed |= {Shadow(call.operands[k]) for k in use.shadow_operands() if call.operands[k].type.is_pointer}
+        if self.activity.has_shadow(call.operands[0]):
+            needed.add(Shadow(call.operands[0]))
+        needed |= {n for n in (use.tape, use.result, use.result_shadow) if n is not None}
+        return needed
+
+    def _choose(self, call: Instruction, info: CallInfo) -> RuleUse | None:
+        """The rule for a marked call; None where nothing active goes in or comes out."""
+        if info.inactive:
+            return None
+        activities = tuple(self._argument_activity(call, a) for a in info.arguments)
+        result = self._result_activity(call, info)
+        writes_active = any(a.written and how == "duplicated" for a, how in zip(info.arguments, activities, strict=True))
+        if all(how == "const" for how in activities) or (result == "const" and not writes_active):
+            return None
+        request = RuleRequest(
+            activities=activities,  # type: ignore[arg-type]
+            result=result,  # type: ignore[arg-type]
+            overwritten=tuple(
+                a.kind == "memory" and self.memory.overwritten(call, call.operands[a.data_operand], None)
+                for a in info.arguments
+            ),
+            needs_shadow=result == "duplicated",
+        )
+        assert self.plan.request.rules is not None
+        code = self.plan.request.rules.choose(call.callee_name or "", request)
+        copies = result == "duplicated"
+        return RuleUse(
+            call,
+            info,
+            request,
+            code,
+            RuleTape(call, code.tape_size, code.tape_alignment) if code.tape_size else None,
+            SavedStruct(call, False, info.result_size) if copies else None,
+            SavedStruct(call, True, info.result_size) if copies else None,
+        )
+
+    def _argument_activity(self, call: Instruction, argument) -> str:
+        if argument.kind == "value":
+            return "active" if self.activity.is_active(call.operands[argument.operands[0]]) else "const"
+        if argument.kind == "memory" and self.activity.has_shadow(call.operands[argument.data_operand]):
+            return "duplicated"
+        return "const"
+
+    def _result_activity(self, call: Instruction, info: CallInfo) -> str:
+        if info.result_kind == "value":
+            return "active" if self.activity.has_shadow(call.operands[0]) else "const"
+        if info.result_kind == "memory":
+            fresh = MemoryObject("result", call)
+            return "duplicated" if fresh in self.activity.active_memory else "const"
+        return "const"
+
+    def _control(self, reversal: Reversal) -> set[Node]:
+        needed: set[Node] = {LeavingIteration(loop) for loop in reversal.loops}
+        for block, step in reversal.steps.items():
+            loop = self.flow.loop_of(block)
+            if len(step.targets) > 1 and not (loop is not None and block is loop.header):
+                needed.add(Taken(block))
+        return needed
+
+    # --- how a node can be had ---
+
+    def _recipe(self, node: Node, reversal: Reversal | None = None) -> Recipe:
+        match node:
+            case Primal(value):
+                return self._recipe_of_primal(value)
+            case Shadow(value):
+                return self._recipe_of_shadow(value)
+            case LeavingIteration(loop):
+                count = self.plan.loops[loop].trip_count
+                return MUST_KEEP if count is None else self._from(count.start, count.bound, cost=0.1)
+            case Taken(block):
+                decision = reversal.steps[block].decision if reversal else None
+                if isinstance(decision, Decision):
+                    return Recipe(tuple(Primal(c) for c in decision.conditions()), 0.05)
+                return MUST_KEEP
+            case _:
+                return MUST_KEEP
+
+    def _from(self, *values: Value, cost: float = 0.0) -> Recipe:
+        return Recipe(tuple(Primal(v) for v in values), cost)
+
+    def _recipe_of_primal(self, value: Value) -> Recipe:
+        if not isinstance(value, Instruction):
+            return AT_HAND
+        match value.opcode:
+            case "alloca":
+                return AT_HAND
+            case "phi":
+                return self._recipe_of_phi(value)
+            case "load":
+                if self.memory.overwritten(value, value.operands[0], size_of(value.type, self.memory.named_types)):
+                    return MUST_KEEP
+                return self._from(value.operands[0], cost=RELOAD_COST)
+            case "call":
+                return self._recipe_of_call(value)
+            case "inttoptr" | "va_arg":
+                return MUST_KEEP
+            case _:
+                price = cost(value)
+                return MUST_KEEP if price is None else self._from(*value.operands, cost=price)
+
+    def _recipe_of_phi(self, phi: Instruction) -> Recipe:
+        loop = self.flow.loop_of(phi.parent)  # type: ignore[arg-type]
+        if loop is not None and phi.parent is loop.header and loop in self.plan.loops:
+            induction = self.plan.loops[loop].inductions.get(phi)
+            if induction is not None:
+                return self._from(induction.start, induction.step, cost=0.05)
+        return MUST_KEEP
+
+    def _recipe_of_call(self, call: Instruction) -> Recipe:
+        effect = effect_of(call.callee_name)
+        pure = (effect is not None and effect.pure) or is_pure_call(call.callee_name or "")
+        if call.callee_name and call.callee_name.startswith("activerules.ignore."):
+            return self._from(*call.operands)
+        price = cost(call) if pure else None
+        if effect is not None and effect.pure:
+            price = 0.25
+        return MUST_KEEP if price is None else self._from(*call.operands, cost=price)
+
+    def _recipe_of_shadow(self, value: Value) -> Recipe:
+        if not isinstance(value, Instruction):
+            return AT_HAND
+        match value.opcode:
+            case "alloca":
+                return AT_HAND
+            case "getelementptr":
+                return Recipe((Shadow(value.operands[0]), *(Primal(k) for k in value.operands[1:])))
+            case "freeze" | "bitcast" | "addrspacecast":
+                return Recipe((Shadow(value.operands[0]),))
+            case "select":
+                condition, x, y = value.operands
+                return Recipe((Primal(condition), Shadow(x), Shadow(y)))
+            case "load":
+                if self.memory.overwritten(value, value.operands[0], 8):
+                    return MUST_KEEP
+                return Recipe((Shadow(value.operands[0]),), RELOAD_COST)
+            case "phi":
+                loop = self.flow.loop_of(value.parent)  # type: ignore[arg-type]
+                if loop is not None and value.parent is loop.header:
+                    induction = self.plan.loops[loop].inductions.get(value)
+                    if induction is not None:
+                        return Recipe((Shadow(induction.start), Primal(induction.step)), 0.05)
+                return MUST_KEEP
+            case "call":
+                effect = effect_of(value.callee_name)
+                if effect is not None and effect.returns is not None and effect.pure:
+                    return Recipe((Shadow(value.operands[effect.returns]),), 0.25)
+                return MUST_KEEP
+            case _:
+                return MUST_KEEP
+
+    def _size(self, node: Node) -> int:
+        match node:
+            case Primal(value):
+                return max(1, size_of(value.type, self.memory.named_types))
+            case Taken():
+                return 1
+            case RuleTape(_, size, _) | SavedStruct(_, _, size):
+                return size
+            case _:
+                return 8
+
+    def _depth(self, node: Node) -> int:
+        home = home_of(node, self.flow)
+        return home.depth if home else 0
+
+    # --- memory that must outlive the primal ---
+
+    def _retained(self, cache: CachePlan) -> frozenset[MemoryObject]:
+        """Objects the reverse sweep reads primal data from; the tape holds on to them."""
+        found: set[MemoryObject] = set()
+        for node in cache.computed | cache.needed:
+            match node:
+                case Primal(Instruction(opcode="load") as load):
+                    found |= self.memory.objects(load.operands[0])
+                case Primal(Instruction(opcode="call") as call) | Shadow(Instruction(opcode="call") as call):
+                    for operand in call.operands:
+                        if operand.type.is_pointer:
+                            found |= self.memory.objects(operand)
+                case _:
+                    pass
+        for use in self.rules.values():
+            for operand in use.call.operands[2:]:
+                if operand.type.is_pointer:
+                    found |= self.memory.objects(operand)
+            if use.result is not None:
+                found.add(MemoryObject("result", use.call))
+        return frozenset(o for o in found if o.kind in {"allocation", "result"})

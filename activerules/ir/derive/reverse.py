@@ -1,0 +1,455 @@
+"""The reverse sweep: every active instruction of the primal undone, in the opposite order.
+
+Needs       a Plan and its Layout; the frame and tape that the augmented primal filled, with the same arguments
+Gives       the function `<name>.reverse`, status as result: 0, or the status of a rule's reverse that failed
+Invariants  R1  it writes no primal memory
+            R2  the cotangent of an active value is complete when the sweep reaches its definition, and is used there once:
+                it is taken (read and set to zero), as the definition may run again in an earlier iteration
+            R3  shadow memory holds, when the sweep reaches an instruction, the cotangent of the memory right behind it
+Source      Griewank and Walther (2008), ch. 3; the adjoint of an overwriting store: ibid. sec. 4.2
+
+Cotangents of values live in stack slots, which LLVM turns into registers. Sums of cotangents have no order that the user
+wrote, so they carry `reassoc nsz`: loops of sums vectorise although the primal is strict.
+"""
+
+from __future__ import annotations
+
+from activerules.ir.analysis.nodes import LeavingIteration, Link, Node, Primal, Shadow, Taken
+from activerules.ir.builder import Builder
+from activerules.ir.cfg import Loop
+from activerules.ir.derive.derivatives import row_for
+from activerules.ir.derive.layout import Layout
+from activerules.ir.derive.plan import Plan, RuleUse
+from activerules.ir.derive.reversal import Decision, Step
+from activerules.ir.derive.sweep import RowState, Slots, make_parameters, names_of, null, shadow_of_constant, suffixed
+from activerules.ir.model import Argument, Block, Constant, Function, Instruction, Value
+from activerules.ir.refusal import refusal
+from activerules.ir.runtime_calls import effect_of, memory_intrinsic
+from activerules.ir.types import I1, I8, I32, I64, PTR, VOID, StructType, Type
+
+SUM = ("reassoc", "nsz")
+
+
+def build_reverse(plan: Plan, layout: Layout, declarations: dict[str, str]) -> Function:
+    """The reverse sweep as a new function. Its last parameters: the seed if the return is Active, and `ptr derivatives`."""
+    return _Reverser(plan, layout, declarations).build()
+
+
+def derivatives_type(plan: Plan) -> StructType:
+    """The struct the derivatives of the Active parameters are written to, in order."""
+    return StructType(tuple(p.argument.type for p in plan.request.parameters if p.activity == "active"))
+
+
+class _Reverser:
+    def __init__(self, plan: Plan, layout: Layout, declarations: dict[str, str]) -> None:
+        self.plan, self.layout = plan, layout
+        self.seed = None
+        extra = []
+        if plan.request.returns == "active":
+            self.seed = Argument("ar.seed", plan.request.function.result)
+            extra.append(self.seed)
+        self.derivatives = Argument("ar.derivatives", PTR)
+        self.parameters = make_parameters(plan, [*extra, self.derivatives])
+        self.namer = names_of(plan)
+        self.entry = Block(self.namer("entry"))
+        self.blocks: list[Block] = [self.entry]
+        self.top = Builder(self.entry, self.namer, declarations)
+        self.b = self.top.at(self.entry)
+        self.cotangents: dict[Value, Instruction] = {}
+        self.heads = {block: Block(suffixed(block.name, ".reverse")) for block in plan.reversal.reached}
+        self.slots = Slots(plan, layout, self.parameters.frame)
+        self.memo: dict[Node, Value] = {}
+        self.bases: dict[Loop, Instruction] = {}
+        self.counts: dict[Loop, Instruction] = {}
+        self.iterations: dict[Loop, Instruction] = {}
+        name = suffixed(plan.request.name, ".reverse")
+        self.function = Function(name, I32, self.parameters.arguments, self.blocks, "internal", "alwaysinline")
+
+    def build(self) -> Function:
+        start = Block(self.namer("start"))
+        self._make_loop_state()
+        self._open(start)
+        self.memo = {}
+        if self.seed is not None:
+            self._add(self.plan.returns.exit.terminator.operands[0], self.seed)
+        self.b.br(self.heads[self.plan.returns.exit])
+        for block in reversed(self.plan.reversal.reached):
+            self._block(block)
+        self.top.br(start)
+        for block in self.blocks:
+            block.parent = self.function
+        return self.function
+
+    def _make_loop_state(self) -> None:
+        for loop in self.plan.reversal.loops:
+            self.iterations[loop] = self.top.alloca(I64, hint="iteration")
+            if loop in self.layout.rows:
+                self.bases[loop] = self.top.alloca(PTR, hint="rows")
+                if self.layout.rows[loop].known_length:
+                    self.counts[loop] = self.top.alloca(I64, hint="count")
+
+    # --- blocks ---
+
+    def _open(self, block: Block) -> None:
+        self.blocks.append(block)
+        self.b.target = block
+
+    def _block(self, block: Block) -> None:
+        self._open(self.heads[block])
+        self.memo = {}
+        self._read_loop_state(block)
+        for i in reversed(block.instructions):
+            if i.opcode != "phi" and i in self.plan.needs:
+                self._undo(i)
+        self._go_back(block)
+
+    def _read_loop_state(self, block: Block) -> None:
+        """The current iteration of every loop around the block, and where its rows are."""
+        loop = self.plan.flow.loop_of(block)
+        for one in loop.ancestors() if loop else ():
+            self._read_one(one)
+
+    def _read_one(self, loop: Loop) -> None:
+        state = RowState(null(), None, self.b.load(I64, self.iterations[loop]))
+        if loop in self.bases:
+            state.base = self.b.load(PTR, self.bases[loop])
+            state.count = self.b.load(I64, self.counts[loop]) if loop in self.counts else None
+        self.slots.state[loop] = state
+
+    def _go_back(self, block: Block) -> None:
+        step = self.plan.reversal.steps[block]
+        if block is self.plan.flow.order[0]:
+            self._finish()
+            return
+        phis = [phi for phi in block.phis if phi in self.plan.needs]
+        taken = {phi: self._take(phi) for phi in phis}
+        loop = self.plan.flow.loop_of(block)
+        if loop is not None and block is loop.header:
+            self._previous_iteration(block, loop, step, taken)
+            return
+        predecessors = self.plan.returns.predecessors[block]
+        edges = [
+            self._edge(block, predecessors[k] if len(step.targets) == len(predecessors) else None, target, taken)
+            for k, target in enumerate(step.targets)
+        ]
+        self._choose(block, step, edges)
+
+    def _edge(self, block: Block, predecessor: Block | None, target: Block, taken: dict[Instruction, Value]) -> Block:
+        """A new block: hand the cotangents of the phis to the operands of one edge, enter the loops it left, go to `target`."""
+        here, memo, states = self.b.target, self.memo, dict(self.slots.state)
+        edge = Block(self.namer(suffixed(block.name, ".back").strip('"')))
+        self._open(edge)
+        self.memo = dict(memo)
+        for phi, g in taken.items():
+            self._add(dict(zip(phi.blocks, phi.operands, strict=True))[predecessor], g)  # type: ignore[index]
+        entered = [
+            loop
+            for loop in (self._around(target))
+            if block not in loop.blocks
+        ]
+        for loop in reversed(entered):
+            self._enter_loop(loop)
+        self.b.br(self.heads[target])
+        self.b.target, self.memo, self.slots.state = here, memo, states
+        return edge
+
+    def _around(self, block: Block) -> list[Loop]:
+        loop = self.plan.flow.loop_of(block)
+        return list(loop.ancestors()) if loop else []
+
+    def _enter_loop(self, loop: Loop) -> None:
+        """Begin with the iteration that left the loop."""
+        leaving = self._have(LeavingIteration(loop))
+        self.b.store(leaving, self.iterations[loop])
+        if loop in self.bases:
+            base = self.slots.read(self.b, Link(loop))
+            self.b.store(base, self.bases[loop])
+            if loop in self.counts:
+                self.b.store(self.b.binary("add", leaving, self.b.const(I64, 1)), self.counts[loop])
+        self._read_one(loop)
+        self.memo = {}
+
+    def _previous_iteration(self, block: Block, loop: Loop, step: Step, taken: dict[Instruction, Value]) -> None:
+        preheader, latch = step.targets
+        iteration = self.slots.state[loop].iteration
+        assert iteration is not None
+        first = self.b.icmp("eq", iteration, self.b.const(I64, 0))
+        before = self._edge(block, preheader, preheader, taken)
+        again = self._edge(block, latch, latch, taken)
+        self.b.cond_br(first, before, again)
+        self.b.target = again
+        end = again.instructions.pop()
+        self.b.store(self.b.binary("sub", iteration, self.b.const(I64, 1)), self.iterations[loop])
+        rows = self.layout.rows.get(loop)
+        if rows is not None and not rows.known_length:
+            self.b.store(self.b.load(PTR, self.slots.state[loop].base), self.bases[loop])
+        again.append(end)
+
+    def _choose(self, block: Block, step: Step, edges: list[Block]) -> None:
+        if len(edges) == 1:
+            self.b.br(edges[0])
+            return
+        predecessors = self.plan.returns.predecessors[block]
+        if Taken(block) not in self.plan.cache.kept and step.decision is not None:
+            self._decide(step.decision, dict(zip(predecessors, edges, strict=True)))
+            return
+        number = self.slots.read(self.b, Taken(block))
+        if len(edges) == 2:
+            self.b.cond_br(self.b.icmp("eq", number, self.b.const(I8, 0)), edges[0], edges[1])
+        else:
+            self.b.switch(number, edges[0], [(k, edge) for k, edge in enumerate(edges) if k])
+
+    def _decide(self, tree: Decision, edges: dict[Block, Block]) -> None:
+        condition = self._primal(tree.condition)
+        arms = []
+        here = self.b.target
+        for branch in (tree.if_true, tree.if_false):
+            if isinstance(branch, Block):
+                arms.append(edges[branch])
+            else:
+                arm = Block(self.namer("decide"))
+                memo = self.memo
+                self._open(arm)
+                self.memo = dict(memo)
+                self._decide(branch, edges)
+                self.memo = memo
+                arms.append(arm)
+                self.b.target = here
+        self.b.cond_br(condition, arms[0], arms[1])
+
+    def _finish(self) -> None:
+        """At the start of the primal: the derivatives of Active parameters are complete."""
+        fields = derivatives_type(self.plan)
+        k = 0
+        for parameter in self.plan.request.parameters:
+            if parameter.activity != "active":
+                continue
+            g = self._take(parameter.argument) if parameter.argument in self.cotangents else None
+            place = self.b.gep(fields, self.derivatives, [self.b.const(I32, 0), self.b.const(I32, k)])
+            self.b.store(g or self.b.const(parameter.argument.type, 0.0), place)
+            k += 1
+        self.b.ret(self.b.const(I32, 0))
+
+    # --- cotangents of values ---
+
+    def _slot(self, value: Value) -> Instruction:
+        if value not in self.cotangents:
+            slot = self.top.alloca(value.type, hint="bar")
+            self.top.store(self.top.const(value.type, 0.0), slot)
+            self.cotangents[value] = slot
+        return self.cotangents[value]
+
+    def _take(self, value: Value) -> Value:
+        slot = self._slot(value)
+        g = self.b.load(value.type, slot)
+        self.b.store(self.b.const(value.type, 0.0), slot)
+        return g
+
+    def _add(self, value: Value, g: Value) -> None:
+        if not self.plan.activity.is_active(value):
+            return
+        slot = self._slot(value)
+        self.b.store(self.b.fadd(self.b.load(value.type, slot), g, flags=SUM), slot)
+
+    def _add_to_memory(self, pointer: Value, g: Value, align: int | None) -> None:
+        old = self.b.load(g.type, pointer, align=align)
+        self.b.store(self.b.fadd(old, g, flags=SUM), pointer, align=align)
+
+    # --- instructions ---
+
+    def _undo(self, i: Instruction) -> None:
+        match i.opcode:
+            case "load":
+                g = self._take(i)
+                self._add_to_memory(self._shadow(i.operands[0]), g, i.attributes.get("align"))
+            case "store":
+                self._undo_store(i)
+            case "freeze":
+                self._add(i.operands[0], self._take(i))
+            case "call" if i in self.plan.rules:
+                self._undo_rule(self.plan.rules[i])
+            case "call" if memory_intrinsic(i):
+                self._undo_memory(i)
+            case _:
+                self._undo_arithmetic(i)
+
+    def _undo_store(self, i: Instruction) -> None:
+        value, pointer = i.operands
+        place = self._shadow(pointer)
+        align = i.attributes.get("align")
+        if not value.type.is_float:
+            self.b.store(self.b.const(value.type, 0), place, align=align)
+            return
+        if self.plan.activity.is_active(value):
+            g = self.b.load(value.type, place, align=align)
+            self.b.store(self.b.const(value.type, 0.0), place, align=align)
+            self._add(value, g)
+        else:
+            self.b.store(self.b.const(value.type, 0.0), place, align=align)
+
+    def _undo_memory(self, i: Instruction) -> None:
+        target, length = self._shadow(i.operands[0]), self._primal(i.operands[2])
+        size = length if length.type == I64 else self.b.cast("zext", length, I64)
+        if memory_intrinsic(i) == "memset" or not self.plan.activity.has_shadow(i.operands[1]):
+            zero = [target, self.b.const(I8, 0), size, self.b.const(I1, 0)]
+            self.b.call("llvm.memset.p0.i64", VOID, zero)
+            return
+        kind = self._float_kind(i)
+        if kind is not None:
+            self.b.call(f"activerules.undo_copy.{kind}", VOID, [target, self._shadow(i.operands[1]), size])
+
+    def _float_kind(self, i: Instruction) -> str | None:
+        """The one float type in the copied memory; None if it holds no floats."""
+        objects = self.plan.memory.objects(i.operands[0]) | self.plan.memory.objects(i.operands[1])
+        accesses = [a.type for o in objects for a in self.plan.types.accesses.get(o, ())]
+        kinds = {str(t) for t in accesses if t.is_float}
+        if not kinds:
+            return None
+        if len(kinds) == 1 and kinds <= {"double", "float"} and not any(t.is_pointer for t in accesses):
+            return kinds.pop()
+        raise refusal(
+            i, "a copy of memory that mixes types carries a derivative",
+            "which bytes hold floats is not known", ["copy the parts one by one"],
+        )  # fmt: skip
+
+    def _undo_arithmetic(self, i: Instruction) -> None:
+        row = row_for(i)
+        assert row is not None
+        g = self._take(i)
+        wanted = self.plan.wanted(i)
+        access = row.access(i, wanted, self._primal)
+        for operand, bar in zip(i.operands, row.adjoint(self.b, access, g, wanted), strict=True):
+            if bar is not None:
+                self._add(operand, bar)
+
+    def _undo_rule(self, use: RuleUse) -> None:
+        """Call the rule's reverse; the cotangent of its result is then used up."""
+        call = use.call
+        named = StructType(tuple(o.type for o in use.active_operands()))
+        bars: Value = self.top.alloca(named, hint="bars") if named.elements else null()
+        ret = self.slots.address(self.b, use.result)[0] if use.result else null()
+        if use.result_shadow is not None:
+            ret_shadow = self.slots.address(self.b, use.result_shadow)[0]
+        else:
+            ret_shadow = self._shadow(call.operands[0]) if use.request.result == "active" else null()
+        tape = self.slots.address(self.b, use.tape)[0] if use.tape else null()
+        excinfo = self.parameters.primal[self.plan.request.parameters[1].argument]
+        operands = [ret, ret_shadow, excinfo, tape, bars]
+        operands += [self._primal(o) for o in call.operands[2:]]
+        for k in use.shadow_operands():
+            operand = call.operands[k]
+            operands.append(self._shadow(operand) if operand.type.is_pointer else self._primal(operand))
+        status = self.b.call(use.code.reverse, I32, operands)
+        self._return_unless_zero(status)
+        if use.request.result == "active":
+            self._clear_result(use)
+        for k, operand in enumerate(use.active_operands()):
+            place = self.b.gep(named, bars, [self.b.const(I32, 0), self.b.const(I32, k)])
+            self._add(operand, self.b.load(operand.type, place))
+
+    def _clear_result(self, use: RuleUse) -> None:
+        size = use.info.result_size
+        zero = [self._shadow(use.call.operands[0]), self.b.const(I8, 0), self.b.const(I64, size), self.b.const(I1, 0)]
+        self.b.call("llvm.memset.p0.i64", VOID, zero)
+
+    def _return_unless_zero(self, status: Value) -> None:
+        failed, fine = Block(self.namer("rule.failed")), Block(self.namer("rule.ok"))
+        self.b.cond_br(self.b.icmp("eq", status, self.b.const(I32, 0)), fine, failed)
+        self._open(failed)
+        self.b.ret(status)
+        self._open(fine)
+
+    # --- values of the primal, and shadows of its pointers ---
+
+    def _primal(self, value: Value) -> Value:
+        if not isinstance(value, Instruction):
+            return self.parameters.primal.get(value, value)
+        return self._have(Primal(value))
+
+    def _shadow(self, value: Value) -> Value:
+        constant_shadow = shadow_of_constant(value)
+        if constant_shadow is not None:
+            return constant_shadow
+        if not isinstance(value, Instruction):
+            return self.parameters.shadow.get(value) or null()
+        return self._have(Shadow(value))
+
+    def _have(self, node: Node) -> Value:
+        """A node in the current block: remembered, read from the tape, or computed again."""
+        if node not in self.memo:
+            if node in self.plan.cache.kept:
+                self.memo[node] = self.slots.read(self.b, node)
+            else:
+                self.memo[node] = self._compute(node)
+        return self.memo[node]
+
+    def _compute(self, node: Node) -> Value:
+        match node:
+            case LeavingIteration(loop):
+                count = self.plan.loops[loop].trip_count
+                assert count is not None
+                return count.emit(self.b, self._primal(count.start), self._primal(count.bound))
+            case Primal(Instruction() as i):
+                return self._compute_primal(i)
+            case Shadow(Instruction() as i):
+                return self._compute_shadow(i)
+            case _:
+                raise AssertionError(f"L2: {node} is neither kept nor computable")
+
+    def _compute_primal(self, i: Instruction) -> Value:
+        if i.opcode == "alloca":
+            return self.slots.frame_address(self.b, self.layout.stack[i, False])
+        if i.opcode == "phi":
+            return self._induction(i, self._primal)
+        operands = [self._primal(o) for o in i.operands]
+        keep = {k: v for k, v in i.attributes.items() if k in {"predicate", "source", "indices", "align"}}
+        return self.b.append(Instruction(i.opcode, i.type, operands, self.namer(), i.flags, [], i.callee, keep))
+
+    def _induction(self, phi: Instruction, start_of) -> Value:
+        """start + iteration * step."""
+        loop = self.plan.flow.loop_of(phi.parent)  # type: ignore[arg-type]
+        assert loop is not None
+        found = self.plan.loops[loop].inductions[phi]
+        iteration = self.slots.state[loop].iteration
+        assert iteration is not None
+        step = self._primal(found.step)
+        if phi.type.is_pointer:
+            number = step if step.type == I64 else self.b.cast("sext", step, I64)
+            offset = self.b.binary("mul", iteration, number)
+            return self.b.gep(found.next.attributes["source"], start_of(found.start), [offset])
+        if phi.type != I64:
+            iteration = self.b.cast("trunc", iteration, phi.type)
+        offset = iteration if _is_one(step) else self.b.binary("mul", iteration, step)
+        return self.b.binary("sub" if found.negative else "add", start_of(found.start), offset)
+
+    def _compute_shadow(self, i: Instruction) -> Value:
+        match i.opcode:
+            case "alloca":
+                return self.slots.frame_address(self.b, self.layout.stack[i, True])
+            case "getelementptr":
+                base = self._shadow(i.operands[0])
+                indices = [self._primal(k) for k in i.operands[1:]]
+                return self.b.gep(i.attributes["source"], base, indices, flags=i.flags)
+            case "select":
+                condition, x, y = i.operands
+                return self.b.select(self._primal(condition), self._shadow(x), self._shadow(y))
+            case "load":
+                return self.b.load(PTR, self._shadow(i.operands[0]))
+            case "freeze" | "bitcast" | "addrspacecast":
+                return self._shadow(i.operands[0])
+            case "phi":
+                return self._induction(i, self._shadow)
+            case "call":
+                effect = effect_of(i.callee_name)
+                assert effect is not None and effect.returns is not None
+                operands = [self._primal(o) for o in i.operands]
+                operands[effect.returns] = self._shadow(i.operands[effect.returns])
+                return self.b.call(i.callee_name or "", PTR, operands)
+            case _:
+                raise AssertionError(f"L2: no shadow of {i.opcode}")
+
+
+def _is_one(step: Value) -> bool:
+    return isinstance(step, Constant) and step.text == "1"
+
+

@@ -1,0 +1,236 @@
+"""The run time of generated code: the tape, as LLVM IR on malloc and free alone.
+
+A tape is a struct on the stack of the gradient:
+
+    0  ptr top      8  ptr end     of the current chunk
+   16  ptr chunk                   the chunk `top` is in: {ptr previous, i64 size, ...} in its first 32 bytes; null: the first,
+                                   which is a buffer on the stack
+   24  ptr owned                   the list of what must be released: {ptr next, ptr function, ptr object}
+   32  i64 held                    bytes of all chunks        40  i64 limit   bytes `held` may not exceed
+   48  i64 used                    bytes used in chunks before this one       56  ptr first   start of this chunk's rows
+
+`reserve` returns null when memory is exhausted. Memory is given back as a whole by `release`, on success and on error
+alike, after every owned object has been released.
+"""
+
+from __future__ import annotations
+
+TAPE_SIZE = 64
+STACK_CHUNK = 2048
+OUT_OF_MEMORY = 0x41520001
+
+PREFIX = "activerules.tape."
+
+TEXT = """
+define internal ptr @activerules.tape.reserve(ptr %tape, i64 %bytes) alwaysinline nounwind {
+entry:
+  %more = add i64 %bytes, 15
+  %need = and i64 %more, -16
+  %top = load ptr, ptr %tape, align 8
+  %end.at = getelementptr inbounds i8, ptr %tape, i64 8
+  %end = load ptr, ptr %end.at, align 8
+  %top.int = ptrtoint ptr %top to i64
+  %end.int = ptrtoint ptr %end to i64
+  %room = sub i64 %end.int, %top.int
+  %fits = icmp ule i64 %need, %room
+  %likely = call i1 @llvm.expect.i1(i1 %fits, i1 true)
+  br i1 %likely, label %fast, label %slow
+fast:
+  %new = getelementptr i8, ptr %top, i64 %need
+  store ptr %new, ptr %tape, align 8
+  ret ptr %top
+slow:
+  %grown = call ptr @activerules.tape.grow(ptr %tape, i64 %need)
+  ret ptr %grown
+}
+
+define internal ptr @activerules.tape.grow(ptr %tape, i64 %need) noinline cold nounwind {
+entry:
+  %huge = icmp ugt i64 %need, 4611686018427387904
+  br i1 %huge, label %fail, label %size
+size:
+  %held.at = getelementptr inbounds i8, ptr %tape, i64 32
+  %held = load i64, ptr %held.at, align 8
+  %limit.at = getelementptr inbounds i8, ptr %tape, i64 40
+  %limit = load i64, ptr %limit.at, align 8
+  %small = icmp ult i64 %held, 16384
+  %at.least = select i1 %small, i64 16384, i64 %held
+  %large = icmp ugt i64 %at.least, 67108864
+  %usual = select i1 %large, i64 67108864, i64 %at.least
+  %exact = add i64 %need, 32
+  %more = icmp ugt i64 %exact, %usual
+  %wish = select i1 %more, i64 %exact, i64 %usual
+  %after = add i64 %held, %wish
+  %over = icmp ugt i64 %after, %limit
+  br i1 %over, label %fail, label %allocate
+allocate:
+  %chunk = call ptr @malloc(i64 %wish)
+  %none = icmp eq ptr %chunk, null
+  br i1 %none, label %fail, label %link
+link:
+  %chunk.at = getelementptr inbounds i8, ptr %tape, i64 16
+  %previous = load ptr, ptr %chunk.at, align 8
+  store ptr %previous, ptr %chunk, align 8
+  store ptr %chunk, ptr %chunk.at, align 8
+  store i64 %after, ptr %held.at, align 8
+  %top.old = load ptr, ptr %tape, align 8
+  %first.at = getelementptr inbounds i8, ptr %tape, i64 56
+  %first.old = load ptr, ptr %first.at, align 8
+  %top.int = ptrtoint ptr %top.old to i64
+  %first.int = ptrtoint ptr %first.old to i64
+  %filled = sub i64 %top.int, %first.int
+  %used.at = getelementptr inbounds i8, ptr %tape, i64 48
+  %used.old = load i64, ptr %used.at, align 8
+  %used = add i64 %used.old, %filled
+  store i64 %used, ptr %used.at, align 8
+  %rows = getelementptr i8, ptr %chunk, i64 32
+  store ptr %rows, ptr %first.at, align 8
+  %top = getelementptr i8, ptr %rows, i64 %need
+  store ptr %top, ptr %tape, align 8
+  %end = getelementptr i8, ptr %chunk, i64 %wish
+  %end.at = getelementptr inbounds i8, ptr %tape, i64 8
+  store ptr %end, ptr %end.at, align 8
+  ret ptr %rows
+fail:
+  ret ptr null
+}
+
+define internal ptr @activerules.tape.reserve_rows(ptr %tape, i64 %count, i64 %size) alwaysinline nounwind {
+entry:
+  %product = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %count, i64 %size)
+  %bytes = extractvalue { i64, i1 } %product, 0
+  %wraps = extractvalue { i64, i1 } %product, 1
+  %large = icmp ugt i64 %bytes, 4611686018427387904
+  %bad = or i1 %wraps, %large
+  %need = select i1 %bad, i64 -16, i64 %bytes
+  %rows = call ptr @activerules.tape.reserve(ptr %tape, i64 %need)
+  ret ptr %rows
+}
+
+define internal i1 @activerules.tape.own(ptr %tape, ptr %function, ptr %object) nounwind {
+entry:
+  %record = call ptr @activerules.tape.reserve(ptr %tape, i64 24)
+  %none = icmp eq ptr %record, null
+  br i1 %none, label %fail, label %link
+link:
+  %owned.at = getelementptr inbounds i8, ptr %tape, i64 24
+  %next = load ptr, ptr %owned.at, align 8
+  store ptr %next, ptr %record, align 8
+  %function.at = getelementptr inbounds i8, ptr %record, i64 8
+  store ptr %function, ptr %function.at, align 8
+  %object.at = getelementptr inbounds i8, ptr %record, i64 16
+  store ptr %object, ptr %object.at, align 8
+  store ptr %record, ptr %owned.at, align 8
+  ret i1 true
+fail:
+  call void %function(ptr %object)
+  ret i1 false
+}
+
+define internal void @activerules.tape.open(ptr %tape, ptr %buffer, i64 %limit) alwaysinline nounwind {
+entry:
+  store ptr %buffer, ptr %tape, align 8
+  %end.at = getelementptr inbounds i8, ptr %tape, i64 8
+  %end = getelementptr i8, ptr %buffer, i64 2048
+  store ptr %end, ptr %end.at, align 8
+  %chunk.at = getelementptr inbounds i8, ptr %tape, i64 16
+  store ptr null, ptr %chunk.at, align 8
+  %owned.at = getelementptr inbounds i8, ptr %tape, i64 24
+  store ptr null, ptr %owned.at, align 8
+  %held.at = getelementptr inbounds i8, ptr %tape, i64 32
+  store i64 0, ptr %held.at, align 8
+  %limit.at = getelementptr inbounds i8, ptr %tape, i64 40
+  store i64 %limit, ptr %limit.at, align 8
+  %used.at = getelementptr inbounds i8, ptr %tape, i64 48
+  store i64 0, ptr %used.at, align 8
+  %first.at = getelementptr inbounds i8, ptr %tape, i64 56
+  store ptr %buffer, ptr %first.at, align 8
+  ret void
+}
+
+define internal i64 @activerules.tape.used(ptr %tape) nounwind {
+entry:
+  %top = load ptr, ptr %tape, align 8
+  %first.at = getelementptr inbounds i8, ptr %tape, i64 56
+  %first = load ptr, ptr %first.at, align 8
+  %top.int = ptrtoint ptr %top to i64
+  %first.int = ptrtoint ptr %first to i64
+  %filled = sub i64 %top.int, %first.int
+  %used.at = getelementptr inbounds i8, ptr %tape, i64 48
+  %used = load i64, ptr %used.at, align 8
+  %sum = add i64 %used, %filled
+  ret i64 %sum
+}
+
+define internal void @activerules.tape.release(ptr %tape) nounwind {
+entry:
+  %owned.at = getelementptr inbounds i8, ptr %tape, i64 24
+  %owned = load ptr, ptr %owned.at, align 8
+  br label %objects
+objects:
+  %record = phi ptr [ %owned, %entry ], [ %next, %drop ]
+  %done = icmp eq ptr %record, null
+  br i1 %done, label %chunks.start, label %drop
+drop:
+  %next = load ptr, ptr %record, align 8
+  %function.at = getelementptr inbounds i8, ptr %record, i64 8
+  %function = load ptr, ptr %function.at, align 8
+  %object.at = getelementptr inbounds i8, ptr %record, i64 16
+  %object = load ptr, ptr %object.at, align 8
+  call void %function(ptr %object)
+  br label %objects
+chunks.start:
+  %chunk.at = getelementptr inbounds i8, ptr %tape, i64 16
+  %last = load ptr, ptr %chunk.at, align 8
+  br label %chunks
+chunks:
+  %chunk = phi ptr [ %last, %chunks.start ], [ %previous, %give.back ]
+  %empty = icmp eq ptr %chunk, null
+  br i1 %empty, label %end, label %give.back
+give.back:
+  %previous = load ptr, ptr %chunk, align 8
+  call void @free(ptr %chunk)
+  br label %chunks
+end:
+  ret void
+}
+
+declare noalias ptr @malloc(i64)
+declare void @free(ptr)
+declare i1 @llvm.expect.i1(i1, i1)
+declare { i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)
+"""
+
+MOVE_TEXT = """
+; shadow of memmove and memcpy undone: what was written to %to is added to %from, and %to is cleared (the ranges may overlap)
+define internal void @activerules.undo_copy.TYPE(ptr %to, ptr %from, i64 %bytes) nounwind {
+entry:
+  %count = udiv i64 %bytes, SIZE
+  %to.int = ptrtoint ptr %to to i64
+  %from.int = ptrtoint ptr %from to i64
+  %up = icmp ule i64 %to.int, %from.int
+  %none = icmp eq i64 %count, 0
+  br i1 %none, label %end, label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]
+  %k.next = add i64 %k, 1
+  %down = sub i64 %count, %k.next
+  %at = select i1 %up, i64 %down, i64 %k
+  %p = getelementptr TYPE, ptr %to, i64 %at
+  %g = load TYPE, ptr %p, align SIZE
+  store TYPE 0.0, ptr %p, align SIZE
+  %q = getelementptr TYPE, ptr %from, i64 %at
+  %old = load TYPE, ptr %q, align SIZE
+  %new = fadd TYPE %old, %g
+  store TYPE %new, ptr %q, align SIZE
+  %more = icmp ne i64 %k.next, %count
+  br i1 %more, label %loop, label %end
+end:
+  ret void
+}
+"""
+
+
+def undo_copy(kind: str) -> str:
+    """IR of `activerules.undo_copy.<double|float>`."""
+    return MOVE_TEXT.replace("TYPE", kind).replace("SIZE", "8" if kind == "double" else "4")

@@ -1,0 +1,135 @@
+"""What the two sweeps share: parameters, addresses on frame and tape, and the choice of names.
+
+Both generated functions take `(each primal parameter, followed by its shadow if it is Duplicated; ptr frame; ptr tape)`, and
+`reverse` then what it returns into.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from activerules.ir.analysis.nodes import Link, Node, Primal
+from activerules.ir.builder import Builder, Namer
+from activerules.ir.cfg import Loop
+from activerules.ir.derive.layout import Field, Layout
+from activerules.ir.derive.plan import Plan
+from activerules.ir.model import Argument, Constant, GlobalRef, Value
+from activerules.ir.types import I1, I8, I64, PTR
+
+
+def suffixed(name: str, suffix: str) -> str:
+    """`name` with a suffix, inside the quotes if it has them."""
+    return f'{name[:-1]}{suffix}"' if name.startswith('"') else name + suffix
+
+
+@dataclass(eq=False)
+class Parameters:
+    """The parameters of a generated function, and how those of the primal map to them."""
+
+    arguments: list[Argument]
+    primal: dict[Value, Value]
+    shadow: dict[Value, Value]
+    frame: Argument
+    tape: Argument
+
+
+def make_parameters(plan: Plan, extra: list[Argument]) -> Parameters:
+    """Fresh parameters for one generated function; `extra` ones stand at the end."""
+    frame, tape = Argument("ar.frame", PTR, "noalias"), Argument("ar.tape", PTR, "noalias")
+    made = Parameters([], {}, {}, frame, tape)
+    for parameter in plan.request.parameters:
+        old = parameter.argument
+        made.primal[old] = Argument(old.name, old.type)
+        made.arguments.append(made.primal[old])  # type: ignore[arg-type]
+        if parameter.activity == "duplicated":
+            made.shadow[old] = Argument(suffixed(old.name, ".shadow"), PTR)
+            made.arguments.append(made.shadow[old])  # type: ignore[arg-type]
+    made.arguments += [frame, tape, *extra]
+    return made
+
+
+def names_of(plan: Plan) -> Namer:
+    """A maker of names that no value of the primal has."""
+    function = plan.request.function
+    taken = {i.name for i in function.instructions() if i.name}
+    taken |= {a.name for a in function.arguments} | {b.name for b in function.blocks}
+    return Namer("ar", taken)
+
+
+def null() -> Constant:
+    """The null pointer."""
+    return Constant(PTR, "null")
+
+
+def shadow_of_constant(value: Value) -> Value | None:
+    """The shadow of a pointer that leads nowhere; null for a global, which has no shadow and is never active."""
+    if isinstance(value, Constant):
+        return null() if value.globals else value
+    return null() if isinstance(value, GlobalRef) else None
+
+
+@dataclass(eq=False)
+class RowState:
+    """Where a sweep is in a loop: base (known length) or current row, number of rows, current iteration."""
+
+    base: Value
+    count: Value | None
+    iteration: Value | None
+
+
+@dataclass(eq=False)
+class Slots:
+    """Addresses of kept nodes in the function under construction."""
+
+    plan: Plan
+    layout: Layout
+    frame: Value
+    state: dict[Loop, RowState] = field(default_factory=dict)
+
+    def home(self, node: Node) -> Loop | None:
+        return self.plan.home(node)
+
+    def address(self, b: Builder, node: Node) -> tuple[Value, Field]:
+        """A pointer to the node's slot, in the current iterations."""
+        home = self.home(node)
+        slot = self.layout.field(node, home)
+        if home is None:
+            return self.frame_address(b, slot.offset), slot
+        return self._row_address(b, home, slot), slot
+
+    def frame_address(self, b: Builder, offset: int) -> Value:
+        return b.gep(I8, self.frame, [b.const(I64, offset)], flags=("inbounds",))
+
+    def _row_address(self, b: Builder, home: Loop, slot: Field) -> Value:
+        rows, state = self.layout.rows[home], self.state[home]
+        if not rows.known_length:
+            return b.gep(I8, state.base, [b.const(I64, slot.offset)], flags=("inbounds",))
+        assert state.count is not None and state.iteration is not None
+        column = state.base
+        if slot.offset:
+            skip = b.binary("mul", state.count, b.const(I64, slot.offset))
+            column = b.gep(I8, state.base, [skip], flags=("inbounds",))
+        if slot.type is not None:
+            return b.gep(slot.type, column, [state.iteration], flags=("inbounds",))
+        return b.gep(I8, column, [b.binary("mul", state.iteration, b.const(I64, slot.size))], flags=("inbounds",))
+
+    def write(self, b: Builder, node: Node, value: Value) -> None:
+        """Keep a value. An i1 takes a byte."""
+        address, slot = self.address(b, node)
+        if value.type == I1:
+            value = b.cast("zext", value, I8)
+        b.store(value, address, metadata=TAPE_ACCESS)
+
+    def read(self, b: Builder, node: Node) -> Value:
+        """Fetch a kept value."""
+        address, slot = self.address(b, node)
+        assert slot.type is not None
+        value = b.load(slot.type, address, metadata=TAPE_ACCESS)
+        narrow = isinstance(node, Primal) and node.value.type == I1
+        return b.cast("trunc", value, I1) if narrow else value
+
+    def link(self, loop: Loop) -> Link:
+        return Link(loop)
+
+
+TAPE_ACCESS: str | None = None
