@@ -14,4 +14,6 @@ def refusal(
 ) -> ActiverulesError:
     """The error to raise about instruction `i`."""
     place = ("at the instruction", print_instruction(i).strip(), i.attributes.get("location", ""))
-    return kind(what=what, where=[place], why=why, instead=list(instead))
+    error = kind(what=what, where=[place], why=why, instead=list(instead))
+    error.instruction = i  # type: ignore[attr-defined]
+    return error

@@ -1,0 +1,220 @@
+"""From a Python function and an activity signature to the LLVM IR of its gradient: the whole flow on one screen.
+
+    capture -> normalise -> parse -> plan (all analyses) -> derive -> verify
+
+Every stage is timed; `ACTIVERULES_DUMP=<stage>` (or `all`) prints what a stage gives.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from numba.core import types
+
+from activerules.errors import ActiverulesError
+from activerules.ir.analysis.memory import MemoryObject
+from activerules.ir.derive.assemble import assemble, generate, verified
+from activerules.ir.derive.layout import Layout
+from activerules.ir.derive.plan import Plan, make_plan
+from activerules.ir.derive.request import Parameter, Request, ReturnKind
+from activerules.ir.location import Locator
+from activerules.ir.model import Function, Module
+from activerules.ir.normalise import normalise
+from activerules.ir.parser import parse_module
+from activerules.ir.rulecall import ActivityName
+from activerules.numba_ext.capture import Captured, as_dispatcher, capture
+from activerules.numba_ext.gradient import Gradient
+from activerules.numba_ext.rulecompile import NumbaRuleCompiler
+from activerules.rules.registry import RULES
+
+T = TypeVar("T")
+_STEM = "activerules.derivative"
+_POINTER_ROLES = frozenset({"meminfo", "parent", "data"})
+
+
+@dataclass
+class Stages:
+    """Names and seconds of the stages of one compile, in order."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __call__(self, name: str, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """Run one stage, time it, and print what it gives if that was asked for."""
+        start = time.perf_counter()
+        result = function(*args, **kwargs)
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+        if os.environ.get("ACTIVERULES_DUMP") in {name, "all"}:
+            print(f"==== {name} ====\n{getattr(result, 'text', result)}", file=sys.stderr)
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class Derivation:
+    """A gradient and how it came about, for `explain`."""
+
+    gradient: Gradient
+    captured: Captured
+    module: Module
+    plan: Plan
+    layout: Layout
+    stages: Stages
+
+
+_compiled: weakref.WeakKeyDictionary[Any, dict[Any, Derivation]] = weakref.WeakKeyDictionary()
+
+
+def compile_gradient(
+    function: Any,
+    argtypes: tuple[types.Type, ...],
+    activities: tuple[ActivityName, ...],
+    return_activity: ActivityName | None,
+    options: Mapping[str, Any],
+) -> Gradient:
+    """The gradient of `function` for these argument types and activities, compiled once per rule epoch.
+
+    Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
+    """
+    return derive(function, argtypes, activities, return_activity).gradient
+
+
+def derive(
+    function: Any,
+    argtypes: tuple[types.Type, ...],
+    activities: tuple[ActivityName, ...],
+    return_activity: ActivityName | None,
+) -> Derivation:
+    """As `compile_gradient`, with everything that was found out on the way."""
+    dispatcher = as_dispatcher(function)
+    known = _compiled.setdefault(dispatcher, {})
+    key = (argtypes, activities, return_activity, RULES.epoch)
+    if key not in known:
+        known[key] = _derive(dispatcher, argtypes, activities, return_activity)
+    return known[key]
+
+
+def _derive(dispatcher: Any, argtypes: Any, activities: Any, return_activity: ActivityName | None) -> Derivation:
+    stage = Stages()
+    captured = stage("capture", capture, dispatcher, argtypes, rules=RULES)
+    text = stage("normalise", normalise, captured.text, captured.symbol)
+    module = stage("parse", parse_module, text)
+    rules = NumbaRuleCompiler(captured.marked, RULES)
+    request = _request(captured, module, activities, return_activity, rules)
+    try:
+        plan = stage("plan", make_plan, request)
+        functions, declarations, layout = stage("derive", generate, plan)
+        conservative = None
+        if _overlap_matters(plan):
+            careful = stage("plan", make_plan, replace(request, disjoint=False, name=_STEM + ".conservative"))
+            conservative = ".gradient"
+            if careful.cache.kept != plan.cache.kept:
+                more, added, _ = stage("derive", generate, careful)
+                functions, declarations = functions + more, declarations | added
+                conservative = ".conservative.gradient"
+    except ActiverulesError as error:
+        _locate(error, module)
+        raise
+    text = stage("assemble", assemble, module, functions, declarations, whole=False)
+    stage("verify", verified, text)
+    name = f"activerules.{_plain(captured.name)}.{hashlib.sha256(text.encode()).hexdigest()[:20]}"
+    gradient = Gradient(
+        symbol=name + ".gradient",
+        conservative_symbol=name + conservative if conservative else None,
+        text=text.replace(_STEM, name),
+        result_type=captured.signature.return_type,
+        return_activity="active" if _is_seeded(captured, return_activity) else "const",
+        parameters=tuple(p.activity for p in request.parameters),
+        written=tuple(_is_written(plan, k) for k in range(len(captured.arguments))),
+        libraries=tuple(rules.libraries),
+        environments=captured.environments,
+    )
+    return Derivation(gradient, captured, module, plan, layout, stage)
+
+
+def _is_seeded(captured: Captured, return_activity: ActivityName | None) -> bool:
+    if return_activity is None:
+        return isinstance(captured.signature.return_type, types.Float)
+    return return_activity == "active"
+
+
+def _request(
+    captured: Captured,
+    module: Module,
+    activities: tuple[ActivityName, ...],
+    return_activity: ActivityName | None,
+    rules: NumbaRuleCompiler,
+) -> Request:
+    function: Function = module.functions[captured.symbol]
+    retptr, excinfo, *rest = function.arguments
+    seeded = _is_seeded(captured, return_activity)
+    parameters = [
+        Parameter(retptr, "duplicated" if seeded else "const", "return", private=True, written_only=True),
+        Parameter(excinfo, "const", "exception", private=True),
+    ]
+    for number, (argument, activity) in enumerate(zip(captured.arguments, activities, strict=True)):
+        floats = isinstance(argument.numba_type, types.Array) and isinstance(argument.numba_type.dtype, types.Float)
+        for slot, index in zip(argument.slots, argument.parameters, strict=True):
+            how = _slot_activity(slot.role, activity)
+            parameters.append(Parameter(rest[index - 2], how, number, floats=floats and slot.role == "data"))
+    returns: ReturnKind = "status"
+    return Request(
+        module, function, _STEM, tuple(parameters), returns, rules,
+        tape_limit=_tape_limit(), display_name=captured.name, location=captured.location,
+    )  # fmt: skip
+
+
+def _slot_activity(role: str, activity: ActivityName) -> ActivityName:
+    """The activity of one LLVM parameter of an argument."""
+    if activity == "active" and role == "float":
+        return "active"
+    if activity == "duplicated" and role in _POINTER_ROLES:
+        return "duplicated"
+    return "const"
+
+
+def _tape_limit() -> int:
+    """The machine's memory: a tape that would need more is refused before the machine starts to swap."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 9 // 10
+
+
+def _argument_object(plan: Plan, number: int) -> MemoryObject | None:
+    return next(
+        (MemoryObject("argument", p.group, p.private) for p in plan.request.parameters if p.group == number), None
+    )
+
+
+def _is_written(plan: Plan, number: int) -> bool:
+    """Whether the primal may write into the memory of an argument."""
+    target = _argument_object(plan, number)
+    return any(
+        write.everything or any(target in plan.memory.objects(pointer) for pointer in write.pointers)
+        for write in plan.memory.writes
+    )
+
+
+def _overlap_matters(plan: Plan) -> bool:
+    """Whether there are two arrays, one of them written: only then can overlap change a result."""
+    groups = {p.group for p in plan.request.parameters if isinstance(p.group, int) and p.argument.type.is_pointer}
+    return len(groups) > 1 and any(_is_written(plan, k) for k in groups)
+
+
+def _locate(error: ActiverulesError, module: Module) -> None:
+    """Put the place in the source to the instruction the error is about."""
+    instruction = getattr(error, "instruction", None)
+    if instruction is not None:
+        place = Locator(module).of(instruction)
+        error.where = [(label, text, place or at) if label == "at the instruction" else (label, text, at)
+                       for label, text, at in error.where]  # fmt: skip
+
+
+def _plain(name: str) -> str:
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+
+
+__all__ = ["Derivation", "Stages", "compile_gradient", "derive"]
