@@ -32,6 +32,20 @@ class ActivitySignature:
         return f"({', '.join(a.__name__ for a in self.arguments)}) -> {self.result.__name__}"
 
 
+@dataclass(frozen=True)
+class GradientSpec:
+    """What `grad` and `value_and_grad` ask for.
+
+    argnums      positions of the arguments to differentiate by.
+    single       whether `argnums` was one number: the gradient is then not in a tuple.
+    with_value   whether the function's value comes with it.
+    """
+
+    argnums: tuple[int, ...]
+    single: bool
+    with_value: bool
+
+
 _OPTIONS = ("with_primal", "runtime_activity", "strong_zero", "holomorphic", "fast")
 
 

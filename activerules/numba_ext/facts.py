@@ -89,7 +89,7 @@ def _config_fact(state: Any, value: Any) -> Any:
     if not isinstance(value, ir.Expr) or value.op != "getattr":
         return None
     config = _argument_type(state, value.value)
-    return getattr(config.config, value.attr, None) if isinstance(config, ConfigType) else None
+    return getattr(config.value, value.attr, None) if isinstance(config, ConfigType) else None
 
 
 def _argument_type(state: Any, variable: ir.Var) -> types.Type | None:

@@ -28,7 +28,7 @@ from numba.extending import (
 )
 
 from activerules.annotations.activity import KINDS, Annotation
-from activerules.annotations.signature import Mode
+from activerules.annotations.signature import GradientSpec, Mode
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
 
@@ -154,54 +154,57 @@ def marker_class(found: Any) -> type[Annotation] | None:
     return key if isinstance(key, type) and issubclass(key, Annotation) else None
 
 
-# --- modes and configurations: types without data ---
+# --- values that are known at compile time: types without data ---
 
 
-class ModeType(types.Dummy):
-    """The type of one mode under one state of the rules."""
+class StaticType(types.Dummy):
+    """The type of one immutable Python value, under one state of the rules.
 
-    def __init__(self, mode: Mode) -> None:
-        self.mode = mode
-        super().__init__(f"{mode}({RULES.epoch})")
+    The epoch is part of it: what Numba remembers by type is forgotten with the rules it was
+    compiled under.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        super().__init__(f"{value!r} under the rules of epoch {RULES.epoch}")
 
 
-class ConfigType(types.Dummy):
+class ModeType(StaticType):
+    """The type of one mode of differentiation."""
+
+
+class ConfigType(StaticType):
     """The type of one rule configuration."""
 
-    def __init__(self, config: RuleConfig) -> None:
-        self.config = config
-        super().__init__(repr(config))
+
+class SpecType(StaticType):
+    """The type of what `grad` and `value_and_grad` ask for."""
 
 
-register_model(ModeType)(models.OpaqueModel)
-register_model(ConfigType)(models.OpaqueModel)
+def _register_static(python_class: type, numba_class: type[StaticType]) -> None:
+    register_model(numba_class)(models.OpaqueModel)
+
+    @typeof_impl.register(python_class)
+    def _typeof(value: Any, c: Any) -> StaticType:
+        return numba_class(value)
+
+    @lower_constant(numba_class)
+    def _constant(context: Any, builder: Any, ty: Any, value: Any) -> Any:
+        return context.get_dummy_value()
+
+    @unbox(numba_class)
+    def _unbox(ty: Any, value: Any, c: Any) -> NativeValue:
+        return NativeValue(c.context.get_dummy_value())
 
 
-@typeof_impl.register(Mode)
-def _typeof_mode(value: Mode, c: Any) -> ModeType:
-    return ModeType(value)
-
-
-@typeof_impl.register(RuleConfig)
-def _typeof_config(value: RuleConfig, c: Any) -> ConfigType:
-    return ConfigType(value)
-
-
-@lower_constant(ModeType)
-@lower_constant(ConfigType)
-def _constant_without_data(context: Any, builder: Any, ty: Any, value: Any) -> Any:
-    return context.get_dummy_value()
-
-
-@unbox(ModeType)
-@unbox(ConfigType)
-def _unbox_without_data(ty: Any, value: Any, c: Any) -> NativeValue:
-    return NativeValue(c.context.get_dummy_value())
+_register_static(Mode, ModeType)
+_register_static(RuleConfig, ConfigType)
+_register_static(GradientSpec, SpecType)
 
 
 @overload_method(ModeType, "with_primal")
 def _with_primal(mode):
-    result = mode.mode.with_primal()
+    result = mode.value.with_primal()
     return lambda mode: result
 
 
@@ -210,7 +213,7 @@ class _ConfigAttributes(AttributeTemplate):
     key = ConfigType
 
     def generic_resolve(self, config: ConfigType, attribute: str) -> types.Type | None:
-        value = getattr(config.config, attribute, None)
+        value = getattr(config.value, attribute, None)
         if isinstance(value, tuple):
             return types.UniTuple(types.boolean, len(value))
         return {bool: types.boolean, int: types.intp}.get(type(value))
@@ -219,7 +222,7 @@ class _ConfigAttributes(AttributeTemplate):
 def _lower_fact(name: str) -> None:
     @lower_getattr(ConfigType, name)
     def _get(context: Any, builder: Any, config: ConfigType, value: Any) -> Any:
-        fact = getattr(config.config, name)
+        fact = getattr(config.value, name)
         ty = _ConfigAttributes(context.typing_context).generic_resolve(config, name)
         return context.get_constant_generic(builder, ty, fact)
 

@@ -1,0 +1,124 @@
+"""`autodiff`: the derivative of a function at annotated arguments, from Python and inside `@njit`.
+
+A call from Python runs a small compiled entry, one per function, mode and return activity; the
+entry is made anew when rules were registered since. Everything else happens where the entry, or the
+user's own compiled function, is typed: see `numba_ext.intrinsics`.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+from numba.extending import is_jitted, overload
+
+from activerules.annotations.activity import Annotation, is_annotation_class
+from activerules.annotations.signature import Mode
+from activerules.errors import ActivityError, NotCompilable
+from activerules.numba_ext import intrinsics
+from activerules.numba_ext.types import ModeType, marker_class
+from activerules.pipeline import compile_gradient
+from activerules.rules.registry import RULES
+
+intrinsics.use_compiler(compile_gradient)
+
+# An intrinsic is a function of the arguments after its typing context, which a type checker cannot see.
+_call: Any = intrinsics.call_gradient
+_lock = threading.RLock()
+_dispatchers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+_entries: weakref.WeakKeyDictionary[Any, dict[Any, tuple[int, Any]]] = weakref.WeakKeyDictionary()
+
+
+def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
+    """Differentiate `function` at annotated arguments.
+
+    Arguments
+        mode      `Reverse` or `ReverseWithPrimal`.
+        function  an `@njit` function or a plain one that Numba can compile in nopython mode.
+        args      one annotation per argument of the function; a bare value is Const. Before them
+                  may
+                  stand the activity of the return value, a class: `Active` for a float (assumed if
+                  it is left out), `Const` for a function that writes its result into an argument.
+
+    Returns
+        Reverse            a tuple, one entry per argument: the derivative where it is Active, None
+                           elsewhere. Derivatives by Duplicated arrays are *added to* their shadows.
+        ReverseWithPrimal  (that tuple, what the function returned).
+
+    Raises
+        ShadowMismatch     a shadow has not the dtype, shape and strides of its primal, or overlaps
+                           it.
+        ActivityError      an array or an integer is marked Active, a float Duplicated.
+        ArityError         the number of arguments is not the function's.
+        NotCompilable      Numba cannot compile the function; its error is the cause.
+        NotAFloatReturn    an Active return is not one float.
+        MemoryError        the tape is larger than memory; shadows are unchanged.
+        What the function itself raises is raised as it is, with shadows unchanged.
+
+    >>> autodiff(Reverse, lambda x: x * x, Active(3.0))
+    (6.0,)
+    """
+    if not isinstance(mode, Mode):
+        raise ActivityError("the first argument of autodiff is a mode such as Reverse")
+    mode.require_supported()
+    result = args[0] if args and is_annotation_class(args[0]) else None
+    annotated = args if result is None else args[1:]
+    return _entry(dispatcher_of(function), mode, result)(*annotated)
+
+
+@overload(autodiff)
+def _autodiff(mode, function, *args):
+    if not isinstance(mode, ModeType):
+        return None
+    if args and marker_class(args[0]) is not None:
+
+        def with_return_activity(mode, function, *args):
+            return _call(mode, function, args[0], args[1:])
+
+        return with_return_activity
+
+    def without(mode, function, *args):
+        return _call(mode, function, None, args)
+
+    return without
+
+
+def dispatcher_of(function: Any) -> Any:
+    """Return the `@njit` dispatcher of a function; a plain function gets one, once."""
+    own = getattr(function, "dispatcher", function)
+    if is_jitted(own):
+        return own
+    with _lock:
+        try:
+            return _dispatchers.setdefault(function, njit(function))
+        except (TypeError, AttributeError) as error:
+            raise NotCompilable(
+                f"{function!r} is not a Python function that Numba compiles"
+            ) from error
+
+
+def _entry(dispatcher: Any, mode: Mode, result: type[Annotation] | None) -> Any:
+    """Return the compiled entry; one made under other rules is replaced."""
+    with _lock:
+        entries = _entries.setdefault(dispatcher, {})
+        epoch, entry = entries.get((mode, result), (None, None))
+        if epoch != RULES.epoch:
+            epoch, entry = RULES.epoch, _make_entry(dispatcher, mode, result)
+            entries[mode, result] = epoch, entry
+        return entry
+
+
+def _make_entry(dispatcher: Any, mode: Mode, result: type[Annotation] | None) -> Any:
+    if result is None:
+
+        def entry(*args):
+            return autodiff(mode, dispatcher, *args)
+    else:
+
+        def entry(*args):
+            return autodiff(mode, dispatcher, result, *args)
+
+    return njit(entry)

@@ -1,0 +1,187 @@
+"""`grad` and `value_and_grad`: functions with the signature of the one they differentiate.
+
+The result is a `GradientFunction`. Called from Python it runs a compiled stub that is made anew
+when rules were registered since; used as a global or captured variable inside `@njit` it is that
+stub.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit, types
+from numba.extending import overload, typeof_impl
+
+from activerules.annotations.activity import Active, Duplicated
+from activerules.annotations.signature import GradientSpec, ReverseWithPrimal
+from activerules.autodiff import autodiff, dispatcher_of
+from activerules.errors import ActivityError, ArityError, NotYetSupported
+from activerules.numba_ext.overloads import make_zero
+from activerules.numba_ext.types import SpecType
+from activerules.rules.registry import RULES
+
+ArgNums = int | tuple[int, ...]
+
+_OPTIONS = ("cache", "fastmath", "nogil", "error_model", "boundscheck")
+
+
+def grad(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -> GradientFunction:
+    """Return the gradient of a function that returns one float.
+
+    Arguments
+        function  an `@njit` function or a plain one that Numba can compile.
+        argnums   the argument to differentiate by, or a tuple of them.
+        options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
+
+    Returns
+        A function with the signature of `function`, callable from Python and inside `@njit`. Its
+        result is the derivative by the argument: a float for a float, a tuple for a tuple, a new
+        array of the same dtype and shape for an array; with a tuple of `argnums`, a tuple of these.
+
+    Raises
+        NotAFloatReturn (at the call) if the function returns something else, ActivityError if an
+        argument of `argnums` is not made of floats, ArityError if there is no such argument; and
+        what `autodiff` raises.
+
+    >>> grad(lambda x: x * x)(3.0)
+    6.0
+    """
+    return GradientFunction(function, argnums, with_value=False, options=options)
+
+
+def value_and_grad(
+    function: Callable[..., Any], argnums: ArgNums = 0, **options: Any
+) -> GradientFunction:
+    """Return a function of `(value, gradient)`; see `grad`.
+
+    >>> value_and_grad(lambda x: x * x)(3.0)
+    (9.0, 6.0)
+    """
+    return GradientFunction(function, argnums, with_value=True, options=options)
+
+
+class GradientFunction:
+    """A compiled gradient; `dispatcher` is the `@njit` function behind it."""
+
+    def __init__(
+        self, function: Any, argnums: ArgNums, *, with_value: bool, options: dict[str, Any]
+    ) -> None:
+        unknown = set(options) - set(_OPTIONS)
+        if unknown:
+            raise TypeError(f"no option {sorted(unknown)[0]!r}; there are {', '.join(_OPTIONS)}")
+        self._function = function
+        self._options = options
+        self._target = dispatcher_of(function)
+        self._spec = _read_spec(self._target, argnums, with_value)
+        self._compiled: tuple[int, Any] = (-1, None)
+        functools.update_wrapper(self, self._target.py_func)
+        self.__name__ = f"{'value_and_grad' if with_value else 'grad'}_{self.__name__}"
+
+    @property
+    def dispatcher(self) -> Any:
+        """The stub, compiled under the rules there are now."""
+        epoch, stub = self._compiled
+        if epoch != RULES.epoch:
+            epoch, stub = RULES.epoch, _make_stub(self.__name__, self._target, self._spec)
+            stub = njit(**self._options)(stub)
+            self._compiled = epoch, stub
+        return stub
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the gradient, or `(value, gradient)`."""
+        return self.dispatcher(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        """Return the call that makes it."""
+        return f"<{self.__name__} by {self._spec.argnums}>"
+
+    def __reduce__(self) -> Any:
+        """Pickle what it was made from; it is compiled anew."""
+        spec = self._spec
+        argnums = spec.argnums[0] if spec.single else spec.argnums
+        return _unpickled, (self._function, argnums, spec.with_value, self._options)
+
+
+def _unpickled(function: Any, argnums: ArgNums, with_value: bool, options: Any) -> GradientFunction:
+    return GradientFunction(function, argnums, with_value=with_value, options=options)
+
+
+@typeof_impl.register(GradientFunction)
+def _typeof_gradient_function(value: GradientFunction, c: Any) -> Any:
+    return types.Dispatcher(value.dispatcher)
+
+
+def _read_spec(dispatcher: Any, argnums: ArgNums, with_value: bool) -> GradientSpec:
+    """Bring `argnums` into the range of the function's parameters."""
+    single = isinstance(argnums, int)
+    count = len(inspect.signature(dispatcher.py_func).parameters)
+    places = []
+    for place in (argnums,) if isinstance(argnums, int) else argnums:
+        if not -count <= place < count:
+            name = dispatcher.py_func.__name__
+            raise ArityError(f"argnums has {place}, and {name} has {count} arguments")
+        places.append(place % count)
+    return GradientSpec(tuple(places), single, with_value)
+
+
+def _make_stub(name: str, target: Any, spec: GradientSpec) -> Any:
+    """Return a plain function with the parameters and defaults of the target."""
+    plain = target.py_func
+    signature = inspect.signature(plain)
+    if any(p.kind is not p.POSITIONAL_OR_KEYWORD for p in signature.parameters.values()):
+        raise NotYetSupported(f"{plain.__name__} takes a variable number of arguments")
+    names = ", ".join(signature.parameters)
+    # Compiled under the file and line of the target: Numba's cache looks for the source there.
+    source = "\n" * (plain.__code__.co_firstlineno - 1)
+    source += f"def {name}({names}): return _gradient(_spec, _target, ({names},))\n"
+    scope = {"_gradient": _gradient, "_spec": spec, "_target": target}
+    scope["__name__"] = plain.__module__
+    exec(compile(source, plain.__code__.co_filename, "exec"), scope)
+    stub = scope[name]
+    stub.__defaults__ = plain.__defaults__
+    stub.__qualname__ = f"{plain.__qualname__}.{name}.{'_'.join(map(str, spec.argnums))}"
+    return stub
+
+
+def _gradient(spec: GradientSpec, target: Any, args: tuple[Any, ...]) -> Any:
+    """Differentiate `target` at plain arguments; only called from compiled stubs."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+@overload(_gradient)
+def _compiled_gradient(spec, target, args):
+    if not isinstance(spec, SpecType):
+        return None
+    request = spec.value
+    names = list(inspect.signature(target.dispatcher.py_func).parameters)
+    lines, annotated = [], [f"args[{i}]" for i in range(len(args))]
+    results = {}
+    for i in request.argnums:
+        if isinstance(args[i], types.Array):
+            lines.append(f" shadow_{i} = make_zero(args[{i}])")
+            annotated[i], results[i] = f"Duplicated(args[{i}], shadow_{i})", f"shadow_{i}"
+        else:
+            _require_floats(names[i], args[i])
+            annotated[i], results[i] = f"Active(args[{i}])", f"derivatives[{i}]"
+    call = ", ".join(annotated)
+    lines.append(f" derivatives, value = autodiff(mode, target, Active, {call})")
+    gradients = [results[i] for i in request.argnums]
+    gradient = gradients[0] if request.single else f"({', '.join(gradients)},)"
+    lines.append(f" return (value, {gradient})" if request.with_value else f" return {gradient}")
+    scope = {"autodiff": autodiff, "mode": ReverseWithPrimal, "make_zero": make_zero}
+    scope |= {"Active": Active, "Duplicated": Duplicated, "__name__": __name__}
+    exec("\n".join(["def implementation(spec, target, args):", *lines]), scope)
+    return scope["implementation"]
+
+
+def _require_floats(name: str, found: Any) -> None:
+    if isinstance(found, types.Float | types.BaseTuple | types.Complex):
+        return
+    raise ActivityError(
+        f"`{name}` is {found}, which has no derivative",
+        why="argnums names the arguments to differentiate by: floats, tuples and arrays of floats",
+        instead=["another argnums", f"a float for `{name}`"],
+    )

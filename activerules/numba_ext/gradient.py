@@ -1,0 +1,61 @@
+"""What the pipeline hands to the interface: a compiled derivative and how to call it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+ActivityName = Literal["const", "active", "duplicated"]
+
+OUT_OF_MEMORY = 0x41520001
+"""Status of a derivative function whose tape did not fit into memory."""
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """The derivative of one function for one activity signature, as LLVM IR to link and call.
+
+        i32 symbol(primal parameters, each followed by a shadow pointer if it is Duplicated,
+                   ptr derivatives, ptr stats)
+
+    symbol               assumes that arrays of which one is written do not overlap.
+    conservative_symbol  assumes nothing about overlap; None if such calls are refused.
+    text                 LLVM IR that defines both.
+    libraries            Numba code libraries to link with it.
+    environments         Numba environments by the names of the globals that must point to them.
+    result_type          Numba type the primal returns.
+    return_activity      whether its cotangent (one) is put into the shadow of the return memory.
+    parameters           activity of each LLVM parameter of the primal, `retptr` and `excinfo`
+                         first.
+    written              per Numba argument: whether the primal writes into it.
+    """
+
+    symbol: str
+    conservative_symbol: str | None
+    text: str
+    result_type: Any
+    return_activity: ActivityName
+    parameters: tuple[ActivityName, ...]
+    written: tuple[bool, ...]
+    libraries: tuple[Any, ...] = ()
+    environments: Mapping[str, Any] = field(default_factory=dict)
+
+
+class GradientCompiler(Protocol):
+    """What the interface asks of the pipeline.
+
+    `return_activity` None means: Active if the function returns a float, else Const.
+    """
+
+    def __call__(
+        self,
+        function: Any,
+        argtypes: tuple[Any, ...],
+        activities: tuple[ActivityName, ...],
+        return_activity: ActivityName | None,
+        options: Mapping[str, Any],
+        /,
+    ) -> Gradient:
+        """Compile the derivative of a dispatcher for Numba argument types."""
+        ...
