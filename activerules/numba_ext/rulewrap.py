@@ -1,0 +1,356 @@
+"""The three LLVM functions through which the engine calls a compiled rule; their convention is in `ir.rulecall`.
+
+Needs       a `CompiledRule`: both halves compiled for the CPU, and how each argument gets to them
+Gives       `build(rule, symbols)`: a finalised code library that defines augmented, reverse and (if it is needed) drop
+Invariants  W1  a rule function borrows what it is passed; results are owned by who reads them, and what nobody reads is
+                released
+            W2  scratch shadows live for one call, on its error path too
+            W3  a status other than 0 and its exception are passed on unchanged
+
+A result that is Const at the call has no place with the engine between the two halves; where the reverse is to see it,
+it travels with the tape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.registry import cpu_target
+
+from activerules.annotations.activity import Active, Annotation, Const, Duplicated
+from activerules.ir.rulecall import ActivityName
+from activerules.numba_ext.calls import MarkedCall
+from activerules.numba_ext.types import AnnotationType
+
+I32 = ir.IntType(32)
+POINTER = ir.IntType(8).as_pointer()
+
+
+@dataclass(frozen=True)
+class RuleArgument:
+    """One argument on its way from the marked call to the rule.
+
+    passed        its type in the call, `value_type` the type the rule sees (that of the default, if it was left out)
+    activity      at the call; the rule gets it as `annotation`
+    """
+
+    name: str
+    passed: types.Type
+    value_type: types.Type
+    activity: ActivityName
+    annotation: AnnotationType
+
+    @property
+    def needs_scratch(self) -> bool:
+        """The rule wants a shadow where the caller has none."""
+        return self.annotation.kind is Duplicated and self.activity != "duplicated"
+
+
+@dataclass(frozen=True)
+class CompiledRule:
+    """A rule pair, type-checked and compiled.
+
+    result            the annotation of `dret`
+    result_activity   at the call
+    augmented         compile result of (config, ret, *annotations) -> AugmentedReturn
+    reverse           compile result of (config, dret, tape, *annotations)
+    derivatives       per Active argument of the call, in order: its place in what `reverse` returns (None: all of it)
+    zero_makers       compile results of `make_zero`, by the type of the value
+    """
+
+    marked: MarkedCall
+    config: types.Type
+    return_marker: types.Type
+    arguments: tuple[RuleArgument, ...]
+    result: AnnotationType
+    result_activity: ActivityName
+    augmented: Any
+    reverse: Any
+    derivatives: tuple[int | None, ...]
+    zero_makers: dict[types.Type, Any]
+
+    @property
+    def augmented_types(self) -> tuple[types.Type, types.Type, types.Type]:
+        """Types of the primal, the shadow and the tape that the augmented primal returns."""
+        return self.augmented.signature.return_type.types
+
+    @property
+    def carries_result(self) -> bool:
+        """Whether the result travels with the tape."""
+        return self.result_activity == "const" and self.marked.signature.return_type != types.none
+
+    @property
+    def stored_type(self) -> types.Type:
+        """What is stored as the tape: the rule's own, and the result where it travels with it."""
+        tape = self.augmented_types[2]
+        if not self.carries_result:
+            return tape
+        return types.Tuple((tape, *self.result.fields))
+
+    @property
+    def active_types(self) -> tuple[types.Type, ...]:
+        """Types of the Active arguments of the call, in order."""
+        return tuple(a.value_type for a in self.arguments if a.activity == "active")
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """Names of the functions to build."""
+
+    augmented: str
+    reverse: str
+    drop: str
+
+
+def cpu_context() -> Any:
+    """The CPU's target context as it is inside a compile, with reference counting."""
+    return cpu_target.target_context.subtarget(enable_nrt=True)
+
+
+def tape_layout(rule: CompiledRule) -> tuple[int, int]:
+    """Size and alignment in bytes of the stored tape; (0, 1) if there is nothing to store."""
+    if rule.stored_type == types.none:
+        return 0, 1
+    context = cpu_context()
+    stored = context.get_data_type(rule.stored_type)
+    return context.get_abi_sizeof(stored), context.get_abi_alignment(stored)
+
+
+def needs_drop(rule: CompiledRule) -> bool:
+    """Whether the stored tape holds references."""
+    return cpu_context().data_model_manager.lookup(rule.stored_type).contains_nrt_meminfo()
+
+
+def build(rule: CompiledRule, symbols: Symbols) -> Any:
+    """Build the functions named in `symbols` and compile them; drop only if the tape holds references."""
+    context = cpu_context()
+    library = context.codegen().create_library(symbols.augmented)
+    module = library.create_ir_module(symbols.augmented)
+    _Augmented(context, module, rule, symbols.augmented).build()
+    _Reverse(context, module, rule, symbols.reverse).build()
+    if needs_drop(rule):
+        _build_drop(context, module, rule, symbols.drop)
+    library.add_ir_module(module)
+    for result in (rule.augmented, rule.reverse, *rule.zero_makers.values()):
+        library.add_linking_library(result.library)
+    library.finalize()
+    return library
+
+
+class _Half:
+    """What both halves have in common: their parameters, and the call of the rule function."""
+
+    leading: tuple[str, ...]
+
+    def __init__(self, context: Any, module: Any, rule: CompiledRule, name: str) -> None:
+        self.context = context
+        self.rule = rule
+        shadowed = [a for a in rule.arguments if a.activity == "duplicated"]
+        primal_packer = context.get_arg_packer([a.passed for a in rule.arguments])
+        shadow_packer = context.get_arg_packer([a.annotation.dval for a in shadowed])
+        flat = (*primal_packer.argument_types, *shadow_packer.argument_types)
+        function_type = ir.FunctionType(I32, [POINTER] * len(self.leading) + list(flat))
+        self.function = ir.Function(module, function_type, name)
+        self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
+        leading = len(self.leading)
+        self.pointers = dict(zip(self.leading, self.function.args[:leading], strict=True))
+        values = self.function.args[leading:]
+        count = len(primal_packer.argument_types)
+        self.primals = primal_packer.from_arguments(self.builder, values[:count])
+        self.shadows = iter(shadow_packer.from_arguments(self.builder, values[count:]))
+        self.scratch: list[tuple[types.Type, Any]] = []
+
+    def annotated(self) -> list[Any]:
+        """The arguments as the rule takes them."""
+        return [
+            self._annotated(a, primal)
+            for a, primal in zip(self.rule.arguments, self.primals, strict=True)
+        ]
+
+    def _annotated(self, argument: RuleArgument, value: Any) -> Any:
+        if isinstance(argument.passed, types.Omitted):
+            value = self.context.get_constant_generic(
+                self.builder, argument.value_type, argument.passed.value
+            )
+        if argument.needs_scratch:
+            return self.annotate(argument.annotation, value, self.zero_shadow(argument, value))
+        if argument.annotation.kind is Duplicated:
+            return self.annotate(argument.annotation, value, next(self.shadows))
+        return self.annotate(argument.annotation, value)
+
+    def annotate(self, annotation: AnnotationType, *fields: Any) -> Any:
+        """An annotation struct; it borrows its fields."""
+        struct = cgutils.create_struct_proxy(annotation)(self.context, self.builder)
+        for name, field in zip(annotation.kind.__slots__, fields, strict=True):
+            setattr(struct, name, field)
+        return struct._getvalue()
+
+    def zero_shadow(self, argument: RuleArgument, value: Any) -> Any:
+        """A shadow to throw away after the call (W2)."""
+        shadow = self.call(self.rule.zero_makers[argument.value_type], [value])
+        self.scratch.append((argument.annotation.fields[1], shadow))
+        return shadow
+
+    def call(self, compiled: Any, args: Sequence[Any]) -> Any:
+        """Call a compiled function; leave with its status if it fails (W3)."""
+        builder, fndesc = self.builder, compiled.fndesc
+        callee = self.context.declare_function(builder.module, fndesc)
+        status, result = self.context.call_conv.call_function(
+            builder, callee, fndesc.restype, fndesc.argtypes, args
+        )
+        with builder.if_then(status.is_error, likely=False):
+            self._release_scratch()
+            place = self.pointers["excinfo"]
+            exception_type = status.excinfoptr.type.as_pointer()
+            builder.store(status.excinfoptr, builder.bitcast(place, exception_type))
+            builder.ret(status.code)
+        return result
+
+    def finish(self) -> None:
+        """Return 0."""
+        self._release_scratch()
+        self.builder.ret(I32(0))
+
+    def _release_scratch(self) -> None:
+        for shadow_type, shadow in self.scratch:
+            self.context.nrt.decref(self.builder, shadow_type, shadow)
+
+    def place(self, name: str, llvm_type: Any) -> Any:
+        """One of the leading pointers, as a pointer to a type."""
+        return self.builder.bitcast(self.pointers[name], llvm_type.as_pointer())
+
+    def load_result(self, name: str) -> Any:
+        """A value of the function's return type, as its calling convention stores it."""
+        return_type = self.rule.marked.signature.return_type
+        place = self.place(name, self.context.get_return_type(return_type))
+        return self.context.get_returned_value(
+            self.builder, return_type, self.builder.load(place)
+        )
+
+    def store_result(self, name: str, value: Any, value_type: types.Type) -> None:
+        """The counterpart of `load_result`; takes the reference over."""
+        return_type = self.rule.marked.signature.return_type
+        value = self.context.cast(self.builder, value, value_type, return_type)
+        stored = self.context.get_return_value(self.builder, return_type, value)
+        self.builder.store(stored, self.place(name, stored.type))
+
+
+class _Augmented(_Half):
+    leading = ("ret", "ret_shadow", "excinfo", "tape")
+
+    def build(self) -> None:
+        rule, context, builder = self.rule, self.context, self.builder
+        dummies = [context.get_dummy_value(), context.get_dummy_value()]
+        returned = self.call(rule.augmented, [*dummies, *self.annotated()])
+        primal, shadow, tape = (builder.extract_value(returned, i) for i in range(3))
+        primal_type, shadow_type, tape_type = rule.augmented_types
+        if rule.carries_result:
+            tape, shadow_type = self._with_result(primal, shadow, tape)
+        if rule.marked.signature.return_type != types.none:
+            self.store_result("ret", primal, primal_type)
+        if rule.result_activity == "duplicated":
+            self.store_result("ret_shadow", shadow, shadow_type)
+        else:
+            context.nrt.decref(builder, shadow_type, shadow)
+        self._store_tape(tape)
+        self.finish()
+
+    def _with_result(self, primal: Any, shadow: Any, tape: Any) -> tuple[Any, types.Type]:
+        """The tape together with the fields of `dret`, which it owns; and the type left to release of the shadow."""
+        rule, context, builder = self.rule, self.context, self.builder
+        primal_type, shadow_type, tape_type = rule.augmented_types
+        return_type = rule.marked.signature.return_type
+        kept = context.cast(builder, primal, primal_type, return_type)
+        parts, part_types = [tape, kept], [tape_type, return_type]
+        context.nrt.incref(builder, return_type, kept)
+        if rule.result.kind is Active:
+            # The cotangent of a result that nothing active reads.
+            parts[1] = context.get_constant_null(return_type)
+        elif rule.result.kind is Duplicated:
+            parts.append(context.cast(builder, shadow, shadow_type, rule.result.dval))
+            part_types.append(rule.result.dval)
+            shadow_type = types.none
+        return context.make_tuple(builder, types.Tuple(part_types), parts), shadow_type
+
+    def _store_tape(self, tape: Any) -> None:
+        stored_type = self.rule.stored_type
+        if stored_type == types.none:
+            return
+        model = self.context.data_model_manager.lookup(stored_type)
+        self.builder.store(
+            model.as_data(self.builder, tape), self.place("tape", model.get_data_type())
+        )
+
+
+class _Reverse(_Half):
+    leading = ("ret", "ret_shadow", "excinfo", "tape", "derivatives")
+
+    def build(self) -> None:
+        rule, context, builder = self.rule, self.context, self.builder
+        tape, dret = self._tape_and_cotangent()
+        args = [context.get_dummy_value(), dret, tape, *self.annotated()]
+        returned = self.call(rule.reverse, args)
+        return_type = rule.reverse.signature.return_type
+        self._store_derivatives(returned, return_type)
+        context.nrt.decref(builder, return_type, returned)
+        self.finish()
+
+    def _tape_and_cotangent(self) -> tuple[Any, Any]:
+        rule, context, builder = self.rule, self.context, self.builder
+        stored = self._load_tape()
+        if rule.carries_result:
+            tape, *fields = cgutils.unpack_tuple(builder, stored)
+            return tape, self.annotate(rule.result, *fields)
+        if rule.result.kind is Const:
+            return stored, self.annotate(rule.result, context.get_dummy_value())
+        if rule.result.kind is Active:
+            return stored, self.annotate(rule.result, self.load_result("ret_shadow"))
+        fields = [self.load_result("ret"), self.load_result("ret_shadow")]
+        return stored, self.annotate(rule.result, *fields)
+
+    def _load_tape(self) -> Any:
+        stored_type = self.rule.stored_type
+        if stored_type == types.none:
+            return self.context.get_dummy_value()
+        model = self.context.data_model_manager.lookup(stored_type)
+        return model.load_from_data_pointer(
+            self.builder, self.place("tape", model.get_data_type())
+        )
+
+    def _store_derivatives(self, returned: Any, return_type: types.Type) -> None:
+        context, builder = self.context, self.builder
+        active_types = self.rule.active_types
+        if not active_types:
+            return
+        fields = [context.get_value_type(each) for each in active_types]
+        place = self.place("derivatives", ir.LiteralStructType(fields))
+        for i, (index, wanted) in enumerate(
+            zip(self.rule.derivatives, active_types, strict=True)
+        ):
+            value, found = returned, return_type
+            if index is not None:
+                value, found = builder.extract_value(returned, index), return_type.types[index]
+            value = context.cast(builder, value, found, wanted)
+            builder.store(value, cgutils.gep_inbounds(builder, place, 0, i))
+
+
+def _build_drop(context: Any, module: Any, rule: CompiledRule, name: str) -> None:
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER]), name)
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    model = context.data_model_manager.lookup(rule.stored_type)
+    place = builder.bitcast(function.args[0], model.get_data_type().as_pointer())
+    context.nrt.decref(builder, rule.stored_type, model.load_from_data_pointer(builder, place))
+    builder.ret_void()
+
+
+def annotation_type(kind: type[Annotation], value_type: types.Type) -> AnnotationType:
+    """The annotation of a value; a shadow has the type of its value, and can be written."""
+    if kind is not Duplicated:
+        return AnnotationType(kind, value_type)
+    if isinstance(value_type, types.Array):
+        return AnnotationType(kind, value_type, value_type.copy(readonly=False))
+    return AnnotationType(kind, value_type, value_type)
