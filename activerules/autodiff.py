@@ -25,7 +25,7 @@ from activerules.rules.registry import RULES
 
 intrinsics.use_compiler(compile_gradient)
 
-# An intrinsic is a function of the arguments after its typing context, which a type checker cannot see.
+# A type checker cannot see that Numba passes the typing context of an intrinsic itself.
 _call: Any = intrinsics.call_gradient
 _lock = threading.RLock()
 _dispatchers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()

@@ -1,0 +1,28 @@
+"""Functions whose results are positions, counts and truth values: the derivative is zero wherever
+it exists.
+
+Floor, ceil, sign and comparisons are not here: they are single instructions, which the engine
+knows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from activerules.rules.define import inactive
+
+inactive(
+    np.argmax,
+    np.argmin,
+    np.argsort,
+    np.argwhere,
+    np.searchsorted,
+    np.digitize,
+    np.nonzero,
+    np.flatnonzero,
+    np.count_nonzero,
+    np.any,
+    np.all,
+    np.allclose,
+    np.array_equal,
+)
