@@ -1,7 +1,7 @@
 """Tokens of one line of LLVM IR, and the types in them.
 
-A `Cursor` walks over the tokens of a line. What the engine keeps verbatim is cut out of the source text with
-`text`, so nothing is ever put together again from tokens.
+A `Cursor` walks over the tokens of a line. What the engine keeps verbatim is cut out of the source
+text with `text`, so nothing is ever put together again from tokens.
 
 Errors      `IRSyntaxError` quotes the line and gives its number in the text that was parsed.
 """
@@ -25,7 +25,7 @@ _compound_types: dict[str, T.Type] = {}
 
 
 class Cursor:
-    """A position in the tokens of one line; `load` starts a line. The last token is always ``""``."""
+    """A position in the tokens of one line; `load` starts a line. The last token is empty."""
 
     __slots__ = ("_spans", "at", "number", "source", "tokens")
 

@@ -21,8 +21,9 @@ Node = dict[str, str]
 
 
 class Locator:
-    """Finds positions for the instructions of one module; `hidden` are directories of files that are
-    not the user's (by default Numba's package).
+    """Finds positions for the instructions of one module.
+
+    `hidden` are directories of files that are not the user's; by default Numba's package.
     """
 
     def __init__(self, module: Module, hidden: Sequence[str] | None = None) -> None:
@@ -34,8 +35,10 @@ class Locator:
                 self._nodes[match[1]] = {"kind": match[2], **fields}
 
     def of(self, instruction: Instruction) -> str:
-        """`file.py:12`, or `""` if the module does not say. The file is given relative to the working
-        directory if it lies in it.
+        """`file.py:12`, or `""` if the module does not say.
+
+        The file is given relative to the working directory if it lies in it. Without a position of
+        its own an instruction has that of its function.
         """
         block = instruction.parent
         function = block.parent if block is not None else None

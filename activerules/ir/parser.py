@@ -8,12 +8,17 @@ Invariants  P1  the printer's text of the result parses to an equal module
 
 Entries of `Instruction.attributes` made here (all optional):
 
-    align: int, metadata: str (the tail `, !dbg !7, !tbaa !3`), volatile: True,
-    atomic: str (ordering with its syncscope; load and store), predicate: str, source, allocated: Type,
-    inalloca: str, address_space: int (alloca), indices: tuple[int, ...],
-    calls: tail ("tail ", "musttail ", "notail "), cconv: str, return_attributes: str, function_type: FunctionType,
-    argument_attributes: list[str], call_attributes: str (with the operand bundles)
-    verbatim: str  everything after `%name = ` (or the whole line) of an opcode that is not interpreted; no operands
+    any opcode      metadata: str, the tail `, !dbg !7, !tbaa !3`
+                    verbatim: str, the text after `%name = ` of an opcode that is not interpreted;
+                    such an instruction has no operands
+    load, store     align: int, volatile: True, atomic: str (ordering, with its syncscope)
+    alloca          allocated: Type, align: int, inalloca: str, address_space: int
+    icmp, fcmp      predicate: str
+    getelementptr   source: Type
+    extractvalue, insertvalue       indices: tuple[int, ...]
+    call, invoke    tail: "tail ", "musttail " or "notail ", cconv: str, return_attributes: str,
+                    function_type: FunctionType, argument_attributes: list[str],
+                    call_attributes: str (operand bundles too)
 """
 
 from __future__ import annotations
@@ -50,7 +55,8 @@ from activerules.ir.types import (
 )
 
 FLAGS = frozenset(
-    "nnan ninf nsz arcp contract afn reassoc fast nuw nsw exact disjoint nneg samesign inbounds nusw".split()
+    "nnan ninf nsz arcp contract afn reassoc fast "
+    "nuw nsw exact disjoint nneg samesign inbounds nusw".split()
 )
 _CONSTANT_WORDS = frozenset("true false null undef poison zeroinitializer none".split())
 _CONSTANT_EXPRESSIONS = frozenset(
@@ -191,7 +197,7 @@ def _parse_parameters(cursor: Cursor, numbered: bool) -> tuple[list[Argument], b
 
 
 def _logical_lines(lines: list[str], start: int, end: int) -> list[tuple[int, str]]:
-    """The lines that hold something, comments removed, continued lines joined; with their numbers."""
+    """The lines that hold something, with their numbers: no comments, continued lines joined."""
     logical: list[tuple[int, str]] = []
     open_switch = False
     for number in range(start, end):
@@ -249,7 +255,7 @@ def _add_block(function: Function, name: str, local: dict[str, Value]) -> Block:
 
 
 class _BodyParser(Cursor):
-    """Parses the instructions of one function; `locals` maps the names after `%` to their values."""
+    """Parses the instructions of one function; `locals` maps names after `%` to their values."""
 
     __slots__ = ("function", "globals", "locals", "module")
 

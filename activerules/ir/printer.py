@@ -4,7 +4,8 @@ Needs       a `Module` (or a part of one), however made
 Gives       its text; LLVM parses it, and our parser gives an equal module
 Invariants  R1  parse(print(m)) == m, where `structure` states what equal means
 
-Each block prints its label, the entry block too, so that a function with numbered values stays valid.
+Each block prints its label, the entry block too, so that a function with numbered values stays
+valid.
 """
 
 from __future__ import annotations
@@ -56,7 +57,10 @@ def print_function(function: Function) -> str:
 
 
 def print_instruction(i: Instruction) -> str:
-    """The text of one instruction, without indentation. `KeyError` names an opcode that cannot be printed."""
+    """The text of one instruction, without indentation.
+
+    `KeyError` names an opcode that cannot be printed.
+    """
     attributes = i.attributes
     text = attributes.get("verbatim") or _PRINTERS[i.opcode](i, attributes)
     if i.name is not None:
@@ -66,8 +70,10 @@ def print_instruction(i: Instruction) -> str:
 
 
 def structure(item: Module | Function) -> tuple[Any, ...]:
-    """A tuple that is equal for two modules (or functions) if and only if they hold the same text, flags, operands
-    and attributes; values are compared by name, for identity does not survive parsing.
+    """A tuple that is equal for two modules (or functions) exactly if they are the same.
+
+    It holds all text, flags, operands and attributes. Values are compared by name, for identity
+    does not survive parsing.
     """
     if isinstance(item, Module):
         return (
@@ -130,7 +136,8 @@ def _operands(i: Instruction, _: dict[str, Any]) -> str:
 def _memory(what: str, attributes: dict[str, Any], opcode: str) -> str:
     atomic, align = attributes.get("atomic"), attributes.get("align")
     marks = (" atomic" if atomic else "") + (" volatile" if attributes.get("volatile") else "")
-    return f"{opcode}{marks} {what}{' ' + atomic if atomic else ''}{f', align {align}' if align else ''}"
+    ordering = f" {atomic}" if atomic else ""
+    return f"{opcode}{marks} {what}{ordering}{f', align {align}' if align else ''}"
 
 
 def _load(i: Instruction, attributes: dict[str, Any]) -> str:

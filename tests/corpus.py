@@ -1,0 +1,39 @@
+"""The IR of the corpus: captured, and in the engine's normal form."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from corpus_functions import CORPUS, helper
+
+from activerules.ir.normalise import normalise
+from activerules.numba_ext.capture import Captured, capture
+
+
+class Marked:
+    """A view of the rule registry in which these functions carry a rule."""
+
+    epoch = 0
+
+    def __init__(self, *functions):
+        self.functions = functions
+
+    def carries_rule(self, function):
+        return any(function is f for f in self.functions)
+
+
+NO_RULES, HELPER_IS_MARKED = Marked(), Marked(helper)
+
+
+@cache
+def captured(name: str, rules: Marked = NO_RULES) -> Captured:
+    """A function of the corpus as `capture` gives it."""
+    function, argument_types = CORPUS[name]
+    return capture(function, argument_types, rules=rules)
+
+
+@cache
+def normalised(name: str) -> str:
+    """The same after LLVM's passes."""
+    found = captured(name)
+    return normalise(found.text, found.symbol)
