@@ -1,0 +1,159 @@
+"""In-place stencils over time: what is overwritten is needed on the way back."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from programs import example
+
+
+def grid(n, m):
+    return lambda rng: (rng.normal(size=(n, m)), 3)
+
+
+@example(grid(5, 5))
+@njit
+def gauss_seidel(u, sweeps):
+    for _ in range(sweeps):
+        for i in range(1, u.shape[0] - 1):
+            for j in range(1, u.shape[1] - 1):
+                u[i, j] = 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1])
+
+
+@example(grid(5, 6))
+@njit
+def gauss_seidel_nonlinear(u, sweeps):
+    for _ in range(sweeps):
+        for i in range(1, u.shape[0] - 1):
+            for j in range(1, u.shape[1] - 1):
+                mean = 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1])
+                u[i, j] = mean + 0.1 * math.sin(u[i, j]) * mean
+    s = 0.0
+    for i in range(u.shape[0]):
+        for j in range(u.shape[1]):
+            s += u[i, j] * u[i, j]
+    return s
+
+
+def brusselator_arguments(rng):
+    u, v = rng.uniform(0.5, 1.5, size=(4, 4)), rng.uniform(0.5, 1.5, size=(4, 4))
+    return u, v, np.zeros((4, 4)), np.zeros((4, 4)), 3.4, 1.0, float(rng.uniform(0.5, 1.0)), 3
+
+
+@example(brusselator_arguments)
+@njit
+def brusselator(u, v, u_next, v_next, a, b, alpha, steps):
+    n = u.shape[0]
+    h = 0.02
+    for _ in range(steps):
+        for i in range(n):
+            up, down = (i + 1) % n, (i - 1) % n
+            for j in range(n):
+                right, left = (j + 1) % n, (j - 1) % n
+                lap_u = u[up, j] + u[down, j] + u[i, right] + u[i, left] - 4.0 * u[i, j]
+                lap_v = v[up, j] + v[down, j] + v[i, right] + v[i, left] - 4.0 * v[i, j]
+                uuv = u[i, j] * u[i, j] * v[i, j]
+                u_next[i, j] = u[i, j] + h * (b + uuv - (a + 1.0) * u[i, j] + alpha * lap_u)
+                v_next[i, j] = v[i, j] + h * (a * u[i, j] - uuv + alpha * lap_v)
+        for i in range(n):
+            for j in range(n):
+                u[i, j] = u_next[i, j]
+                v[i, j] = v_next[i, j]
+
+
+@example(lambda rng: (rng.normal(size=8), float(rng.uniform(0.1, 0.4)), 4))
+@njit
+def heat_with_array_swap(start, kappa, steps):
+    old = start.copy()
+    new = start.copy()
+    for _ in range(steps):
+        for i in range(1, len(old) - 1):
+            new[i] = old[i] + kappa * (old[i - 1] - 2.0 * old[i] + old[i + 1])
+        old, new = new, old
+    s = 0.0
+    for v in old:
+        s += v * v * v
+    return s
+
+
+@example(lambda rng: (rng.normal(size=8), 4))
+@njit
+def burgers_in_place(u, steps):
+    for _ in range(steps):
+        left = u[0]
+        for i in range(1, len(u)):
+            here = u[i]
+            u[i] = here - 0.1 * here * (here - left)
+            left = here
+
+
+@example(lambda rng: (rng.normal(size=7), 3))
+@njit
+def red_black(u, sweeps):
+    for s in range(2 * sweeps):
+        for i in range(1 + s % 2, len(u) - 1, 2):
+            u[i] = 0.5 * (u[i - 1] + u[i + 1]) + 0.05 * u[i] * u[i]
+
+
+@example(lambda rng: (rng.normal(size=6), rng.normal(size=6), float(rng.uniform(0.3, 0.6)), 4))
+@njit
+def wave_leapfrog(u, u_before, c, steps):
+    for _ in range(steps):
+        for i in range(1, len(u) - 1):
+            new = 2.0 * u[i] - u_before[i] + c * (u[i - 1] - 2.0 * u[i] + u[i + 1])
+            u_before[i] = new
+        for i in range(1, len(u) - 1):
+            u[i], u_before[i] = u_before[i], u[i]
+
+
+@example(lambda rng: (rng.normal(size=(5, 5)), rng.normal(size=(5, 5)), 1e-2), const=("tolerance",))
+@njit
+def jacobi_until_converged(u, f, tolerance):
+    change = 1.0
+    new = u.copy()
+    while change > tolerance:
+        change = 0.0
+        for i in range(1, 4):
+            for j in range(1, 4):
+                new[i, j] = 0.25 * (
+                    u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1] - 0.1 * f[i, j]
+                )
+        for i in range(1, 4):
+            for j in range(1, 4):
+                change += (new[i, j] - u[i, j]) ** 2
+                u[i, j] = new[i, j]
+    return u[2, 2] + u[1, 3] * u[3, 1]
+
+
+@example(lambda rng: (rng.normal(size=(4, 4, 4)), 2))
+@njit
+def stencil_3d(u, steps):
+    for _ in range(steps):
+        for i in range(1, 3):
+            for j in range(1, 3):
+                for k in range(1, 3):
+                    u[i, j, k] = 0.5 * u[i, j, k] * u[i - 1, j, k] + 0.1 * (
+                        u[i + 1, j, k]
+                        + u[i, j - 1, k]
+                        + u[i, j + 1, k]
+                        + u[i, j, k - 1]
+                        + u[i, j, k + 1]
+                    )
+
+
+@example(lambda rng: (rng.normal(size=(3, 8)),))
+@njit
+def time_by_space_history(u):
+    for t in range(1, u.shape[0]):
+        for i in range(1, u.shape[1] - 1):
+            u[t, i] = u[t - 1, i] + 0.2 * (u[t - 1, i - 1] - 2.0 * u[t - 1, i] + u[t - 1, i + 1])
+            u[t, i] *= 1.0 - 0.1 * u[t, i]
+
+
+@example(lambda rng: (rng.normal(size=9), 3))
+@njit
+def slices_as_stencil(u, steps):
+    for _ in range(steps):
+        u[1:-1] = u[1:-1] + 0.2 * (u[:-2] - 2.0 * u[1:-1] + u[2:])
+    return np.sum(u * u)

@@ -1,0 +1,42 @@
+"""The program library itself: every program compiles, is finite and smooth at its points."""
+
+import math
+
+import numpy as np
+import pytest
+
+from activerules.testing.numeric import is_differentiable, shifted
+from programs import Program, all_programs
+
+PROGRAMS = all_programs()
+
+
+def test_names_are_unique():
+    names = [program.name for program in PROGRAMS]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_points_are_reproducible_and_have_something_active(program: Program):
+    first, second = program.points(), program.points()
+    for a, b in zip(first, second, strict=True):
+        assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
+        assert any(
+            is_differentiable(x) and name not in program.const
+            for name, x in zip(program.parameters, a, strict=False)
+        )
+
+
+@pytest.mark.parametrize("program", PROGRAMS[::10], ids=lambda program: program.name)
+def test_python_and_numba_agree(program: Program):
+    """The programs mean what they say: some of them run interpreted as well."""
+    args = program.points()[0]
+    interpreted = tuple(shifted(x, 0.0, None) for x in args)
+    compiled = tuple(shifted(x, 0.0, None) for x in args)
+    expected = program.function.py_func(*interpreted)
+    found = program.function(*compiled)
+    if expected is not None:
+        assert math.isclose(found, expected, rel_tol=1e-5)
+    for a, b in zip(compiled, interpreted, strict=True):
+        if isinstance(a, np.ndarray):
+            np.testing.assert_allclose(a, b, rtol=1e-5)
