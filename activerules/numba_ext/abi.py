@@ -5,8 +5,9 @@ Gives       `flatten(type)`: one `Slot` per LLVM parameter, in the order of the 
 Invariants  B1  the LLVM types are those of Numba's own argument packer
             B2  a type without a special shape gets roles from its LLVM types alone, never an error
 
-An array becomes meminfo, parent, number of items, item size, data, shape..., strides...; tuples, optionals and other
-structs are the concatenation of their members; an omitted argument becomes nothing at all.
+An array becomes meminfo, parent, number of items, item size, data, shape..., strides...; tuples,
+optionals and other structs are the concatenation of their members; an omitted argument becomes
+nothing at all.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from typing import Any, Literal
 
 from llvmlite import ir
 from numba.core import types
-from numba.core.datamodel import default_manager, models
+from numba.core.datamodel import models
+from numba.core.datamodel.registry import default_manager
 
 Role = Literal[
     "float", "int", "meminfo", "parent", "data", "size", "shape", "stride", "pointer", "dummy"
@@ -33,7 +35,9 @@ class Slot:
 
 
 def flatten(numba_type: types.Type) -> tuple[Slot, ...]:
-    """Return the slots of one argument of type `numba_type`, in the order of the calling convention."""
+    """Return the slots of one argument of type `numba_type`, in the order of the calling
+    convention.
+    """
     return tuple(_slots(default_manager.lookup(numba_type)))
 
 

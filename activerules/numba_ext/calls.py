@@ -1,17 +1,18 @@
 """Marked calls: a call of a function that carries a rule stays one opaque call in the captured IR.
 
 Needs       a `RuleView` (which callables carry a rule)
-Gives       `RuleFunction`, the Numba type of such a callable while compiling for the AD target; a call of it lowers to
-            `call i32 @activerules.rule.<id>(retptr, excinfo, flattened arguments)`, Numba's own calling convention
+Gives       `RuleFunction`, the Numba type of such a callable while compiling for the AD target; a
+            call of it lowers to `call i32 @activerules.rule.<id>(retptr, excinfo, arguments)`, in
+            Numba's own calling convention, with the arguments flattened;
             `MarkedCall`, what the rest of the system must know of each such symbol
 Invariants  M1  the argument and return types are those of the ordinary CPU compile of the callable
-            M2  a callable the CPU target cannot compile for some argument types, or whose result is Optional or a
-                generator, is not marked for them: its body is captured
+            M2  a callable the CPU target cannot compile for some argument types, or whose result is
+                Optional or a generator, is not marked for them: its body is captured
             M3  the declaration promises nothing about memory, and any status but 0 is propagated
             M4  one callable and one tuple of argument types give one symbol
 
-Typing a marked call compiles the callable for the CPU target, with flags of its own: nothing of the AD compile that
-is going on around it leaks into the result.
+Typing a marked call compiles the callable for the CPU target, with flags of its own: nothing of the
+AD compile that is going on around it leaks into the result.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numba
-from numba.core import cgutils, errors, types, typing
+from numba.core import cgutils, errors, types
 from numba.core.compiler import Flags
-from numba.core.datamodel import models, register_default
+from numba.core.datamodel import models
+from numba.core.datamodel.registry import register_default
 from numba.core.imputils import lower_constant
 from numba.core.registry import CPUDispatcher
 from numba.core.target_extension import target_override
 from numba.core.targetconfig import ConfigStack
+from numba.core.typing.templates import Signature, signature
 
 SYMBOL_PREFIX = "activerules.rule."
 
@@ -57,13 +60,14 @@ class MarkedCall:
     signature      Numba types of the call, defaults folded in
     argument_names one per type in `signature.args`
     location       "file:line" of the first call seen, "" before lowering
-    cpu_symbol     the compiled callable itself, with the same LLVM signature, found in `cpu_library`
+    cpu_symbol     the compiled callable itself, with the same LLVM signature, found in
+                   `cpu_library`
     """
 
     symbol: str
     function: Callable[..., Any]
     name: str
-    signature: typing.templates.Signature
+    signature: Signature
     argument_names: tuple[str, ...]
     location: str
     cpu_symbol: str
@@ -85,7 +89,8 @@ class CallTable:
 
     def function_type(self, value: Any, ordinary: types.Type) -> RuleFunction:
         """The type of the callable `value`, whose type without its rule is `ordinary`."""
-        # By identity: ctypes functions are unhashable. The type keeps `value` alive, so no id is reused.
+        # By identity: ctypes functions are unhashable. The type keeps `value` alive, so no id is
+        # reused.
         key = id(value)
         if key not in self._types:
             self._types[key] = RuleFunction(value, ordinary, self)
@@ -107,7 +112,9 @@ class CallTable:
 
 
 class RuleFunction(types.Callable, types.Opaque):
-    """Numba type of a callable that carries a rule; where the rule cannot apply it behaves as `ordinary`."""
+    """Numba type of a callable that carries a rule; where the rule cannot apply it behaves as
+    `ordinary`.
+    """
 
     def __init__(self, function: Any, ordinary: Any, table: CallTable) -> None:
         self.function = function
@@ -117,7 +124,9 @@ class RuleFunction(types.Callable, types.Opaque):
         super().__init__(f"RuleFunction({display_name(function)}, {id(table)}, {id(function)})")
 
     def get_call_type(self, context: Any, args: Sequence[Any], kws: dict[str, Any]) -> Any:
-        """The signature of a call: that of the CPU compile where marked (M1), else of `ordinary` (M2)."""
+        """The signature of a call: that of the CPU compile where marked (M1), else of `ordinary`
+        (M2).
+        """
         try:
             marked, pysig = compile_for_cpu(self.function, tuple(args), dict(kws))
         except errors.NumbaError:
@@ -180,8 +189,10 @@ def _lower(marked: MarkedCall, context: Any, builder: Any, args: Any) -> Any:
 
 
 def uninherited_flags() -> AbstractContextManager[Any]:
-    """Within it, a compile starts from Numba's defaults and inherits nothing from the compile around it."""
-    flags = Flags()
+    """Within it, a compile starts from Numba's defaults and inherits nothing from the compile
+    around it.
+    """
+    flags: Any = Flags()
     flags.nrt = True
     return ConfigStack().enter(flags)
 
@@ -200,17 +211,19 @@ def display_name(function: Any) -> str:
 def compile_for_cpu(
     function: Any, args: tuple[Any, ...], kws: dict[str, Any]
 ) -> tuple[MarkedCall, inspect.Signature]:
-    """Compile a callable for the CPU target as if it were called from Python; Numba's errors pass through."""
+    """Compile a callable for the CPU target as if it were called from Python; Numba's errors pass
+    through.
+    """
     with ExitStack() as stack:
         stack.enter_context(target_override("cpu"))
         stack.enter_context(uninherited_flags())
         dispatcher = _cpu_dispatcher(function, len(args), tuple(kws))
         args = tuple(types.unliteral(arg) for arg in args) if dispatcher is function else args
         template, pysig, folded, _ = dispatcher.get_call_template(args, kws)
-        signature = template(dispatcher.targetdescr.typing_context).apply(folded, {})
-        if signature is None:
-            raise errors.TypingError(f"no compiled signature of {display_name(function)} fits")
-        result = dispatcher.overloads[signature.args]
+        resolved = template(dispatcher.targetdescr.typing_context).apply(folded, {})
+        if resolved is None:
+            raise errors.TypingError(f"no compiled resolved of {display_name(function)} fits")
+        result = dispatcher.overloads[resolved.args]
     return _marked_call(function, result, pysig), pysig
 
 
@@ -222,7 +235,7 @@ def _marked_call(function: Any, result: Any, pysig: inspect.Signature) -> Marked
         symbol=f"{SYMBOL_PREFIX}{re.sub(r'[^A-Za-z0-9_.]', '_', name)}.{digest}",
         function=function,
         name=name,
-        signature=typing.signature(result.signature.return_type, *result.signature.args),
+        signature=signature(result.signature.return_type, *result.signature.args),
         argument_names=tuple(pysig.parameters),
         location="",
         cpu_symbol=cpu_symbol,
@@ -231,7 +244,7 @@ def _marked_call(function: Any, result: Any, pysig: inspect.Signature) -> Marked
     )
 
 
-_stubs: dict[tuple[int, int, tuple[str, ...]], CPUDispatcher] = {}
+_stubs: dict[tuple[int, int, tuple[str, ...]], Any] = {}
 
 
 def _cpu_dispatcher(function: Any, count: int, keywords: tuple[str, ...]) -> Any:
@@ -249,15 +262,17 @@ def _make_stub(function: Any, count: int, keywords: tuple[str, ...]) -> Callable
     parameters = ", ".join((*positional, *keywords))
     arguments = ", ".join((*positional, *(f"{name}={name}" for name in keywords)))
     source = f"def stub({parameters}):\n    return _function({arguments})\n"
-    # Globals need the name of an importable module: Numba's cache reloads environments by it. They hold `function`,
-    # so that the id in the key of `_stubs` stays taken.
+    # Globals need the name of an importable module: Numba's cache reloads environments by it. They
+    # hold `function`, so that the id in the key of `_stubs` stays taken.
     namespace: dict[str, Any] = {"_function": function, "__name__": __name__}
     exec(source, namespace)
     return namespace["stub"]
 
 
 def _positional_names(function: Any, count: int, keywords: tuple[str, ...]) -> tuple[str, ...]:
-    """The function's own parameter names where they can be told: rules and errors speak of arguments by name."""
+    """The function's own parameter names where they can be told: rules and errors speak of
+    arguments by name.
+    """
     try:
         names = tuple(inspect.signature(function).parameters)[:count]
     except (TypeError, ValueError):

@@ -1,10 +1,12 @@
 """Capture: from a Python function and argument types to one module of unoptimised LLVM IR.
 
-Needs       an `@njit` dispatcher or a plain function, Numba argument types, and the rule registry's view of callables
+Needs       an `@njit` dispatcher or a plain function, Numba argument types, and the rule registry's
+            view of callables
 Gives       `Captured`: the text of the module and what the stages after it must know about it
-Invariants  C1  the entry is external; every function it calls is defined, or a runtime function, or a marked call
-            C2  the semantics are those of the dispatcher's own flags (error_model, boundscheck, fastmath, ...), except
-                that `parallel=True` becomes a sequential loop
+Invariants  C1  the entry is external; every function it calls is defined, or a runtime function, or
+                a marked call
+            C2  the semantics are those of the dispatcher's own flags (error_model, boundscheck,
+                fastmath, ...), except that `parallel=True` becomes a sequential loop
             C3  a rule registered after a capture is seen by the next one
             C4  the CPU target is left as it was
 
@@ -54,7 +56,8 @@ class Captured:
     signature     Numba argument and return types, defaults folded in
     arguments     one per Numba argument, with its LLVM parameters
     marked        calls that were kept opaque, by symbol
-    environments  Numba environment objects that the module's `_ZN08NumbaEnv...` globals must point to, by name
+    environments  Numba environment objects that the module's `_ZN08NumbaEnv...` globals must point
+                  to, by name
     location      "file:line" of the function
     """
 
@@ -105,12 +108,14 @@ def as_dispatcher(function: CPUDispatcher | Callable[..., Any]) -> CPUDispatcher
     return _dispatchers[function]
 
 
-_dispatchers: dict[Callable[..., Any], CPUDispatcher] = {}
+_dispatchers: dict[Callable[..., Any], Any] = {}
 _sessions: dict[int, tuple[RuleView, Session]] = {}
 
 
 def _session(rules: RuleView) -> Session:
-    """The session of a registry's present state (C3); the registry is kept, so that its id stays taken."""
+    """The session of a registry's present state (C3); the registry is kept, so that its id stays
+    taken.
+    """
     known = _sessions.get(id(rules))
     if known is None or known[1].epoch != rules.epoch:
         known = (rules, Session(rules))
@@ -158,12 +163,14 @@ def _environments(module: llvm.ModuleRef) -> dict[str, Any]:
 def _with_resolved_recursion(session: Session, module: llvm.ModuleRef) -> str:
     """The text of `module`, in which mutually recursive functions call each other by name.
 
-    Numba compiles one of them before the other exists, so it calls through a pointer that its execution engine would
-    fill in. That pointer becomes a constant, which LLVM folds into a direct call.
+    Numba compiles one of them before the other exists, so it calls through a pointer that its
+    execution engine would fill in. That pointer becomes a constant, which LLVM folds into a direct
+    call.
     """
     while missing := _undefined_recursion(module):
         name = missing.pop()
-        # The function is external in its own library; a `linkonce` copy would be dropped by the linker as unused.
+        # The function is external in its own library; a `linkonce` copy would be dropped by the
+        # linker as unused.
         module.link_in(session.libraries[name]._final_module, preserve=True)
         module.get_function(name).linkage = "linkonce_odr"
     declaration = rf'(@"{re.escape(_UNRESOLVED)}([^"]+)" =) external global ptr'

@@ -1,14 +1,16 @@
 """Link: from LLVM IR text to a Numba code library, which callers add to their own.
 
-Needs       a CPU target context; text whose functions to be called from outside are external; the code libraries that
-            define what the text only declares
+Needs       a CPU target context; text whose functions to be called from outside are external; the
+            code libraries that define what the text only declares
 Gives       `make_library`: a finalised library, optimised as Numba optimises its own code
-Invariants  L1  every symbol is resolved before LLVM sees it: an unknown one is an error, not the end of the process
-            L2  the text is a library of its own: any number of functions can link it, and Numba's on-disk cache stores
-                it with each of them
+Invariants  L1  every symbol is resolved before LLVM sees it: an unknown one is an error, not the
+                end of the process
+            L2  the text is a library of its own: any number of functions can link it, and Numba's
+                on-disk cache stores it with each of them
             L3  Numba environments that the text refers to are set, and live as long as the process
 
-Names of external functions should carry a hash of the text: a process may load cached code from others.
+Names of external functions should carry a hash of the text: a process may load cached code from
+others.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Any
 import llvmlite.binding as llvm
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import lookup_environment
-from numba.core.runtime import rtsys
+from numba.core.runtime.nrt import rtsys
 
 from activerules.errors import UnknownCall, UnsupportedIR
 
@@ -33,8 +35,9 @@ _environments: dict[str, Any] = {}
 def make_library(target_context: Any, name: str, text: str, libraries: Sequence[Any] = ()) -> Any:
     """Compile LLVM IR into a code library of `target_context`.
 
-    Link it into a function that is being compiled with `target_context.add_linking_libs([library])`.
-    Raises `UnsupportedIR` if LLVM does not accept the text, `UnknownCall` naming the symbols nobody defines.
+    Link it into a function that is being compiled with
+    `target_context.add_linking_libs([library])`. Raises `UnsupportedIR` if LLVM does not accept the
+    text, `UnknownCall` naming the symbols nobody defines.
     """
     module = _parse(name, text)
     codegen = target_context.codegen()
@@ -75,7 +78,9 @@ def _check_symbols(
 def undefined_symbols(
     module: llvm.ModuleRef, codegen: Any, libraries: Iterable[Any]
 ) -> tuple[str, ...]:
-    """The symbols that `module` only declares, and that neither the libraries nor the process define."""
+    """The symbols that `module` only declares, and that neither the libraries nor the process
+    define.
+    """
     declared = [v for v in (*module.functions, *module.global_variables) if v.is_declaration]
     linked = {f.name for library in libraries for f in library.get_defined_functions()}
     return tuple(

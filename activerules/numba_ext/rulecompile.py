@@ -1,13 +1,16 @@
-"""The rule compiler: chooses the rule of a marked call and compiles it to the engine's calling convention.
+"""The rule compiler: the rule of a marked call, chosen and compiled to the engine's convention.
 
 Needs       the marked calls of a capture, a rule registry
-Gives       `NumbaRuleCompiler`, an `ir.rulecall.RuleCompiler`; its `libraries` define every symbol it hands out
-Invariants  R1  what a rule returns and the tape its reverse takes are checked when the pair is compiled
+Gives       `NumbaRuleCompiler`, an `ir.rulecall.RuleCompiler`; its `libraries` define every symbol
+            it hands out
+Invariants  R1  what a rule returns and the tape its reverse takes are checked when the pair is
+                compiled
             R2  a rule is compiled once per call signature and request
-            R3  rules are compiled as if called from Python: no flag of the differentiated function reaches them
+            R3  rules are compiled as if called from Python: no flag of the differentiated function
+                reaches them
 
-An array a rule returns as primal or shadow must be memory of its own, not that of an argument: the engine takes its
-shadow for new. This is not checked.
+An array a rule returns as primal or shadow must be memory of its own, not that of an argument: the
+engine takes its shadow for new. This is not checked.
 """
 
 from __future__ import annotations
@@ -25,15 +28,14 @@ import numpy as np
 from numba.core import errors as numba_errors
 from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.registry import CPUDispatcher, cpu_target
+from numba.core.registry import cpu_target
 from numba.core.target_extension import target_override
-from numba.core.typeconv import Conversion
+from numba.core.typeconv.castgraph import Conversion
 
 from activerules.annotations.activity import Active, Duplicated
 from activerules.annotations.values import make_zero
 from activerules.errors import NotCompilable, RuleError, RuleReturnError, TapeMismatch
 from activerules.ir.rulecall import (
-    ActivityName,
     ArgumentKind,
     CallArgument,
     CallInfo,
@@ -54,6 +56,7 @@ from activerules.numba_ext.rulewrap import (
     cpu_context,
     needs_drop,
     tape_layout,
+    types_of,
 )
 from activerules.numba_ext.types import ConfigType
 from activerules.rules.protocol import AugmentedReturn, RuleConfig
@@ -145,8 +148,8 @@ class NumbaRuleCompiler:
     def choose(self, symbol: str, request: RuleRequest) -> RuleCode:
         """The compiled rule that serves a marked call with given activities.
 
-        Raises the registry's errors, `RuleReturnError`, `TapeMismatch`, and `NotCompilable` where Numba cannot type a
-        rule function.
+        Raises the registry's errors, `RuleReturnError`, `TapeMismatch`, and `NotCompilable` where
+        Numba cannot type a rule function.
         """
         key = (symbol, request)
         if key not in self._codes:
@@ -186,7 +189,7 @@ def compile_rule(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Co
     with ExitStack() as stack:
         stack.enter_context(target_override("cpu"))
         stack.enter_context(uninherited_flags())
-        cpu_target.typing_context.refresh()
+        typing_context = cpu_typing_context()
         arguments = _rule_arguments(marked, pair, request)
         config = ConfigType(
             RuleConfig(
@@ -197,7 +200,7 @@ def compile_rule(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Co
         )
         annotations = tuple(argument.annotation for argument in arguments)
         result = annotation_type(pair.result, marked.signature.return_type)
-        marker = cpu_target.typing_context.resolve_value_type(pair.result)
+        marker = typing_context.resolve_value_type(pair.result)
         augmented = _compile(pair.augmented, (config, marker, *annotations), pair)
         tape = _check_augmented(augmented, marked, pair, request)
         reverse = _compile_reverse((config, result, tape, *annotations), pair, tape)
@@ -256,6 +259,13 @@ def _may_write(function: Any, found: types.Type) -> bool:
 # --- typing a rule ---
 
 
+def cpu_typing_context() -> Any:
+    """The CPU's typing context, with everything loaded that was registered so far."""
+    context: Any = cpu_target.typing_context
+    context.refresh()
+    return context
+
+
 def _value_type(found: types.Type) -> types.Type:
     """The type a rule sees: that of the default where the argument was left out."""
     return numba.typeof(found.value) if isinstance(found, types.Omitted) else types.unliteral(found)
@@ -283,10 +293,10 @@ def _rule_arguments(
 
 
 # Per function: compiling again would give code of the same behaviour, and lose what was compiled.
-_dispatchers: dict[Any, CPUDispatcher] = {}
+_dispatchers: dict[Any, Any] = {}
 
 
-def _dispatcher(function: Any) -> CPUDispatcher:
+def _dispatcher(function: Any) -> Any:
     if function not in _dispatchers:
         options = dict(getattr(function, "targetoptions", {}))
         options.pop("nopython", None)
@@ -334,7 +344,9 @@ def _compile_reverse(args: tuple[types.Type, ...], pair: RulePair, tape: types.T
 
 
 def _speaks_of_tape(error: NotCompilable, pair: RulePair, tape: types.Type) -> bool:
-    """Whether Numba failed at a line of the reverse that uses its tape, on a value of the tape's type."""
+    """Whether Numba failed at a line of the reverse that uses its tape, on a value of the tape's
+    type.
+    """
     plain = getattr(pair.reverse, "py_func", pair.reverse)
     name = plain.__code__.co_varnames[2]
     return str(tape) in error.why and re.search(rf"\b{name}\b", error.why) is not None
@@ -347,7 +359,7 @@ def _check_augmented(
     returned = augmented.signature.return_type
     if getattr(returned, "instance_class", None) is not AugmentedReturn:
         raise _wrong_return(pair.augmented, pair, returned, "AugmentedReturn(primal, shadow, tape)")
-    primal, shadow, tape = returned.types
+    primal, shadow, tape = types_of(returned)
     expected = marked.signature.return_type
     if not _converts(primal, expected):
         raise _wrong_return(pair.augmented, pair, primal, f"{expected} as primal")
@@ -361,12 +373,14 @@ def _check_augmented(
 def _derivative_places(
     reverse: Any, arguments: Sequence[RuleArgument], pair: RulePair
 ) -> tuple[int | None, ...]:
-    """Where the derivative of each Active argument of the call stands in what the reverse returns."""
+    """Where the derivative of each Active argument of the call stands in what the reverse
+    returns.
+    """
     returned = reverse.signature.return_type
     active = [i for i, a in enumerate(arguments) if a.annotation.kind is Active]
     is_tuple = isinstance(returned, types.BaseTuple)
     if is_tuple and len(returned) == len(arguments):
-        entries = dict(enumerate(returned.types))
+        entries = dict(enumerate(types_of(returned)))
         places = {i: i for i in active}
     elif len(active) == 1 and not is_tuple:
         entries, places = {active[0]: returned}, {active[0]: None}
@@ -391,9 +405,7 @@ def _fits(argument: RuleArgument, found: types.Type) -> bool:
 
 
 def _expected_derivatives(arguments: Sequence[RuleArgument]) -> str:
-    entries = [
-        str(a.value_type) if a.annotation.kind is Active else "None" for a in arguments
-    ]
+    entries = [str(a.value_type) if a.annotation.kind is Active else "None" for a in arguments]
     whole = f"({', '.join(entries)}{',' if len(entries) == 1 else ''})"
     active = [entry for entry in entries if entry != "None"]
     if len(active) > 1:
@@ -409,11 +421,13 @@ def _converts(found: types.Type, expected: types.Type) -> bool:
         return True
     if (found == types.none) != (expected == types.none):
         return False
-    conversion = cpu_target.typing_context.can_convert(found, expected)
+    conversion = cpu_typing_context().can_convert(found, expected)
     return conversion is not None and conversion <= Conversion.safe
 
 
-def _wrong_return(function: Any, pair: RulePair, found: types.Type, expected: str) -> RuleReturnError:
+def _wrong_return(
+    function: Any, pair: RulePair, found: types.Type, expected: str
+) -> RuleReturnError:
     return RuleReturnError(
         f"the rule of {pair.name} returns {found}, expected {expected}",
         where=[_rule_location(function, ())],
@@ -443,6 +457,3 @@ def _symbols(rule: CompiledRule, request: RuleRequest) -> Symbols:
 def _written(pair: RulePair, rule: CompiledRule) -> str:
     arguments = ", ".join(f"{a.name}: {a.annotation.kind.__name__}" for a in rule.arguments)
     return f"{pair.name}({arguments}) -> {pair.result.__name__}"
-
-
-__all__ = ["ActivityName", "NumbaRuleCompiler", "RuleRegistry", "compile_rule"]

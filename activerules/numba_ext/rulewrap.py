@@ -1,14 +1,17 @@
-"""The three LLVM functions through which the engine calls a compiled rule; their convention is in `ir.rulecall`.
+"""The LLVM functions through which the engine calls a compiled rule.
+
+Their convention is in `ir.rulecall`.
 
 Needs       a `CompiledRule`: both halves compiled for the CPU, and how each argument gets to them
-Gives       `build(rule, symbols)`: a finalised code library that defines augmented, reverse and (if it is needed) drop
-Invariants  W1  a rule function borrows what it is passed; results are owned by who reads them, and what nobody reads is
-                released
+Gives       `build(rule, symbols)`: a finalised code library that defines augmented, reverse and (if
+            it is needed) drop
+Invariants  W1  a rule function borrows what it is passed; results are owned by who reads them, and
+                what nobody reads is released
             W2  scratch shadows live for one call, on its error path too
             W3  a status other than 0 and its exception are passed on unchanged
 
-A result that is Const at the call has no place with the engine between the two halves; where the reverse is to see it,
-it travels with the tape.
+A result that is Const at the call has no place with the engine between the two halves; where the
+reverse is to see it, it travels with the tape.
 """
 
 from __future__ import annotations
@@ -34,7 +37,8 @@ POINTER = ir.IntType(8).as_pointer()
 class RuleArgument:
     """One argument on its way from the marked call to the rule.
 
-    passed        its type in the call, `value_type` the type the rule sees (that of the default, if it was left out)
+    passed        its type in the call, `value_type` the type the rule sees (that of the default, if
+                  it was left out)
     activity      at the call; the rule gets it as `annotation`
     """
 
@@ -58,7 +62,8 @@ class CompiledRule:
     result_activity   at the call
     augmented         compile result of (config, ret, *annotations) -> AugmentedReturn
     reverse           compile result of (config, dret, tape, *annotations)
-    derivatives       per Active argument of the call, in order: its place in what `reverse` returns (None: all of it)
+    derivatives       per Active argument of the call, in order: its place in what `reverse` returns
+                      (None: all of it)
     zero_makers       compile results of `make_zero`, by the type of the value
     """
 
@@ -74,9 +79,9 @@ class CompiledRule:
     zero_makers: dict[types.Type, Any]
 
     @property
-    def augmented_types(self) -> tuple[types.Type, types.Type, types.Type]:
+    def augmented_types(self) -> tuple[types.Type, ...]:
         """Types of the primal, the shadow and the tape that the augmented primal returns."""
-        return self.augmented.signature.return_type.types
+        return types_of(self.augmented.signature.return_type)
 
     @property
     def carries_result(self) -> bool:
@@ -108,7 +113,13 @@ class Symbols:
 
 def cpu_context() -> Any:
     """The CPU's target context as it is inside a compile, with reference counting."""
-    return cpu_target.target_context.subtarget(enable_nrt=True)
+    context: Any = cpu_target.target_context
+    return context.subtarget(enable_nrt=True)
+
+
+def types_of(tuple_type: Any) -> tuple[types.Type, ...]:
+    """Types of the elements of a tuple of any of Numba's kinds."""
+    return tuple(tuple_type.types)
 
 
 def tape_layout(rule: CompiledRule) -> tuple[int, int]:
@@ -126,7 +137,9 @@ def needs_drop(rule: CompiledRule) -> bool:
 
 
 def build(rule: CompiledRule, symbols: Symbols) -> Any:
-    """Build the functions named in `symbols` and compile them; drop only if the tape holds references."""
+    """Build the functions named in `symbols` and compile them; drop only if the tape holds
+    references.
+    """
     context = cpu_context()
     library = context.codegen().create_library(symbols.augmented)
     module = library.create_ir_module(symbols.augmented)
@@ -227,9 +240,7 @@ class _Half:
         """A value of the function's return type, as its calling convention stores it."""
         return_type = self.rule.marked.signature.return_type
         place = self.place(name, self.context.get_return_type(return_type))
-        return self.context.get_returned_value(
-            self.builder, return_type, self.builder.load(place)
-        )
+        return self.context.get_returned_value(self.builder, return_type, self.builder.load(place))
 
     def store_result(self, name: str, value: Any, value_type: types.Type) -> None:
         """The counterpart of `load_result`; takes the reference over."""
@@ -247,7 +258,7 @@ class _Augmented(_Half):
         dummies = [context.get_dummy_value(), context.get_dummy_value()]
         returned = self.call(rule.augmented, [*dummies, *self.annotated()])
         primal, shadow, tape = (builder.extract_value(returned, i) for i in range(3))
-        primal_type, shadow_type, tape_type = rule.augmented_types
+        primal_type, shadow_type, _ = rule.augmented_types
         if rule.carries_result:
             tape, shadow_type = self._with_result(primal, shadow, tape)
         if rule.marked.signature.return_type != types.none:
@@ -260,7 +271,9 @@ class _Augmented(_Half):
         self.finish()
 
     def _with_result(self, primal: Any, shadow: Any, tape: Any) -> tuple[Any, types.Type]:
-        """The tape together with the fields of `dret`, which it owns; and the type left to release of the shadow."""
+        """The tape together with the fields of `dret`, which it owns; and the type left to release
+        of the shadow.
+        """
         rule, context, builder = self.rule, self.context, self.builder
         primal_type, shadow_type, tape_type = rule.augmented_types
         return_type = rule.marked.signature.return_type
@@ -317,9 +330,7 @@ class _Reverse(_Half):
         if stored_type == types.none:
             return self.context.get_dummy_value()
         model = self.context.data_model_manager.lookup(stored_type)
-        return model.load_from_data_pointer(
-            self.builder, self.place("tape", model.get_data_type())
-        )
+        return model.load_from_data_pointer(self.builder, self.place("tape", model.get_data_type()))
 
     def _store_derivatives(self, returned: Any, return_type: types.Type) -> None:
         context, builder = self.context, self.builder
@@ -328,12 +339,11 @@ class _Reverse(_Half):
             return
         fields = [context.get_value_type(each) for each in active_types]
         place = self.place("derivatives", ir.LiteralStructType(fields))
-        for i, (index, wanted) in enumerate(
-            zip(self.rule.derivatives, active_types, strict=True)
-        ):
+        for i, (index, wanted) in enumerate(zip(self.rule.derivatives, active_types, strict=True)):
             value, found = returned, return_type
             if index is not None:
-                value, found = builder.extract_value(returned, index), return_type.types[index]
+                value = builder.extract_value(returned, index)
+                found = types_of(return_type)[index]
             value = context.cast(builder, value, found, wanted)
             builder.store(value, cgutils.gep_inbounds(builder, place, 0, i))
 

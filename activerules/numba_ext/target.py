@@ -1,20 +1,26 @@
 """The Numba target `activerules_ad`: Numba's own compiler, stopped before it optimises.
 
 Needs       Numba's CPU target, from which everything here derives
-Gives       `Session`: typing and target contexts, with `Session.compile(dispatcher, argument types)`
-Invariants  T1  every callee that is not a runtime function is defined in the module of its caller, unoptimised, scalar
+Gives       `Session`: typing and target contexts, and `compile(dispatcher, argument types)`
+Invariants  T1  every callee that is not a runtime function is defined in the module of its caller,
+                unoptimised, scalar
             T2  functions of the NRT stay declarations
-            T3  nothing is registered in, or compiled for, the CPU target (but the callables of marked calls)
-            T4  flags that Numba lets a callee inherit from whoever compiles it first are part of a twin's key
-            T5  the user's functions have line tables, which change no instruction; what Numba implements itself has none, so
-                that LLVM gives it, when it is inlined, the line of the user's call
+            T3  nothing is registered in, or compiled for, the CPU target (but the callables of
+                marked calls)
+            T4  flags that Numba lets a callee inherit from whoever compiles it first are part of a
+                twin's key
+            T5  the user's functions have line tables, which change no instruction; what Numba
+                implements itself has none, so that LLVM gives it, when it is inlined, the line of
+                the user's call
 
-On the CPU target every callee is vectorised and unrolled before its caller links it, and a pipeline class reaches only
-the top function; so this is a target of its own. Implementations made with `@overload` follow the target by themselves.
-Dispatchers do not: wherever Numba meets one, it is exchanged for its *twin*, the same Python function compiled for this
-target. The same place exchanges callables that carry a rule for a `RuleFunction` (see `calls`).
+On the CPU target every callee is vectorised and unrolled before its caller links it, and a pipeline
+class reaches only the top function; so this is a target of its own. Implementations made with
+`@overload` follow the target by themselves. Dispatchers do not: wherever Numba meets one, it is
+exchanged for its *twin*, the same Python function compiled for this target. The same place
+exchanges callables that carry a rule for a `RuleFunction` (see `calls`).
 
-A session answers for one state of the rule registry; a later state gets a new session with empty caches.
+A session answers for one state of the rule registry; a later state gets a new session with empty
+caches.
 """
 
 from __future__ import annotations
@@ -34,12 +40,10 @@ from numba.core import (
     externals,
     fastmathpass,
     types,
-    typing,
-    utils,
 )
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.errors import NumbaDebugInfoWarning
 from numba.core.descriptors import TargetDescriptor
+from numba.core.errors import NumbaDebugInfoWarning
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.target_extension import (
     CPU,
@@ -50,6 +54,7 @@ from numba.core.target_extension import (
     target_registry,
 )
 from numba.core.targetconfig import ConfigStack
+from numba.core.typing.context import Context
 from numba.np.ufunc import ufuncbuilder
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
@@ -101,7 +106,9 @@ class ADCodegen(codegen.JITCPUCodegen):
 
 
 class NeverCalled:
-    """Stands for the executable of a function compiled for the AD target, and keeps its environment alive."""
+    """Stands for the executable of a function compiled for the AD target, and keeps its environment
+    alive.
+    """
 
     def __init__(self, environment: Any, library: Any) -> None:
         self.environment = environment
@@ -115,14 +122,18 @@ class LineTable(debuginfo.DIBuilder):
         """Nothing: a declared variable would keep its memory from being promoted."""
 
     def _di_subroutine_type(self, line: int, function: Any, argmap: Any) -> Any:
-        return self.module.add_debug_info("DISubroutineType", {"types": self.module.add_metadata([])})
+        return self.module.add_debug_info(
+            "DISubroutineType", {"types": self.module.add_metadata([])}
+        )
 
 
 # --- contexts ---
 
 
-class ADTypingContext(typing.Context):
-    """Types globals, closure variables and attributes; exchanges what the AD target compiles in its own way."""
+class ADTypingContext(Context):
+    """Types globals, closure variables and attributes; exchanges what the AD target compiles in its
+    own way.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -148,7 +159,8 @@ class ADTypingContext(typing.Context):
         if isinstance(gv, DUFunc | GUFunc):
             return super()._get_global_type(self._session.install_ufunc(gv))
         # Classes made by @jitclass are registered with the CPU target only.
-        return cpu_target.typing_context._get_global_type(gv)
+        cpu_context: Any = cpu_target.typing_context
+        return cpu_context._get_global_type(gv)
 
 
 class ADContext(cpu.CPUContext):
@@ -163,7 +175,7 @@ class ADContext(cpu.CPUContext):
     @global_compiler_lock
     def init(self) -> None:
         """Set up code generation; Numba calls it once."""
-        self.is32bit = utils.MACHINE_BITS == 32
+        self.is32bit = False
         self._internal_codegen = ADCodegen("activerules.ad")
         externals.c_math_functions.install(self)
 
@@ -195,13 +207,16 @@ class ADContext(cpu.CPUContext):
                     [(fn.implementation(marked), marked.symbol, sig.as_function().args)]
                 )
         elif isinstance(fn, types.Dispatcher) and isinstance(fn.dispatcher, ADDispatcher):
-            # Arguments and methods were typed through the CPU dispatcher, which compiled nothing for this target.
+            # Arguments and methods were typed through the CPU dispatcher, which compiled nothing
+            # for this target.
             fn.dispatcher.compile(tuple(sig.args))
         return super().get_function(fn, sig, _firstcall)
 
 
 class ADDescriptor(TargetDescriptor):
-    """The contexts of one session, or of the session that compiles now, in the form a dispatcher wants them."""
+    """The contexts of one session, or of the session that compiles now, in the form a dispatcher
+    wants them.
+    """
 
     options = cpu.CPUTargetOptions
 
@@ -274,9 +289,7 @@ class ADJit(JitDecorator):
         options.setdefault("nopython", True)
         (function,) = functions or self._functions
         session = Session.current()
-        return ADDispatcher(
-            session, function, explicit_options(options), lines=False, **settings
-        )
+        return ADDispatcher(session, function, explicit_options(options), lines=False, **settings)
 
 
 target_registry[TARGET_NAME] = ADTarget
@@ -302,7 +315,9 @@ class ADUFuncDispatcher(ufuncbuilder.UFuncDispatcher):
 
 
 def explicit_options(options: dict[str, Any]) -> dict[str, Any]:
-    """The `@njit` options a twin is compiled with: nothing left to inherit (T4), sequential, no full debug info."""
+    """The `@njit` options a twin is compiled with: nothing left to inherit (T4), sequential, no
+    full debug info.
+    """
     inherited = ConfigStack.top_or_none()
     explicit = dict(options)
     debug = explicit.pop("debug", False)
@@ -328,7 +343,8 @@ class Session:
         self._twins: weakref.WeakKeyDictionary[Any, dict[tuple[str, str], ADDispatcher]]
         self._twins = weakref.WeakKeyDictionary()
         self._ufuncs: dict[int, tuple[Any, Any]] = {}
-        # Both contexts pick their implementations by the target that is current when they are made and refreshed.
+        # Both contexts pick their implementations by the target that is current when they are made
+        # and refreshed.
         with self._compiling():
             self.typing_context = ADTypingContext(self)
             self.target_context = ADContext(self)
@@ -341,7 +357,9 @@ class Session:
         return cls._active[-1]
 
     def compile(self, function: CPUDispatcher, args: tuple[types.Type, ...]) -> Any:
-        """Compile a dispatcher for the AD target; gives Numba's compile result, raises Numba's errors."""
+        """Compile a dispatcher for the AD target; gives Numba's compile result, raises Numba's
+        errors.
+        """
         with self._compiling():
             twin = self.twin(function)
             twin.compile(args)
@@ -361,8 +379,10 @@ class Session:
             stack.callback(self._active.pop)
             yield
 
-    def twin(self, original: CPUDispatcher) -> ADDispatcher:
-        """The AD dispatcher of a CPU dispatcher, under the flags it inherits where it is compiled."""
+    def twin(self, original: Any) -> ADDispatcher:
+        """The AD dispatcher of a CPU dispatcher, under the flags it inherits where it is
+        compiled.
+        """
         options = explicit_options(original.targetoptions)
         key = (str(options["error_model"]), str(options["fastmath"]))
         twins = self._twins.setdefault(original, {})
@@ -378,7 +398,9 @@ class Session:
         return twins[key]
 
     def visible(self, callee: Any) -> Any:
-        """Exchange the type of a callee that was typed for the CPU: the twin of a dispatcher, a rule function."""
+        """Exchange the type of a callee that was typed for the CPU: the twin of a dispatcher, a
+        rule function.
+        """
         if not isinstance(callee, types.Dispatcher):
             return callee
         original = callee.dispatcher
@@ -390,7 +412,8 @@ class Session:
         return ordinary
 
     def install_ufunc(self, original: Any) -> Any:
-        """Make a `@vectorize` or `@guvectorize` function known here; gives the object that is registered.
+        """Make a `@vectorize` or `@guvectorize` function known here; gives the object that is
+        registered.
 
         The kernel of a `DUFunc` gets a twin. That of a `GUFunc` stays what the CPU target compiled.
         """
@@ -400,9 +423,10 @@ class Session:
 
     def _installed(self, original: Any) -> Any:
         if isinstance(original, GUFunc):
-            original._install_type(self.typing_context)
-            original._install_cg(self.target_context)
-            return original
-        twin = DUFunc.__new__(DUFunc)
+            shared: Any = original
+            shared._install_type(self.typing_context)
+            shared._install_cg(self.target_context)
+            return shared
+        twin: Any = DUFunc.__new__(DUFunc)
         twin._initialize(ADUFuncDispatcher(self, original._dispatcher), original.identity)
         return twin

@@ -1,7 +1,8 @@
 """The releases of Numba and llvmlite whose private API this package was tested with.
 
-Capture and linking lean on attributes that Numba does not document. A release outside the tested range may still
-work; it is refused, since the failures it causes otherwise are far from their reason.
+Capture and linking lean on attributes that Numba does not document. A release outside the tested
+range may still work; it is refused, since the failures it causes otherwise are far from their
+reason.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def untested(found: dict[str, str]) -> list[str]:
 
 
 def check(found: dict[str, str] | None = None) -> None:
-    """Raise `UnsupportedVersion` outside the tested range, or warn if the environment allows untested releases."""
+    """Raise `UnsupportedVersion` outside the tested range, or warn if the environment allows
+    untested releases.
+    """
     problems = untested(installed() if found is None else found)
     if not problems:
         return
