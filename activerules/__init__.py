@@ -6,75 +6,79 @@
     ar.autodiff(ar.Reverse, f, ar.Duplicated(x, dx))     adds the derivative by `x` to `dx`
     @ar.augmented_primal(f), @ar.reverse(f)              a rule for `f`
 
-Everything is described in docs/; the design in docs/design.md.
+Everything is described in docs/; the design in docs/design.md. Without Numba, `activerules.ir`
+alone is there: the derivative of LLVM IR.
 """
 
-from activerules.annotations.activity import (
-    Active,
-    Annotation,
-    BatchDuplicated,
-    BatchDuplicatedNoNeed,
-    Const,
-    Duplicated,
-    DuplicatedNoNeed,
-    MixedDuplicated,
-)
-from activerules.annotations.signature import (
-    Forward,
-    ForwardWithPrimal,
-    Reverse,
-    ReverseSplitNoPrimal,
-    ReverseSplitWithPrimal,
-    ReverseWithPrimal,
-)
-from activerules.autodiff import autodiff
-from activerules.errors import (
-    ActiveMemoryInConst,
-    ActiverulesError,
-    ActivityError,
-    AmbiguousRule,
-    ArityError,
-    BatchWidthMismatch,
-    FloatBitsInInteger,
-    IncompleteRule,
-    IRSyntaxError,
-    MixedActivity,
-    NoRuleForActivity,
-    NotAFloatReturn,
-    NotCompilable,
-    NotYetSupported,
-    RuleCheckError,
-    RuleDefinitionError,
-    RuleError,
-    RuleReturnError,
-    ShadowMismatch,
-    TapeError,
-    TapeMismatch,
-    UnknownCall,
-    UnknownOption,
-    UnsupportedIR,
-    UnsupportedVersion,
-)
-from activerules.everyday import grad, value_and_grad
-from activerules.numba_ext.overloads import (
-    accumulate,
-    active,
-    ignore_derivatives,
-    make_zero,
-    onehot,
-)
-from activerules.rules import library  # noqa: F401  defines the rules that come with it
-from activerules.rules.define import (
-    augmented_primal,
-    forward,
-    has_rule,
-    inactive,
-    reverse,
-    rules_for,
-)
-from activerules.rules.protocol import AugmentedReturn
+from importlib.util import find_spec
 
-stop_gradient = ignore_derivatives
+if find_spec("numba") is not None:
+    from activerules.annotations.activity import (
+        Active,
+        Annotation,
+        BatchDuplicated,
+        BatchDuplicatedNoNeed,
+        Const,
+        Duplicated,
+        DuplicatedNoNeed,
+        MixedDuplicated,
+    )
+    from activerules.annotations.signature import (
+        Forward,
+        ForwardWithPrimal,
+        Reverse,
+        ReverseSplitNoPrimal,
+        ReverseSplitWithPrimal,
+        ReverseWithPrimal,
+    )
+    from activerules.autodiff import autodiff
+    from activerules.errors import (
+        ActiveMemoryInConst,
+        ActiverulesError,
+        ActivityError,
+        AmbiguousRule,
+        ArityError,
+        BatchWidthMismatch,
+        FloatBitsInInteger,
+        IncompleteRule,
+        IRSyntaxError,
+        MixedActivity,
+        NoRuleForActivity,
+        NotAFloatReturn,
+        NotCompilable,
+        NotYetSupported,
+        RuleCheckError,
+        RuleDefinitionError,
+        RuleError,
+        RuleReturnError,
+        ShadowMismatch,
+        TapeError,
+        TapeMismatch,
+        UnknownCall,
+        UnknownOption,
+        UnsupportedIR,
+        UnsupportedVersion,
+    )
+    from activerules.everyday import grad, value_and_grad
+    from activerules.numba_ext.overloads import (
+        accumulate,
+        active,
+        ignore_derivatives,
+        make_zero,
+        onehot,
+    )
+    from activerules.rules import library  # noqa: F401  defines the rules that come with it
+    from activerules.rules.define import (
+        augmented_primal,
+        forward,
+        has_rule,
+        inactive,
+        reverse,
+        rules_for,
+    )
+    from activerules.rules.protocol import AugmentedReturn
+
+    stop_gradient = ignore_derivatives
 
 __all__ = [
     "Active",
