@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,7 @@ from activerules.rules.registry import RULES
 
 ArgNums = int | tuple[int, ...]
 
+_lock = threading.Lock()
 _OPTIONS = ("cache", "fastmath", "nogil", "error_model", "boundscheck")
 
 
@@ -83,12 +85,13 @@ class GradientFunction:
     @property
     def dispatcher(self) -> Any:
         """The stub, compiled under the rules there are now."""
-        epoch, stub = self._compiled
-        if epoch != RULES.epoch:
-            epoch, stub = RULES.epoch, _make_stub(self.__name__, self._target, self._spec)
-            stub = njit(**self._options)(stub)
-            self._compiled = epoch, stub
-        return stub
+        with _lock:
+            epoch, dispatcher = self._compiled
+            if epoch != RULES.epoch:
+                stub = _make_stub(self.__name__, self._target, self._spec)
+                epoch, dispatcher = RULES.epoch, njit(**self._options)(stub)
+                self._compiled = epoch, dispatcher
+            return dispatcher
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the gradient, or `(value, gradient)`."""
@@ -136,12 +139,13 @@ def _make_stub(name: str, target: Any, spec: GradientSpec) -> Any:
     names = ", ".join(signature.parameters)
     # Compiled under the file and line of the target: Numba's cache looks for the source there.
     source = "\n" * (plain.__code__.co_firstlineno - 1)
-    source += f"def {name}({names}): return _gradient(_spec, _target, ({names},))\n"
+    source += f"def stub({names}): return _gradient(_spec, _target, ({names},))\n"
     scope = {"_gradient": _gradient, "_spec": spec, "_target": target}
     scope["__name__"] = plain.__module__
     exec(compile(source, plain.__code__.co_filename, "exec"), scope)
-    stub = scope[name]
+    stub = scope["stub"]
     stub.__defaults__ = plain.__defaults__
+    stub.__name__ = name
     stub.__qualname__ = f"{plain.__qualname__}.{name}.{'_'.join(map(str, spec.argnums))}"
     return stub
 

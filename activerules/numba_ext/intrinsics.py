@@ -22,6 +22,7 @@ from activerules.errors import ActiverulesError, ActivityError, NotYetSupported
 from activerules.numba_ext import checks, link
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.gradient import OUT_OF_MEMORY, ActivityName, Gradient, GradientCompiler
+from activerules.numba_ext.overloads import IGNORE_DEFINITIONS
 from activerules.numba_ext.types import AnnotationType, ModeType, marker_class
 
 _compilers: list[GradientCompiler] = []
@@ -38,9 +39,11 @@ _libraries: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDict
 def _library(context: Any, gradient: Gradient) -> Any:
     """Return the code library of a derivative; compiled once, however many calls link it."""
     known = _libraries.setdefault(context, {})
+    if not known:
+        known["ignore"] = link.make_library(context, "activerules.ignore", IGNORE_DEFINITIONS)
     if gradient.symbol not in known:
         known[gradient.symbol] = link.make_library(
-            context, gradient.symbol, gradient.text, gradient.libraries
+            context, gradient.symbol, gradient.text, (*gradient.libraries, known["ignore"])
         )
     return known[gradient.symbol]
 

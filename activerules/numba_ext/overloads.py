@@ -29,6 +29,16 @@ IGNORE_SYMBOLS = {
 }
 """Calls that the engine takes for identities whose result is a constant."""
 
+IGNORE_DEFINITIONS = """
+define double @activerules.ignore.f64(double %x) {
+  ret double %x
+}
+define float @activerules.ignore.f32(float %x) {
+  ret float %x
+}
+"""
+"""What they are where a derivative is linked."""
+
 
 # --- in rules ---
 
