@@ -130,7 +130,7 @@ def _derive(dispatcher: Any, argtypes: Any, activities: Any, return_activity: Ac
         result_type=captured.signature.return_type,
         return_activity="active" if _is_seeded(captured, return_activity) else "const",
         parameters=tuple(p.activity for p in request.parameters),
-        written=tuple(_is_written(plan, k) for k in range(len(captured.arguments))),
+        written=tuple(_is_written(plan, k) for k in range(len(activities))),
         libraries=tuple(rules.libraries),
         environments=captured.environments,
     )
@@ -157,7 +157,8 @@ def _request(
         Parameter(retptr, "duplicated" if seeded else "const", "return", private=True, written_only=True),
         Parameter(excinfo, "const", "exception", private=True),
     ]
-    for number, (argument, activity) in enumerate(zip(captured.arguments, activities, strict=True)):
+    left_out: tuple[ActivityName, ...] = ("const",) * (len(captured.arguments) - len(activities))
+    for number, (argument, activity) in enumerate(zip(captured.arguments, activities + left_out, strict=True)):
         floats = isinstance(argument.numba_type, types.Array) and isinstance(argument.numba_type.dtype, types.Float)
         for slot, index in zip(argument.slots, argument.parameters, strict=True):
             how = _slot_activity(slot.role, activity)

@@ -61,6 +61,8 @@ _BY_NAME: dict[str, CallEffect] = {
     "_ZdaPv": _NOTHING,
     "_ZdlPvm": _NOTHING,
     "_ZdaPvm": _NOTHING,
+    # Numba's C helpers
+    "numba_attempt_nocopy_reshape": CallEffect(reads=(1, 2, 4), writes=(5,)),
     # random numbers: state that is no data of the program
     "numba_get_np_random_state": _OPAQUE,
     "numba_get_py_random_state": _OPAQUE,

@@ -212,10 +212,19 @@ class _Spread:
 def _extend_to_neighbours(
     body: list[Instruction], memory: MemoryFacts, active: set[MemoryObject], seeds: Seeds
 ) -> None:
-    """Local memory behind a pointer that may also point to active memory gets a shadow, too (A4)."""
+    """Local memory that also gets a shadow, though no active float is in it (A4).
+
+    It is behind a pointer that may also point to active memory; or it holds pointers to active memory, and its shadow
+    holds the pointers to their shadows.
+    """
     changed = True
     while changed:
         changed = False
+        holders = {
+            o for o, held in memory.contents.items() if o.is_local and o not in active and not active.isdisjoint(held)
+        }
+        changed |= bool(holders)
+        active |= holders
         for i in body:
             if not i.type.is_pointer:
                 continue
