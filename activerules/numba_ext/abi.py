@@ -25,6 +25,9 @@ Role = Literal[
     "float", "int", "meminfo", "parent", "data", "size", "shape", "stride", "pointer", "dummy"
 ]
 
+# Of Numba's "dummy" types, those that do pass something.
+_ADDRESSES = (types.RawPointer, types.PyObject)
+
 
 @dataclass(frozen=True)
 class Slot:
@@ -86,7 +89,7 @@ def _text(leaf: ir.Type) -> str:
 def _leaf_role(numba_type: types.Type, leaf: ir.Type) -> Role:
     if isinstance(numba_type, types.MemInfoPointer):
         return "meminfo"
-    if isinstance(numba_type, types.Opaque | types.Dummy | types.NoneType):
+    if isinstance(numba_type, types.Dummy) and not isinstance(numba_type, _ADDRESSES):
         return "dummy"
     if isinstance(leaf, ir.FloatType | ir.DoubleType | ir.HalfType):
         return "float"

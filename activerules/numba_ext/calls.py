@@ -222,7 +222,7 @@ def compile_for_cpu(
         template, pysig, folded, _ = dispatcher.get_call_template(args, kws)
         resolved = template(dispatcher.targetdescr.typing_context).apply(folded, {})
         if resolved is None:
-            raise errors.TypingError(f"no compiled resolved of {display_name(function)} fits")
+            raise errors.TypingError(f"no compiled signature of {display_name(function)} fits")
         result = dispatcher.overloads[resolved.args]
     return _marked_call(function, result, pysig), pysig
 

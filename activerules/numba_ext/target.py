@@ -29,6 +29,7 @@ import warnings
 import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Any, ClassVar
 
 from numba.core import (
@@ -55,6 +56,7 @@ from numba.core.target_extension import (
 )
 from numba.core.targetconfig import ConfigStack
 from numba.core.typing.context import Context
+from numba.core.untyped_passes import InlineInlinables
 from numba.np.ufunc import ufuncbuilder
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
@@ -270,6 +272,23 @@ class ADDispatcher(dispatcher.Dispatcher):
         self.session.libraries[cres.fndesc.llvm_func_name] = cres.library
 
 
+@cache
+def keeping_calls(pipeline_class: Any) -> Any:
+    """The pipeline without the pass that inlines `inline="always"` functions: their rules would be
+    lost.
+    """
+
+    class KeepingCalls(pipeline_class):
+        def define_pipelines(self) -> Any:
+            pipelines = super().define_pipelines()
+            for pipeline in pipelines:
+                pipeline.passes = [p for p in pipeline.passes if p[0] is not InlineInlinables]
+                pipeline.finalize()
+            return pipelines
+
+    return KeepingCalls
+
+
 class ADJit(JitDecorator):
     """What `@overload` implementations are compiled with while this target compiles."""
 
@@ -393,7 +412,7 @@ class Session:
                 options,
                 lines=True,
                 locals=dict(original.locals),
-                pipeline_class=original._compiler.pipeline_class,
+                pipeline_class=keeping_calls(original._compiler.pipeline_class),
             )
         return twins[key]
 
