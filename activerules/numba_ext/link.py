@@ -40,10 +40,9 @@ def make_library(target_context: Any, name: str, text: str, libraries: Sequence[
     text, `UnknownCall` naming the symbols nobody defines.
     """
     module = _parse(name, text)
-    codegen = target_context.codegen()
     linked = [*dict.fromkeys(libraries), rtsys.library]
-    _check_symbols(name, module, codegen, linked)
-    library = codegen.create_library(name)
+    _check_symbols(name, module, linked)
+    library = target_context.codegen().create_library(name)
     library.enable_object_caching()
     library.add_llvm_module(module)
     for other in linked:
@@ -63,10 +62,8 @@ def _parse(name: str, text: str) -> llvm.ModuleRef:
     return module
 
 
-def _check_symbols(
-    name: str, module: llvm.ModuleRef, codegen: Any, libraries: Sequence[Any]
-) -> None:
-    missing = undefined_symbols(module, codegen, libraries)
+def _check_symbols(name: str, module: llvm.ModuleRef, libraries: Sequence[Any]) -> None:
+    missing = undefined_symbols(module, libraries)
     if missing:
         raise UnknownCall(
             f"{name} needs {', '.join(missing)}, which nothing defines",
@@ -75,11 +72,12 @@ def _check_symbols(
         )
 
 
-def undefined_symbols(
-    module: llvm.ModuleRef, codegen: Any, libraries: Iterable[Any]
-) -> tuple[str, ...]:
+def undefined_symbols(module: llvm.ModuleRef, libraries: Iterable[Any]) -> tuple[str, ...]:
     """The symbols that `module` only declares, and that neither the libraries nor the process
     define.
+
+    Code that Numba compiled earlier in this process does not count: a process that loads the
+    library from Numba's cache would not find it.
     """
     declared = [v for v in (*module.functions, *module.global_variables) if v.is_declaration]
     linked = {f.name for library in libraries for f in library.get_defined_functions()}
@@ -88,7 +86,6 @@ def undefined_symbols(
         for value in declared
         if not value.name.startswith("llvm.")
         and value.name not in linked
-        and not codegen._engine.is_symbol_defined(value.name)
         and llvm.address_of_symbol(value.name) is None
     )
 

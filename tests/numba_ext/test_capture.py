@@ -1,4 +1,4 @@
-"""Capture: one module of unoptimised IR, with the semantics of the dispatcher's flags; the CPU target unharmed."""
+"""One module of unoptimised IR, with the flags of its dispatcher; the CPU target unharmed."""
 
 import math
 import re
@@ -9,11 +9,11 @@ import numba
 import numpy as np
 import pytest
 from numba import float64, int64, types
-from numba_ext.rule_views import NOTHING, Keeping
 
 from activerules.errors import NotCompilable
 from activerules.numba_ext import target
 from activerules.numba_ext.capture import Captured, capture
+from numba_ext.rule_views import NOTHING, Keeping
 
 VECTOR = float64[::1]
 MATRIX = float64[:, ::1]

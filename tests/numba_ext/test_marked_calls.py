@@ -11,9 +11,9 @@ import numba
 import numpy as np
 import pytest
 from numba import float32, float64, int64, types
-from numba_ext.rule_views import NOTHING, Keeping
 
 from activerules.numba_ext.capture import capture
+from numba_ext.rule_views import NOTHING, Keeping
 
 VECTOR = float64[::1]
 MATRIX = float64[:, ::1]
