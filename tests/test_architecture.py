@@ -28,11 +28,17 @@ LAYERS = {
     "ir.types": 3,
     "ir.model": 3,
     "ir.builder": 3,
+    "ir.cfg": 3,
+    "ir.constants": 3,
+    "ir.lexer": 3,
     "ir.location": 3,
+    "ir.normal_form": 3,
+    "ir.normalise": 3,
     "ir.parser": 3,
     "ir.printer": 3,
-    "ir.cfg": 3,
-    "ir.normalise": 3,
+    "ir.refusal": 3,
+    "ir.rulecall": 3,
+    "ir.runtime_calls": 3,
     "ir.analysis": 4,
     "ir.derive": 5,
     "ir.differentiate": 6,
@@ -45,7 +51,7 @@ LAYERS = {
     "__main__": 10,
 }
 NUMBA_FREE = ("errors", "ir")
-LLVMLITE_ONLY_IN = ("ir.normalise", "numba_ext")
+LLVMLITE_ONLY_IN = ("ir.normalise", "ir.derive.assemble", "numba_ext")
 
 
 def modules() -> list[str]:

@@ -1,0 +1,96 @@
+"""Arguments that share memory: right when their shadows share it alike, else right or refused."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+import activerules as ar
+from activerules.testing.numeric import directional_derivative
+
+
+@njit
+def reads_both(a, b):
+    s = 0.0
+    for i in range(len(a)):
+        s += a[i] * a[i] * b[i]
+    return s
+
+
+@njit
+def writes_first_reads_second(a, b):
+    s = 0.0
+    for i in range(len(a)):
+        a[i] = a[i] * b[i] + 0.5
+        s += b[i] * b[i] * a[i]
+    return s
+
+
+@njit
+def copies_shifted(a, b):
+    for _ in range(3):
+        for i in range(len(a)):
+            a[i] = b[i] * a[i]
+    return a[0] * b[len(b) - 1]
+
+
+VIEWS = {
+    "the same array": lambda x: (x, x),
+    "shifted by one": lambda x: (x[:-1], x[1:]),
+    "shifted back": lambda x: (x[1:], x[:-1]),
+    "reversed": lambda x: (x, x[::-1]),
+    "interleaved": lambda x: (x[::2], x[1::2]),
+    "disjoint halves": lambda x: (x[:4], x[4:]),
+}
+
+
+@pytest.mark.parametrize("views", VIEWS.values(), ids=VIEWS.keys())
+@pytest.mark.parametrize(
+    "program", [reads_both, writes_first_reads_second, copies_shifted], ids=lambda f: f.__name__
+)
+def test_shadows_that_overlap_as_the_arguments_do(program, views):
+    rng = np.random.default_rng(0)
+    x, start, x_dot = rng.normal(size=(3, 8))
+
+    def phi(x):
+        value = program(*views(x))
+        return value + start @ x
+
+    expected, error = directional_derivative(phi, (x,), (x_dot,))
+    primal, shadow = x.copy(), start.copy()
+    try:
+        annotated = [
+            ar.Duplicated(a, a_bar) for a, a_bar in zip(views(primal), views(shadow), strict=True)
+        ]
+        ar.autodiff(ar.Reverse, program, ar.Active, *annotated)
+    except ar.ShadowMismatch:
+        np.testing.assert_array_equal(primal, x)
+        np.testing.assert_array_equal(shadow, start)
+        return
+    assert shadow @ x_dot == pytest.approx(expected, abs=10 * error + 1e-9)
+
+
+@pytest.mark.parametrize("views", VIEWS.values(), ids=VIEWS.keys())
+def test_separate_shadows_of_arguments_that_are_only_read(views):
+    rng = np.random.default_rng(1)
+    x, x_dot = rng.normal(size=(2, 8))
+    expected, error = directional_derivative(lambda x: reads_both(*views(x)), (x,), (x_dot,))
+    shadows = [np.zeros(8), np.zeros(8)]
+    bars = [views(shadow)[i] for i, shadow in enumerate(shadows)]
+    ar.autodiff(
+        ar.Reverse,
+        reads_both,
+        ar.Active,
+        *(ar.Duplicated(a, a_bar) for a, a_bar in zip(views(x), bars, strict=True)),
+    )
+    assert (shadows[0] + shadows[1]) @ x_dot == pytest.approx(expected, abs=10 * error + 1e-9)
+
+
+def test_const_array_that_overlaps_an_active_one():
+    x = np.array([1.0, 2.0, 3.0, 4.0])
+    shadow = np.zeros(4)
+    try:
+        ar.autodiff(ar.Reverse, reads_both, ar.Duplicated(x, shadow), ar.Const(x))
+    except ar.ActiverulesError:
+        np.testing.assert_array_equal(shadow, 0.0)
+    else:
+        np.testing.assert_allclose(shadow, 2 * x * x)

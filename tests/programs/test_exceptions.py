@@ -1,0 +1,189 @@
+"""Exceptions: the primal's own one comes out, shadows stay as they were, nothing is leaked."""
+
+import math
+
+import numpy as np
+import pytest
+from numba import njit
+
+import activerules as ar
+from programs.raising import failed_assertion
+
+
+class CustomError(Exception):
+    pass
+
+
+@njit
+def raises_before_the_loop(x, limit):
+    if limit < 0.0:
+        raise ValueError("limit must not be negative")
+    s = 0.0
+    for v in x:
+        s += v * v
+    return s
+
+
+@njit
+def raises_in_the_loop(x, limit):
+    s = 0.0
+    for i in range(len(x)):
+        y = np.sin(x * i)
+        s += y[0] * x[i]
+        if i > limit + 4:
+            raise CustomError("too far", 7)
+    return s
+
+
+@njit
+def raises_after_the_loop(x, limit):
+    y = x.copy()
+    for i in range(1, len(y)):
+        y[i] = y[i] * y[i - 1]
+    if limit < 0.0:
+        raise RuntimeError("after", limit)
+    return y[len(y) - 1]
+
+
+@njit
+def raises_in_a_while(x, limit):
+    k = 0
+    while x[k] * x[k] < 1e9:
+        z = np.zeros(3)
+        z[0] = x[k]
+        k += 1
+        if k == len(x):
+            raise IndexError("no entry is large enough")
+    return x[k] * limit
+
+
+@njit
+def checked_logarithm(v):
+    if v < 0.0:
+        raise ValueError("logarithm of a negative number")
+    return math.log(1.0 + v)
+
+
+@njit
+def raises_in_a_callee(x, limit):
+    s = 0.0
+    for i in range(len(x)):
+        s += checked_logarithm(x[i] * x[i] + i * limit)
+    return s
+
+
+@njit
+def divides_by_zero(x, limit):
+    s = 0.0
+    for i in range(len(x)):
+        s += x[i] / (i + limit + 2.0)
+    return s
+
+
+@njit(boundscheck=True)
+def out_of_bounds(x, limit):
+    s = 0.0
+    for i in range(len(x) + 1):
+        s += x[i] * limit
+    return s
+
+
+@njit
+def raises_after_writing(x, limit):
+    for i in range(len(x)):
+        x[i] = x[i] * 2.0
+        if i == 3:
+            raise ValueError("stopped half-way")
+    return x[0] * limit
+
+
+@njit
+def raises_in_nested_loops(x, limit):
+    s = 0.0
+    for i in range(len(x)):
+        t = x[i]
+        while t * t < 100.0:
+            t = t * 1.5 + 1.0
+            for k in range(3):
+                if i == 4 and k == 2:
+                    raise CustomError(i, k)
+                s += t
+    return s
+
+
+PROGRAMS = [
+    raises_before_the_loop,
+    raises_in_the_loop,
+    raises_after_the_loop,
+    raises_in_a_while,
+    raises_in_a_callee,
+    divides_by_zero,
+    out_of_bounds,
+    failed_assertion,
+    raises_after_writing,
+    raises_in_nested_loops,
+]
+
+
+X = np.random.default_rng(0).uniform(0.5, 1.5, size=8)
+SHADOW = np.linspace(1.0, 2.0, 8)
+LIMIT = -2.0
+
+
+def failing_primal(program):
+    """The array after the failed call, and its exception."""
+    x = X.copy()
+    with pytest.raises(Exception, match="") as caught:
+        program(x, LIMIT)
+    return x, caught.value
+
+
+def failing_derivative(program):
+    """The array and the shadow after the failed call, and its exception."""
+    x, shadow = X.copy(), SHADOW.copy()
+    with pytest.raises(Exception, match="") as caught:
+        ar.autodiff(ar.Reverse, program, ar.Active, ar.Duplicated(x, shadow), ar.Active(LIMIT))
+    return x, shadow, caught.value
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
+def test_the_exception_of_the_primal(program):
+    x_of_primal, error_of_primal = failing_primal(program)
+    x, shadow, error = failing_derivative(program)
+    assert type(error) is type(error_of_primal)
+    assert error.args == error_of_primal.args
+    np.testing.assert_array_equal(shadow, SHADOW)
+    np.testing.assert_array_equal(x, x_of_primal)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
+def test_nothing_is_leaked(program, unfreed):
+    """Numba itself leaks in some functions that raise: the derivative must not add to that."""
+    of_primal = unfreed(lambda: failing_primal(program) and None)
+    assert unfreed(lambda: failing_derivative(program) and None) <= of_primal
+
+
+def test_the_next_call_works():
+    x, shadow = np.array([1.0, 2.0]), np.zeros(2)
+    with pytest.raises(ValueError, match="limit"):
+        ar.autodiff(
+            ar.Reverse, raises_before_the_loop, ar.Duplicated(x, shadow), ar.Const(-1.0)
+        )
+    ar.autodiff(ar.Reverse, raises_before_the_loop, ar.Duplicated(x, shadow), ar.Const(1.0))
+    np.testing.assert_array_equal(shadow, [2.0, 4.0])
+
+
+@njit
+def falls_back(x, y):
+    try:
+        if y < 0.0:
+            raise ValueError("negative")
+        r = x * y
+    except Exception:
+        r = x * x * x
+    return r + x
+
+
+def test_an_exception_caught_inside_is_a_branch():
+    assert ar.autodiff(ar.Reverse, falls_back, ar.Active(2.0), ar.Active(3.0)) == (4.0, 2.0)
+    assert ar.autodiff(ar.Reverse, falls_back, ar.Active(2.0), ar.Active(-3.0)) == (13.0, 0.0)
