@@ -1,0 +1,138 @@
+"""The tested releases, and each part of Numba's private API that is relied on.
+
+If this file fails after an update of Numba, read the release's changes to what is named here before anything else.
+"""
+
+import inspect
+
+import pytest
+from numba.core import (
+    base,
+    codegen,
+    compiler,
+    compiler_machinery,
+    cpu,
+    debuginfo,
+    dispatcher,
+    environment,
+    externals,
+    fastmathpass,
+    lowering,
+    target_extension,
+    targetconfig,
+    untyped_passes,
+)
+from numba.core.registry import cpu_target
+from numba.core.runtime.nrt import rtsys
+from numba.core.typing.context import BaseContext as TypingContext
+from numba.np.ufunc import dufunc, gufunc, ufuncbuilder
+
+from activerules.errors import UnsupportedVersion
+from activerules.numba_ext import versions
+
+PRIVATE = [
+    # target: code libraries
+    (codegen.JITCodeLibrary, "_optimize_functions"),
+    (codegen.JITCodeLibrary, "_optimize_final_module"),
+    (codegen.JITCodeLibrary, "_finalize_final_module"),
+    (codegen.JITCodeLibrary, "_finalize_dynamic_globals"),
+    (codegen.JITCodeLibrary, "_ensure_finalized"),
+    (codegen.JITCodeLibrary, "get_pointer_to_function"),
+    (codegen.JITCodeLibrary, "enable_object_caching"),
+    (codegen.JITCodeLibrary, "get_defined_functions"),
+    (codegen.JITCodeLibrary, "add_llvm_module"),
+    (codegen.JITCPUCodegen, "_library_class"),
+    (codegen.JITCPUCodegen, "set_env"),
+    # target: contexts
+    (TypingContext, "resolve_value_type"),
+    (TypingContext, "resolve_function_type"),
+    (TypingContext, "_get_global_type"),
+    (cpu.CPUContext, "init"),
+    (cpu.CPUContext, "post_lowering"),
+    (cpu.CPUContext, "create_cpython_wrapper"),
+    (cpu.CPUContext, "create_cfunc_wrapper"),
+    (cpu.CPUContext, "get_executable"),
+    (cpu.CPUContext, "get_function"),
+    (cpu.CPUContext, "insert_func_defn"),
+    (cpu.CPUContext, "subtarget"),
+    (cpu.CPUContext, "enable_debuginfo"),
+    (cpu.CPUContext, "DIBuilder"),
+    (externals.c_math_functions, "install"),
+    (fastmathpass, "rewrite_module"),
+    (debuginfo.DIBuilder, "mark_variable"),
+    (debuginfo.DIBuilder, "_di_subroutine_type"),
+    (lowering.BaseLower, "_compute_def_location"),
+    # target: dispatchers
+    (dispatcher.Dispatcher, "add_overload"),
+    (dispatcher.Dispatcher, "fold_argument_types"),
+    (dispatcher.Dispatcher, "get_call_template"),
+    (compiler.CompilerBase, "define_pipelines"),
+    (compiler_machinery.PassManager, "finalize"),
+    (untyped_passes, "InlineInlinables"),
+    (target_extension, "JitDecorator"),
+    (target_extension, "target_registry"),
+    (target_extension, "dispatcher_registry"),
+    (target_extension, "jit_registry"),
+    (targetconfig.ConfigStack, "top_or_none"),
+    (targetconfig.ConfigStack, "enter"),
+    (compiler.Flags, "nrt"),
+    (compiler.Flags, "error_model"),
+    (compiler.Flags, "fastmath"),
+    (dufunc.DUFunc, "_initialize"),
+    (gufunc.GUFunc, "_install_type"),
+    (gufunc.GUFunc, "_install_cg"),
+    (ufuncbuilder.UFuncDispatcher, "compile"),
+    # capture, link, rules
+    (environment, "lookup_environment"),
+    (rtsys, "library"),
+    (base.BaseContext, "get_arg_packer"),
+    (base.BaseContext, "get_return_type"),
+    (base.BaseContext, "get_returned_value"),
+    (base.BaseContext, "get_return_value"),
+    (base.BaseContext, "add_linking_libs"),
+]
+
+MADE_BY_CONSTRUCTORS = [
+    (codegen.CPUCodeLibrary, "_final_module"),
+    (codegen.CPUCodegen, "_data_layout"),
+    (cpu.CPUContext, "_internal_codegen"),
+    (base.BaseContext, "_defns"),
+    (dispatcher.Dispatcher, "_compiler"),
+    (dispatcher._FunctionCompiler, "pipeline_class"),
+    (compiler_machinery.PassManager, "passes"),
+    (codegen.RuntimeLinker, ".numba.unresolved$"),
+    (debuginfo.DIBuilder, "subprograms"),
+]
+
+
+@pytest.mark.parametrize(("owner", "name"), PRIVATE)
+def test_private_api(owner, name):
+    cpu_target.target_context.refresh()
+    assert hasattr(owner, name)
+
+
+@pytest.mark.parametrize(("owner", "name"), MADE_BY_CONSTRUCTORS)
+def test_private_attributes_of_instances(owner, name):
+    assert name in inspect.getsource(owner)
+
+
+def test_these_releases_are_tested():
+    assert versions.untested(versions.installed()) == []
+
+
+def test_every_later_release_is_not():
+    found = {"python": "3.14.0", "numba": "0.69.0rc1", "llvmlite": "0.50.0"}
+    with pytest.raises(UnsupportedVersion, match=r"python 3\.14\.0.*numba 0\.69\.0rc1") as caught:
+        versions.check(found)
+    assert "llvmlite" not in caught.value.what
+    assert versions.ALLOW_UNTESTED in str(caught.value)
+
+
+def test_earlier_releases_are_not():
+    assert versions.untested({"python": "3.10.2", "numba": "0.67.0", "llvmlite": "0.50.1"}) != []
+
+
+def test_the_environment_turns_the_refusal_into_a_warning(monkeypatch):
+    monkeypatch.setenv(versions.ALLOW_UNTESTED, "1")
+    with pytest.warns(UserWarning, match=r"numba 0\.69"):
+        versions.check({"python": "3.11.4", "numba": "0.69", "llvmlite": "0.50.0"})
