@@ -13,20 +13,17 @@ from collections.abc import Callable
 from typing import Any
 
 from numba import njit
-from numba.extending import is_jitted, overload
+from numba.extending import is_jitted
 
 from activerules.annotations.activity import Annotation, is_annotation_class
 from activerules.annotations.signature import Mode
 from activerules.errors import ActivityError, NotCompilable
-from activerules.numba_ext import intrinsics
-from activerules.numba_ext.types import ModeType, marker_class
+from activerules.numba_ext.intrinsics import autodiff_form, give_compiled_form, use_compiler
 from activerules.pipeline import compile_gradient
 from activerules.rules.registry import RULES
 
-intrinsics.use_compiler(compile_gradient)
+use_compiler(compile_gradient)
 
-# A type checker cannot see that Numba passes the typing context of an intrinsic itself.
-_call: Any = intrinsics.call_gradient
 _lock = threading.RLock()
 _dispatchers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 _entries: weakref.WeakKeyDictionary[Any, dict[Any, tuple[int, Any]]] = weakref.WeakKeyDictionary()
@@ -69,21 +66,7 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
     return _entry(dispatcher_of(function), mode, result)(*annotated)
 
 
-@overload(autodiff)
-def _autodiff(mode, function, *args):
-    if not isinstance(mode, ModeType):
-        return None
-    if args and marker_class(args[0]) is not None:
-
-        def with_return_activity(mode, function, *args):
-            return _call(mode, function, args[0], args[1:])
-
-        return with_return_activity
-
-    def without(mode, function, *args):
-        return _call(mode, function, None, args)
-
-    return without
+give_compiled_form(autodiff, autodiff_form)
 
 
 def dispatcher_of(function: Any) -> Any:

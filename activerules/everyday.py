@@ -14,14 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 from numba import njit, types
-from numba.extending import overload, typeof_impl
+from numba.extending import typeof_impl
 
-from activerules.annotations.activity import Active, Duplicated
-from activerules.annotations.signature import GradientSpec, ReverseWithPrimal
-from activerules.autodiff import autodiff, dispatcher_of
-from activerules.errors import ActivityError, ArityError, NotYetSupported
-from activerules.numba_ext.overloads import make_zero
-from activerules.numba_ext.types import SpecType
+from activerules.annotations.signature import GradientSpec
+from activerules.autodiff import dispatcher_of
+from activerules.errors import ArityError, NotYetSupported
+from activerules.numba_ext.intrinsics import give_compiled_form, gradient_form
 from activerules.rules.registry import RULES
 
 ArgNums = int | tuple[int, ...]
@@ -139,53 +137,20 @@ def _make_stub(name: str, target: Any, spec: GradientSpec) -> Any:
     names = ", ".join(signature.parameters)
     # Compiled under the file and line of the target: Numba's cache looks for the source there.
     source = "\n" * (plain.__code__.co_firstlineno - 1)
-    source += f"def stub({names}): return _gradient(_spec, _target, ({names},))\n"
+    source += f"def stub({names}): return _gradient(_spec, _target, {names})\n"
     scope = {"_gradient": _gradient, "_spec": spec, "_target": target}
     scope["__name__"] = plain.__module__
     exec(compile(source, plain.__code__.co_filename, "exec"), scope)
     stub = scope["stub"]
     stub.__defaults__ = plain.__defaults__
     stub.__name__ = name
-    stub.__qualname__ = f"{plain.__qualname__}.{name}.{'_'.join(map(str, spec.argnums))}"
+    stub.__qualname__ = f"{plain.__qualname__}.{name}_{'_'.join(map(str, spec.argnums))}"
     return stub
 
 
-def _gradient(spec: GradientSpec, target: Any, args: tuple[Any, ...]) -> Any:
+def _gradient(spec: GradientSpec, target: Any, *args: Any) -> Any:
     """Differentiate `target` at plain arguments; only called from compiled stubs."""
     raise NotImplementedError("this function only has a compiled form")
 
 
-@overload(_gradient)
-def _compiled_gradient(spec, target, args):
-    if not isinstance(spec, SpecType):
-        return None
-    request = spec.value
-    names = list(inspect.signature(target.dispatcher.py_func).parameters)
-    lines, annotated = [], [f"args[{i}]" for i in range(len(args))]
-    results = {}
-    for i in request.argnums:
-        if isinstance(args[i], types.Array):
-            lines.append(f" shadow_{i} = make_zero(args[{i}])")
-            annotated[i], results[i] = f"Duplicated(args[{i}], shadow_{i})", f"shadow_{i}"
-        else:
-            _require_floats(names[i], args[i])
-            annotated[i], results[i] = f"Active(args[{i}])", f"derivatives[{i}]"
-    call = ", ".join(annotated)
-    lines.append(f" derivatives, value = autodiff(mode, target, Active, {call})")
-    gradients = [results[i] for i in request.argnums]
-    gradient = gradients[0] if request.single else f"({', '.join(gradients)},)"
-    lines.append(f" return (value, {gradient})" if request.with_value else f" return {gradient}")
-    scope = {"autodiff": autodiff, "mode": ReverseWithPrimal, "make_zero": make_zero}
-    scope |= {"Active": Active, "Duplicated": Duplicated, "__name__": __name__}
-    exec("\n".join(["def implementation(spec, target, args):", *lines]), scope)
-    return scope["implementation"]
-
-
-def _require_floats(name: str, found: Any) -> None:
-    if isinstance(found, types.Float | types.BaseTuple | types.Complex):
-        return
-    raise ActivityError(
-        f"`{name}` is {found}, which has no derivative",
-        why="argnums names the arguments to differentiate by: floats, tuples and arrays of floats",
-        instead=["another argnums", f"a float for `{name}`"],
-    )
+give_compiled_form(_gradient, gradient_form)

@@ -1,13 +1,18 @@
 """`autodiff`, `grad` and `value_and_grad` from Python and `@njit`, through the whole pipeline."""
 
 import math
+import os
 import pickle
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import njit, prange
 from numba.core.errors import TypingError
+from numba.core.runtime import _nrt_python, rtsys
 
 import activerules as ar
 
@@ -184,3 +189,89 @@ def test_threads_compile_and_call_at_once():
     for thread in threads:
         thread.join()
     assert found == [12.0] * 4
+
+
+CACHED_PROGRAM = """
+import numpy as np
+from numba import njit
+import activerules as ar
+
+@njit(cache=True)
+def energy(x):
+    return (x * x).sum()
+
+gradient = ar.grad(energy, cache=True)
+
+@njit(cache=True)
+def descend(x):
+    dx = np.zeros_like(x)
+    ar.autodiff(ar.Reverse, energy, ar.Duplicated(x, dx))
+    return x - 0.25 * dx - gradient(x)
+
+print(descend(np.ones(2)), gradient(np.ones(2)))
+for function in (gradient.dispatcher, descend):
+    print(sum(function.stats.cache_hits.values()))
+"""
+
+
+def test_callers_are_cached_on_disk(tmp_path):
+    (tmp_path / "program.py").write_text(CACHED_PROGRAM)
+    command = [sys.executable, "-W", "error", "program.py"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    outputs = [
+        subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        for _ in range(2)
+    ]
+    assert [run.stderr for run in outputs] == ["", ""]
+    first, second = (run.stdout.splitlines() for run in outputs)
+    assert first[0] == second[0] == "[-1.5 -1.5] [2. 2.]"
+    assert first[1] == "0"
+    assert second[1:] == ["1", "1"]
+
+
+def test_gradients_in_parallel_loops():
+    @njit(parallel=True)
+    def rows(matrix):
+        out = np.empty_like(matrix)
+        for i in prange(matrix.shape[0]):
+            out[i] = energy_and_gradient(matrix[i])[1]
+        return out
+
+    matrix = np.arange(400.0).reshape(100, 4)
+    np.testing.assert_array_equal(rows(matrix), 2 * matrix)
+
+
+@pytest.fixture
+def _counting():
+    _nrt_python.memsys_enable_stats()
+    yield
+    _nrt_python.memsys_disable_stats()
+
+
+@pytest.mark.usefixtures("_counting")
+def test_nothing_leaks():
+    by_array = ar.grad(refuses_negative, (0, 1))
+    good, bad = np.ones(3), -np.ones(3)
+    by_array(1.0, good)
+    energy_and_gradient(good)
+    before = rtsys.get_allocation_stats()
+    for _ in range(10):
+        energy_and_gradient(good[::2])
+        by_array(1.0, good)
+        with pytest.raises(ValueError, match="negative"):
+            by_array(1.0, bad)
+    after = rtsys.get_allocation_stats()
+    assert after.mi_alloc - before.mi_alloc >= 30
+    assert after.mi_alloc - before.mi_alloc == after.mi_free - before.mi_free
+
+
+def test_gradients_of_strided_arrays_keep_the_strides():
+    x = np.arange(24.0).reshape(4, 6)[::-1, ::2]
+
+    def weighted(x):
+        return (x * x * x).sum()
+
+    gradient = ar.grad(weighted)(x)
+    assert gradient.strides == x.strides
+    np.testing.assert_allclose(gradient, 3 * x**2)
+    assert ar.grad(weighted)(np.ones((0, 2))).shape == (0, 2)

@@ -1,15 +1,8 @@
-"""What a call of `autodiff` must fulfil: refused while it is typed, or before anything has run.
+"""What a call of `autodiff` must fulfil while it is typed: the number of arguments, and their
+annotations.
 
-Needs       the Numba types of a call; later the arrays themselves, in the IR of the caller
-Gives       `read_arguments` and `read_arity`: the call in the engine's terms, or an error
-            `check_memory`: code that raises ShadowMismatch, and tells whether arguments overlap
-Invariants  K1  a shadow has the shape of its primal, and its strides wherever they are used
-            K2  a shadow overlaps no primal
-            K3  two arguments of which one is written overlap only if their shadows overlap likewise
-            K4  two shadows overlap only if their primals are displaced by exactly as much
-
-An overlap that K3 and K4 admit is the aliasing of the program itself: the conservative version of
-the derivative is right for it.
+Everything here raises before a derivative is compiled. What depends on the arrays themselves is
+checked in the compiled code, see `memory`.
 """
 
 from __future__ import annotations
@@ -19,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from numba.core import cgutils, types
+from numba.core import types
 
 from activerules.annotations.activity import Active, Const, Duplicated, DuplicatedNoNeed
 from activerules.errors import (
@@ -29,7 +22,7 @@ from activerules.errors import (
     NotYetSupported,
     ShadowMismatch,
 )
-from activerules.numba_ext.gradient import ActivityName, Gradient
+from activerules.numba_ext.gradient import ActivityName
 from activerules.numba_ext.types import AnnotationType
 from activerules.rules.pattern import type_name
 
@@ -74,6 +67,35 @@ def read_arguments(names: Sequence[str], found: Sequence[Any]) -> tuple[Argument
     `ShadowMismatch`.
     """
     return tuple(_read_argument(name, ty) for name, ty in zip(names, found, strict=True))
+
+
+def read_gradient_arguments(
+    names: Sequence[str], found: Sequence[Any], argnums: Sequence[int]
+) -> tuple[Argument, ...]:
+    """Return the arguments of `grad`: floats of `argnums` are Active, arrays Duplicated, others
+    Const.
+    """
+    arguments = []
+    for i, (name, ty) in enumerate(zip(names, map(types.unliteral, found), strict=True)):
+        activity: ActivityName = "const"
+        if i in argnums:
+            _require_differentiable(name, ty)
+            activity = "duplicated" if isinstance(ty, types.Array) else "active"
+        arguments.append(Argument(name, ty, activity))
+    return tuple(arguments)
+
+
+def _require_differentiable(name: str, found: Any) -> None:
+    if isinstance(found, types.Array):
+        if not isinstance(found.dtype, types.Integer | types.Boolean):
+            return _require_duplicated(name, found)
+    elif isinstance(found, types.Float | types.Complex | types.BaseTuple):
+        return _require_active(name, found)
+    raise ActivityError(
+        f"`{name}` is {type_name(found)}, which has no derivative",
+        why="argnums names the arguments to differentiate by: floats, tuples and arrays of floats",
+        instead=["another argnums", f"floats for `{name}`"],
+    )
 
 
 def _read_argument(name: str, found: Any) -> Argument:
@@ -155,166 +177,3 @@ def require_float_return(function: Any, result: Any) -> None:
             "the activity Const for a function that writes its result into an argument",
         ],
     )
-
-
-# --- before the derivative runs ---
-
-
-@dataclass(frozen=True)
-class _Extent:
-    """The bytes from `low` up to, not including, `high` that an array may touch."""
-
-    data: Any
-    low: Any
-    high: Any
-    filled: Any
-
-    def overlaps(self, other: _Extent, builder: Any) -> Any:
-        conditions = (
-            builder.icmp_unsigned("<", self.low, other.high),
-            builder.icmp_unsigned("<", other.low, self.high),
-            self.filled,
-            other.filled,
-        )
-        return _all(builder, conditions)
-
-
-@dataclass(frozen=True)
-class _Memory:
-    """An array argument with the extents of its primal and, if Duplicated, of its shadow."""
-
-    argument: Argument
-    written: bool
-    primal: _Extent
-    shadow: _Extent | None
-
-
-def check_memory(
-    context: Any,
-    builder: Any,
-    arguments: Sequence[Argument],
-    values: Sequence[tuple[Any, Any]],
-    gradient: Gradient,
-) -> Any:
-    """Emit the checks K1 to K4 for (primal, shadow) pairs of LLVM values.
-
-    The emitted code raises `ShadowMismatch`; the value returned is true where arguments overlap.
-    """
-    checker = _Checker(context, builder)
-    memories = []
-    for argument, (primal, shadow), is_written in zip(
-        arguments, values, gradient.written, strict=True
-    ):
-        if isinstance(argument.numba_type, types.Array):
-            memories.append(checker.memory(argument, primal, shadow, is_written))
-    for memory in memories:
-        checker.keep_shadow_apart(memory, memories)
-    overlap = cgutils.false_bit
-    for i, second in enumerate(memories):
-        for first in memories[:i]:
-            overlap = builder.or_(overlap, checker.compare(first, second))
-    if gradient.conservative_symbol is None:
-        checker.refuse_if(overlap, "arguments overlap, and one of them is written")
-        return cgutils.false_bit
-    return overlap
-
-
-class _Checker:
-    """Emits one check after another at the end of the current block."""
-
-    def __init__(self, context: Any, builder: Any) -> None:
-        self.context = context
-        self.builder = builder
-
-    def memory(self, argument: Argument, primal: Any, shadow: Any, written: bool) -> _Memory:
-        """Return the extents of an array argument; checks K1."""
-        make = self.context.make_array(argument.numba_type)
-        array = make(self.context, self.builder, primal)
-        extent = self._extent(argument.numba_type, array)
-        if shadow is None:
-            return _Memory(argument, written, extent, None)
-        shadow_array = make(self.context, self.builder, shadow)
-        self._same_layout(argument, array, shadow_array)
-        return _Memory(argument, written, extent, self._extent(argument.numba_type, shadow_array))
-
-    def keep_shadow_apart(self, memory: _Memory, others: Sequence[_Memory]) -> None:
-        """Check K2 for the shadow of one argument."""
-        if memory.shadow is None:
-            return
-        for other in others:
-            overlap = memory.shadow.overlaps(other.primal, self.builder)
-            name, target = memory.argument.name, other.argument.name
-            whose = "its primal" if other is memory else f"`{target}`"
-            self.refuse_if(overlap, f"the shadow of `{name}` overlaps {whose}")
-
-    def compare(self, first: _Memory, second: _Memory) -> Any:
-        """Check K3 and K4 for two arguments; true if they overlap in a way that is right."""
-        builder = self.builder
-        names = f"`{first.argument.name}` and `{second.argument.name}`"
-        overlap = cgutils.false_bit
-        if first.written or second.written:
-            overlap = first.primal.overlaps(second.primal, builder)
-        if first.shadow is None or second.shadow is None:
-            self.refuse_if(overlap, f"{names} overlap, one is written, and not both have a shadow")
-            return cgutils.false_bit
-        shadows_overlap = first.shadow.overlaps(second.shadow, builder)
-        displaced_alike = builder.icmp_unsigned(
-            "==",
-            builder.sub(second.primal.data, first.primal.data),
-            builder.sub(second.shadow.data, first.shadow.data),
-        )
-        different = builder.not_(displaced_alike)
-        self.refuse_if(
-            builder.and_(overlap, different), f"{names} overlap, but their shadows do not likewise"
-        )
-        self.refuse_if(
-            builder.and_(shadows_overlap, different),
-            f"the shadows of {names} overlap, but the arguments do not likewise",
-        )
-        return builder.or_(overlap, shadows_overlap)
-
-    def _same_layout(self, argument: Argument, primal: Any, shadow: Any) -> None:
-        builder = self.builder
-        shapes = self._axes(argument, primal.shape, shadow.shape)
-        for length, other in shapes:
-            differs = builder.icmp_unsigned("!=", length, other)
-            self.refuse_if(differs, f"the shadow of `{argument.name}` has another shape")
-        strides = self._axes(argument, primal.strides, shadow.strides)
-        for (length, _), (stride, other) in zip(shapes, strides, strict=True):
-            # The stride of an axis of length one is never used, and NumPy gives it any value.
-            used = builder.icmp_signed(">", length, length.type(1))
-            differs = builder.and_(used, builder.icmp_unsigned("!=", stride, other))
-            self.refuse_if(differs, f"the shadow of `{argument.name}` has other strides")
-
-    def _axes(self, argument: Argument, primal: Any, shadow: Any) -> list[tuple[Any, Any]]:
-        count = argument.numba_type.ndim
-        both = (cgutils.unpack_tuple(self.builder, axes, count) for axes in (primal, shadow))
-        return list(zip(*both, strict=True))
-
-    def _extent(self, array_type: Any, array: Any) -> _Extent:
-        builder = self.builder
-        data = builder.ptrtoint(array.data, cgutils.intp_t)
-        zero, one = data.type(0), data.type(1)
-        low, high = data, builder.add(data, array.itemsize)
-        filled = cgutils.true_bit
-        shape = cgutils.unpack_tuple(builder, array.shape, array_type.ndim)
-        strides = cgutils.unpack_tuple(builder, array.strides, array_type.ndim)
-        for length, stride in zip(shape, strides, strict=True):
-            reach = builder.mul(builder.sub(length, one), stride)
-            backwards = builder.icmp_signed("<", reach, zero)
-            low = builder.add(low, builder.select(backwards, reach, zero))
-            high = builder.add(high, builder.select(backwards, zero, reach))
-            filled = builder.and_(filled, builder.icmp_signed(">", length, zero))
-        return _Extent(data, low, high, filled)
-
-    def refuse_if(self, condition: Any, message: str) -> None:
-        """Raise `ShadowMismatch` where `condition` holds."""
-        with cgutils.if_unlikely(self.builder, condition):
-            self.context.call_conv.return_user_exc(self.builder, ShadowMismatch, (message,))
-
-
-def _all(builder: Any, conditions: Sequence[Any]) -> Any:
-    result = cgutils.true_bit
-    for condition in conditions:
-        result = builder.and_(result, condition)
-    return result

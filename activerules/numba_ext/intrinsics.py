@@ -1,29 +1,36 @@
-"""The call of a derivative from compiled code.
+"""The call of a derivative from compiled code: the compiled forms of `autodiff` and of `grad`'s
+stubs.
 
 The derivative is compiled while the call is typed, so that our errors reach the user as they are;
-its IR is linked while the call is lowered. The caller of this module says, once, who compiles
-derivatives (`use_compiler`): the pipeline stands above this layer.
+its IR is linked while the call is lowered. The forms are intrinsics, not overloads: the
+differentiated function is then nowhere a value, and what calls a derivative can be cached on disk.
+
+The layer above says, once, who compiles derivatives (`use_compiler`).
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.core.typing.templates import signature
-from numba.extending import intrinsic
+from numba.core.typing.templates import (
+    infer,
+    infer_global,
+    make_intrinsic_template,
+    signature,
+)
 
 from activerules.annotations.activity import Active, Const
 from activerules.errors import ActiverulesError, ActivityError, NotYetSupported
-from activerules.numba_ext import checks, link
+from activerules.numba_ext import checks, link, memory
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.gradient import OUT_OF_MEMORY, ActivityName, Gradient, GradientCompiler
 from activerules.numba_ext.overloads import IGNORE_DEFINITIONS
-from activerules.numba_ext.types import AnnotationType, ModeType, marker_class
+from activerules.numba_ext.types import AnnotationType, ModeType, SpecType, marker_class
 
 _compilers: list[GradientCompiler] = []
 
@@ -33,72 +40,124 @@ def use_compiler(compiler: GradientCompiler) -> None:
     _compilers[:] = [compiler]
 
 
-_libraries: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+def give_compiled_form(function: Callable[..., Any], definition: Callable[..., Any]) -> None:
+    """Make calls of a Python function inside `@njit` calls of an intrinsic.
+
+    `definition(typing_context, *types)` returns a signature and a code generator.
+    """
+    template = make_intrinsic_template(function, definition, definition.__name__)
+    infer(template)
+    infer_global(function, types.Function(template))
 
 
-def _library(context: Any, gradient: Gradient) -> Any:
-    """Return the code library of a derivative; compiled once, however many calls link it."""
-    known = _libraries.setdefault(context, {})
-    if not known:
-        known["ignore"] = link.make_library(context, "activerules.ignore", IGNORE_DEFINITIONS)
-    if gradient.symbol not in known:
-        known[gradient.symbol] = link.make_library(
-            context, gradient.symbol, gradient.text, (*gradient.libraries, known["ignore"])
-        )
-    return known[gradient.symbol]
+# --- typing ---
 
 
 @dataclass(frozen=True)
 class _Call:
-    """A typed call: what is differentiated, by what, and the derivative that was compiled."""
+    """A typed call: the arguments of the differentiated function, and its derivative."""
 
     arguments: tuple[Argument, ...]
     gradient: Gradient
-    returns_primal: bool
 
     @property
-    def result_type(self) -> Any:
-        """Numba type of what `autodiff` returns."""
-        derivatives = types.Tuple([_derivative_type(a) for a in self.arguments])
-        if self.returns_primal:
-            return types.Tuple([derivatives, self.gradient.result_type])
-        return derivatives
+    def derivative_types(self) -> tuple[Any, ...]:
+        """Numba types of what is returned for each argument: None unless it is Active."""
+        return tuple(
+            _derivative_of(a.numba_type) if a.activity == "active" else types.none
+            for a in self.arguments
+        )
 
 
-@intrinsic
-def call_gradient(typing_context, mode, function, result, args):
-    """Differentiate `function` at the annotated tuple `args`; `result` is a marker class or
-    None.
-    """
-    call = _typed_call(mode, function, result, args)
-
-    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
-        return _Emitter(context, builder, call).emit(typed.args[3], values[3])
-
-    return signature(call.result_type, mode, function, result, args), codegen
-
-
-def _typed_call(mode: Any, function: Any, result: Any, args: Any) -> _Call:
+def autodiff_form(typing_context, mode, function, *args):
+    """`autodiff(mode, function, [return activity,] *annotated)`."""
     if not isinstance(mode, ModeType):
         raise ActivityError("the first argument of autodiff is a mode such as Reverse")
     mode.value.require_supported()
-    if not isinstance(function, types.Dispatcher):
-        raise ActivityError(f"inside @njit, autodiff takes an @njit function, not {function}")
-    dispatcher = function.dispatcher
+    args = tuple(map(types.unliteral, args))
+    marker = marker_class(args[0]) if args else None
+    skipped = 0 if marker is None else 1
+    dispatcher = _dispatcher(function)
+    names = checks.read_arity(dispatcher, len(args) - skipped)
+    arguments = checks.read_arguments(names, args[skipped:])
+    call = _Call(arguments, _compiled(dispatcher, arguments, _return_activity(marker)))
+    result_type = types.Tuple(call.derivative_types)
+    if mode.value.returns_primal:
+        result_type = types.Tuple([result_type, call.gradient.result_type])
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        annotated = cgutils.unpack_tuple(builder, values[2], len(args))[skipped:]
+        fields = [
+            _fields(context, builder, ty, value)
+            for ty, value in zip(args[skipped:], annotated, strict=True)
+        ]
+        derivatives, primal = _Emitter(context, builder, call).emit(fields)
+        gradient = context.make_tuple(builder, types.Tuple(call.derivative_types), derivatives)
+        if mode.value.returns_primal:
+            return context.make_tuple(builder, typed.return_type, [gradient, primal])
+        context.nrt.decref(builder, call.gradient.result_type, primal)
+        return gradient
+
+    return signature(result_type, mode, function, types.Tuple(args)), codegen
+
+
+def gradient_form(typing_context, spec, function, *args):
+    """The stub of `grad` and `value_and_grad`: plain arguments in, shadows made here."""
+    request = spec.value if isinstance(spec, SpecType) else None
+    if request is None:
+        return None
+    dispatcher = _dispatcher(function)
     names = checks.read_arity(dispatcher, len(args))
-    arguments = checks.read_arguments(names, tuple(args))
-    gradient = _compiled(dispatcher, arguments, _return_activity(result))
-    return _Call(arguments, gradient, mode.value.returns_primal)
+    arguments = checks.read_gradient_arguments(names, args, request.argnums)
+    call = _Call(arguments, _compiled(dispatcher, arguments, "active"))
+    gradient_types = [
+        memory.shadow_type(arguments[i].numba_type)
+        if arguments[i].activity == "duplicated"
+        else call.derivative_types[i]
+        for i in request.argnums
+    ]
+    gradient_type = gradient_types[0] if request.single else types.Tuple(gradient_types)
+    result_type = gradient_type
+    if request.with_value:
+        result_type = types.Tuple([call.gradient.result_type, gradient_type])
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        primals = cgutils.unpack_tuple(builder, values[2], len(args))
+        fields = [
+            (
+                context.cast(builder, primal, ty, argument.numba_type),
+                memory.zero_shadow(context, builder, argument.numba_type, primal)
+                if argument.activity == "duplicated"
+                else None,
+            )
+            for ty, argument, primal in zip(args, arguments, primals, strict=True)
+        ]
+        derivatives, value = _Emitter(context, builder, call, owns_shadows=True).emit(fields)
+        every = [d if shadow is None else shadow for d, (_, shadow) in zip(derivatives, fields)]
+        gradient = every[request.argnums[0]]
+        if not request.single:
+            items = [every[i] for i in request.argnums]
+            gradient = context.make_tuple(builder, gradient_type, items)
+        if not request.with_value:
+            return gradient
+        return context.make_tuple(builder, typed.return_type, [value, gradient])
+
+    return signature(result_type, spec, function, types.Tuple(args)), codegen
 
 
-def _return_activity(result: Any) -> ActivityName | None:
-    marker = marker_class(result)
-    if marker is Active:
-        return "active"
-    if marker is Const:
-        return "const"
+def _dispatcher(function: Any) -> Any:
+    if not isinstance(function, types.Dispatcher):
+        raise ActivityError(
+            f"inside @njit, only an @njit function has a derivative, not {function}"
+        )
+    return function.dispatcher
+
+
+def _return_activity(marker: Any) -> ActivityName | None:
     if marker is None:
         return None
+    if marker in (Active, Const):
+        return "active" if marker is Active else "const"
     raise NotYetSupported(
         f"a {marker.__name__} return is not yet supported",
         instead=["Active for a float", "Const for a function that writes into its arguments"],
@@ -125,12 +184,6 @@ def _compiled(
     return gradient
 
 
-def _derivative_type(argument: Argument) -> Any:
-    if argument.activity != "active":
-        return types.none
-    return _derivative_of(argument.numba_type)
-
-
 def _derivative_of(found: Any) -> Any:
     """Type of the derivative by a value: the value's own, with None in place of integers."""
     if isinstance(found, types.Float):
@@ -141,87 +194,121 @@ def _derivative_of(found: Any) -> Any:
     return types.none
 
 
-class _Emitter:
-    """Emits one call of a derivative into the function that is being lowered."""
+# --- lowering ---
 
-    def __init__(self, context: Any, builder: Any, call: _Call) -> None:
+_libraries: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+
+
+def _library(context: Any, gradient: Gradient) -> Any:
+    """Return the code library of a derivative; compiled once, however many calls link it."""
+    known = _libraries.setdefault(context, {})
+    if not known:
+        support = IGNORE_DEFINITIONS + memory.RELEASE_DEFINITION
+        known["support"] = link.make_library(context, "activerules.support", support)
+    if gradient.symbol not in known:
+        known[gradient.symbol] = link.make_library(
+            context, gradient.symbol, gradient.text, (*gradient.libraries, known["support"])
+        )
+    return known[gradient.symbol]
+
+
+def _fields(context: Any, builder: Any, ty: Any, value: Any) -> tuple[Any, Any]:
+    """Primal and shadow of one annotated argument; the shadow is None if it has none."""
+    if not isinstance(ty, AnnotationType):
+        return value, None
+    native = cgutils.create_struct_proxy(ty)(context, builder, value)
+    return native.val, native.dval if ty.dval is not None else None
+
+
+class _Emitter:
+    """Emits one call of a derivative into the function that is being lowered.
+
+    With `owns_shadows` the shadows are released where the call fails.
+    """
+
+    def __init__(
+        self, context: Any, builder: Any, call: _Call, *, owns_shadows: bool = False
+    ) -> None:
         self.context = context
         self.builder = builder
-        self.call = call
+        self.arguments = call.arguments
+        self.derivative_types = call.derivative_types
         self.gradient = call.gradient
+        self.owns_shadows = owns_shadows
 
-    def emit(self, args_type: Any, args: Any) -> Any:
-        """Check, link, call; returns the LLVM value of the result tuple."""
-        values = [
-            self._fields(ty, value)
-            for ty, value in zip(args_type, cgutils.unpack_tuple(self.builder, args), strict=True)
-        ]
-        overlap = checks.check_memory(
-            self.context, self.builder, self.call.arguments, values, self.gradient
+    def emit(self, fields: Sequence[tuple[Any, Any]]) -> tuple[list[Any], Any]:
+        """Check, link, call; returns the derivative by each argument, and what the primal
+        returned.
+        """
+
+        def release() -> None:
+            for argument, (_, shadow) in zip(self.arguments, fields, strict=True):
+                if self.owns_shadows and shadow is not None:
+                    memory.release(self.context, self.builder, argument.numba_type, shadow)
+
+        overlap = memory.check_memory(
+            self.context, self.builder, self.arguments, fields, self.gradient, release
         )
         self.context.add_linking_libs([_library(self.context, self.gradient)])
-        parameters = self._parameters(values)
-        derivatives = self._derivative_memory(values)
-        status = self._run(parameters, derivatives, overlap)
-        self._propagate(status, parameters[self._excinfo_index])
-        return self._result(parameters[0], derivatives)
+        returned, excinfo = self._return_memory(), self._excinfo()
+        derivatives = self._derivative_memory(fields)
+        parameters = self._parameters(fields, returned, excinfo)
+        status = self._run(
+            [*parameters, derivatives, cgutils.get_null_value(cgutils.voidptr_t)], overlap
+        )
+        self._propagate(status, excinfo, release)
+        primal = self.context.get_returned_value(
+            self.builder, self.gradient.result_type, self.builder.load(returned[0])
+        )
+        floats = iter(cgutils.unpack_tuple(self.builder, self.builder.load(derivatives)))
+        return [self._rebuilt(ty, floats) for ty in self.derivative_types], primal
 
-    @property
-    def _excinfo_index(self) -> int:
-        return 2 if self.gradient.parameters[0] == "duplicated" else 1
-
-    def _fields(self, ty: Any, value: Any) -> tuple[Any, Any]:
-        """Primal and shadow of one argument; the shadow is None if it has none."""
-        if not isinstance(ty, AnnotationType):
-            target = types.unliteral(ty)
-            return self.context.cast(self.builder, value, ty, target), None
-        native = cgutils.create_struct_proxy(ty)(self.context, self.builder, value)
-        return native.val, native.dval if ty.dval is not None else None
-
-    def _parameters(self, values: Sequence[tuple[Any, Any]]) -> list[Any]:
+    def _parameters(
+        self, fields: Sequence[tuple[Any, Any]], returned: Sequence[Any], excinfo: Any
+    ) -> Iterator[Any]:
         """Primal parameters of the derivative, each followed by its shadow if it is Duplicated."""
         activities = iter(self.gradient.parameters)
-        parameters = [*self._return_memory(next(activities)), self._excinfo(next(activities))]
-        for argument, (primal, shadow) in zip(self.call.arguments, values, strict=True):
+        yield from returned if next(activities) == "duplicated" else returned[:1]
+        yield excinfo
+        next(activities)
+        for argument, (primal, shadow) in zip(self.arguments, fields, strict=True):
             slots = self._flattened(argument, primal)
             shadow_slots = slots if shadow is None else self._flattened(argument, shadow)
             for slot, shadow_slot in zip(slots, shadow_slots, strict=True):
-                parameters.append(slot)
+                yield slot
                 if next(activities) == "duplicated":
-                    parameters.append(shadow_slot)
-        return parameters
+                    yield shadow_slot
 
     def _flattened(self, argument: Argument, value: Any) -> Sequence[Any]:
         packer = self.context.get_arg_packer([argument.numba_type])
         return packer.as_arguments(self.builder, [value])
 
-    def _return_memory(self, activity: ActivityName) -> Iterator[Any]:
+    def _return_memory(self) -> tuple[Any, Any]:
         """Memory for the primal's result and for its shadow, which holds the seed."""
-        pointer = self.context.call_conv.get_return_type(self.gradient.result_type)
-        for _ in range(2 if activity == "duplicated" else 1):
-            memory = cgutils.alloca_once(self.builder, pointer.pointee)
-            self.builder.store(pointer.pointee(None), memory)
-            yield memory
-        if self.gradient.return_activity == "active":
-            self.builder.store(pointer.pointee(1.0), memory)
+        ty = self.context.call_conv.get_return_type(self.gradient.result_type).pointee
+        seed = ty(1.0) if self.gradient.return_activity == "active" else ty(None)
+        return self._stored(ty(None)), self._stored(seed)
 
-    def _excinfo(self, activity: ActivityName) -> Any:
-        excinfo_type = self.context.call_conv.get_function_type(types.none, ()).args[1].pointee
-        excinfo = cgutils.alloca_once(self.builder, excinfo_type)
-        self.builder.store(excinfo_type(None), excinfo)
-        return excinfo
+    def _excinfo(self) -> Any:
+        function_type = self.context.call_conv.get_function_type(types.none, ())
+        return self._stored(function_type.args[1].pointee(None))
 
-    def _derivative_memory(self, values: Sequence[tuple[Any, Any]]) -> Any:
+    def _stored(self, value: Any) -> Any:
+        pointer = cgutils.alloca_once(self.builder, value.type)
+        self.builder.store(value, pointer)
+        return pointer
+
+    def _derivative_memory(self, fields: Sequence[tuple[Any, Any]]) -> Any:
         floats = []
-        for argument, (primal, _) in zip(self.call.arguments, values, strict=True):
+        for argument, (primal, _) in zip(self.arguments, fields, strict=True):
             if argument.activity == "active":
                 slots = self._flattened(argument, primal)
-                floats += [slot.type for slot in slots if _is_float(slot.type)]
+                floats += [
+                    s.type for s in slots if isinstance(s.type, ir.FloatType | ir.DoubleType)
+                ]
         return cgutils.alloca_once(self.builder, ir.LiteralStructType(floats))
 
-    def _run(self, parameters: Sequence[Any], derivatives: Any, overlap: Any) -> Any:
-        stats = ir.Constant(cgutils.voidptr_t, None)
-        arguments = [*parameters, derivatives, stats]
+    def _run(self, arguments: Sequence[Any], overlap: Any) -> Any:
         function_type = ir.FunctionType(cgutils.int32_t, [a.type for a in arguments])
 
         def run(symbol: str | None) -> Any:
@@ -238,27 +325,31 @@ class _Emitter:
                 self.builder.store(run(self.gradient.symbol), status)
         return self.builder.load(status)
 
-    def _propagate(self, code: Any, excinfo: Any) -> None:
+    def _propagate(self, code: Any, excinfo: Any, release: Callable[[], None]) -> None:
         convention = self.context.call_conv
         out_of_memory = self.builder.icmp_unsigned("==", code, code.type(OUT_OF_MEMORY))
         with cgutils.if_unlikely(self.builder, out_of_memory):
+            release()
             message = "the tape of a derivative does not fit into memory"
             convention.return_user_exc(self.builder, MemoryError, (message,))
         status = convention._get_return_status(self.builder, code, self.builder.load(excinfo))
         with cgutils.if_unlikely(self.builder, status.is_error):
-            convention.return_status_propagate(self.builder, status)
+            release()
+            self._return_error(status)
 
-    def _result(self, return_memory: Any, derivatives: Any) -> Any:
-        result_type = self.gradient.result_type
-        loaded = self.builder.load(return_memory)
-        primal = self.context.get_returned_value(self.builder, result_type, loaded)
-        floats = iter(cgutils.unpack_tuple(self.builder, self.builder.load(derivatives)))
-        tuple_type = types.Tuple([_derivative_type(a) for a in self.call.arguments])
-        gradient = self._rebuilt(tuple_type, floats)
-        if self.call.returns_primal:
-            return self.context.make_tuple(self.builder, self.call.result_type, [gradient, primal])
-        self.context.nrt.decref(self.builder, result_type, primal)
-        return gradient
+    def _return_error(self, status: Any) -> None:
+        """Leave with the primal's exception.
+
+        As Numba's `return_status_propagate`, but marked as a raise: only then does Numba prune the
+        references it holds to the arguments of this function, which an exception would leak.
+        """
+        convention, builder = self.context.call_conv, self.builder
+        try_status = convention.check_try_status(builder)
+        store = builder.store(status.excinfoptr, convention._get_excinfo_argument(builder.function))
+        mark = builder.module.add_metadata([ir.IntType(1)(1)])
+        store.set_metadata("numba_exception_output", mark)
+        with builder.if_then(builder.not_(try_status.in_try)):
+            convention._return_errcode_raw(builder, status.code)
 
     def _rebuilt(self, found: Any, floats: Iterator[Any]) -> Any:
         """Put derivatives, in order, into the structure of the values they belong to."""
@@ -268,7 +359,3 @@ class _Emitter:
             items = [self._rebuilt(item, floats) for item in checks.items_of(found)]
             return self.context.make_tuple(self.builder, found, items)
         return self.context.get_dummy_value()
-
-
-def _is_float(found: ir.Type) -> bool:
-    return isinstance(found, ir.FloatType | ir.DoubleType)
