@@ -9,7 +9,7 @@ from activerules.ir.derive.assemble import assemble, generate, verified
 from activerules.ir.derive.plan import make_plan
 from activerules.ir.derive.request import Parameter, Request, ReturnKind
 from activerules.ir.model import Argument, Module
-from activerules.ir.normalise import normalise
+from activerules.ir.normalise import canonical, normalise
 from activerules.ir.parser import parse_module
 from activerules.ir.rulecall import ActivityName
 
@@ -44,12 +44,14 @@ def differentiate(
     """
     if mode != "reverse":
         raise ActivityError(what=f"mode {mode!r} is not supported yet", instead=['use mode="reverse"'])
-    module = parse_module(normalise(llvm_ir, function))
-    request = _request(module, function, activities, return_activity, name or function)
+    source = canonical(llvm_ir)
+    module = parse_module(normalise(source, function))
+    symbol = function if function in module.functions else f'"{function}"'
+    request = _request(module, symbol, activities, return_activity, name or symbol)
     functions, declarations, _ = generate(make_plan(request))
     for one in functions:
         one.prefix = ""
-    return verified(assemble(parse_module(llvm_ir), functions, declarations, whole=True))
+    return verified(assemble(parse_module(source), functions, declarations, whole=True))
 
 
 def _request(

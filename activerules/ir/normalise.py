@@ -23,6 +23,7 @@ _EQUALITY = re.compile(
     r"fcmp (?P<flags>(?:\w+ )*?)(?P<predicate>oeq|une|ueq|one) (?P<type>double|float) (?P<x>[^,\n]+), (?P<y>[^,\n]+)"
 )
 _ZERO = re.compile(r"-?0\.0+e\+00|0x8?0+")
+_OPTNONE = re.compile(r"^(?:attributes|define) .*\boptnone\b.*$", re.MULTILINE)
 HIDDEN_EQUALITY = "activerules.fcmp."
 
 
@@ -41,7 +42,7 @@ def normalise(text: str, function: str) -> str:
     Cost: about 1 ms per 100 instructions.
     """
     machine = target_machine()
-    module = _parsed(_hide_equalities(text))
+    module = _parsed(_hide_equalities(_allow_passes(text)))
     _check_defined(module, function)
     if not module.data_layout:
         module.data_layout = str(machine.target_data)
@@ -62,6 +63,11 @@ def normalise(text: str, function: str) -> str:
     cleanup.add_instruction_namer_pass()
     cleanup.run(module, builder)
     return str(module)
+
+
+def canonical(text: str) -> str:
+    """`text` as LLVM prints it: one instruction per line, no comments among them. Raises `UnsupportedIR` if LLVM refuses it."""
+    return str(_parsed(text))
 
 
 def _parsed(text: str) -> llvm.ModuleRef:
@@ -99,6 +105,11 @@ def _ask_to_inline(function: llvm.ValueRef) -> None:
     text = " ".join(str(one) for one in function.attributes)
     if "noinline" not in text and "optnone" not in text and not _calls_itself(function):
         function.add_function_attribute("alwaysinline")
+
+
+def _allow_passes(text: str) -> str:
+    """Drop `optnone`, and the `noinline` that goes with it: unoptimised code (clang -O0) is no wish to stay so."""
+    return _OPTNONE.sub(lambda line: re.sub(r"\b(?:optnone|noinline) ?", "", line[0]), text)
 
 
 def _calls_itself(function: llvm.ValueRef) -> bool:
