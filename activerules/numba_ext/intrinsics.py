@@ -199,8 +199,10 @@ def _derivative_of(found: Any) -> Any:
 _libraries: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 
 
-def _library(context: Any, gradient: Gradient) -> Any:
-    """Return the code library of a derivative; compiled once, however many calls link it."""
+def _link(context: Any, gradient: Gradient) -> None:
+    """Link a derivative into the function being lowered; compiled once, however many calls link
+    it.
+    """
     known = _libraries.setdefault(context, {})
     if not known:
         support = IGNORE_DEFINITIONS + memory.RELEASE_DEFINITION
@@ -209,7 +211,8 @@ def _library(context: Any, gradient: Gradient) -> Any:
         known[gradient.symbol] = link.make_library(
             context, gradient.symbol, gradient.text, (*gradient.libraries, known["support"])
         )
-    return known[gradient.symbol]
+    # Support by itself, too: what a library does not use of its own dependencies is not in it.
+    context.add_linking_libs([known[gradient.symbol], known["support"]])
 
 
 def _fields(context: Any, builder: Any, ty: Any, value: Any) -> tuple[Any, Any]:
@@ -249,7 +252,7 @@ class _Emitter:
         overlap = memory.check_memory(
             self.context, self.builder, self.arguments, fields, self.gradient, release
         )
-        self.context.add_linking_libs([_library(self.context, self.gradient)])
+        _link(self.context, self.gradient)
         returned, excinfo = self._return_memory(), self._excinfo()
         derivatives = self._derivative_memory(fields)
         parameters = self._parameters(fields, returned, excinfo)
