@@ -142,11 +142,12 @@ def gmm_log_likelihood(alphas, means, log_scales, data):
     k, d = means.shape
     total = 0.0
     terms = np.empty(k)
+    inverse_scales = np.exp(-log_scales)
     for n in range(data.shape[0]):
         for c in range(k):
             q = 0.0
             for j in range(d):
-                z = (data[n, j] - means[c, j]) * math.exp(-log_scales[c, j])
+                z = (data[n, j] - means[c, j]) * inverse_scales[c, j]
                 q += z * z + 2.0 * log_scales[c, j]
             terms[c] = alphas[c] - 0.5 * q
         top = terms[0]

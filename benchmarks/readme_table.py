@@ -1,0 +1,47 @@
+"""Write the speed table of the README from a results file.
+
+python -m benchmarks.readme_table benchmarks/results.json README.md
+"""
+
+import json
+import sys
+from pathlib import Path
+
+BEGIN, END = "<!-- speed table: begin -->", "<!-- speed table: end -->"
+
+
+def table(results: dict) -> str:
+    """The table in Markdown, and the sentence that says where it was measured."""
+    lines = [
+        "| program | gradient / primal | primal, ms | tape, bytes | / hand-written | compile |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in results["cases"]:
+        hand = f"{row['to_hand_written']:.2f}" if "to_hand_written" in row else ""
+        lines.append(
+            f"| {row['name']} | {row['ratio']:.2f} ± {row['noise']:.2f} | "
+            f"{row['milliseconds']:.2f} | {row['tape_bytes']:,} | {hand} | "
+            f"{row['compile_ratio']:.1f} |"
+        )
+    total, where = results["summary"], results["environment"]
+    lines += [
+        "",
+        f"Geometric mean {total['geometric_mean']:.2f}, largest {total['largest']:.2f}. "
+        f"*compile*: first call of the gradient over Numba's own compile of the function. "
+        f"Measured with Numba {where['numba']}, Python {where['python']}, {where['processor']}.",
+    ]
+    return "\n".join(lines)
+
+
+def replace_table(page: str, results: dict) -> str:
+    """The page with its table renewed; `ValueError` if the page has no place for it."""
+    before, found, rest = page.partition(BEGIN)
+    _, found_end, after = rest.partition(END)
+    if not (found and found_end):
+        raise ValueError(f"the page must hold the lines {BEGIN!r} and {END!r}")
+    return f"{before}{BEGIN}\n{table(results)}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    results_file, page_file = map(Path, sys.argv[1:3])
+    page_file.write_text(replace_table(page_file.read_text(), json.loads(results_file.read_text())))

@@ -1,0 +1,73 @@
+"""The hand-written gradients are right, and the table of the README can be written."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+from activerules.testing import gradient_fd
+from benchmarks import handwritten, readme_table
+from programs import learning, reductions
+
+RNG = np.random.default_rng(0)
+COMPARED = [
+    (reductions.log_sum_exp, handwritten.log_sum_exp, (RNG.normal(size=6),), ()),
+    (
+        learning.logistic_regression,
+        handwritten.logistic_regression,
+        (RNG.normal(size=(5, 3)), RNG.normal(size=3), np.array([0.0, 1.0, 1.0, 0.0, 1.0])),
+        ("labels",),
+    ),
+    (
+        learning.gmm_log_likelihood,
+        handwritten.gmm_log_likelihood,
+        (
+            RNG.normal(size=3),
+            RNG.normal(size=(3, 2)),
+            RNG.normal(size=(3, 2)),
+            RNG.normal(size=(5, 2)),
+        ),
+        (),
+    ),
+]
+
+
+@pytest.mark.parametrize(("primal", "by_hand", "args", "const"), COMPARED)
+def test_hand_written_gradients(primal, by_hand, args, const):
+    names = list(inspect.signature(primal.py_func).parameters)
+    shadows = {name: np.ones_like(x) for name, x in zip(names, args, strict=True)}
+    flat = []
+    for name, x in zip(names, args, strict=True):
+        flat += [x] if name in const else [x, shadows[name]]
+    assert by_hand(*flat) == pytest.approx(primal(*args), rel=1e-12)
+    for i, name in enumerate(names):
+        if name not in const:
+            np.testing.assert_allclose(
+                shadows[name] - 1.0, gradient_fd(primal, args, i), rtol=1e-7, atol=1e-9
+            )
+
+
+def test_the_table_goes_between_its_marks():
+    row = {
+        "name": "horner",
+        "ratio": 2.0,
+        "noise": 0.1,
+        "milliseconds": 1.0,
+        "tape_bytes": 1000,
+        "compile_ratio": 1.5,
+        "engine_share": 0.1,
+    }
+    results = {
+        "environment": {"numba": "0", "python": "3", "processor": "any"},
+        "summary": {"geometric_mean": 2.0, "largest": 2.0},
+        "cases": [row],
+    }
+    page = f"before\n{readme_table.BEGIN}\nold\n{readme_table.END}\nafter\n"
+    new = readme_table.replace_table(page, results)
+    assert "| horner | 2.00 ± 0.10 | 1.00 | 1,000 |  | 1.5 |" in new
+    assert "old" not in new
+    assert readme_table.replace_table(new, results) == new
+    assert new.startswith("before\n")
+    assert new.endswith("\nafter\n")
+    with pytest.raises(ValueError, match="must hold the lines"):
+        readme_table.replace_table("nothing", results)
