@@ -9,7 +9,7 @@ from activerules.ir.derive.assemble import assemble, generate, verified
 from activerules.ir.derive.plan import make_plan
 from activerules.ir.derive.request import Parameter, Request, ReturnKind
 from activerules.ir.model import Argument, Module
-from activerules.ir.normalise import canonical, normalise
+from activerules.ir.normalise import canonical, exposed, normalise
 from activerules.ir.parser import parse_module
 from activerules.ir.rulecall import ActivityName
 
@@ -45,7 +45,7 @@ def differentiate(
     if mode != "reverse":
         raise ActivityError(what=f"mode {mode!r} is not supported yet", instead=['use mode="reverse"'])
     source = canonical(llvm_ir)
-    module = parse_module(normalise(source, function))
+    module = parse_module(normalise(exposed(source), function))
     symbol = function if function in module.functions else f'"{function}"'
     request = _request(module, symbol, activities, return_activity, name or symbol)
     functions, declarations, _ = generate(make_plan(request))

@@ -24,6 +24,7 @@ _EQUALITY = re.compile(
 )
 _ZERO = re.compile(r"-?0\.0+e\+00|0x8?0+")
 _OPTNONE = re.compile(r"^(?:attributes|define) .*\boptnone\b.*$", re.MULTILINE)
+_INTERNAL = re.compile(r"^(@\S+ = |@\"[^\"]*\" = |define )(?:internal|private) ", re.MULTILINE)
 HIDDEN_EQUALITY = "activerules.fcmp."
 
 
@@ -68,6 +69,14 @@ def normalise(text: str, function: str) -> str:
 def canonical(text: str) -> str:
     """`text` as LLVM prints it: one instruction per line, no comments among them. Raises `UnsupportedIR` if LLVM refuses it."""
     return str(_parsed(text))
+
+
+def exposed(text: str) -> str:
+    """`text` with internal globals and functions made external.
+
+    LLVM splits, renames and folds what only this module can see; the derivative has to share it with the code it stands beside.
+    """
+    return _INTERNAL.sub(lambda start: start[1], text)
 
 
 def _parsed(text: str) -> llvm.ModuleRef:

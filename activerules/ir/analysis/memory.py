@@ -194,6 +194,7 @@ def analyse_memory(
     private: Callable[[Argument], bool],
     disjoint: bool,
     marked: Callable[[Instruction], CallEffect | None],
+    arithmetic: Callable[[Instruction], bool],
     named_types: dict[str, Type | None],
     live: Collection[Block],
 ) -> MemoryFacts:
@@ -205,8 +206,9 @@ def analyse_memory(
         disjoint    whether the memory of different groups is known not to overlap (checked by the caller at run time)
         live        blocks on the way to a successful return: only what they write can be seen by a reverse sweep
         marked      the effect of a marked call, None for other instructions
+        arithmetic  whether a call has no effect but its result
     """
-    solver = _Solver(flow, named_types, marked)
+    solver = _Solver(flow, named_types, marked, arithmetic)
     for argument in function.arguments:
         if argument.type.is_pointer:
             solver.point(argument, {MemoryObject("argument", group_of(argument), private(argument))})
@@ -225,8 +227,8 @@ def analyse_memory(
 class _Solver:
     """Working state of the fixpoint; thrown away once the facts are frozen."""
 
-    def __init__(self, flow: ControlFlow, named_types, marked) -> None:
-        self.flow, self.named_types, self.marked = flow, named_types, marked
+    def __init__(self, flow: ControlFlow, named_types, marked, arithmetic) -> None:
+        self.flow, self.named_types, self.marked, self.arithmetic = flow, named_types, marked, arithmetic
         self.points_to: dict[Value, set[MemoryObject]] = {}
         self.contents: dict[MemoryObject, set[MemoryObject]] = {}
         self.changed = False
@@ -343,9 +345,9 @@ class _Solver:
         if effect is not None:
             if effect.writes:
                 yield Write(call, tuple(call.operands[k] for k in effect.writes), _constant_length(call))
-        elif "memory(none)" not in str(call.attributes.get("call_attributes", "")):
-            pointers = tuple(o for o in call.operands if o.type.is_pointer)
-            yield Write(call, pointers, None, everything=bool(pointers))
+        elif not self.arithmetic(call) and "memory(none)" not in str(call.attributes.get("call_attributes", "")):
+            # without pointer arguments it may still write globals, and what it has been given before
+            yield Write(call, (), None, everything=True)
 
 
 def _constant_length(call: Instruction) -> int | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from activerules.ir.analysis.activity import Calls
 from activerules.ir.analysis.nodes import Node, Primal
-from activerules.ir.derive.derivatives import is_inactive_math, row_for
+from activerules.ir.derive.derivatives import is_inactive_math, is_pure_call, row_for
 from activerules.ir.model import Instruction
+from activerules.ir.normalise import HIDDEN_EQUALITY
 from activerules.ir.rulecall import CallInfo, RuleCompiler
 from activerules.ir.runtime_calls import CallEffect
 
@@ -36,6 +37,11 @@ class EngineCalls(Calls):
         written = [a.data_operand for a in info.arguments if a.kind == "memory" and a.written]
         read = [a.data_operand for a in info.arguments if a.kind == "memory"]
         return CallEffect(reads=tuple(read), writes=(0, 1, *written))  # type: ignore[arg-type]
+
+    def is_arithmetic(self, call: Instruction) -> bool:
+        """Whether a call has no effect but its result."""
+        name = call.callee_name or ""
+        return name.startswith((IGNORE_PREFIX, HIDDEN_EQUALITY)) or is_pure_call(name) or is_inactive_math(name)
 
     def carries(self, instruction: Instruction) -> tuple[int, ...] | None:
         name = instruction.callee_name if instruction.opcode == "call" else None

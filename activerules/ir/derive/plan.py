@@ -128,6 +128,7 @@ def make_plan(request: Request) -> Plan:
         private=lambda a: by_argument[a].private,
         disjoint=request.disjoint,
         marked=calls.marked_effect,
+        arithmetic=calls.is_arithmetic,
         named_types=request.module.types,
         live=returns.live,
     )
