@@ -50,7 +50,7 @@ class Runner:
         return [x.copy() if isinstance(x, np.ndarray) else x for x in self.case.arguments]
 
     def annotated(self) -> list:
-        """Annotated copies, shadows one: a zero cotangent would make a written array's work void."""
+        """Annotated copies, shadows one: a zero cotangent would make work void."""
         return [
             activity(x, np.ones_like(x)) if activity is ar.Duplicated else activity(x)
             for activity, x in zip(self.activities, self.copies(), strict=True)
