@@ -36,11 +36,11 @@ class _Gradient:
 
     def build(self) -> Function:
         plan = self.plan
-        parameters = make_parameters(plan, [])
-        arguments = parameters.arguments[:-2]
+        extra = self._extra_parameters()
+        parameters = make_parameters(plan, extra)
+        arguments = parameters.arguments[: -2 - len(extra)]
         fields = derivatives_type(plan)
         result: Type = I32 if self.status else (fields if fields.elements else VOID)
-        extra = self._extra_parameters()
         blocks = [self.entry]
         function = Function(suffixed(plan.request.name, ".gradient"), result, [*arguments, *extra], blocks)
         derivatives: Value = extra[0] if self.status else self.b.alloca(fields, hint="derivatives")

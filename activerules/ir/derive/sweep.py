@@ -35,6 +35,7 @@ class Parameters:
 
 def make_parameters(plan: Plan, extra: list[Argument]) -> Parameters:
     """Fresh parameters for one generated function; `extra` ones stand at the end."""
+    taken = _names_in(plan)
     frame, tape = Argument("ar.frame", PTR, "noalias"), Argument("ar.tape", PTR, "noalias")
     made = Parameters([], {}, {}, frame, tape)
     for parameter in plan.request.parameters:
@@ -42,18 +43,31 @@ def make_parameters(plan: Plan, extra: list[Argument]) -> Parameters:
         made.primal[old] = Argument(old.name, old.type)
         made.arguments.append(made.primal[old])  # type: ignore[arg-type]
         if parameter.activity == "duplicated":
-            made.shadow[old] = Argument(suffixed(old.name, ".shadow"), PTR)
+            made.shadow[old] = Argument(_free(suffixed(old.name, ".shadow"), taken), PTR)
             made.arguments.append(made.shadow[old])  # type: ignore[arg-type]
-    made.arguments += [frame, tape, *extra]
+    for one in (frame, tape, *extra):
+        one.name = _free(one.name, taken)
+        made.arguments.append(one)
     return made
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """`name`, or a longer one that no value has yet; it is taken then."""
+    while name in taken:
+        name = suffixed(name, "_")
+    taken.add(name)
+    return name
+
+
+def _names_in(plan: Plan) -> set[str]:
+    function = plan.request.function
+    taken = {i.name for i in function.instructions() if i.name}
+    return taken | {a.name for a in function.arguments} | {b.name for b in function.blocks}
 
 
 def names_of(plan: Plan) -> Namer:
     """A maker of names that no value of the primal has."""
-    function = plan.request.function
-    taken = {i.name for i in function.instructions() if i.name}
-    taken |= {a.name for a in function.arguments} | {b.name for b in function.blocks}
-    return Namer("ar", taken)
+    return Namer("ar", _names_in(plan))
 
 
 def null() -> Constant:
