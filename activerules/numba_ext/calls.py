@@ -31,7 +31,7 @@ from numba.core.compiler import Flags
 from numba.core.datamodel import models
 from numba.core.datamodel.registry import register_default
 from numba.core.imputils import lower_constant
-from numba.core.registry import CPUDispatcher
+from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.target_extension import target_override
 from numba.core.targetconfig import ConfigStack
 from numba.core.typing.templates import Signature, signature
@@ -127,15 +127,22 @@ class RuleFunction(types.Callable, types.Opaque):
         """The signature of a call: that of the CPU compile where marked (M1), else of `ordinary`
         (M2).
         """
+        seen_here = {on_cpu(arg): arg for arg in (*args, *kws.values())}
+        cpu_kws = {name: on_cpu(arg) for name, arg in kws.items()}
         try:
-            marked, pysig = compile_for_cpu(self.function, tuple(args), dict(kws))
+            marked, pysig = compile_for_cpu(self.function, tuple(map(on_cpu, args)), cpu_kws)
         except errors.NumbaError:
             return self.ordinary.get_call_type(context, args, kws)
-        if isinstance(marked.signature.return_type, types.Optional | types.Generator):
+        returned = marked.signature.return_type
+        if isinstance(returned, types.Optional | types.Generator):
             return self.ordinary.get_call_type(context, args, kws)
-        self._marked[marked.signature.args] = marked
+        ad_args = tuple(
+            seen_here.get(arg, arg) if isinstance(arg, types.Callable) else arg
+            for arg in marked.signature.args
+        )
+        self._marked[ad_args] = marked
         self._table.add(marked)
-        return marked.signature.replace(pysig=pysig)
+        return signature(returned, *ad_args).replace(pysig=pysig)
 
     def get_call_signatures(self) -> Any:
         """Known signatures, for Numba's error messages."""
@@ -206,6 +213,16 @@ def display_name(function: Any) -> str:
     module = getattr(function, "__module__", None) or ""
     name = name.rpartition("<locals>.")[2]
     return f"{module}.{name}" if module.split(".")[0] in ("numpy", "math", "scipy") else name
+
+
+def on_cpu(arg: Any) -> Any:
+    """The type that an argument has for the CPU target: functions are compiled per target."""
+    if isinstance(arg, RuleFunction):
+        context: Any = cpu_target.typing_context
+        return context.resolve_value_type(arg.function)
+    if isinstance(arg, types.Dispatcher):
+        return types.Dispatcher(getattr(arg.dispatcher, "original", arg.dispatcher))
+    return arg
 
 
 def compile_for_cpu(

@@ -2,7 +2,7 @@
 
 Needs       a CPU target context; text whose functions to be called from outside are external; the
             code libraries that define what the text only declares
-Gives       `make_library`: a finalised library, optimised as Numba optimises its own code
+Gives       `make_library`: a finalised library, left for its callers to optimise
 Invariants  L1  every symbol is resolved before LLVM sees it: an unknown one is an error, not the
                 end of the process
             L2  the text is a library of its own: any number of functions can link it, and Numba's
@@ -44,12 +44,19 @@ def make_library(target_context: Any, name: str, text: str, libraries: Sequence[
     _check_symbols(name, module, linked)
     library = target_context.codegen().create_library(name)
     library.enable_object_caching()
+    # The caller's library optimises what it links, with the call inlined; once is enough (a third
+    # of the compile time of a gradient).
+    library._optimize_final_module = _leave_as_is
     library.add_llvm_module(module)
     for other in linked:
         library.add_linking_library(other)
     library.finalize()
     _set_environments(library)
     return library
+
+
+def _leave_as_is(*_: Any) -> None:
+    """Stand in for an optimisation."""
 
 
 def _parse(name: str, text: str) -> llvm.ModuleRef:

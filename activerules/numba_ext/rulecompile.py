@@ -34,7 +34,13 @@ from numba.core.typeconv.castgraph import Conversion
 
 from activerules.annotations.activity import Active, Duplicated
 from activerules.annotations.values import make_zero
-from activerules.errors import NotCompilable, RuleError, RuleReturnError, TapeMismatch
+from activerules.errors import (
+    NotCompilable,
+    NotYetSupported,
+    RuleError,
+    RuleReturnError,
+    TapeMismatch,
+)
 from activerules.ir.rulecall import (
     ArgumentKind,
     CallArgument,
@@ -107,9 +113,21 @@ class NumbaRuleCompiler:
         return tuple(dict.fromkeys((*self._libraries, *primal)))
 
     def call_info(self, symbol: str) -> CallInfo:
-        """The record of a marked call; KeyError if `symbol` is none."""
+        """The record of a marked call; KeyError if `symbol` is none.
+
+        Raises `NotYetSupported` for results that hold floats but are not a float or an array of
+        floats: their derivative would be lost.
+        """
         marked = self._marked[symbol]
         returned = marked.signature.return_type
+        inactive = self._registry.is_inactive(marked.function)
+        if not inactive and _result_kind(returned) == "const" and _holds_floats(returned):
+            raise NotYetSupported(
+                f"{marked.name} has a rule and returns {returned}",
+                where=[("at the call", marked.name, marked.location)],
+                why="a function with a rule returns a float, an array of floats, or nothing",
+                instead=["return the parts from functions of their own"],
+            )
         context = cpu_context()
         return CallInfo(
             name=marked.name,
@@ -119,7 +137,7 @@ class NumbaRuleCompiler:
             result_size=context.get_abi_sizeof(context.get_return_type(returned)),
             result_meminfos=(0,) if isinstance(returned, types.Array) else (),
             primal_symbol=marked.cpu_symbol,
-            inactive=self._registry.is_inactive(marked.function),
+            inactive=inactive,
         )
 
     def _call_arguments(self, marked: MarkedCall) -> tuple[CallArgument, ...]:
@@ -240,6 +258,14 @@ def _result_kind(found: types.Type) -> ResultKind:
     if found == types.none:
         return "none"
     return _argument_kind(found)
+
+
+def _holds_floats(found: types.Type) -> bool:
+    if isinstance(found, types.BaseTuple):
+        return any(map(_holds_floats, types_of(found)))
+    if isinstance(found, types.Record):
+        return any(_holds_floats(field.type) for field in found.fields.values())
+    return isinstance(getattr(found, "dtype", found), types.Float | types.Complex)
 
 
 def _is_float_array(found: types.Type) -> bool:

@@ -9,6 +9,8 @@ Invariants  W1  a rule function borrows what it is passed; results are owned by 
                 what nobody reads is released
             W2  scratch shadows live for one call, on its error path too
             W3  a status other than 0 and its exception are passed on unchanged
+            W4  nothing the engine holds is leaked by an exception in a rule, although Numba's own
+                code does not release what it has counted when it raises
 
 A result that is Const at the call has no place with the engine between the two halves; where the
 reverse is to see it, it travels with the tape.
@@ -191,9 +193,23 @@ class _Half:
             )
         if argument.needs_scratch:
             return self.annotate(argument.annotation, value, self.zero_shadow(argument, value))
+        fields = [self.borrowed(argument.value_type, value)]
         if argument.annotation.kind is Duplicated:
-            return self.annotate(argument.annotation, value, next(self.shadows))
-        return self.annotate(argument.annotation, value)
+            shadow_type = argument.annotation.fields[1]
+            fields.append(self.without_owner(shadow_type, next(self.shadows)))
+        return self.annotate(argument.annotation, *fields)
+
+    def borrowed(self, value_type: types.Type, value: Any) -> Any:
+        """An argument's value as the rule function gets it."""
+        return value
+
+    def without_owner(self, value_type: types.Type, value: Any) -> Any:
+        """An array that is not reference-counted, for memory that outlives the call (W4)."""
+        if not isinstance(value_type, types.Array):
+            return value
+        array = cgutils.create_struct_proxy(value_type)(self.context, self.builder, value)
+        array.meminfo = array.meminfo.type(None)
+        return array._getvalue()
 
     def annotate(self, annotation: AnnotationType, *fields: Any) -> Any:
         """An annotation struct; it borrows its fields."""
@@ -302,6 +318,10 @@ class _Augmented(_Half):
 class _Reverse(_Half):
     leading = ("ret", "ret_shadow", "excinfo", "tape", "derivatives")
 
+    def borrowed(self, value_type: types.Type, value: Any) -> Any:
+        """Without owner: unlike a tape, nothing that the reverse returns can hold on to it."""
+        return self.without_owner(value_type, value)
+
     def build(self) -> None:
         rule, context, builder = self.rule, self.context, self.builder
         tape, dret = self._tape_and_cotangent()
@@ -322,7 +342,8 @@ class _Reverse(_Half):
             return stored, self.annotate(rule.result, context.get_dummy_value())
         if rule.result.kind is Active:
             return stored, self.annotate(rule.result, self.load_result("ret_shadow"))
-        fields = [self.load_result("ret"), self.load_result("ret_shadow")]
+        loaded = [self.load_result("ret"), self.load_result("ret_shadow")]
+        fields = map(self.without_owner, rule.result.fields, loaded)
         return stored, self.annotate(rule.result, *fields)
 
     def _load_tape(self) -> Any:

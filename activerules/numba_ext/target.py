@@ -243,7 +243,9 @@ class ADDescriptor(TargetDescriptor):
 
 
 class ADDispatcher(dispatcher.Dispatcher):
-    """A Python function compiled for the AD target of one session."""
+    """A Python function compiled for the AD target of one session; `original` is its CPU
+    dispatcher.
+    """
 
     # Numba asks the class for the contexts of "the" target; a twin has those of its own session.
     targetdescr = ADDescriptor()
@@ -255,9 +257,11 @@ class ADDispatcher(dispatcher.Dispatcher):
         options: dict[str, Any],
         *,
         lines: bool,
+        original: Any = None,
         **settings: Any,
     ) -> None:
         self.session = session
+        self.original = original
         self.targetdescr = ADDescriptor(session, lines=lines)
         super().__init__(py_func, targetoptions=options, **settings)
 
@@ -411,6 +415,7 @@ class Session:
                 original.py_func,
                 options,
                 lines=True,
+                original=original,
                 locals=dict(original.locals),
                 pipeline_class=keeping_calls(original._compiler.pipeline_class),
             )

@@ -1,6 +1,7 @@
 """The tested releases, and each part of Numba's private API that is relied on.
 
-If this file fails after an update of Numba, read the release's changes to what is named here before anything else.
+If this file fails after an update of Numba, read the release's changes to what is named here before
+anything else.
 """
 
 import inspect
