@@ -17,7 +17,7 @@ from numba.extending import is_jitted
 
 from activerules.annotations.activity import Annotation, is_annotation_class
 from activerules.annotations.signature import Mode
-from activerules.errors import ActivityError, NotCompilable
+from activerules.errors import ActiverulesError, ActivityError, NotCompilable
 from activerules.numba_ext.intrinsics import autodiff_form, give_compiled_form, use_compiler
 from activerules.pipeline import compile_gradient
 from activerules.rules.registry import RULES
@@ -63,10 +63,19 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
     mode.require_supported()
     result = args[0] if args and is_annotation_class(args[0]) else None
     annotated = args if result is None else args[1:]
-    return _entry(dispatcher_of(function), mode, result)(*annotated)
+    return run_compiled(_entry(dispatcher_of(function), mode, result), *annotated)
 
 
 give_compiled_form(autodiff, autodiff_form)
+
+
+def run_compiled(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call a compiled function; our own errors leave without the frames of Numba's compiler."""
+    try:
+        return function(*args, **kwargs)
+    except ActiverulesError as error:
+        cause = error.__cause__.with_traceback(None) if error.__cause__ else None
+        raise error.with_traceback(None) from cause
 
 
 def dispatcher_of(function: Any) -> Any:

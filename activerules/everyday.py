@@ -17,7 +17,7 @@ from numba import njit, types
 from numba.extending import typeof_impl
 
 from activerules.annotations.signature import GradientSpec
-from activerules.autodiff import dispatcher_of
+from activerules.autodiff import dispatcher_of, run_compiled
 from activerules.errors import ArityError, NotYetSupported
 from activerules.numba_ext.intrinsics import give_compiled_form, gradient_form
 from activerules.rules.registry import RULES
@@ -93,7 +93,7 @@ class GradientFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the gradient, or `(value, gradient)`."""
-        return self.dispatcher(*args, **kwargs)
+        return run_compiled(self.dispatcher, *args, **kwargs)
 
     def __repr__(self) -> str:
         """Return the call that makes it."""
