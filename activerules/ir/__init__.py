@@ -1,1 +1,9 @@
-"""The engine: from LLVM IR to the LLVM IR of its derivative. Needs no Numba."""
+"""The engine: from LLVM IR to the LLVM IR of its derivative. Needs no Numba.
+
+`differentiate` adds the derivative of a function to its module; `explain` prints the plan of it.
+"""
+
+from activerules.ir.differentiate import differentiate
+from activerules.ir.explain import explain
+
+__all__ = ["differentiate", "explain"]
