@@ -6,7 +6,7 @@
     N4  loops have a preheader, a single latch, and exits that only the loop reaches; values leave a loop through phis (LCSSA)
     N5  no switch, invoke, indirect branch
     N6  calls are arithmetic, marked calls, listed runtime calls, or functions no active data flows into (analysis/activity.py)
-    N7  control flow is reducible (cfg.py); no vectors of floats where a derivative flows (analysis/activity.py)
+    N7  control flow is reducible (cfg.py); no vectors; stack memory is made in the entry block and has a fixed size
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from collections.abc import Collection
 
 from activerules.errors import UnsupportedIR
 from activerules.ir.cfg import ControlFlow
+from activerules.ir.constants import number_of
 from activerules.ir.model import BINARY_FLOAT, BINARY_INT, CASTS, Block, Function, Instruction
 from activerules.ir.normalise import HIDDEN_EQUALITY
 from activerules.ir.refusal import refusal
+from activerules.ir.types import VectorType
 
 OPCODES = BINARY_FLOAT | BINARY_INT | CASTS | frozenset(
     "fneg icmp fcmp select phi call load store alloca getelementptr br ret unreachable freeze "
@@ -51,6 +53,26 @@ def _restore_equality(instruction: Instruction) -> None:
         }
 
 
+def _refuse_vector(i: Instruction) -> None:
+    if isinstance(i.type, VectorType) or any(isinstance(o.type, VectorType) for o in i.operands):
+        raise refusal(
+            i,
+            "N7: vector instructions have no derivative yet",
+            "the engine differentiates scalar code, and vectorises its derivative afterwards",
+            ["compile without vectorisation (clang: -fno-vectorize -fno-slp-vectorize)"],
+        )
+
+
+def _refuse_growing_stack(i: Instruction, entry: Block) -> None:
+    if i.opcode == "alloca" and (i.parent is not entry or any(number_of(o) is None for o in i.operands)):
+        raise refusal(
+            i,
+            "N7: stack memory whose size is not fixed, or that is made inside a loop or branch",
+            "the reverse sweep needs it again, when it is long gone",
+            ["use a fixed size in the entry block, or memory from malloc"],
+        )
+
+
 def check(function: Function, flow: ControlFlow, live: Collection[Block]) -> None:
     """Raises `UnsupportedIR`, naming the first rule that is broken and the instruction that breaks it."""
     for block in flow.order:
@@ -65,6 +87,8 @@ def check(function: Function, flow: ControlFlow, live: Collection[Block]) -> Non
                     "the engine differentiates scalar code on ordinary memory",
                     ["move this code into a function that has a rule or is declared inactive"],
                 )
+            _refuse_vector(instruction)
+            _refuse_growing_stack(instruction, flow.order[0])
     for loop in flow.loops:
         if loop.header in live and (loop.preheader is None or loop.latch is None):
             raise UnsupportedIR(what=f"N4: the loop at {loop.header.name} of {function.name} has no single preheader and latch")

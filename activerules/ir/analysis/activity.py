@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from activerules.errors import ActiveMemoryInConst, FloatBitsInInteger, MixedActivity, UnknownCall
-from activerules.ir.analysis.memory import MemoryFacts, MemoryObject
+from activerules.ir.analysis.memory import UNKNOWN, MemoryFacts, MemoryObject
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.value_types import ValueTypes, is_zero
 from activerules.ir.refusal import refusal
@@ -246,9 +246,11 @@ class _Check:
     seeds: Seeds
 
     def __call__(self, i: Instruction) -> None:
-        if i.opcode == "load" and i.type.is_float:
-            if self.activity.is_active(i):
-                self._shadowed(i, i.operands[0])
+        if i.opcode == "load":
+            self._load(i)
+        elif i.opcode == "inttoptr":
+            if self.activity.has_shadow(i):
+                self._hidden_pointer(i)
         elif i.opcode == "store":
             self._store(i)
         elif i.opcode == "bitcast" and i.type.is_float and i.operands[0] in self.types.float_bits:
@@ -256,8 +258,24 @@ class _Check:
         elif i.opcode == "call":
             self._call(i)
 
+    def _load(self, i: Instruction) -> None:
+        pointer = i.operands[0]
+        if i.type.is_float:
+            if self.activity.is_active(i):
+                self._shadowed(i, pointer)
+            if i in self.activity.useful and UNKNOWN in self.activity.memory.objects(pointer):
+                self._hidden_pointer(i)
+        elif i.type.is_pointer and self.activity.has_shadow(pointer) and self.types.touches_floats(i):
+            self._float_bits(i)
+
     def _store(self, i: Instruction) -> None:
         value, pointer = i.operands
+        if not value.type.is_float and self.activity.has_shadow(pointer) and self._copies_unknown(value, pointer):
+            raise refusal(
+                i, "memory whose type is not known is copied as integers or pointers",
+                "if it holds floats, their derivative would be lost", ["copy it as the type it has"],
+                FloatBitsInInteger,
+            )  # fmt: skip
         if value.type.is_float:
             if self.activity.has_shadow(pointer) or self.activity.is_active(value):
                 if not self.activity.memory.objects(pointer).isdisjoint(self.activity.useful_memory):
@@ -265,6 +283,22 @@ class _Check:
         elif value.type.is_int and self.activity.has_shadow(pointer):
             if value in self.types.float_bits or (self.types.touches_floats(i) and not is_zero(value)):
                 self._float_bits(i)
+
+    def _copies_unknown(self, value: Value, pointer: Value) -> bool:
+        """Whether a loaded integer or pointer goes from shadowed memory to another, neither with a known type."""
+        objects = self.activity.memory.objects
+        sources = [o for load in _loads_behind(value) if load.type == value.type for o in objects(load.operands[0])]
+        return any(self._is_untyped(o) for o in sources) and any(self._is_untyped(o) for o in objects(pointer))
+
+    def _is_untyped(self, o: MemoryObject) -> bool:
+        filled = o in self.seeds.written_only
+        return o in self.activity.active_memory and not o.is_local and not filled and not self.types.holds_float(o)
+
+    def _hidden_pointer(self, i: Instruction) -> None:
+        raise refusal(
+            i, "an address made from an integer leads to memory that may be active",
+            "which memory it is, and where its shadow lies, is not known", ["pass the array itself"], MixedActivity,
+        )  # fmt: skip
 
     def _shadowed(self, i: Instruction, pointer: Value) -> None:
         objects = self.activity.memory.objects(pointer)
@@ -305,6 +339,21 @@ class _Check:
                 ["give it a rule: @ar.augmented_primal(f) and @ar.reverse(f)",
                  "or declare that no derivative flows through it: ar.inactive(f)"], UnknownCall,
             )  # fmt: skip
+
+
+def _loads_behind(value: Value) -> list[Instruction]:
+    """The loads a value comes from, through phi, select and freeze."""
+    found, seen, work = [], set(), [value]
+    while work:
+        one = work.pop()
+        if one in seen or not isinstance(one, Instruction):
+            continue
+        seen.add(one)
+        if one.opcode == "load":
+            found.append(one)
+        elif one.opcode in {"phi", "select", "freeze"}:
+            work.extend(one.operands)
+    return found
 
 
 def _names(objects: Iterable[MemoryObject]) -> str:

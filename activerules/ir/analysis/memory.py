@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from activerules.ir.cfg import ControlFlow
-from activerules.ir.model import Argument, Block, Constant, Function, GlobalRef, Instruction, Value
+from activerules.ir.model import BINARY_INT, Argument, Block, Constant, Function, GlobalRef, Instruction, Value
 from activerules.ir.runtime_calls import CallEffect, effect_of
 from activerules.ir.types import field_offset, size_of, ArrayType, NamedType, StructType, Type
 
@@ -56,6 +56,8 @@ class Write:
 
 
 RUNTIME = MemoryObject("runtime", "runtime")
+UNKNOWN = MemoryObject("loaded", "integer")
+_CARRIES_ADDRESS = BINARY_INT | {"phi", "select", "trunc", "zext", "sext", "freeze"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,6 +238,11 @@ class _Solver:
     def point(self, value: Value, objects: Iterable[MemoryObject]) -> None:
         self._grow(self.points_to.setdefault(value, set()), objects)
 
+    def point_if_known(self, value: Value, operand: Value) -> None:
+        """An integer made from an address keeps pointing; one that was not points nowhere."""
+        if self.points_to.get(operand):
+            self.point(value, self.points_to[operand])
+
     def hold(self, memory: MemoryObject, objects: Iterable[MemoryObject]) -> None:
         self._grow(self.contents.setdefault(memory, set()), objects)
 
@@ -282,8 +289,15 @@ class _Solver:
             case "store" if i.operands[0].type.is_pointer:
                 for memory in self.objects(i.operands[1]):
                     self.hold(memory, self.objects(i.operands[0]))
-            case "inttoptr" | "extractvalue" | "va_arg" if i.type.is_pointer:
-                self.point(i, {MemoryObject("loaded", "integer")})
+            case "ptrtoint":
+                self.point(i, self.objects(i.operands[0]))
+            case "inttoptr":
+                self.point(i, self.objects(i.operands[0]) or {UNKNOWN})
+            case "extractvalue" | "va_arg" if i.type.is_pointer:
+                self.point(i, {UNKNOWN})
+            case opcode if opcode in _CARRIES_ADDRESS and i.type.is_int:
+                for operand in i.operands:
+                    self.point_if_known(i, operand)
             case "call":
                 self._visit_call(i)
 
@@ -319,7 +333,7 @@ class _Solver:
             if self.contents.get(memory) is not None or memory.kind == "alloca":
                 self.hold(memory, reached)
         if pointer:
-            self.point(call, reached | {MemoryObject("loaded", "unknown call")})
+            self.point(call, reached | {UNKNOWN})
 
     def _reached_from(self, call: Instruction) -> set[MemoryObject]:
         reached: set[MemoryObject] = set()

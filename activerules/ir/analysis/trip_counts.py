@@ -111,7 +111,7 @@ def _induction(phi: Instruction, loop: Loop) -> Induction | None:
     start, after = incoming[loop.preheader], incoming[loop.latch]
     if not isinstance(after, Instruction) or after.parent not in loop.blocks:
         return None
-    if phi.type.is_int and after.opcode in {"add", "sub"}:
+    if phi.type.is_int and phi.type.bits <= 64 and after.opcode in {"add", "sub"}:
         x, y = after.operands
         if after.opcode == "add" and y is phi:
             x, y = y, x

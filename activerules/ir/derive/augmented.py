@@ -17,7 +17,7 @@ from activerules.ir.analysis.memory import MemoryObject
 from activerules.ir.builder import Builder, add_incoming
 from activerules.ir.cfg import Loop
 from activerules.ir.constants import constant
-from activerules.ir.derive.layout import Layout
+from activerules.ir.derive.layout import Layout, taken_type
 from activerules.ir.derive.plan import Plan, RuleUse
 from activerules.ir.derive.runtime import OUT_OF_MEMORY
 from activerules.ir.derive.sweep import RowState, Slots, make_parameters, names_of, null, shadow_of_constant, suffixed
@@ -123,7 +123,7 @@ class _Augmenter:
                 self.shadows[phi] = self.b.phi(PTR, hint=suffixed(phi.name or "", ".shadow").strip('"'))
         taken = None
         if self._kept(Taken(block)):
-            taken = self.b.phi(I8)
+            taken = self.b.phi(taken_type(self.plan, block))
             self.taken[block] = taken
         loop = self.plan.flow.loop_of(block)
         if loop is not None and loop.header is block and loop in self.plan.reversal.loops:
@@ -207,7 +207,7 @@ class _Augmenter:
         if taken is not None:
             for source in predecessors:
                 number = live.index(source) if source in live else 0
-                add_incoming(taken, constant(I8, number), self.tails[source])
+                add_incoming(taken, constant(taken.type, number), self.tails[source])
 
     def _split_exits(self) -> None:
         """On the edges out of a loop of unknown length, keep which iteration left and where the last row is."""

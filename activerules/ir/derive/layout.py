@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Node, Primal, RuleTape, SavedStruct, Shadow, Taken
 from activerules.ir.cfg import Loop
 from activerules.ir.derive.plan import Plan
-from activerules.ir.model import Constant, Instruction
-from activerules.ir.types import I8, I64, PTR, ArrayType, Type, align_up, alignment_of, size_of
+from activerules.ir.model import Block, Constant, Instruction
+from activerules.ir.types import I8, I32, I64, PTR, ArrayType, Type, align_up, alignment_of, size_of
 
 ALIGNMENT = 16
 
@@ -98,12 +98,18 @@ def _extent(node: Node, plan: Plan) -> tuple[int, int, Type | None]:
             return 8, 8, PTR
         case LeavingIteration():
             return 8, 8, I64
-        case Taken():
-            return 1, 1, I8
+        case Taken(block):
+            t = taken_type(plan, block)
+            return size_of(t), size_of(t), t
         case RuleTape(_, size, alignment):
             return align_up(size, min(alignment, ALIGNMENT)), min(alignment, ALIGNMENT), None
         case SavedStruct(_, _, size):
             return align_up(size, 8), 8, None
+
+
+def taken_type(plan: Plan, block: Block) -> Type:
+    """The integer that numbers the live predecessors of a join."""
+    return I8 if len(plan.returns.predecessors[block]) <= 1 << 8 else I32
 
 
 def _place_stack(plan: Plan, end: int) -> tuple[dict[tuple[Instruction, bool], int], int]:

@@ -38,6 +38,7 @@ from activerules.ir.derive.request import Parameter, Request
 from activerules.ir.derive.reversal import Decision, Reversal, plan_reversal
 from activerules.ir.model import Block, Instruction, Value
 from activerules.ir.refusal import refusal
+from activerules.ir.retype import retype_float_copies
 from activerules.ir.rulecall import CallInfo, RuleCode, RuleRequest
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
 from activerules.ir.types import size_of
@@ -133,6 +134,8 @@ def make_plan(request: Request) -> Plan:
         live=returns.live,
     )
     types = analyse_value_types(function, memory, _float_memory(request.parameters))
+    if retype_float_copies(function, types):
+        types = analyse_value_types(function, memory, _float_memory(request.parameters))
     seeds = _seeds(request, returns)
     activity = analyse_activity(function, memory, types, returns, calls, seeds)
     draft = Plan(

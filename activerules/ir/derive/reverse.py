@@ -14,6 +14,7 @@ wrote, so they carry `reassoc nsz`: loops of sums vectorise although the primal 
 
 from __future__ import annotations
 
+from activerules.ir.analysis.value_types import is_zero
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Node, Primal, Shadow, Taken
 from activerules.ir.builder import Builder
 from activerules.ir.cfg import Loop
@@ -195,7 +196,7 @@ class _Reverser:
             return
         number = self.slots.read(self.b, Taken(block))
         if len(edges) == 2:
-            self.b.cond_br(self.b.icmp("eq", number, self.b.const(I8, 0)), edges[0], edges[1])
+            self.b.cond_br(self.b.icmp("eq", number, self.b.const(number.type, 0)), edges[0], edges[1])
         else:
             self.b.switch(number, edges[0], [(k, edge) for k, edge in enumerate(edges) if k])
 
@@ -303,9 +304,14 @@ class _Reverser:
         objects = self.plan.memory.objects(i.operands[0]) | self.plan.memory.objects(i.operands[1])
         accesses = [a.type for o in objects for a in self.plan.types.accesses.get(o, ())]
         kinds = {str(t) for t in accesses if t.is_float}
-        if not kinds:
+        untyped = [
+            all(not o.is_local and not self.plan.types.holds_float(o) for o in self.plan.memory.objects(pointer))
+            for pointer in i.operands[:2]
+        ]
+        if not kinds and not all(untyped):
             return None
-        if len(kinds) == 1 and kinds <= {"double", "float"} and not any(t.is_pointer for t in accesses):
+        others = [a for o in objects for a in self.plan.types.accesses.get(o, ()) if not a.type.is_float and not _clears(a.instruction)]
+        if len(kinds) == 1 and kinds <= {"double", "float"} and not others:
             return kinds.pop()
         raise refusal(
             i, "a copy of memory that mixes types carries a derivative",
@@ -447,6 +453,10 @@ class _Reverser:
                 return self.b.call(i.callee_name or "", PTR, operands)
             case _:
                 raise AssertionError(f"L2: no shadow of {i.opcode}")
+
+
+def _clears(access: Instruction) -> bool:
+    return access.opcode == "store" and is_zero(access.operands[0])
 
 
 def _is_one(step: Value) -> bool:

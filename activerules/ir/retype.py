@@ -1,0 +1,79 @@
+"""Copies of floats that a front end made with integer or pointer instructions become copies of floats.
+
+Needs       a Function in normal form and its ValueTypes
+Gives       the function, changed in place: a load of an `i64`, `i32` or `ptr` from a place that holds floats, all uses of which end in
+            stores (directly or through phi and select), loads and stores a float of the same size instead
+Invariants  T1  every value has the bits it had
+            T2  a load that is used in any other way is left alone (activity.py refuses it where a derivative flows)
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from activerules.ir.analysis.value_types import ValueTypes
+from activerules.ir.model import Constant, Function, Instruction, Value
+from activerules.ir.types import DOUBLE, FLOAT, Type, size_of
+
+_FLOAT_OF_SIZE: dict[int, Type] = {8: DOUBLE, 4: FLOAT}
+
+
+def retype_float_copies(function: Function, types: ValueTypes) -> bool:
+    """Whether anything was changed (the analyses must then run again)."""
+    users = _users(function)
+    changed = False
+    for i in list(function.instructions()):
+        if i.opcode != "load" or i.type.is_float or not types.touches_floats(i):
+            continue
+        group = _copies(i, users)
+        target = _float_type(i, types)
+        if group is not None and target is not None:
+            for value in group:
+                value.type = target
+                value.operands = [_as_float(o, target) if _is_bits(o) else o for o in value.operands]
+            changed = True
+    return changed
+
+
+def _users(function: Function) -> dict[Value, list[Instruction]]:
+    users: dict[Value, list[Instruction]] = defaultdict(list)
+    for i in function.instructions():
+        for operand in i.operands:
+            users[operand].append(i)
+    return users
+
+
+def _copies(load: Instruction, users: dict[Value, list[Instruction]]) -> set[Instruction] | None:
+    """The load and the phis and selects it goes through, if it goes nowhere but into stores; else None."""
+    group, work = {load}, [load]
+    while work:
+        value = work.pop()
+        for user in users[value]:
+            if user.opcode == "store" and user.operands[0] is value and user.operands[1] is not value:
+                continue
+            if user.opcode not in {"phi", "select"} or user.operands[0] is value and user.opcode == "select":
+                return None
+            if user not in group:
+                group.add(user)
+                work.append(user)
+    merges = [v for v in group if v.opcode != "load"]
+    values = {o for v in merges for o in (v.operands[1:] if v.opcode == "select" else v.operands)}
+    return group if all(v in group or _is_bits(v) for v in values) else None
+
+
+def _is_bits(value: Value) -> bool:
+    return isinstance(value, Constant) and not value.type.is_float and value.text in {"0", "null", "undef", "poison"}
+
+
+def _as_float(value: Value, target: Type) -> Constant:
+    assert isinstance(value, Constant)
+    return Constant(target, value.text if value.text in {"undef", "poison"} else "0.000000e+00")
+
+
+def _float_type(load: Instruction, types: ValueTypes) -> Type | None:
+    """The float type of the place, if there is one of the size of the load."""
+    wanted = _FLOAT_OF_SIZE.get(size_of(load.type, types.memory.named_types))
+    kinds = {
+        a.type for o in types.memory.objects(load.operands[0]) for a in types.accesses.get(o, ()) if a.type.is_float
+    }
+    return wanted if wanted is not None and kinds <= {wanted} else None
