@@ -29,6 +29,7 @@ from activerules.ir.model import Function, Module
 from activerules.ir.normalise import normalise
 from activerules.ir.parser import parse_module
 from activerules.ir.rulecall import ActivityName
+from activerules.ir.types import DOUBLE, FLOAT, Type
 from activerules.numba_ext.capture import Captured, as_dispatcher, capture
 from activerules.numba_ext.gradient import Gradient
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
@@ -159,15 +160,21 @@ def _request(
     ]
     left_out: tuple[ActivityName, ...] = ("const",) * (len(captured.arguments) - len(activities))
     for number, (argument, activity) in enumerate(zip(captured.arguments, activities + left_out, strict=True)):
-        floats = isinstance(argument.numba_type, types.Array) and isinstance(argument.numba_type.dtype, types.Float)
+        floats = _float_elements(argument.numba_type)
         for slot, index in zip(argument.slots, argument.parameters, strict=True):
             how = _slot_activity(slot.role, activity)
-            parameters.append(Parameter(rest[index - 2], how, number, floats=floats and slot.role == "data"))
+            parameters.append(Parameter(rest[index - 2], how, number, floats=floats if slot.role == "data" else None))
     returns: ReturnKind = "status"
     return Request(
         module, function, _STEM, tuple(parameters), returns, rules,
         tape_limit=_tape_limit(), display_name=captured.name, location=captured.location,
     )  # fmt: skip
+
+
+def _float_elements(numba_type: types.Type) -> Type | None:
+    """The LLVM type of the elements of an array of floats."""
+    dtype = numba_type.dtype if isinstance(numba_type, types.Array) else None
+    return {types.float64: DOUBLE, types.float32: FLOAT}.get(dtype)
 
 
 def _slot_activity(role: str, activity: ActivityName) -> ActivityName:

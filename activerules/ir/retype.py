@@ -73,7 +73,5 @@ def _as_float(value: Value, target: Type) -> Constant:
 def _float_type(load: Instruction, types: ValueTypes) -> Type | None:
     """The float type of the place, if there is one of the size of the load."""
     wanted = _FLOAT_OF_SIZE.get(size_of(load.type, types.memory.named_types))
-    kinds = {
-        a.type for o in types.memory.objects(load.operands[0]) for a in types.accesses.get(o, ()) if a.type.is_float
-    }
+    kinds = {t for o in types.memory.objects(load.operands[0]) for t in types.float_types(o)}
     return wanted if wanted is not None and kinds <= {wanted} else None

@@ -18,6 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from activerules.ir.types import Type
+
 ActivityName = Literal["const", "active", "duplicated"]
 ArgumentKind = Literal["value", "memory", "const"]
 ResultKind = Literal["value", "memory", "const", "none"]
@@ -29,7 +31,8 @@ class CallArgument:
 
     kind "value": a float, Active where it is active; "memory": Duplicated where the memory behind operand
     `data_operand` is active; "const": never active. `operands` are indices into the operands of the call.
-    `written` is False where the function is known not to write the argument's memory.
+    `written` is False where the function is known not to write the argument's memory; `element` is the float type
+    the memory holds. A "const" argument with active data in it is refused unless it is `declared_inactive`.
     """
 
     name: str
@@ -37,6 +40,8 @@ class CallArgument:
     operands: tuple[int, ...]
     data_operand: int | None = None
     written: bool = True
+    element: Type | None = None
+    declared_inactive: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,7 @@ class CallInfo:
     result_meminfos: tuple[int, ...]
     primal_symbol: str
     inactive: bool = False
+    result_element: Type | None = None
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ from activerules.errors import (
     RuleReturnError,
     TapeMismatch,
 )
+from activerules.ir.types import DOUBLE, FLOAT, Type
 from activerules.ir.rulecall import (
     ArgumentKind,
     CallArgument,
@@ -138,6 +139,7 @@ class NumbaRuleCompiler:
             result_meminfos=(0,) if isinstance(returned, types.Array) else (),
             primal_symbol=marked.cpu_symbol,
             inactive=inactive,
+            result_element=_element(returned),
         )
 
     def _call_arguments(self, marked: MarkedCall) -> tuple[CallArgument, ...]:
@@ -157,6 +159,8 @@ class NumbaRuleCompiler:
                     operands=tuple(range(start, start + len(slots))),
                     data_operand=data[0] if kind == "memory" else None,
                     written=_may_write(marked.function, found),
+                    element=_element(found),
+                    declared_inactive=i in inactive,
                 )
             )
             start += len(slots)
@@ -246,6 +250,12 @@ def make_zero_of(x: Any) -> Any:
 
 
 # --- what a call looks like to the engine ---
+
+
+def _element(found: types.Type) -> Type | None:
+    """The LLVM type of the elements of an array of floats."""
+    dtype = found.dtype if isinstance(found, types.Array) else None
+    return {types.float64: DOUBLE, types.float32: FLOAT}.get(dtype)
 
 
 def _argument_kind(found: types.Type) -> ArgumentKind:

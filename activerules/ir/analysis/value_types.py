@@ -39,7 +39,7 @@ class ValueTypes:
     """Frozen result of `analyse_value_types`."""
 
     accesses: Mapping[MemoryObject, tuple[Access, ...]]
-    declared_float: frozenset[MemoryObject]
+    declared_float: Mapping[MemoryObject, Type]
     float_bits: frozenset[Value]
     memory: MemoryFacts
 
@@ -48,6 +48,11 @@ class ValueTypes:
         return memory in self.declared_float or any(
             isinstance(a.type, FloatType) for a in self.accesses.get(memory, ())
         )
+
+    def float_types(self, memory: MemoryObject) -> set[Type]:
+        """The float types the object is known to hold."""
+        found = {a.type for a in self.accesses.get(memory, ()) if isinstance(a.type, FloatType)}
+        return found | ({self.declared_float[memory]} if memory in self.declared_float else set())
 
     def touches_floats(self, access: Instruction) -> bool:
         """Whether a load or store of another type acts on a place where floats are read or written, too."""
@@ -65,9 +70,9 @@ class ValueTypes:
 
 
 def analyse_value_types(
-    function: Function, memory: MemoryFacts, declared_float: frozenset[MemoryObject]
+    function: Function, memory: MemoryFacts, declared_float: Mapping[MemoryObject, Type]
 ) -> ValueTypes:
-    """`declared_float`: objects the caller knows to be arrays of floats."""
+    """`declared_float`: objects the caller knows to be arrays of floats of one type."""
     accesses: dict[MemoryObject, list[Access]] = defaultdict(list)
     for block in memory.flow.order:
         for i in block.instructions:

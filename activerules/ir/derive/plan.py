@@ -39,9 +39,9 @@ from activerules.ir.derive.reversal import Decision, Reversal, plan_reversal
 from activerules.ir.model import Block, Instruction, Value
 from activerules.ir.refusal import refusal
 from activerules.ir.retype import retype_float_copies
-from activerules.ir.rulecall import CallInfo, RuleCode, RuleRequest
+from activerules.ir.rulecall import CallArgument, CallInfo, RuleCode, RuleRequest
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
-from activerules.ir.types import size_of
+from activerules.ir.types import Type, size_of
 
 RELOAD_COST = 0.25
 
@@ -133,9 +133,10 @@ def make_plan(request: Request) -> Plan:
         named_types=request.module.types,
         live=returns.live,
     )
-    types = analyse_value_types(function, memory, _float_memory(request.parameters))
+    floats = _float_memory(request.parameters) | _float_memory_of_calls(memory, returns, calls)
+    types = analyse_value_types(function, memory, floats)
     if retype_float_copies(function, types):
-        types = analyse_value_types(function, memory, _float_memory(request.parameters))
+        types = analyse_value_types(function, memory, floats)
     seeds = _seeds(request, returns)
     activity = analyse_activity(function, memory, types, returns, calls, seeds)
     draft = Plan(
@@ -149,8 +150,26 @@ def _object(parameter: Parameter) -> MemoryObject:
     return MemoryObject("argument", parameter.group, parameter.private)
 
 
-def _float_memory(parameters: Iterable[Parameter]) -> frozenset[MemoryObject]:
-    return frozenset(_object(p) for p in parameters if p.floats)
+def _float_memory(parameters: Iterable[Parameter]) -> dict[MemoryObject, Type]:
+    return {_object(p): p.floats for p in parameters if p.floats is not None}
+
+
+def _float_memory_of_calls(memory: MemoryFacts, returns: Returns, calls: EngineCalls) -> dict[MemoryObject, Type]:
+    """Local arrays that only marked calls read or write are arrays of floats, too."""
+    found: dict[MemoryObject, Type] = {}
+    for block in returns.live:
+        for call in block.instructions:
+            info = calls.marked(call) if call.opcode == "call" else None
+            if info is None:
+                continue
+            if info.result_element is not None:
+                found[MemoryObject("result", call)] = info.result_element
+            for argument in info.arguments:
+                if argument.element is not None and argument.data_operand is not None:
+                    for o in memory.objects(call.operands[argument.data_operand]):
+                        if o.kind in {"allocation", "result"}:
+                            found[o] = argument.element
+    return found
 
 
 def _seeds(request: Request, returns: Returns) -> Seeds:
@@ -300,12 +319,26 @@ class _Planner:
             SavedStruct(call, True, info.result_size) if copies else None,
         )
 
-    def _argument_activity(self, call: Instruction, argument) -> str:
+    def _argument_activity(self, call: Instruction, argument: CallArgument) -> str:
         if argument.kind == "value":
             return "active" if self.activity.is_active(call.operands[argument.operands[0]]) else "const"
         if argument.kind == "memory" and self.activity.has_shadow(call.operands[argument.data_operand]):
             return "duplicated"
+        if argument.kind == "const" and not argument.declared_inactive:
+            self._refuse_hidden_activity(call, argument)
         return "const"
+
+    def _refuse_hidden_activity(self, call: Instruction, argument: CallArgument) -> None:
+        """Active data inside an argument that rules take for constant (a tuple, a record, complex) would be lost."""
+        for k in argument.operands:
+            operand = call.operands[k]
+            if self.activity.is_active(operand) or (operand.type.is_pointer and self.activity.has_shadow(operand)):
+                raise refusal(
+                    call,
+                    f"argument {argument.name} of a function with a rule holds active data in a type rules do not take yet",
+                    "rules take floats and arrays of floats; the derivative by other arguments would be lost",
+                    ["pass the floats and arrays one by one", "or declare the argument inactive: ar.inactive(f, args=(…))"],
+                )
 
     def _result_activity(self, call: Instruction, info: CallInfo) -> str:
         if info.result_kind == "value":

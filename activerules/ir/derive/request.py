@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from activerules.ir.model import Argument, Function, Module
+from activerules.ir.types import Type
 from activerules.ir.rulecall import ActivityName, RuleCompiler
 
 ReturnKind = Literal["active", "const", "status"]
@@ -19,7 +20,7 @@ class Parameter:
     group         parameters with the same group are parts of one argument and share memory
     private       nothing else in the call reaches its memory
     written_only  the function fills the memory; what it held before is no input (a return slot)
-    floats        the memory is known to be an array of floats and nothing else
+    floats        the memory is known to be an array of floats of this type and nothing else
     """
 
     argument: Argument
@@ -27,7 +28,7 @@ class Parameter:
     group: object
     private: bool = False
     written_only: bool = False
-    floats: bool = False
+    floats: Type | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -302,8 +302,7 @@ class _Reverser:
     def _float_kind(self, i: Instruction) -> str | None:
         """The one float type in the copied memory; None if it holds no floats."""
         objects = self.plan.memory.objects(i.operands[0]) | self.plan.memory.objects(i.operands[1])
-        accesses = [a.type for o in objects for a in self.plan.types.accesses.get(o, ())]
-        kinds = {str(t) for t in accesses if t.is_float}
+        kinds = {str(t) for o in objects for t in self.plan.types.float_types(o)}
         untyped = [
             all(not o.is_local and not self.plan.types.holds_float(o) for o in self.plan.memory.objects(pointer))
             for pointer in i.operands[:2]
