@@ -1,0 +1,78 @@
+"""The pages do what they say: every Python block runs, and prints the text block below it."""
+
+import contextlib
+import importlib.util
+import io
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", re.DOTALL)
+GENERATED = ["generate_errors", "generate_design"]
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """The Python blocks of a page, each with the output that is claimed, or ""."""
+    return BLOCK.findall(page.read_text())
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda page: page.name)
+def test_python_blocks_run(page, tmp_path):
+    """The blocks of a page are one program; each is followed by a mark in the output."""
+    mark = "---- end of block ----"
+    found = blocks(page)
+    program = tmp_path / f"{page.stem.lower()}_blocks.py"
+    program.write_text("".join(f"{code}\nprint({mark!r})\n" for code, _ in found))
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        runpy.run_path(str(program))
+    printed = output.getvalue().split(mark + "\n")
+    for (code, claimed), got in zip(found, printed[:-1], strict=True):
+        if claimed:
+            assert got == claimed, code
+
+
+@pytest.mark.parametrize("script", GENERATED)
+def test_generated_pages_are_current(script):
+    """`make generate` rewrites them."""
+    spec = importlib.util.spec_from_file_location(script, ROOT / "docs" / f"{script}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.PAGE.read_text() == module.render()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_files_exist(page):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_every_module_of_the_glossary_exists():
+    text = (ROOT / "docs" / "glossary.md").read_text()
+    for name in re.findall(r"`((?:annotations|ir|numba_ext|rules|testing)/[a-z_/]*(?:\.py)?)`", text):
+        assert (ROOT / "activerules" / name).exists(), name
+
+
+def test_the_demo_runs_and_draws(tmp_path):
+    plot = tmp_path / "fit.png"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "lotka_volterra.py"), str(plot)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert plot.stat().st_size > 10_000
+    difference = float(re.search(r"largest difference (\S+)", run.stdout)[1])
+    assert difference < 1e-6
+    losses = re.search(r"loss (\S+) -> (\S+):", run.stdout)
+    assert float(losses[2]) < float(losses[1]) - 30.0
