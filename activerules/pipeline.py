@@ -100,7 +100,9 @@ def derive(
     return known[key]
 
 
-def _derive(dispatcher: Any, argtypes: Any, activities: Any, return_activity: ActivityName | None) -> Derivation:
+def _derive(
+    dispatcher: Any, argtypes: Any, activities: Any, return_activity: ActivityName | None
+) -> Derivation:
     stage = Stages()
     captured = stage("capture", capture, dispatcher, argtypes, rules=RULES)
     text = stage("normalise", normalise, captured.text, captured.symbol)
@@ -112,7 +114,9 @@ def _derive(dispatcher: Any, argtypes: Any, activities: Any, return_activity: Ac
         functions, declarations, layout = stage("derive", generate, plan)
         conservative = None
         if _overlap_matters(plan):
-            careful = stage("plan", make_plan, replace(request, disjoint=False, name=_STEM + ".conservative"))
+            careful = stage(
+                "plan", make_plan, replace(request, disjoint=False, name=_STEM + ".conservative")
+            )
             conservative = ".gradient"
             if careful.cache.kept != plan.cache.kept:
                 more, added, _ = stage("derive", generate, careful)
@@ -155,15 +159,23 @@ def _request(
     retptr, excinfo, *rest = function.arguments
     seeded = _is_seeded(captured, return_activity)
     parameters = [
-        Parameter(retptr, "duplicated" if seeded else "const", "return", private=True, written_only=True),
+        Parameter(
+            retptr, "duplicated" if seeded else "const", "return", private=True, written_only=True
+        ),
         Parameter(excinfo, "const", "exception", private=True),
     ]
     left_out: tuple[ActivityName, ...] = ("const",) * (len(captured.arguments) - len(activities))
-    for number, (argument, activity) in enumerate(zip(captured.arguments, activities + left_out, strict=True)):
+    for number, (argument, activity) in enumerate(
+        zip(captured.arguments, activities + left_out, strict=True)
+    ):
         floats = _float_elements(argument.numba_type)
         for slot, index in zip(argument.slots, argument.parameters, strict=True):
             how = _slot_activity(slot.role, activity)
-            parameters.append(Parameter(rest[index - 2], how, number, floats=floats if slot.role == "data" else None))
+            parameters.append(
+                Parameter(
+                    rest[index - 2], how, number, floats=floats if slot.role == "data" else None
+                )
+            )
     returns: ReturnKind = "status"
     return Request(
         module, function, _STEM, tuple(parameters), returns, rules,
@@ -193,7 +205,12 @@ def _tape_limit() -> int:
 
 def _argument_object(plan: Plan, number: int) -> MemoryObject | None:
     return next(
-        (MemoryObject("argument", p.group, p.private) for p in plan.request.parameters if p.group == number), None
+        (
+            MemoryObject("argument", p.group, p.private)
+            for p in plan.request.parameters
+            if p.group == number
+        ),
+        None,
     )
 
 
@@ -201,14 +218,19 @@ def _is_written(plan: Plan, number: int) -> bool:
     """Whether the primal may write into the memory of an argument."""
     target = _argument_object(plan, number)
     return any(
-        write.everything or any(target in plan.memory.objects(pointer) for pointer in write.pointers)
+        write.everything
+        or any(target in plan.memory.objects(pointer) for pointer in write.pointers)
         for write in plan.memory.writes
     )
 
 
 def _overlap_matters(plan: Plan) -> bool:
     """Whether there are two arrays, one of them written: only then can overlap change a result."""
-    groups = {p.group for p in plan.request.parameters if isinstance(p.group, int) and p.argument.type.is_pointer}
+    groups = {
+        p.group
+        for p in plan.request.parameters
+        if isinstance(p.group, int) and p.argument.type.is_pointer
+    }
     return len(groups) > 1 and any(_is_written(plan, k) for k in groups)
 
 

@@ -43,7 +43,9 @@ def differentiate(
     Source    Moses and Churavy (2020), Instead of Rewriting Foreign Code for Machine Learning, Automatically Synthesize Fast Gradients
     """
     if mode != "reverse":
-        raise ActivityError(what=f"mode {mode!r} is not supported yet", instead=['use mode="reverse"'])
+        raise ActivityError(
+            what=f"mode {mode!r} is not supported yet", instead=['use mode="reverse"']
+        )
     source = canonical(llvm_ir)
     module = parse_module(normalise(exposed(source), function))
     symbol = function if function in module.functions else f'"{function}"'

@@ -1,12 +1,12 @@
 """The normal form the engine reads, its last rewrites, and its check.
 
-    N1  every value and block has a name
-    N2  only opcodes of `OPCODES` in blocks the reverse sweep may enter
-    N3  one return block (analysis/returns.py)
-    N4  loops have a preheader, a single latch, and exits that only the loop reaches; values leave a loop through phis (LCSSA)
-    N5  no switch, invoke, indirect branch
-    N6  calls are arithmetic, marked calls, listed runtime calls, or functions no active data flows into (analysis/activity.py)
-    N7  control flow is reducible (cfg.py); no vectors; stack memory is made in the entry block and has a fixed size
+N1  every value and block has a name
+N2  only opcodes of `OPCODES` in blocks the reverse sweep may enter
+N3  one return block (analysis/returns.py)
+N4  loops have a preheader, a single latch, and exits that only the loop reaches; values leave a loop through phis (LCSSA)
+N5  no switch, invoke, indirect branch
+N6  calls are arithmetic, marked calls, listed runtime calls, or functions no active data flows into (analysis/activity.py)
+N7  control flow is reducible (cfg.py); no vectors; stack memory is made in the entry block and has a fixed size
 """
 
 from __future__ import annotations
@@ -21,9 +21,14 @@ from activerules.ir.normalise import HIDDEN_EQUALITY
 from activerules.ir.refusal import refusal
 from activerules.ir.types import VectorType
 
-OPCODES = BINARY_FLOAT | BINARY_INT | CASTS | frozenset(
-    "fneg icmp fcmp select phi call load store alloca getelementptr br ret unreachable freeze "
-    "extractvalue insertvalue".split()
+OPCODES = (
+    BINARY_FLOAT
+    | BINARY_INT
+    | CASTS
+    | frozenset(
+        "fneg icmp fcmp select phi call load store alloca getelementptr br ret unreachable freeze "
+        "extractvalue insertvalue".split()
+    )
 )
 
 
@@ -64,7 +69,9 @@ def _refuse_vector(i: Instruction) -> None:
 
 
 def _refuse_growing_stack(i: Instruction, entry: Block) -> None:
-    if i.opcode == "alloca" and (i.parent is not entry or any(number_of(o) is None for o in i.operands)):
+    if i.opcode == "alloca" and (
+        i.parent is not entry or any(number_of(o) is None for o in i.operands)
+    ):
         raise refusal(
             i,
             "N7: stack memory whose size is not fixed, or that is made inside a loop or branch",
@@ -80,7 +87,11 @@ def check(function: Function, flow: ControlFlow, live: Collection[Block]) -> Non
             continue
         for instruction in block.instructions:
             if instruction.opcode not in OPCODES:
-                rule = "N5" if instruction.opcode in {"switch", "invoke", "indirectbr", "resume"} else "N2"
+                rule = (
+                    "N5"
+                    if instruction.opcode in {"switch", "invoke", "indirectbr", "resume"}
+                    else "N2"
+                )
                 raise refusal(
                     instruction,
                     f"{rule}: no derivative is known for `{instruction.opcode}`",
@@ -91,9 +102,19 @@ def check(function: Function, flow: ControlFlow, live: Collection[Block]) -> Non
             _refuse_growing_stack(instruction, flow.order[0])
     for loop in flow.loops:
         if loop.header in live and (loop.preheader is None or loop.latch is None):
-            raise UnsupportedIR(what=f"N4: the loop at {loop.header.name} of {function.name} has no single preheader and latch")
+            raise UnsupportedIR(
+                what=f"N4: the loop at {loop.header.name} of {function.name} has no single preheader and latch"
+            )
         if loop.header in live and len(flow.predecessors[loop.header]) != 2:
-            raise UnsupportedIR(what=f"N4: the loop at {loop.header.name} of {function.name} has several latches")
+            raise UnsupportedIR(
+                what=f"N4: the loop at {loop.header.name} of {function.name} has several latches"
+            )
         for inside, outside in loop.exit_edges():
-            if inside in live and outside in live and any(p not in loop.blocks for p in flow.predecessors[outside]):
-                raise UnsupportedIR(what=f"N4: the exit {outside.name} of a loop is reached from outside the loop, too")
+            if (
+                inside in live
+                and outside in live
+                and any(p not in loop.blocks for p in flow.predecessors[outside])
+            ):
+                raise UnsupportedIR(
+                    what=f"N4: the exit {outside.name} of a loop is reached from outside the loop, too"
+                )

@@ -85,7 +85,9 @@ def _parsed(text: str) -> llvm.ModuleRef:
         module.verify()
     except RuntimeError as error:
         raise UnsupportedIR(
-            what="LLVM does not accept the module", why=str(error).strip(), instead=["check it with `opt -passes=verify`"]
+            what="LLVM does not accept the module",
+            why=str(error).strip(),
+            instead=["check it with `opt -passes=verify`"],
         ) from error
     return module
 

@@ -10,7 +10,11 @@ from activerules.ir.printer import print_instruction
 
 
 def refusal(
-    i: Instruction, what: str, why: str, instead: Sequence[str], kind: type[ActiverulesError] = UnsupportedIR
+    i: Instruction,
+    what: str,
+    why: str,
+    instead: Sequence[str],
+    kind: type[ActiverulesError] = UnsupportedIR,
 ) -> ActiverulesError:
     """The error to raise about instruction `i`."""
     place = ("at the instruction", print_instruction(i).strip(), i.attributes.get("location", ""))

@@ -30,7 +30,9 @@ def retype_float_copies(function: Function, types: ValueTypes) -> bool:
         if group is not None and target is not None:
             for value in group:
                 value.type = target
-                value.operands = [_as_float(o, target) if _is_bits(o) else o for o in value.operands]
+                value.operands = [
+                    _as_float(o, target) if _is_bits(o) else o for o in value.operands
+                ]
             changed = True
     return changed
 
@@ -49,9 +51,15 @@ def _copies(load: Instruction, users: dict[Value, list[Instruction]]) -> set[Ins
     while work:
         value = work.pop()
         for user in users[value]:
-            if user.opcode == "store" and user.operands[0] is value and user.operands[1] is not value:
+            if (
+                user.opcode == "store"
+                and user.operands[0] is value
+                and user.operands[1] is not value
+            ):
                 continue
-            if user.opcode not in {"phi", "select"} or user.operands[0] is value and user.opcode == "select":
+            if user.opcode not in {"phi", "select"} or (
+                user.operands[0] is value and user.opcode == "select"
+            ):
                 return None
             if user not in group:
                 group.add(user)
@@ -62,7 +70,11 @@ def _copies(load: Instruction, users: dict[Value, list[Instruction]]) -> set[Ins
 
 
 def _is_bits(value: Value) -> bool:
-    return isinstance(value, Constant) and not value.type.is_float and value.text in {"0", "null", "undef", "poison"}
+    return (
+        isinstance(value, Constant)
+        and not value.type.is_float
+        and value.text in {"0", "null", "undef", "poison"}
+    )
 
 
 def _as_float(value: Value, target: Type) -> Constant:

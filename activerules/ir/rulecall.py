@@ -47,7 +47,8 @@ class CallArgument:
 @dataclass(frozen=True)
 class CallInfo:
     """A marked call: `result_meminfos` are the byte offsets, in the returned struct of `result_size` bytes, of
-    pointers to reference-counted memory; `primal_symbol` is the function to call where nothing is active."""
+    pointers to reference-counted memory; `primal_symbol` is the function to call where nothing is active.
+    """
 
     name: str
     location: str

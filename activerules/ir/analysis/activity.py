@@ -12,16 +12,16 @@ Source      Hascoët, Naumann, Pascual (2005), "To be recorded" analysis; Griewa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from activerules.errors import ActiveMemoryInConst, FloatBitsInInteger, MixedActivity, UnknownCall
 from activerules.ir.analysis.memory import UNKNOWN, MemoryFacts, MemoryObject
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.value_types import ValueTypes, is_zero
+from activerules.ir.model import Function, Instruction, Value
 from activerules.ir.refusal import refusal
 from activerules.ir.rulecall import CallInfo
-from activerules.ir.model import Function, Instruction, Value
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
 
 
@@ -72,7 +72,12 @@ class Activity:
 
 
 def analyse_activity(
-    function: Function, memory: MemoryFacts, types: ValueTypes, returns: Returns, calls: Calls, seeds: Seeds
+    function: Function,
+    memory: MemoryFacts,
+    types: ValueTypes,
+    returns: Returns,
+    calls: Calls,
+    seeds: Seeds,
 ) -> Activity:
     """Raises the errors named in A3 and A4, each with the instruction that is in the way."""
     body = [i for block in memory.flow.order if block in returns.live for i in block.instructions]
@@ -108,12 +113,16 @@ class _Spread:
     returns: Returns
     seeds: Seeds
 
-    def forwards(self, body: list[Instruction], seeds: Seeds) -> tuple[set[Value], set[MemoryObject]]:
+    def forwards(
+        self, body: list[Instruction], seeds: Seeds
+    ) -> tuple[set[Value], set[MemoryObject]]:
         values, objects = set(seeds.values), set(seeds.memory - seeds.written_only)
         self._close(body, lambda i: self._forward(i, values, objects), values, objects)
         return values, objects
 
-    def backwards(self, body: list[Instruction], seeds: Seeds) -> tuple[set[Value], set[MemoryObject]]:
+    def backwards(
+        self, body: list[Instruction], seeds: Seeds
+    ) -> tuple[set[Value], set[MemoryObject]]:
         values, objects = set(), set(seeds.memory)
         if seeds.returned is not None:
             values.add(seeds.returned)
@@ -131,8 +140,10 @@ class _Spread:
     def _close_memory(self, objects: set[MemoryObject]) -> None:
         """Memory that may overlap memory in the set is in the set (an argument that may alias another)."""
         for o in self.memory.all_objects - objects:
-            if may_have_shadow(o, self.seeds) and not o.is_local and any(
-                self.memory.may_overlap(o, p) for p in objects if not p.is_local
+            if (
+                may_have_shadow(o, self.seeds)
+                and not o.is_local
+                and any(self.memory.may_overlap(o, p) for p in objects if not p.is_local)
             ):
                 objects.add(o)
 
@@ -196,7 +207,8 @@ class _Spread:
         return any(
             call.operands[a.operands[0]] in values
             if a.kind == "value"
-            else a.kind == "memory" and not objects.isdisjoint(self.memory.objects(call.operands[a.data_operand]))
+            else a.kind == "memory"
+            and not objects.isdisjoint(self.memory.objects(call.operands[a.data_operand]))
             for a in info.arguments
         )
 
@@ -221,7 +233,9 @@ def _extend_to_neighbours(
     while changed:
         changed = False
         holders = {
-            o for o, held in memory.contents.items() if o.is_local and o not in active and not active.isdisjoint(held)
+            o
+            for o, held in memory.contents.items()
+            if o.is_local and o not in active and not active.isdisjoint(held)
         }
         changed |= bool(holders)
         active |= holders
@@ -265,12 +279,18 @@ class _Check:
                 self._shadowed(i, pointer)
             if i in self.activity.useful and UNKNOWN in self.activity.memory.objects(pointer):
                 self._hidden_pointer(i)
-        elif i.type.is_pointer and self.activity.has_shadow(pointer) and self.types.touches_floats(i):
+        elif (
+            i.type.is_pointer and self.activity.has_shadow(pointer) and self.types.touches_floats(i)
+        ):
             self._float_bits(i)
 
     def _store(self, i: Instruction) -> None:
         value, pointer = i.operands
-        if not value.type.is_float and self.activity.has_shadow(pointer) and self._copies_unknown(value, pointer):
+        if (
+            not value.type.is_float
+            and self.activity.has_shadow(pointer)
+            and self._copies_unknown(value, pointer)
+        ):
             raise refusal(
                 i, "memory whose type is not known is copied as integers or pointers",
                 "if it holds floats, their derivative would be lost", ["copy it as the type it has"],
@@ -278,21 +298,37 @@ class _Check:
             )  # fmt: skip
         if value.type.is_float:
             if self.activity.has_shadow(pointer) or self.activity.is_active(value):
-                if not self.activity.memory.objects(pointer).isdisjoint(self.activity.useful_memory):
+                if not self.activity.memory.objects(pointer).isdisjoint(
+                    self.activity.useful_memory
+                ):
                     self._shadowed(i, pointer)
         elif value.type.is_int and self.activity.has_shadow(pointer):
-            if value in self.types.float_bits or (self.types.touches_floats(i) and not is_zero(value)):
+            if value in self.types.float_bits or (
+                self.types.touches_floats(i) and not is_zero(value)
+            ):
                 self._float_bits(i)
 
     def _copies_unknown(self, value: Value, pointer: Value) -> bool:
         """Whether a loaded integer or pointer goes from shadowed memory to another, neither with a known type."""
         objects = self.activity.memory.objects
-        sources = [o for load in _loads_behind(value) if load.type == value.type for o in objects(load.operands[0])]
-        return any(self._is_untyped(o) for o in sources) and any(self._is_untyped(o) for o in objects(pointer))
+        sources = [
+            o
+            for load in _loads_behind(value)
+            if load.type == value.type
+            for o in objects(load.operands[0])
+        ]
+        return any(self._is_untyped(o) for o in sources) and any(
+            self._is_untyped(o) for o in objects(pointer)
+        )
 
     def _is_untyped(self, o: MemoryObject) -> bool:
         filled = o in self.seeds.written_only
-        return o in self.activity.active_memory and not o.is_local and not filled and not self.types.holds_float(o)
+        return (
+            o in self.activity.active_memory
+            and not o.is_local
+            and not filled
+            and not self.types.holds_float(o)
+        )
 
     def _hidden_pointer(self, i: Instruction) -> None:
         raise refusal(

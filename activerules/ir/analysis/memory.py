@@ -20,9 +20,18 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from activerules.ir.cfg import ControlFlow
-from activerules.ir.model import BINARY_INT, Argument, Block, Constant, Function, GlobalRef, Instruction, Value
+from activerules.ir.model import (
+    BINARY_INT,
+    Argument,
+    Block,
+    Constant,
+    Function,
+    GlobalRef,
+    Instruction,
+    Value,
+)
 from activerules.ir.runtime_calls import CallEffect, effect_of
-from activerules.ir.types import field_offset, size_of, ArrayType, NamedType, StructType, Type
+from activerules.ir.types import ArrayType, NamedType, StructType, Type, field_offset, size_of
 
 
 @dataclass(frozen=True)
@@ -108,10 +117,14 @@ class MemoryFacts:
     def overwritten(self, instruction: Instruction, pointer: Value, size: int | None) -> bool:
         """M3: whether memory at `pointer` may change after `instruction`, before the function returns."""
         return any(
-            (write.everything or any(self.may_alias(pointer, size, q, write.size) for q in write.pointers))
+            (
+                write.everything
+                or any(self.may_alias(pointer, size, q, write.size) for q in write.pointers)
+            )
             and self._reaches(instruction, write.instruction, pointer)
             for write in self.writes
-            if write.instruction is not instruction or self.flow.loop_of(instruction.parent) is not None
+            if write.instruction is not instruction
+            or self.flow.loop_of(instruction.parent) is not None
         )
 
     def _reaches(self, start: Instruction, end: Instruction, pointer: Value) -> bool:
@@ -152,7 +165,9 @@ class MemoryFacts:
     @cached_property
     def all_objects(self) -> frozenset[MemoryObject]:
         """Every object that some pointer of the function may point to."""
-        return frozenset(o for objects in self.points_to.values() for o in objects) | frozenset(self.contents)
+        return frozenset(o for objects in self.points_to.values() for o in objects) | frozenset(
+            self.contents
+        )
 
 
 def gep_constant_offset(gep: Instruction, named: dict[str, Type | None]) -> int | None:
@@ -213,7 +228,9 @@ def analyse_memory(
     solver = _Solver(flow, named_types, marked, arithmetic)
     for argument in function.arguments:
         if argument.type.is_pointer:
-            solver.point(argument, {MemoryObject("argument", group_of(argument), private(argument))})
+            solver.point(
+                argument, {MemoryObject("argument", group_of(argument), private(argument))}
+            )
     solver.solve()
     return MemoryFacts(
         points_to={v: frozenset(s) for v, s in solver.points_to.items()},
@@ -230,7 +247,12 @@ class _Solver:
     """Working state of the fixpoint; thrown away once the facts are frozen."""
 
     def __init__(self, flow: ControlFlow, named_types, marked, arithmetic) -> None:
-        self.flow, self.named_types, self.marked, self.arithmetic = flow, named_types, marked, arithmetic
+        self.flow, self.named_types, self.marked, self.arithmetic = (
+            flow,
+            named_types,
+            marked,
+            arithmetic,
+        )
         self.points_to: dict[Value, set[MemoryObject]] = {}
         self.contents: dict[MemoryObject, set[MemoryObject]] = {}
         self.changed = False
@@ -337,7 +359,9 @@ class _Solver:
 
     def _reached_from(self, call: Instruction) -> set[MemoryObject]:
         reached: set[MemoryObject] = set()
-        work = [o for operand in call.operands if operand.type.is_pointer for o in self.objects(operand)]
+        work = [
+            o for operand in call.operands if operand.type.is_pointer for o in self.objects(operand)
+        ]
         while work:
             memory = work.pop()
             if memory not in reached:
@@ -358,8 +382,12 @@ class _Solver:
         effect = self.marked(call) or effect_of(call.callee_name)
         if effect is not None:
             if effect.writes:
-                yield Write(call, tuple(call.operands[k] for k in effect.writes), _constant_length(call))
-        elif not self.arithmetic(call) and "memory(none)" not in str(call.attributes.get("call_attributes", "")):
+                yield Write(
+                    call, tuple(call.operands[k] for k in effect.writes), _constant_length(call)
+                )
+        elif not self.arithmetic(call) and "memory(none)" not in str(
+            call.attributes.get("call_attributes", "")
+        ):
             # without pointer arguments it may still write globals, and what it has been given before
             yield Write(call, (), None, everything=True)
 
@@ -367,6 +395,10 @@ class _Solver:
 def _constant_length(call: Instruction) -> int | None:
     """Bytes a memory intrinsic writes, if its length is a literal."""
     name = call.callee_name or ""
-    if name.startswith("llvm.mem") and len(call.operands) > 2 and isinstance(call.operands[2], Constant):
+    if (
+        name.startswith("llvm.mem")
+        and len(call.operands) > 2
+        and isinstance(call.operands[2], Constant)
+    ):
         return int(call.operands[2].text)
     return None

@@ -42,7 +42,9 @@ def analyse_returns(function: Function, flow: ControlFlow, *, status: bool) -> R
     if len(exits) != 1:
         raise UnsupportedIR(
             what=f"N3: {function.name} has {len(exits)} blocks that return, not one",
-            why="a function that never returns has no derivative" if not exits else "normalise() merges them",
+            why="a function that never returns has no derivative"
+            if not exits
+            else "normalise() merges them",
         )
     (exit_block,) = exits
     edges = {block: list(flow.predecessors[block]) for block in flow.order}
@@ -56,10 +58,14 @@ def analyse_returns(function: Function, flow: ControlFlow, *, status: bool) -> R
             if block not in live:
                 live.add(block)
                 work.append(block)
-    return Returns(exit_block, frozenset(live), {b: tuple(edges[b]) for b in flow.order if b in live}, flow)
+    return Returns(
+        exit_block, frozenset(live), {b: tuple(edges[b]) for b in flow.order if b in live}, flow
+    )
 
 
-def _successful(exit_block: Block, result: Value, predecessors: list[Block], flow: ControlFlow) -> list[Block]:
+def _successful(
+    exit_block: Block, result: Value, predecessors: list[Block], flow: ControlFlow
+) -> list[Block]:
     if isinstance(result, Instruction) and result.opcode == "phi" and result.parent is exit_block:
         incoming = dict(zip(result.blocks, result.operands, strict=True))
         return [p for p in predecessors if may_be_zero(incoming[p], p, flow)]
@@ -88,7 +94,11 @@ def _known_nonzero(value: Value, block: Block, flow: ControlFlow) -> bool:
         predecessors = flow.predecessors[step]
         if len(predecessors) == 1:
             branch = predecessors[0].terminator
-            if branch.opcode == "br" and len(branch.blocks) == 2 and branch.blocks[0] is not branch.blocks[1]:
+            if (
+                branch.opcode == "br"
+                and len(branch.blocks) == 2
+                and branch.blocks[0] is not branch.blocks[1]
+            ):
                 taken = branch.blocks[0] is step
                 if _excludes_zero(branch.operands[0], taken, value):
                     return True
@@ -98,8 +108,11 @@ def _known_nonzero(value: Value, block: Block, flow: ControlFlow) -> bool:
 
 def _excludes_zero(condition: Value, holds: bool, value: Value) -> bool:
     if not (isinstance(condition, Instruction) and condition.opcode == "icmp"):
-        return isinstance(condition, Instruction) and condition.opcode == "or" and not holds and any(
-            _excludes_zero(part, False, value) for part in condition.operands
+        return (
+            isinstance(condition, Instruction)
+            and condition.opcode == "or"
+            and not holds
+            and any(_excludes_zero(part, False, value) for part in condition.operands)
         )
     x, y = condition.operands
     if x is not value or not isinstance(y, Constant) or not y.text.lstrip("-").isdigit():

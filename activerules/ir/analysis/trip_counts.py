@@ -130,7 +130,9 @@ def is_invariant(value: Value, loop: Loop) -> bool:
     return isinstance(value, Instruction) and value.parent not in loop.blocks
 
 
-def _trip_count(exiting: Block, loop: Loop, inductions: dict[Instruction, Induction]) -> TripCount | None:
+def _trip_count(
+    exiting: Block, loop: Loop, inductions: dict[Instruction, Induction]
+) -> TripCount | None:
     branch = exiting.terminator
     if branch.opcode != "br" or len(branch.blocks) != 2:
         return None
@@ -145,12 +147,19 @@ def _trip_count(exiting: Block, loop: Loop, inductions: dict[Instruction, Induct
         x, y, predicate = y, x, _SWAPPED[predicate]
     if not is_invariant(y, loop):
         return None
-    by_value = {**{i.phi: (i, False) for i in inductions.values()}, **{i.next: (i, True) for i in inductions.values()}}
+    by_value = {
+        **{i.phi: (i, False) for i in inductions.values()},
+        **{i.next: (i, True) for i in inductions.values()},
+    }
     if x not in by_value:
         return None
     induction, after = by_value[x]  # type: ignore[index]
     step = induction.constant_step
-    if step is None or not induction.phi.type.is_int or not _counts(predicate, step, induction.next):
+    if (
+        step is None
+        or not induction.phi.type.is_int
+        or not _counts(predicate, step, induction.next)
+    ):
         return None
     return TripCount(induction.start, y, step, predicate, after)
 
@@ -162,4 +171,3 @@ def _counts(predicate: str, step: int, increment: Instruction) -> bool:
     towards = step > 0 if predicate[1:] in {"lt", "le"} else step < 0
     flag = "nsw" if predicate[0] == "s" else "nuw"
     return towards and (abs(step) == 1 or (flag in increment.flags and flag == "nsw"))
-

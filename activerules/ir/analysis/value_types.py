@@ -64,7 +64,9 @@ class ValueTypes:
             if memory in self.declared_float:
                 return True
             for other in self.accesses.get(memory, ()):
-                if isinstance(other.type, FloatType) and other.overlaps(mine, self.memory.named_types):
+                if isinstance(other.type, FloatType) and other.overlaps(
+                    mine, self.memory.named_types
+                ):
                     return True
         return False
 
@@ -128,4 +130,10 @@ def _takes_bits(i: Instruction, tainted: set[Value], facts: ValueTypes) -> bool:
 
 def is_zero(value: Value) -> bool:
     """Whether a constant is all zero bits."""
-    return isinstance(value, Constant) and value.text in {"0", "null", "zeroinitializer", "false", "0.000000e+00"}
+    return isinstance(value, Constant) and value.text in {
+        "0",
+        "null",
+        "zeroinitializer",
+        "false",
+        "0.000000e+00",
+    }

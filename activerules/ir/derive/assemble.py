@@ -22,19 +22,26 @@ def generate(plan: Plan) -> tuple[list[Function], dict[str, str], Layout]:
     """The three functions of a derivative, the declarations they call by, and the layout they share."""
     layout = make_layout(plan)
     declarations: dict[str, str] = {}
-    sweeps = [build_augmented(plan, layout, declarations), build_reverse(plan, layout, declarations)]
+    sweeps = [
+        build_augmented(plan, layout, declarations),
+        build_reverse(plan, layout, declarations),
+    ]
     gradient = build_gradient(plan, layout, uses_tape(sweeps), declarations)
     return [*sweeps, gradient], declarations, layout
 
 
-def assemble(source: Module, functions: list[Function], declarations: dict[str, str], *, whole: bool) -> str:
+def assemble(
+    source: Module, functions: list[Function], declarations: dict[str, str], *, whole: bool
+) -> str:
     """The text of a module with the generated functions.
 
     whole: add them to all that `source` holds; otherwise take over only what they refer to, directly or not.
     """
     support = _support(functions)
     made = {f.name for f in functions}
-    result = Module(header=list(source.header), types=dict(source.types), trailer=list(source.trailer))
+    result = Module(
+        header=list(source.header), types=dict(source.types), trailer=list(source.trailer)
+    )
     if whole:
         result.globals.update(source.globals)
         result.functions.update(source.functions)
@@ -47,7 +54,9 @@ def assemble(source: Module, functions: list[Function], declarations: dict[str, 
         result.functions.setdefault(name, function)
     result.trailer += [line for line in support.trailer if line not in result.trailer]
     missing = [
-        text for name, text in declarations.items() if name not in result.functions and name not in made
+        text
+        for name, text in declarations.items()
+        if name not in result.functions and name not in made
     ]
     return "\n".join([print_module(result), *missing, ""])
 

@@ -12,20 +12,42 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from activerules.ir.analysis.nodes import LeavingIteration, Link, Primal, RuleTape, SavedStruct, Shadow, Taken
 from activerules.ir.analysis.memory import MemoryObject
+from activerules.ir.analysis.nodes import (
+    LeavingIteration,
+    Link,
+    Primal,
+    RuleTape,
+    SavedStruct,
+    Shadow,
+    Taken,
+)
 from activerules.ir.builder import Builder, add_incoming
 from activerules.ir.cfg import Loop
 from activerules.ir.constants import constant
 from activerules.ir.derive.layout import Layout, taken_type
 from activerules.ir.derive.plan import Plan, RuleUse
 from activerules.ir.derive.runtime import OUT_OF_MEMORY
-from activerules.ir.derive.sweep import RowState, Slots, make_parameters, names_of, null, shadow_of_constant, suffixed
+from activerules.ir.derive.sweep import (
+    RowState,
+    Slots,
+    make_parameters,
+    names_of,
+    null,
+    shadow_of_constant,
+    suffixed,
+)
 from activerules.ir.model import Block, Constant, Function, GlobalRef, Instruction, Value
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
 from activerules.ir.types import I1, I8, I32, I64, PTR, VOID, size_of
 
-_DROPPED = ("llvm.lifetime.", "llvm.dbg.", "llvm.assume", "llvm.experimental.noalias.scope.decl", "llvm.invariant.")
+_DROPPED = (
+    "llvm.lifetime.",
+    "llvm.dbg.",
+    "llvm.assume",
+    "llvm.experimental.noalias.scope.decl",
+    "llvm.invariant.",
+)
 _RELEASING = {"free", "NRT_Free", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"}
 
 
@@ -52,7 +74,12 @@ class _Augmenter:
         self.slots = Slots(plan, layout, self.parameters.frame)
         self.current = Block("")
         self.function = Function(
-            suffixed(plan.request.name, ".augmented"), I32, self.parameters.arguments, self.blocks, "internal", "alwaysinline"
+            suffixed(plan.request.name, ".augmented"),
+            I32,
+            self.parameters.arguments,
+            self.blocks,
+            "internal",
+            "alwaysinline",
         )
         self.failure = Block(self.namer("out_of_memory"))
 
@@ -120,7 +147,9 @@ class _Augmenter:
     def _begin(self, block: Block, phis: list[Instruction]) -> None:
         for phi in phis:
             if phi.type.is_pointer and self.plan.activity.has_shadow(phi):
-                self.shadows[phi] = self.b.phi(PTR, hint=suffixed(phi.name or "", ".shadow").strip('"'))
+                self.shadows[phi] = self.b.phi(
+                    PTR, hint=suffixed(phi.name or "", ".shadow").strip('"')
+                )
         taken = None
         if self._kept(Taken(block)):
             taken = self.b.phi(taken_type(self.plan, block))
@@ -139,7 +168,12 @@ class _Augmenter:
         """Before the terminator: if this is the preheader of a loop of known length, reserve its rows."""
         target = block.successors[0] if len(block.successors) == 1 else None
         loop = self.plan.flow.loop_of(target) if target is not None else None
-        if loop is None or loop.preheader is not block or target is not loop.header or loop not in self.plan.reversal.loops:
+        if (
+            loop is None
+            or loop.preheader is not block
+            or target is not loop.header
+            or loop not in self.plan.reversal.loops
+        ):
             return
         count = self.plan.loops[loop].trip_count
         if count is None:
@@ -152,7 +186,9 @@ class _Augmenter:
         if rows is not None:
             number = self.b.binary("add", leaving, self.b.const(I64, 1))
             base = self.b.call(
-                "activerules.tape.reserve_rows", PTR, [self.parameters.tape, number, self.b.const(I64, rows.size)]
+                "activerules.tape.reserve_rows",
+                PTR,
+                [self.parameters.tape, number, self.b.const(I64, rows.size)],
             )
             self._fail_if_null(base)
             self.slots.write(self.b, Link(loop), base)
@@ -172,7 +208,9 @@ class _Augmenter:
             previous = self.b.phi(PTR, hint="row.before")
         if iteration is not None:
             following = self.b.binary("add", iteration, self.b.const(I64, 1))
-            self.later.append(lambda: self._close_phi(iteration, loop, self.b.const(I64, 0), following))
+            self.later.append(
+                lambda: self._close_phi(iteration, loop, self.b.const(I64, 0), following)
+            )
         if known:
             self.slots.state[loop].iteration = iteration
             return
@@ -185,7 +223,9 @@ class _Augmenter:
             self.later.append(lambda: self._close_phi(previous, loop, null(), row))
         self.slots.state[loop] = RowState(row, None, iteration)
 
-    def _close_phi(self, phi: Instruction | None, loop: Loop, start: Value, following: Value) -> None:
+    def _close_phi(
+        self, phi: Instruction | None, loop: Loop, start: Value, following: Value
+    ) -> None:
         assert phi is not None and loop.preheader is not None and loop.latch is not None
         for p in self.plan.flow.predecessors[loop.header]:
             add_incoming(phi, start if p is loop.preheader else following, self.tails[p])
@@ -197,7 +237,9 @@ class _Augmenter:
         predecessors = self.plan.flow.predecessors[block]
         for phi in block.phis:
             clone = self.values[phi]
-            pairs = [(b, v) for b, v in zip(phi.blocks, clone.operands, strict=True) if b in predecessors]  # type: ignore[attr-defined]
+            pairs = [
+                (b, v) for b, v in zip(phi.blocks, clone.operands, strict=True) if b in predecessors
+            ]  # type: ignore[attr-defined]
             clone.blocks = [self.tails[b] for b, _ in pairs]  # type: ignore[attr-defined]
             clone.operands = [v for _, v in pairs]  # type: ignore[attr-defined]
             if phi in self.shadows:
@@ -236,7 +278,9 @@ class _Augmenter:
         edge = self.edges[inside, outside] = Block(self.namer("leave"))
         Builder(edge, self.namer).br(self.heads[outside])
         tail = self.tails[inside]
-        tail.terminator.blocks = [edge if t is self.heads[outside] else t for t in tail.terminator.blocks]
+        tail.terminator.blocks = [
+            edge if t is self.heads[outside] else t for t in tail.terminator.blocks
+        ]
         for phi in self.heads[outside].phis:
             phi.blocks = [edge if t is tail else t for t in phi.blocks]
         return edge
@@ -262,8 +306,21 @@ class _Augmenter:
     # --- instructions ---
 
     def _clone(self, i: Instruction) -> Instruction:
-        attributes = {k: v for k, v in i.attributes.items() if k not in {"metadata", "tail", "location", "call_attributes"}}
-        copy = Instruction(i.opcode, i.type, list(i.operands), i.name, i.flags, list(i.blocks), i.callee, attributes)
+        attributes = {
+            k: v
+            for k, v in i.attributes.items()
+            if k not in {"metadata", "tail", "location", "call_attributes"}
+        }
+        copy = Instruction(
+            i.opcode,
+            i.type,
+            list(i.operands),
+            i.name,
+            i.flags,
+            list(i.blocks),
+            i.callee,
+            attributes,
+        )
         self.current.append(copy)
         self.values[i] = copy
         self.clones.append(copy)
@@ -299,7 +356,9 @@ class _Augmenter:
         return count * size_of(i.attributes["allocated"], self.plan.request.module.types)
 
     def _memset(self, pointer: Value, size: Value) -> None:
-        self.b.call("llvm.memset.p0.i64", VOID, [pointer, self.b.const(I8, 0), size, self.b.const(I1, 0)])
+        self.b.call(
+            "llvm.memset.p0.i64", VOID, [pointer, self.b.const(I8, 0), size, self.b.const(I1, 0)]
+        )
 
     def _mirror(self, i: Instruction) -> None:
         """The same address arithmetic, and the same copies of pointers and integers, on shadow memory."""
@@ -336,7 +395,8 @@ class _Augmenter:
 
     def _is_filled(self, memory: MemoryObject) -> bool:
         return any(
-            p.written_only and memory == MemoryObject("argument", p.group, p.private) for p in self.plan.request.parameters
+            p.written_only and memory == MemoryObject("argument", p.group, p.private)
+            for p in self.plan.request.parameters
         )
 
     # --- calls ---
@@ -381,7 +441,9 @@ class _Augmenter:
     def _mirror_intrinsic(self, i: Instruction) -> None:
         """Copies of structs carry pointers and integers: repeat them where the memory holds pointers."""
         objects = self.plan.memory.objects(i.operands[0])
-        if not any(self.plan.memory.contents.get(o) for o in objects) or not all(o.is_local for o in objects):
+        if not any(self.plan.memory.contents.get(o) for o in objects) or not all(
+            o.is_local for o in objects
+        ):
             return
         if any(self.plan.types.holds_float(o) and o.kind != "alloca" for o in objects):
             return
@@ -403,8 +465,19 @@ class _Augmenter:
         operands = [self._value(o) for o in i.operands]
         shadow = self.b.call(i.callee_name or "", PTR, operands)
         self._fail_if_null(shadow)
-        self._own(GlobalRef("NRT_decref" if effect.counted else "NRT_Free" if i.callee_name == "NRT_Allocate" else "free"), shadow)
-        data: Value = self.b.call("NRT_MemInfo_data_fast", PTR, [shadow]) if effect.counted else shadow
+        self._own(
+            GlobalRef(
+                "NRT_decref"
+                if effect.counted
+                else "NRT_Free"
+                if i.callee_name == "NRT_Allocate"
+                else "free"
+            ),
+            shadow,
+        )
+        data: Value = (
+            self.b.call("NRT_MemInfo_data_fast", PTR, [shadow]) if effect.counted else shadow
+        )
         size = operands[effect.size[0]]
         for k in effect.size[1:]:
             size = self.b.binary("mul", size, operands[k])
@@ -436,7 +509,9 @@ class _Augmenter:
         operands += [self._value(o) for o in call.operands[2:]]
         for k in use.shadow_operands():
             operand = call.operands[k]
-            operands.append(self._shadow(operand) if operand.type.is_pointer else self._value(operand))
+            operands.append(
+                self._shadow(operand) if operand.type.is_pointer else self._value(operand)
+            )
         status = self.b.call(use.code.augmented, I32, operands)
         self.values[call] = status
         fine = Block(self.namer("rule.ok"))
@@ -459,7 +534,9 @@ class _Augmenter:
                 self._copy(self._slot(saved), source(use.call.operands[0]), saved.size)
         if use.result_shadow is not None:
             for offset in use.info.result_meminfos:
-                place = self.b.gep(I8, self._shadow(use.call.operands[0]), [self.b.const(I64, offset)])
+                place = self.b.gep(
+                    I8, self._shadow(use.call.operands[0]), [self.b.const(I64, offset)]
+                )
                 self._own(GlobalRef("NRT_decref"), self.b.load(PTR, place))
 
     def _slot(self, node: RuleTape | SavedStruct | None) -> Value:

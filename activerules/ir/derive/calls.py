@@ -41,7 +41,11 @@ class EngineCalls(Calls):
     def is_arithmetic(self, call: Instruction) -> bool:
         """Whether a call has no effect but its result."""
         name = call.callee_name or ""
-        return name.startswith((IGNORE_PREFIX, HIDDEN_EQUALITY)) or is_pure_call(name) or is_inactive_math(name)
+        return (
+            name.startswith((IGNORE_PREFIX, HIDDEN_EQUALITY))
+            or is_pure_call(name)
+            or is_inactive_math(name)
+        )
 
     def carries(self, instruction: Instruction) -> tuple[int, ...] | None:
         name = instruction.callee_name if instruction.opcode == "call" else None

@@ -17,17 +17,21 @@ from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.reverse import derivatives_type
 from activerules.ir.derive.runtime import STACK_CHUNK, TAPE_SIZE
 from activerules.ir.derive.sweep import make_parameters, null, suffixed
-from activerules.ir.model import Argument, Block, Constant, Function, Instruction, Value
+from activerules.ir.model import Argument, Block, Function, Value
 from activerules.ir.types import I32, I64, PTR, VOID, Type
 
 
-def build_gradient(plan: Plan, layout: Layout, uses_tape: bool, declarations: dict[str, str]) -> Function:
+def build_gradient(
+    plan: Plan, layout: Layout, uses_tape: bool, declarations: dict[str, str]
+) -> Function:
     """The gradient as a new function that calls the two sweeps."""
     return _Gradient(plan, layout, uses_tape, declarations).build()
 
 
 class _Gradient:
-    def __init__(self, plan: Plan, layout: Layout, uses_tape: bool, declarations: dict[str, str]) -> None:
+    def __init__(
+        self, plan: Plan, layout: Layout, uses_tape: bool, declarations: dict[str, str]
+    ) -> None:
         self.plan, self.layout, self.uses_tape = plan, layout, uses_tape
         self.status = plan.request.returns == "status"
         self.namer = Namer("ar", {a.name for a in plan.request.function.arguments})
@@ -42,7 +46,9 @@ class _Gradient:
         fields = derivatives_type(plan)
         result: Type = I32 if self.status else (fields if fields.elements else VOID)
         blocks = [self.entry]
-        function = Function(suffixed(plan.request.name, ".gradient"), result, [*arguments, *extra], blocks)
+        function = Function(
+            suffixed(plan.request.name, ".gradient"), result, [*arguments, *extra], blocks
+        )
         derivatives: Value = extra[0] if self.status else self.b.alloca(fields, hint="derivatives")
         frame, tape = self._storage()
         inner: list[Value] = [*arguments, frame, tape]
@@ -52,7 +58,9 @@ class _Gradient:
         blocks += [reverse, done]
         self.b.target = reverse
         seed = [] if self.status else extra
-        second = self.b.call(suffixed(plan.request.name, ".reverse"), I32, [*inner, *seed, derivatives])
+        second = self.b.call(
+            suffixed(plan.request.name, ".reverse"), I32, [*inner, *seed, derivatives]
+        )
         self.b.br(done)
         self.b.target = done
         outcome = self.b.phi(I32, [(status, self.entry), (second, reverse)])
@@ -100,7 +108,9 @@ class _Gradient:
         self.b.target = after
         blocks += [wanted, after]
 
-    def _return_derivatives(self, outcome: Value, derivatives: Value, fields: Type, blocks: list[Block]) -> None:
+    def _return_derivatives(
+        self, outcome: Value, derivatives: Value, fields: Type, blocks: list[Block]
+    ) -> None:
         fine, failed = Block(self.namer("fine")), Block(self.namer("exhausted"))
         self.b.cond_br(self.b.icmp("eq", outcome, self.b.const(I32, 0)), fine, failed)
         blocks += [failed, fine]
@@ -116,6 +126,8 @@ class _Gradient:
 
 def uses_tape(functions: list[Function]) -> bool:
     """Whether any of the sweeps reserves rows or owns objects."""
-    return any((i.callee_name or "").startswith("activerules.tape.") for f in functions for i in f.instructions())
-
-
+    return any(
+        (i.callee_name or "").startswith("activerules.tape.")
+        for f in functions
+        for i in f.instructions()
+    )

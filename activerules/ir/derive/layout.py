@@ -13,7 +13,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from activerules.ir.analysis.nodes import LeavingIteration, Link, Node, Primal, RuleTape, SavedStruct, Shadow, Taken
+from activerules.ir.analysis.nodes import (
+    LeavingIteration,
+    Link,
+    Node,
+    Primal,
+    RuleTape,
+    SavedStruct,
+    Shadow,
+    Taken,
+)
 from activerules.ir.cfg import Loop
 from activerules.ir.derive.plan import Plan
 from activerules.ir.model import Block, Constant, Instruction

@@ -104,7 +104,11 @@ def home_of(node: Node, flow: ControlFlow) -> Loop | None:
     """Where a node lives: in an iteration of this loop."""
     match node:
         case Primal(value) | Shadow(value):
-            return flow.loop_of(value.parent) if isinstance(value, Instruction) and value.parent else None
+            return (
+                flow.loop_of(value.parent)
+                if isinstance(value, Instruction) and value.parent
+                else None
+            )
         case LeavingIteration(loop) | Link(loop):
             return loop.parent
         case Taken(block):
@@ -154,7 +158,9 @@ def _float_memory(parameters: Iterable[Parameter]) -> dict[MemoryObject, Type]:
     return {_object(p): p.floats for p in parameters if p.floats is not None}
 
 
-def _float_memory_of_calls(memory: MemoryFacts, returns: Returns, calls: EngineCalls) -> dict[MemoryObject, Type]:
+def _float_memory_of_calls(
+    memory: MemoryFacts, returns: Returns, calls: EngineCalls
+) -> dict[MemoryObject, Type]:
     """Local arrays that only marked calls read or write are arrays of floats, too."""
     found: dict[MemoryObject, Type] = {}
     for block in returns.live:
@@ -230,7 +236,9 @@ class _Planner:
             case "freeze":
                 return set() if activity.is_active(i) else None
             case "load":
-                return {Shadow(i.operands[0])} if activity.is_active(i) and i.type.is_float else None
+                return (
+                    {Shadow(i.operands[0])} if activity.is_active(i) and i.type.is_float else None
+                )
             case "store":
                 return self._needs_of_store(i)
             case "call":
@@ -240,7 +248,9 @@ class _Planner:
 
     def _needs_of_store(self, i: Instruction) -> set[Node] | None:
         value, pointer = i.operands
-        if not self.activity.has_shadow(pointer) or not (value.type.is_float or self._zeroes_floats(i)):
+        if not self.activity.has_shadow(pointer) or not (
+            value.type.is_float or self._zeroes_floats(i)
+        ):
             return None
         return {Shadow(pointer)}
 
@@ -282,7 +292,11 @@ class _Planner:
             return None
         self.rules[call] = use
         needed: set[Node] = {Primal(o) for o in call.operands[2:]}
-        needed |= {Shadow(call.operands[k]) for k in use.shadow_operands() if call.operands[k].type.is_pointer}
+        needed |= {
+            Shadow(call.operands[k])
+            for k in use.shadow_operands()
+            if call.operands[k].type.is_pointer
+        }
         if self.activity.has_shadow(call.operands[0]):
             needed.add(Shadow(call.operands[0]))
         needed |= {n for n in (use.tape, use.result, use.result_shadow) if n is not None}
@@ -294,14 +308,18 @@ class _Planner:
             return None
         activities = tuple(self._argument_activity(call, a) for a in info.arguments)
         result = self._result_activity(call, info)
-        writes_active = any(a.written and how == "duplicated" for a, how in zip(info.arguments, activities, strict=True))
+        writes_active = any(
+            a.written and how == "duplicated"
+            for a, how in zip(info.arguments, activities, strict=True)
+        )
         if all(how == "const" for how in activities) or (result == "const" and not writes_active):
             return None
         request = RuleRequest(
             activities=activities,  # type: ignore[arg-type]
             result=result,  # type: ignore[arg-type]
             overwritten=tuple(
-                a.kind == "memory" and self.memory.overwritten(call, call.operands[a.data_operand], None)
+                a.kind == "memory"
+                and self.memory.overwritten(call, call.operands[a.data_operand], None)
                 for a in info.arguments
             ),
             needs_shadow=result == "duplicated",
@@ -321,8 +339,14 @@ class _Planner:
 
     def _argument_activity(self, call: Instruction, argument: CallArgument) -> str:
         if argument.kind == "value":
-            return "active" if self.activity.is_active(call.operands[argument.operands[0]]) else "const"
-        if argument.kind == "memory" and self.activity.has_shadow(call.operands[argument.data_operand]):
+            return (
+                "active"
+                if self.activity.is_active(call.operands[argument.operands[0]])
+                else "const"
+            )
+        if argument.kind == "memory" and self.activity.has_shadow(
+            call.operands[argument.data_operand]
+        ):
             return "duplicated"
         if argument.kind == "const" and not argument.declared_inactive:
             self._refuse_hidden_activity(call, argument)
@@ -332,12 +356,17 @@ class _Planner:
         """Active data inside an argument that rules take for constant (a tuple, a record, complex) would be lost."""
         for k in argument.operands:
             operand = call.operands[k]
-            if self.activity.is_active(operand) or (operand.type.is_pointer and self.activity.has_shadow(operand)):
+            if self.activity.is_active(operand) or (
+                operand.type.is_pointer and self.activity.has_shadow(operand)
+            ):
                 raise refusal(
                     call,
                     f"argument {argument.name} of a function with a rule holds active data in a type rules do not take yet",
                     "rules take floats and arrays of floats; the derivative by other arguments would be lost",
-                    ["pass the floats and arrays one by one", "or declare the argument inactive: ar.inactive(f, args=(…))"],
+                    [
+                        "pass the floats and arrays one by one",
+                        "or declare the argument inactive: ar.inactive(f, args=(…))",
+                    ],
                 )
 
     def _result_activity(self, call: Instruction, info: CallInfo) -> str:
@@ -366,7 +395,9 @@ class _Planner:
                 return self._recipe_of_shadow(value)
             case LeavingIteration(loop):
                 count = self.plan.loops[loop].trip_count
-                return MUST_KEEP if count is None else self._from(count.start, count.bound, cost=0.1)
+                return (
+                    MUST_KEEP if count is None else self._from(count.start, count.bound, cost=0.1)
+                )
             case Taken(block):
                 decision = reversal.steps[block].decision if reversal else None
                 if isinstance(decision, Decision):
@@ -387,7 +418,9 @@ class _Planner:
             case "phi":
                 return self._recipe_of_phi(value)
             case "load":
-                if self.memory.overwritten(value, value.operands[0], size_of(value.type, self.memory.named_types)):
+                if self.memory.overwritten(
+                    value, value.operands[0], size_of(value.type, self.memory.named_types)
+                ):
                     return MUST_KEEP
                 return self._from(value.operands[0], cost=RELOAD_COST)
             case "call":
@@ -472,7 +505,9 @@ class _Planner:
             match node:
                 case Primal(Instruction(opcode="load") as load):
                     found |= self.memory.objects(load.operands[0])
-                case Primal(Instruction(opcode="call") as call) | Shadow(Instruction(opcode="call") as call):
+                case Primal(Instruction(opcode="call") as call) | Shadow(
+                    Instruction(opcode="call") as call
+                ):
                     for operand in call.operands:
                         if operand.type.is_pointer:
                             found |= self.memory.objects(operand)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from activerules.ir.model import Argument, Function, Module
-from activerules.ir.types import Type
 from activerules.ir.rulecall import ActivityName, RuleCompiler
+from activerules.ir.types import Type
 
 ReturnKind = Literal["active", "const", "status"]
 

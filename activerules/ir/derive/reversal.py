@@ -132,14 +132,20 @@ class _Planner:
         found = self._follow(dominator, block, set(predecessors), 0)
         return found if isinstance(found, Decision) else None
 
-    def _follow(self, at: Block, join: Block, ends: set[Block], depth: int) -> Decision | Block | None:
+    def _follow(
+        self, at: Block, join: Block, ends: set[Block], depth: int
+    ) -> Decision | Block | None:
         if depth > 6 or self.flow.loop_of(at) is not self.flow.loop_of(join):
             return None
         arms = [t for t in at.successors if t in self.returns.live]
         if join in arms and len(arms) == 1:
             return at
         if len(arms) == 1:
-            return None if arms[0] in self.flow.predecessors and self._is_back_edge(at, arms[0]) else self._follow(arms[0], join, ends, depth)
+            return (
+                None
+                if arms[0] in self.flow.predecessors and self._is_back_edge(at, arms[0])
+                else self._follow(arms[0], join, ends, depth)
+            )
         branch = at.terminator
         if branch.opcode != "br" or len(arms) != 2:
             return None

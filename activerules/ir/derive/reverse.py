@@ -14,19 +14,27 @@ wrote, so they carry `reassoc nsz`: loops of sums vectorise although the primal 
 
 from __future__ import annotations
 
-from activerules.ir.analysis.value_types import is_zero
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Node, Primal, Shadow, Taken
+from activerules.ir.analysis.value_types import is_zero
 from activerules.ir.builder import Builder
 from activerules.ir.cfg import Loop
 from activerules.ir.derive.derivatives import row_for
 from activerules.ir.derive.layout import Layout
 from activerules.ir.derive.plan import Plan, RuleUse
 from activerules.ir.derive.reversal import Decision, Step
-from activerules.ir.derive.sweep import RowState, Slots, make_parameters, names_of, null, shadow_of_constant, suffixed
+from activerules.ir.derive.sweep import (
+    RowState,
+    Slots,
+    make_parameters,
+    names_of,
+    null,
+    shadow_of_constant,
+    suffixed,
+)
 from activerules.ir.model import Argument, Block, Constant, Function, Instruction, Value
 from activerules.ir.refusal import refusal
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
-from activerules.ir.types import I1, I8, I32, I64, PTR, VOID, StructType, Type
+from activerules.ir.types import I1, I8, I32, I64, PTR, VOID, StructType
 
 SUM = ("reassoc", "nsz")
 
@@ -38,7 +46,9 @@ def build_reverse(plan: Plan, layout: Layout, declarations: dict[str, str]) -> F
 
 def derivatives_type(plan: Plan) -> StructType:
     """The struct the derivatives of the Active parameters are written to, in order."""
-    return StructType(tuple(p.argument.type for p in plan.request.parameters if p.activity == "active"))
+    return StructType(
+        tuple(p.argument.type for p in plan.request.parameters if p.activity == "active")
+    )
 
 
 class _Reverser:
@@ -57,14 +67,18 @@ class _Reverser:
         self.top = Builder(self.entry, self.namer, declarations)
         self.b = self.top.at(self.entry)
         self.cotangents: dict[Value, Instruction] = {}
-        self.heads = {block: Block(suffixed(block.name, ".reverse")) for block in plan.reversal.reached}
+        self.heads = {
+            block: Block(suffixed(block.name, ".reverse")) for block in plan.reversal.reached
+        }
         self.slots = Slots(plan, layout, self.parameters.frame)
         self.memo: dict[Node, Value] = {}
         self.bases: dict[Loop, Instruction] = {}
         self.counts: dict[Loop, Instruction] = {}
         self.iterations: dict[Loop, Instruction] = {}
         name = suffixed(plan.request.name, ".reverse")
-        self.function = Function(name, I32, self.parameters.arguments, self.blocks, "internal", "alwaysinline")
+        self.function = Function(
+            name, I32, self.parameters.arguments, self.blocks, "internal", "alwaysinline"
+        )
 
     def build(self) -> Function:
         start = Block(self.namer("start"))
@@ -130,12 +144,23 @@ class _Reverser:
             return
         predecessors = self.plan.returns.predecessors[block]
         edges = [
-            self._edge(block, predecessors[k] if len(step.targets) == len(predecessors) else None, target, taken)
+            self._edge(
+                block,
+                predecessors[k] if len(step.targets) == len(predecessors) else None,
+                target,
+                taken,
+            )
             for k, target in enumerate(step.targets)
         ]
         self._choose(block, step, edges)
 
-    def _edge(self, block: Block, predecessor: Block | None, target: Block, taken: dict[Instruction, Value]) -> Block:
+    def _edge(
+        self,
+        block: Block,
+        predecessor: Block | None,
+        target: Block,
+        taken: dict[Instruction, Value],
+    ) -> Block:
         """A new block: hand the cotangents of the phis to the operands of one edge, enter the loops it left, go to `target`."""
         here, memo, states = self.b.target, self.memo, dict(self.slots.state)
         edge = Block(self.namer(suffixed(block.name, ".back").strip('"')))
@@ -143,11 +168,7 @@ class _Reverser:
         self.memo = dict(memo)
         for phi, g in taken.items():
             self._add(dict(zip(phi.blocks, phi.operands, strict=True))[predecessor], g)  # type: ignore[index]
-        entered = [
-            loop
-            for loop in (self._around(target))
-            if block not in loop.blocks
-        ]
+        entered = [loop for loop in (self._around(target)) if block not in loop.blocks]
         for loop in reversed(entered):
             self._enter_loop(loop)
         self.b.br(self.heads[target])
@@ -170,7 +191,9 @@ class _Reverser:
         self._read_one(loop)
         self.memo = {}
 
-    def _previous_iteration(self, block: Block, loop: Loop, step: Step, taken: dict[Instruction, Value]) -> None:
+    def _previous_iteration(
+        self, block: Block, loop: Loop, step: Step, taken: dict[Instruction, Value]
+    ) -> None:
         preheader, latch = step.targets
         iteration = self.slots.state[loop].iteration
         assert iteration is not None
@@ -196,7 +219,9 @@ class _Reverser:
             return
         number = self.slots.read(self.b, Taken(block))
         if len(edges) == 2:
-            self.b.cond_br(self.b.icmp("eq", number, self.b.const(number.type, 0)), edges[0], edges[1])
+            self.b.cond_br(
+                self.b.icmp("eq", number, self.b.const(number.type, 0)), edges[0], edges[1]
+            )
         else:
             self.b.switch(number, edges[0], [(k, edge) for k, edge in enumerate(edges) if k])
 
@@ -226,7 +251,9 @@ class _Reverser:
             if parameter.activity != "active":
                 continue
             g = self._take(parameter.argument) if parameter.argument in self.cotangents else None
-            place = self.b.gep(fields, self.derivatives, [self.b.const(I32, 0), self.b.const(I32, k)])
+            place = self.b.gep(
+                fields, self.derivatives, [self.b.const(I32, 0), self.b.const(I32, k)]
+            )
             self.b.store(g or self.b.const(parameter.argument.type, 0.0), place)
             k += 1
         self.b.ret(self.b.const(I32, 0))
@@ -297,19 +324,29 @@ class _Reverser:
             return
         kind = self._float_kind(i)
         if kind is not None:
-            self.b.call(f"activerules.undo_copy.{kind}", VOID, [target, self._shadow(i.operands[1]), size])
+            self.b.call(
+                f"activerules.undo_copy.{kind}", VOID, [target, self._shadow(i.operands[1]), size]
+            )
 
     def _float_kind(self, i: Instruction) -> str | None:
         """The one float type in the copied memory; None if it holds no floats."""
         objects = self.plan.memory.objects(i.operands[0]) | self.plan.memory.objects(i.operands[1])
         kinds = {str(t) for o in objects for t in self.plan.types.float_types(o)}
         untyped = [
-            all(not o.is_local and not self.plan.types.holds_float(o) for o in self.plan.memory.objects(pointer))
+            all(
+                not o.is_local and not self.plan.types.holds_float(o)
+                for o in self.plan.memory.objects(pointer)
+            )
             for pointer in i.operands[:2]
         ]
         if not kinds and not all(untyped):
             return None
-        others = [a for o in objects for a in self.plan.types.accesses.get(o, ()) if not a.type.is_float and not _clears(a.instruction)]
+        others = [
+            a
+            for o in objects
+            for a in self.plan.types.accesses.get(o, ())
+            if not a.type.is_float and not _clears(a.instruction)
+        ]
         if len(kinds) == 1 and kinds <= {"double", "float"} and not others:
             return kinds.pop()
         raise refusal(
@@ -336,14 +373,18 @@ class _Reverser:
         if use.result_shadow is not None:
             ret_shadow = self.slots.address(self.b, use.result_shadow)[0]
         else:
-            ret_shadow = self._shadow(call.operands[0]) if use.request.result == "active" else null()
+            ret_shadow = (
+                self._shadow(call.operands[0]) if use.request.result == "active" else null()
+            )
         tape = self.slots.address(self.b, use.tape)[0] if use.tape else null()
         excinfo = self.parameters.primal[self.plan.request.parameters[1].argument]
         operands = [ret, ret_shadow, excinfo, tape, bars]
         operands += [self._primal(o) for o in call.operands[2:]]
         for k in use.shadow_operands():
             operand = call.operands[k]
-            operands.append(self._shadow(operand) if operand.type.is_pointer else self._primal(operand))
+            operands.append(
+                self._shadow(operand) if operand.type.is_pointer else self._primal(operand)
+            )
         status = self.b.call(use.code.reverse, I32, operands)
         self._return_unless_zero(status)
         if use.request.result == "active":
@@ -354,7 +395,12 @@ class _Reverser:
 
     def _clear_result(self, use: RuleUse) -> None:
         size = use.info.result_size
-        zero = [self._shadow(use.call.operands[0]), self.b.const(I8, 0), self.b.const(I64, size), self.b.const(I1, 0)]
+        zero = [
+            self._shadow(use.call.operands[0]),
+            self.b.const(I8, 0),
+            self.b.const(I64, size),
+            self.b.const(I1, 0),
+        ]
         self.b.call("llvm.memset.p0.i64", VOID, zero)
 
     def _return_unless_zero(self, status: Value) -> None:
@@ -407,8 +453,14 @@ class _Reverser:
         if i.opcode == "phi":
             return self._induction(i, self._primal)
         operands = [self._primal(o) for o in i.operands]
-        keep = {k: v for k, v in i.attributes.items() if k in {"predicate", "source", "indices", "align"}}
-        return self.b.append(Instruction(i.opcode, i.type, operands, self.namer(), i.flags, [], i.callee, keep))
+        keep = {
+            k: v
+            for k, v in i.attributes.items()
+            if k in {"predicate", "source", "indices", "align"}
+        }
+        return self.b.append(
+            Instruction(i.opcode, i.type, operands, self.namer(), i.flags, [], i.callee, keep)
+        )
 
     def _induction(self, phi: Instruction, start_of) -> Value:
         """start + iteration * step."""
@@ -460,5 +512,3 @@ def _clears(access: Instruction) -> bool:
 
 def _is_one(step: Value) -> bool:
     return isinstance(step, Constant) and step.text == "1"
-
-

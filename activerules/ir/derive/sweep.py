@@ -125,7 +125,12 @@ class Slots:
             column = b.gep(I8, state.base, [skip], flags=("inbounds",))
         if slot.type is not None:
             return b.gep(slot.type, column, [state.iteration], flags=("inbounds",))
-        return b.gep(I8, column, [b.binary("mul", state.iteration, b.const(I64, slot.size))], flags=("inbounds",))
+        return b.gep(
+            I8,
+            column,
+            [b.binary("mul", state.iteration, b.const(I64, slot.size))],
+            flags=("inbounds",),
+        )
 
     def write(self, b: Builder, node: Node, value: Value) -> None:
         """Keep a value. An i1 takes a byte."""
