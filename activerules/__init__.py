@@ -60,6 +60,8 @@ if find_spec("numba") is not None:
         UnsupportedVersion,
     )
     from activerules.everyday import grad, value_and_grad
+    from activerules.explain.collect import explain
+    from activerules.explain.tape import tape_bytes
     from activerules.numba_ext.overloads import (
         accumulate,
         active,
@@ -125,6 +127,7 @@ __all__ = [
     "active",
     "augmented_primal",
     "autodiff",
+    "explain",
     "forward",
     "grad",
     "has_rule",
@@ -135,5 +138,6 @@ __all__ = [
     "reverse",
     "rules_for",
     "stop_gradient",
+    "tape_bytes",
     "value_and_grad",
 ]

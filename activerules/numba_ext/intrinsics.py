@@ -75,22 +75,13 @@ def autodiff_form(typing_context, mode, function, *args):
         raise ActivityError("the first argument of autodiff is a mode such as Reverse")
     mode.value.require_supported()
     args = tuple(map(types.unliteral, args))
-    marker = marker_class(args[0]) if args else None
-    skipped = 0 if marker is None else 1
-    dispatcher = _dispatcher(function)
-    names = checks.read_arity(dispatcher, len(args) - skipped)
-    arguments = checks.read_arguments(names, args[skipped:])
-    call = _Call(arguments, _compiled(dispatcher, arguments, _return_activity(marker)))
+    call, skipped = _read_call(function, args)
     result_type = types.Tuple(call.derivative_types)
     if mode.value.returns_primal:
         result_type = types.Tuple([result_type, call.gradient.result_type])
 
     def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
-        annotated = cgutils.unpack_tuple(builder, values[2], len(args))[skipped:]
-        fields = [
-            _fields(context, builder, ty, value)
-            for ty, value in zip(args[skipped:], annotated, strict=True)
-        ]
+        fields = _all_fields(context, builder, args, values[2])[skipped:]
         derivatives, primal = _Emitter(context, builder, call).emit(fields)
         gradient = context.make_tuple(builder, types.Tuple(call.derivative_types), derivatives)
         if mode.value.returns_primal:
@@ -99,6 +90,21 @@ def autodiff_form(typing_context, mode, function, *args):
         return gradient
 
     return signature(result_type, mode, function, types.Tuple(args)), codegen
+
+
+def tape_bytes_form(typing_context, mode, function, *args):
+    """As `autodiff_form`, where only the bytes of the tape are wanted."""
+    args = tuple(map(types.unliteral, args))
+    call, skipped = _read_call(function, args)
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        fields = _all_fields(context, builder, args, values[2])[skipped:]
+        stats = cgutils.alloca_once_value(builder, ir.IntType(64)(0))
+        _, primal = _Emitter(context, builder, call).emit(fields, stats)
+        context.nrt.decref(builder, call.gradient.result_type, primal)
+        return builder.load(stats)
+
+    return signature(types.int64, mode, function, types.Tuple(args)), codegen
 
 
 def gradient_form(typing_context, spec, function, *args):
@@ -143,6 +149,16 @@ def gradient_form(typing_context, spec, function, *args):
         return context.make_tuple(builder, typed.return_type, [value, gradient])
 
     return signature(result_type, spec, function, types.Tuple(args)), codegen
+
+
+def _read_call(function: Any, args: Sequence[Any]) -> tuple[_Call, int]:
+    """The typed call, and how many of `args` (0 or 1) say the activity of the return."""
+    marker = marker_class(args[0]) if args else None
+    skipped = 0 if marker is None else 1
+    dispatcher = _dispatcher(function)
+    names = checks.read_arity(dispatcher, len(args) - skipped)
+    arguments = checks.read_arguments(names, args[skipped:])
+    return _Call(arguments, _compiled(dispatcher, arguments, _return_activity(marker))), skipped
 
 
 def _dispatcher(function: Any) -> Any:
@@ -215,6 +231,13 @@ def _link(context: Any, gradient: Gradient) -> None:
     context.add_linking_libs([known[gradient.symbol], known["support"]])
 
 
+def _all_fields(
+    context: Any, builder: Any, args: Sequence[Any], packed: Any
+) -> list[tuple[Any, Any]]:
+    values = cgutils.unpack_tuple(builder, packed, len(args))
+    return [_fields(context, builder, ty, value) for ty, value in zip(args, values, strict=True)]
+
+
 def _fields(context: Any, builder: Any, ty: Any, value: Any) -> tuple[Any, Any]:
     """Primal and shadow of one annotated argument; the shadow is None if it has none."""
     if not isinstance(ty, AnnotationType):
@@ -239,9 +262,11 @@ class _Emitter:
         self.gradient = call.gradient
         self.owns_shadows = owns_shadows
 
-    def emit(self, fields: Sequence[tuple[Any, Any]]) -> tuple[list[Any], Any]:
+    def emit(
+        self, fields: Sequence[tuple[Any, Any]], stats: Any = None
+    ) -> tuple[list[Any], Any]:
         """Check, link, call; returns the derivative by each argument, and what the primal
-        returned.
+        returned. `stats` points to an i64 that receives the bytes of the tape.
         """
 
         def release() -> None:
@@ -256,9 +281,9 @@ class _Emitter:
         returned, excinfo = self._return_memory(), self._excinfo()
         derivatives = self._derivative_memory(fields)
         parameters = self._parameters(fields, returned, excinfo)
-        status = self._run(
-            [*parameters, derivatives, cgutils.get_null_value(cgutils.voidptr_t)], overlap
-        )
+        if stats is None:
+            stats = cgutils.get_null_value(cgutils.voidptr_t)
+        status = self._run([*parameters, derivatives, stats], overlap)
         self._propagate(status, excinfo, release)
         primal = self.context.get_returned_value(
             self.builder, self.gradient.result_type, self.builder.load(returned[0])

@@ -1,0 +1,109 @@
+"""What is to be explained: a function, and the annotations it is differentiated at.
+
+An annotation may hold values, `Active(2.0)`, or stand for a type, `Active[float64]`; a bare value
+or Numba type is Const.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+from numba import types
+
+from activerules.annotations.activity import Active, Annotation, Const, Narrowed
+from activerules.autodiff import dispatcher_of
+from activerules.errors import ActiverulesError, ActivityError, NotYetSupported
+from activerules.numba_ext import checks
+from activerules.numba_ext.checks import Argument
+from activerules.numba_ext.gradient import ActivityName
+from activerules.numba_ext.types import AnnotationType
+from activerules.pipeline import Derivation, derive
+from activerules.rules.pattern import type_name
+
+
+@dataclass(frozen=True)
+class Question:
+    """A derivative that is asked about: the dispatcher, its arguments and the return's activity."""
+
+    dispatcher: Any
+    arguments: tuple[Argument, ...]
+    return_activity: ActivityName | None
+
+    @property
+    def signature(self) -> str:
+        """`(x: Duplicated[float64[::1]], n: Const[int64])`."""
+        return f"({', '.join(map(str, self.arguments))})"
+
+    def derivation(self) -> Derivation:
+        """Compile the derivative up to its IR; errors say what was asked and how to ask again."""
+        argtypes = tuple(a.numba_type for a in self.arguments)
+        activities: tuple[ActivityName, ...] = tuple(a.activity for a in self.arguments)
+        try:
+            found = derive(self.dispatcher, argtypes, activities, self.return_activity)
+            if found.gradient.return_activity == "active":
+                checks.require_float_return(self.dispatcher, found.gradient.result_type)
+        except ActiverulesError as error:
+            code = self.dispatcher.py_func.__code__
+            call = f"{self.dispatcher.py_func.__name__}{self.signature}"
+            location = f"{code.co_filename}:{code.co_firstlineno}"
+            error.where.insert(0, ("while differentiating", call, location))
+            error.reproduce = error.reproduce or self.command()
+            raise
+        return found
+
+    def command(self) -> str:
+        """The command line that asks the same."""
+        function = self.dispatcher.py_func
+        file = inspect.getsourcefile(function) or function.__module__
+        written = [
+            f"{a.activity.capitalize()}[{type_name(a.numba_type)}]" for a in self.arguments
+        ]
+        quoted = " ".join(f'"{one}"' for one in written)
+        asked = f" --return {self.return_activity.capitalize()}" if self.return_activity else ""
+        return f"python -m activerules explain {file}:{function.__qualname__} {quoted}{asked}"
+
+
+def read_question(
+    function: Callable[..., Any],
+    annotated: Sequence[Any],
+    return_activity: type[Annotation] | None,
+) -> Question:
+    """Raises `ActivityError`, `ArityError`, `ShadowMismatch` as a call of `autodiff` would."""
+    dispatcher = dispatcher_of(function)
+    names = checks.read_arity(dispatcher, len(annotated))
+    found = [_type_of(name, item) for name, item in zip(names, annotated, strict=True)]
+    arguments = checks.read_arguments(names, found)
+    return Question(dispatcher, arguments, _activity_name(return_activity))
+
+
+def _type_of(name: str, item: Any) -> Any:
+    if isinstance(item, types.Type):
+        return item
+    if isinstance(item, Narrowed):
+        return AnnotationType(item.kind, *[item.type] * len(item.kind.__slots__))
+    if isinstance(item, type) and issubclass(item, Annotation):
+        raise ActivityError(
+            f"`{name}` is marked {item.__name__} without a type",
+            why="a derivative is made for the types of the arguments",
+            instead=[f"{item.__name__}[float64[::1]], say", f"an annotated value: {item.__name__}"],
+        )
+    try:
+        return numba.typeof(item)
+    except (ValueError, TypeError) as error:
+        raise ActivityError(f"`{name}` has no Numba type: {error}") from error
+
+
+def _activity_name(marker: type[Annotation] | None) -> ActivityName | None:
+    if marker is None:
+        return None
+    names: dict[type[Annotation], ActivityName] = {Active: "active", Const: "const"}
+    if marker not in names:
+        raise NotYetSupported(
+            f"a {getattr(marker, '__name__', marker)} return is not yet supported",
+            instead=["Active for a float", "Const for a function that writes into its arguments"],
+        )
+    return names[marker]

@@ -1,0 +1,221 @@
+"""From a derivation to a report: every fact of the plan, put to the line of source it is about."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from activerules.annotations.activity import Annotation
+from activerules.explain.arguments import Question, read_question
+from activerules.explain.report import (
+    Kept,
+    Line,
+    LoopLength,
+    Place,
+    Recomputed,
+    Report,
+    RuleCall,
+)
+from activerules.ir.analysis.memory import MemoryObject
+from activerules.ir.analysis.nodes import LeavingIteration, Link, Node, Primal, Taken
+from activerules.ir.cfg import Loop
+from activerules.ir.derive.reasons import (
+    describe,
+    loop_branch,
+    name_of_memory,
+    origin,
+    why_kept,
+    why_served,
+)
+from activerules.ir.explain import in_order, is_computation, marked_calls
+from activerules.ir.location import Locator
+from activerules.ir.model import Instruction
+from activerules.pipeline import Derivation
+
+
+def explain(
+    function: Callable[..., Any],
+    *annotated: Any,
+    return_activity: type[Annotation] | None = None,
+) -> Report:
+    """Say how the gradient of a function comes about: activity, tape, rules, times.
+
+    Arguments
+        function         an `@njit` function or a plain one that Numba can compile.
+        annotated        what `autodiff` takes, or types in their place: `Duplicated[float64[::1]]`.
+        return_activity  Active or Const; by default Active for a function that returns a float.
+
+    Returns
+        A `Report`: `print` it, show it in a notebook, or read its attributes (`lines`, `cached`,
+        `recomputed`, `rules`, `loops`, `stages` ...). Nothing is run.
+
+    Raises
+        What `autodiff` raises when it compiles; the error says which command shows it again.
+
+    >>> from numba import float64
+    >>> [kept.what for kept in explain(lambda x: x * x, Active[float64]).cached]
+    []
+    """
+    question = read_question(function, annotated, return_activity)
+    return _Collector(question, question.derivation()).report()
+
+
+class _Collector:
+    """Reads one derivation. It makes no decision and changes nothing."""
+
+    def __init__(self, question: Question, derivation: Derivation) -> None:
+        self.question = question
+        self.derivation = derivation
+        self.plan, self.layout = derivation.plan, derivation.layout
+        self.locator = Locator(derivation.module)
+        self.code = question.dispatcher.py_func.__code__
+        self.file = _shown(self.code.co_filename)
+
+    def report(self) -> Report:
+        gradient = self.derivation.gradient
+        return Report(
+            function=self.question.dispatcher.py_func.__name__,
+            signature=f"{self.question.signature} -> {gradient.return_activity.capitalize()}",
+            place=self._place_at(self.code.co_filename, self.code.co_firstlineno),
+            lines=tuple(self._lines()),
+            loops=tuple(map(self._loop, self.plan.flow.loops)),
+            cached=tuple(map(self._kept, in_order(self.plan.cache.kept, self.plan))),
+            recomputed=tuple(self._recomputed()),
+            retained=tuple(self._retained()),
+            rules=tuple(map(self._rule, marked_calls(self.plan))),
+            frame_bytes=self.layout.frame_size,
+            overlap=self._overlap(),
+            stages=dict(self.derivation.stages.seconds),
+        )
+
+    # --- places ---
+
+    def _place(self, instruction: Instruction | None) -> Place:
+        """Where an instruction is, if it says so itself; the function's own line says nothing."""
+        if instruction is None or "!dbg" not in instruction.attributes.get("metadata", ""):
+            return Place()
+        file, _, line = self.locator.of(instruction).rpartition(":")
+        return self._place_at(file, int(line)) if line not in ("", "0") else Place()
+
+    def _place_at(self, file: str, line: int) -> Place:
+        shown = _shown(file)
+        source = linecache.getline(self.code.co_filename if shown == self.file else file, line)
+        return Place(shown, line, source.rstrip("\n"))
+
+    # --- sections ---
+
+    def _lines(self) -> list[Line]:
+        values: Counter[Place] = Counter()
+        writes: Counter[Place] = Counter()
+        for block in self.plan.flow.order:
+            for i in block.instructions if block in self.plan.returns.live else ():
+                values[self._place(i)] += self.plan.activity.is_active(i)
+                writes[self._place(i)] += i in self.plan.needs and not i.type.is_float
+        own = self._own_lines()
+        called = sorted({*values} - {*own, Place()}, key=lambda p: (p.file, p.line))
+        return [Line(place, values[place], writes[place]) for place in (*own, *called)]
+
+    def _own_lines(self) -> list[Place]:
+        """The lines of the function itself, whether or not there is code for them."""
+        try:
+            source, start = inspect.getsourcelines(self.code)
+        except OSError:
+            return []
+        return [self._place_at(self.code.co_filename, start + k) for k in range(len(source))]
+
+    def _loop(self, loop: Loop) -> LoopLength:
+        rows = self.layout.rows.get(loop)
+        return LoopLength(
+            place=self._place_of_loop(loop),
+            depth=loop.depth,
+            known=self.plan.loops[loop].trip_count is not None,
+            undone=loop in self.plan.reversal.loops,
+            row_bytes=rows.size if rows is not None else 0,
+        )
+
+    def _place_of_loop(self, loop: Loop) -> Place:
+        place = self._place(loop_branch(loop))
+        if place != Place():
+            return place
+        inside = (self._place(i) for block in loop.blocks for i in block.instructions)
+        return min((p for p in inside if p.line), key=lambda p: p.line, default=Place())
+
+    def _kept(self, node: Node) -> Kept:
+        home = self.plan.home(node)
+        reason = why_kept(node, self.plan)
+        culprit = self._place(reason.culprit)
+        return Kept(
+            what=describe(node, self.plan, self._name_of),
+            place=self._place_of(node),
+            bytes=self.layout.field(node, home).size,
+            loop=None if home is None else self._place_of_loop(home),
+            reason=reason.text + (f" at line {culprit.line}" if culprit.line else ""),
+        )
+
+    def _place_of(self, node: Node) -> Place:
+        match node:
+            case LeavingIteration(loop) | Link(loop):
+                return self._place_of_loop(loop)
+            case Taken(block):
+                return next((p for p in map(self._place, block.instructions) if p.line), Place())
+            case _:
+                return self._place(origin(node))
+
+    def _recomputed(self) -> list[Recomputed]:
+        found = Counter(
+            (describe(node, self.plan, self._name_of), self._place_of(node))
+            for node in in_order(self.plan.cache.computed, self.plan)
+            if is_computation(node) and _is_for_users(node)
+        )
+        return [Recomputed(what, place, count) for (what, place), count in found.items()]
+
+    def _retained(self) -> Iterable[Place]:
+        calls = [o.key for o in self.plan.retained if isinstance(o.key, Instruction)]
+        places = {self._place(call) for call in calls}
+        return sorted(places, key=lambda p: (p.file, p.line))
+
+    def _rule(self, call: Instruction) -> RuleCall:
+        info = self.plan.calls.marked(call)
+        assert info is not None
+        use = self.plan.rules.get(call)
+        return RuleCall(
+            name=info.name,
+            place=self._place(call),
+            activities=tuple(a.capitalize() for a in use.request.activities) if use else (),
+            rule=use.code.description if use else None,
+            reason=why_served(call, self.plan),
+        )
+
+    def _name_of(self, memory: MemoryObject) -> str:
+        """Memory in the words of the function: its arguments by name, its arrays by their line."""
+        if memory.kind == "argument" and isinstance(memory.key, int):
+            return f"`{self.derivation.captured.argument_names[memory.key]}`"
+        if memory.kind == "allocation" and isinstance(memory.key, Instruction):
+            place = self._place(memory.key)
+            return f"the array made at line {place.line}" if place.line else "a new array"
+        if memory.kind == "result" and isinstance(memory.key, Instruction):
+            return describe(Primal(memory.key), self.plan)
+        return name_of_memory(memory)
+
+    def _overlap(self) -> str:
+        gradient = self.derivation.gradient
+        if gradient.conservative_symbol is None:
+            return "cannot change the derivative: one version"
+        if gradient.conservative_symbol == gradient.symbol:
+            return "needs nothing more to be kept: one version"
+        return "is checked at every call: a second version, which keeps more, runs if they overlap"
+
+
+def _shown(file: str) -> str:
+    """A file as it is shown: relative to the working directory if it lies in it."""
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
+
+
+def _is_for_users(node: Node) -> bool:
+    """Addresses and indices are recomputed for free everywhere; only floats tell something."""
+    return isinstance(node, Primal) and node.value.type.is_float

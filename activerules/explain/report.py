@@ -1,0 +1,129 @@
+"""A report: what a derivative is made of, as plain data that prints itself.
+
+`print(report)` writes text, a notebook shows HTML; programs read the attributes. Nothing in a
+report refers to the engine, so it can be kept, compared and pickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from activerules.explain import html, text
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of source: `text` is the line itself, "" if the source is not at hand."""
+
+    file: str = ""
+    line: int = 0
+    text: str = ""
+
+    def __str__(self) -> str:
+        """Return `file.py:12`."""
+        return f"{self.file}:{self.line}" if self.file else "unknown place"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the function, or of one it calls.
+
+    values    floats computed on the line that carry a derivative
+    writes    stores, copies and calls with rules that the reverse sweep undoes
+    """
+
+    place: Place
+    values: int
+    writes: int
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the reverse sweep has something to do for the line."""
+        return self.values + self.writes > 0
+
+
+@dataclass(frozen=True)
+class LoopLength:
+    """A loop: is its length known when it begins, does the reverse sweep walk through it.
+
+    row_bytes    what the tape keeps per iteration, inner loops not counted
+    """
+
+    place: Place
+    depth: int
+    known: bool
+    undone: bool
+    row_bytes: int
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A value on the tape: `bytes` per iteration of `loop`, or per call if that is None."""
+
+    what: str
+    place: Place
+    bytes: int
+    loop: Place | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """What the reverse sweep computes again on a line, `count` times."""
+
+    what: str
+    place: Place
+    count: int
+
+
+@dataclass(frozen=True)
+class RuleCall:
+    """A call of a function that has rules.
+
+    rule      the rule that serves it and where it is defined; None if none was needed
+    reason    why none was needed
+    """
+
+    name: str
+    place: Place
+    activities: tuple[str, ...]
+    rule: str | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `explain` found.
+
+    lines         of the function in order, then those of functions it calls; `Line`
+    cached        what the tape keeps; `Kept`
+    recomputed    what is computed again instead; `Recomputed`
+    retained      arrays of the primal that the tape keeps alive, by where they are made
+    rules         calls of functions with rules; `RuleCall`
+    loops         `LoopLength`
+    frame_bytes   what is kept per call: values outside loops, local memory and its shadow
+    overlap       what happens if arguments overlap
+    stages        seconds per stage of the compile
+    """
+
+    function: str
+    signature: str
+    place: Place
+    lines: tuple[Line, ...]
+    loops: tuple[LoopLength, ...]
+    cached: tuple[Kept, ...]
+    recomputed: tuple[Recomputed, ...]
+    retained: tuple[Place, ...]
+    rules: tuple[RuleCall, ...]
+    frame_bytes: int
+    overlap: str
+    stages: Mapping[str, float]
+
+    def __str__(self) -> str:
+        """Return the report as text."""
+        return text.render(self)
+
+    def _repr_html_(self) -> str:
+        """Return the report as a notebook shows it."""
+        return html.render(self)

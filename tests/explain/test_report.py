@@ -1,0 +1,166 @@
+"""Reports: each fact of a derivative stands at the line of source it is about."""
+
+import pickle
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from numba import float64, int64
+
+import activerules as ar
+from explain import functions
+from explain.functions import line_of
+
+VECTOR, MATRIX = float64[::1], float64[:, ::1]
+
+
+@pytest.fixture(scope="module")
+def decay():
+    return ar.explain(functions.decay, ar.Duplicated[VECTOR], ar.Active[float64], int64)
+
+
+@pytest.fixture(scope="module")
+def halving():
+    return ar.explain(functions.halving, ar.Active[float64])
+
+
+@pytest.fixture(scope="module")
+def linear():
+    return ar.explain(functions.linear, ar.Const[MATRIX], ar.Duplicated[VECTOR])
+
+
+def at(records, comment):
+    return [r for r in records if r.place.line == line_of(comment)]
+
+
+def test_types_and_values_ask_the_same(decay):
+    x = np.ones(2)
+    same = ar.explain(functions.decay, ar.Duplicated(x, x * 0), ar.Active(1.0), 2)
+    assert (same.signature, same.cached) == (decay.signature, decay.cached)
+
+
+def test_signature(decay):
+    assert decay.function == "decay"
+    arguments = "x: Duplicated[float64[::1]], w: Active[float64], n: Const[int64]"
+    assert decay.signature == f"({arguments}) -> Active"
+
+
+@pytest.mark.parametrize("comment", ["expensive", "overwritten", "in the callee"])
+def test_active_lines(decay, comment):
+    (line,) = at(decay.lines, comment)
+    assert line.is_active
+
+
+@pytest.mark.parametrize("comment", ["the loop", "inactive"])
+def test_inactive_lines(decay, comment):
+    (line,) = at(decay.lines, comment)
+    assert not line.is_active
+    assert line.place.text.endswith(f"# {comment}")
+
+
+def test_lines_hold_the_whole_function_in_order(decay):
+    texts = [line.place.text.strip() for line in decay.lines]
+    assert texts.index("@njit") < texts.index("def decay(x, w, n):") < texts.index("return s + t")
+
+
+def test_a_store_that_is_undone_is_counted(decay):
+    (line,) = at(decay.lines, "overwritten")
+    assert line.writes == 1
+
+
+def test_expensive_result_is_kept(decay):
+    (kept,) = [k for k in at(decay.cached, "expensive") if "exp" in k.what]
+    assert (kept.bytes, kept.loop.line) == (8, line_of("the loop"))
+    assert kept.reason == "exp is expensive to compute again"
+
+
+def test_overwritten_value_is_kept_and_says_where(decay):
+    (kept,) = [k for k in decay.cached if k.what == "a value of `x`"]
+    assert kept.reason.endswith(f"overwritten at line {line_of('overwritten')}")
+
+
+def test_known_length(decay):
+    (loop,) = decay.loops
+    assert (loop.place.line, loop.known, loop.undone) == (line_of("the loop"), True, True)
+    assert loop.row_bytes == sum(k.bytes for k in decay.cached if k.loop is not None)
+
+
+def test_unknown_length_is_kept(halving):
+    (loop,) = halving.loops
+    assert (loop.place.line, loop.known) == (line_of("unknown length"), False)
+    (kept,) = [k for k in halving.cached if k.what == "how often the loop ran"]
+    assert kept.loop is None
+
+
+def test_rule_with_its_activities(linear):
+    (call,) = at(linear.rules, "with a rule")
+    assert call.name == "matmul"
+    assert call.activities == ("Const", "Duplicated")
+    assert "linalg.py" in call.rule
+
+
+def test_call_without_active_data_needs_no_rule(linear):
+    (call,) = at(linear.rules, "no rule needed")
+    assert call.rule is None
+    assert call.reason == "nothing active goes in and comes out"
+
+
+def test_rule_makes_the_line_active(linear):
+    (line,) = at(linear.lines, "with a rule")
+    assert line.is_active
+
+
+def test_overlap_version():
+    report = ar.explain(functions.two_arrays, ar.Duplicated[VECTOR], ar.Duplicated[VECTOR])
+    assert report.overlap.startswith("is checked at every call")
+
+
+def test_stages_have_times(decay):
+    assert {"capture", "plan", "derive"} <= set(decay.stages)
+    assert all(seconds >= 0 for seconds in decay.stages.values())
+
+
+def test_text_names_every_section(linear):
+    text = str(linear)
+    for part in ("linear(A: Const", "activity", "loops", "kept on the tape", "calls with rules",
+                 "computed again", "overlap", "stages"):  # fmt: skip
+        assert part in text
+
+
+def test_report_can_be_kept(decay):
+    assert pickle.loads(pickle.dumps(decay)) == decay
+
+
+class Balance(HTMLParser):
+    """Counts open tags."""
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_html_is_balanced_and_escaped(halving):
+    html = halving._repr_html_()
+    parser = Balance()
+    parser.feed(html)
+    assert not parser.open
+    assert "while x &gt; 1.0" in html
+
+
+def test_error_says_how_to_ask_again():
+    with pytest.raises(ar.NotAFloatReturn) as caught:
+        ar.explain(functions.two_arrays, ar.Duplicated[VECTOR], VECTOR, return_activity=ar.Active)
+    assert caught.value.reproduce.endswith(
+        'functions.py:two_arrays "Duplicated[float64[::1]]" "Const[float64[::1]]" --return Active'
+    )
+
+
+def test_annotation_without_type_is_refused():
+    with pytest.raises(ar.ActivityError, match="`x` is marked Active without a type"):
+        ar.explain(functions.halving, ar.Active)
