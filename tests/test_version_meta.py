@@ -1,0 +1,46 @@
+"""What is said twice must agree: versions, releases of Python and Numba, commands."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import numba
+
+import activerules as ar
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def test_version():
+    assert ar.__version__ == PROJECT["version"]
+
+
+def test_numba_of_the_tests_is_one_we_name():
+    (pin,) = [d for d in PROJECT["dependencies"] if d.startswith("numba")]
+    low, high = re.fullmatch(r"numba>=([\d.]+),<([\d.]+)", pin).groups()
+    running = numba.__version__
+    assert release(low) <= release(running) < release(high)
+
+
+def release(version):
+    """The first two numbers."""
+    return tuple(map(int, version.split(".")[:2]))
+
+
+def test_classifiers_name_the_supported_pythons():
+    named = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
+    assert PROJECT["requires-python"] == ">=3.11,<3.14"
+    assert named == ["3.11", "3.12", "3.13"]
+    assert "(3, 11) <= sys.version_info[:2] <= (3, 13)" in (ROOT / ".ci/find-python").read_text()
+
+
+def test_commands_of_the_contributing_page_exist():
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in ("CONTRIBUTING.md", "README.md"):
+        for command in re.findall(r"`make ([a-z]+)`", (ROOT / page).read_text()):
+            assert command in targets, command
+
+
+def test_typed():
+    assert (ROOT / "activerules" / "py.typed").exists()
