@@ -1,4 +1,4 @@
-"""Write docs/design.md: one example through every stage, printed by the stages. Run by `make generate`."""
+"""Write docs/design.md: one example through every stage. Run by `make generate`."""
 
 import inspect
 import math

@@ -1,4 +1,4 @@
-"""Write docs/errors.md: one section per exception, its text is the docstring. Run by `make generate`."""
+"""Write docs/errors.md, a section per exception, from the docstrings. Run by `make generate`."""
 
 import inspect
 from pathlib import Path

@@ -4,9 +4,8 @@ import re
 import tomllib
 from pathlib import Path
 
-import numba
-
 import activerules as ar
+from activerules.numba_ext.versions import TESTED
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -16,16 +15,17 @@ def test_version():
     assert ar.__version__ == PROJECT["version"]
 
 
-def test_numba_of_the_tests_is_one_we_name():
-    (pin,) = [d for d in PROJECT["dependencies"] if d.startswith("numba")]
-    low, high = re.fullmatch(r"numba>=([\d.]+),<([\d.]+)", pin).groups()
-    running = numba.__version__
-    assert release(low) <= release(running) < release(high)
-
-
-def release(version):
-    """The first two numbers."""
-    return tuple(map(int, version.split(".")[:2]))
+def test_pins_are_the_tested_releases():
+    """What pip installs is what the package accepts at import."""
+    pins = {
+        name: tuple(tuple(map(int, bound.split("."))) for bound in bounds)
+        for name, *bounds in re.findall(
+            r"^(\w+)>=([\d.]+),<([\d.]+)$",
+            "\n".join([*PROJECT["dependencies"], "python" + PROJECT["requires-python"]]),
+            re.MULTILINE,
+        )
+    }
+    assert pins == TESTED
 
 
 def test_classifiers_name_the_supported_pythons():
