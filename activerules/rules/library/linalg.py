@@ -10,6 +10,7 @@ import operator
 
 import numpy as np
 from numba import float32, float64
+from numba.extending import register_jitable
 
 from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.rules.define import augmented_primal, reverse
@@ -20,6 +21,16 @@ VectorResult = Duplicated[float64[:]] | Duplicated[float32[:]]
 MatrixResult = Duplicated[float64[:, :]] | Duplicated[float32[:, :]]
 Vector = VectorResult | Const[float64[:]] | Const[float32[:]]
 Matrix = MatrixResult | Const[float64[:, :]] | Const[float32[:, :]]
+
+
+@register_jitable
+def _outer(scale, u, v):
+    """Return `scale * u vᵀ`; as a loop, which compiles ten times faster than `np.outer`."""
+    product = np.empty((u.shape[0], v.shape[0]), u.dtype)
+    for i in range(u.shape[0]):
+        for j in range(v.shape[0]):
+            product[i, j] = scale * u[i] * v[j]
+    return product
 
 
 # --- products: np.dot, and @ ---
@@ -50,7 +61,7 @@ def _product_matrix_vector_reverse(config, dret: VectorResult, tape, A: Matrix, 
     """Ā = ȳ xᵀ,  x̄ = Aᵀ ȳ."""
     A_tape, x_tape = tape
     if active(A):
-        accumulate(A, np.outer(dret.dval, x_tape))
+        accumulate(A, _outer(1.0, dret.dval, x_tape))
     if active(x):
         accumulate(x, np.dot(A_tape.T, dret.dval))
 
@@ -68,7 +79,7 @@ def _product_vector_matrix_reverse(config, dret: VectorResult, tape, x: Vector, 
     if active(x):
         accumulate(x, np.dot(A_tape, dret.dval))
     if active(A):
-        accumulate(A, np.outer(x_tape, dret.dval))
+        accumulate(A, _outer(1.0, x_tape, dret.dval))
 
 
 def _product_matrix_matrix(config, ret: MatrixResult, A: Matrix, B: Matrix):
@@ -101,6 +112,14 @@ for _product in (np.dot, operator.matmul):
 # --- linear systems ---
 
 
+@register_jitable
+def _transposed(A):
+    """Return Aᵀ in C order: `solve` is compiled for that already, and copies its argument
+    anyway.
+    """
+    return np.ascontiguousarray(A.T)
+
+
 @augmented_primal(np.linalg.solve)
 def _solve_vector(config, ret: VectorResult, A: Matrix, b: Vector):
     x = np.linalg.solve(A.val, b.val)
@@ -113,10 +132,10 @@ def _solve_vector(config, ret: VectorResult, A: Matrix, b: Vector):
 def _solve_vector_reverse(config, dret: VectorResult, tape, A: Matrix, b: Vector):
     """b̄ = A⁻ᵀ x̄,  Ā = -b̄ xᵀ."""
     A_tape, x = tape
-    b_bar = np.linalg.solve(A_tape.T, dret.dval)
+    b_bar = np.linalg.solve(_transposed(A_tape), dret.dval)
     accumulate(b, b_bar)
     if active(A):
-        accumulate(A, -np.outer(b_bar, x))
+        accumulate(A, _outer(-1.0, b_bar, x))
 
 
 @augmented_primal(np.linalg.solve)
@@ -130,7 +149,7 @@ def _solve_matrix(config, ret: MatrixResult, A: Matrix, B: Matrix):
 def _solve_matrix_reverse(config, dret: MatrixResult, tape, A: Matrix, B: Matrix):
     """B̄ = A⁻ᵀ X̄,  Ā = -B̄ Xᵀ."""
     A_tape, X = tape
-    B_bar = np.linalg.solve(A_tape.T, dret.dval)
+    B_bar = np.linalg.solve(_transposed(A_tape), dret.dval)
     accumulate(B, B_bar)
     if active(A):
         accumulate(A, -np.dot(B_bar, X.T))
