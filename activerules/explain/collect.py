@@ -33,7 +33,7 @@ from activerules.ir.derive.reasons import (
 )
 from activerules.ir.explain import in_order, is_computation, marked_calls
 from activerules.ir.location import Locator
-from activerules.ir.model import Instruction
+from activerules.ir.model import Block, Instruction
 from activerules.pipeline import Derivation
 
 
@@ -161,9 +161,25 @@ class _Collector:
             case LeavingIteration(loop) | Link(loop):
                 return self._place_of_loop(loop)
             case Taken(block):
-                return next((p for p in map(self._place, block.instructions) if p.line), Place())
+                return self._place_of_block(block)
             case _:
-                return self._place(origin(node))
+                about = origin(node)
+                place = self._place(about)
+                if place.line or about is None or about.parent is None:
+                    return place
+                return self._place_of_block(about.parent)
+
+    def _place_of_block(self, block: Block) -> Place:
+        """For what LLVM made where control flow meets, and gave no line of its own."""
+        loop = self.plan.flow.loop_of(block)
+        if loop is not None and loop.header is block:
+            return self._place_of_loop(loop)
+        places = [p for p in map(self._place, block.instructions) if p.line]
+        before = self.plan.flow.idom[block]
+        while not places and before is not None:
+            places = [p for p in map(self._place, reversed(before.instructions)) if p.line]
+            before = self.plan.flow.idom[before]
+        return places[0] if places else Place()
 
     def _recomputed(self) -> list[Recomputed]:
         found = Counter(

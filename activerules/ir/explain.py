@@ -7,12 +7,14 @@ any request, with the registers' own names.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 
+from activerules.ir.analysis.memory import MemoryObject
 from activerules.ir.analysis.nodes import Node, Primal, Shadow
 from activerules.ir.cfg import Loop
 from activerules.ir.derive.layout import Layout, make_layout
 from activerules.ir.derive.plan import Plan, make_plan
-from activerules.ir.derive.reasons import describe, why_kept, why_served
+from activerules.ir.derive.reasons import NameOf, describe, name_of_memory, why_kept, why_served
 from activerules.ir.differentiate import _request as read_request
 from activerules.ir.model import Block, Instruction
 from activerules.ir.normalise import canonical, exposed, normalise
@@ -20,6 +22,7 @@ from activerules.ir.parser import parse_module
 from activerules.ir.printer import print_instruction
 
 _WIDEST = 72
+_SYMBOLS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
 def explain(
@@ -104,14 +107,19 @@ def _length_of(loop: Loop, plan: Plan) -> str:
     count = plan.loops[loop].trip_count
     if count is None:
         return "length unknown until it ends"
-    first = f"{count.start.ref} {'+' if count.step > 0 else '-'} k * {abs(count.step)}"
-    return f"length known: while {first} {count.predicate} {count.bound.ref}"
+    goes_on = f"while {_SYMBOLS[count.predicate[-2:]]} {count.bound.ref}"
+    return f"length known: from {count.start.ref} by {count.step} {goes_on}"
 
 
 def render_kept(plan: Plan, layout: Layout) -> list[str]:
     """What the tape keeps: the node, what it is, bytes and per what, why."""
     return _columns(
-        (repr(node), describe(node, plan), _bytes_of(node, plan, layout), _reason(node, plan))
+        (
+            repr(node),
+            describe(node, plan, _naming(plan)),
+            _bytes_of(node, plan, layout),
+            _reason(node, plan),
+        )
         for node in in_order(plan.cache.kept, plan)
     )
 
@@ -132,7 +140,28 @@ def _reason(node: Node, plan: Plan) -> str:
 def render_computed(plan: Plan) -> list[str]:
     """What the reverse sweep computes again: the node and what it is."""
     nodes = (n for n in in_order(plan.cache.computed, plan) if is_computation(n))
-    return _columns((repr(node), describe(node, plan)) for node in nodes)
+    return _columns((repr(node), describe(node, plan, _naming(plan))) for node in nodes)
+
+
+def _naming(plan: Plan) -> NameOf:
+    """Argument memory by what the names of its parameters have in common: `%arg.x` of seven."""
+    groups: dict[object, list[str]] = {}
+    for parameter in plan.request.parameters:
+        groups.setdefault(parameter.group, []).append(parameter.argument.name)
+    names = {group: _common_part(parts) for group, parts in groups.items()}
+
+    def name_of(memory: MemoryObject) -> str:
+        if memory.kind == "argument" and names.get(memory.key):
+            return f"%{names[memory.key]}"
+        return name_of_memory(memory)
+
+    return name_of
+
+
+def _common_part(names: Sequence[str]) -> str:
+    """`arg.x` of `arg.x.0`, `arg.x.1`; a single name is its own."""
+    parts = zip(*(name.split(".") for name in names), strict=False)
+    return ".".join(each[0] for each in takewhile(lambda each: len(set(each)) == 1, parts))
 
 
 def _calls(plan: Plan) -> list[str]:

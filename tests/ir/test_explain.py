@@ -91,11 +91,12 @@ def test_expensive_call_is_kept_and_its_argument_read_again():
     kept = line_about(section(text, "kept"), "%e")
     assert "8 bytes per iteration of %loop" in kept
     assert "exp is expensive to compute again" in kept
-    assert line_about(section(text, "computed again"), "%v").endswith("a value of x")
+    assert line_about(section(text, "computed again"), "%v").endswith("a value of %x")
 
 
 def test_loop_of_known_length():
-    assert "length known" in line_about(section(explained_sum(), "loops"), "%loop")
+    loop = line_about(section(explained_sum(), "loops"), "%loop")
+    assert "length known: from 0 by 1 while != %n" in loop
 
 
 def test_loop_of_unknown_length_keeps_its_length():
