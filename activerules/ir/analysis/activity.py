@@ -23,6 +23,7 @@ from activerules.ir.model import Function, Instruction, Value
 from activerules.ir.refusal import refusal
 from activerules.ir.rulecall import CallInfo
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
+from activerules.ir.types import ArrayType, StructType, Type, VectorType
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ class _Spread:
     def _forward(self, i: Instruction, values: set, objects: set) -> None:
         at = self.memory.objects
         if i.opcode == "load":
-            if i.type.is_float and not objects.isdisjoint(at(i.operands[0])):
+            if holds_float(i.type) and not objects.isdisjoint(at(i.operands[0])):
                 values.add(i)
         elif i.opcode == "store":
             if i.operands[0] in values or self._stores_bits(i, objects):
@@ -161,6 +162,11 @@ class _Spread:
         elif memory_intrinsic(i) in {"memcpy", "memmove"}:
             if not objects.isdisjoint(at(i.operands[1])):
                 objects.update(at(i.operands[0]))
+        elif self._is_unknown(i):
+            reached = self.memory.reached(i)
+            if not objects.isdisjoint(reached) or any(o in values for o in i.operands):
+                objects.update(reached)
+                values.add(i)
         elif any(k_in in values for k_in in self._smooth(i)):
             values.add(i)
 
@@ -170,8 +176,11 @@ class _Spread:
             if i in values or (i in self.types.float_bits and i.type.is_int):
                 objects.update(at(i.operands[0]))
         elif i.opcode == "store":
-            if i.operands[0].type.is_float and not objects.isdisjoint(at(i.operands[1])):
+            if holds_float(i.operands[0].type) and not objects.isdisjoint(at(i.operands[1])):
                 values.add(i.operands[0])
+        elif self._is_unknown(i):
+            objects.update(self.memory.reached(i))
+            values.update(o for o in i.operands if holds_float(o.type))
         elif i.opcode == "call" and (info := self.calls.marked(i)) is not None:
             if not info.inactive and not objects.isdisjoint(self._results(i, info)):
                 for argument in info.arguments:
@@ -185,13 +194,16 @@ class _Spread:
         elif i in values:
             values.update(self._smooth(i))
 
+    def _is_unknown(self, i: Instruction) -> bool:
+        return is_unknown_call(i, self.calls)
+
     def _stores_bits(self, store: Instruction, objects: set) -> bool:
         """A store of an integer that may be a float's bits: varied if any memory is."""
         return store.operands[0] in self.types.float_bits and bool(objects)
 
     def _smooth(self, i: Instruction) -> Iterable[Value]:
         """Operands the result depends on smoothly; a phi counts its live predecessors only."""
-        if not i.type.is_float:
+        if not holds_float(i.type):
             return ()
         if i.opcode == "phi":
             live = self.returns.predecessors[i.parent]
@@ -200,7 +212,7 @@ class _Spread:
             return i.operands
         carried = self.calls.carries(i)
         if carried is None:
-            return [o for o in i.operands if o.type.is_float]
+            return [o for o in i.operands if holds_float(o.type)]
         return [i.operands[k] for k in carried]
 
     def _touches(self, call: Instruction, info: CallInfo, values: set, objects: set) -> bool:
@@ -260,8 +272,13 @@ class _Check:
     seeds: Seeds
 
     def __call__(self, i: Instruction) -> None:
+        if not i.type.is_float and holds_float(i.type) and self.activity.is_active(i):
+            self._aggregate(i)
         if i.opcode == "load":
             self._load(i)
+        elif i.opcode in {"sitofp", "uitofp"}:
+            if i.operands[0] in self.types.float_bits and i in self.activity.useful:
+                self._float_bits(i)
         elif i.opcode == "inttoptr":
             if self.activity.has_shadow(i):
                 self._hidden_pointer(i)
@@ -330,6 +347,15 @@ class _Check:
             and not self.types.holds_float(o)
         )
 
+    def _bits_go_in(self, call: Instruction) -> bool:
+        return any(o in self.types.float_bits for o in call.operands) and bool(self.activity.varied)
+
+    def _aggregate(self, i: Instruction) -> None:
+        raise refusal(
+            i, "a struct or array of floats carries a derivative as one value",
+            "the engine differentiates scalars and memory", ["pass the floats one by one, or through memory"],
+        )  # fmt: skip
+
     def _hidden_pointer(self, i: Instruction) -> None:
         raise refusal(
             i, "an address made from an integer leads to memory that may be active",
@@ -362,19 +388,38 @@ class _Check:
         )  # fmt: skip
 
     def _call(self, i: Instruction) -> None:
-        if self.calls.marked(i) is not None or effect_of(i.callee_name) is not None:
+        if not is_unknown_call(i, self.calls):
             return
-        if self.calls.carries(i) is not None:
-            return
-        active = any(self.activity.is_active(o) or o in self.activity.varied for o in i.operands)
-        reaches = any(o.type.is_pointer and self.activity.has_shadow(o) for o in i.operands)
-        if active or reaches or self.activity.is_active(i):
+        reached = self.activity.memory.reached(i)
+        varied = any(o in self.activity.varied for o in i.operands)
+        if varied or not reached.isdisjoint(self.activity.varied_memory) or self._bits_go_in(i):
             raise refusal(
                 i, f"active data flows into {i.callee_name or 'a function pointer'}, which has no derivative",
                 "its code is not visible (external, recursive or called through a pointer) and it has no rule",
                 ["give it a rule: @ar.augmented_primal(f) and @ar.reverse(f)",
                  "or declare that no derivative flows through it: ar.inactive(f)"], UnknownCall,
             )  # fmt: skip
+
+
+def is_unknown_call(i: Instruction, calls: Calls) -> bool:
+    """Whether an instruction calls a function nothing is known of."""
+    return (
+        i.opcode == "call"
+        and calls.marked(i) is None
+        and effect_of(i.callee_name) is None
+        and calls.carries(i) is None
+    )
+
+
+def holds_float(t: Type) -> bool:
+    """Whether a value of the type is a float or an aggregate with floats in it."""
+    match t:
+        case ArrayType(_, element) | VectorType(_, element):
+            return holds_float(element)
+        case StructType(elements):
+            return any(map(holds_float, elements))
+        case _:
+            return t.is_float
 
 
 def _loads_behind(value: Value) -> list[Instruction]:

@@ -85,6 +85,14 @@ class MemoryFacts:
         """What `pointer` may point to; empty for null and undef."""
         return self.points_to.get(pointer) or objects_of_constant(pointer)
 
+    def inside(self, memory: MemoryObject) -> frozenset[MemoryObject]:
+        """What pointers stored in `memory` may point to."""
+        return frozenset(_inside(memory, self.contents.get(memory, ())))
+
+    def reached(self, call: Instruction) -> frozenset[MemoryObject]:
+        """All memory a function can get at through the pointers it is called with."""
+        return frozenset(_reached(call, self.objects, self.inside))
+
     def may_overlap(self, a: MemoryObject, b: MemoryObject) -> bool:
         """Whether two objects may share an address."""
         if a == b:
@@ -243,6 +251,30 @@ def analyse_memory(
     )
 
 
+def _inside(memory: MemoryObject, contents: Iterable[MemoryObject]) -> set[MemoryObject]:
+    held = set(contents)
+    if memory.kind in {"argument", "loaded", "global"}:
+        held.add(memory if memory.kind == "loaded" else MemoryObject("loaded", memory))
+    elif memory == RUNTIME:
+        held.add(RUNTIME)
+    return held
+
+
+def _reached(
+    call: Instruction,
+    objects: Callable[[Value], Iterable[MemoryObject]],
+    inside: Callable[[MemoryObject], Iterable[MemoryObject]],
+) -> set[MemoryObject]:
+    reached: set[MemoryObject] = set()
+    work = [o for operand in call.operands if operand.type.is_pointer for o in objects(operand)]
+    while work:
+        memory = work.pop()
+        if memory not in reached:
+            reached.add(memory)
+            work.extend(inside(memory))
+    return reached
+
+
 class _Solver:
     """Working state of the fixpoint; thrown away once the facts are frozen."""
 
@@ -278,12 +310,7 @@ class _Solver:
 
     def inside(self, memory: MemoryObject) -> set[MemoryObject]:
         """What pointers stored in `memory` may point to."""
-        held = set(self.contents.get(memory, ()))
-        if memory.kind in {"argument", "loaded", "global"}:
-            held.add(memory if memory.kind == "loaded" else MemoryObject("loaded", memory))
-        elif memory == RUNTIME:
-            held.add(RUNTIME)
-        return held
+        return _inside(memory, self.contents.get(memory, ()))
 
     def solve(self) -> None:
         self.changed = True
@@ -358,16 +385,7 @@ class _Solver:
             self.point(call, reached | {UNKNOWN})
 
     def _reached_from(self, call: Instruction) -> set[MemoryObject]:
-        reached: set[MemoryObject] = set()
-        work = [
-            o for operand in call.operands if operand.type.is_pointer for o in self.objects(operand)
-        ]
-        while work:
-            memory = work.pop()
-            if memory not in reached:
-                reached.add(memory)
-                work.extend(self.inside(memory))
-        return reached
+        return _reached(call, self.objects, self.inside)
 
     def writes(self) -> Iterable[Write]:
         for block in self.flow.order:
