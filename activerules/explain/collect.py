@@ -80,7 +80,7 @@ class _Collector:
         return Report(
             function=self.question.dispatcher.py_func.__name__,
             signature=f"{self.question.signature} -> {gradient.return_activity.capitalize()}",
-            place=self._place_at(self.code.co_filename, self.code.co_firstlineno),
+            place=self._own_place(),
             lines=tuple(self._lines()),
             loops=tuple(map(self._loop, self.plan.flow.loops)),
             cached=tuple(map(self._kept, in_order(self.plan.cache.kept, self.plan))),
@@ -100,6 +100,9 @@ class _Collector:
             return Place()
         file, _, line = self.locator.of(instruction).rpartition(":")
         return self._place_at(file, int(line)) if line not in ("", "0") else Place()
+
+    def _own_place(self) -> Place:
+        return self._place_at(self.code.co_filename, self.code.co_firstlineno)
 
     def _place_at(self, file: str, line: int) -> Place:
         shown = _shown(file)
@@ -179,7 +182,7 @@ class _Collector:
         while not places and before is not None:
             places = [p for p in map(self._place, reversed(before.instructions)) if p.line]
             before = self.plan.flow.idom[before]
-        return places[0] if places else Place()
+        return places[0] if places else self._own_place()
 
     def _recomputed(self) -> list[Recomputed]:
         found = Counter(
