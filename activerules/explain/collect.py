@@ -120,7 +120,8 @@ class _Collector:
                 writes[self._place(i)] += i in self.plan.needs and not i.type.is_float
         own = self._own_lines()
         called = sorted({*values} - {*own, Place()}, key=lambda p: (p.file, p.line))
-        return [Line(place, values[place], writes[place]) for place in (*own, *called)]
+        every = [(place, False) for place in own] + [(place, True) for place in called]
+        return [Line(place, values[place], writes[place], of) for place, of in every]
 
     def _own_lines(self) -> list[Place]:
         """The lines of the function itself, whether or not there is code for them."""

@@ -22,8 +22,11 @@ def render(report: Report) -> str:
     headline = f"{report.function}{report.signature}"
     parts = [
         f"<p><code>{escape(headline)}</code> {escape(str(report.place))}</p>",
-        _table(_line(line, here) for line in report.lines),
+        _table(_line(line, here) for line in report.lines if not line.called),
     ]
+    if any(line.called for line in report.lines):
+        parts.append("<p>in functions it calls</p>")
+        parts.append(_table(_line(line, here) for line in report.lines if line.called))
     for title, empty, rows in sections(report):
         parts.append(f"<p><b>{escape(title)}</b>{'' if rows else ': ' + escape(empty)}</p>")
         if rows:

@@ -27,7 +27,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the function, or of one it calls.
+    """A line of the function, or of one it calls (`called`).
 
     values    floats computed on the line that carry a derivative
     writes    stores, copies and calls with rules that the reverse sweep undoes
@@ -36,6 +36,7 @@ class Line:
     place: Place
     values: int
     writes: int
+    called: bool = False
 
     @property
     def is_active(self) -> bool:

@@ -24,8 +24,10 @@ def render(report: Report) -> str:
 
 def _lines(report: Report) -> str:
     title = "activity: * marks a line that carries derivatives; how many values, how many writes"
-    rows = [_line(line, report.place.file) for line in report.lines]
-    return "\n".join([title, *rows])
+    own = [_line(line, report.place.file) for line in report.lines if not line.called]
+    called = [_line(line, report.place.file) for line in report.lines if line.called]
+    heading = ["  in functions it calls"] if called else []
+    return "\n".join([title, *own, *heading, *called])
 
 
 def _line(line: Line, here: str) -> str:

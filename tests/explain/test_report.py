@@ -79,6 +79,19 @@ def test_overwritten_value_is_kept_and_says_where(decay):
     assert kept.reason.endswith(f"overwritten at line {line_of('overwritten')}")
 
 
+def test_every_kept_value_has_a_place():
+    """LLVM gives no line to the place where the returns of a function meet."""
+    report = ar.explain(functions.choose, ar.Active[float64], int64)
+    assert any(k.what == "which branch was taken" for k in report.cached)
+    assert all(k.place.line for k in report.cached)
+
+
+def test_lines_of_callees_come_last(decay):
+    (line,) = [line for line in decay.lines if line.called]
+    assert line.place.line == line_of("in the callee")
+    assert line is decay.lines[-1]
+
+
 def test_known_length(decay):
     (loop,) = decay.loops
     assert (loop.place.line, loop.known, loop.undone) == (line_of("the loop"), True, True)
