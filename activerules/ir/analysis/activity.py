@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from activerules.errors import ActiveMemoryInConst, FloatBitsInInteger, MixedActivity, UnknownCall
 from activerules.ir.analysis.memory import UNKNOWN, MemoryFacts, MemoryObject
 from activerules.ir.analysis.returns import Returns
-from activerules.ir.analysis.value_types import ValueTypes, is_zero
+from activerules.ir.analysis.value_types import ValueTypes
 from activerules.ir.model import Function, Instruction, Value
 from activerules.ir.refusal import refusal
 from activerules.ir.rulecall import CallInfo
@@ -320,9 +320,7 @@ class _Check:
                 ):
                     self._shadowed(i, pointer)
         elif value.type.is_int and self.activity.has_shadow(pointer):
-            if value in self.types.float_bits or (
-                self.types.touches_floats(i) and not is_zero(value)
-            ):
+            if value in self.types.float_bits:
                 self._float_bits(i)
 
     def _copies_unknown(self, value: Value, pointer: Value) -> bool:

@@ -255,7 +255,15 @@ class _Planner:
         return {Shadow(pointer)}
 
     def _zeroes_floats(self, store: Instruction) -> bool:
-        return store.operands[0].type.is_int and self.plan.types.touches_floats(store)
+        """An integer that is no float's bits overwrites floats, or memory that may hold them."""
+        if not store.operands[0].type.is_int:
+            return False
+        objects = self.memory.objects(store.operands[1])
+        return self.plan.types.touches_floats(store) or any(self._is_untyped(o) for o in objects)
+
+    def _is_untyped(self, o: MemoryObject) -> bool:
+        filled = any(p.written_only and _object(p) == o for p in self.plan.request.parameters)
+        return not (o.is_local or filled or self.plan.types.holds_float(o))
 
     def _needs_of_call(self, i: Instruction) -> set[Node] | None:
         info = self.plan.calls.marked(i)
