@@ -94,7 +94,9 @@ def _type_of(name: str, item: Any) -> Any:
     try:
         return numba.typeof(item)
     except (ValueError, TypeError) as error:
-        raise ActivityError(f"`{name}` has no Numba type: {error}") from error
+        held = item.fields if isinstance(item, Annotation) else (item,)
+        kinds = ", ".join(type(one).__name__ for one in held)
+        raise ActivityError(f"`{name}` has no Numba type: {kinds}") from error
 
 
 def _activity_name(marker: type[Annotation] | None) -> ActivityName | None:

@@ -17,7 +17,7 @@ def sections(report: Report) -> list[tuple[str, str, list[Row]]]:
     return [
         ("loops", "none", [_loop(loop, here) for loop in report.loops]),
         (
-            f"kept on the tape ({_bytes(report.frame_bytes)} per call outside loops)",
+            "kept on the tape; per call, with local memory: " + _bytes(report.frame_bytes),
             "nothing",
             [
                 (where(k.place, here), k.what, _amount(k.bytes, k.loop, here), k.reason)
@@ -63,7 +63,7 @@ def _loop(loop: LoopLength, here: str) -> Row:
 
 
 def _call(call: RuleCall, here: str) -> Row:
-    written = f"{call.name}({', '.join(call.activities)})"
+    written = f"{call.name}({', '.join(call.activities)})" if call.activities else call.name
     return where(call.place, here), written, call.rule or f"no rule needed: {call.reason}"
 
 

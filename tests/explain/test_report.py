@@ -177,3 +177,8 @@ def test_error_says_how_to_ask_again():
 def test_annotation_without_type_is_refused():
     with pytest.raises(ar.ActivityError, match="`x` is marked Active without a type"):
         ar.explain(functions.halving, ar.Active)
+
+
+def test_a_value_without_numba_type_is_refused():
+    with pytest.raises(ar.ActivityError, match="`x` has no Numba type: object"):
+        ar.explain(functions.halving, ar.Const(object()))
