@@ -40,6 +40,7 @@ LAYERS = {
     "ir.rulecall": 3,
     "ir.runtime_calls": 3,
     "ir.analysis": 4,
+    "ir.retype": 4,
     "ir.derive": 5,
     "ir.differentiate": 6,
     "numba_ext": 7,

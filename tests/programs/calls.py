@@ -142,17 +142,6 @@ def function_as_argument(a, b):
     return integrate(gaussian, a, b, 6) + integrate(math.sin, a, b, 4)
 
 
-@example(lambda rng: (float(rng.uniform(0.5, 1.5)), int(rng.integers(2, 6))))
-@njit
-def recursive_callee(x, n):
-    return power_recursive(x, n) * x
-
-
-@njit
-def power_recursive(x, n):
-    if n == 0:
-        return 1.0
-    return x * power_recursive(x, n - 1)
 
 
 @example(lambda rng: ((float(rng.normal()), float(rng.normal())), float(rng.normal())))

@@ -190,11 +190,6 @@ def boolean_indexing(x):
     return np.sum(x[x > 0.0] ** 2)
 
 
-@example(lambda rng: (rng.normal(size=(2, 5)), rng.normal(size=5)))
-@njit
-def norms(a, x):
-    return np.linalg.norm(x) + np.sum(np.abs(a))
-
 
 @example(lambda rng: (rng.normal(size=(4, 3)),))
 @njit

@@ -42,21 +42,6 @@ def solve_with_changing_matrix(a, b, steps):
     return np.sum(b * b)
 
 
-@example(lambda rng: (rng.uniform(0.5, 1.5, size=2), rng.uniform(0.5, 1.5, size=2)))
-@njit
-def newton_system(parameters, start):
-    x = start.copy()
-    for _ in range(4):
-        f = np.array(
-            [
-                x[0] * x[0] + x[1] * x[1] - 2.0 - parameters[0],
-                x[0] - parameters[1] * x[1],
-            ]
-        )
-        jacobian = np.array([[2.0 * x[0], 2.0 * x[1]], [1.0, -parameters[1]]])
-        x = x - np.linalg.solve(jacobian, f)
-    return x[0] * x[1]
-
 
 @example(lambda rng: (rng.normal(size=(3, 3)) * 0.2, rng.normal(size=3), 0.1, 4))
 @njit
@@ -106,3 +91,18 @@ def simpson_of_a_parameter(c, nodes):
             v += c[i] * math.exp(-((t - nodes[i]) ** 2))
         s += weight * math.sqrt(v)
     return s / (3.0 * n)
+
+
+@example(lambda rng: (rng.uniform(0.5, 1.5, size=2), rng.uniform(0.5, 1.5, size=2)))
+@njit
+def newton_system(parameters, start):
+    x = start.copy()
+    f = np.empty(2)
+    jacobian = np.empty((2, 2))
+    for _ in range(4):
+        f[0] = x[0] * x[0] + x[1] * x[1] - 2.0 - parameters[0]
+        f[1] = x[0] - parameters[1] * x[1]
+        jacobian[0, 0], jacobian[0, 1] = 2.0 * x[0], 2.0 * x[1]
+        jacobian[1, 0], jacobian[1, 1] = 1.0, -parameters[1]
+        x = x - np.linalg.solve(jacobian, f)
+    return x[0] * x[1]
