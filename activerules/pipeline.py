@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from numba.core import types
+from numba import types
 
 from activerules.errors import ActiverulesError
 from activerules.ir.analysis.memory import MemoryObject
@@ -31,6 +31,7 @@ from activerules.ir.parser import parse_module
 from activerules.ir.rulecall import ActivityName
 from activerules.ir.types import DOUBLE, FLOAT, Type
 from activerules.numba_ext.capture import Captured, as_dispatcher, capture
+from activerules.numba_ext.checks import require_float_return
 from activerules.numba_ext.gradient import Gradient
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
 from activerules.rules.registry import RULES
@@ -105,6 +106,8 @@ def _derive(
 ) -> Derivation:
     stage = Stages()
     captured = stage("capture", capture, dispatcher, argtypes, rules=RULES)
+    if return_activity == "active":
+        require_float_return(dispatcher, captured.signature.return_type)
     text = stage("normalise", normalise, captured.text, captured.symbol)
     module = stage("parse", parse_module, text)
     rules = NumbaRuleCompiler(captured.marked, RULES)

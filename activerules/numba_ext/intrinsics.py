@@ -30,6 +30,7 @@ from activerules.numba_ext import checks, link, memory
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.gradient import OUT_OF_MEMORY, ActivityName, Gradient, GradientCompiler
 from activerules.numba_ext.overloads import IGNORE_DEFINITIONS
+from activerules.numba_ext.target import ADDispatcher
 from activerules.numba_ext.types import AnnotationType, ModeType, SpecType, marker_class
 
 _compilers: list[GradientCompiler] = []
@@ -166,6 +167,15 @@ def _dispatcher(function: Any) -> Any:
         raise ActivityError(
             f"inside @njit, only an @njit function has a derivative, not {function}"
         )
+    if isinstance(function.dispatcher, ADDispatcher):
+        name = function.dispatcher.py_func.__name__
+        raise NotYetSupported(
+            f"a derivative of a derivative: the differentiated function asks for the gradient of {name}",
+            why="the generated code of a gradient is not differentiated again yet",
+            instead=[
+                f"give the function that calls it a rule that knows the derivative of {name}'s gradient"
+            ],
+        )
     return function.dispatcher
 
 
@@ -262,9 +272,7 @@ class _Emitter:
         self.gradient = call.gradient
         self.owns_shadows = owns_shadows
 
-    def emit(
-        self, fields: Sequence[tuple[Any, Any]], stats: Any = None
-    ) -> tuple[list[Any], Any]:
+    def emit(self, fields: Sequence[tuple[Any, Any]], stats: Any = None) -> tuple[list[Any], Any]:
         """Check, link, call; returns the derivative by each argument, and what the primal
         returned. `stats` points to an i64 that receives the bytes of the tape.
         """
