@@ -132,7 +132,7 @@ def measure(case: Case, pairs: int) -> dict:
         warm()()
     row = {"name": case.name, **paired(primal, gradient, pairs)}
     row["tape_bytes"] = ar.tape_bytes(
-        ar.ReverseWithPrimal, case.function, runner.result, *runner.annotated()
+        case.function, *runner.annotated(), return_activity=runner.result
     )
     if case.by_hand:
         runner.prepared_by_hand()()
