@@ -26,6 +26,9 @@ from activerules.ir.runtime_calls import effect_of, memory_intrinsic
 from activerules.ir.types import ArrayType, StructType, Type, VectorType
 
 
+_TOO_WIDE = {"x86_fp80", "fp128", "ppc_fp128"}
+
+
 @dataclass(frozen=True)
 class Seeds:
     """What is independent and what is dependent: values of Active parameters, memory of Duplicated ones.
@@ -274,6 +277,8 @@ class _Check:
     def __call__(self, i: Instruction) -> None:
         if not i.type.is_float and holds_float(i.type) and self.activity.is_active(i):
             self._aggregate(i)
+        if str(i.type) in _TOO_WIDE and self.activity.is_active(i):
+            self._too_wide(i)
         if i.opcode == "load":
             self._load(i)
         elif i.opcode in {"sitofp", "uitofp"}:
@@ -288,6 +293,12 @@ class _Check:
             self._float_bits(i)
         elif i.opcode == "call":
             self._call(i)
+
+    def _too_wide(self, i: Instruction) -> None:
+        raise refusal(
+            i, f"an active value has the type {i.type}",
+            "derivatives are computed in float and double", ["compute in double"],
+        )  # fmt: skip
 
     def _load(self, i: Instruction) -> None:
         pointer = i.operands[0]

@@ -90,8 +90,20 @@ class MemoryFacts:
         return frozenset(_inside(memory, self.contents.get(memory, ())))
 
     def reached(self, call: Instruction) -> frozenset[MemoryObject]:
-        """All memory a function can get at through the pointers it is called with."""
-        return frozenset(_reached(call, self.objects, self.inside))
+        """All memory a function can get at: through the pointers it is called with, globals, and what was stored outside."""
+        return frozenset(_reached(call, self.objects, self.inside)) | self._exposed
+
+    @cached_property
+    def _exposed(self) -> frozenset[MemoryObject]:
+        """Globals, and what is behind pointers stored in memory that this function did not make."""
+        written = {o for w in self.writes for p in w.pointers for o in self.objects(p)}
+        known: set[MemoryObject] = {o for o in self.all_objects | written if o.kind == "global"}
+        work = [*known, *(o for o in self.contents if not o.is_local)]
+        while work:
+            new = self.inside(work.pop()) - known
+            known |= new
+            work += new
+        return frozenset(known)
 
     def may_overlap(self, a: MemoryObject, b: MemoryObject) -> bool:
         """Whether two objects may share an address."""
@@ -109,9 +121,16 @@ class MemoryFacts:
             return False
         p_base, p_offset = self.constant_offset(p)
         q_base, q_offset = self.constant_offset(q)
-        if p_base is q_base and None not in (p_size, q_size, p_offset, q_offset):
+        same = p_base is q_base and self._is_one_address(p_base)
+        if same and None not in (p_size, q_size, p_offset, q_offset):
             return p_offset < q_offset + q_size and q_offset < p_offset + p_size  # type: ignore[operator]
         return True
+
+    def _is_one_address(self, base: Value) -> bool:
+        """Whether offsets from `base` tell addresses of one object apart: not if it is another address in each iteration."""
+        if not isinstance(base, Instruction) or self.flow.loop_of(base.parent) is None:  # type: ignore[arg-type]
+            return True
+        return any(o.key is base for o in self.objects(base))
 
     def constant_offset(self, pointer: Value) -> tuple[Value, int | None]:
         """The value a pointer is a constant number of bytes behind, and that number (None if it varies)."""

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from activerules.ir.analysis.memory import MemoryFacts, MemoryObject
-from activerules.ir.model import BINARY_INT, Constant, Function, Instruction, Value
+from activerules.ir.model import BINARY_INT, Argument, Constant, Function, Instruction, Value
 from activerules.ir.types import FloatType, Type, size_of
 
 
@@ -58,11 +58,11 @@ class ValueTypes:
         """Whether a load or store of another type acts on a place where floats are read or written, too."""
         pointer = access.operands[-1]
         t = access.operands[0].type if access.opcode == "store" else access.type
-        offset = self.memory.constant_offset(pointer)[1]
-        mine = Access(access, t, offset)
+        base, offset = self.memory.constant_offset(pointer)
         for memory in self.memory.objects(pointer):
             if memory in self.declared_float:
                 return True
+            mine = Access(access, t, offset if _is_start(base, memory) else None)
             for other in self.accesses.get(memory, ()):
                 if isinstance(other.type, FloatType) and other.overlaps(
                     mine, self.memory.named_types
@@ -92,7 +92,7 @@ def analyse_value_types(
 
 def _is_start(base: Value, memory: MemoryObject) -> bool:
     """Whether `base` is the one pointer to the beginning of the object, so that offsets from it compare."""
-    return memory.key is base or memory.kind == "argument"
+    return memory.key is base or (memory.kind == "argument" and isinstance(base, Argument))
 
 
 def _float_bits(function: Function, facts: ValueTypes) -> frozenset[Value]:
