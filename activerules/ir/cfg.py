@@ -1,7 +1,9 @@
 """Control flow: predecessors, dominators and the loop forest of a function.
 
-Gives       ControlFlow, frozen; computed once from a Function and valid as long as its blocks do not change
-Invariants  C1  `order` is a reverse postorder of the reachable blocks: a block stands behind its dominators
+Gives       ControlFlow, frozen; computed once from a Function and valid as long as its blocks do
+            not change
+Invariants  C1  `order` is a reverse postorder of the reachable blocks: a block stands behind its
+                dominators
             C2  loops are natural loops; a header dominates every block of its loop
             C3  a graph with a cycle entered at two places (irreducible) is refused
 Source      Cooper, Harvey, Kennedy (2001), A simple, fast dominance algorithm
@@ -18,7 +20,7 @@ from activerules.ir.model import Block, Function
 
 @dataclass(eq=False)
 class Loop:
-    """A natural loop in loop-simplify form: one preheader, one latch, exits that only the loop reaches."""
+    """A natural loop in loop-simplify form: one preheader, one latch, exits of its own."""
 
     header: Block
     blocks: set[Block]
@@ -40,10 +42,12 @@ class Loop:
             loop = loop.parent
 
     def exit_edges(self) -> list[tuple[Block, Block]]:
-        """Edges (inside, outside), in no particular order of execution."""
+        """Edges (inside, outside), in the order of the text."""
+        function = self.header.parent
+        assert function is not None
         return [
             (block, target)
-            for block in self.header.parent.blocks  # type: ignore[union-attr]
+            for block in function.blocks
             if block in self.blocks
             for target in block.successors
             if target not in self.blocks
@@ -74,17 +78,6 @@ class ControlFlow:
     def loop_of(self, block: Block) -> Loop | None:
         """The innermost loop that holds `block`."""
         return self.innermost.get(block)
-
-    def depth(self, block: Block) -> int:
-        """How many loops hold `block`."""
-        loop = self.innermost.get(block)
-        return loop.depth if loop else 0
-
-    def encloses(self, outer: Loop | None, inner: Loop | None) -> bool:
-        """Whether `outer` is `inner` or one of its ancestors; None stands for the function itself."""
-        if outer is None:
-            return True
-        return inner is not None and any(loop is outer for loop in inner.ancestors())
 
 
 def control_flow(function: Function) -> ControlFlow:
@@ -130,15 +123,17 @@ def reverse_postorder(entry: Block) -> list[Block]:
     return order
 
 
-def _immediate_dominators(order, position, predecessors) -> dict[Block, Block | None]:
-    idom: dict[Block, Block | None] = {order[0]: order[0]}
+def _immediate_dominators(
+    order: list[Block], position: dict[Block, int], predecessors: dict[Block, list[Block]]
+) -> dict[Block, Block | None]:
+    idom: dict[Block, Block] = {order[0]: order[0]}
 
     def meet(a: Block, b: Block) -> Block:
         while a is not b:
             while position[a] > position[b]:
-                a = idom[a]  # type: ignore[assignment]
+                a = idom[a]
             while position[b] > position[a]:
-                b = idom[b]  # type: ignore[assignment]
+                b = idom[b]
         return a
 
     changed = True
@@ -152,8 +147,7 @@ def _immediate_dominators(order, position, predecessors) -> dict[Block, Block | 
             if idom.get(block) is not best:
                 idom[block] = best
                 changed = True
-    idom[order[0]] = None
-    return idom
+    return {**idom, order[0]: None}
 
 
 def _loops(function: Function, facts: ControlFlow) -> list[Loop]:
@@ -165,7 +159,8 @@ def _loops(function: Function, facts: ControlFlow) -> list[Loop]:
             if not facts.dominates(target, block):
                 raise UnsupportedIR(
                     what=f"N7: the control flow of {function.name} is irreducible",
-                    why=f"the cycle through blocks {target.name} and {block.name} is entered at more than one place",
+                    why=f"the cycle through blocks {target.name} and {block.name} is entered "
+                    "at more than one place",
                     instead=["write the loop with `while` or `for`, without jumps into its middle"],
                 )
             loop = loops.setdefault(target, Loop(target, {target}))

@@ -44,6 +44,13 @@ def number_of(value: Value) -> float | int | None:
         return None
 
 
+def integer_of(value: Value) -> int | None:
+    """The number a literal in decimal digits stands for; None for any other value."""
+    if isinstance(value, Constant) and value.text.lstrip("-").isdigit():
+        return int(value.text)
+    return None
+
+
 def _float_text(kind: str, number: float) -> str:
     match kind:
         case "double":

@@ -1,26 +1,31 @@
 """The engine's own IR: one set of plain classes between LLVM's text and LLVM's text.
 
-A `Module` holds `Function`s, a `Function` holds `Block`s, a `Block` holds `Instruction`s; an instruction is a
-value, as are `Argument`, `Constant`, `GlobalRef` and `Block` (a label operand). Identity is equality: two instructions
-are the same value only if they are the same object. What LLVM writes and the engine does not interpret
-(attributes, metadata, alignment) rides along verbatim in `Instruction.attributes` and is printed back.
+A `Module` holds `Function`s, a `Function` holds `Block`s, a `Block` holds `Instruction`s; an
+instruction is a value, as are `Argument`, `Constant`, `GlobalRef` and `Block` (a label operand).
+Identity is equality: two instructions are the same value only if they are the same object. What
+LLVM writes and the engine does not interpret (attributes, metadata, alignment) rides along verbatim
+in `Instruction.attributes` and is printed back.
 
 Conventions per opcode (operands in order; `detail` is an entry of `Instruction.attributes`):
 
-    binary, fneg, icmp, fcmp, select     operands as LLVM writes them; predicate in detail "predicate"
-    casts                                 one operand; the result type is `type`
-    load                                  [pointer]            store      [value, pointer]
-    alloca                                [] or [count]; detail "allocated" is the Type
-    getelementptr                         [base, index...]; detail "source" is the Type
-    phi                                   operands are the values; `blocks` the incoming blocks, same order
-    br                                    [] with blocks [target], or [condition] with blocks [if_true, if_false]
-    switch                                [value, case constants...]; blocks [default, case blocks...]
-    ret                                   [] or [value]         unreachable  []
-    call, invoke                          arguments only; `callee` is the called value (GlobalRef for a direct call);
-                                          invoke: blocks [normal, unwind]
-    extractvalue                          [aggregate]; detail "indices": tuple[int, ...]
-    insertvalue                           [aggregate, value]; detail "indices"
-    fence, atomicrmw, cmpxchg, va_arg, landingpad, resume ...  parsed into `verbatim` (see parser) or refused
+    binary, fneg, select    operands as LLVM writes them
+    icmp, fcmp              the same; detail "predicate"
+    casts                   one operand; the result type is `type`
+    load                    [pointer]
+    store                   [value, pointer]
+    alloca                  [] or [count]; detail "allocated" is the Type
+    getelementptr           [base, index...]; detail "source" is the Type
+    phi                     operands are the values; `blocks` the incoming blocks, same order
+    br                      [] with blocks [target], or [condition] with blocks [if_true, if_false]
+    switch                  [value, case constants...]; blocks [default, case blocks...]
+    ret                     [] or [value]
+    unreachable             []
+    call, invoke            arguments only; `callee` is the called value (GlobalRef for a direct
+                            call); invoke: blocks [normal, unwind]
+    extractvalue            [aggregate]; detail "indices": tuple[int, ...]
+    insertvalue             [aggregate, value]; detail "indices"
+    fence, atomicrmw, cmpxchg, va_arg, landingpad, resume ...
+                            parsed into `verbatim` (see parser) or refused
 
 Flags (`nsw`, `fast`, `inbounds` ...) are in `flags`, in LLVM's order.
 """
@@ -48,8 +53,11 @@ class Value:
 
 @dataclass(slots=True, eq=False)
 class Constant(Value):
-    """A literal, kept as LLVM's text: `0`, `0x3FF0000000000000`, `null`, `undef`, `{ i64 1, i1 false }`,
-    a constant expression. `globals` lists the names (without `@`) of the globals its text mentions."""
+    """A literal, kept as LLVM's text: `0`, `0x3FF0000000000000`, `null`, `{ i64 1, i1 false }`.
+
+    A constant expression is one, too. `globals` lists the names (without `@`) of the globals its
+    text mentions.
+    """
 
     type: Type
     text: str
@@ -57,6 +65,7 @@ class Constant(Value):
 
     @property
     def ref(self) -> str:
+        """LLVM's text of the literal."""
         return self.text
 
     def __repr__(self) -> str:
@@ -72,6 +81,7 @@ class GlobalRef(Value):
 
     @property
     def ref(self) -> str:
+        """`@name`."""
         return f"@{self.name}"
 
     def __repr__(self) -> str:
@@ -88,6 +98,7 @@ class Argument(Value):
 
     @property
     def ref(self) -> str:
+        """`%name`."""
         return f"%{self.name}"
 
     def __repr__(self) -> str:
@@ -96,7 +107,10 @@ class Argument(Value):
 
 @dataclass(slots=True, eq=False)
 class Instruction(Value):
-    """One instruction. `name` is None if it gives no value. See the module docstring for operands."""
+    """One instruction; its operands are listed in the module docstring.
+
+    `name` is None if it gives no value.
+    """
 
     opcode: str
     type: Type
@@ -110,15 +124,23 @@ class Instruction(Value):
 
     @property
     def ref(self) -> str:
+        """`%name`."""
         return f"%{self.name}"
 
     @property
+    def owner(self) -> Block:
+        """The block it stands in; it must stand in one."""
+        assert self.parent is not None, f"{self!r} stands in no block"
+        return self.parent
+
+    @property
     def callee_name(self) -> str | None:
-        """Name of the function called directly; None for an indirect call and for other opcodes."""
+        """Name of the function called directly; None for indirect calls and other opcodes."""
         return self.callee.name if isinstance(self.callee, GlobalRef) else None
 
     @property
     def is_terminator(self) -> bool:
+        """Whether it ends a block."""
         return self.opcode in TERMINATORS
 
     def __repr__(self) -> str:
@@ -136,25 +158,29 @@ class Block(Value):
 
     @property
     def ref(self) -> str:
+        """`%name`."""
         return f"%{self.name}"
 
     @property
     def terminator(self) -> Instruction:
+        """The last instruction."""
         return self.instructions[-1]
 
     @property
     def successors(self) -> list[Block]:
-        """Blocks the terminator may go to; one entry per edge, so duplicates are possible for `br` and `switch`."""
+        """Blocks the terminator may go to: one entry per edge, so one block may come twice."""
         return self.terminator.blocks
 
     @property
     def phis(self) -> Iterator[Instruction]:
+        """The phis it begins with."""
         for instruction in self.instructions:
             if instruction.opcode != "phi":
                 return
             yield instruction
 
     def append(self, instruction: Instruction) -> Instruction:
+        """Put an instruction at the end; returns it."""
         instruction.parent = self
         self.instructions.append(instruction)
         return instruction
@@ -167,9 +193,9 @@ class Block(Value):
 class Function:
     """A function definition (`blocks` not empty) or declaration.
 
-    `prefix` is the text between `define`/`declare` and the return type (linkage, visibility, cconv, return
-    attributes); `suffix` the text after the closing parenthesis of the parameters (attributes, section, `#0`, metadata),
-    without the opening brace.
+    `prefix` is the text between `define`/`declare` and the return type (linkage, visibility, cconv,
+    return attributes); `suffix` the text after the closing parenthesis of the parameters
+    (attributes, section, `#0`, metadata), without the opening brace.
     """
 
     name: str
@@ -182,13 +208,16 @@ class Function:
 
     @property
     def is_declaration(self) -> bool:
+        """Whether it has no body."""
         return not self.blocks
 
     @property
     def entry(self) -> Block:
+        """The block control enters by. `IndexError` for a declaration."""
         return self.blocks[0]
 
     def instructions(self) -> Iterator[Instruction]:
+        """All instructions, block by block."""
         for block in self.blocks:
             yield from block.instructions
 
@@ -198,9 +227,14 @@ class Function:
 
 @dataclass(slots=True, eq=False)
 class Module:
-    """A whole module. `header` holds source_filename, datalayout, triple and inline asm lines; `types` the named
-    structs (None: opaque); `globals` name -> the full line of every global variable, alias and comdat;
-    `trailer` the attribute groups and metadata lines. All verbatim and in order."""
+    """A whole module, everything verbatim and in order.
+
+    header      source_filename, datalayout, triple and inline asm lines
+    types       the named structs (None: opaque)
+    globals     name -> the full line of every global variable, alias and comdat
+    functions   name -> function
+    trailer     the attribute groups and metadata lines
+    """
 
     header: list[str] = field(default_factory=list)
     types: dict[str, Type | None] = field(default_factory=dict)
@@ -214,10 +248,12 @@ class Module:
 
 
 TERMINATORS = frozenset(
-    "br switch ret unreachable invoke resume indirectbr callbr cleanupret catchret catchswitch".split()
+    "br switch ret unreachable invoke resume indirectbr callbr "
+    "cleanupret catchret catchswitch".split()
 )
 BINARY_FLOAT = frozenset("fadd fsub fmul fdiv frem".split())
 BINARY_INT = frozenset("add sub mul udiv sdiv urem srem shl lshr ashr and or xor".split())
 CASTS = frozenset(
-    "trunc zext sext fptrunc fpext fptoui fptosi uitofp sitofp ptrtoint inttoptr bitcast addrspacecast".split()
+    "trunc zext sext fptrunc fpext fptoui fptosi uitofp sitofp "
+    "ptrtoint inttoptr bitcast addrspacecast".split()
 )

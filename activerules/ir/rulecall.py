@@ -1,16 +1,20 @@
-"""What the engine must know of a marked call and of the rule that serves it; the boundary to a rule compiler.
+"""What the engine must know of a marked call and of the rule that serves it.
 
-The engine has no Numba in it: whoever knows the language of the rules implements `RuleCompiler`, and both sides meet in
-these frozen records. The calling convention of the compiled rule functions is part of the boundary:
+This is the boundary to a rule compiler. The engine has no Numba in it: whoever knows the language
+of the rules implements `RuleCompiler`, and both sides meet in these frozen records. The calling
+convention of the compiled rule functions is part of the boundary:
 
-    i32 augmented(ptr ret, ptr ret_shadow, ptr excinfo, ptr tape, primal operands..., shadow operands...)
-    i32 reverse  (ptr ret, ptr ret_shadow, ptr excinfo, ptr tape, ptr derivatives, primal operands..., shadow operands...)
+    i32 augmented(ptr ret, ptr ret_shadow, ptr excinfo, ptr tape,
+                  primal operands..., shadow operands...)
+    i32 reverse  (ptr ret, ptr ret_shadow, ptr excinfo, ptr tape, ptr derivatives,
+                  primal operands..., shadow operands...)
     void drop    (ptr tape)
 
-"Primal operands" are the operands of the marked call after `retptr` and `excinfo`; "shadow operands" repeat the operands
-of every Duplicated argument, in order, with each pointer replaced by its shadow. A status other than 0 is an error path of the
-program. `augmented` leaves owned references in `ret`, `ret_shadow` and `tape`; `reverse` borrows all of them;
-`drop` releases what `tape` holds. `derivatives` is a struct with one field per Active argument, written by `reverse`.
+"Primal operands" are the operands of the marked call after `retptr` and `excinfo`; "shadow
+operands" repeat the operands of every Duplicated argument, in order, with each pointer replaced by
+its shadow. A status other than 0 is an error path of the program. `augmented` leaves owned
+references in `ret`, `ret_shadow` and `tape`; `reverse` borrows all of them; `drop` releases what
+`tape` holds. `derivatives` is a struct with one field per Active argument, written by `reverse`.
 """
 
 from __future__ import annotations
@@ -29,10 +33,11 @@ ResultKind = Literal["value", "memory", "const", "none"]
 class CallArgument:
     """One argument of a marked call as its author sees it, and the LLVM operands that carry it.
 
-    kind "value": a float, Active where it is active; "memory": Duplicated where the memory behind operand
-    `data_operand` is active; "const": never active. `operands` are indices into the operands of the call.
-    `written` is False where the function is known not to write the argument's memory; `element` is the float type
-    the memory holds. A "const" argument with active data in it is refused unless it is `declared_inactive`.
+    kind "value": a float, Active where it is active; "memory": Duplicated where the memory behind
+    operand `data_operand` is active; "const": never active. `operands` are indices into the
+    operands of the call. `written` is False where the function is known not to write the argument's
+    memory; `element` is the float type the memory holds. A "const" argument with active data in it
+    is refused unless it is `declared_inactive`.
     """
 
     name: str
@@ -43,11 +48,20 @@ class CallArgument:
     element: Type | None = None
     declared_inactive: bool = False
 
+    @property
+    def pointer(self) -> int:
+        """`data_operand` of a "memory" argument, which always has one."""
+        assert self.data_operand is not None, f"{self.name} is no memory"
+        return self.data_operand
+
 
 @dataclass(frozen=True)
 class CallInfo:
-    """A marked call: `result_meminfos` are the byte offsets, in the returned struct of `result_size` bytes, of
-    pointers to reference-counted memory; `primal_symbol` is the function to call where nothing is active.
+    """A marked call.
+
+    `result_meminfos` are the byte offsets, in the returned struct of `result_size` bytes, of
+    pointers to reference-counted memory; `primal_symbol` is the function to call where nothing is
+    active.
     """
 
     name: str
@@ -63,7 +77,10 @@ class CallInfo:
 
 @dataclass(frozen=True)
 class RuleRequest:
-    """The facts a rule is chosen and compiled by: activities come out of the analysis, not of the types."""
+    """The facts a rule is chosen and compiled by.
+
+    Activities come out of the analysis, not of the types.
+    """
 
     activities: tuple[ActivityName, ...]
     result: ActivityName
@@ -85,10 +102,13 @@ class RuleCode:
 
 
 class RuleCompiler(Protocol):
-    """Chooses and compiles rules. Errors of the rule system (no rule, tie, half a pair) are raised by `choose`."""
+    """Chooses and compiles rules.
+
+    Errors of the rule system (no rule, tie, half a pair) are raised by `choose`.
+    """
 
     def call_info(self, symbol: str) -> CallInfo:
-        """The record of a marked call by the name of its declaration; `KeyError` if it is not a marked call."""
+        """The record of a marked call by the name of its declaration; `KeyError` if it is none."""
         ...
 
     def choose(self, symbol: str, request: RuleRequest) -> RuleCode:

@@ -1,11 +1,12 @@
 """The LLVM types the engine knows, interned: two equal types are the same object.
 
-A type prints as LLVM writes it (`str(t)`). Sizes follow the data layout of the 64-bit targets that Numba
-supports (x86-64, AArch64): natural alignment, 8-byte pointers.
+A type prints as LLVM writes it (`str(t)`). Sizes follow the data layout of the 64-bit targets that
+Numba supports (x86-64, AArch64): natural alignment, 8-byte pointers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -16,43 +17,56 @@ class Type:
 
     @property
     def is_float(self) -> bool:
+        """A floating point scalar."""
         return isinstance(self, FloatType)
 
     @property
     def is_int(self) -> bool:
+        """An integer scalar."""
         return isinstance(self, IntType)
 
     @property
     def is_pointer(self) -> bool:
+        """A pointer of any address space."""
         return isinstance(self, PointerType)
 
 
 @dataclass(frozen=True, slots=True)
 class VoidType(Type):
+    """No value: the result of `store`, or of a call to a `void` function."""
+
     def __str__(self) -> str:
         return "void"
 
 
 @dataclass(frozen=True, slots=True)
 class LabelType(Type):
+    """The type of a block as an operand."""
+
     def __str__(self) -> str:
         return "label"
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataType(Type):
+    """The type of metadata operands, as calls of `llvm.dbg.value` have them."""
+
     def __str__(self) -> str:
         return "metadata"
 
 
 @dataclass(frozen=True, slots=True)
 class TokenType(Type):
+    """The type of a value that stands for the instruction that made it (exception pads)."""
+
     def __str__(self) -> str:
         return "token"
 
 
 @dataclass(frozen=True, slots=True)
 class IntType(Type):
+    """`i<bits>`; signedness is a matter of the instruction."""
+
     bits: int
 
     def __str__(self) -> str:
@@ -71,6 +85,8 @@ class FloatType(Type):
 
 @dataclass(frozen=True, slots=True)
 class PointerType(Type):
+    """An opaque pointer."""
+
     address_space: int = 0
 
     def __str__(self) -> str:
@@ -79,6 +95,8 @@ class PointerType(Type):
 
 @dataclass(frozen=True, slots=True)
 class ArrayType(Type):
+    """A fixed number of elements side by side in memory."""
+
     length: int
     element: Type
 
@@ -88,6 +106,8 @@ class ArrayType(Type):
 
 @dataclass(frozen=True, slots=True)
 class VectorType(Type):
+    """A SIMD vector; `scalable`: a multiple of `length` that the machine chooses."""
+
     length: int
     element: Type
     scalable: bool = False
@@ -98,6 +118,8 @@ class VectorType(Type):
 
 @dataclass(frozen=True, slots=True)
 class StructType(Type):
+    """A literal struct; `packed`: without padding."""
+
     elements: tuple[Type, ...]
     packed: bool = False
 
@@ -162,7 +184,12 @@ def int_type(bits: int) -> IntType:
 
 I1, I8, I16, I32, I64 = map(int_type, (1, 8, 16, 32, 64))
 
-_interned: dict[Type, Type] = {t: t for t in (VOID, LABEL, METADATA, TOKEN, PTR, *FLOAT_TYPES.values())}
+_interned: dict[Type, Type] = {
+    t: t for t in (VOID, LABEL, METADATA, TOKEN, PTR, *FLOAT_TYPES.values())
+}
+
+NamedTypes = Mapping[str, Type | None]
+"""The bodies of named structs; None for an opaque one."""
 
 
 def intern(t: Type) -> Type:
@@ -175,11 +202,19 @@ def align_up(offset: int, alignment: int) -> int:
     return -(-offset // alignment) * alignment
 
 
-def alignment_of(t: Type, named: dict[str, Type] | None = None) -> int:
+def body_of(t: NamedType, named: NamedTypes | None) -> Type:
+    """What a named struct stands for. `KeyError` if it is opaque or unknown."""
+    body = (named or {}).get(t.name)
+    if body is None:
+        raise KeyError(t.name)
+    return body
+
+
+def alignment_of(t: Type, named: NamedTypes | None = None) -> int:
     """The ABI alignment of `t` in bytes."""
     match t:
-        case NamedType(name):
-            return alignment_of((named or {})[name], named)
+        case NamedType():
+            return alignment_of(body_of(t, named), named)
         case ArrayType(_, element):
             return alignment_of(element, named)
         case StructType(elements, packed):
@@ -190,11 +225,14 @@ def alignment_of(t: Type, named: dict[str, Type] | None = None) -> int:
             return max(1, size_of(t, named))
 
 
-def size_of(t: Type, named: dict[str, Type] | None = None) -> int:
-    """The allocated size of `t` in bytes: what a GEP steps over. `KeyError` for an opaque named struct."""
+def size_of(t: Type, named: NamedTypes | None = None) -> int:
+    """The allocated size of `t` in bytes: what a GEP steps over.
+
+    `KeyError` for an opaque named struct, `TypeError` for a type without a size.
+    """
     match t:
-        case NamedType(name):
-            return size_of((named or {})[name], named)
+        case NamedType():
+            return size_of(body_of(t, named), named)
         case IntType(bits):
             return align_up(-(-bits // 8), alignment_of(t))
         case FloatType(kind):
@@ -213,7 +251,7 @@ def size_of(t: Type, named: dict[str, Type] | None = None) -> int:
             raise TypeError(f"{t} has no size")
 
 
-def field_offset(t: StructType, index: int, named: dict[str, Type] | None = None) -> int:
+def field_offset(t: StructType, index: int, named: NamedTypes | None = None) -> int:
     """Byte offset of field `index` of a struct."""
     end = 0
     for k, element in enumerate(t.elements[: index + 1]):
