@@ -33,7 +33,7 @@ _environments: dict[str, Any] = {}
 
 @global_compiler_lock
 def make_library(target_context: Any, name: str, text: str, libraries: Sequence[Any] = ()) -> Any:
-    """Compile LLVM IR into a code library of `target_context`.
+    """Put LLVM IR into a code library of `target_context`.
 
     Link it into a function that is being compiled with
     `target_context.add_linking_libs([library])`. Raises `UnsupportedIR` if LLVM does not accept the
@@ -42,21 +42,52 @@ def make_library(target_context: Any, name: str, text: str, libraries: Sequence[
     module = _parse(name, text)
     linked = [*dict.fromkeys(libraries), rtsys.library]
     _check_symbols(name, module, linked)
-    library = target_context.codegen().create_library(name)
-    library.enable_object_caching()
-    # The caller's library optimises what it links, with the call inlined; once is enough (a third
-    # of the compile time of a gradient).
+    codegen = target_context.codegen()
+    _publish_environments(codegen, name, module)
+    library = codegen.create_library(name)
+    # The caller's library optimises what it links, with the call inlined, and makes the machine
+    # code. Were the text compiled here, too, the process would call this copy of the symbol, which
+    # is not optimised with its caller.
+    library._optimize_functions = _leave_as_is
     library._optimize_final_module = _leave_as_is
+    library._finalize_final_module = lambda: _only_for_linking(library)
     library.add_llvm_module(module)
     for other in linked:
         library.add_linking_library(other)
     library.finalize()
-    _set_environments(library)
     return library
 
 
 def _leave_as_is(*_: Any) -> None:
     """Stand in for an optimisation."""
+
+
+def _only_for_linking(library: Any) -> None:
+    """Finish a library without handing it to the execution engine."""
+    library._finalize_dynamic_globals()
+    library._finalized = True
+
+
+def _publish_environments(codegen: Any, name: str, module: llvm.ModuleRef) -> None:
+    """Define the pointers to Numba environments in the execution engine, and set them.
+
+    The callers' modules define them as common symbols, which resolve to what is there already.
+    """
+    found = {}
+    for variable in module.global_variables:
+        if variable.name.startswith(ENVIRONMENT_PREFIX) and variable.name not in _environments:
+            environment = lookup_environment(variable.name)
+            if environment is not None:
+                found[variable.name] = environment
+    if not found:
+        return
+    library = codegen.create_library(f"{name}.environments")
+    text = "\n".join(f'@"{variable}" = common global ptr null' for variable in found)
+    library.add_llvm_module(_parse(f"{name}.environments", text))
+    library.finalize()
+    for variable, environment in found.items():
+        _environments[variable] = environment
+        codegen.set_env(variable, environment)
 
 
 def _parse(name: str, text: str) -> llvm.ModuleRef:
@@ -95,13 +126,3 @@ def undefined_symbols(module: llvm.ModuleRef, libraries: Iterable[Any]) -> tuple
         and value.name not in linked
         and llvm.address_of_symbol(value.name) is None
     )
-
-
-def _set_environments(library: Any) -> None:
-    for variable in library._final_module.global_variables:
-        name = variable.name
-        if name.startswith(ENVIRONMENT_PREFIX):
-            environment = lookup_environment(name)
-            if environment is not None:
-                _environments[name] = environment
-                library.codegen.set_env(name, environment)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from activerules.errors import UnsupportedIR
-from activerules.ir.derive import runtime
+from activerules.ir.derive import runtime, scopes
 from activerules.ir.derive.augmented import build_augmented
 from activerules.ir.derive.gradient import build_gradient, uses_tape
 from activerules.ir.derive.layout import Layout, make_layout
@@ -52,7 +52,9 @@ def assemble(
         result.functions[function.name] = function
     for name, function in support.functions.items():
         result.functions.setdefault(name, function)
-    result.trailer += [line for line in support.trailer if line not in result.trailer]
+    result.trailer += [
+        line for line in [*support.trailer, *scopes.TRAILER] if line not in result.trailer
+    ]
     missing = [
         text
         for name, text in declarations.items()

@@ -28,6 +28,7 @@ from activerules.ir.constants import constant
 from activerules.ir.derive.layout import Layout, taken_type
 from activerules.ir.derive.plan import Plan, RuleUse
 from activerules.ir.derive.runtime import OUT_OF_MEMORY
+from activerules.ir.derive.scopes import PRIMAL_ACCESS
 from activerules.ir.derive.sweep import (
     RowState,
     Slots,
@@ -311,6 +312,8 @@ class _Augmenter:
             for k, v in i.attributes.items()
             if k not in {"metadata", "tail", "location", "call_attributes"}
         }
+        if i.opcode in {"load", "store"}:
+            attributes["metadata"] = PRIMAL_ACCESS
         copy = Instruction(
             i.opcode,
             i.type,

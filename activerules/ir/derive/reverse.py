@@ -22,6 +22,7 @@ from activerules.ir.derive.derivatives import row_for
 from activerules.ir.derive.layout import Layout
 from activerules.ir.derive.plan import Plan, RuleUse
 from activerules.ir.derive.reversal import Decision, Step
+from activerules.ir.derive.scopes import PRIMAL_ACCESS, SHADOW_ACCESS
 from activerules.ir.derive.sweep import (
     RowState,
     Slots,
@@ -280,8 +281,9 @@ class _Reverser:
         self.b.store(self.b.fadd(self.b.load(value.type, slot), g, flags=SUM), slot)
 
     def _add_to_memory(self, pointer: Value, g: Value, align: int | None) -> None:
-        old = self.b.load(g.type, pointer, align=align)
-        self.b.store(self.b.fadd(old, g, flags=SUM), pointer, align=align)
+        old = self.b.load(g.type, pointer, align=align, metadata=SHADOW_ACCESS)
+        new = self.b.fadd(old, g, flags=SUM)
+        self.b.store(new, pointer, align=align, metadata=SHADOW_ACCESS)
 
     # --- instructions ---
 
@@ -306,14 +308,14 @@ class _Reverser:
         place = self._shadow(pointer)
         align = i.attributes.get("align")
         if not value.type.is_float:
-            self.b.store(self.b.const(value.type, 0), place, align=align)
+            self.b.store(self.b.const(value.type, 0), place, align=align, metadata=SHADOW_ACCESS)
             return
         if self.plan.activity.is_active(value):
-            g = self.b.load(value.type, place, align=align)
-            self.b.store(self.b.const(value.type, 0.0), place, align=align)
+            g = self.b.load(value.type, place, align=align, metadata=SHADOW_ACCESS)
+            self.b.store(self.b.const(value.type, 0.0), place, align=align, metadata=SHADOW_ACCESS)
             self._add(value, g)
         else:
-            self.b.store(self.b.const(value.type, 0.0), place, align=align)
+            self.b.store(self.b.const(value.type, 0.0), place, align=align, metadata=SHADOW_ACCESS)
 
     def _undo_memory(self, i: Instruction) -> None:
         target, length = self._shadow(i.operands[0]), self._primal(i.operands[2])
@@ -458,6 +460,8 @@ class _Reverser:
             for k, v in i.attributes.items()
             if k in {"predicate", "source", "indices", "align"}
         }
+        if i.opcode == "load":
+            keep["metadata"] = PRIMAL_ACCESS
         return self.b.append(
             Instruction(i.opcode, i.type, operands, self.namer(), i.flags, [], i.callee, keep)
         )
@@ -491,7 +495,7 @@ class _Reverser:
                 condition, x, y = i.operands
                 return self.b.select(self._primal(condition), self._shadow(x), self._shadow(y))
             case "load":
-                return self.b.load(PTR, self._shadow(i.operands[0]))
+                return self.b.load(PTR, self._shadow(i.operands[0]), metadata=SHADOW_ACCESS)
             case "freeze" | "bitcast" | "addrspacecast":
                 return self._shadow(i.operands[0])
             case "phi":

@@ -13,6 +13,7 @@ from activerules.ir.builder import Builder, Namer
 from activerules.ir.cfg import Loop
 from activerules.ir.derive.layout import Field, Layout
 from activerules.ir.derive.plan import Plan
+from activerules.ir.derive.scopes import TAPE_ACCESS
 from activerules.ir.model import Argument, Constant, GlobalRef, Value
 from activerules.ir.types import I1, I8, I64, PTR
 
@@ -150,5 +151,3 @@ class Slots:
     def link(self, loop: Loop) -> Link:
         return Link(loop)
 
-
-TAPE_ACCESS: str | None = None
