@@ -3,14 +3,17 @@
 Needs       a Function in normal form; its ControlFlow; which pointer parameters share memory
 Gives       MemoryFacts, frozen: objects(pointer), overwritten(load), may_alias(p, q), writes
 Invariants  M1  every address a pointer may hold at run time lies in one of its objects
-            M2  two pointers that may hold the same address share an object, or one of them holds an object that
-                `MemoryObject.may_overlap` the other's
-            M3  `overwritten(i, p)` is False only if no path from `i` to the return writes to what `p` points to
-Source      Andersen (1994), inclusion-based points-to analysis: flow-insensitive, one contents set per object
+            M2  two pointers that may hold the same address share an object, or an object of one
+                `may_overlap` an object of the other
+            M3  `overwritten(i, p)` is False only if no path from `i` to the return writes to what
+                `p` points to
+Source      Andersen (1994), inclusion-based points-to analysis: flow-insensitive, one contents set
+            per object
 
-Objects are: each group of pointer parameters that belong to one argument, each alloca, each allocation site (a new object every
-time the site is passed), the fresh memory a marked call returns, each global, what is reached through pointers in the memory of a
-parameter, and the runtime's own memory.
+Objects are: each group of pointer parameters that belong to one argument, each alloca, each
+allocation site (a new object every time the site is passed), the fresh memory a marked call
+returns, each global, what is reached through pointers in the memory of a parameter, and the
+runtime's own memory.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from activerules.ir.cfg import ControlFlow
+from activerules.ir.constants import integer_of
 from activerules.ir.model import (
     BINARY_INT,
     Argument,
@@ -31,14 +35,25 @@ from activerules.ir.model import (
     Value,
 )
 from activerules.ir.runtime_calls import CallEffect, effect_of
-from activerules.ir.types import ArrayType, NamedType, StructType, Type, field_offset, size_of
+from activerules.ir.types import (
+    ArrayType,
+    NamedType,
+    NamedTypes,
+    StructType,
+    Type,
+    body_of,
+    field_offset,
+    size_of,
+)
 
 
 @dataclass(frozen=True)
 class MemoryObject:
-    """A piece of memory the analysis tells from others. kind: argument, alloca, allocation, result, global, loaded, runtime.
+    """A piece of memory the analysis tells from others.
 
-    `key` identifies it within its kind (group of an argument, instruction of a site, name of a global, parent object).
+    kind    argument, alloca, allocation, result, global, loaded or runtime
+    key     identifies it within its kind: group of an argument, instruction of a site, name of a
+            global, the object a pointer to it was loaded from
     """
 
     kind: str
@@ -66,6 +81,12 @@ class Write:
 
 RUNTIME = MemoryObject("runtime", "runtime")
 UNKNOWN = MemoryObject("loaded", "integer")
+# the operands a pointer points into the memory of, as a slice
+_SAME_MEMORY = {
+    **dict.fromkeys(("getelementptr", "bitcast", "addrspacecast", "freeze"), (0, 1)),
+    "phi": (0, None),
+    "select": (1, None),
+}
 _CARRIES_ADDRESS = BINARY_INT | {"phi", "select", "trunc", "zext", "sext", "freeze"}
 
 
@@ -78,8 +99,8 @@ class MemoryFacts:
     writes: tuple[Write, ...]
     flow: ControlFlow
     disjoint: bool
-    named_types: dict[str, Type | None]
-    _reach: dict
+    named_types: NamedTypes
+    _reach: dict[tuple[Block, Block | None], set[Block]]
 
     def objects(self, pointer: Value) -> frozenset[MemoryObject]:
         """What `pointer` may point to; empty for null and undef."""
@@ -90,7 +111,10 @@ class MemoryFacts:
         return frozenset(_inside(memory, self.contents.get(memory, ())))
 
     def reached(self, call: Instruction) -> frozenset[MemoryObject]:
-        """All memory a function can get at: through the pointers it is called with, globals, and what was stored outside."""
+        """All memory a function can get at.
+
+        By the pointers it is called with, by globals, and by pointers stored outside this function.
+        """
         return frozenset(_reached(call, self.objects, self.inside)) | self._exposed
 
     @cached_property
@@ -116,24 +140,30 @@ class MemoryFacts:
         return True
 
     def may_alias(self, p: Value, p_size: int | None, q: Value, q_size: int | None) -> bool:
-        """Whether an access of `p_size` bytes at `p` may touch one of `q_size` bytes at `q` (None: unknown size)."""
+        """Whether `p_size` bytes at `p` may overlap `q_size` bytes at `q` (None: unknown size)."""
         if not any(self.may_overlap(a, b) for a in self.objects(p) for b in self.objects(q)):
             return False
+        if p_size is None or q_size is None:
+            return True
         p_base, p_offset = self.constant_offset(p)
         q_base, q_offset = self.constant_offset(q)
-        same = p_base is q_base and self._is_one_address(p_base)
-        if same and None not in (p_size, q_size, p_offset, q_offset):
-            return p_offset < q_offset + q_size and q_offset < p_offset + p_size  # type: ignore[operator]
+        if p_offset is None or q_offset is None:
+            return True
+        if p_base is q_base and self._is_one_address(p_base):
+            return p_offset < q_offset + q_size and q_offset < p_offset + p_size
         return True
 
     def _is_one_address(self, base: Value) -> bool:
-        """Whether offsets from `base` tell addresses of one object apart: not if it is another address in each iteration."""
-        if not isinstance(base, Instruction) or self.flow.loop_of(base.parent) is None:  # type: ignore[arg-type]
+        """Whether offsets from `base` tell addresses of one object apart.
+
+        They do not if it is another address in each iteration.
+        """
+        if not isinstance(base, Instruction) or self.flow.loop_of(base.owner) is None:
             return True
         return any(o.key is base for o in self.objects(base))
 
     def constant_offset(self, pointer: Value) -> tuple[Value, int | None]:
-        """The value a pointer is a constant number of bytes behind, and that number (None if it varies)."""
+        """The base of a pointer, and how many bytes the pointer is behind it (None: it varies)."""
         total: int | None = 0
         while isinstance(pointer, Instruction) and pointer.opcode == "getelementptr":
             step = gep_constant_offset(pointer, self.named_types)
@@ -142,22 +172,27 @@ class MemoryFacts:
         return pointer, total
 
     def overwritten(self, instruction: Instruction, pointer: Value, size: int | None) -> bool:
-        """M3: whether memory at `pointer` may change after `instruction`, before the function returns."""
+        """M3: whether memory at `pointer` may change between `instruction` and the return."""
+        repeated = self.flow.loop_of(instruction.owner) is not None
         return any(
-            (
-                write.everything
-                or any(self.may_alias(pointer, size, q, write.size) for q in write.pointers)
-            )
+            self._hits(write, pointer, size)
             and self._reaches(instruction, write.instruction, pointer)
             for write in self.writes
-            if write.instruction is not instruction
-            or self.flow.loop_of(instruction.parent) is not None
+            if repeated or write.instruction is not instruction
+        )
+
+    def _hits(self, write: Write, pointer: Value, size: int | None) -> bool:
+        return write.everything or any(
+            self.may_alias(pointer, size, q, write.size) for q in write.pointers
         )
 
     def _reaches(self, start: Instruction, end: Instruction, pointer: Value) -> bool:
-        """Whether `end` can run after `start` on the same object: a path through the object's allocation makes a new one."""
+        """Whether `end` can run after `start` on the same object.
+
+        A path through the object's allocation makes a new one.
+        """
         fresh = self._allocation_block(pointer)
-        a, b = start.parent, end.parent
+        a, b = start.owner, end.owner
         if a is b and a.instructions.index(start) < a.instructions.index(end):
             return True
         return b in self._reachable(a, fresh)
@@ -197,24 +232,24 @@ class MemoryFacts:
         )
 
 
-def gep_constant_offset(gep: Instruction, named: dict[str, Type | None]) -> int | None:
+def gep_constant_offset(gep: Instruction, named: NamedTypes) -> int | None:
     """Bytes a getelementptr adds, if all its indices are literals."""
     offset = 0
     t: Type = gep.attributes["source"]
     for k, index in enumerate(gep.operands[1:]):
-        if not isinstance(index, Constant) or not index.text.lstrip("-").isdigit():
+        number = integer_of(index)
+        if number is None:
             return None
-        number = int(index.text)
         if k == 0:
-            offset += number * size_of(t, named)  # type: ignore[arg-type]
+            offset += number * size_of(t, named)
             continue
         while isinstance(t, NamedType):
-            t = named[t.name]  # type: ignore[assignment]
+            t = body_of(t, named)
         if isinstance(t, StructType):
-            offset += field_offset(t, number, named)  # type: ignore[arg-type]
+            offset += field_offset(t, number, named)
             t = t.elements[number]
         elif isinstance(t, ArrayType):
-            offset += number * size_of(t.element, named)  # type: ignore[arg-type]
+            offset += number * size_of(t.element, named)
             t = t.element
         else:
             return None
@@ -222,7 +257,7 @@ def gep_constant_offset(gep: Instruction, named: dict[str, Type | None]) -> int 
 
 
 def objects_of_constant(value: Value) -> frozenset[MemoryObject]:
-    """The objects a constant pointer points to: the globals it mentions; nothing for null, undef and poison."""
+    """The globals a constant pointer mentions; nothing for null, undef and poison."""
     if isinstance(value, GlobalRef):
         return frozenset([MemoryObject("global", value.name)])
     if isinstance(value, Constant):
@@ -239,20 +274,23 @@ def analyse_memory(
     disjoint: bool,
     marked: Callable[[Instruction], CallEffect | None],
     arithmetic: Callable[[Instruction], bool],
-    named_types: dict[str, Type | None],
+    named_types: NamedTypes,
     live: Collection[Block],
 ) -> MemoryFacts:
     """Points-to sets by fixpoint iteration.
 
     Arguments
-        group_of    the argument of the program a pointer parameter belongs to; parameters of one group share an object
+        group_of    the argument of the program a pointer parameter belongs to; parameters of one
+                    group share an object
         private     whether nothing else in the call reaches the parameter's memory (`noalias`)
-        disjoint    whether the memory of different groups is known not to overlap (checked by the caller at run time)
-        live        blocks on the way to a successful return: only what they write can be seen by a reverse sweep
+        disjoint    whether the memory of different groups is known not to overlap (checked by the
+                    caller at run time)
+        live        blocks on the way to a successful return: only what they write can be seen by a
+                    reverse sweep
         marked      the effect of a marked call, None for other instructions
         arithmetic  whether a call has no effect but its result
     """
-    solver = _Solver(flow, named_types, marked, arithmetic)
+    solver = _Solver(flow, marked)
     for argument in function.arguments:
         if argument.type.is_pointer:
             solver.point(
@@ -262,7 +300,13 @@ def analyse_memory(
     return MemoryFacts(
         points_to={v: frozenset(s) for v, s in solver.points_to.items()},
         contents={o: frozenset(s) for o, s in solver.contents.items()},
-        writes=tuple(w for w in solver.writes() if w.instruction.parent in live),
+        writes=tuple(
+            write
+            for block in flow.order
+            if block in live
+            for i in block.instructions
+            for write in _writes(i, marked, arithmetic, named_types)
+        ),
         flow=flow,
         disjoint=disjoint,
         named_types=named_types,
@@ -297,34 +341,29 @@ def _reached(
 class _Solver:
     """Working state of the fixpoint; thrown away once the facts are frozen."""
 
-    def __init__(self, flow: ControlFlow, named_types, marked, arithmetic) -> None:
-        self.flow, self.named_types, self.marked, self.arithmetic = (
-            flow,
-            named_types,
-            marked,
-            arithmetic,
-        )
+    def __init__(
+        self, flow: ControlFlow, marked: Callable[[Instruction], CallEffect | None]
+    ) -> None:
+        self.flow, self.marked = flow, marked
         self.points_to: dict[Value, set[MemoryObject]] = {}
         self.contents: dict[MemoryObject, set[MemoryObject]] = {}
         self.changed = False
 
     def point(self, value: Value, objects: Iterable[MemoryObject]) -> None:
+        """`value` may point to `objects`, too."""
         self._grow(self.points_to.setdefault(value, set()), objects)
 
-    def point_if_known(self, value: Value, operand: Value) -> None:
-        """An integer made from an address keeps pointing; one that was not points nowhere."""
-        if self.points_to.get(operand):
-            self.point(value, self.points_to[operand])
-
     def hold(self, memory: MemoryObject, objects: Iterable[MemoryObject]) -> None:
+        """Pointers in `memory` may point to `objects`, too."""
         self._grow(self.contents.setdefault(memory, set()), objects)
 
-    def _grow(self, known: set, more: Iterable) -> None:
+    def _grow(self, known: set[MemoryObject], more: Iterable[MemoryObject]) -> None:
         before = len(known)
         known.update(more)
         self.changed |= len(known) != before
 
     def objects(self, value: Value) -> set[MemoryObject]:
+        """What `value` may point to, as far as is known."""
         return self.points_to.get(value) or set(objects_of_constant(value))
 
     def inside(self, memory: MemoryObject) -> set[MemoryObject]:
@@ -332,6 +371,7 @@ class _Solver:
         return _inside(memory, self.contents.get(memory, ()))
 
     def solve(self) -> None:
+        """Visit all instructions until nothing changes."""
         self.changed = True
         while self.changed:
             self.changed = False
@@ -343,99 +383,102 @@ class _Solver:
         match i.opcode:
             case "alloca":
                 self.point(i, {MemoryObject("alloca", i)})
-            case "getelementptr" | "bitcast" | "addrspacecast" | "freeze" if i.type.is_pointer:
-                self.point(i, self.objects(i.operands[0]))
-            case "phi" if i.type.is_pointer:
-                for operand in i.operands:
-                    self.point(i, self.objects(operand))
-            case "select" if i.type.is_pointer:
-                for operand in i.operands[1:]:
-                    self.point(i, self.objects(operand))
             case "load" if i.type.is_pointer:
-                for memory in self.objects(i.operands[0]):
-                    self.point(i, self.inside(memory))
+                self._load(i)
             case "store" if i.operands[0].type.is_pointer:
-                for memory in self.objects(i.operands[1]):
-                    self.hold(memory, self.objects(i.operands[0]))
+                self._store(i)
+            case "call":
+                self._visit_call(i)
+            case _:
+                self._carry(i)
+
+    def _carry(self, i: Instruction) -> None:
+        """An instruction that makes an address, or an integer, from others."""
+        match i.opcode:
             case "ptrtoint":
                 self.point(i, self.objects(i.operands[0]))
             case "inttoptr":
                 self.point(i, self.objects(i.operands[0]) or {UNKNOWN})
             case "extractvalue" | "va_arg" if i.type.is_pointer:
                 self.point(i, {UNKNOWN})
-            case opcode if opcode in _CARRIES_ADDRESS and i.type.is_int:
-                for operand in i.operands:
-                    self.point_if_known(i, operand)
-            case "call":
-                self._visit_call(i)
+            case opcode if i.type.is_pointer:
+                first, end = _SAME_MEMORY.get(opcode, (0, 0))
+                for operand in i.operands[first:end]:
+                    self.point(i, self.objects(operand))
+            case opcode if i.type.is_int and opcode in _CARRIES_ADDRESS:
+                self._integer(i)
+
+    def _load(self, i: Instruction) -> None:
+        for memory in self.objects(i.operands[0]):
+            self.point(i, self.inside(memory))
+
+    def _store(self, i: Instruction) -> None:
+        for memory in self.objects(i.operands[1]):
+            self.hold(memory, self.objects(i.operands[0]))
+
+    def _integer(self, i: Instruction) -> None:
+        """An integer made from an address keeps pointing; one that was not points nowhere."""
+        for operand in i.operands:
+            if self.points_to.get(operand):
+                self.point(i, self.points_to[operand])
 
     def _visit_call(self, call: Instruction) -> None:
-        marked = self.marked(call)
-        if marked is not None:
-            self.hold_result_of_marked(call)
+        if self.marked(call) is not None:
+            self._marked_call(call)
             return
         effect = effect_of(call.callee_name)
-        pointer = call.type.is_pointer
         if effect is None:
-            self._unknown_call(call, pointer)
+            self._unknown_call(call)
         elif effect.allocates:
             self.point(call, {MemoryObject("allocation", call)})
         elif effect.returns is not None:
             self.point(call, self.objects(call.operands[effect.returns]))
-        elif effect.opaque and pointer:
+        elif effect.opaque and call.type.is_pointer:
             self.point(call, {RUNTIME})
         elif effect.reads and effect.writes and len(call.operands) > 1:
-            for source in self.objects(call.operands[effect.reads[0]]):
-                for target in self.objects(call.operands[effect.writes[0]]):
-                    if self.contents.get(source):
-                        self.hold(target, self.contents[source])
+            self._copy(call.operands[effect.reads[0]], call.operands[effect.writes[0]])
 
-    def hold_result_of_marked(self, call: Instruction) -> None:
-        """A marked call writes pointers to fresh memory into the struct behind its first operand."""
+    def _copy(self, origin: Value, destination: Value) -> None:
+        for source in self.objects(origin):
+            for target in self.objects(destination):
+                if self.contents.get(source):
+                    self.hold(target, self.contents[source])
+
+    def _marked_call(self, call: Instruction) -> None:
+        """It writes pointers to fresh memory into the struct behind its first operand."""
         for memory in self.objects(call.operands[0]):
             self.hold(memory, {MemoryObject("result", call)})
 
-    def _unknown_call(self, call: Instruction, pointer: bool) -> None:
-        reached = self._reached_from(call)
+    def _unknown_call(self, call: Instruction) -> None:
+        reached = _reached(call, self.objects, self.inside)
         for memory in reached:
             if self.contents.get(memory) is not None or memory.kind == "alloca":
                 self.hold(memory, reached)
-        if pointer:
+        if call.type.is_pointer:
             self.point(call, reached | {UNKNOWN})
 
-    def _reached_from(self, call: Instruction) -> set[MemoryObject]:
-        return _reached(call, self.objects, self.inside)
 
-    def writes(self) -> Iterable[Write]:
-        for block in self.flow.order:
-            for i in block.instructions:
-                if i.opcode == "store":
-                    size = size_of(i.operands[0].type, self.named_types)
-                    yield Write(i, (i.operands[1],), size)
-                elif i.opcode == "call":
-                    yield from self._call_writes(i)
-
-    def _call_writes(self, call: Instruction) -> Iterable[Write]:
-        effect = self.marked(call) or effect_of(call.callee_name)
-        if effect is not None:
-            if effect.writes:
-                yield Write(
-                    call, tuple(call.operands[k] for k in effect.writes), _constant_length(call)
-                )
-        elif not self.arithmetic(call) and "memory(none)" not in str(
-            call.attributes.get("call_attributes", "")
-        ):
-            # without pointer arguments it may still write globals, and what it has been given before
-            yield Write(call, (), None, everything=True)
+def _writes(
+    i: Instruction,
+    marked: Callable[[Instruction], CallEffect | None],
+    arithmetic: Callable[[Instruction], bool],
+    named_types: NamedTypes,
+) -> Iterable[Write]:
+    """What an instruction may write."""
+    if i.opcode == "store":
+        yield Write(i, (i.operands[1],), size_of(i.operands[0].type, named_types))
+    if i.opcode != "call":
+        return
+    effect = marked(i) or effect_of(i.callee_name)
+    if effect is not None:
+        if effect.writes:
+            yield Write(i, tuple(i.operands[k] for k in effect.writes), _constant_length(i))
+    elif not arithmetic(i) and "memory(none)" not in str(i.attributes.get("call_attributes", "")):
+        # without pointer arguments it may still write globals, and what it was given before
+        yield Write(i, (), None, everything=True)
 
 
 def _constant_length(call: Instruction) -> int | None:
     """Bytes a memory intrinsic writes, if its length is a literal."""
-    name = call.callee_name or ""
-    if (
-        name.startswith("llvm.mem")
-        and len(call.operands) > 2
-        and isinstance(call.operands[2], Constant)
-    ):
-        return int(call.operands[2].text)
-    return None
+    is_intrinsic = (call.callee_name or "").startswith("llvm.mem") and len(call.operands) > 2
+    return integer_of(call.operands[2]) if is_intrinsic else None
