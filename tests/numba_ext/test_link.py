@@ -86,7 +86,7 @@ define double @activerules.test.known(double %x) {
   ret double %z
 }
 """)
-    assert made.get_pointer_to_function("activerules.test.known")
+    assert "activerules.test.known" in {f.name for f in made.get_defined_functions()}
 
 
 @pytest.mark.parametrize(
