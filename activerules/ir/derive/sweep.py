@@ -37,7 +37,10 @@ class Parameters:
 def make_parameters(plan: Plan, extra: list[Argument]) -> Parameters:
     """Fresh parameters for one generated function; `extra` ones stand at the end."""
     taken = _names_in(plan)
-    frame, tape = Argument("ar.frame", PTR, "noalias"), Argument("ar.tape", PTR, "noalias")
+    # pointers to stack memory may come back from the tape: they are not derived from this parameter then
+    keeps_stack = any(i.opcode == "alloca" for i in plan.flow.order[0].instructions)
+    frame = Argument("ar.frame", PTR, "" if keeps_stack else "noalias")
+    tape = Argument("ar.tape", PTR, "noalias")
     made = Parameters([], {}, {}, frame, tape)
     for parameter in plan.request.parameters:
         old = parameter.argument
