@@ -63,7 +63,7 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
     mode.require_supported()
     result = args[0] if args and is_annotation_class(args[0]) else None
     annotated = args if result is None else args[1:]
-    return run_compiled(_entry(dispatcher_of(function), mode, result), *annotated)
+    return run_compiled(_entry(dispatcher_of(function), mode, result, len(annotated)), *annotated)
 
 
 give_compiled_form(autodiff, autodiff_form)
@@ -92,25 +92,27 @@ def dispatcher_of(function: Any) -> Any:
             ) from error
 
 
-def _entry(dispatcher: Any, mode: Mode, result: type[Annotation] | None) -> Any:
+def _entry(dispatcher: Any, mode: Mode, result: type[Annotation] | None, count: int) -> Any:
     """Return the compiled entry; one made under other rules is replaced."""
     with _lock:
         entries = _entries.setdefault(dispatcher, {})
-        epoch, entry = entries.get((mode, result), (None, None))
+        key = (mode, result, count)
+        epoch, entry = entries.get(key, (None, None))
         if epoch != RULES.epoch:
-            epoch, entry = RULES.epoch, _make_entry(dispatcher, mode, result)
-            entries[mode, result] = epoch, entry
+            epoch, entry = RULES.epoch, _make_entry(dispatcher, mode, result, count)
+            entries[key] = epoch, entry
         return entry
 
 
-def _make_entry(dispatcher: Any, mode: Mode, result: type[Annotation] | None) -> Any:
-    if result is None:
+def _make_entry(dispatcher: Any, mode: Mode, result: type[Annotation] | None, count: int) -> Any:
+    """Compile `autodiff` for a number of arguments.
 
-        def entry(*args):
-            return autodiff(mode, dispatcher, *args)
-    else:
-
-        def entry(*args):
-            return autodiff(mode, dispatcher, result, *args)
-
-    return njit(entry)
+    Named parameters, not `*args`: a tuple of annotated arrays is slow to compile.
+    """
+    names = ", ".join(f"x{k}" for k in range(count))
+    before = "" if result is None else "result, "
+    scope = {"autodiff": autodiff, "mode": mode, "dispatcher": dispatcher, "result": result}
+    scope["__name__"] = __name__
+    source = f"def entry({names}): return autodiff(mode, dispatcher, {before}{names})"
+    exec(compile(source, __file__, "exec"), scope)
+    return njit(scope["entry"], no_cfunc_wrapper=True)
