@@ -55,6 +55,7 @@ from numba.core.target_extension import (
     target_registry,
 )
 from numba.core.targetconfig import ConfigStack
+from numba.core.typed_passes import NopythonTypeInference
 from numba.core.typing.context import Context
 from numba.core.untyped_passes import InlineInlinables
 from numba.np.ufunc import ufuncbuilder
@@ -62,6 +63,7 @@ from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 
 from activerules.numba_ext import versions
+from activerules.numba_ext.array_literals import ArrayLiterals
 from activerules.numba_ext.calls import CallTable, RuleFunction, RuleView, uninherited_flags
 
 versions.check()
@@ -277,20 +279,30 @@ class ADDispatcher(dispatcher.Dispatcher):
 
 
 @cache
-def keeping_calls(pipeline_class: Any) -> Any:
-    """The pipeline without the pass that inlines `inline="always"` functions: their rules would be
-    lost.
+def ad_pipeline(pipeline_class: Any) -> Any:
+    """The pipeline without the pass that inlines `inline="always"` functions, whose rules would be
+    lost, and with the one that builds array literals without lists.
     """
 
-    class KeepingCalls(pipeline_class):
+    class ADPipeline(pipeline_class):
         def define_pipelines(self) -> Any:
             pipelines = super().define_pipelines()
             for pipeline in pipelines:
-                pipeline.passes = [p for p in pipeline.passes if p[0] is not InlineInlinables]
+                steps = [step for found in pipeline.passes for step in _ad_steps(found)]
+                pipeline.passes = steps
                 pipeline.finalize()
             return pipelines
 
-    return KeepingCalls
+    return ADPipeline
+
+
+def _ad_steps(step: Any) -> list[Any]:
+    """What stands for one pass, given with its description."""
+    if step[0] is InlineInlinables:
+        return []
+    if step[0] is NopythonTypeInference:
+        return [(ArrayLiterals, "array literals without lists"), step]
+    return [step]
 
 
 class ADJit(JitDecorator):
@@ -417,7 +429,7 @@ class Session:
                 lines=True,
                 original=original,
                 locals=dict(original.locals),
-                pipeline_class=keeping_calls(original._compiler.pipeline_class),
+                pipeline_class=ad_pipeline(original._compiler.pipeline_class),
             )
         return twins[key]
 
