@@ -24,7 +24,7 @@ from activerules.errors import ActiveMemoryInConst, FloatBitsInInteger, MixedAct
 from activerules.ir.analysis.memory import UNKNOWN, MemoryFacts, MemoryObject
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.value_types import ValueTypes
-from activerules.ir.model import Function, Instruction, Value
+from activerules.ir.model import Instruction, Value
 from activerules.ir.refusal import refusal
 from activerules.ir.rulecall import CallInfo
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
@@ -85,12 +85,7 @@ class Activity:
 
 
 def analyse_activity(
-    function: Function,
-    memory: MemoryFacts,
-    types: ValueTypes,
-    returns: Returns,
-    calls: Calls,
-    seeds: Seeds,
+    memory: MemoryFacts, types: ValueTypes, returns: Returns, calls: Calls, seeds: Seeds
 ) -> Activity:
     """Raises the errors named in A3 and A4, each with the instruction that is in the way."""
     body = [i for block in memory.flow.order if block in returns.live for i in block.instructions]

@@ -54,6 +54,19 @@ class ValueTypes:
         found = {a.type for a in self.accesses.get(memory, ()) if isinstance(a.type, FloatType)}
         return found | ({self.declared_float[memory]} if memory in self.declared_float else set())
 
+    def is_read_as_integer(self, store: Instruction) -> bool:
+        """Whether the very place a store writes is also read as an integer: then it is one."""
+        base, offset = self.memory.constant_offset(store.operands[1])
+        objects = self.memory.objects(store.operands[1])
+        return offset is not None and all(
+            _is_start(base, o)
+            and any(
+                other.instruction.opcode == "load" and other.type == store.operands[0].type and other.offset == offset
+                for other in self.accesses.get(o, ())
+            )
+            for o in objects
+        )
+
     def touches_floats(self, access: Instruction) -> bool:
         """Whether a load or store of another type acts on a place where floats are read or written, too."""
         pointer = access.operands[-1]

@@ -1,9 +1,11 @@
 """The plan: every decision about a derivative, in one frozen object, before any code is made.
 
 Needs       a Request
-Gives       Plan: the facts of all analyses, what is undone where, what the tape keeps, which rules serve which calls
+Gives       Plan: the facts of all analyses, what is undone where, what the tape keeps, which rules
+            serve which calls
 Invariants  L1  nothing behind this module asks the rule compiler or runs an analysis
-            L2  every node the generators materialise is needed by the plan, or at hand, kept or computed (cache plan, K1)
+            L2  every node the generators materialise is needed by the plan, or at hand, kept or
+                computed (cache plan, K1)
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from activerules.ir.analysis.nodes import (
     Taken,
 )
 from activerules.ir.analysis.returns import Returns, analyse_returns
-from activerules.ir.analysis.trip_counts import LoopFacts, analyse_loops
+from activerules.ir.analysis.trip_counts import Induction, LoopFacts, analyse_loops
 from activerules.ir.analysis.value_types import ValueTypes, analyse_value_types
 from activerules.ir.cfg import ControlFlow, Loop, control_flow
 from activerules.ir.derive.calls import EngineCalls
@@ -39,11 +41,13 @@ from activerules.ir.derive.reversal import Decision, Reversal, plan_reversal
 from activerules.ir.model import Block, Instruction, Value
 from activerules.ir.refusal import refusal
 from activerules.ir.retype import retype_float_copies
-from activerules.ir.rulecall import CallArgument, CallInfo, RuleCode, RuleRequest
+from activerules.ir.rulecall import ActivityName, CallArgument, CallInfo, RuleCode, RuleRequest
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
 from activerules.ir.types import Type, size_of
 
+# in bytes of tape that one would rather spend (nodes.Recipe)
 RELOAD_COST = 0.25
+INDUCTION_COST = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,21 +108,20 @@ def home_of(node: Node, flow: ControlFlow) -> Loop | None:
     """Where a node lives: in an iteration of this loop."""
     match node:
         case Primal(value) | Shadow(value):
-            return (
-                flow.loop_of(value.parent)
-                if isinstance(value, Instruction) and value.parent
-                else None
-            )
+            return flow.loop_of(value.owner) if isinstance(value, Instruction) else None
         case LeavingIteration(loop) | Link(loop):
             return loop.parent
         case Taken(block):
             return flow.loop_of(block)
         case RuleTape(call) | SavedStruct(call):
-            return flow.loop_of(call.parent)  # type: ignore[arg-type]
+            return flow.loop_of(call.owner)
 
 
 def make_plan(request: Request) -> Plan:
-    """Run the analyses and decide. Raises what they raise: programs the engine does not differentiate end here."""
+    """Run the analyses and decide.
+
+    Raises what they raise: programs the engine does not differentiate end here.
+    """
     function = request.function
     normal_form.tidy(function)
     flow = control_flow(function)
@@ -142,11 +145,21 @@ def make_plan(request: Request) -> Plan:
     if retype_float_copies(function, types):
         types = analyse_value_types(function, memory, floats)
     seeds = _seeds(request, returns)
-    activity = analyse_activity(function, memory, types, returns, calls, seeds)
+    activity = analyse_activity(memory, types, returns, calls, seeds)
     draft = Plan(
-        request, flow, returns, memory, types, activity, analyse_loops(flow, returns), calls,
-        Reversal(frozenset(), {}, frozenset(), ()), CachePlan(frozenset(), frozenset(), frozenset()), {}, frozenset(),
-    )  # fmt: skip
+        request,
+        flow,
+        returns,
+        memory,
+        types,
+        activity,
+        loops=analyse_loops(flow, returns),
+        calls=calls,
+        reversal=Reversal(frozenset(), {}, frozenset(), ()),
+        cache=CachePlan(frozenset(), frozenset(), frozenset()),
+        rules={},
+        retained=frozenset(),
+    )
     return _Planner(draft).finish()
 
 
@@ -258,12 +271,15 @@ class _Planner:
         """An integer that is no float's bits overwrites floats, or memory that may hold them."""
         if not store.operands[0].type.is_int:
             return False
-        objects = self.memory.objects(store.operands[1])
-        return self.plan.types.touches_floats(store) or any(self._is_untyped(o) for o in objects)
+        types = self.plan.types
+        return types.touches_floats(store) or (
+            self._is_from_outside(store.operands[1]) and not types.is_read_as_integer(store)
+        )
 
-    def _is_untyped(self, o: MemoryObject) -> bool:
-        filled = any(p.written_only and _object(p) == o for p in self.plan.request.parameters)
-        return not (o.is_local or filled or self.plan.types.holds_float(o))
+    def _is_from_outside(self, pointer: Value) -> bool:
+        """Whether a pointer may lead to memory with contents only the caller knows."""
+        filled = {_object(p) for p in self.plan.request.parameters if p.written_only}
+        return any(not o.is_local and o not in filled for o in self.memory.objects(pointer))
 
     def _needs_of_call(self, i: Instruction) -> set[Node] | None:
         info = self.plan.calls.marked(i)
@@ -314,7 +330,9 @@ class _Planner:
         """The rule for a marked call; None where nothing active goes in or comes out."""
         if info.inactive:
             return None
-        activities = tuple(self._argument_activity(call, a) for a in info.arguments)
+        activities: tuple[ActivityName, ...] = tuple(
+            self._argument_activity(call, a) for a in info.arguments
+        )
         result = self._result_activity(call, info)
         writes_active = any(
             a.written and how == "duplicated"
@@ -323,11 +341,10 @@ class _Planner:
         if all(how == "const" for how in activities) or (result == "const" and not writes_active):
             return None
         request = RuleRequest(
-            activities=activities,  # type: ignore[arg-type]
-            result=result,  # type: ignore[arg-type]
+            activities=activities,
+            result=result,
             overwritten=tuple(
-                a.kind == "memory"
-                and self.memory.overwritten(call, call.operands[a.data_operand], None)
+                a.kind == "memory" and self.memory.overwritten(call, call.operands[a.pointer], None)
                 for a in info.arguments
             ),
             needs_shadow=result == "duplicated",
@@ -345,23 +362,21 @@ class _Planner:
             SavedStruct(call, True, info.result_size) if copies else None,
         )
 
-    def _argument_activity(self, call: Instruction, argument: CallArgument) -> str:
-        if argument.kind == "value":
-            return (
-                "active"
-                if self.activity.is_active(call.operands[argument.operands[0]])
-                else "const"
-            )
-        if argument.kind == "memory" and self.activity.has_shadow(
-            call.operands[argument.data_operand]
-        ):
-            return "duplicated"
-        if argument.kind == "const" and not argument.declared_inactive:
-            self._refuse_hidden_activity(call, argument)
+    def _argument_activity(self, call: Instruction, argument: CallArgument) -> ActivityName:
+        match argument.kind:
+            case "value" if self.activity.is_active(call.operands[argument.operands[0]]):
+                return "active"
+            case "memory" if self.activity.has_shadow(call.operands[argument.pointer]):
+                return "duplicated"
+            case "const" if not argument.declared_inactive:
+                self._refuse_hidden_activity(call, argument)
         return "const"
 
     def _refuse_hidden_activity(self, call: Instruction, argument: CallArgument) -> None:
-        """Active data inside an argument that rules take for constant (a tuple, a record, complex) would be lost."""
+        """Active data in an argument that rules take for constant would be lost.
+
+        Such are tuples, records and complex numbers.
+        """
         for k in argument.operands:
             operand = call.operands[k]
             if self.activity.is_active(operand) or (
@@ -369,15 +384,17 @@ class _Planner:
             ):
                 raise refusal(
                     call,
-                    f"argument {argument.name} of a function with a rule holds active data in a type rules do not take yet",
-                    "rules take floats and arrays of floats; the derivative by other arguments would be lost",
+                    f"argument {argument.name} of a function with a rule holds active data "
+                    "in a type rules do not take yet",
+                    "rules take floats and arrays of floats; "
+                    "the derivative by other arguments would be lost",
                     [
                         "pass the floats and arrays one by one",
                         "or declare the argument inactive: ar.inactive(f, args=(…))",
                     ],
                 )
 
-    def _result_activity(self, call: Instruction, info: CallInfo) -> str:
+    def _result_activity(self, call: Instruction, info: CallInfo) -> ActivityName:
         if info.result_kind == "value":
             return "active" if self.activity.has_shadow(call.operands[0]) else "const"
         if info.result_kind == "memory":
@@ -403,9 +420,9 @@ class _Planner:
                 return self._recipe_of_shadow(value)
             case LeavingIteration(loop):
                 count = self.plan.loops[loop].trip_count
-                return (
-                    MUST_KEEP if count is None else self._from(count.start, count.bound, cost=0.1)
-                )
+                if count is None:
+                    return MUST_KEEP
+                return self._from(count.start, count.bound, cost=0.1)
             case Taken(block):
                 decision = reversal.steps[block].decision if reversal else None
                 if isinstance(decision, Decision):
@@ -426,9 +443,8 @@ class _Planner:
             case "phi":
                 return self._recipe_of_phi(value)
             case "load":
-                if self.memory.overwritten(
-                    value, value.operands[0], size_of(value.type, self.memory.named_types)
-                ):
+                size = size_of(value.type, self.memory.named_types)
+                if self.memory.overwritten(value, value.operands[0], size):
                     return MUST_KEEP
                 return self._from(value.operands[0], cost=RELOAD_COST)
             case "call":
@@ -440,12 +456,14 @@ class _Planner:
                 return MUST_KEEP if price is None else self._from(*value.operands, cost=price)
 
     def _recipe_of_phi(self, phi: Instruction) -> Recipe:
-        loop = self.flow.loop_of(phi.parent)  # type: ignore[arg-type]
-        if loop is not None and phi.parent is loop.header and loop in self.plan.loops:
-            induction = self.plan.loops[loop].inductions.get(phi)
-            if induction is not None:
-                return self._from(induction.start, induction.step, cost=0.05)
-        return MUST_KEEP
+        induction = self._induction(phi)
+        if induction is None:
+            return MUST_KEEP
+        return self._from(induction.start, induction.step, cost=INDUCTION_COST)
+
+    def _induction(self, phi: Instruction) -> Induction | None:
+        loop = self.flow.loop_of(phi.owner)
+        return self.plan.loops[loop].inductions.get(phi) if loop is not None else None
 
     def _recipe_of_call(self, call: Instruction) -> Recipe:
         effect = effect_of(call.callee_name)
@@ -454,7 +472,7 @@ class _Planner:
             return self._from(*call.operands)
         price = cost(call) if pure else None
         if effect is not None and effect.pure:
-            price = 0.25
+            price = RELOAD_COST
         return MUST_KEEP if price is None else self._from(*call.operands, cost=price)
 
     def _recipe_of_shadow(self, value: Value) -> Recipe:
@@ -464,7 +482,8 @@ class _Planner:
             case "alloca":
                 return AT_HAND
             case "getelementptr":
-                return Recipe((Shadow(value.operands[0]), *(Primal(k) for k in value.operands[1:])))
+                base, *indices = value.operands
+                return Recipe((Shadow(base), *map(Primal, indices)))
             case "freeze" | "bitcast" | "addrspacecast":
                 return Recipe((Shadow(value.operands[0]),))
             case "select":
@@ -474,20 +493,19 @@ class _Planner:
                 if self.memory.overwritten(value, value.operands[0], 8):
                     return MUST_KEEP
                 return Recipe((Shadow(value.operands[0]),), RELOAD_COST)
-            case "phi":
-                loop = self.flow.loop_of(value.parent)  # type: ignore[arg-type]
-                if loop is not None and value.parent is loop.header:
-                    induction = self.plan.loops[loop].inductions.get(value)
-                    if induction is not None:
-                        return Recipe((Shadow(induction.start), Primal(induction.step)), 0.05)
-                return MUST_KEEP
-            case "call":
-                effect = effect_of(value.callee_name)
-                if effect is not None and effect.returns is not None and effect.pure:
-                    return Recipe((Shadow(value.operands[effect.returns]),), 0.25)
-                return MUST_KEEP
+            case "phi" if (induction := self._induction(value)) is not None:
+                return Recipe((Shadow(induction.start), Primal(induction.step)), INDUCTION_COST)
+            case "call" if (source := self._points_where(value)) is not None:
+                return Recipe((Shadow(source),), RELOAD_COST)
             case _:
                 return MUST_KEEP
+
+    def _points_where(self, call: Instruction) -> Value | None:
+        """The operand whose memory a call's result points into, if the call may be repeated."""
+        effect = effect_of(call.callee_name)
+        if effect is None or effect.returns is None or not effect.pure:
+            return None
+        return call.operands[effect.returns]
 
     def _size(self, node: Node) -> int:
         match node:
