@@ -82,6 +82,8 @@ if find_spec("numba") is not None:
 
     stop_gradient = ignore_derivatives
 
+__version__ = "0.1.0"
+
 __all__ = [
     "Active",
     "ActiveMemoryInConst",

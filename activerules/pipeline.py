@@ -21,13 +21,15 @@ from numba import types
 from activerules.errors import ActiverulesError
 from activerules.ir.analysis.memory import MemoryObject
 from activerules.ir.derive.assemble import assemble, generate, verified
-from activerules.ir.derive.layout import Layout
+from activerules.ir.derive.layout import Layout, make_layout
 from activerules.ir.derive.plan import Plan, make_plan
 from activerules.ir.derive.request import Parameter, Request, ReturnKind
+from activerules.ir.explain import render_plan
 from activerules.ir.location import Locator
 from activerules.ir.model import Function, Module
 from activerules.ir.normalise import normalise
 from activerules.ir.parser import parse_module
+from activerules.ir.printer import print_function, print_module
 from activerules.ir.rulecall import ActivityName
 from activerules.ir.types import DOUBLE, FLOAT, Type
 from activerules.numba_ext.capture import Captured, as_dispatcher, capture
@@ -53,8 +55,22 @@ class Stages:
         result = function(*args, **kwargs)
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
         if os.environ.get("ACTIVERULES_DUMP") in {name, "all"}:
-            print(f"==== {name} ====\n{getattr(result, 'text', result)}", file=sys.stderr)
+            print(f"==== {name} ====\n{_readable(result)}", file=sys.stderr)
         return result
+
+
+def _readable(result: object) -> str:
+    match result:
+        case Plan():
+            return render_plan(result, make_layout(result))
+        case Module():
+            return print_module(result)
+        case Captured():
+            return result.text
+        case [[*functions], _, Layout()]:
+            return "\n".join(map(print_function, functions))
+        case _:
+            return str(result)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,13 +131,12 @@ def _derive(
     try:
         plan = stage("plan", make_plan, request)
         functions, declarations, layout = stage("derive", generate, plan)
-        conservative = None
+        conservative = ".gradient"
         if _overlap_matters(plan):
             careful = stage(
                 "plan", make_plan, replace(request, disjoint=False, name=_STEM + ".conservative")
             )
-            conservative = ".gradient"
-            if careful.cache.kept != plan.cache.kept:
+            if _keeps(careful) != _keeps(plan):
                 more, added, _ = stage("derive", generate, careful)
                 functions, declarations = functions + more, declarations | added
                 conservative = ".conservative.gradient"
@@ -133,7 +148,7 @@ def _derive(
     name = f"activerules.{_plain(captured.name)}.{hashlib.sha256(text.encode()).hexdigest()[:20]}"
     gradient = Gradient(
         symbol=name + ".gradient",
-        conservative_symbol=name + conservative if conservative else None,
+        conservative_symbol=name + conservative,
         text=text.replace(_STEM, name),
         result_type=captured.signature.return_type,
         return_activity="active" if _is_seeded(captured, return_activity) else "const",
@@ -143,6 +158,11 @@ def _derive(
         environments=captured.environments,
     )
     return Derivation(gradient, captured, module, plan, layout, stage)
+
+
+def _keeps(plan: Plan) -> tuple[object, ...]:
+    """What tells two plans of one function apart: the tape, and what the rules are told."""
+    return plan.cache.kept, plan.retained, [use.request for use in plan.rules.values()]
 
 
 def _is_seeded(captured: Captured, return_activity: ActivityName | None) -> bool:

@@ -82,6 +82,8 @@ def check_memory(
     for i, second in enumerate(memories):
         for first in memories[:i]:
             overlap = builder.or_(overlap, checker.compare(first, second))
+    if gradient.conservative_symbol == gradient.symbol:
+        return cgutils.false_bit
     if gradient.conservative_symbol is None:
         checker.refuse_if(overlap, "arguments overlap, and one of them is written")
         return cgutils.false_bit
