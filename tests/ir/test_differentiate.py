@@ -1,0 +1,193 @@
+"""`differentiate` from text: structs and pointers, names, what it adds to a module, and what it refuses to be asked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from activerules.errors import ActivityError, ArityError, UnsupportedIR
+from activerules.ir.differentiate import differentiate
+from activerules.ir.parser import parse_module
+from tests.ir.harness import Active, Const, Duplicated, Struct, check_gradient, compile_text
+
+SQUARE = "define double @square(double %x) {\n  %r = fmul double %x, %x\n  ret double %r\n}\n"
+
+STRUCT = """
+%S = type { double, i64, ptr, float }
+define double @f(ptr %s) {
+entry:
+  %count.at = getelementptr %S, ptr %s, i32 0, i32 1
+  %data.at = getelementptr %S, ptr %s, i32 0, i32 2
+  %single.at = getelementptr %S, ptr %s, i32 0, i32 3
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %loop ]
+  %sum = phi double [ 0.0, %entry ], [ %sum.next, %loop ]
+  %data = load ptr, ptr %data.at
+  %q = getelementptr double, ptr %data, i64 %k
+  %v = load double, ptr %q
+  %x = load double, ptr %s
+  %single = load float, ptr %single.at
+  %wide = fpext float %single to double
+  %vx = fmul double %v, %x
+  %vxw = fmul double %vx, %wide
+  store double %vxw, ptr %q
+  store double %vx, ptr %s
+  %sum.next = fadd double %sum, %vxw
+  %k.next = add i64 %k, 1
+  %count = load i64, ptr %count.at
+  %more = icmp slt i64 %k.next, %count
+  br i1 %more, label %loop, label %end
+end:
+  ret double %sum.next
+}
+"""
+
+
+def test_struct_of_mixed_fields_behind_a_pointer() -> None:
+    layout = np.dtype([("x", "f8"), ("n", "i8"), ("data", "u8"), ("single", "f4"), ("", "i4")])
+    array = np.zeros(1, layout)
+    array["x"], array["n"], array["single"] = 0.7, 3, 0.5
+    check_gradient(STRUCT, "f", [Duplicated], [Struct(array, {"data": np.array([0.3, -0.8, 1.1])})])
+
+
+QUOTED = """
+%"my struct" = type { double, i64, ptr }
+define double @"f x"(ptr %"the struct", double %0) {
+"entry block":
+  %"p q" = getelementptr %"my struct", ptr %"the struct", i32 0, i32 2
+  %q = load ptr, ptr %"p q"
+  %1 = load double, ptr %q
+  %2 = load double, ptr %"the struct"
+  %3 = fmul double %1, %2
+  %4 = fmul double %3, %0
+  ret double %4
+}
+"""
+
+
+def test_quoted_and_unnamed_values() -> None:
+    array = np.zeros(1, [("a", "f8"), ("n", "i8"), ("p", "u8")])
+    array["a"] = 0.7
+    arguments = [Struct(array, {"p": np.array([1.5])}), 0.4]
+    check_gradient(QUOTED, "f x", [Duplicated, Active], arguments)
+
+
+def test_many_ways_into_one_block() -> None:
+    count = 300
+    cases = " ".join(f"i64 {k}, label %b{k}" for k in range(count))
+    blocks = "\n".join(
+        f"b{k}:\n  %v{k} = fmul double %x, {k}.5\n  br label %end" for k in range(count)
+    )
+    ways = ", ".join(f"[ %v{k}, %b{k} ]" for k in range(count))
+    text = f"""
+define double @f(double %x, i64 %n) {{
+entry:
+  switch i64 %n, label %end [ {cases} ]
+{blocks}
+end:
+  %r = phi double [ %x, %entry ], {ways}
+  %t = fmul double %r, %x
+  ret double %t
+}}
+"""
+    check_gradient(text, "f", [Active, Const], [0.3, 277])
+
+
+def test_the_module_keeps_what_it_had_and_gains_three_functions() -> None:
+    module = parse_module(differentiate(SQUARE, "square", [Active]))
+    assert {"square", "square.gradient", "square.augmented", "square.reverse"} <= set(
+        module.functions
+    )
+    assert str(module.functions["square.gradient"].result) == "{ double }"
+
+
+def test_names_follow_the_stem() -> None:
+    text = differentiate(SQUARE, "square", [Active], name="mine")
+    assert compile_text(text).function("mine.gradient")
+
+
+def test_two_derivatives_in_one_module() -> None:
+    first = differentiate(SQUARE + "define double @cube(double %x) {\n  %y = call double @square(double %x)\n"
+                          "  %r = fmul double %y, %x\n  ret double %r\n}\n", "square", [Active])  # fmt: skip
+    check_gradient(first, "cube", [Active], [1.5])
+
+
+def test_const_return_gives_no_seed() -> None:
+    text = differentiate(SQUARE, "square", [Active], return_activity=Const)
+    gradient = parse_module(text).functions["square.gradient"]
+    assert [str(a.type) for a in gradient.arguments] == ["double"]
+
+
+def test_nothing_active() -> None:
+    gradient = parse_module(differentiate(SQUARE, "square", [Const])).functions["square.gradient"]
+    assert str(gradient.result) == "void"
+
+
+@pytest.mark.parametrize("activities", [[], [Active, Active]])
+def test_one_activity_per_parameter(activities: list[type]) -> None:
+    with pytest.raises(ArityError, match="1 parameters"):
+        differentiate(SQUARE, "square", activities)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "activity"),
+    [("double", Duplicated), ("i64", Active), ("i64", Duplicated), ("ptr", Active)],
+)
+def test_activity_that_does_not_fit(parameter: str, activity: type) -> None:
+    text = f"define double @f({parameter} %x) {{\n  ret double 1.0\n}}\n"
+    with pytest.raises(ActivityError, match="cannot be"):
+        differentiate(text, "f", [activity])
+
+
+def test_active_return_that_is_no_float() -> None:
+    text = "define i64 @f(double %x) {\n  ret i64 1\n}\n"
+    with pytest.raises(ActivityError, match="returns i64"):
+        differentiate(text, "f", [Active], return_activity=Active)
+
+
+def test_unknown_mode() -> None:
+    with pytest.raises(ActivityError, match="mode"):
+        differentiate(SQUARE, "square", [Active], mode="sideways")
+
+
+@pytest.mark.parametrize("name", ["cube", "llvm.sin.f64"])
+def test_function_that_is_not_defined(name: str) -> None:
+    with pytest.raises(UnsupportedIR, match="defines no function"):
+        differentiate(SQUARE + "declare double @llvm.sin.f64(double)\n", name, [Active])
+
+
+def test_text_that_llvm_does_not_accept() -> None:
+    with pytest.raises(UnsupportedIR, match="does not accept"):
+        differentiate("define double @f(double %x) { ret i64 %x }", "f", [Active])
+
+
+def test_function_that_never_returns() -> None:
+    text = "declare void @abort() noreturn\ndefine double @f(double %x) {\n  call void @abort()\n  unreachable\n}\n"
+    with pytest.raises(UnsupportedIR, match="N3"):
+        differentiate(text, "f", [Active])
+
+
+def test_irreducible_control_flow() -> None:
+    text = """
+declare void @work(i64)
+define double @f(double %x, i64 %n) {
+entry:
+  %c = icmp sgt i64 %n, 3
+  br i1 %c, label %a, label %b
+a:
+  %u = phi double [ %x, %entry ], [ %v, %b ]
+  call void @work(i64 %n)
+  %u2 = fmul double %u, %x
+  br label %b
+b:
+  %v = phi double [ %x, %entry ], [ %u2, %a ]
+  call void @work(i64 7)
+  %big = fcmp ogt double %v, 0.01
+  br i1 %big, label %a, label %end
+end:
+  ret double %v
+}
+"""
+    with pytest.raises(UnsupportedIR, match="N7"):
+        differentiate(text, "f", [Active, Const])

@@ -1,0 +1,95 @@
+"""Random programs: their gradients agree with exact forward derivatives, whatever control flow and memory they use."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from activerules.errors import FloatBitsInInteger, UnsupportedIR
+from activerules.ir.differentiate import differentiate
+from tests.ir.harness import Active, Compiled, Const, Duplicated, compile_text
+from tests.ir.random_programs import (
+    LENGTH,
+    Generator,
+    Inputs,
+    TooLong,
+    evaluate,
+    lower,
+    make_inputs,
+)
+
+ACTIVITIES = [Duplicated, Duplicated, Const, Const, Active, Active]
+LARGE = 1e4
+
+
+class _Pair(ctypes.Structure):
+    _fields_ = (("x", ctypes.c_double), ("y", ctypes.c_double))
+
+
+def expected_gradient(
+    program: Any, inputs: Inputs, cotangents: list[np.ndarray], seed: float
+) -> np.ndarray | None:
+    """By (a, b, x, y); None for a program that runs too long, or whose numbers grow beyond comparison."""
+    try:
+        result, arrays = evaluate(program, inputs)
+    except (TooLong, OverflowError):
+        return None
+    left = [result, *arrays["a"], *([] if inputs.same else arrays["b"])]
+    if not all(abs(d.v) < LARGE and np.all(np.abs(d.t) < LARGE) for d in left):
+        return None
+    weights = [seed, *np.concatenate(cotangents[: 1 if inputs.same else 2])]
+    return sum(
+        (w * (d.t + np.zeros(2 * LENGTH + 2)) for w, d in zip(weights, left, strict=True)),
+        np.zeros(2 * LENGTH + 2),
+    )
+
+
+def computed_gradient(
+    compiled: Compiled, inputs: Inputs, cotangents: list[np.ndarray], seed: float
+) -> np.ndarray:
+    """The same, by the generated code."""
+    a = inputs.a.copy()
+    b = a if inputs.same else inputs.b.copy()
+    a_shadow = cotangents[0].copy()
+    b_shadow = a_shadow if inputs.same else cotangents[1].copy()
+    index = inputs.index.copy()
+    prototype = ctypes.CFUNCTYPE(
+        _Pair, *[ctypes.c_void_p] * 5, ctypes.c_int64, *[ctypes.c_double] * 3
+    )
+    gradient = prototype(compiled.engine.get_function_address("f.gradient"))
+    addresses = [array.ctypes.data for array in (a, a_shadow, b, b_shadow, index)]
+    pair = gradient(*addresses, inputs.n, inputs.x, inputs.y, seed)
+    return np.concatenate(
+        [a_shadow, np.zeros(LENGTH) if inputs.same else b_shadow, [pair.x, pair.y]]
+    )
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_program(number: int) -> None:
+    rng = random.Random(number)
+    numbers = np.random.default_rng(number)
+    same = rng.random() < 0.2
+    qualifier = "" if same or rng.random() < 0.5 else "noalias "
+    while True:
+        program = Generator(rng).program(rng.choice([6, 10, 14, 20]))
+        inputs = make_inputs(rng.randrange(1 << 30), same=same)
+        cotangents = list(numbers.normal(size=(2, LENGTH)))
+        expected = expected_gradient(program, inputs, cotangents, 0.75)
+        if expected is None:
+            continue
+        try:
+            text = differentiate(lower(program, qualifier), "f", ACTIVITIES)
+        except (UnsupportedIR, FloatBitsInInteger) as refused:
+            # a copy between arrays whose type nothing shows; all else must be differentiated
+            assert "cop" in str(refused) or "bits" in str(refused), str(refused)
+            continue
+        break
+    compiled = compile_text(text, (None, 1, 2)[number % 3])
+    computed = computed_gradient(compiled, inputs, cotangents, 0.75)
+    np.testing.assert_allclose(
+        computed, expected, rtol=1e-7, atol=1e-8 * max(1.0, np.abs(expected).max())
+    )
