@@ -14,6 +14,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from numba import types
@@ -40,6 +41,7 @@ from activerules.rules.registry import RULES
 
 T = TypeVar("T")
 _STEM = "activerules.derivative"
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _POINTER_ROLES = frozenset({"meminfo", "parent", "data"})
 
 
@@ -222,8 +224,14 @@ def _slot_activity(role: str, activity: ActivityName) -> ActivityName:
 
 
 def _tape_limit() -> int:
-    """The machine's memory: a tape that would need more is refused before the machine starts to swap."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 9 // 10
+    """Three quarters of the machine's memory, or of what this process may have of it.
+
+    A tape that would need more is refused before the machine starts to swap, or ends the process.
+    """
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if _CGROUP_LIMIT.exists() and (text := _CGROUP_LIMIT.read_text().strip()).isdigit():
+        memory = min(memory, int(text))
+    return memory // 4 * 3
 
 
 def _argument_object(plan: Plan, number: int) -> MemoryObject | None:

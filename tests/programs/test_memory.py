@@ -1,0 +1,67 @@
+"""A tape that does not fit into memory: MemoryError, shadows unchanged, the next call works."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from numba import njit
+
+import activerules as ar
+
+
+@njit
+def iterate(x, n):
+    s = x[0]
+    for _ in range(n):
+        s = np.sin(s) * 1.0001
+    x[0] = s
+    return s
+
+
+@pytest.mark.parametrize("n", [10**12, 2**62, 2**63 - 1])
+def test_rows_of_a_known_loop(n, unfreed):
+    x, dx = np.array([0.5]), np.array([3.0])
+
+    def exhaust():
+        with pytest.raises(MemoryError, match="tape"):
+            ar.autodiff(ar.Reverse, iterate, ar.Duplicated(x, dx), n)
+
+    exhaust()
+    assert unfreed(exhaust) == 0
+    assert x[0] == 0.5
+    assert dx[0] == 3.0
+    ar.autodiff(ar.Reverse, iterate, ar.Duplicated(x, dx), 0)
+    assert dx[0] == 4.0
+
+
+def test_rows_of_a_loop_without_end():
+    """The process may have 2 GiB; the loop would run for ever."""
+    program = textwrap.dedent("""
+        import resource
+        import numpy as np
+        from numba import njit
+        import activerules as ar
+
+        @njit
+        def wander(x):
+            while x > -2.0:
+                x = np.sin(x) * 1.5
+            return x
+
+        gradient = ar.grad(wander)
+        assert gradient(-3.0) == 1.0
+        resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+        for _ in range(2):
+            try:
+                gradient(0.3)
+            except MemoryError as error:
+                print(error)
+        print(gradient(-4.0))
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=240, check=True
+    )
+    assert done.stdout.splitlines()[:2] == ["the tape of a derivative does not fit into memory"] * 2
+    assert done.stdout.splitlines()[2] == "1.0"
