@@ -236,8 +236,23 @@ class _Spread:
                 objects.update(self.memory.objects(call.operands[argument.pointer]))
 
     def _stores_bits(self, store: Instruction, objects: set[MemoryObject]) -> bool:
-        """A store of an integer that may be a float's bits: varied if any memory is."""
-        return store.operands[0] in self.types.float_bits and bool(objects)
+        """A store of an integer that may be a float's bits: varied if any memory is.
+
+        What was loaded from the caller's memory may be a float, too, if it goes where floats are.
+        """
+        value = store.operands[0]
+        if value in self.types.float_bits:
+            return bool(objects)
+        return (
+            value.type.is_int
+            and self.types.touches_floats(store)
+            and any(
+                not o.is_local and o in objects
+                for load in _loads_behind(value)
+                if load.type == value.type
+                for o in self.memory.objects(load.operands[0])
+            )
+        )
 
     def _smooth(self, i: Instruction) -> Iterable[Value]:
         """Operands the result depends on smoothly; a phi counts its live predecessors only."""
