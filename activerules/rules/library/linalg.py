@@ -1,4 +1,4 @@
-"""Rules of linear algebra: products and linear systems.
+"""Rules of linear algebra: products, linear systems, functions of one matrix, norms.
 
 Source of the matrix derivatives: Giles (2008), "Collected matrix derivative results for forward and
 reverse mode algorithmic differentiation".
@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 
 import numpy as np
-from numba import float32, float64
+from numba import float32, float64, int64
 from numba.extending import register_jitable
 
 from activerules.annotations.activity import Active, Const, Duplicated
@@ -21,6 +21,7 @@ VectorResult = Duplicated[float64[:]] | Duplicated[float32[:]]
 MatrixResult = Duplicated[float64[:, :]] | Duplicated[float32[:, :]]
 Vector = VectorResult | Const[float64[:]] | Const[float32[:]]
 Matrix = MatrixResult | Const[float64[:, :]] | Const[float32[:, :]]
+Order = Const[int64] | Const[float64]
 
 
 @register_jitable
@@ -109,6 +110,17 @@ for _product in (np.dot, operator.matmul):
     reverse(_product)(_product_matrix_matrix_reverse)
 
 
+@augmented_primal(np.vdot)
+def _vdot(config, ret: Active, x: Vector, y: Vector):
+    primal = np.vdot(x.val, y.val)
+    x_tape = x.val.copy() if config.overwritten[0] else x.val
+    y_tape = y.val.copy() if config.overwritten[1] else y.val
+    return AugmentedReturn(primal=primal, shadow=None, tape=(x_tape, y_tape))
+
+
+reverse(np.vdot)(_dot_vector_vector_reverse)
+
+
 # --- linear systems ---
 
 
@@ -153,3 +165,146 @@ def _solve_matrix_reverse(config, dret: MatrixResult, tape, A: Matrix, B: Matrix
     accumulate(B, B_bar)
     if active(A):
         accumulate(A, -np.dot(B_bar, X.T))
+
+
+# --- functions of one matrix ---
+
+
+@augmented_primal(np.linalg.inv)
+def _inv(config, ret: MatrixResult, A: Matrix):
+    C = np.linalg.inv(A.val)
+    return AugmentedReturn(primal=C, shadow=np.zeros_like(C), tape=C.copy())
+
+
+@reverse(np.linalg.inv)
+def _inv_reverse(config, dret: MatrixResult, tape, A: Matrix):
+    """Ā = -Cᵀ C̄ Cᵀ."""
+    C_t = _transposed(tape)
+    accumulate(A, -np.dot(np.dot(C_t, np.ascontiguousarray(dret.dval)), C_t))
+
+
+@register_jitable
+def _cofactors(A):
+    """Return ∂ det(A) / ∂A by minors; for singular matrices, where `det(A) A⁻ᵀ` is not defined."""
+    n = A.shape[0]
+    cofactors = np.empty((n, n), A.dtype)
+    minor = np.empty((n - 1, n - 1), A.dtype)
+    for i in range(n):
+        for j in range(n):
+            for k in range(n - 1):
+                for m in range(n - 1):
+                    minor[k, m] = A[k + (k >= i), m + (m >= j)]
+            sign = -1.0 if (i + j) % 2 else 1.0
+            cofactors[i, j] = sign * np.linalg.det(minor)
+    return cofactors
+
+
+@augmented_primal(np.linalg.det)
+def _det(config, ret: Active, A: Matrix):
+    c = np.linalg.det(A.val)
+    A_tape = A.val.copy() if config.overwritten[0] else A.val
+    return AugmentedReturn(primal=c, shadow=None, tape=(A_tape, c))
+
+
+@reverse(np.linalg.det)
+def _det_reverse(config, dret: Active, tape, A: Matrix):
+    """Ā = c̄ c A⁻ᵀ."""
+    A_tape, c = tape
+    if c == 0.0:
+        accumulate(A, dret.val * _cofactors(np.ascontiguousarray(A_tape)))
+    else:
+        accumulate(A, (dret.val * c) * np.linalg.inv(_transposed(A_tape)))
+
+
+@register_jitable
+def _half_lower(A):
+    """Return Φ(A): the lower triangle, with half the diagonal."""
+    n = A.shape[0]
+    lower = np.zeros((n, n), A.dtype)
+    for i in range(n):
+        for j in range(i):
+            lower[i, j] = A[i, j]
+        lower[i, i] = A[i, i] / 2
+    return lower
+
+
+@register_jitable
+def _solve_transposed(L, B):
+    """Return X of Lᵀ X = B for a lower triangular L."""
+    n, m = B.shape
+    X = np.empty((n, m), B.dtype)
+    for i in range(n - 1, -1, -1):
+        for j in range(m):
+            rest = B[i, j]
+            for k in range(i + 1, n):
+                rest -= L[k, i] * X[k, j]
+            X[i, j] = rest / L[i, i]
+    return X
+
+
+@augmented_primal(np.linalg.cholesky)
+def _cholesky(config, ret: MatrixResult, A: Matrix):
+    L = np.linalg.cholesky(A.val)
+    return AugmentedReturn(primal=L, shadow=np.zeros_like(L), tape=L.copy())
+
+
+@reverse(np.linalg.cholesky)
+def _cholesky_reverse(config, dret: MatrixResult, tape, A: Matrix):
+    """Ā = Φ(S + Sᵀ) with S = L⁻ᵀ Φ(Lᵀ L̄) L⁻¹: the function reads the lower triangle of A alone.
+
+    Source: Murray (2016), "Differentiation of the Cholesky decomposition".
+    """
+    L = tape
+    P = _half_lower(np.dot(_transposed(L), np.ascontiguousarray(dret.dval)))
+    S = _solve_transposed(L, _solve_transposed(L, P).T)
+    accumulate(A, _half_lower(S + S.T))
+
+
+# --- norms ---
+
+
+@augmented_primal(np.linalg.norm)
+def _norm(config, ret: Active, x: Vector | Matrix):
+    r = np.linalg.norm(x.val)
+    x_tape = x.val.copy() if config.overwritten[0] else x.val
+    return AugmentedReturn(primal=r, shadow=None, tape=(x_tape, r))
+
+
+@reverse(np.linalg.norm)
+def _norm_reverse(config, dret: Active, tape, x: Vector | Matrix):
+    """x̄ = r̄ x / r, and the subgradient 0 at x = 0."""
+    x_tape, r = tape
+    if r != 0.0:
+        accumulate(x, (dret.val / r) * x_tape)
+
+
+@register_jitable
+def _norm_slopes(x, p, r):
+    """Return the derivatives of r = (Σ |xᵢ|ᵖ)^(1/p): sign(xᵢ) (|xᵢ| / r)ᵖ⁻¹; 0 where xᵢ is 0.
+
+    The largest and the smallest entry (p = ±∞) is the first that is.
+    """
+    slopes = np.zeros(x.shape[0], x.dtype)
+    for i in range(x.shape[0]):
+        size = abs(x[i])
+        if np.isinf(p):
+            if size == r:
+                slopes[i] = np.sign(x[i])
+                break
+        elif size != 0.0 and p != 0:
+            slopes[i] = np.sign(x[i]) * (size / r) ** (p - 1)
+    return slopes
+
+
+@augmented_primal(np.linalg.norm)
+def _norm_of_order(config, ret: Active, x: Vector, ord: Order):
+    r = np.linalg.norm(x.val, ord.val)
+    x_tape = x.val.copy() if config.overwritten[0] else x.val
+    return AugmentedReturn(primal=r, shadow=None, tape=(x_tape, r))
+
+
+@reverse(np.linalg.norm)
+def _norm_of_order_reverse(config, dret: Active, tape, x: Vector, ord: Order):
+    """x̄ = r̄ ∂r/∂x."""
+    x_tape, r = tape
+    accumulate(x, dret.val * _norm_slopes(x_tape, ord.val, r))

@@ -1,0 +1,160 @@
+"""Programs that call functions of matrices and norms, against finite differences."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+import activerules as ar
+from activerules.testing.gradient import check_gradient
+
+W = np.array([[0.3, -1.1, 0.7], [1.9, 0.2, -0.4], [-0.8, 0.6, 1.3]])
+
+
+def matrix(n, real=np.float64):
+    return (np.random.default_rng(n).normal(size=(n, n)) + n * np.eye(n)).astype(real)
+
+
+def vector(n, real=np.float64):
+    return np.random.default_rng(n).normal(size=n).astype(real)
+
+
+def strided(a):
+    """The same values in memory that is contiguous in no order."""
+    wide = np.zeros(tuple(2 * n for n in a.shape), a.dtype)
+    view = wide[(slice(None, None, 2),) * a.ndim]
+    view[...] = a
+    return view
+
+
+@njit
+def of_inverse(a, w):
+    return np.sum(w * np.linalg.inv(a) ** 2)
+
+
+@njit
+def of_determinant(a, w):
+    return np.linalg.det(a) * w[0, 1] + a[0, 0]
+
+
+@njit
+def of_cholesky(a, w):
+    return np.sum(w * np.linalg.cholesky(a) ** 2)
+
+
+@njit
+def of_norm(a, w):
+    return np.linalg.norm(a) ** 2 * w[1, 0] + np.linalg.norm(a * w)
+
+
+def spd(a):
+    return (a @ a.T).astype(a.dtype)
+
+
+PROGRAMS = {
+    "inv": (of_inverse, matrix),
+    "det": (of_determinant, matrix),
+    "cholesky": (of_cholesky, lambda n, real=np.float64: spd(matrix(n, real))),
+    "norm": (of_norm, matrix),
+}
+LAYOUTS = {"C": np.ascontiguousarray, "F": np.asfortranarray, "strided": strided}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_layouts(name, layout):
+    program, make = PROGRAMS[name]
+    check_gradient(program, (LAYOUTS[layout](make(3)), W), (ar.Duplicated, ar.Const))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_single_precision(name):
+    program, make = PROGRAMS[name]
+    args = (make(3, np.float32), W.astype(np.float32))
+    check_gradient(program, args, (ar.Duplicated, ar.Const))
+
+
+@njit
+def overwritten_in_a_loop(a, n):
+    total = 0.0
+    for k in range(n):
+        inverse = np.linalg.inv(a)
+        lower = np.linalg.cholesky(a @ a.T)
+        total += np.linalg.det(a) * 0.01 + np.linalg.norm(a) + np.linalg.norm(a[k])
+        a[:] = 0.3 * inverse + lower
+        inverse[:] = 0.0
+        lower *= inverse
+    return total + np.sum(a)
+
+
+def test_overwritten_in_a_loop():
+    check_gradient(overwritten_in_a_loop, (matrix(3), 3))
+
+
+@njit
+def of_constants(a, x):
+    scale = np.linalg.det(a) + np.linalg.norm(a) + np.linalg.norm(a[0], 1)
+    return scale * np.vdot(np.linalg.inv(a) @ x, np.linalg.cholesky(a @ a.T) @ x)
+
+
+def test_constant_matrix():
+    check_gradient(of_constants, (matrix(3), vector(3)), (ar.Const, ar.Duplicated))
+
+
+@pytest.mark.parametrize(
+    "a",
+    [
+        np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.5, -1.0, 0.3]]),
+        np.zeros((3, 3)),
+        np.zeros((1, 1)),
+        np.array([[2.5]]),
+    ],
+    ids=["rank 2", "zero", "zero 1x1", "1x1"],
+)
+def test_determinant_of_singular_and_small_matrices(a):
+    check_gradient(njit(lambda a: np.linalg.det(a)), (a,))
+
+
+def test_the_norm_of_zero_has_gradient_zero():
+    norm = njit(lambda x: np.linalg.norm(x))
+    for zero in (np.zeros(3), np.zeros((2, 2)), np.zeros(0)):
+        np.testing.assert_array_equal(ar.grad(norm)(zero), zero)
+
+
+@pytest.mark.parametrize("order", [0, 1, 2, 3, 1.5, -1, np.inf, -np.inf])
+def test_norms_of_vectors(order):
+    @njit
+    def program(x, p):
+        r = np.linalg.norm(x, p)
+        x[0] = r * x[1]
+        return r * x[2] + np.linalg.norm(x)
+
+    check_gradient(program, (vector(4), order), (ar.Duplicated, ar.Const))
+
+
+def test_order_written_in_the_call():
+    @njit
+    def program(x):
+        return np.linalg.norm(x, 1) * np.linalg.norm(x, ord=2) * np.linalg.norm(x, np.inf)
+
+    check_gradient(program, (vector(4),))
+
+
+def test_norm_of_a_strided_vector_and_of_order_at_zero():
+    @njit
+    def program(a):
+        return np.linalg.norm(a[:, 1]) * np.linalg.norm(a[::2, 0])
+
+    check_gradient(program, (matrix(4),))
+    third = njit(lambda x: np.linalg.norm(x, 3))
+    np.testing.assert_array_equal(ar.grad(third)(np.zeros(2)), np.zeros(2))
+
+
+@pytest.mark.parametrize("real", [np.float64, np.float32])
+def test_vdot(real):
+    @njit
+    def program(x, y):
+        product = np.vdot(x, y)
+        x[:] = 2 * y
+        return product * product + np.vdot(x, x)
+
+    check_gradient(program, (vector(4, real), vector(4, real) + real(1.0)))
