@@ -1,0 +1,105 @@
+"""Which blocks lie on the way to a successful return, for functions that return a status: R1 and R2."""
+
+from __future__ import annotations
+
+import pytest
+
+from activerules.errors import UnsupportedIR
+from activerules.ir.analysis.returns import Returns, analyse_returns
+from activerules.ir.cfg import control_flow
+from activerules.ir.parser import parse_module
+
+
+def _analysed(body: str, *, status: bool = True) -> Returns:
+    text = f"declare i32 @g()\ndeclare void @abort()\ndefine i32 @f(i32 %x, i1 %c) {{\n{body}\n}}\n"
+    function = parse_module(text).functions["f"]
+    return analyse_returns(function, control_flow(function), status=status)
+
+
+def _names(returns: Returns) -> set[str]:
+    return {block.name for block in returns.live}
+
+
+JOIN = """
+entry:
+  br i1 %c, label %good, label %bad
+good:
+  br label %end
+bad:
+  br label %end
+end:
+  %r = phi i32 [ {good}, %good ], [ {bad}, %bad ]
+  ret i32 %r
+"""
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "live"),
+    [
+        ("0", "1", {"entry", "good", "end"}),
+        ("0", "-1", {"entry", "good", "end"}),
+        ("0", "0", {"entry", "good", "bad", "end"}),
+        ("0", "%x", {"entry", "good", "bad", "end"}),
+        ("undef", "1", {"entry", "good", "end"}),
+    ],
+)
+def test_constant_status(good: str, bad: str, live: set[str]) -> None:
+    assert _names(_analysed(JOIN.format(good=good, bad=bad))) == live
+
+
+def test_without_status_every_return_is_a_success() -> None:
+    assert _names(_analysed(JOIN.format(good="0", bad="1"), status=False)) == {"entry", "good", "bad", "end"}
+
+
+TESTED = """
+entry:
+  %s = call i32 @g()
+  %fine = icmp {predicate} i32 %s, {bound}
+  br i1 %fine, label %yes, label %no
+yes:
+  br label %end
+no:
+  br label %end
+end:
+  %r = phi i32 [ %s, %yes ], [ %s, %no ]
+  ret i32 %r
+"""
+
+
+@pytest.mark.parametrize("predicate", ["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"])
+@pytest.mark.parametrize("bound", [-2, -1, 0, 1, 2])
+def test_a_branch_on_the_status_tells_which_side_can_succeed(predicate: str, bound: int) -> None:
+    """Brute force: the side that zero takes must be live, and with an exact predicate only that side is."""
+    returns = _names(_analysed(TESTED.format(predicate=predicate, bound=bound)))
+    unsigned = bound % (1 << 32)
+    zero_holds = {
+        "eq": bound == 0, "ne": bound != 0, "slt": bound > 0, "sle": bound >= 0, "sgt": bound < 0,
+        "sge": bound <= 0, "ult": unsigned > 0, "ule": True, "ugt": False, "uge": unsigned == 0,
+    }[predicate]  # fmt: skip
+    assert ("yes" if zero_holds else "no") in returns
+    assert ("no" if zero_holds else "yes") not in returns
+
+
+def test_a_status_that_is_chosen() -> None:
+    body = JOIN.format(good="0", bad="%chosen").replace(
+        "bad:\n", "bad:\n  %chosen = select i1 %c, i32 4, i32 5\n"
+    )
+    assert "bad" not in _names(_analysed(body))
+
+
+def test_blocks_that_end_nowhere_are_not_live() -> None:
+    body = JOIN.format(good="0", bad="0").replace("bad:\n  br label %end", "bad:\n  call void @abort()\n  unreachable")
+    body = body.replace(", [ 0, %bad ]", "")
+    returns = _analysed(body)
+    assert _names(returns) == {"entry", "good", "end"}
+    for block in returns.live - {returns.exit}:
+        assert any(t in returns.live for t in block.successors)
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_one_return_block(count: int) -> None:
+    body = "entry:\n  unreachable" if count == 0 else (
+        "entry:\n  br i1 %c, label %a, label %b\na:\n  ret i32 0\nb:\n  ret i32 0"
+    )
+    with pytest.raises(UnsupportedIR, match="N3"):
+        _analysed(body)
