@@ -1,4 +1,4 @@
-"""From a plan to a module: generate, add what the generated functions refer to, print, and have LLVM verify it."""
+"""From a plan to a module: generate, add what the generated functions refer to, print, verify."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GLOBAL_NAME = re.compile(r'@("[^"]+"|[-\w.$]+)')
 
 
 def generate(plan: Plan) -> tuple[list[Function], dict[str, str], Layout]:
-    """The three functions of a derivative, the declarations they call by, and the layout they share."""
+    """The three functions of a derivative, the declarations they call by, and their layout."""
     layout = make_layout(plan)
     declarations: dict[str, str] = {}
     sweeps = [
@@ -35,7 +35,8 @@ def assemble(
 ) -> str:
     """The text of a module with the generated functions.
 
-    whole: add them to all that `source` holds; otherwise take over only what they refer to, directly or not.
+    whole: add them to all that `source` holds; otherwise take over only what they refer to,
+    directly or not.
     """
     support = _support(functions)
     made = {f.name for f in functions}
@@ -74,7 +75,8 @@ def _support(functions: list[Function]) -> Module:
     for kind, name in (("double", "f64"), ("float", "f32")):
         if f"activerules.ignore.{name}" in called:
             texts.append(
-                f"define internal {kind} @activerules.ignore.{name}({kind} %x) alwaysinline {{\nentry:\n  ret {kind} %x\n}}\n"
+                f"define internal {kind} @activerules.ignore.{name}({kind} %x) alwaysinline {{\n"
+                f"entry:\n  ret {kind} %x\n}}\n"
             )
     return parse_module("\n".join(texts)) if texts else Module()
 
@@ -125,7 +127,10 @@ def _is_debug(i: Instruction) -> bool:
 
 
 def verified(text: str) -> str:
-    """`text`, after LLVM has parsed and verified it. A failure is a bug of the engine and says so."""
+    """`text`, after LLVM has parsed and verified it.
+
+    A failure is a bug of the engine and says so.
+    """
     import llvmlite.binding as llvm
 
     try:

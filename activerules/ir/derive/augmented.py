@@ -1,21 +1,27 @@
 """The augmented primal: the primal that also keeps what the reverse sweep needs and makes shadows.
 
 Needs       a Plan and its Layout
-Gives       the function `<name>.augmented`, status as result: 0; the primal's status on its error paths; out of memory
+Gives       the function `<name>.augmented`, status as result: 0; the primal's status on its error
+            paths; out of memory
 Invariants  P1  it computes what the primal computes, in the same order, and writes the same memory
-            P2  shadow memory that was passed in is read and written only to copy pointers and integers, never floats
-            P3  every reference it takes is on the list of owned objects before anything else can fail
-            P4  a kept value is stored once per iteration of its home loop, right behind its definition
+            P2  shadow memory that was passed in is read and written only to copy pointers and
+                integers, never floats
+            P3  every reference it takes is on the list of owned objects before anything else can
+                fail
+            P4  a kept value is stored once per iteration of its home loop, right behind its
+                definition
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from activerules.ir.analysis.memory import MemoryObject
 from activerules.ir.analysis.nodes import (
     LeavingIteration,
     Link,
+    Node,
     Primal,
     RuleTape,
     SavedStruct,
@@ -25,22 +31,23 @@ from activerules.ir.analysis.nodes import (
 from activerules.ir.builder import Builder, add_incoming
 from activerules.ir.cfg import Loop
 from activerules.ir.constants import constant
-from activerules.ir.derive.layout import Layout, taken_type
+from activerules.ir.derive.layout import Layout, stack_size, taken_type
 from activerules.ir.derive.plan import Plan, RuleUse
 from activerules.ir.derive.runtime import OUT_OF_MEMORY
 from activerules.ir.derive.scopes import PRIMAL_ACCESS
 from activerules.ir.derive.sweep import (
     RowState,
     Slots,
+    clear,
     make_parameters,
     names_of,
     null,
     shadow_of_constant,
     suffixed,
 )
-from activerules.ir.model import Block, Constant, Function, GlobalRef, Instruction, Value
+from activerules.ir.model import Block, Function, GlobalRef, Instruction, Value
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
-from activerules.ir.types import I1, I8, I32, I64, PTR, VOID, size_of
+from activerules.ir.types import I1, I8, I32, I64, PTR, VOID
 
 _DROPPED = (
     "llvm.lifetime.",
@@ -114,10 +121,10 @@ class _Augmenter:
             return constant_shadow
         return self.shadows.get(value, null())
 
-    def _kept(self, node) -> bool:
+    def _kept(self, node: Node) -> bool:
         return node in self.plan.cache.kept
 
-    def _keep(self, node, value: Value) -> None:
+    def _keep(self, node: Node, value: Value) -> None:
         if self._kept(node):
             self.slots.write(self.b, node, value)
 
@@ -166,7 +173,7 @@ class _Augmenter:
                 self._keep(Shadow(phi), self.shadows[phi])
 
     def _end(self, block: Block) -> None:
-        """Before the terminator: if this is the preheader of a loop of known length, reserve its rows."""
+        """Before the terminator of the preheader of a loop of known length: reserve its rows."""
         target = block.successors[0] if len(block.successors) == 1 else None
         loop = self.plan.flow.loop_of(target) if target is not None else None
         if (
@@ -202,58 +209,54 @@ class _Augmenter:
         leaving = self._kept(LeavingIteration(loop)) and not known
         if rows is None and not leaving:
             return
-        iteration = previous = None
-        if known or leaving:
-            iteration = self.b.phi(I64, hint="iteration")
-        if rows is not None and not known:
-            previous = self.b.phi(PTR, hint="row.before")
+        iteration = self.b.phi(I64, hint="iteration") if known or leaving else None
+        chain = None if known else rows
+        previous = self.b.phi(PTR, hint="row.before") if chain is not None else None
         if iteration is not None:
             following = self.b.binary("add", iteration, self.b.const(I64, 1))
-            self.later.append(
-                lambda: self._close_phi(iteration, loop, self.b.const(I64, 0), following)
-            )
+            zero = self.b.const(I64, 0)
+            self.later.append(partial(self._close_phi, iteration, loop, zero, following))
         if known:
             self.slots.state[loop].iteration = iteration
             return
         row: Value = null()
-        if rows is not None:
-            size = self.b.const(I64, rows.size)
+        if chain is not None and previous is not None:
+            size = self.b.const(I64, chain.size)
             row = self.b.call("activerules.tape.reserve", PTR, [self.parameters.tape, size])
             self._fail_if_null(row)
-            self.b.store(previous, row)  # type: ignore[arg-type]
-            self.later.append(lambda: self._close_phi(previous, loop, null(), row))
+            self.b.store(previous, row)
+            self.later.append(partial(self._close_phi, previous, loop, null(), row))
         self.slots.state[loop] = RowState(row, None, iteration)
 
-    def _close_phi(
-        self, phi: Instruction | None, loop: Loop, start: Value, following: Value
-    ) -> None:
-        assert phi is not None and loop.preheader is not None and loop.latch is not None
+    def _close_phi(self, phi: Instruction, loop: Loop, start: Value, following: Value) -> None:
         for p in self.plan.flow.predecessors[loop.header]:
             add_incoming(phi, start if p is loop.preheader else following, self.tails[p])
 
     def _phis(self, block: Block) -> None:
-        """Give the phis of a block their incoming blocks in the new function, and fill those of shadows."""
+        """Give the phis of a block their incoming blocks, and fill those of shadows."""
         taken = self.taken.get(block)
         live = self.plan.returns.predecessors.get(block, ())
         predecessors = self.plan.flow.predecessors[block]
         for phi in block.phis:
-            clone = self.values[phi]
-            pairs = [
-                (b, v) for b, v in zip(phi.blocks, clone.operands, strict=True) if b in predecessors
-            ]  # type: ignore[attr-defined]
-            clone.blocks = [self.tails[b] for b, _ in pairs]  # type: ignore[attr-defined]
-            clone.operands = [v for _, v in pairs]  # type: ignore[attr-defined]
-            if phi in self.shadows:
-                for source, operand in zip(phi.blocks, phi.operands, strict=True):
-                    if source in predecessors:
-                        add_incoming(self.shadows[phi], self._shadow(operand), self.tails[source])  # type: ignore[arg-type]
+            clone, shadow = self.values[phi], self.shadows.get(phi)
+            assert isinstance(clone, Instruction)
+            incoming = list(zip(phi.blocks, phi.operands, clone.operands, strict=True))
+            incoming = [edge for edge in incoming if edge[0] in predecessors]
+            clone.blocks = [self.tails[source] for source, _, _ in incoming]
+            clone.operands = [value for _, _, value in incoming]
+            if isinstance(shadow, Instruction):
+                for source, operand, _ in incoming:
+                    add_incoming(shadow, self._shadow(operand), self.tails[source])
         if taken is not None:
             for source in predecessors:
                 number = live.index(source) if source in live else 0
                 add_incoming(taken, constant(taken.type, number), self.tails[source])
 
     def _split_exits(self) -> None:
-        """On the edges out of a loop of unknown length, keep which iteration left and where the last row is."""
+        """On the edges out of a loop of unknown length, keep where the reverse sweep enters it.
+
+        That is which iteration left the loop, and where the last row is.
+        """
         for loop in self.plan.reversal.loops:
             if self.plan.loops[loop].trip_count is not None:
                 continue
@@ -351,20 +354,11 @@ class _Augmenter:
     def _clear_stack_shadows(self) -> None:
         for (i, shadow), offset in self.layout.stack.items():
             if shadow:
-                size = self._stack_size(i)
-                self._memset(self.slots.frame_address(self.b, offset), self.b.const(I64, size))
-
-    def _stack_size(self, i: Instruction) -> int:
-        count = int(i.operands[0].text) if i.operands and isinstance(i.operands[0], Constant) else 1
-        return count * size_of(i.attributes["allocated"], self.plan.request.module.types)
-
-    def _memset(self, pointer: Value, size: Value) -> None:
-        self.b.call(
-            "llvm.memset.p0.i64", VOID, [pointer, self.b.const(I8, 0), size, self.b.const(I1, 0)]
-        )
+                size = self.b.const(I64, stack_size(i, self.plan))
+                clear(self.b, self.slots.frame_address(self.b, offset), size)
 
     def _mirror(self, i: Instruction) -> None:
-        """The same address arithmetic, and the same copies of pointers and integers, on shadow memory."""
+        """Repeat address arithmetic, and copies of pointers and integers, on shadow memory."""
         if i.opcode == "store":
             self._mirror_store(i)
             return
@@ -442,7 +436,7 @@ class _Augmenter:
             self._mirror_intrinsic(i)
 
     def _mirror_intrinsic(self, i: Instruction) -> None:
-        """Copies of structs carry pointers and integers: repeat them where the memory holds pointers."""
+        """Repeat copies of structs where the memory holds pointers."""
         objects = self.plan.memory.objects(i.operands[0])
         if not any(self.plan.memory.contents.get(o) for o in objects) or not all(
             o.is_local for o in objects
@@ -468,23 +462,17 @@ class _Augmenter:
         operands = [self._value(o) for o in i.operands]
         shadow = self.b.call(i.callee_name or "", PTR, operands)
         self._fail_if_null(shadow)
-        self._own(
-            GlobalRef(
-                "NRT_decref"
-                if effect.counted
-                else "NRT_Free"
-                if i.callee_name == "NRT_Allocate"
-                else "free"
-            ),
-            shadow,
-        )
-        data: Value = (
-            self.b.call("NRT_MemInfo_data_fast", PTR, [shadow]) if effect.counted else shadow
-        )
+        data: Value = shadow
+        if effect.counted:
+            self._own(GlobalRef("NRT_decref"), shadow)
+            data = self.b.call("NRT_MemInfo_data_fast", PTR, [shadow])
+        else:
+            release = "NRT_Free" if i.callee_name == "NRT_Allocate" else "free"
+            self._own(GlobalRef(release), shadow)
         size = operands[effect.size[0]]
         for k in effect.size[1:]:
             size = self.b.binary("mul", size, operands[k])
-        self._memset(data, size)
+        clear(self.b, data, size)
         self.shadows[i] = shadow
 
     def _own(self, function: GlobalRef, thing: Value) -> None:
@@ -519,7 +507,7 @@ class _Augmenter:
         self.values[call] = status
         fine = Block(self.namer("rule.ok"))
         failed = Block(self.namer("rule.done"))
-        # The rule's results exist only if it succeeded; the program's own check of the status follows.
+        # the rule's results exist only if it succeeded; the program checks the status next
         self.b.cond_br(self.b.icmp("eq", status, self.b.const(I32, 0)), fine, failed)
         self._open(fine)
         self._keep_results(use, tape)

@@ -1,4 +1,7 @@
-"""How instructions are seen by the analyses: marked calls by their record, arithmetic by its row of the derivative table."""
+"""How instructions are seen by the analyses.
+
+Marked calls are seen by their record, arithmetic by its row of the table of derivatives.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ class EngineCalls(Calls):
         self._infos: dict[str, CallInfo] = {}
 
     def marked(self, call: Instruction) -> CallInfo | None:
+        """The record of a marked call; None for any other instruction."""
         name = call.callee_name
         if name is None or self._rules is None or not name.startswith(MARKED_PREFIX):
             return None
@@ -34,9 +38,9 @@ class EngineCalls(Calls):
         info = self.marked(call)
         if info is None:
             return None
-        written = [a.data_operand for a in info.arguments if a.kind == "memory" and a.written]
-        read = [a.data_operand for a in info.arguments if a.kind == "memory"]
-        return CallEffect(reads=tuple(read), writes=(0, 1, *written))  # type: ignore[arg-type]
+        memory = [a for a in info.arguments if a.kind == "memory"]
+        written = (a.pointer for a in memory if a.written)
+        return CallEffect(reads=tuple(a.pointer for a in memory), writes=(0, 1, *written))
 
     def is_arithmetic(self, call: Instruction) -> bool:
         """Whether a call has no effect but its result."""
@@ -48,6 +52,7 @@ class EngineCalls(Calls):
         )
 
     def carries(self, instruction: Instruction) -> tuple[int, ...] | None:
+        """Indices of the operands its float result depends on smoothly; None: not known."""
         name = instruction.callee_name if instruction.opcode == "call" else None
         if name is not None and (name.startswith(IGNORE_PREFIX) or is_inactive_math(name)):
             return ()
@@ -59,7 +64,7 @@ class EngineCalls(Calls):
         return tuple(k for k, partial in enumerate(row.partials) if partial is not None)
 
     def needs(self, instruction: Instruction, wanted: tuple[bool, ...]) -> set[Node]:
-        """Primal values the adjoint of an arithmetic instruction reads, for the operands whose cotangent is wanted."""
+        """Primal values the adjoint of arithmetic reads, for the operands whose cotangent is wanted."""
         row = row_for(instruction)
         assert row is not None
         by_letter = {**dict(zip("xyz", instruction.operands, strict=False)), "r": instruction}

@@ -2,11 +2,14 @@
 
 Gives, by what the primal returns:
 
-    status      i32 <name>.gradient(parameters with shadows, ptr derivatives, ptr stats): the status of the primal, of a rule
-                that failed, or OUT_OF_MEMORY; `stats` is null or receives the bytes the tape used, as an i64
-    otherwise   { derivatives } <name>.gradient(parameters with shadows[, seed]); exhausted memory is a trap
+    status      i32 <name>.gradient(parameters with shadows, ptr derivatives, ptr stats): the status
+                of the primal, of a rule that failed, or OUT_OF_MEMORY; `stats` is null or receives
+                the bytes the tape used, as an i64
+    otherwise   { derivatives } <name>.gradient(parameters with shadows[, seed]); exhausted memory
+                is a trap
 
-Both sweeps are inlined into it, so that LLVM keeps the frame in registers. Whatever the outcome, the tape is released.
+Both sweeps are inlined into it, so that LLVM keeps the frame in registers. Whatever the outcome,
+the tape is released.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from activerules.ir.derive.reverse import derivatives_type
 from activerules.ir.derive.runtime import STACK_CHUNK, TAPE_SIZE
 from activerules.ir.derive.sweep import make_parameters, null, suffixed
 from activerules.ir.model import Argument, Block, Function, Value
-from activerules.ir.types import I32, I64, PTR, VOID, Type
+from activerules.ir.types import I32, I64, PTR, VOID, StructType, Type
 
 
 def build_gradient(
@@ -109,7 +112,7 @@ class _Gradient:
         blocks += [wanted, after]
 
     def _return_derivatives(
-        self, outcome: Value, derivatives: Value, fields: Type, blocks: list[Block]
+        self, outcome: Value, derivatives: Value, fields: StructType, blocks: list[Block]
     ) -> None:
         fine, failed = Block(self.namer("fine")), Block(self.namer("exhausted"))
         self.b.cond_br(self.b.icmp("eq", outcome, self.b.const(I32, 0)), fine, failed)
@@ -118,7 +121,7 @@ class _Gradient:
         self.b.call("llvm.trap", VOID, [])
         self.b.unreachable()
         self.b.target = fine
-        if fields.elements:  # type: ignore[attr-defined]
+        if fields.elements:
             self.b.ret(self.b.load(fields, derivatives))
         else:
             self.b.ret()

@@ -1,11 +1,16 @@
 """The layout of frame and tape: where each kept node lies.
 
 Needs       a Plan
-Gives       Layout, frozen: offsets in the frame (values outside loops, stack memory) and in the rows of each loop
-Invariants  T1  a node of a loop lies in a row of that loop; its address needs only the loop's own base, length and iteration
-            T2  the base of a loop's rows is itself a kept value of the enclosing row (or of the frame): `Link`
-            T3  a loop of known length has its rows side by side, value by value: field at base + length * offset + k * size
-            T4  a loop of unknown length has a row per iteration, which begins with a pointer to the row before
+Gives       Layout, frozen: offsets in the frame (values outside loops, stack memory) and in the
+            rows of each loop
+Invariants  T1  a node of a loop lies in a row of that loop; its address needs only the loop's own
+                base, length and iteration
+            T2  the base of a loop's rows is itself a kept value of the enclosing row (or of the
+                frame): `Link`
+            T3  a loop of known length has its rows side by side, value by value: the field of
+                iteration k is at base + length * offset + k * size
+            T4  a loop of unknown length has a row per iteration, which begins with a pointer to the
+                row before
             docs/decisions/0002 gives the reasons.
 """
 
@@ -24,9 +29,21 @@ from activerules.ir.analysis.nodes import (
     Taken,
 )
 from activerules.ir.cfg import Loop
+from activerules.ir.constants import integer_of
 from activerules.ir.derive.plan import Plan
-from activerules.ir.model import Block, Constant, Instruction
-from activerules.ir.types import I8, I32, I64, PTR, ArrayType, Type, align_up, alignment_of, size_of
+from activerules.ir.model import Block, Instruction
+from activerules.ir.types import (
+    I1,
+    I8,
+    I32,
+    I64,
+    PTR,
+    ArrayType,
+    Type,
+    align_up,
+    alignment_of,
+    size_of,
+)
 
 ALIGNMENT = 16
 
@@ -52,7 +69,10 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Frozen result of `make_layout`. `stack` places allocas: (alloca, is the shadow) -> offset in the frame."""
+    """Frozen result of `make_layout`.
+
+    `stack` places allocas: (alloca, is it the shadow) -> offset in the frame.
+    """
 
     frame: dict[Node, Field]
     frame_size: int
@@ -84,7 +104,10 @@ def make_layout(plan: Plan) -> Layout:
 
 
 def _pack(nodes: list[Node], plan: Plan, start: int) -> tuple[dict[Node, Field], int]:
-    """Offsets, largest alignment first, so that no gaps arise and every offset times any length stays aligned."""
+    """Offsets and the end, largest alignment first.
+
+    So no gaps arise, and every offset times any length stays aligned.
+    """
     sized = [(_extent(node, plan), node) for node in nodes]
     sized.sort(key=lambda one: -one[0][1])
     fields: dict[Node, Field] = {}
@@ -100,7 +123,7 @@ def _extent(node: Node, plan: Plan) -> tuple[int, int, Type | None]:
     """Size, alignment and type of a slot."""
     match node:
         case Primal(value):
-            t = I8 if value.type.is_int and value.type.bits == 1 else value.type  # type: ignore[attr-defined]
+            t = I8 if value.type == I1 else value.type
             named = plan.request.module.types
             return size_of(t, named), min(alignment_of(t, named), ALIGNMENT), t
         case Shadow() | Link():
@@ -122,20 +145,24 @@ def taken_type(plan: Plan, block: Block) -> Type:
 
 
 def _place_stack(plan: Plan, end: int) -> tuple[dict[tuple[Instruction, bool], int], int]:
-    """Stack memory of the primal that the reverse sweep may read, and the shadow of active stack memory."""
+    """Stack memory of the primal, which the reverse sweep may read, and its shadow if active."""
     stack: dict[tuple[Instruction, bool], int] = {}
-    named = plan.request.module.types
     for i in plan.flow.order[0].instructions:
         if i.opcode != "alloca":
             continue
-        count = int(i.operands[0].text) if i.operands and isinstance(i.operands[0], Constant) else 1
-        size = count * size_of(i.attributes["allocated"], named)
         shadows = (False, True) if plan.activity.has_shadow(i) else (False,)
         for shadow in shadows:
             end = align_up(end, ALIGNMENT)
             stack[i, shadow] = end
-            end += size
+            end += stack_size(i, plan)
     return stack, end
+
+
+def stack_size(alloca: Instruction, plan: Plan) -> int:
+    """Bytes an alloca makes; their number is fixed (N7)."""
+    count = integer_of(alloca.operands[0]) if alloca.operands else 1
+    assert count is not None
+    return count * size_of(alloca.attributes["allocated"], plan.request.module.types)
 
 
 def stack_type(size: int) -> Type:

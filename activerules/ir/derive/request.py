@@ -1,4 +1,4 @@
-"""What is asked of the engine: one function, an activity per parameter, and what is known of their memory."""
+"""What is asked of the engine: a function, an activity per parameter, what is known of memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ ReturnKind = Literal["active", "const", "status"]
 class Parameter:
     """One LLVM parameter.
 
-    activity      "active": a float whose derivative is returned; "duplicated": a pointer that is followed by a shadow pointer
+    activity      "active": a float whose derivative is returned; "duplicated": a pointer that is
+                  followed by a shadow pointer
     group         parameters with the same group are parts of one argument and share memory
     private       nothing else in the call reaches its memory
     written_only  the function fills the memory; what it held before is no input (a return slot)
@@ -36,8 +37,9 @@ class Request:
     """A derivative to make.
 
     name        of the functions to generate: `<name>.gradient`, `.augmented`, `.reverse`
-    returns     "active": the float return value is seeded; "status": the integer return value is 0 for success, and on any
-                other value the reverse sweep does not run; "const": it carries no derivative
+    returns     "active": the float return value is seeded; "status": the integer return value is 0
+                for success, and on any other value the reverse sweep does not run; "const": it
+                carries no derivative
     disjoint    the memory of parameters of different groups is known not to overlap
     tape_limit  bytes the tape may use before the derivative reports that memory is exhausted
     """

@@ -2,8 +2,10 @@
 
 Needs       ControlFlow, Returns, and which blocks hold work (something to undo)
 Gives       Reversal, frozen: per live block the blocks to go to, and how the way is chosen
-Invariants  V1  the reverse sweep visits the blocks that hold work in exactly the opposite order of the primal
-            V2  a region (a loop, the arms of an `if`) without work is passed over at once, and costs neither tape nor time
+Invariants  V1  the reverse sweep visits the blocks that hold work in exactly the opposite order of
+                the primal
+            V2  a region (a loop, the arms of an `if`) without work is passed over at once, and
+                costs neither tape nor time
 """
 
 from __future__ import annotations
@@ -18,13 +20,17 @@ from activerules.ir.model import Block, Value
 
 @dataclass(frozen=True, eq=False)
 class Decision:
-    """A choice between the predecessors of a join, made by conditions of the primal: a binary tree with blocks as leaves."""
+    """A choice between the predecessors of a join, made by conditions of the primal.
+
+    It is a binary tree with blocks as leaves.
+    """
 
     condition: Value
     if_true: Decision | Block
     if_false: Decision | Block
 
     def conditions(self) -> list[Value]:
+        """All conditions in the tree."""
         found = [self.condition]
         for branch in (self.if_true, self.if_false):
             if isinstance(branch, Decision):
@@ -34,8 +40,9 @@ class Decision:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """The way back from a block: one target, or one per live predecessor and a decision (None: the way is kept on the tape).
+    """The way back from a block: one target, or one per live predecessor and a decision.
 
+    Without a decision (None) the way is kept on the tape.
     A target is the predecessor itself, or a block further up if what lies between holds no work.
     """
 
@@ -56,7 +63,10 @@ class Reversal:
 def plan_reversal(
     flow: ControlFlow, returns: Returns, work: Collection[Block], joins: Collection[Block]
 ) -> Reversal:
-    """Follow the way back from the return block to the entry. `joins`: the blocks with active phis."""
+    """Follow the way back from the return block to the entry.
+
+    `joins` are the blocks with active phis.
+    """
     loops = frozenset(loop for loop in flow.loops if any(b in work for b in loop.blocks))
     planner = _Planner(flow, returns, frozenset(work), frozenset(joins), loops)
     steps: dict[Block, Step] = {}
@@ -82,7 +92,8 @@ class _Planner:
         predecessors = self.returns.predecessors.get(block, ())
         loop = self.flow.loop_of(block)
         if loop is not None and block is loop.header:
-            assert loop.preheader is not None and loop.latch is not None
+            assert loop.preheader is not None
+            assert loop.latch is not None
             return Step((loop.preheader, loop.latch))
         if len(predecessors) > 1 and block not in self.joins:
             dominator = self.flow.idom[block]
@@ -92,10 +103,10 @@ class _Planner:
         targets = tuple(self._over_idle_loops(p, block) for p in predecessors)
         if block not in self.joins and len(set(targets)) == 1:
             return Step(targets[:1])
-        return Step(targets, self._decide(block, predecessors) if len(targets) > 1 else None)
+        return Step(targets, self._decide(block) if len(targets) > 1 else None)
 
     def _over_idle_loops(self, target: Block, block: Block) -> Block:
-        """`target`, or the preheader of the outermost idle loop around it that `block` is not in."""
+        """`target`, or the preheader of the outermost idle loop around it without `block`."""
         loop = self.flow.loop_of(target)
         best = target
         while loop is not None and block not in loop.blocks:
@@ -106,7 +117,10 @@ class _Planner:
         return best
 
     def _idle_between(self, dominator: Block, block: Block) -> bool:
-        """Whether no block between a join and its immediate dominator holds work, and no busy loop is left on the way."""
+        """Whether no block between a join and its immediate dominator holds work.
+
+        And no busy loop is left on the way.
+        """
         loop = self.flow.loop_of(dominator)
         while loop is not None and block not in loop.blocks:
             if loop in self.loops:
@@ -124,28 +138,24 @@ class _Planner:
             todo.extend(p for p in self.flow.predecessors[one] if p is not dominator)
         return True
 
-    def _decide(self, block: Block, predecessors: tuple[Block, ...]) -> Decision | None:
+    def _decide(self, block: Block) -> Decision | None:
         """The decision tree of a join whose region holds no loop; None if there is none."""
         dominator = self.flow.idom[block]
         if dominator is None or self.flow.loop_of(dominator) is not self.flow.loop_of(block):
             return None
-        found = self._follow(dominator, block, set(predecessors), 0)
+        found = self._follow(dominator, block, 0)
         return found if isinstance(found, Decision) else None
 
-    def _follow(
-        self, at: Block, join: Block, ends: set[Block], depth: int
-    ) -> Decision | Block | None:
+    def _follow(self, at: Block, join: Block, depth: int) -> Decision | Block | None:
+        """The decision between the ways from `at` to `join`; a block if there is one way."""
         if depth > 6 or self.flow.loop_of(at) is not self.flow.loop_of(join):
             return None
         arms = [t for t in at.successors if t in self.returns.live]
         if join in arms and len(arms) == 1:
             return at
         if len(arms) == 1:
-            return (
-                None
-                if arms[0] in self.flow.predecessors and self._is_back_edge(at, arms[0])
-                else self._follow(arms[0], join, ends, depth)
-            )
+            back = self._is_back_edge(at, arms[0])
+            return None if back else self._follow(arms[0], join, depth)
         branch = at.terminator
         if branch.opcode != "br" or len(arms) != 2:
             return None
@@ -156,7 +166,7 @@ class _Planner:
             elif self._is_back_edge(at, arm):
                 return None
             else:
-                sides.append(self._follow(arm, join, ends, depth + 1))
+                sides.append(self._follow(arm, join, depth + 1))
         if sides[0] is None or sides[1] is None:
             return None
         if _leaves(sides[0]) & _leaves(sides[1]):

@@ -1,18 +1,25 @@
 """The reverse sweep: every active instruction of the primal undone, in the opposite order.
 
-Needs       a Plan and its Layout; the frame and tape that the augmented primal filled, with the same arguments
-Gives       the function `<name>.reverse`, status as result: 0, or the status of a rule's reverse that failed
+Needs       a Plan and its Layout; the frame and tape that the augmented primal filled, with the
+            same arguments
+Gives       the function `<name>.reverse`, status as result: 0, or the status of a rule's reverse
+            that failed
 Invariants  R1  it writes no primal memory
-            R2  the cotangent of an active value is complete when the sweep reaches its definition, and is used there once:
-                it is taken (read and set to zero), as the definition may run again in an earlier iteration
-            R3  shadow memory holds, when the sweep reaches an instruction, the cotangent of the memory right behind it
+            R2  the cotangent of an active value is complete when the sweep reaches its definition,
+                and is used there once: it is taken (read and set to zero), as the definition may
+                run again in an earlier iteration
+            R3  shadow memory holds, when the sweep reaches an instruction, the cotangent of the
+                memory right behind it
 Source      Griewank and Walther (2008), ch. 3; the adjoint of an overwriting store: ibid. sec. 4.2
 
-Cotangents of values live in stack slots, which LLVM turns into registers. Sums of cotangents have no order that the user
-wrote, so they carry `reassoc nsz`: loops of sums vectorise although the primal is strict.
+Cotangents of values live in stack slots, which LLVM turns into registers. Sums of cotangents have
+no order that the user wrote, so they carry `reassoc nsz`: loops of sums vectorise although the
+primal is strict.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Node, Primal, Shadow, Taken
 from activerules.ir.analysis.value_types import is_zero
@@ -26,6 +33,7 @@ from activerules.ir.derive.scopes import PRIMAL_ACCESS, SHADOW_ACCESS
 from activerules.ir.derive.sweep import (
     RowState,
     Slots,
+    clear,
     make_parameters,
     names_of,
     null,
@@ -35,13 +43,16 @@ from activerules.ir.derive.sweep import (
 from activerules.ir.model import Argument, Block, Constant, Function, Instruction, Value
 from activerules.ir.refusal import refusal
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
-from activerules.ir.types import I1, I8, I32, I64, PTR, VOID, StructType
+from activerules.ir.types import I32, I64, PTR, VOID, StructType
 
 SUM = ("reassoc", "nsz")
 
 
 def build_reverse(plan: Plan, layout: Layout, declarations: dict[str, str]) -> Function:
-    """The reverse sweep as a new function. Its last parameters: the seed if the return is Active, and `ptr derivatives`."""
+    """The reverse sweep as a new function.
+
+    Its last parameters: the seed if the return is Active, and `ptr derivatives`.
+    """
     return _Reverser(plan, layout, declarations).build()
 
 
@@ -121,9 +132,8 @@ class _Reverser:
 
     def _read_loop_state(self, block: Block) -> None:
         """The current iteration of every loop around the block, and where its rows are."""
-        loop = self.plan.flow.loop_of(block)
-        for one in loop.ancestors() if loop else ():
-            self._read_one(one)
+        for loop in self._around(block):
+            self._read_one(loop)
 
     def _read_one(self, loop: Loop) -> None:
         state = RowState(null(), None, self.b.load(I64, self.iterations[loop]))
@@ -162,14 +172,19 @@ class _Reverser:
         target: Block,
         taken: dict[Instruction, Value],
     ) -> Block:
-        """A new block: hand the cotangents of the phis to the operands of one edge, enter the loops it left, go to `target`."""
+        """A new block, which goes to `target`.
+
+        It hands the cotangents of the phis to the operands of one edge, and enters the loops that
+        the primal left on this way.
+        """
         here, memo, states = self.b.target, self.memo, dict(self.slots.state)
         edge = Block(self.namer(suffixed(block.name, ".back").strip('"')))
         self._open(edge)
         self.memo = dict(memo)
         for phi, g in taken.items():
-            self._add(dict(zip(phi.blocks, phi.operands, strict=True))[predecessor], g)  # type: ignore[index]
-        entered = [loop for loop in (self._around(target)) if block not in loop.blocks]
+            assert predecessor is not None
+            self._add(phi.operands[phi.blocks.index(predecessor)], g)
+        entered = [loop for loop in self._around(target) if block not in loop.blocks]
         for loop in reversed(entered):
             self._enter_loop(loop)
         self.b.br(self.heads[target])
@@ -177,6 +192,7 @@ class _Reverser:
         return edge
 
     def _around(self, block: Block) -> list[Loop]:
+        """The loops around a block, innermost first."""
         loop = self.plan.flow.loop_of(block)
         return list(loop.ancestors()) if loop else []
 
@@ -321,8 +337,7 @@ class _Reverser:
         target, length = self._shadow(i.operands[0]), self._primal(i.operands[2])
         size = length if length.type == I64 else self.b.cast("zext", length, I64)
         if memory_intrinsic(i) == "memset" or not self.plan.activity.has_shadow(i.operands[1]):
-            zero = [target, self.b.const(I8, 0), size, self.b.const(I1, 0)]
-            self.b.call("llvm.memset.p0.i64", VOID, zero)
+            clear(self.b, target, size)
             return
         kind = self._float_kind(i)
         if kind is not None:
@@ -390,20 +405,10 @@ class _Reverser:
         status = self.b.call(use.code.reverse, I32, operands)
         self._return_unless_zero(status)
         if use.request.result == "active":
-            self._clear_result(use)
+            clear(self.b, ret_shadow, self.b.const(I64, use.info.result_size))
         for k, operand in enumerate(use.active_operands()):
             place = self.b.gep(named, bars, [self.b.const(I32, 0), self.b.const(I32, k)])
             self._add(operand, self.b.load(operand.type, place))
-
-    def _clear_result(self, use: RuleUse) -> None:
-        size = use.info.result_size
-        zero = [
-            self._shadow(use.call.operands[0]),
-            self.b.const(I8, 0),
-            self.b.const(I64, size),
-            self.b.const(I1, 0),
-        ]
-        self.b.call("llvm.memset.p0.i64", VOID, zero)
 
     def _return_unless_zero(self, status: Value) -> None:
         failed, fine = Block(self.namer("rule.failed")), Block(self.namer("rule.ok"))
@@ -466,9 +471,9 @@ class _Reverser:
             Instruction(i.opcode, i.type, operands, self.namer(), i.flags, [], i.callee, keep)
         )
 
-    def _induction(self, phi: Instruction, start_of) -> Value:
-        """start + iteration * step."""
-        loop = self.plan.flow.loop_of(phi.parent)  # type: ignore[arg-type]
+    def _induction(self, phi: Instruction, start_of: Callable[[Value], Value]) -> Value:
+        """Value of an induction variable in the current iteration: start + iteration * step."""
+        loop = self.plan.flow.loop_of(phi.owner)
         assert loop is not None
         found = self.plan.loops[loop].inductions[phi]
         iteration = self.slots.state[loop].iteration
@@ -502,7 +507,8 @@ class _Reverser:
                 return self._induction(i, self._shadow)
             case "call":
                 effect = effect_of(i.callee_name)
-                assert effect is not None and effect.returns is not None
+                assert effect is not None
+                assert effect.returns is not None
                 operands = [self._primal(o) for o in i.operands]
                 operands[effect.returns] = self._shadow(i.operands[effect.returns])
                 return self.b.call(i.callee_name or "", PTR, operands)

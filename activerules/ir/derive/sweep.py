@@ -1,21 +1,21 @@
 """What the two sweeps share: parameters, addresses on frame and tape, and the choice of names.
 
-Both generated functions take `(each primal parameter, followed by its shadow if it is Duplicated; ptr frame; ptr tape)`, and
-`reverse` then what it returns into.
+Both generated functions take each primal parameter, followed by its shadow if it is Duplicated;
+then `ptr frame`, `ptr tape`; and `reverse` last what it returns into.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from activerules.ir.analysis.nodes import Link, Node, Primal
+from activerules.ir.analysis.nodes import Node, Primal
 from activerules.ir.builder import Builder, Namer
 from activerules.ir.cfg import Loop
 from activerules.ir.derive.layout import Field, Layout
 from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.scopes import TAPE_ACCESS
 from activerules.ir.model import Argument, Constant, GlobalRef, Value
-from activerules.ir.types import I1, I8, I64, PTR
+from activerules.ir.types import I1, I8, I64, PTR, VOID
 
 
 def suffixed(name: str, suffix: str) -> str:
@@ -37,18 +37,20 @@ class Parameters:
 def make_parameters(plan: Plan, extra: list[Argument]) -> Parameters:
     """Fresh parameters for one generated function; `extra` ones stand at the end."""
     taken = _names_in(plan)
-    # pointers to stack memory may come back from the tape: they are not derived from this parameter then
+    # pointers to stack memory may come back from the tape, no longer derived from this parameter
     keeps_stack = any(i.opcode == "alloca" for i in plan.flow.order[0].instructions)
     frame = Argument("ar.frame", PTR, "" if keeps_stack else "noalias")
     tape = Argument("ar.tape", PTR, "noalias")
     made = Parameters([], {}, {}, frame, tape)
     for parameter in plan.request.parameters:
         old = parameter.argument
-        made.primal[old] = Argument(old.name, old.type)
-        made.arguments.append(made.primal[old])  # type: ignore[arg-type]
+        primal = Argument(old.name, old.type)
+        made.primal[old] = primal
+        made.arguments.append(primal)
         if parameter.activity == "duplicated":
-            made.shadow[old] = Argument(_free(suffixed(old.name, ".shadow"), taken), PTR)
-            made.arguments.append(made.shadow[old])  # type: ignore[arg-type]
+            shadow = Argument(_free(suffixed(old.name, ".shadow"), taken), PTR)
+            made.shadow[old] = shadow
+            made.arguments.append(shadow)
     for one in (frame, tape, *extra):
         one.name = _free(one.name, taken)
         made.arguments.append(one)
@@ -80,15 +82,25 @@ def null() -> Constant:
 
 
 def shadow_of_constant(value: Value) -> Value | None:
-    """The shadow of a pointer that leads nowhere; null for a global, which has no shadow and is never active."""
+    """The shadow of a pointer that leads nowhere; null for a global, which is never active."""
     if isinstance(value, Constant):
         return null() if value.globals else value
     return null() if isinstance(value, GlobalRef) else None
 
 
+def clear(b: Builder, pointer: Value, size: Value) -> None:
+    """Set `size` bytes (an i64) to zero."""
+    b.call("llvm.memset.p0.i64", VOID, [pointer, b.const(I8, 0), size, b.const(I1, 0)])
+
+
 @dataclass(eq=False)
 class RowState:
-    """Where a sweep is in a loop: base (known length) or current row, number of rows, current iteration."""
+    """Where a sweep is in a loop.
+
+    base        of all rows (known length), or the current row
+    count       number of rows, if they lie side by side
+    iteration   the current one, from 0
+    """
 
     base: Value
     count: Value | None
@@ -104,41 +116,36 @@ class Slots:
     frame: Value
     state: dict[Loop, RowState] = field(default_factory=dict)
 
-    def home(self, node: Node) -> Loop | None:
-        return self.plan.home(node)
-
     def address(self, b: Builder, node: Node) -> tuple[Value, Field]:
         """A pointer to the node's slot, in the current iterations."""
-        home = self.home(node)
+        home = self.plan.home(node)
         slot = self.layout.field(node, home)
         if home is None:
             return self.frame_address(b, slot.offset), slot
         return self._row_address(b, home, slot), slot
 
     def frame_address(self, b: Builder, offset: int) -> Value:
+        """A pointer to a byte of the frame."""
         return b.gep(I8, self.frame, [b.const(I64, offset)], flags=("inbounds",))
 
     def _row_address(self, b: Builder, home: Loop, slot: Field) -> Value:
         rows, state = self.layout.rows[home], self.state[home]
         if not rows.known_length:
             return b.gep(I8, state.base, [b.const(I64, slot.offset)], flags=("inbounds",))
-        assert state.count is not None and state.iteration is not None
+        assert state.count is not None
+        assert state.iteration is not None
         column = state.base
         if slot.offset:
             skip = b.binary("mul", state.count, b.const(I64, slot.offset))
             column = b.gep(I8, state.base, [skip], flags=("inbounds",))
         if slot.type is not None:
             return b.gep(slot.type, column, [state.iteration], flags=("inbounds",))
-        return b.gep(
-            I8,
-            column,
-            [b.binary("mul", state.iteration, b.const(I64, slot.size))],
-            flags=("inbounds",),
-        )
+        skip = b.binary("mul", state.iteration, b.const(I64, slot.size))
+        return b.gep(I8, column, [skip], flags=("inbounds",))
 
     def write(self, b: Builder, node: Node, value: Value) -> None:
         """Keep a value. An i1 takes a byte."""
-        address, slot = self.address(b, node)
+        address, _ = self.address(b, node)
         if value.type == I1:
             value = b.cast("zext", value, I8)
         b.store(value, address, metadata=TAPE_ACCESS)
@@ -150,7 +157,3 @@ class Slots:
         value = b.load(slot.type, address, metadata=TAPE_ACCESS)
         narrow = isinstance(node, Primal) and node.value.type == I1
         return b.cast("trunc", value, I1) if narrow else value
-
-    def link(self, loop: Loop) -> Link:
-        return Link(loop)
-
