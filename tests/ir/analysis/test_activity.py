@@ -1,0 +1,56 @@
+"""Activity on random programs: A1, and A2 (more independents, never fewer active values)."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from activerules.errors import ActiverulesError
+from activerules.ir.derive.plan import Plan, make_plan
+from activerules.ir.derive.request import Parameter, Request
+from activerules.ir.normalise import canonical, exposed, normalise
+from activerules.ir.parser import parse_module
+from tests.ir.random_programs import Generator, lower
+
+
+def _plan(text: str, active: frozenset[str]) -> Plan | None:
+    """The plan with these of the parameters x, y (Active) and a, b (Duplicated); None if it is refused."""
+    module = parse_module(text)
+    function = module.functions["f"]
+    kinds = {"x": "active", "y": "active", "a": "duplicated", "b": "duplicated"}
+    parameters = tuple(
+        Parameter(a, kinds[a.name] if a.name in active else "const", group=a.name)  # type: ignore[arg-type]
+        for a in function.arguments
+    )
+    try:
+        return make_plan(Request(module, function, "f", parameters, "active", disjoint=True))
+    except ActiverulesError:
+        return None
+
+
+def _active_names(plan: Plan) -> set[str]:
+    values = [*plan.request.function.arguments, *plan.request.function.instructions()]
+    return {v.name for v in values if v.name and plan.activity.is_active(v)}
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_monotone_and_floats_only(number: int) -> None:
+    program = Generator(random.Random(number)).program(12)
+    text = normalise(exposed(canonical(lower(program))), "f")
+    choices = [frozenset(c) for k in range(5) for c in itertools.combinations("xyab", k)]
+    plans = {choice: plan for choice in choices if (plan := _plan(text, choice)) is not None}
+    assert frozenset() in plans
+    for smaller, larger in itertools.product(plans, plans):
+        if smaller < larger:
+            assert _active_names(plans[smaller]) <= _active_names(plans[larger])
+    for plan in plans.values():
+        for i in plan.request.function.instructions():
+            assert not (plan.activity.is_active(i) and not i.type.is_float)
+
+
+def test_nothing_is_active_without_independents() -> None:
+    text = normalise(canonical(lower(([], ("x",)))), "f")
+    plan = _plan(text, frozenset())
+    assert plan is not None and not _active_names(plan)
