@@ -100,6 +100,13 @@ def matrix_times_matrix(a, b):
     return np.sum(c * c * c)
 
 
+@example(lambda rng: (rng.normal(size=(3, 4)), rng.normal(size=4)))
+@njit
+def norms(a, x):
+    unit = x / np.linalg.norm(x)
+    return np.linalg.norm(a @ unit) + np.linalg.norm(a) * np.linalg.norm(x, 1)
+
+
 @example(lambda rng: (rng.normal(size=(3, 3)), rng.normal(size=3), 4))
 @njit
 def products_in_a_loop(a, x, n):

@@ -106,3 +106,13 @@ def newton_system(parameters, start):
         jacobian[1, 0], jacobian[1, 1] = 1.0, -parameters[1]
         x = x - np.linalg.solve(jacobian, f)
     return x[0] * x[1]
+
+
+@example(lambda rng: (rng.uniform(0.5, 1.5, size=2), rng.uniform(0.5, 1.5, size=2)))
+@njit
+def newton_system_of_literals(parameters, x):
+    for _ in range(4):
+        f = np.array([x[0] * x[0] + x[1] * x[1] - 2.0 - parameters[0], x[0] - parameters[1] * x[1]])
+        jacobian = np.array([[2.0 * x[0], 2.0 * x[1]], [1.0, -parameters[1]]])
+        x = x - np.linalg.solve(jacobian, f)
+    return x[0] * x[1]
