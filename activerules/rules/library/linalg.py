@@ -126,8 +126,8 @@ reverse(np.vdot)(_dot_vector_vector_reverse)
 
 @register_jitable
 def _transposed(A):
-    """Return Aᵀ in C order: `solve` is compiled for that already, and copies its argument
-    anyway.
+    """Return Aᵀ in C order: what takes it is compiled for that already, and `solve` copies
+    its argument anyway.
     """
     return np.ascontiguousarray(A.T)
 
@@ -217,14 +217,30 @@ def _det_reverse(config, dret: Active, tape, A: Matrix):
 
 
 @register_jitable
-def _half_lower(A):
-    """Return Φ(A): the lower triangle, with half the diagonal."""
-    n = A.shape[0]
-    lower = np.zeros((n, n), A.dtype)
+def _half_lower_product(L, L_bar):
+    """Return Φ(Lᵀ L̄) of lower triangular factors: its lower triangle, with half the diagonal.
+
+    Loops, here and below: they compile faster than `np.dot` and sums of arrays do.
+    """
+    n = L.shape[0]
+    lower = np.zeros((n, n), L.dtype)
+    for i in range(n):
+        for j in range(i + 1):
+            for k in range(i, n):
+                lower[i, j] += L[k, i] * L_bar[k, j]
+        lower[i, i] /= 2
+    return lower
+
+
+@register_jitable
+def _half_lower_of_symmetric(S):
+    """Return Φ(S + Sᵀ)."""
+    n = S.shape[0]
+    lower = np.zeros((n, n), S.dtype)
     for i in range(n):
         for j in range(i):
-            lower[i, j] = A[i, j]
-        lower[i, i] = A[i, i] / 2
+            lower[i, j] = S[i, j] + S[j, i]
+        lower[i, i] = S[i, i]
     return lower
 
 
@@ -255,9 +271,10 @@ def _cholesky_reverse(config, dret: MatrixResult, tape, A: Matrix):
     Source: Murray (2016), "Differentiation of the Cholesky decomposition".
     """
     L = tape
-    P = _half_lower(np.dot(_transposed(L), np.ascontiguousarray(dret.dval)))
-    S = _solve_transposed(L, _solve_transposed(L, P).T)
-    accumulate(A, _half_lower(S + S.T))
+    P = _half_lower_product(L, dret.dval)
+    # The transpose of S, which Φ(S + Sᵀ) does not tell from S.
+    S_t = _solve_transposed(L, _transposed(_solve_transposed(L, P)))
+    accumulate(A, _half_lower_of_symmetric(S_t))
 
 
 # --- norms ---
