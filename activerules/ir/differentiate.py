@@ -27,20 +27,25 @@ def differentiate(
     Arguments
         llvm_ir          text of a module from any front end
         function         name of the function in it
-        activities       annotation classes, one per parameter: Const; Active (a float: its derivative is returned);
-                         Duplicated (a pointer: it is followed by its shadow, which is added to)
+        activities       annotation classes, one per parameter: Const; Active (a float: its
+                         derivative is returned); Duplicated (a pointer: it is followed by its
+                         shadow, which is added to)
         return_activity  Active or Const; by default Active for a float
         name             stem of the generated names; by default the function's
 
     Returns
-        The text of the module with `<name>.gradient(each parameter, followed by its shadow if Duplicated[, seed])`, which returns
-        a struct of the derivatives of the Active parameters in order (void if none), and `.augmented` and `.reverse`.
+        The text of the module with `<name>.gradient(each parameter, followed by its shadow if
+        Duplicated[, seed])`, which returns a struct of the derivatives of the Active parameters in
+        order (void if none), and `.augmented` and `.reverse`.
 
     Raises
-        UnsupportedIR      the function cannot be brought to the normal form, or has no derivative (N1..N7)
-        ActivityError      an activity does not fit its parameter; ArityError: not one activity per parameter
+        UnsupportedIR    the function cannot be brought to the normal form (N1..N7), or has no
+                         derivative
+        ActivityError    an activity does not fit its parameter
+        ArityError       not one activity per parameter
 
-    Source    Moses and Churavy (2020), Instead of Rewriting Foreign Code for Machine Learning, Automatically Synthesize Fast Gradients
+    Source    Moses and Churavy (2020), Instead of Rewriting Foreign Code for Machine Learning,
+              Automatically Synthesize Fast Gradients
     """
     if mode != "reverse":
         raise ActivityError(
@@ -62,7 +67,8 @@ def _request(
     function = module.functions[name]
     if len(activities) != len(function.arguments):
         raise ArityError(
-            what=f"{name} has {len(function.arguments)} parameters, but {len(activities)} activities were given"
+            what=f"{name} has {len(function.arguments)} parameters, "
+            f"but {len(activities)} activities were given"
         )
     parameters = tuple(
         Parameter(a, _activity(a, cls), group=a.name, private="noalias" in a.attributes.split())

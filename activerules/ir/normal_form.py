@@ -3,10 +3,13 @@
 N1  every value and block has a name
 N2  only opcodes of `OPCODES` in blocks the reverse sweep may enter
 N3  one return block (analysis/returns.py)
-N4  loops have a preheader, a single latch, and exits that only the loop reaches; values leave a loop through phis (LCSSA)
+N4  loops have a preheader, a single latch, and exits that only the loop reaches; values leave a
+    loop through phis (LCSSA)
 N5  no switch, invoke, indirect branch
-N6  calls are arithmetic, marked calls, listed runtime calls, or functions no active data flows into (analysis/activity.py)
-N7  control flow is reducible (cfg.py); no vectors; stack memory is made in the entry block and has a fixed size
+N6  calls are arithmetic, marked calls, listed runtime calls, or functions no active data flows into
+    (analysis/activity.py)
+N7  control flow is reducible (cfg.py); no vectors; stack memory is made in the entry block and has
+    a fixed size
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from activerules.errors import UnsupportedIR
-from activerules.ir.cfg import ControlFlow
+from activerules.ir.cfg import ControlFlow, Loop
 from activerules.ir.constants import number_of
 from activerules.ir.model import BINARY_FLOAT, BINARY_INT, CASTS, Block, Function, Instruction
 from activerules.ir.normalise import HIDDEN_EQUALITY
@@ -33,7 +36,10 @@ OPCODES = (
 
 
 def tidy(function: Function) -> None:
-    """Undo what normalisation hid, and make a branch with equal targets unconditional. Changes `function` in place."""
+    """Undo what normalisation hid, and make a branch with equal targets unconditional.
+
+    Changes `function` in place.
+    """
     for block in function.blocks:
         for instruction in block.instructions:
             _restore_equality(instruction)
@@ -56,6 +62,25 @@ def _restore_equality(instruction: Instruction) -> None:
             "predicate": name.removeprefix(HIDDEN_EQUALITY).split(".")[0],
             **{k: v for k, v in instruction.attributes.items() if k in {"metadata", "location"}},
         }
+
+
+def _refuse_opcode(i: Instruction) -> None:
+    if i.opcode not in OPCODES:
+        rule = "N5" if i.opcode in {"switch", "invoke", "indirectbr", "resume"} else "N2"
+        raise refusal(
+            i,
+            f"{rule}: no derivative is known for `{i.opcode}`",
+            "the engine differentiates scalar code on ordinary memory",
+            ["move this code into a function that has a rule or is declared inactive"],
+        )
+
+
+def _refuse_loop(loop: Loop, function: Function, flow: ControlFlow) -> None:
+    name = f"N4: the loop at {loop.header.name} of {function.name}"
+    if loop.preheader is None or loop.latch is None:
+        raise UnsupportedIR(what=f"{name} has no single preheader and latch")
+    if len(flow.predecessors[loop.header]) != 2:
+        raise UnsupportedIR(what=f"{name} has several latches")
 
 
 def _refuse_vector(i: Instruction) -> None:
@@ -81,40 +106,19 @@ def _refuse_growing_stack(i: Instruction, entry: Block) -> None:
 
 
 def check(function: Function, flow: ControlFlow, live: Collection[Block]) -> None:
-    """Raises `UnsupportedIR`, naming the first rule that is broken and the instruction that breaks it."""
+    """Raises `UnsupportedIR`, naming the first rule that is broken and what breaks it."""
     for block in flow.order:
-        if block not in live:
-            continue
-        for instruction in block.instructions:
-            if instruction.opcode not in OPCODES:
-                rule = (
-                    "N5"
-                    if instruction.opcode in {"switch", "invoke", "indirectbr", "resume"}
-                    else "N2"
-                )
-                raise refusal(
-                    instruction,
-                    f"{rule}: no derivative is known for `{instruction.opcode}`",
-                    "the engine differentiates scalar code on ordinary memory",
-                    ["move this code into a function that has a rule or is declared inactive"],
-                )
-            _refuse_vector(instruction)
-            _refuse_growing_stack(instruction, flow.order[0])
+        if block in live:
+            for instruction in block.instructions:
+                _refuse_opcode(instruction)
+                _refuse_vector(instruction)
+                _refuse_growing_stack(instruction, flow.order[0])
     for loop in flow.loops:
-        if loop.header in live and (loop.preheader is None or loop.latch is None):
-            raise UnsupportedIR(
-                what=f"N4: the loop at {loop.header.name} of {function.name} has no single preheader and latch"
-            )
-        if loop.header in live and len(flow.predecessors[loop.header]) != 2:
-            raise UnsupportedIR(
-                what=f"N4: the loop at {loop.header.name} of {function.name} has several latches"
-            )
+        if loop.header in live:
+            _refuse_loop(loop, function, flow)
         for inside, outside in loop.exit_edges():
-            if (
-                inside in live
-                and outside in live
-                and any(p not in loop.blocks for p in flow.predecessors[outside])
-            ):
+            shared = any(p not in loop.blocks for p in flow.predecessors[outside])
+            if shared and inside in live and outside in live:
                 raise UnsupportedIR(
-                    what=f"N4: the exit {outside.name} of a loop is reached from outside the loop, too"
+                    what=f"N4: the exit {outside.name} of a loop is reached from outside it, too"
                 )

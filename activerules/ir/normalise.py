@@ -1,12 +1,15 @@
-"""Bring LLVM IR to the normal form the engine reads: optimised, scalar, everything inlined that can be.
+"""Bring LLVM IR to the normal form the engine reads: optimised, scalar, inlined where possible.
 
 Needs       the text of a module; the name of the function to differentiate
-Gives       the text of the module after LLVM's passes (verified); `normal_form.check` then states N1..N7
+Gives       the text of the module after LLVM's passes (verified); `normal_form.check` then states
+            N1..N7
 Invariants  the function keeps its name, signature and calling convention
-            no vectoriser, no unroller: derivatives are made of scalar loops and vectorised afterwards
-            a comparison for equality never lets LLVM replace one side by the other (see `_hide_equalities`)
+            no vectoriser, no unroller: derivatives are made of scalar loops and vectorised
+            afterwards
+            a comparison for equality never lets LLVM replace one side by the other (see
+            `_hide_equalities`)
 
-Passes      LLVM's own -O2 without vectorisers, with Numba's reference count pruning between two runs,
+Passes      LLVM's own -O2 without vectorisers and unrolling, Numba's reference count pruning,
             then switch lowering, loop-simplify, LCSSA, and names for every value.
 """
 
@@ -20,7 +23,8 @@ import llvmlite.binding as llvm
 from activerules.errors import UnsupportedIR
 
 _EQUALITY = re.compile(
-    r"fcmp (?P<flags>(?:\w+ )*?)(?P<predicate>oeq|une|ueq|one) (?P<type>double|float) (?P<x>[^,\n]+), (?P<y>[^,\n]+)"
+    r"fcmp (?P<flags>(?:\w+ )*?)(?P<predicate>oeq|une|ueq|one) (?P<type>double|float) "
+    r"(?P<x>[^,\n]+), (?P<y>[^,\n]+)"
 )
 _ZERO = re.compile(r"-?0\.0+e\+00|0x8?0+")
 _OPTNONE = re.compile(r"^(?:attributes|define) .*\boptnone\b.*$", re.MULTILINE)
@@ -40,8 +44,8 @@ def target_machine() -> llvm.TargetMachine:
 def normalise(text: str, function: str) -> str:
     """Optimise the module in `text` for differentiation of `function`.
 
-    Raises `UnsupportedIR` if LLVM does not accept the text or the module does not define `function`.
-    Cost: about 1 ms per 100 instructions.
+    Raises `UnsupportedIR` if LLVM does not accept the text or the module does not define
+    `function`. Cost: about 1 ms per 100 instructions.
     """
     machine = target_machine()
     module = _parsed(_hide_equalities(_allow_passes(text)))
@@ -71,14 +75,18 @@ def normalise(text: str, function: str) -> str:
 
 
 def canonical(text: str) -> str:
-    """`text` as LLVM prints it: one instruction per line, no comments among them. Raises `UnsupportedIR` if LLVM refuses it."""
+    """`text` as LLVM prints it: one instruction per line, no comments among them.
+
+    Raises `UnsupportedIR` if LLVM refuses it.
+    """
     return str(_parsed(text))
 
 
 def exposed(text: str) -> str:
     """`text` with internal globals and functions made external.
 
-    LLVM splits, renames and folds what only this module can see; the derivative has to share it with the code it stands beside.
+    LLVM splits, renames and folds what only this module can see; the derivative has to share it
+    with the code it stands beside.
     """
     return _INTERNAL.sub(lambda start: start[1], text)
 
@@ -116,14 +124,17 @@ def _scalar_tuning() -> llvm.PipelineTuningOptions:
 
 
 def _ask_to_inline(function: llvm.ValueRef) -> None:
-    """Mark a callee `alwaysinline` unless it is marked otherwise (the two together do not verify)."""
+    """Mark a callee `alwaysinline` unless it is marked otherwise (both together do not verify)."""
     text = " ".join(str(one) for one in function.attributes)
     if "noinline" not in text and "optnone" not in text and not _calls_itself(function):
         function.add_function_attribute("alwaysinline")
 
 
 def _allow_passes(text: str) -> str:
-    """Drop `optnone`, and the `noinline` that goes with it: unoptimised code (clang -O0) is no wish to stay so."""
+    """Drop `optnone`, and the `noinline` that goes with it.
+
+    Unoptimised code (clang -O0) is no wish to stay so.
+    """
     return _OPTNONE.sub(lambda line: re.sub(r"\b(?:optnone|noinline) ?", "", line[0]), text)
 
 
@@ -140,8 +151,9 @@ def _calls_itself(function: llvm.ValueRef) -> bool:
 def _hide_equalities(text: str) -> str:
     """Replace `fcmp oeq x, y` by a call LLVM cannot see through.
 
-    On the branch where `x == 2.0` holds, LLVM replaces `x` by `2.0`: the value is the same, the derivative is lost.
-    A comparison with zero is left alone (LLVM does not replace there, as -0.0 == 0.0).
+    On the branch where `x == 2.0` holds, LLVM replaces `x` by `2.0`: the value is the same, the
+    derivative is lost. A comparison with zero is left alone: LLVM does not replace there, as
+    -0.0 == 0.0.
     """
     used: set[tuple[str, str]] = set()
 
@@ -149,12 +161,13 @@ def _hide_equalities(text: str) -> str:
         if _ZERO.fullmatch(match["x"].strip()) or _ZERO.fullmatch(match["y"].split("!")[0].strip()):
             return match[0]
         used.add((match["predicate"], match["type"]))
-        t = match["type"]
-        return f"call i1 @{HIDDEN_EQUALITY}{match['predicate']}.{t}({t} {match['x']}, {t} {match['y']})"
+        t, x, y = match["type"], match["x"], match["y"]
+        return f"call i1 @{HIDDEN_EQUALITY}{match['predicate']}.{t}({t} {x}, {t} {y})"
 
     text = _EQUALITY.sub(hide, text)
     declarations = [
-        f"declare i1 @{HIDDEN_EQUALITY}{predicate}.{t}({t}, {t}) nounwind willreturn speculatable memory(none)"
+        f"declare i1 @{HIDDEN_EQUALITY}{predicate}.{t}({t}, {t}) "
+        "nounwind willreturn speculatable memory(none)"
         for predicate, t in sorted(used)
     ]
     return "\n".join([text, *declarations, ""])

@@ -1,10 +1,12 @@
-"""Copies of floats that a front end made with integer or pointer instructions become copies of floats.
+"""Copies of floats made with integer or pointer instructions become copies of floats.
 
 Needs       a Function in normal form and its ValueTypes
-Gives       the function, changed in place: a load of an `i64`, `i32` or `ptr` from a place that holds floats, all uses of which end in
-            stores (directly or through phi and select), loads and stores a float of the same size instead
+Gives       the function, changed in place: a load of an `i64`, `i32` or `ptr` from a place that
+            holds floats, all uses of which end in stores (directly or through phi and select),
+            loads and stores a float of the same size instead
 Invariants  T1  every value has the bits it had
-            T2  a load that is used in any other way is left alone (activity.py refuses it where a derivative flows)
+            T2  a load that is used in any other way is left alone (activity.py refuses it where a
+                derivative flows)
 """
 
 from __future__ import annotations
@@ -46,7 +48,10 @@ def _users(function: Function) -> dict[Value, list[Instruction]]:
 
 
 def _copies(load: Instruction, users: dict[Value, list[Instruction]]) -> set[Instruction] | None:
-    """The load and the phis and selects it goes through, if it goes nowhere but into stores; else None."""
+    """The load, and the phis and selects it goes through on its way to stores.
+
+    None if it goes anywhere else.
+    """
     group, work = {load}, [load]
     while work:
         value = work.pop()

@@ -1,8 +1,9 @@
 """What the engine knows of functions it calls but does not see: memory, allocation, side effects.
 
-One row per function. A name without a row is an unknown external function: it may read and write whatever its pointer arguments
-reach, and an active value may not flow into it. Arithmetic (libm and LLVM's mathematical intrinsics) is not here: it has
-no effect but its result, and its rows are in `derive/derivatives.py`.
+One row per function. A name without a row is an unknown external function: it may read and write
+whatever its pointer arguments reach, and an active value may not flow into it. Arithmetic (libm and
+LLVM's mathematical intrinsics) is not here: it has no effect but its result, and its rows are in
+`derive/derivatives.py`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from activerules.ir.model import Instruction
 class CallEffect:
     """How a call acts on memory.
 
-    allocates   the result is new memory that nothing else points to; `size` is the operand with its bytes
-                (calloc: the product of two operands)
+    allocates   the result is new memory that nothing else points to; `size` is the operand with its
+                bytes (calloc: the product of two operands)
     counted     the new memory is an NRT MemInfo: `NRT_incref` and `NRT_decref` count its references
     returns     the result points into the memory operand `returns` points into
     reads, writes   operands through which memory is read or written
-    opaque      the result is a pointer to memory of the runtime (random state, Python objects): never active
+    opaque      the result is a pointer to memory of the runtime (random state, Python objects):
+                never active
     pure        no effect beside the result: may be repeated in the reverse sweep
     """
 

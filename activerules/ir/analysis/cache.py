@@ -1,15 +1,17 @@
 """Cache plan: what the tape keeps and what the reverse sweep computes again, by minimum cut.
 
 Needs       the nodes the reverse needs; a recipe, a size in bytes and a loop depth per node
-Gives       CachePlan, frozen: `kept` (on the tape) and `computed` (again, from kept ones and from what is at hand)
+Gives       CachePlan, frozen: `kept` (on the tape) and `computed` (again, from kept ones and from
+            what is at hand)
 Invariants  K1  every needed node is at hand, kept, or computed from nodes for which K1 holds
             K2  a node with no recipe is kept if it is needed or used in a computation
-            K3  no other choice stores fewer weighted bytes at less recomputation (the cut is minimal)
+            K3  no other choice stores fewer weighted bytes at less recomputation (the cut is
+                minimal)
 Source      Moses and Churavy (2020), Enzyme, sec. 3.4 (minimum cut for the cache); Dinic (1970)
 
-The graph has two vertices per node, joined by an edge that weighs what keeping it costs; an edge from the source to
-a node weighs what computing it again costs (infinite if it cannot be computed); a needed node is joined to the sink. Work inside a
-loop is weighted by `LOOP_WEIGHT` per level.
+The graph has two vertices per node, joined by an edge that weighs what keeping it costs; an edge
+from the source to a node weighs what computing it again costs (infinite if it cannot be computed);
+a needed node is joined to the sink. Work inside a loop is weighted by `LOOP_WEIGHT` per level.
 """
 
 from __future__ import annotations
@@ -42,6 +44,31 @@ def plan_cache(
     """Choose. Cost: one maximum flow on the nodes the needed ones can be computed from."""
     needed = frozenset(needed)
     recipes = _closure(needed, recipe)
+    network, source = _network(needed, recipes, size, depth)
+    reachable = network.reachable(source)
+    kept, computed = set(), set()
+    work, seen = list(needed), set(needed)
+    while work:
+        node = work.pop()
+        how = recipes[node]
+        cut = network.vertex((node, 0)) in reachable and network.vertex((node, 1)) not in reachable
+        if how.cost is None or cut:
+            kept.add(node)
+            continue
+        computed.add(node)
+        new = [operand for operand in how.operands if operand not in seen]
+        seen.update(new)
+        work += new
+    return CachePlan(needed, frozenset(kept), frozenset(computed))
+
+
+def _network(
+    needed: frozenset[Node],
+    recipes: dict[Node, Recipe],
+    size: Callable[[Node], int],
+    depth: Callable[[Node], int],
+) -> tuple[_Network, int]:
+    """The graph of the module docstring with a maximum flow in it, and its source."""
     network = _Network()
     source, sink = network.vertex("source"), network.vertex("sink")
     for node, how in recipes.items():
@@ -58,22 +85,7 @@ def plan_cache(
         if node in needed:
             network.edge(above, sink, _NEVER)
     network.saturate(source, sink)
-    reachable = network.reachable(source)
-    kept, computed = set(), set()
-    work, seen = list(needed), set(needed)
-    while work:
-        node = work.pop()
-        how = recipes[node]
-        cut = network.vertex((node, 0)) in reachable and network.vertex((node, 1)) not in reachable
-        if how.cost is None or cut:
-            kept.add(node)
-            continue
-        computed.add(node)
-        for operand in how.operands:
-            if operand not in seen:
-                seen.add(operand)
-                work.append(operand)
-    return CachePlan(needed, frozenset(kept), frozenset(computed))
+    return network, source
 
 
 def _closure(needed: frozenset[Node], recipe: Callable[[Node], Recipe]) -> dict[Node, Recipe]:
@@ -97,18 +109,21 @@ class _Network:
         self.room: list[float] = []
 
     def vertex(self, key: object) -> int:
+        """The number of the vertex that stands for `key`."""
         if key not in self.index:
             self.index[key] = len(self.out)
             self.out.append([])
         return self.index[key]
 
     def edge(self, tail: int, head: int, capacity: float) -> None:
+        """Add an edge, and next to it its reverse without capacity: numbers 2k and 2k + 1."""
         for end, room in ((head, capacity), (tail, 0.0)):
             self.out[tail if end == head else head].append(len(self.head))
             self.head.append(end)
             self.room.append(room)
 
     def saturate(self, source: int, sink: int) -> None:
+        """Send as much flow as possible."""
         while (level := self._levels(source)).get(sink) is not None:
             cursor = [0] * len(self.out)
             while self._augment(source, sink, level, cursor):
@@ -152,4 +167,5 @@ class _Network:
         return True
 
     def reachable(self, source: int) -> set[int]:
+        """Vertices the source still reaches by edges with room: its side of the minimum cut."""
         return set(self._levels(source))

@@ -1,8 +1,10 @@
 """Nodes: everything the reverse sweep may need to know again, and how each can be had.
 
-A node is a value of the primal (`Primal`), the shadow of a pointer (`Shadow`), the number of the iteration that left a loop
-(`LeavingIteration`), or which predecessor was taken into a join (`Taken`). A `Recipe` says whether a node is at hand
-in the reverse sweep, can be computed from other nodes, or must be kept on the tape.
+A node is a value of the primal (`Primal`), the shadow of a pointer (`Shadow`), the number of the
+iteration that left a loop (`LeavingIteration`), which predecessor was taken into a join (`Taken`),
+what a rule left (`RuleTape`, `SavedStruct`), or where the rows of a loop are (`Link`). A `Recipe`
+says whether a node is at hand in the reverse sweep, can be computed from other nodes, or must be
+kept on the tape.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ class RuleTape:
 
 @dataclass(frozen=True)
 class SavedStruct:
-    """A copy of the struct a marked call returned (or of its shadow), as it was right after the call."""
+    """A copy of the struct a marked call returned, or of its shadow, right after the call."""
 
     call: Instruction
     shadow: bool
@@ -94,8 +96,8 @@ Node = Primal | Shadow | LeavingIteration | Taken | RuleTape | SavedStruct | Lin
 class Recipe:
     """How to have a node in the reverse sweep.
 
-    cost None: it cannot be computed again and must be kept; 0.0 and no operands: at hand. Otherwise it is computed
-    from `operands` at `cost`, measured in bytes of tape one would rather spend.
+    cost None: it cannot be computed again and must be kept; 0.0 and no operands: at hand. Otherwise
+    it is computed from `operands` at `cost`, measured in bytes of tape one would rather spend.
     """
 
     operands: tuple[Node, ...] = ()

@@ -1,10 +1,14 @@
 """Returns: which blocks lie on a path to a return that succeeds.
 
-Needs       a Function with one return block; its ControlFlow; whether its integer result is a status (0: success)
+Needs       a Function with one return block; its ControlFlow; whether its integer result is a
+            status (0: success)
 Gives       Returns, frozen: `live` blocks and the live predecessors of every block
-Invariants  R1  if control leaves a block that is not live, the function ends with a non-zero status or not at all
+Invariants  R1  if control leaves a block that is not live, the function ends with a non-zero status
+                or not at all
             R2  a live block has a live successor, or it is the return block
-The reverse sweep runs only after a return with status 0, so it never enters a block that is not live.
+
+The reverse sweep runs only after a return with status 0, so it never enters a block that is not
+live.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from dataclasses import dataclass
 
 from activerules.errors import UnsupportedIR
 from activerules.ir.cfg import ControlFlow, Loop
+from activerules.ir.constants import integer_of
 from activerules.ir.model import Block, Constant, Function, Instruction, Value
 
 
@@ -75,7 +80,7 @@ def _successful(
 def may_be_zero(value: Value, block: Block, flow: ControlFlow, depth: int = 0) -> bool:
     """Whether `value` may be 0 when control leaves `block`; True if in doubt."""
     if isinstance(value, Constant):
-        return not (value.text.lstrip("-").isdigit() and int(value.text) != 0)
+        return integer_of(value) in {0, None}
     if _known_nonzero(value, block, flow):
         return False
     if depth < 8 and isinstance(value, Instruction):
@@ -114,10 +119,9 @@ def _excludes_zero(condition: Value, holds: bool, value: Value) -> bool:
             and not holds
             and any(_excludes_zero(part, False, value) for part in condition.operands)
         )
-    x, y = condition.operands
-    if x is not value or not isinstance(y, Constant) or not y.text.lstrip("-").isdigit():
+    number = integer_of(condition.operands[1])
+    if condition.operands[0] is not value or number is None:
         return False
-    number = int(y.text)
     bits = getattr(value.type, "bits", 32)
     zero_satisfies = {
         "eq": number == 0,

@@ -1,9 +1,11 @@
-"""Trip counts: induction variables, and how often a loop runs, as far as it is known when the loop is entered.
+"""Trip counts: induction variables, and how often a loop runs, if known when it is entered.
 
 Needs       ControlFlow and Returns of a Function in normal form
 Gives       for every loop: its affine induction variables, and a TripCount or None
-Invariants  T1  an `Induction` has, in iteration k (counted from 0), the value start + k * step, modulo its width
-            T2  `TripCount.emit` gives the number k of the iteration that leaves the loop through its one live exit
+Invariants  T1  an `Induction` has, in iteration k (counted from 0), the value start + k * step,
+                modulo its width
+            T2  `TripCount.emit` gives the number k of the iteration that leaves the loop through
+                its one live exit
             T3  start, step and bound are defined outside the loop
 Source      the affine case of scalar evolution: Bachmann, Wang, Zima (1994), chains of recurrences
 """
@@ -13,9 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from activerules.ir.analysis.returns import Returns
+from activerules.ir.builder import Builder
 from activerules.ir.cfg import ControlFlow, Loop
+from activerules.ir.constants import integer_of
 from activerules.ir.model import Argument, Block, Constant, GlobalRef, Instruction, Value
-from activerules.ir.types import I64
+from activerules.ir.types import I64, IntType, Type
 
 _NEGATED = {
     "eq": "ne", "ne": "eq", "slt": "sge", "sge": "slt", "sgt": "sle", "sle": "sgt",
@@ -27,7 +31,11 @@ _SWAPPED = {"eq": "eq", "ne": "ne", "slt": "sgt", "sgt": "slt", "sle": "sge", "s
 
 @dataclass(frozen=True, eq=False)
 class Induction:
-    """A header phi that takes `start + k * step` (integers), or steps a pointer by `step` elements of `source`."""
+    """A header phi that takes `start + k * step`, or that steps a pointer.
+
+    A pointer is stepped by `step` elements of the type `next` (a getelementptr) names. `negative`:
+    the step is subtracted.
+    """
 
     phi: Instruction
     start: Value
@@ -37,14 +45,17 @@ class Induction:
 
     @property
     def constant_step(self) -> int | None:
-        if isinstance(self.step, Constant) and self.step.text.lstrip("-").isdigit():
-            return -int(self.step.text) if self.negative else int(self.step.text)
-        return None
+        """The step with its sign, if it is a literal."""
+        step = integer_of(self.step)
+        return -step if step is not None and self.negative else step
 
 
 @dataclass(frozen=True, eq=False)
 class TripCount:
-    """The loop goes on while `first + k * step <predicate> bound`; `first` is start, or start + step if `after`."""
+    """The loop goes on while `first + k * step <predicate> bound`.
+
+    `first` is start, or start + step if the loop compares `after` it has stepped.
+    """
 
     start: Value
     bound: Value
@@ -52,22 +63,21 @@ class TripCount:
     predicate: str
     after: bool
 
-    def emit(self, b, start: Value, bound: Value) -> Value:
-        """Code for the number of the leaving iteration, as i64, from the materialised start and bound."""
+    def emit(self, b: Builder, start: Value, bound: Value) -> Value:
+        """Code for the number of the leaving iteration, as i64, from values of start and bound."""
         t = start.type
         first = b.binary("add", start, b.const(t, self.step)) if self.after else start
         count = self._count(b, first, bound, t)
         return count if t is I64 else b.cast("zext", count, I64)
 
-    def _count(self, b, first: Value, bound: Value, t) -> Value:
+    def _count(self, b: Builder, first: Value, bound: Value, t: Type) -> Value:
         up = self.step > 0
         span = b.binary("sub", bound, first) if up else b.binary("sub", first, bound)
         if self.predicate == "ne":
             return span
         if self.predicate == "eq":
             return b.select(b.icmp("eq", first, bound), b.const(t, 1), b.const(t, 0))
-        strict = self.predicate[1:] in {"lt", "gt"}
-        if strict:
+        if self.predicate[1:] in {"lt", "gt"}:
             span = b.binary("sub", span, b.const(t, 1))
         stride = abs(self.step)
         steps = span if stride == 1 else b.binary("udiv", span, b.const(t, stride))
@@ -111,7 +121,7 @@ def _induction(phi: Instruction, loop: Loop) -> Induction | None:
     start, after = incoming[loop.preheader], incoming[loop.latch]
     if not isinstance(after, Instruction) or after.parent not in loop.blocks:
         return None
-    if phi.type.is_int and phi.type.bits <= 64 and after.opcode in {"add", "sub"}:
+    if isinstance(phi.type, IntType) and phi.type.bits <= 64 and after.opcode in {"add", "sub"}:
         x, y = after.operands
         if after.opcode == "add" and y is phi:
             x, y = y, x
@@ -147,13 +157,13 @@ def _trip_count(
         x, y, predicate = y, x, _SWAPPED[predicate]
     if not is_invariant(y, loop):
         return None
-    by_value = {
+    by_value: dict[Value, tuple[Induction, bool]] = {
         **{i.phi: (i, False) for i in inductions.values()},
         **{i.next: (i, True) for i in inductions.values()},
     }
     if x not in by_value:
         return None
-    induction, after = by_value[x]  # type: ignore[index]
+    induction, after = by_value[x]
     step = induction.constant_step
     if (
         step is None

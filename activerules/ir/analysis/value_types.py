@@ -1,11 +1,12 @@
 """Value types: where float bits are, in memory and in integers.
 
-Needs       a Function in normal form; its MemoryFacts; what the caller knows of argument memory (element kinds)
+Needs       a Function in normal form; its MemoryFacts; what the caller knows of argument memory
+            (element kinds)
 Gives       ValueTypes, frozen
 Invariants  V1  an integer outside `float_bits` holds no bits of a float that varies
-            V2  `holds_float(object)` is True if any access reads or writes a float in it, or the caller says so
-            V3  an integer access to a place that holds floats is either a plain copy (its value goes from load to
-                store), or the store of zero bits, or it is in `conflicts`
+            V2  `holds_float(object)` is True if any access reads or writes a float in it, or the
+                caller says so
+            V3  the value of an integer load from a place that holds floats is in `float_bits`
 """
 
 from __future__ import annotations
@@ -16,22 +17,24 @@ from dataclasses import dataclass
 
 from activerules.ir.analysis.memory import MemoryFacts, MemoryObject
 from activerules.ir.model import BINARY_INT, Argument, Constant, Function, Instruction, Value
-from activerules.ir.types import FloatType, Type, size_of
+from activerules.ir.types import FloatType, NamedTypes, Type, size_of
 
 
 @dataclass(frozen=True)
 class Access:
-    """A load or store of `type` at a constant offset of an object, or at an offset that varies (None)."""
+    """A load or store of `type` at a constant offset of an object; None: the offset varies."""
 
     instruction: Instruction
     type: Type
     offset: int | None
 
-    def overlaps(self, other: Access, named: dict[str, Type | None]) -> bool:
+    def overlaps(self, other: Access, named: NamedTypes) -> bool:
+        """Whether two accesses of one object may share a byte."""
         if self.offset is None or other.offset is None:
             return True
-        ends = [a.offset + size_of(a.type, named) for a in (self, other)]  # type: ignore[operator, arg-type]
-        return self.offset < ends[1] and other.offset < ends[0]
+        end = self.offset + size_of(self.type, named)
+        other_end = other.offset + size_of(other.type, named)
+        return self.offset < other_end and other.offset < end
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +54,7 @@ class ValueTypes:
 
     def float_types(self, memory: MemoryObject) -> set[Type]:
         """The float types the object is known to hold."""
-        found = {a.type for a in self.accesses.get(memory, ()) if isinstance(a.type, FloatType)}
+        found: set[Type] = {a.type for a in self.accesses.get(memory, ()) if a.type.is_float}
         return found | ({self.declared_float[memory]} if memory in self.declared_float else set())
 
     def is_read_as_integer(self, store: Instruction) -> bool:
@@ -61,14 +64,16 @@ class ValueTypes:
         return offset is not None and all(
             _is_start(base, o)
             and any(
-                other.instruction.opcode == "load" and other.type == store.operands[0].type and other.offset == offset
+                other.instruction.opcode == "load"
+                and other.type == store.operands[0].type
+                and other.offset == offset
                 for other in self.accesses.get(o, ())
             )
             for o in objects
         )
 
     def touches_floats(self, access: Instruction) -> bool:
-        """Whether a load or store of another type acts on a place where floats are read or written, too."""
+        """Whether a load or store of another type acts on a place where floats are, too."""
         pointer = access.operands[-1]
         t = access.operands[0].type if access.opcode == "store" else access.type
         base, offset = self.memory.constant_offset(pointer)
@@ -104,7 +109,7 @@ def analyse_value_types(
 
 
 def _is_start(base: Value, memory: MemoryObject) -> bool:
-    """Whether `base` is the one pointer to the beginning of the object, so that offsets from it compare."""
+    """Whether `base` points to the beginning of the object, so that offsets from it compare."""
     return memory.key is base or (memory.kind == "argument" and isinstance(base, Argument))
 
 

@@ -64,7 +64,7 @@ class EngineCalls(Calls):
         return tuple(k for k, partial in enumerate(row.partials) if partial is not None)
 
     def needs(self, instruction: Instruction, wanted: tuple[bool, ...]) -> set[Node]:
-        """Primal values the adjoint of arithmetic reads, for the operands whose cotangent is wanted."""
+        """Primal values the adjoint of arithmetic reads; `wanted`: whose cotangent is asked for."""
         row = row_for(instruction)
         assert row is not None
         by_letter = {**dict(zip("xyz", instruction.operands, strict=False)), "r": instruction}

@@ -2,15 +2,18 @@
 
 A tape is a struct on the stack of the gradient:
 
-    0  ptr top      8  ptr end     of the current chunk
-   16  ptr chunk                   the chunk `top` is in: {ptr previous, i64 size, ...} in its first 32 bytes; null: the first,
-                                   which is a buffer on the stack
-   24  ptr owned                   the list of what must be released: {ptr next, ptr function, ptr object}
-   32  i64 held                    bytes of all chunks        40  i64 limit   bytes `held` may not exceed
-   48  i64 used                    bytes used in chunks before this one       56  ptr first   start of this chunk's rows
+    0  ptr top      where the next row goes
+    8  ptr end      end of the current chunk
+   16  ptr chunk    the chunk `top` is in: {ptr previous, i64 size, ...} in its first 32 bytes;
+                    null: the first, which is a buffer on the stack
+   24  ptr owned    the list of what must be released: {ptr next, ptr function, ptr object}
+   32  i64 held     bytes of all chunks
+   40  i64 limit    bytes `held` may not exceed
+   48  i64 used     bytes used in chunks before this one
+   56  ptr first    start of this chunk's rows
 
-`reserve` returns null when memory is exhausted. Memory is given back as a whole by `release`, on success and on error
-alike, after every owned object has been released.
+`reserve` returns null when memory is exhausted. Memory is given back as a whole by `release`, on
+success and on error alike, after every owned object has been released.
 """
 
 from __future__ import annotations
@@ -95,7 +98,8 @@ fail:
   ret ptr null
 }
 
-define internal ptr @activerules.tape.reserve_rows(ptr %tape, i64 %count, i64 %size) alwaysinline nounwind {
+define internal ptr @activerules.tape.reserve_rows(ptr %tape, i64 %count, i64 %size) \
+alwaysinline nounwind {
 entry:
   %product = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %count, i64 %size)
   %bytes = extractvalue { i64, i1 } %product, 0
@@ -127,7 +131,8 @@ fail:
   ret i1 false
 }
 
-define internal void @activerules.tape.open(ptr %tape, ptr %buffer, i64 %limit) alwaysinline nounwind {
+define internal void @activerules.tape.open(ptr %tape, ptr %buffer, i64 %limit) \
+alwaysinline nounwind {
 entry:
   store ptr %buffer, ptr %tape, align 8
   %end.at = getelementptr inbounds i8, ptr %tape, i64 8
@@ -202,7 +207,8 @@ declare { i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)
 """
 
 MOVE_TEXT = """
-; shadow of memmove and memcpy undone: what was written to %to is added to %from, and %to is cleared (the ranges may overlap)
+; shadow of memmove and memcpy undone: what was written to %to is added to %from, and %to is cleared
+; (the ranges may overlap)
 define internal void @activerules.undo_copy.TYPE(ptr %to, ptr %from, i64 %bytes) nounwind {
 entry:
   %count = udiv i64 %bytes, SIZE
