@@ -1,7 +1,8 @@
-"""Goldens: small programs, one construct each, with the plan of their gradient; and each gradient is executed.
+"""Goldens: small programs, one construct each, with the plan of their gradient; and each gradient
+is executed.
 
-A file is a case as in `tests/ir/cases`, followed by the plan as `; `-comments. `pytest --update-golden` rewrites
-the plans; then read the difference.
+A file is a case as in `tests/ir/cases`, followed by the plan as `; `-comments. `pytest --update-
+golden` rewrites the plans; then read the difference.
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
-"""Run a function of an `.ll` text and its gradient in this process, and compare with finite differences.
+"""Run a function of an `.ll` text and its gradient in this process, and compare with finite
+differences.
 
-Arguments are Python floats and ints, and NumPy arrays for memory: a structured dtype is a C struct, and a `Pointer` field of
-it leads to another array. The shadow of an array has its layout; where the array holds pointers, the shadow holds pointers to shadows.
+Arguments are Python floats and ints, and NumPy arrays for memory: a structured dtype is a C
+struct, and a `Pointer` field of it leads to another array. The shadow of an array has its
+layout; where the array holds pointers, the shadow holds pointers to shadows.
 
-What is compared: for random cotangents of everything the function leaves behind (its memory and its result), the
-cotangents of everything it starts from. A shadow holds the first when the gradient is called and the second when it returns,
-so shadows never start at zero, and memory that is overwritten must come out with a zero.
+What is compared: for random cotangents of everything the function leaves behind (its memory and
+its result), the cotangents of everything it starts from. A shadow holds the first when the
+gradient is called and the second when it returns, so shadows never start at zero, and memory
+that is overwritten must come out with a zero.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ _unique = itertools.count()
 
 @dataclass
 class Struct:
-    """A C struct on the heap: `array` (one structured element or more), and pointer fields that lead to other memory.
+    """A C struct: `array` (one structured element or more), with pointers to other memory.
 
     `pointers` maps a field (of type u8, in element 0) to an array or a Struct.
     """
@@ -162,7 +165,7 @@ def check_gradient(
     tolerance: float = 1e-6,
     calls: int = 2,
 ) -> str:
-    """Assert that the gradient agrees with finite differences, and that it leaves primal memory as the primal does.
+    """Assert that the gradient is what finite differences say, and acts on memory as the primal.
 
     Gives the text that `differentiate` returned.
     """
@@ -255,16 +258,12 @@ def _slope(objective, args, scalar: int | None, entry, duplicated) -> float:
             list(_floats([values[k] for k in duplicated]))[n][index] = x
         return objective(values)
 
-    single = (
-        any(v.dtype == np.float32 for v in _floats(args))
-        or scalar is not None
-        and isinstance(args[scalar], np.float32)
-    )
+    single = any(v.dtype == np.float32 for v in _floats(args))
     return central_fdm(3).estimate(along, start, eps=1e-7 if single else None)[0]
 
 
 def _call_gradient(gradient, compiled, function, args, shadows, activities, weight) -> list[float]:
-    """Call it by its documented signature; gives the derivatives of the Active parameters in order."""
+    """Call it by its documented signature; gives the derivatives of the Active parameters."""
     f = compiled.module_functions[function]
     passed: list[Any] = []
     for k, value in enumerate(args):
@@ -280,7 +279,7 @@ def _call_gradient(gradient, compiled, function, args, shadows, activities, weig
         return []
 
     class Derivatives(ctypes.Structure):
-        _fields_ = [(f"d{k}", _ctype(t)) for k, t in enumerate(active)]  # noqa: RUF012
+        _fields_ = [(f"d{k}", _ctype(t)) for k, t in enumerate(active)]
 
     result = Derivatives()
     shim = _shim(compiled, g, len(passed))
@@ -289,7 +288,10 @@ def _call_gradient(gradient, compiled, function, args, shadows, activities, weig
 
 
 def _shim(compiled: Compiled, g: Function, count: int) -> Callable[..., Any]:
-    """A wrapper that writes the returned struct through a pointer: ctypes and LLVM return large structs differently."""
+    """A wrapper that writes the returned struct through a pointer.
+
+    ctypes and LLVM return structs of more than two registers differently.
+    """
     key = f"shim.{g.name}"
     known = compiled.__dict__.setdefault("shims", {})
     if key not in known:

@@ -1,15 +1,21 @@
-"""Random structured programs, in three forms that must agree: a syntax tree, LLVM IR, and exact forward derivatives.
+"""Random structured programs, in three forms that must agree: a syntax tree, LLVM IR, and exact
+forward derivatives.
 
-A program is `double f(ptr a, ptr b, ptr index, i64 n, double x, double y)`: `a` and `b` hold `LENGTH` doubles, `index` as many
-integers. Its statements are nested tuples; every array access goes through a base (`a`, `b`, a stack array, a scratch array from
-malloc, or a pointer variable that may lead to any of them) and an index that is masked to stay inside.
+A program is `double f(ptr a, ptr b, ptr index, i64 n, double x, double y)`: `a` and `b` hold
+`LENGTH` doubles, `index` as many integers. Its statements are nested tuples; every array access
+goes through a base (`a`, `b`, a stack array, a scratch array from malloc, or a pointer variable
+that may lead to any of them) and an index that is masked to stay inside.
 
-    ("set", k, e)  ("seti", k, i)  ("store", base, i, e)  ("setp", k, base, i)  ("choose", k, c, base, base)  ("swap",)
-    ("new", k, base)  ("copy", base, i, base, i, n)  ("clear", base, i, n)
-    ("if", c, body, orelse)  ("switch", i, bodies)  ("for", slot, kind, lo, bound, step, body)  ("while", c, fuel, body)
-    ("do", c, fuel, body)  ("break", level)  ("continue", level)  ("return", e)
+    ("set", k, e)  ("seti", k, i)  ("store", base, i, e)  ("setp", k, base, i)
+    ("choose", k, c, base, base)  ("swap",)  ("new", k, base)
+    ("copy", base, i, base, i, n)  ("clear", base, i, n)
+    ("if", c, body, orelse)  ("switch", i, bodies)
+    ("for", slot, (predicate, width, nsw), lo, bound, step, body)
+    ("while", c, fuel, body)  ("do", c, fuel, body)
+    ("break", level)  ("continue", level)  ("return", e)
 
-`lower` writes it as an unoptimising compiler would, with every variable in an alloca. `evaluate` runs it on dual numbers.
+`lower` writes it as an unoptimising compiler would, with every variable in an alloca. `evaluate`
+runs it on dual numbers.
 """
 
 from __future__ import annotations
@@ -132,53 +138,50 @@ class Generator:
         return made
 
     def statement(self, size: int, depth: int) -> tuple[Node, int]:
-        r = self.rng
         deep = 0.0 if depth > 3 or size < 2 else 1.0
         pointers = 1.0 if self.pointers else 0.0
         jump = 0.0 if depth == 0 else 0.8
+        loops = jump * bool(self.loops)
         kind = self.pick(
-            (4, "set"), (1.5, "seti"), (4, "store"), (0.6 * pointers, "setp"), (0.5 * pointers, "choose"),
-            (0.4 * pointers, "swap"), (0.4 * pointers, "new"), (0.4, "copy"), (0.3, "clear"),
-            (3 * deep, "if"), (0.5 * deep, "switch"), (3 * deep, "for"), (1.5 * deep, "while"), (0.7 * deep, "do"),
-            (jump * bool(self.loops), "break"), (0.6 * jump * bool(self.loops), "continue"), (0.2 * jump, "return"),
+            (4, "set"), (1.5, "seti"), (4, "store"), (0.6 * pointers, "setp"),
+            (0.5 * pointers, "choose"), (0.4 * pointers, "swap"), (0.4 * pointers, "new"),
+            (0.4, "copy"), (0.3, "clear"),
+            (3 * deep, "if"), (0.5 * deep, "switch"), (3 * deep, "for"), (1.5 * deep, "while"),
+            (0.7 * deep, "do"), (loops, "break"), (0.6 * loops, "continue"), (0.2 * jump, "return"),
         )  # fmt: skip
+        if kind in {"if", "switch", "for", "while", "do"}:
+            return self.compound(kind, size, depth)
+        if kind in {"set", "seti", "store", "break", "continue", "return"}:
+            return self.simple(kind), 1
+        return self.on_memory(kind), 1
+
+    def simple(self, kind: str) -> Node:
+        r = self.rng
         match kind:
             case "set":
-                return ("set", r.randrange(FLOATS), self.bounded(2)), 1
+                return ("set", r.randrange(FLOATS), self.bounded(2))
             case "seti":
-                return ("seti", r.randrange(INTEGERS), ("and", self.integer(2), ("c", 15))), 1
+                return ("seti", r.randrange(INTEGERS), ("and", self.integer(2), ("c", 15)))
             case "store":
-                return ("store", self.base(), self.integer(2), self.bounded(2)), 1
-            case "setp":
-                return ("setp", r.randrange(POINTERS), self.base_array(), self.integer(1)), 1
-            case "choose":
-                return (
-                    "choose",
-                    r.randrange(POINTERS),
-                    self.condition(0),
-                    self.base_array(),
-                    self.base_array(),
-                ), 1
-            case "swap":
-                return ("swap",), 1
-            case "new":
-                return ("new", r.randrange(POINTERS), self.base_array()), 1
-            case "copy":
-                return (
-                    "copy",
-                    self.base_array(),
-                    self.integer(1),
-                    self.base_array(),
-                    self.integer(1),
-                    self.integer(1),
-                ), 1
-            case "clear":
-                return ("clear", self.base_array(), self.integer(1), self.integer(1)), 1
-            case "break" | "continue":
-                return (kind, r.randrange(1, len(self.loops) + 1)), 1
+                return ("store", self.base(), self.integer(2), self.bounded(2))
             case "return":
-                return ("return", self.number(2)), 1
-        return self.compound(kind, size, depth)
+                return ("return", self.number(2))
+        return (kind, r.randrange(1, len(self.loops) + 1))
+
+    def on_memory(self, kind: str) -> Node:
+        pointer, base, other = self.rng.randrange(POINTERS), self.base_array(), self.base_array()
+        match kind:
+            case "setp":
+                return ("setp", pointer, base, self.integer(1))
+            case "choose":
+                return ("choose", pointer, self.condition(0), base, other)
+            case "swap":
+                return ("swap",)
+            case "new":
+                return ("new", pointer, base)
+            case "copy":
+                return ("copy", base, self.integer(1), other, self.integer(1), self.integer(1))
+        return ("clear", base, self.integer(1), self.integer(1))
 
     def compound(self, kind: str, size: int, depth: int) -> tuple[Node, int]:
         r = self.rng
@@ -355,6 +358,17 @@ class Evaluation:
                 array, offset = self.base(base)
                 value = self.number(e)
                 array[offset + (self.integer(i) & MASK)] = value
+            case ("break" | "continue", level):
+                raise _Jump(statement[0], level)
+            case ("return", e):
+                raise _Return(self.number(e))
+            case ("if" | "switch" | "for" | "while" | "do", *_):
+                self.control(statement)
+            case _:
+                self.on_memory(statement)
+
+    def on_memory(self, statement: Node) -> None:
+        match statement:
             case ("setp", k, base, i):
                 self.p[k] = (self.base(base)[0], self.integer(i) & OFFSETS)
             case ("choose", k, c, p, q):
@@ -369,6 +383,9 @@ class Evaluation:
                 array, _ = self.base(base)
                 start, count = self.integer(i) & OFFSETS, self.integer(n) & MASK
                 array[start : start + count] = [Dual(0.0)] * count
+
+    def control(self, statement: Node) -> None:
+        match statement:
             case ("if", c, body, orelse):
                 self.body(body if self.condition(c) else orelse)
             case ("switch", i, bodies):
@@ -385,10 +402,6 @@ class Evaluation:
                     fuel -= 1
                     if not (fuel > 0 and self.condition(c)):
                         break
-            case ("break" | "continue", level):
-                raise _Jump(statement[0], level)
-            case ("return", e):
-                raise _Return(self.number(e))
 
     def copy(self, to: Node, i: Node, source: Node, j: Node, n: Node) -> None:
         target, start = self.base(to)[0], self.integer(i) & OFFSETS
@@ -505,7 +518,8 @@ class Lowering:
         self.put(f"ret double {value}")
         return "\n".join(
             [
-                f"define double @f(ptr {attributes}%a, ptr {attributes}%b, ptr %index, i64 %n, double %x, double %y) {{",
+                f"define double @f(ptr {attributes}%a, ptr {attributes}%b, ptr %index, i64 %n, "
+                "double %x, double %y) {",
                 "entry:",
                 *self.allocas,
                 *self.lines,
@@ -565,31 +579,26 @@ class Lowering:
             case ("sel", c, p, q):
                 c, p, q = self.condition(c), self.number(p), self.number(q)
                 return self.new(f"select i1 {c}, double {p}, double {q}")
-            case ("+" | "-" | "*" as name, p, q):
-                opcode = {"+": "fadd", "-": "fsub", "*": "fmul"}[name]
-                p, q = self.number(p), self.number(q)
-                return self.new(f"{opcode} double {p}, {q}")
-            case ("div", p, q):
-                p, q = self.number(p), self.number(q)
-                square = self.new(f"fmul double {q}, {q}")
-                below = self.new(f"fadd double {square}, 2.0")
-                return self.new(f"fdiv double {p}, {below}")
-            case ("call", p, q):
-                p, q = self.number(p), self.number(q)
-                return self.new(f"call double @helper(double {p}, double {q})")
+            case (_, _, _):
+                return self.binary(e)
             case ("neg", p):
                 return self.new(f"fneg double {self.number(p)}")
             case (name, p):
-                name = {"fabs": "llvm.fabs.f64", "tanh": "tanh"}.get(name, name)
-                name = {
-                    "sin": "llvm.sin.f64",
-                    "cos": "cos",
-                    "soft": "soft",
-                    "root": "root",
-                    "exps": "exps",
-                }.get(name, name)
-                return self.new(f"call double @{name}(double {self.number(p)})")
+                symbol = {"fabs": "llvm.fabs.f64", "sin": "llvm.sin.f64"}.get(name, name)
+                return self.new(f"call double @{symbol}(double {self.number(p)})")
         raise AssertionError(e)
+
+    def binary(self, e: Node) -> str:
+        name, p, q = e[0], self.number(e[1]), self.number(e[2])
+        match name:
+            case "div":
+                square = self.new(f"fmul double {q}, {q}")
+                below = self.new(f"fadd double {square}, 2.0")
+                return self.new(f"fdiv double {p}, {below}")
+            case "call":
+                return self.new(f"call double @helper(double {p}, double {q})")
+        opcode = {"+": "fadd", "-": "fsub", "*": "fmul"}[name]
+        return self.new(f"{opcode} double {p}, {q}")
 
     def integer(self, e: Node) -> str:
         match e:
@@ -650,14 +659,16 @@ class Lowering:
             case ("new", k, base):
                 scratch = self.new(f"call ptr @malloc(i64 {8 * LENGTH})")
                 self.put(
-                    f"call void @llvm.memcpy.p0.p0.i64(ptr {scratch}, ptr {self.base(base)}, i64 {8 * LENGTH}, i1 false)"
+                    f"call void @llvm.memcpy.p0.p0.i64(ptr {scratch}, ptr {self.base(base)}, "
+                    f"i64 {8 * LENGTH}, i1 false)"
                 )
                 self.put(f"store ptr {scratch}, ptr %p{k}")
             case ("copy", to, i, source, j, n):
                 target, origin = self.address(to, i, OFFSETS), self.address(source, j, OFFSETS)
                 size = self.new(f"mul i64 {self.masked(n, MASK)}, 8")
                 self.put(
-                    f"call void @llvm.memmove.p0.p0.i64(ptr {target}, ptr {origin}, i64 {size}, i1 false)"
+                    f"call void @llvm.memmove.p0.p0.i64(ptr {target}, ptr {origin}, "
+                    f"i64 {size}, i1 false)"
                 )
             case ("clear", base, i, n):
                 target = self.address(base, i, OFFSETS)
@@ -739,7 +750,7 @@ class Lowering:
             start, end = low, high
             if way == "ne":
                 end = self.new(f"call i64 @llvm.smax.i64(i64 {low}, i64 {high})")
-        t, variable = f"i{width}", self.label("counter")
+        t, variable, add = f"i{width}", self.label("counter"), "add nsw" if nsw else "add"
         self.allocas.append(f"  %{variable} = alloca {t}")
         if width < 64:
             start, end = (self.new(f"trunc i64 {v} to {t}") for v in (start, end))
@@ -758,9 +769,7 @@ class Lowering:
         self.go(latch)
         self.open(latch)
         value = self.new(f"load {t}, ptr %{variable}")
-        self.put(
-            f"store {t} {self.new(f'add {chr(110) + chr(115) + chr(119) if nsw else str()} {t} {value}, {step}')}, ptr %{variable}"
-        )
+        self.put(f"store {t} {self.new(f'{add} {t} {value}, {step}')}, ptr %{variable}")
         self.go(head)
         self.open(after)
 
@@ -813,7 +822,7 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 
 def lower(program: Node, attributes: str = "") -> str:
-    """LLVM IR of a program; `attributes` are those of the parameters `a` and `b` ("" or "noalias ")."""
+    """LLVM IR of a program; `attributes` ("" or "noalias ") are those of `a` and `b`."""
     return Lowering().program(program, attributes)
 
 
@@ -839,7 +848,10 @@ def make_inputs(seed: int, *, same: bool = False) -> Inputs:
 
 
 def evaluate(program: Node, inputs: Inputs) -> tuple[Dual, dict[str, list[Dual]]]:
-    """The result and the arrays left behind, with derivatives by (a, b, x, y); `TooLong` if it runs too long."""
+    """The result and the arrays left behind, with derivatives by (a, b, x, y).
+
+    Raises `TooLong`, or `OverflowError`, for a program that is of no use.
+    """
     one = np.eye(2 * LENGTH + 2)
     a = [Dual(float(v), one[k]) for k, v in enumerate(inputs.a)]
     b = a if inputs.same else [Dual(float(v), one[LENGTH + k]) for k, v in enumerate(inputs.b)]

@@ -1,4 +1,6 @@
-"""`differentiate` from text: structs and pointers, names, what it adds to a module, and what it refuses to be asked."""
+"""`differentiate` from text: structs and pointers, names, what it adds to a module, and what it
+refuses to be asked.
+"""
 
 from __future__ import annotations
 
@@ -108,8 +110,14 @@ def test_names_follow_the_stem() -> None:
 
 
 def test_two_derivatives_in_one_module() -> None:
-    first = differentiate(SQUARE + "define double @cube(double %x) {\n  %y = call double @square(double %x)\n"
-                          "  %r = fmul double %y, %x\n  ret double %r\n}\n", "square", [Active])  # fmt: skip
+    cube = """
+define double @cube(double %x) {
+  %y = call double @square(double %x)
+  %r = fmul double %y, %x
+  ret double %r
+}
+"""
+    first = differentiate(SQUARE + cube, "square", [Active])
     check_gradient(first, "cube", [Active], [1.5])
 
 
@@ -163,7 +171,13 @@ def test_text_that_llvm_does_not_accept() -> None:
 
 
 def test_function_that_never_returns() -> None:
-    text = "declare void @abort() noreturn\ndefine double @f(double %x) {\n  call void @abort()\n  unreachable\n}\n"
+    text = """
+declare void @abort() noreturn
+define double @f(double %x) {
+  call void @abort()
+  unreachable
+}
+"""
     with pytest.raises(UnsupportedIR, match="N3"):
         differentiate(text, "f", [Active])
 

@@ -1,7 +1,9 @@
-"""Every file of `cases/`: one idiom of some front end, whose gradient agrees with finite differences, or which is refused.
+"""Every file of `cases/`: one idiom of some front end, whose gradient agrees with finite
+differences, or which is refused.
 
-A case begins with comments: what it is about; `arguments`, with the activity of each; and what is expected. Memory is filled with
-random numbers; `same as k` is the very memory of argument k, with the same shadow.
+A case begins with comments: what it is about; `arguments`, with the activity of each; and what
+is expected. Memory is filled with random numbers; `same as k` is the very memory of argument k,
+with the same shadow.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from activerules.ir.parser import parse_module
 
 
 def random_graph(rng: random.Random, count: int) -> dict[int, list[int]]:
-    """Successors of `count` nodes, at most two each; the last has none, and no edge leads to node 0."""
+    """Successors of `count` nodes, at most two each; the last has none, none leads to node 0."""
     graph = {k: rng.sample(range(1, count), rng.choice([1, 2])) for k in range(count - 1)}
     graph[count - 1] = []
     return graph

@@ -16,7 +16,7 @@ from tests.ir.random_programs import Generator, lower
 
 
 def _plan(text: str, active: frozenset[str]) -> Plan | None:
-    """The plan with these of the parameters x, y (Active) and a, b (Duplicated); None if it is refused."""
+    """The plan with some of x, y (Active) and a, b (Duplicated); None if it is refused."""
     module = parse_module(text)
     function = module.functions["f"]
     kinds = {"x": "active", "y": "active", "a": "duplicated", "b": "duplicated"}
@@ -53,4 +53,5 @@ def test_monotone_and_floats_only(number: int) -> None:
 def test_nothing_is_active_without_independents() -> None:
     text = normalise(canonical(lower(([], ("x",)))), "f")
     plan = _plan(text, frozenset())
-    assert plan is not None and not _active_names(plan)
+    assert plan is not None
+    assert not _active_names(plan)

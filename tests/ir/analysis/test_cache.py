@@ -24,7 +24,7 @@ class Problem:
     needed: frozenset[int]
 
     def cost(self, kept: frozenset[int]) -> float:
-        """What a choice costs: bytes kept and work done again; infinite if a needed node cannot be had."""
+        """Bytes kept and work done again; infinite if a needed node cannot be had."""
         total = sum(max(self.sizes[n], 0.5) * LOOP_WEIGHT ** self.depths[n] for n in kept)
         work, seen = list(self.needed), set(self.needed)
         while work:
@@ -43,7 +43,9 @@ class Problem:
 
     def cheapest(self) -> float:
         nodes = range(len(self.recipes))
-        choices = (frozenset(c) for k in range(len(nodes) + 1) for c in itertools.combinations(nodes, k))
+        choices = (
+            frozenset(c) for k in range(len(nodes) + 1) for c in itertools.combinations(nodes, k)
+        )
         return min(self.cost(choice) for choice in choices)
 
 

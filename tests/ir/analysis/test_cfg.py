@@ -68,7 +68,9 @@ def test_loops_are_natural() -> None:
             header = _number(loop.header)
             tails = {a for a, b in back if b == header}
             body = {header} | {
-                n for n in reachable(graph, 0) - {header} if tails & reachable(graph, n, without=header)
+                n
+                for n in reachable(graph, 0) - {header}
+                if tails & reachable(graph, n, without=header)
             }
             assert {_number(block) for block in loop.blocks} == body
 

@@ -1,7 +1,7 @@
 """Memory facts against what random programs do: every access is traced while the program runs.
 
-M1: an address lies in one of the pointer's objects. M2: pointers that held one address share an object, or theirs may overlap.
-M3: what is said not to be overwritten after a load is not.
+M1: an address lies in one of the pointer's objects. M2: pointers that held one address share an
+object, or theirs may overlap. M3: what is said not to be overwritten after a load is not.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class Event:
     size: int
 
     def overlaps(self, other: Event) -> bool:
-        return self.address < other.address + other.size and other.address < self.address + self.size
+        return (
+            self.address < other.address + other.size and other.address < self.address + self.size
+        )
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,9 @@ class Traced:
 
 def _is_traced(i: Instruction) -> bool:
     name = i.callee_name or ""
-    return i.opcode in {"load", "store", "alloca"} or name == "malloc" or name.startswith("llvm.mem")
+    return (
+        i.opcode in {"load", "store", "alloca"} or name == "malloc" or name.startswith("llvm.mem")
+    )
 
 
 def _place(i: Instruction) -> tuple[Value, Value]:
@@ -77,7 +81,9 @@ def _instrument(module: Module, function: Function) -> str:
             if _is_traced(i):
                 pointer, size = _place(i)
                 call = [Constant(I32, str(number)), pointer, size]
-                made.append(Instruction("call", VOID, call, callee=GlobalRef(TRACE, PTR), parent=block))
+                made.append(
+                    Instruction("call", VOID, call, callee=GlobalRef(TRACE, PTR), parent=block)
+                )
                 number += 1
         block.instructions = made
     function.suffix = ""
@@ -171,7 +177,8 @@ def test_what_is_not_overwritten_keeps_its_value(traced: Traced) -> None:
             assert not any(
                 later.overlaps(event)
                 for later in traced.events[k + 1 :]
-                if traced.accesses[later.number].opcode != "load" and later.size
+                if traced.accesses[later.number].opcode != "load"
+                and later.size
                 and not _makes_memory(traced.accesses[later.number])
             )
 

@@ -1,4 +1,6 @@
-"""Which blocks lie on the way to a successful return, for functions that return a status: R1 and R2."""
+"""Which blocks lie on the way to a successful return, for functions that return a status: R1 and
+R2.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,12 @@ def test_constant_status(good: str, bad: str, live: set[str]) -> None:
 
 
 def test_without_status_every_return_is_a_success() -> None:
-    assert _names(_analysed(JOIN.format(good="0", bad="1"), status=False)) == {"entry", "good", "bad", "end"}
+    assert _names(_analysed(JOIN.format(good="0", bad="1"), status=False)) == {
+        "entry",
+        "good",
+        "bad",
+        "end",
+    }
 
 
 TESTED = """
@@ -66,10 +73,12 @@ end:
 """
 
 
-@pytest.mark.parametrize("predicate", ["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"])
+@pytest.mark.parametrize(
+    "predicate", ["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"]
+)
 @pytest.mark.parametrize("bound", [-2, -1, 0, 1, 2])
 def test_a_branch_on_the_status_tells_which_side_can_succeed(predicate: str, bound: int) -> None:
-    """Brute force: the side that zero takes must be live, and with an exact predicate only that side is."""
+    """The side that zero takes is live, and only that side is."""
     returns = _names(_analysed(TESTED.format(predicate=predicate, bound=bound)))
     unsigned = bound % (1 << 32)
     zero_holds = {
@@ -88,7 +97,9 @@ def test_a_status_that_is_chosen() -> None:
 
 
 def test_blocks_that_end_nowhere_are_not_live() -> None:
-    body = JOIN.format(good="0", bad="0").replace("bad:\n  br label %end", "bad:\n  call void @abort()\n  unreachable")
+    body = JOIN.format(good="0", bad="0").replace(
+        "bad:\n  br label %end", "bad:\n  call void @abort()\n  unreachable"
+    )
     body = body.replace(", [ 0, %bad ]", "")
     returns = _analysed(body)
     assert _names(returns) == {"entry", "good", "end"}
@@ -98,8 +109,10 @@ def test_blocks_that_end_nowhere_are_not_live() -> None:
 
 @pytest.mark.parametrize("count", [0, 2])
 def test_one_return_block(count: int) -> None:
-    body = "entry:\n  unreachable" if count == 0 else (
-        "entry:\n  br i1 %c, label %a, label %b\na:\n  ret i32 0\nb:\n  ret i32 0"
+    body = (
+        "entry:\n  unreachable"
+        if count == 0
+        else ("entry:\n  br i1 %c, label %a, label %b\na:\n  ret i32 0\nb:\n  ret i32 0")
     )
     with pytest.raises(UnsupportedIR, match="N3"):
         _analysed(body)

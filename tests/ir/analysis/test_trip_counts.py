@@ -25,7 +25,7 @@ LIMIT = 600
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of loop: `first` says that the exit is tested before the step, `swapped` that the bound stands left."""
+    """One kind of loop: `first`: tested before the step; `swapped`: the bound stands left."""
 
     predicate: str
     step: int
@@ -59,7 +59,7 @@ end:
         return facts
 
     def simulate(self, start: int, bound: int) -> int | None:
-        """The number of the iteration that leaves; None if it takes too long or the flags make it undefined."""
+        """The number of the iteration that leaves; None if that takes too long or is undefined."""
         low, high = -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
         k = start
         for iteration in range(LIMIT):
@@ -131,7 +131,9 @@ def test_counts_are_the_number_of_the_leaving_iteration(counters) -> None:
 
 
 @pytest.mark.parametrize("bits", [8, 32, 64])
-@pytest.mark.parametrize(("predicate", "step"), [("slt", 1), ("sgt", -1), ("ne", 1), ("ult", 1), ("sle", 1)])
+@pytest.mark.parametrize(
+    ("predicate", "step"), [("slt", 1), ("sgt", -1), ("ne", 1), ("ult", 1), ("sle", 1)]
+)
 def test_ordinary_loops_are_counted(predicate: str, step: int, bits: int, counters) -> None:
     assert Kind(predicate, step, bits, True, False, "") in counters
     assert Kind(predicate, step, bits, False, False, "nsw") in counters
@@ -144,10 +146,13 @@ def test_inductions_are_affine() -> None:
     assert induction.start.ref == "%start"
 
 
-@pytest.mark.parametrize("line", ["mul i64 %k, 3", "add i64 %k, %k", "xor i64 %k, 1", "sub i64 %bound, %k"])
+@pytest.mark.parametrize(
+    "line", ["mul i64 %k, 3", "add i64 %k, %k", "xor i64 %k, 1", "sub i64 %bound, %k"]
+)
 def test_what_is_not_affine_is_no_induction(line: str) -> None:
     text = Kind("slt", 1, 64, True, False, "").text().replace("add i64 %k, 1", line)
     function = parse_module(text).functions["f"]
     flow = control_flow(function)
     (facts,) = analyse_loops(flow, analyse_returns(function, flow, status=False)).values()
-    assert not facts.inductions and facts.trip_count is None
+    assert not facts.inductions
+    assert facts.trip_count is None
