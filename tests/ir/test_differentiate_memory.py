@@ -1,0 +1,110 @@
+"""What a gradient allocates it frees: scratch arrays, their shadows and the tape, on every path."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+
+from activerules.ir.differentiate import differentiate
+from tests.ir.harness import Active, Const, Duplicated, check_gradient, compile_text
+
+SCRATCH = """
+declare noalias ptr @malloc(i64)
+declare void @free(ptr)
+define double @f(ptr %a, i64 %rounds, double %x) {
+entry:
+  br label %outer
+outer:
+  %r = phi i64 [ 0, %entry ], [ %r.next, %outer.end ]
+  %total = phi double [ 0.0, %entry ], [ %total.next, %outer.end ]
+  %scratch = call ptr @malloc(i64 32)
+  br label %fill
+fill:
+  %i = phi i64 [ 0, %outer ], [ %i.next, %fill ]
+  %p = getelementptr double, ptr %a, i64 %i
+  %v = load double, ptr %p
+  %vx = fmul double %v, %x
+  %q = getelementptr double, ptr %scratch, i64 %i
+  store double %vx, ptr %q
+  %i.next = add i64 %i, 1
+  %more = icmp ult i64 %i.next, 4
+  br i1 %more, label %fill, label %filled
+filled:
+  %first = load double, ptr %scratch
+  %stop = fcmp ogt double %first, 3.0
+  br i1 %stop, label %early, label %sum
+early:
+  call void @free(ptr %scratch)
+  ret double %first
+sum:
+  %j = phi i64 [ 0, %filled ], [ %j.next, %sum ]
+  %s = phi double [ %total, %filled ], [ %s.next, %sum ]
+  %u = getelementptr double, ptr %scratch, i64 %j
+  %w = load double, ptr %u
+  %square = fmul double %w, %w
+  store double %square, ptr %u
+  %s.next = fadd double %s, %square
+  %j.next = add i64 %j, 1
+  %again = icmp ult i64 %j.next, 4
+  br i1 %again, label %sum, label %outer.end
+outer.end:
+  %back = load double, ptr %scratch
+  store double %back, ptr %a
+  call void @free(ptr %scratch)
+  %total.next = fadd double %s.next, %back
+  %r.next = add i64 %r, 1
+  %on = icmp slt i64 %r.next, %rounds
+  br i1 %on, label %outer, label %end
+end:
+  ret double %total.next
+}
+"""
+
+
+@pytest.fixture
+def counts() -> Iterator[list[int]]:
+    """[allocations, frees] of code compiled with `counted_malloc` and `counted_free`."""
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    libc.malloc.argtypes = [ctypes.c_size_t]
+    libc.free.argtypes = [ctypes.c_void_p]
+    seen = [0, 0]
+
+    def allocate(size: int) -> int:
+        seen[0] += 1
+        return libc.malloc(size)
+
+    def release(pointer: int | None) -> None:
+        seen[1] += pointer is not None
+        libc.free(pointer)
+
+    kept = (
+        ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(allocate),
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(release),
+    )
+    for name, function in zip(("counted_malloc", "counted_free"), kept, strict=True):
+        llvm.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
+    yield seen
+    assert kept
+
+
+@pytest.mark.parametrize("start", [0.5, 9.0], ids=["to the end", "early exit"])
+def test_scratch_arrays_in_a_loop(start: float) -> None:
+    check_gradient(
+        SCRATCH, "f", [Duplicated, Const, Active], [np.array([start, 0.3, -0.4, 0.2]), 3, 0.8]
+    )
+
+
+@pytest.mark.parametrize("start", [0.5, 9.0], ids=["to the end", "early exit"])
+def test_everything_is_freed(start: float, counts: list[int]) -> None:
+    text = differentiate(SCRATCH, "f", [Duplicated, Const, Active], name="derivative")
+    text = text.replace("@malloc", "@counted_malloc").replace("@free", "@counted_free")
+    compiled = compile_text(text)
+    a, shadow = np.array([start, 0.3, -0.4, 0.2]), np.ones(4)
+    compiled.function("derivative.gradient")(a.ctypes.data, shadow.ctypes.data, 300, 0.8, 1.0)
+    assert counts[0] > 0
+    assert counts[0] == counts[1]
