@@ -1,4 +1,6 @@
-"""From a Python function and an activity signature to the LLVM IR of its gradient: the whole flow on one screen.
+"""From a Python function and an activity signature to the LLVM IR of its gradient.
+
+The whole flow on one screen:
 
     capture -> normalise -> parse -> plan (all analyses) -> derive -> verify
 
@@ -97,7 +99,9 @@ def compile_gradient(
     return_activity: ActivityName | None,
     options: Mapping[str, Any],
 ) -> Gradient:
-    """The gradient of `function` for these argument types and activities, compiled once per rule epoch.
+    """The gradient of `function` for these argument types and activities.
+
+    It is compiled once per rule epoch.
 
     Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
     """
@@ -270,8 +274,10 @@ def _locate(error: ActiverulesError, module: Module) -> None:
     instruction = getattr(error, "instruction", None)
     if instruction is not None:
         place = Locator(module).of(instruction)
-        error.where = [(label, text, place or at) if label == "at the instruction" else (label, text, at)
-                       for label, text, at in error.where]  # fmt: skip
+        error.where = [
+            (label, text, place or at) if label == "at the instruction" else (label, text, at)
+            for label, text, at in error.where
+        ]
 
 
 def _plain(name: str) -> str:
