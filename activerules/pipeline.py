@@ -240,11 +240,7 @@ def _tape_limit() -> int:
 
 def _argument_object(plan: Plan, number: int) -> MemoryObject | None:
     return next(
-        (
-            MemoryObject("argument", p.group, p.private)
-            for p in plan.request.parameters
-            if p.group == number
-        ),
+        (p.memory for p in plan.request.parameters if p.group == number),
         None,
     )
 

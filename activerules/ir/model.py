@@ -138,11 +138,6 @@ class Instruction(Value):
         """Name of the function called directly; None for indirect calls and other opcodes."""
         return self.callee.name if isinstance(self.callee, GlobalRef) else None
 
-    @property
-    def is_terminator(self) -> bool:
-        """Whether it ends a block."""
-        return self.opcode in TERMINATORS
-
     def __repr__(self) -> str:
         return f"<{self.opcode} {self.ref if self.name else ''}>"
 
@@ -247,10 +242,6 @@ class Module:
         return [f for f in self.functions.values() if not f.is_declaration]
 
 
-TERMINATORS = frozenset(
-    "br switch ret unreachable invoke resume indirectbr callbr "
-    "cleanupret catchret catchswitch".split()
-)
 BINARY_FLOAT = frozenset("fadd fsub fmul fdiv frem".split())
 BINARY_INT = frozenset("add sub mul udiv sdiv urem srem shl lshr ashr and or xor".split())
 CASTS = frozenset(

@@ -383,18 +383,13 @@ class _Augmenter:
         value, pointer = i.operands
         if value.type.is_float or not self.plan.activity.has_shadow(pointer):
             return
-        if not all(o.is_local or self._is_filled(o) for o in self.plan.memory.objects(pointer)):
+        filled = self.plan.request.filled
+        if not all(o.is_local or o in filled for o in self.plan.memory.objects(pointer)):
             return
         if value.type.is_pointer:
             self.b.store(self._shadow(value), self._shadow(pointer))
         elif not self.plan.types.touches_floats(i):
             self.b.store(self._value(value), self._shadow(pointer))
-
-    def _is_filled(self, memory: MemoryObject) -> bool:
-        return any(
-            p.written_only and memory == MemoryObject("argument", p.group, p.private)
-            for p in self.plan.request.parameters
-        )
 
     # --- calls ---
 

@@ -163,12 +163,8 @@ def make_plan(request: Request) -> Plan:
     return _Planner(draft).finish()
 
 
-def _object(parameter: Parameter) -> MemoryObject:
-    return MemoryObject("argument", parameter.group, parameter.private)
-
-
 def _float_memory(parameters: Iterable[Parameter]) -> dict[MemoryObject, Type]:
-    return {_object(p): p.floats for p in parameters if p.floats is not None}
+    return {p.memory: p.floats for p in parameters if p.floats is not None}
 
 
 def _float_memory_of_calls(
@@ -196,11 +192,11 @@ def _seeds(request: Request, returns: Returns) -> Seeds:
     end = returns.exit.terminator
     return Seeds(
         values=frozenset(p.argument for p in request.parameters if p.activity == "active"),
-        memory=frozenset(_object(p) for p in pointers if p.activity == "duplicated"),
-        constant=frozenset(_object(p) for p in pointers if p.activity == "const")
-        - frozenset(_object(p) for p in pointers if p.activity == "duplicated"),
+        memory=frozenset(p.memory for p in pointers if p.activity == "duplicated"),
+        constant=frozenset(p.memory for p in pointers if p.activity == "const")
+        - frozenset(p.memory for p in pointers if p.activity == "duplicated"),
         returned=end.operands[0] if request.returns == "active" else None,
-        written_only=frozenset(_object(p) for p in pointers if p.written_only),
+        written_only=request.filled,
     )
 
 
@@ -278,7 +274,7 @@ class _Planner:
 
     def _is_from_outside(self, pointer: Value) -> bool:
         """Whether a pointer may lead to memory with contents only the caller knows."""
-        filled = {_object(p) for p in self.plan.request.parameters if p.written_only}
+        filled = self.plan.request.filled
         return any(not o.is_local and o not in filled for o in self.memory.objects(pointer))
 
     def _needs_of_call(self, i: Instruction) -> set[Node] | None:

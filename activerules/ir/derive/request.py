@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from activerules.ir.analysis.memory import MemoryObject
 from activerules.ir.model import Argument, Function, Module
 from activerules.ir.rulecall import ActivityName, RuleCompiler
 from activerules.ir.types import Type
@@ -31,6 +32,11 @@ class Parameter:
     written_only: bool = False
     floats: Type | None = None
 
+    @property
+    def memory(self) -> MemoryObject:
+        """What a pointer parameter points to."""
+        return MemoryObject("argument", self.group, self.private)
+
 
 @dataclass(frozen=True, eq=False)
 class Request:
@@ -54,3 +60,8 @@ class Request:
     tape_limit: int = (1 << 63) - 1
     display_name: str = ""
     location: str = ""
+
+    @property
+    def filled(self) -> frozenset[MemoryObject]:
+        """Memory of the caller whose first contents are no input."""
+        return frozenset(p.memory for p in self.parameters if p.written_only)
