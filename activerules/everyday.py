@@ -87,7 +87,7 @@ class GradientFunction:
             epoch, dispatcher = self._compiled
             if epoch != RULES.epoch:
                 stub = _make_stub(self.__name__, self._target, self._spec)
-                epoch, dispatcher = RULES.epoch, njit(**self._options)(stub)
+                epoch, dispatcher = RULES.epoch, njit(no_cfunc_wrapper=True, **self._options)(stub)
                 self._compiled = epoch, dispatcher
             return dispatcher
 
