@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from corpus_functions import CORPUS, helper
-
 from activerules.ir.normalise import normalise
 from activerules.numba_ext.capture import Captured, capture
+from corpus_functions import CORPUS, helper
 
 
 class Marked:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 import pytest
-from corpus import captured
 
 from activerules.ir.location import Locator
 from activerules.ir.parser import parse_module
+from corpus import captured
 
 TEXT = """
 define double @f(double %x) !dbg !5 {

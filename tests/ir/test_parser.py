@@ -9,7 +9,6 @@ import time
 
 import llvmlite.binding as ll
 import pytest
-from corpus import captured
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from activerules.ir.constants import constant, number_of
 from activerules.ir.model import Constant, GlobalRef
 from activerules.ir.parser import parse_module
 from activerules.ir.printer import print_module
+from corpus import captured
 
 PARAMETERS = (
     "double %x, double %y, i64 %n, i1 %c, ptr %p, { i64, [2 x double] } %s, <2 x double> %v"

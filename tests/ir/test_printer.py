@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import llvmlite.binding as ll
 import pytest
-from corpus import HELPER_IS_MARKED, captured, normalised
-from corpus_functions import CORPUS
 
 from activerules.ir.normalise import target_machine
 from activerules.ir.parser import parse_module
 from activerules.ir.printer import print_function, print_instruction, print_module, structure
+from corpus import HELPER_IS_MARKED, captured, normalised
+from corpus_functions import CORPUS
 
 # ruff: noqa: E501 (a line of LLVM IR cannot be broken)
 
