@@ -24,6 +24,9 @@ from activerules.rules.registry import RULES
 
 use_compiler(compile_gradient)
 
+# No C caller ever calls an entry; the wrapper for one would be compiled with it.
+NO_C_WRAPPER: dict[str, Any] = {"no_cfunc_wrapper": True}
+
 _lock = threading.RLock()
 _dispatchers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 _entries: weakref.WeakKeyDictionary[Any, dict[Any, tuple[int, Any]]] = weakref.WeakKeyDictionary()
@@ -115,4 +118,4 @@ def _make_entry(dispatcher: Any, mode: Mode, result: type[Annotation] | None, co
     scope["__name__"] = __name__
     source = f"def entry({names}): return autodiff(mode, dispatcher, {before}{names})"
     exec(compile(source, __file__, "exec"), scope)
-    return njit(scope["entry"], no_cfunc_wrapper=True)
+    return njit(**NO_C_WRAPPER)(scope["entry"])

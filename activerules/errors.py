@@ -27,6 +27,11 @@ class ActiverulesError(Exception):
         reproduce  a command line that shows the error again.
     """
 
+    # What the engine tells the layers above: the instruction in the way, and the arguments whose
+    # memory it is about. Neither is part of the text, nor pickled.
+    instruction: object = None
+    groups: tuple[object, ...] = ()
+
     def __init__(
         self,
         what: str = "",
@@ -54,7 +59,8 @@ class ActiverulesError(Exception):
 
     def __reduce__(self) -> tuple[type, tuple[str], dict[str, object]]:
         """Pickle by fields: an error may cross a process boundary."""
-        return type(self), (self.what,), self.__dict__.copy()
+        state = {k: v for k, v in self.__dict__.items() if k not in {"instruction", "groups"}}
+        return type(self), (self.what,), state
 
 
 def render(error: ActiverulesError) -> str:
@@ -136,7 +142,8 @@ class ActiveMemoryInConst(ActiverulesError):
     """Active data is stored into memory that was passed as Const, and read back.
 
     The memory has no shadow, so the derivative would be lost. Pass the array as `Duplicated(x,
-    make_zero(x))`.
+    make_zero(x))`. (A Const array of floats gets such a shadow by itself; this is left for other
+    memory.)
     """
 
 
@@ -144,7 +151,8 @@ class MixedActivity(ActiverulesError):
     """A pointer may point to active or to Const memory, and which one is only known at run time.
 
     Mark both arrays Duplicated, or copy the Const one before the place where they are chosen
-    between.
+    between. (A Const array of floats gets a shadow for the time of the call by itself; this is
+    left for other memory: constant global arrays, containers.)
     """
 
 

@@ -17,7 +17,7 @@ from numba import njit, types
 from numba.extending import typeof_impl
 
 from activerules.annotations.signature import GradientSpec
-from activerules.autodiff import dispatcher_of, run_compiled
+from activerules.autodiff import NO_C_WRAPPER, dispatcher_of, run_compiled
 from activerules.errors import ArityError, NotYetSupported
 from activerules.numba_ext.intrinsics import give_compiled_form, gradient_form
 from activerules.rules.registry import RULES
@@ -87,7 +87,7 @@ class GradientFunction:
             epoch, dispatcher = self._compiled
             if epoch != RULES.epoch:
                 stub = _make_stub(self.__name__, self._target, self._spec)
-                epoch, dispatcher = RULES.epoch, njit(no_cfunc_wrapper=True, **self._options)(stub)
+                epoch, dispatcher = RULES.epoch, njit(**NO_C_WRAPPER, **self._options)(stub)
                 self._compiled = epoch, dispatcher
             return dispatcher
 

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from numba import types
 
-from activerules.errors import ActiverulesError
+from activerules.errors import ActiveMemoryInConst, ActiverulesError, MixedActivity
 from activerules.ir.analysis.memory import MemoryObject
 from activerules.ir.derive.assemble import assemble, generate, verified
 from activerules.ir.derive.layout import Layout, make_layout
@@ -29,7 +29,7 @@ from activerules.ir.derive.plan import Plan, make_plan
 from activerules.ir.derive.request import Parameter, Request, ReturnKind
 from activerules.ir.explain import render_plan
 from activerules.ir.location import Locator
-from activerules.ir.model import Function, Module
+from activerules.ir.model import Function, Instruction, Module
 from activerules.ir.normalise import normalise
 from activerules.ir.parser import parse_module
 from activerules.ir.printer import print_function, print_module
@@ -89,7 +89,7 @@ class Derivation:
     stages: Stages
 
 
-_compiled: weakref.WeakKeyDictionary[Any, dict[Any, Derivation]] = weakref.WeakKeyDictionary()
+_compiled: weakref.WeakKeyDictionary[Any, dict[Any, Gradient]] = weakref.WeakKeyDictionary()
 
 
 def compile_gradient(
@@ -105,7 +105,12 @@ def compile_gradient(
 
     Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
     """
-    return derive(function, argtypes, activities, return_activity).gradient
+    dispatcher = as_dispatcher(function)
+    known = _compiled.setdefault(dispatcher, {})
+    key = (argtypes, activities, return_activity, RULES.epoch)
+    if key not in known:
+        known[key] = derive(dispatcher, argtypes, activities, return_activity).gradient
+    return known[key]
 
 
 def derive(
@@ -114,18 +119,8 @@ def derive(
     activities: tuple[ActivityName, ...],
     return_activity: ActivityName | None,
 ) -> Derivation:
-    """As `compile_gradient`, with everything that was found out on the way."""
+    """As `compile_gradient`, anew, with everything that was found out on the way."""
     dispatcher = as_dispatcher(function)
-    known = _compiled.setdefault(dispatcher, {})
-    key = (argtypes, activities, return_activity, RULES.epoch)
-    if key not in known:
-        known[key] = _derive(dispatcher, argtypes, activities, return_activity)
-    return known[key]
-
-
-def _derive(
-    dispatcher: Any, argtypes: Any, activities: Any, return_activity: ActivityName | None
-) -> Derivation:
     stage = Stages()
     captured = stage("capture", capture, dispatcher, argtypes, rules=RULES)
     if return_activity == "active":
@@ -133,19 +128,16 @@ def _derive(
     text = stage("normalise", normalise, captured.text, captured.symbol)
     module = stage("parse", parse_module, text)
     rules = NumbaRuleCompiler(captured.marked, RULES)
-    request = _request(captured, module, activities, return_activity, rules)
     try:
-        plan = stage("plan", make_plan, request)
+        request, plan, careful, scratch = stage(
+            "plan", _planned, captured, module, activities, return_activity, rules
+        )
         functions, declarations, layout = stage("derive", generate, plan)
         conservative = ".gradient"
-        if _overlap_matters(plan):
-            careful = stage(
-                "plan", make_plan, replace(request, disjoint=False, name=_STEM + ".conservative")
-            )
-            if _keeps(careful) != _keeps(plan):
-                more, added, _ = stage("derive", generate, careful)
-                functions, declarations = functions + more, declarations | added
-                conservative = ".conservative.gradient"
+        if careful is not None:
+            more, added, _ = stage("derive", generate, careful)
+            functions, declarations = functions + more, declarations | added
+            conservative = ".conservative.gradient"
     except ActiverulesError as error:
         _locate(error, module)
         raise
@@ -159,11 +151,56 @@ def _derive(
         result_type=captured.signature.return_type,
         return_activity="active" if _is_seeded(captured, return_activity) else "const",
         parameters=tuple(p.activity for p in request.parameters),
+        scratch=tuple(k in scratch for k in range(len(activities))),
         written=tuple(_is_written(plan, k) for k in range(len(activities))),
         libraries=tuple(rules.libraries),
         environments=captured.environments,
     )
     return Derivation(gradient, captured, module, plan, layout, stage)
+
+
+def _planned(
+    captured: Captured,
+    module: Module,
+    activities: tuple[ActivityName, ...],
+    return_activity: ActivityName | None,
+    rules: NumbaRuleCompiler,
+) -> tuple[Request, Plan, Plan | None, set[int]]:
+    """The plan, that for arguments which overlap if it is another one, and the Const arrays that
+    need a scratch shadow.
+
+    `x = x0` before a loop that goes on with new arrays leaves one variable that is Const memory
+    first and active memory later. A shadow of zeros, forgotten after the call, makes the first like
+    the second.
+    """
+    scratch: set[int] = set()
+    while True:
+        shadowed: tuple[ActivityName, ...] = tuple(
+            "duplicated" if k in scratch else activity for k, activity in enumerate(activities)
+        )
+        request = _request(captured, module, shadowed, return_activity, rules)
+        try:
+            plan = make_plan(request)
+            return request, plan, _careful(plan), scratch
+        except (MixedActivity, ActiveMemoryInConst) as error:
+            more = {k for k in error.groups if isinstance(k, int) and _holds_floats(captured, k)}
+            more -= scratch
+            if not more:
+                raise
+            scratch |= more
+
+
+def _careful(plan: Plan) -> Plan | None:
+    """The plan that takes no arguments for disjoint, if overlap can matter and changes it."""
+    if not _overlap_matters(plan):
+        return None
+    request = replace(plan.request, disjoint=False, name=_STEM + ".conservative")
+    careful = make_plan(request)
+    return careful if _keeps(careful) != _keeps(plan) else None
+
+
+def _holds_floats(captured: Captured, number: int) -> bool:
+    return _float_elements(captured.arguments[number].numba_type) is not None
 
 
 def _keeps(plan: Plan) -> tuple[object, ...]:
@@ -267,9 +304,8 @@ def _overlap_matters(plan: Plan) -> bool:
 
 def _locate(error: ActiverulesError, module: Module) -> None:
     """Put the place in the source to the instruction the error is about."""
-    instruction = getattr(error, "instruction", None)
-    if instruction is not None:
-        place = Locator(module).of(instruction)
+    if isinstance(error.instruction, Instruction):
+        place = Locator(module).of(error.instruction)
         error.where = [
             (label, text, place or at) if label == "at the instruction" else (label, text, at)
             for label, text, at in error.where

@@ -59,9 +59,7 @@ class Question:
         """The command line that asks the same."""
         function = self.dispatcher.py_func
         file = inspect.getsourcefile(function) or function.__module__
-        written = [
-            f"{a.activity.capitalize()}[{type_name(a.numba_type)}]" for a in self.arguments
-        ]
+        written = [f"{a.activity.capitalize()}[{type_name(a.numba_type)}]" for a in self.arguments]
         quoted = " ".join(f'"{one}"' for one in written)
         asked = f" --return {self.return_activity.capitalize()}" if self.return_activity else ""
         return f"python -m activerules explain {file}:{function.__qualname__} {quoted}{asked}"

@@ -19,5 +19,5 @@ def refusal(
     """The error to raise about instruction `i`."""
     place = ("at the instruction", print_instruction(i).strip(), i.attributes.get("location", ""))
     error = kind(what=what, where=[place], why=why, instead=list(instead))
-    error.instruction = i  # type: ignore[attr-defined]
+    error.instruction = i
     return error

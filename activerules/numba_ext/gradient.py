@@ -30,6 +30,8 @@ class Gradient:
     parameters           activity of each LLVM parameter of the primal, `retptr` and `excinfo`
                          first.
     written              per Numba argument: whether the primal writes into it.
+    scratch              per Numba argument: whether it is Const, but needs a shadow of zeros for
+                         the time of the call, as the primal mixes its memory with active memory.
     """
 
     symbol: str
@@ -39,6 +41,7 @@ class Gradient:
     return_activity: ActivityName
     parameters: tuple[ActivityName, ...]
     written: tuple[bool, ...]
+    scratch: tuple[bool, ...] = ()
     libraries: tuple[Any, ...] = ()
     environments: Mapping[str, Any] = field(default_factory=dict)
 

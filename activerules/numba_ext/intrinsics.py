@@ -170,10 +170,12 @@ def _dispatcher(function: Any) -> Any:
     if isinstance(function.dispatcher, ADDispatcher):
         name = function.dispatcher.py_func.__name__
         raise NotYetSupported(
-            f"a derivative of a derivative: the differentiated function asks for the gradient of {name}",
+            "a derivative of a derivative: the differentiated function asks for the gradient "
+            f"of {name}",
             why="the generated code of a gradient is not differentiated again yet",
             instead=[
-                f"give the function that calls it a rule that knows the derivative of {name}'s gradient"
+                "give the function that calls it a rule that knows the derivative of "
+                f"{name}'s gradient"
             ],
         )
     return function.dispatcher
@@ -276,10 +278,17 @@ class _Emitter:
         """Check, link, call; returns the derivative by each argument, and what the primal
         returned. `stats` points to an i64 that receives the bytes of the tape.
         """
+        fields = self._with_scratch(fields)
+        scratch = self.gradient.scratch or (False,) * len(fields)
 
         def release() -> None:
-            for argument, (_, shadow) in zip(self.arguments, fields, strict=True):
-                if self.owns_shadows and shadow is not None:
+            for argument, (_, shadow), own in zip(self.arguments, fields, scratch, strict=True):
+                if own or (self.owns_shadows and shadow is not None):
+                    memory.release(self.context, self.builder, argument.numba_type, shadow)
+
+        def release_scratch() -> None:
+            for argument, (_, shadow), own in zip(self.arguments, fields, scratch, strict=True):
+                if own:
                     memory.release(self.context, self.builder, argument.numba_type, shadow)
 
         overlap = memory.check_memory(
@@ -293,11 +302,24 @@ class _Emitter:
             stats = cgutils.get_null_value(cgutils.voidptr_t)
         status = self._run([*parameters, derivatives, stats], overlap)
         self._propagate(status, excinfo, release)
+        release_scratch()
         primal = self.context.get_returned_value(
             self.builder, self.gradient.result_type, self.builder.load(returned[0])
         )
         floats = iter(cgutils.unpack_tuple(self.builder, self.builder.load(derivatives)))
         return [self._rebuilt(ty, floats) for ty in self.derivative_types], primal
+
+    def _with_scratch(self, fields: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        """`fields`, with new shadows of zeros for the Const arguments that need one."""
+        wanted = self.gradient.scratch or (False,) * len(fields)
+        return [
+            (primal, memory.zero_shadow(self.context, self.builder, argument.numba_type, primal))
+            if scratch
+            else (primal, shadow)
+            for argument, (primal, shadow), scratch in zip(
+                self.arguments, fields, wanted, strict=True
+            )
+        ]
 
     def _parameters(
         self, fields: Sequence[tuple[Any, Any]], returned: Sequence[Any], excinfo: Any

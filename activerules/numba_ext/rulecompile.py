@@ -41,7 +41,6 @@ from activerules.errors import (
     RuleReturnError,
     TapeMismatch,
 )
-from activerules.ir.types import DOUBLE, FLOAT, Type
 from activerules.ir.rulecall import (
     ArgumentKind,
     CallArgument,
@@ -50,6 +49,7 @@ from activerules.ir.rulecall import (
     RuleCode,
     RuleRequest,
 )
+from activerules.ir.types import DOUBLE, FLOAT, Type
 from activerules.numba_ext import overloads  # noqa: F401  (what rules call: accumulate, make_zero)
 from activerules.numba_ext.abi import flatten
 from activerules.numba_ext.calls import MarkedCall, uninherited_flags

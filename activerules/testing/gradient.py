@@ -178,14 +178,18 @@ class Check:
         scale = max(abs(float(expected)), math.fsum(map(abs, terms)))
         if not error <= _RESOLUTION[precision] * max(scale, 1e-3):
             raise self.failure(
-                f"finite differences of argument {i}", got, f"{expected:.10g} ± {error:.1e}",
+                f"finite differences of argument {i}",
+                got,
+                f"{expected:.10g} ± {error:.1e}",
                 "they do not resolve the derivative here: choose another point",
             )
         tolerance = _SAFETY * error + _FLOOR[precision] * scale
         if not abs(got - float(expected)) <= tolerance:
             raise self.failure(
-                f"derivative of argument {i} along a random direction", f"{got:.12g}",
-                f"finite differences {expected:.12g} ± {error:.1e}", f"direction {direction}",
+                f"derivative of argument {i} along a random direction",
+                f"{got:.12g}",
+                f"finite differences {expected:.12g} ± {error:.1e}",
+                f"direction {direction}",
             )
 
     def precision(self) -> np.dtype:

@@ -434,20 +434,25 @@ class _Check:
             return
         constant = [o for o in bare if o in self.seeds.constant]
         if constant and len(bare) == len(objects) and i.opcode == "store":
-            raise refusal(
+            error = refusal(
                 i,
                 "active data is stored into memory marked Const and read back",
                 "a Const array has no shadow, so its part of the derivative would be lost",
                 ["mark the array Duplicated and give it a zero shadow"],
                 ActiveMemoryInConst,
             )
-        raise refusal(
-            i,
-            f"a pointer may lead to active memory or to memory without a shadow ({_names(bare)})",
-            "whether there is a shadow to add to is not known when the derivative is compiled",
-            ["mark both arrays Duplicated (a shadow of zeros for the constant one)"],
-            MixedActivity,
-        )
+        else:
+            error = refusal(
+                i,
+                "a pointer may lead to active memory or to memory without a shadow "
+                f"({_names(bare)})",
+                "whether there is a shadow to add to is not known when the derivative is compiled",
+                ["mark both arrays Duplicated (a shadow of zeros for the constant one)"],
+                MixedActivity,
+            )
+        if len(constant) == len(bare):
+            error.groups = tuple(o.key for o in constant)
+        raise error
 
     def _float_bits(self, i: Instruction) -> None:
         raise refusal(

@@ -1,0 +1,91 @@
+"""Const arrays that the program mixes with active memory get a shadow for the time of the call."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+import activerules as ar
+from activerules.testing import check_gradient
+
+RNG = np.random.default_rng(11)
+
+
+@njit
+def carried(a, x, n):
+    for _ in range(n):
+        x = np.tanh(a @ x)
+    return np.sum(x * x)
+
+
+@njit
+def through_scratch(x, scratch):
+    for i in range(x.size):
+        scratch[i] = x[i] * x[i]
+    s = 0.0
+    for i in range(x.size):
+        s += scratch[i] * x[i]
+    return s
+
+
+@njit
+def chosen(x, y, first):
+    z = x if first else y
+    s = 0.0
+    for i in range(z.size):
+        s += z[i] ** 2
+    return s
+
+
+@njit
+def overwritten_choice(x, y, first):
+    z = x if first else y
+    z[0] = z[1] * x[2]
+    return z[0] * z[1] + y[0]
+
+
+CASES = [
+    (
+        carried,
+        (RNG.normal(size=(3, 3)), RNG.normal(size=3), 4),
+        (ar.Duplicated, ar.Const, ar.Const),
+    ),
+    (
+        carried,
+        (RNG.normal(size=(3, 3)), RNG.normal(size=3), 0),
+        (ar.Duplicated, ar.Const, ar.Const),
+    ),
+    (through_scratch, (RNG.normal(size=4), RNG.normal(size=4)), (ar.Duplicated, ar.Const)),
+    (
+        through_scratch,
+        (RNG.normal(size=8)[::2], RNG.normal(size=8)[::-2]),
+        (ar.Duplicated, ar.Const),
+    ),
+    *(
+        (f, (RNG.normal(size=3), RNG.normal(size=3), first), activities)
+        for f in (chosen, overwritten_choice)
+        for first in (True, False)
+        for activities in (
+            (ar.Duplicated, ar.Const, ar.Const),
+            (ar.Const, ar.Duplicated, ar.Const),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("function", "args", "activities"), CASES)
+def test_derivative_by_the_active_argument(function, args, activities):
+    check_gradient(function, args, activities)
+
+
+def test_the_scratch_is_released(unfreed):
+    x, dx, scratch = RNG.normal(size=4), np.zeros(4), np.zeros(4)
+
+    def call():
+        ar.autodiff(ar.Reverse, through_scratch, ar.Duplicated(x, dx), ar.Const(scratch))
+
+    def refused():
+        with pytest.raises(ar.ShadowMismatch):
+            ar.autodiff(ar.Reverse, through_scratch, ar.Duplicated(x, dx), ar.Const(x))
+
+    assert unfreed(call) == 0
+    assert unfreed(refused) == 0
