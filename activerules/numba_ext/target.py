@@ -62,6 +62,7 @@ from numba.np.ufunc import ufuncbuilder
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 
+from activerules.errors import NotYetSupported
 from activerules.numba_ext import versions
 from activerules.numba_ext.array_literals import ArrayLiterals
 from activerules.numba_ext.calls import CallTable, RuleFunction, RuleView, uninherited_flags
@@ -416,8 +417,14 @@ class Session:
 
     def twin(self, original: Any) -> ADDispatcher:
         """The AD dispatcher of a CPU dispatcher, under the flags it inherits where it is
-        compiled.
+        compiled. Raises `NotYetSupported` for code that runs in the interpreter.
         """
+        if isinstance(original, dispatcher.LiftedCode):
+            raise NotYetSupported(
+                "a function with an objmode block has no derivative",
+                why="the code of the block runs in the interpreter, where nothing sees it",
+                instead=["put the block into a function of its own and give that a rule"],
+            )
         options = explicit_options(original.targetoptions)
         key = (str(options["error_model"]), str(options["fastmath"]))
         twins = self._twins.setdefault(original, {})

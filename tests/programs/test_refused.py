@@ -1,10 +1,22 @@
 """Programs that are not yet supported: refused with an error that says where, never wrong."""
 
+import ctypes
+import ctypes.util
+
+import numpy as np
 import pytest
-from numba import njit
+from numba import njit, objmode
+from numba.typed import List
 
 import activerules as ar
 from activerules.testing import check_gradient
+
+TABLE = np.array([1.0, 2.0, 3.0])
+
+_libm = ctypes.CDLL(ctypes.util.find_library("m"))
+external_cos = _libm.cos
+external_cos.argtypes = [ctypes.c_double]
+external_cos.restype = ctypes.c_double
 
 
 @njit
@@ -19,8 +31,78 @@ def recursive_callee(x, n):
     return power_recursive(x, n) * x
 
 
+@njit
+def values_of_a_dictionary(x):
+    d = {1: x, 2: x * x}
+    return d[1] * d[2]
+
+
+@njit
+def appended(x):
+    values = []
+    for i in range(4):
+        values.append(x * i)
+    s = 0.0
+    for v in values:
+        s += v * v
+    return s
+
+
+@njit
+def typed_list(x):
+    values = List()
+    values.append(x)
+    values.append(x * x)
+    return values[0] * values[1]
+
+
+@njit
+def stack_of_pairs(x):
+    stack = [(0, x)]
+    s = 0.0
+    while len(stack) > 0:
+        depth, v = stack.pop()
+        s += v * v
+        if depth < 3:
+            stack.append((depth + 1, v * 0.5))
+    return s
+
+
+@njit
+def sign_bit_flipped(x):
+    a = np.empty(1)
+    a[0] = x
+    bits = a.view(np.int64)
+    bits[0] = bits[0] ^ (-9223372036854775808)
+    return a[0]
+
+
+@njit
+def bits_as_a_number(x):
+    return float(x.view(np.int64)[0])
+
+
+@njit
+def external(x):
+    return external_cos(x) * x
+
+
+@njit
+def constant_table_or_argument(x, table):
+    z = TABLE if table else x
+    return (z * z).sum()
+
+
 REFUSED = [
     (recursive_callee, (1.5, 3), ar.UnknownCall),
+    (values_of_a_dictionary, (1.3,), ar.UnknownCall),
+    (appended, (1.3,), ar.UnknownCall),
+    (typed_list, (1.3,), ar.UnknownCall),
+    (stack_of_pairs, (1.3,), ar.UnknownCall),
+    (sign_bit_flipped, (1.3,), ar.FloatBitsInInteger),
+    (bits_as_a_number, (np.array([1.0, 2.0]),), ar.FloatBitsInInteger),
+    (external, (1.3,), ar.UnknownCall),
+    (constant_table_or_argument, (np.ones(3), True), ar.MixedActivity),
 ]
 
 
@@ -29,3 +111,32 @@ def test_refused_with_the_line(program, args, error):
     """The error names this file; support for a program moves it to its family."""
     with pytest.raises(error, match=r"test_refused\.py:\d+"):
         check_gradient(program, args)
+
+
+@njit
+def square(x):
+    return x * x
+
+
+square_slope = ar.grad(square)
+
+
+@njit
+def slope_times_x(x):
+    return square_slope(x) * x
+
+
+@njit
+def interpreted(x):
+    with objmode(y="float64"):
+        y = float(np.cos(x))
+    return y * x
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [(slope_times_x, "derivative of a derivative"), (interpreted, "objmode")],
+)
+def test_refused_before_the_engine(program, words):
+    with pytest.raises(ar.NotYetSupported, match=words):
+        ar.grad(program)(1.5)
