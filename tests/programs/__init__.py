@@ -32,6 +32,7 @@ FAMILIES = (
     "numpy_style",
     "options",
     "reductions",
+    "science",
     "solvers",
     "stencils",
     "whiles",
