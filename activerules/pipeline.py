@@ -129,11 +129,11 @@ def derive(
     module = stage("parse", parse_module, text)
     rules = NumbaRuleCompiler(captured.marked, RULES)
     try:
-        request, plan, careful, scratch = stage(
+        plan, careful, scratch = stage(
             "plan", _planned, captured, module, activities, return_activity, rules
         )
         functions, declarations, layout = stage("derive", generate, plan)
-        conservative = ".gradient"
+        conservative = ".gradient" if _overlap_matters(plan) else None
         if careful is not None:
             more, added, _ = stage("derive", generate, careful)
             functions, declarations = functions + more, declarations | added
@@ -146,11 +146,11 @@ def derive(
     name = f"activerules.{_plain(captured.name)}.{hashlib.sha256(text.encode()).hexdigest()[:20]}"
     gradient = Gradient(
         symbol=name + ".gradient",
-        conservative_symbol=name + conservative,
+        conservative_symbol=name + conservative if conservative else None,
         text=text.replace(_STEM, name),
         result_type=captured.signature.return_type,
         return_activity="active" if _is_seeded(captured, return_activity) else "const",
-        parameters=tuple(p.activity for p in request.parameters),
+        parameters=tuple(p.activity for p in plan.request.parameters),
         scratch=tuple(k in scratch for k in range(len(activities))),
         written=tuple(_is_written(plan, k) for k in range(len(activities))),
         libraries=tuple(rules.libraries),
@@ -165,7 +165,7 @@ def _planned(
     activities: tuple[ActivityName, ...],
     return_activity: ActivityName | None,
     rules: NumbaRuleCompiler,
-) -> tuple[Request, Plan, Plan | None, set[int]]:
+) -> tuple[Plan, Plan | None, set[int]]:
     """The plan, that for arguments which overlap if it is another one, and the Const arrays that
     need a scratch shadow.
 
@@ -181,7 +181,10 @@ def _planned(
         request = _request(captured, module, shadowed, return_activity, rules)
         try:
             plan = make_plan(request)
-            return request, plan, _careful(plan), scratch
+            careful = _careful(plan)
+            if careful is None and _overlap_matters(plan):
+                plan = replace(plan, request=replace(request, separate=False))
+            return plan, careful, scratch
         except (MixedActivity, ActiveMemoryInConst) as error:
             more = {k for k in error.groups if isinstance(k, int) and _holds_floats(captured, k)}
             more -= scratch
@@ -194,7 +197,7 @@ def _careful(plan: Plan) -> Plan | None:
     """The plan that takes no arguments for disjoint, if overlap can matter and changes it."""
     if not _overlap_matters(plan):
         return None
-    request = replace(plan.request, disjoint=False, name=_STEM + ".conservative")
+    request = replace(plan.request, disjoint=False, separate=False, name=_STEM + ".conservative")
     careful = make_plan(request)
     return careful if _keeps(careful) != _keeps(plan) else None
 
@@ -245,7 +248,8 @@ def _request(
     returns: ReturnKind = "status"
     return Request(
         module, function, _STEM, tuple(parameters), returns, rules,
-        tape_limit=_tape_limit(), display_name=captured.name, location=captured.location,
+        separate=True, tape_limit=_tape_limit(),
+        display_name=captured.name, location=captured.location,
     )  # fmt: skip
 
 

@@ -235,7 +235,7 @@ class TestOverlap:
 
     def test_is_refused_where_there_is_no_conservative_version(self, a):
         da = np.zeros(10)
-        with pytest.raises(ar.ShadowMismatch, match="arguments overlap"):
+        with pytest.raises(ar.ShadowMismatch, match="the shadow of two arguments"):
             self.run(no_overlap, ar.Duplicated(a[:5], da[:5]), ar.Duplicated(a[2:7], da[2:7]))
 
 

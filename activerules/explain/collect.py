@@ -223,6 +223,8 @@ class _Collector:
 
     def _overlap(self) -> str:
         gradient = self.derivation.gradient
+        if gradient.conservative_symbol is None:
+            return "cannot change the derivative: one version"
         if gradient.conservative_symbol == gradient.symbol:
             return "needs nothing more to be kept: one version"
         return "is checked at every call: a second version, which keeps more, runs if they overlap"

@@ -20,8 +20,8 @@ class Gradient:
                    ptr derivatives, ptr stats)
 
     symbol               assumes that arrays of which one is written do not overlap.
-    conservative_symbol  assumes nothing about overlap; `symbol` itself if overlap changes nothing,
-                         None if such calls are refused.
+    conservative_symbol  assumes nothing about overlap; `symbol` itself if that assumes nothing;
+                         None if nothing is written: arguments may overlap, shadows may not.
     text                 LLVM IR that defines both.
     libraries            Numba code libraries to link with it.
     environments         Numba environments by the names of the globals that must point to them.

@@ -85,7 +85,7 @@ def check_memory(
     if gradient.conservative_symbol == gradient.symbol:
         return cgutils.false_bit
     if gradient.conservative_symbol is None:
-        checker.refuse_if(overlap, "arguments overlap, and one of them is written")
+        checker.refuse_if(overlap, "one array is the shadow of two arguments")
         return cgutils.false_bit
     return overlap
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 from activerules.errors import UnsupportedIR
-from activerules.ir.derive import runtime, scopes
+from activerules.ir.derive import runtime
 from activerules.ir.derive.augmented import build_augmented
 from activerules.ir.derive.gradient import build_gradient, uses_tape
 from activerules.ir.derive.layout import Layout, make_layout
 from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.reverse import build_reverse
+from activerules.ir.derive.scopes import Scopes
 from activerules.ir.model import Constant, Function, GlobalRef, Instruction, Module, Value
 from activerules.ir.parser import parse_module
 from activerules.ir.printer import print_module
@@ -22,10 +23,12 @@ def generate(plan: Plan) -> tuple[list[Function], dict[str, str], Layout]:
     """The three functions of a derivative, the declarations they call by, and their layout."""
     layout = make_layout(plan)
     declarations: dict[str, str] = {}
+    scopes = Scopes(plan)
     sweeps = [
-        build_augmented(plan, layout, declarations),
-        build_reverse(plan, layout, declarations),
+        build_augmented(plan, layout, scopes, declarations),
+        build_reverse(plan, layout, scopes, declarations),
     ]
+    declarations |= scopes.definitions
     gradient = build_gradient(plan, layout, uses_tape(sweeps), declarations)
     return [*sweeps, gradient], declarations, layout
 
@@ -53,9 +56,7 @@ def assemble(
         result.functions[function.name] = function
     for name, function in support.functions.items():
         result.functions.setdefault(name, function)
-    result.trailer += [
-        line for line in [*support.trailer, *scopes.TRAILER] if line not in result.trailer
-    ]
+    result.trailer += [line for line in support.trailer if line not in result.trailer]
     missing = [
         text
         for name, text in declarations.items()

@@ -34,7 +34,7 @@ from activerules.ir.constants import constant
 from activerules.ir.derive.layout import Layout, stack_size, taken_type
 from activerules.ir.derive.plan import Plan, RuleUse
 from activerules.ir.derive.runtime import OUT_OF_MEMORY
-from activerules.ir.derive.scopes import PRIMAL_ACCESS
+from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.sweep import (
     RowState,
     Slots,
@@ -59,13 +59,17 @@ _DROPPED = (
 _RELEASING = {"free", "NRT_Free", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"}
 
 
-def build_augmented(plan: Plan, layout: Layout, declarations: dict[str, str]) -> Function:
+def build_augmented(
+    plan: Plan, layout: Layout, scopes: Scopes, declarations: dict[str, str]
+) -> Function:
     """The augmented primal as a new function; names it calls are added to `declarations`."""
-    return _Augmenter(plan, layout, declarations).build()
+    return _Augmenter(plan, layout, scopes, declarations).build()
 
 
 class _Augmenter:
-    def __init__(self, plan: Plan, layout: Layout, declarations: dict[str, str]) -> None:
+    def __init__(
+        self, plan: Plan, layout: Layout, scopes: Scopes, declarations: dict[str, str]
+    ) -> None:
         self.plan, self.layout = plan, layout
         self.parameters = make_parameters(plan, [])
         self.values: dict[Value, Value] = dict(self.parameters.primal)
@@ -79,7 +83,7 @@ class _Augmenter:
         self.later: list[Callable[[], None]] = []
         self.taken: dict[Block, Instruction] = {}
         self.edges: dict[tuple[Block, Block], Block] = {}
-        self.slots = Slots(plan, layout, self.parameters.frame)
+        self.slots = Slots(plan, layout, self.parameters.frame, scopes)
         self.current = Block("")
         self.function = Function(
             suffixed(plan.request.name, ".augmented"),
@@ -316,7 +320,9 @@ class _Augmenter:
             if k not in {"metadata", "tail", "location", "call_attributes"}
         }
         if i.opcode in {"load", "store"}:
-            attributes["metadata"] = PRIMAL_ACCESS
+            attributes["metadata"] = self.slots.scopes.primal_access(
+                self.plan.memory.objects(i.operands[-1])
+            )
         copy = Instruction(
             i.opcode,
             i.type,

@@ -47,6 +47,7 @@ class Request:
                 for success, and on any other value the reverse sweep does not run; "const": it
                 carries no derivative
     disjoint    the memory of parameters of different groups is known not to overlap
+    separate    the caller also checks that shadows of different groups do not overlap
     tape_limit  bytes the tape may use before the derivative reports that memory is exhausted
     """
 
@@ -57,6 +58,7 @@ class Request:
     returns: ReturnKind
     rules: RuleCompiler | None = None
     disjoint: bool = True
+    separate: bool = False
     tape_limit: int = (1 << 63) - 1
     display_name: str = ""
     location: str = ""

@@ -29,7 +29,7 @@ from activerules.ir.derive.derivatives import row_for
 from activerules.ir.derive.layout import Layout
 from activerules.ir.derive.plan import Plan, RuleUse
 from activerules.ir.derive.reversal import Decision, Step
-from activerules.ir.derive.scopes import PRIMAL_ACCESS, SHADOW_ACCESS
+from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.sweep import (
     RowState,
     Slots,
@@ -48,12 +48,14 @@ from activerules.ir.types import I32, I64, PTR, VOID, StructType
 SUM = ("reassoc", "nsz")
 
 
-def build_reverse(plan: Plan, layout: Layout, declarations: dict[str, str]) -> Function:
+def build_reverse(
+    plan: Plan, layout: Layout, scopes: Scopes, declarations: dict[str, str]
+) -> Function:
     """The reverse sweep as a new function.
 
     Its last parameters: the seed if the return is Active, and `ptr derivatives`.
     """
-    return _Reverser(plan, layout, declarations).build()
+    return _Reverser(plan, layout, scopes, declarations).build()
 
 
 def derivatives_type(plan: Plan) -> StructType:
@@ -64,7 +66,9 @@ def derivatives_type(plan: Plan) -> StructType:
 
 
 class _Reverser:
-    def __init__(self, plan: Plan, layout: Layout, declarations: dict[str, str]) -> None:
+    def __init__(
+        self, plan: Plan, layout: Layout, scopes: Scopes, declarations: dict[str, str]
+    ) -> None:
         self.plan, self.layout = plan, layout
         self.seed = None
         extra = []
@@ -82,7 +86,7 @@ class _Reverser:
         self.heads = {
             block: Block(suffixed(block.name, ".reverse")) for block in plan.reversal.reached
         }
-        self.slots = Slots(plan, layout, self.parameters.frame)
+        self.slots = Slots(plan, layout, self.parameters.frame, scopes)
         self.memo: dict[Node, Value] = {}
         self.bases: dict[Loop, Instruction] = {}
         self.counts: dict[Loop, Instruction] = {}
@@ -296,18 +300,22 @@ class _Reverser:
         slot = self._slot(value)
         self.b.store(self.b.fadd(self.b.load(value.type, slot), g, flags=SUM), slot)
 
-    def _add_to_memory(self, pointer: Value, g: Value, align: int | None) -> None:
-        old = self.b.load(g.type, pointer, align=align, metadata=SHADOW_ACCESS)
-        new = self.b.fadd(old, g, flags=SUM)
-        self.b.store(new, pointer, align=align, metadata=SHADOW_ACCESS)
+    def _undo_load(self, i: Instruction) -> None:
+        g, place = self._take(i), self._shadow(i.operands[0])
+        align, scope = i.attributes.get("align"), self._scope(i.operands[0])
+        old = self.b.load(g.type, place, align=align, metadata=scope)
+        self.b.store(self.b.fadd(old, g, flags=SUM), place, align=align, metadata=scope)
+
+    def _scope(self, pointer: Value) -> str:
+        """The alias scopes of the shadow behind a pointer of the primal."""
+        return self.slots.scopes.shadow_access(self.plan.memory.objects(pointer))
 
     # --- instructions ---
 
     def _undo(self, i: Instruction) -> None:
         match i.opcode:
             case "load":
-                g = self._take(i)
-                self._add_to_memory(self._shadow(i.operands[0]), g, i.attributes.get("align"))
+                self._undo_load(i)
             case "store":
                 self._undo_store(i)
             case "freeze":
@@ -322,16 +330,16 @@ class _Reverser:
     def _undo_store(self, i: Instruction) -> None:
         value, pointer = i.operands
         place = self._shadow(pointer)
-        align = i.attributes.get("align")
+        align, scope = i.attributes.get("align"), self._scope(pointer)
         if not value.type.is_float:
-            self.b.store(self.b.const(value.type, 0), place, align=align, metadata=SHADOW_ACCESS)
+            self.b.store(self.b.const(value.type, 0), place, align=align, metadata=scope)
             return
         if self.plan.activity.is_active(value):
-            g = self.b.load(value.type, place, align=align, metadata=SHADOW_ACCESS)
-            self.b.store(self.b.const(value.type, 0.0), place, align=align, metadata=SHADOW_ACCESS)
+            g = self.b.load(value.type, place, align=align, metadata=scope)
+            self.b.store(self.b.const(value.type, 0.0), place, align=align, metadata=scope)
             self._add(value, g)
         else:
-            self.b.store(self.b.const(value.type, 0.0), place, align=align, metadata=SHADOW_ACCESS)
+            self.b.store(self.b.const(value.type, 0.0), place, align=align, metadata=scope)
 
     def _undo_memory(self, i: Instruction) -> None:
         target, length = self._shadow(i.operands[0]), self._primal(i.operands[2])
@@ -466,7 +474,9 @@ class _Reverser:
             if k in {"predicate", "source", "indices", "align"}
         }
         if i.opcode == "load":
-            keep["metadata"] = PRIMAL_ACCESS
+            keep["metadata"] = self.slots.scopes.primal_access(
+                self.plan.memory.objects(i.operands[0])
+            )
         return self.b.append(
             Instruction(i.opcode, i.type, operands, self.namer(), i.flags, [], i.callee, keep)
         )
@@ -500,7 +510,9 @@ class _Reverser:
                 condition, x, y = i.operands
                 return self.b.select(self._primal(condition), self._shadow(x), self._shadow(y))
             case "load":
-                return self.b.load(PTR, self._shadow(i.operands[0]), metadata=SHADOW_ACCESS)
+                return self.b.load(
+                    PTR, self._shadow(i.operands[0]), metadata=self._scope(i.operands[0])
+                )
             case "freeze" | "bitcast" | "addrspacecast":
                 return self._shadow(i.operands[0])
             case "phi":

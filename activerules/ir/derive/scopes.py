@@ -1,29 +1,91 @@
-"""Alias scopes: what LLVM may know of memory, so that the sweeps vectorise without checks.
+"""Alias scopes: what LLVM may know of the memory the sweeps touch, so that loops vectorise without
+checks.
 
 Three kinds of memory never overlap: that of the primal, shadows, and the tape (frame and rows). The
 callers' checks state it for arguments (a shadow overlaps no primal), the engine for what it
-allocates itself. Shadows may overlap each other, as the arguments they belong to may.
+allocates itself. Within the primal, and within the shadows, two pieces do not overlap either if
+they are known to be apart: memory the function made, and arguments if `Request.separate`.
+docs/decisions/0005-what-never-aliases.md has the reasons.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from activerules.ir.analysis.memory import MemoryObject
+from activerules.ir.derive.plan import Plan
+
 _BASE = 7_000_000
-_DOMAIN, _PRIMAL, _SHADOW, _TAPE = (f"!{_BASE + k}" for k in range(4))
-_NOT_PRIMAL, _NOT_SHADOW, _NOT_TAPE = (f"!{_BASE + k}" for k in range(4, 7))
-_IN_PRIMAL, _IN_SHADOW, _IN_TAPE = (f"!{_BASE + k}" for k in range(7, 10))
+_MOST = 40
+_TOGETHER = MemoryObject("argument", "memory that may overlap other memory of its kind")
 
-PRIMAL_ACCESS = f", !alias.scope {_IN_PRIMAL}, !noalias {_NOT_PRIMAL}"
-SHADOW_ACCESS = f", !alias.scope {_IN_SHADOW}, !noalias {_NOT_SHADOW}"
-TAPE_ACCESS = f", !alias.scope {_IN_TAPE}, !noalias {_NOT_TAPE}"
 
-TRAILER = [
-    f"{_DOMAIN} = distinct !{{{_DOMAIN}}}",
-    *(f"{scope} = distinct !{{{scope}, {_DOMAIN}}}" for scope in (_PRIMAL, _SHADOW, _TAPE)),
-    f"{_NOT_PRIMAL} = !{{{_SHADOW}, {_TAPE}}}",
-    f"{_NOT_SHADOW} = !{{{_PRIMAL}, {_TAPE}}}",
-    f"{_NOT_TAPE} = !{{{_PRIMAL}, {_SHADOW}}}",
-    f"{_IN_PRIMAL} = !{{{_PRIMAL}}}",
-    f"{_IN_SHADOW} = !{{{_SHADOW}}}",
-    f"{_IN_TAPE} = !{{{_TAPE}}}",
-]
-"""The metadata the accesses refer to; a module needs it once."""
+class Scopes:
+    """The scopes of one derivative; `definitions` are the metadata they are made of, by name."""
+
+    def __init__(self, plan: Plan) -> None:
+        # What is reached through a pointer in an argument may be part of another argument.
+        reached = any(o.kind == "loaded" for o in plan.memory.all_objects)
+        self._separate = plan.request.separate and not reached
+        self._next = _BASE if plan.request.disjoint else 2 * _BASE
+        self.definitions: dict[str, str] = {}
+        self._domain = self._define("distinct !{SELF}")
+        self._tape = self._scope()
+        self._primals = self._scopes(plan.memory.all_objects)
+        self._shadows = self._scopes(plan.activity.active_memory)
+        self.tape_access = self._access(
+            [self._tape], [*self._primals.values(), *self._shadows.values()]
+        )
+        self._accesses: dict[tuple[bool, frozenset[MemoryObject]], str] = {}
+
+    def primal_access(self, objects: Iterable[MemoryObject]) -> str:
+        """The metadata of an access to memory of the primal, in one of `objects`."""
+        return self._of(False, objects)
+
+    def shadow_access(self, objects: Iterable[MemoryObject]) -> str:
+        """The metadata of an access to the shadow of one of `objects`."""
+        return self._of(True, objects)
+
+    def _of(self, shadow: bool, objects: Iterable[MemoryObject]) -> str:
+        kind, other = self._primals, self._shadows
+        if shadow:
+            kind, other = other, kind
+        mine = frozenset(self._piece(o) for o in objects).intersection(kind)
+        if not mine:
+            return ""
+        if (shadow, mine) not in self._accesses:
+            own = [scope for piece, scope in kind.items() if piece in mine]
+            apart = [scope for piece, scope in kind.items() if piece not in mine]
+            access = self._access(own, [self._tape, *other.values(), *apart])
+            self._accesses[shadow, mine] = access
+        return self._accesses[shadow, mine]
+
+    def _scopes(self, objects: Iterable[MemoryObject]) -> dict[MemoryObject, str]:
+        """A scope per piece of memory; what is too many, or may overlap, shares one."""
+        pieces = dict.fromkeys(self._piece(o) for o in sorted(objects, key=repr))
+        alone = [piece for piece in pieces if piece != _TOGETHER]
+        if len(alone) > _MOST:
+            alone = []
+        shared = self._scope()
+        scopes = {piece: self._scope() if piece in alone else shared for piece in pieces}
+        return scopes | {_TOGETHER: scopes.get(_TOGETHER, shared)}
+
+    def _piece(self, memory: MemoryObject) -> MemoryObject:
+        """The object itself, or the one that stands for all that may overlap each other."""
+        alone = memory.is_local or (memory.kind == "argument" and self._separate)
+        return memory if alone else _TOGETHER
+
+    def _define(self, body: str) -> str:
+        name = f"!{self._next}"
+        self._next += 1
+        self.definitions[name] = f"{name} = {body.replace('SELF', name)}"
+        return name
+
+    def _scope(self) -> str:
+        return self._define(f"distinct !{{SELF, {self._domain}}}")
+
+    def _access(self, scopes: Iterable[str], apart: Iterable[str]) -> str:
+        own = dict.fromkeys(scopes)
+        inside = self._define(f"!{{{', '.join(own)}}}")
+        outside = self._define(f"!{{{', '.join(s for s in dict.fromkeys(apart) if s not in own)}}}")
+        return f", !alias.scope {inside}, !noalias {outside}"

@@ -13,7 +13,7 @@ from activerules.ir.builder import Builder, Namer
 from activerules.ir.cfg import Loop
 from activerules.ir.derive.layout import Field, Layout
 from activerules.ir.derive.plan import Plan
-from activerules.ir.derive.scopes import TAPE_ACCESS
+from activerules.ir.derive.scopes import Scopes
 from activerules.ir.model import Argument, Constant, GlobalRef, Value
 from activerules.ir.types import I1, I8, I64, PTR, VOID
 
@@ -114,6 +114,7 @@ class Slots:
     plan: Plan
     layout: Layout
     frame: Value
+    scopes: Scopes
     state: dict[Loop, RowState] = field(default_factory=dict)
 
     def address(self, b: Builder, node: Node) -> tuple[Value, Field]:
@@ -148,12 +149,12 @@ class Slots:
         address, _ = self.address(b, node)
         if value.type == I1:
             value = b.cast("zext", value, I8)
-        b.store(value, address, metadata=TAPE_ACCESS)
+        b.store(value, address, metadata=self.scopes.tape_access)
 
     def read(self, b: Builder, node: Node) -> Value:
         """Fetch a kept value."""
         address, slot = self.address(b, node)
         assert slot.type is not None
-        value = b.load(slot.type, address, metadata=TAPE_ACCESS)
+        value = b.load(slot.type, address, metadata=self.scopes.tape_access)
         narrow = isinstance(node, Primal) and node.value.type == I1
         return b.cast("trunc", value, I1) if narrow else value
