@@ -18,6 +18,17 @@ def carried(a, x, n):
 
 
 @njit
+def carried_through_rules(a, x, n):
+    total = 0.0
+    for _ in range(n):
+        x = np.linalg.solve(a, x)
+        total += x[0] * x[1]
+        x = a @ x
+        x[0] = np.sin(x[1])
+    return total
+
+
+@njit
 def through_scratch(x, scratch):
     for i in range(x.size):
         scratch[i] = x[i] * x[i]
@@ -53,6 +64,14 @@ CASES = [
         carried,
         (RNG.normal(size=(3, 3)), RNG.normal(size=3), 0),
         (ar.Duplicated, ar.Const, ar.Const),
+    ),
+    *(
+        (carried_through_rules, (np.eye(3) * 2 + 0.1, RNG.normal(size=3), n), activities)
+        for n in (0, 1, 3)
+        for activities in (
+            (ar.Duplicated, ar.Const, ar.Const),
+            (ar.Const, ar.Duplicated, ar.Const),
+        )
     ),
     (through_scratch, (RNG.normal(size=4), RNG.normal(size=4)), (ar.Duplicated, ar.Const)),
     (

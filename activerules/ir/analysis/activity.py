@@ -368,10 +368,11 @@ class _Check:
                 self._shadowed(i, pointer)
             if i in self.activity.useful and UNKNOWN in self.activity.memory.objects(pointer):
                 self._hidden_pointer(i)
-        elif (
-            i.type.is_pointer and self.activity.has_shadow(pointer) and self.types.touches_floats(i)
-        ):
-            self._float_bits(i)
+        elif i.type.is_pointer and self.activity.has_shadow(pointer):
+            if self.types.touches_floats(i):
+                self._float_bits(i)
+            if self.activity.has_shadow(i):
+                self._shadowed(i, pointer)
 
     def _store(self, i: Instruction) -> None:
         value, pointer = i.operands
@@ -392,6 +393,8 @@ class _Check:
                 )
             if value.type.is_int and value in self.types.float_bits:
                 self._float_bits(i)
+            if value.type.is_int and self.types.touches_floats(i):
+                self._shadowed(i, pointer)
 
     def _copies_unknown(self, store: Instruction) -> bool:
         """Whether an integer or pointer goes from the caller's memory to where floats may be.
@@ -464,8 +467,22 @@ class _Check:
         )
 
     def _call(self, i: Instruction) -> None:
-        if not is_unknown_call(i, self.calls):
-            return
+        for pointer in self._pointers_used(i):
+            if self.activity.has_shadow(pointer):
+                self._shadowed(i, pointer)
+        if is_unknown_call(i, self.calls):
+            self._unknown_call(i)
+
+    def _pointers_used(self, call: Instruction) -> list[Value]:
+        """Pointers whose shadow memory the reverse of a call reads or writes."""
+        info = self.calls.marked(call)
+        if info is not None and not info.inactive:
+            return [call.operands[a.pointer] for a in info.arguments if a.kind == "memory"]
+        if memory_intrinsic(call) is not None:
+            return [o for o in call.operands[:2] if o.type.is_pointer]
+        return []
+
+    def _unknown_call(self, i: Instruction) -> None:
         reached = self.activity.memory.reached(i)
         varied = any(o in self.activity.varied for o in i.operands)
         if varied or not reached.isdisjoint(self.activity.varied_memory) or self._bits_go_in(i):
