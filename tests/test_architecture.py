@@ -34,6 +34,8 @@ LAYERS = {
     "ir.location": 3,
     "ir.normal_form": 3,
     "ir.normalise": 3,
+    "ir.operand_parser": 3,
+    "ir.instruction_parser": 3,
     "ir.parser": 3,
     "ir.printer": 3,
     "ir.refusal": 3,
