@@ -9,12 +9,20 @@ convention of the compiled rule functions is part of the boundary:
     i32 reverse  (ptr ret, ptr ret_shadow, ptr excinfo, ptr tape, ptr derivatives,
                   primal operands..., shadow operands...)
     void drop    (ptr tape)
+    i32 forward  (ptr ret, ptr ret_shadow x width, ptr excinfo,
+                  primal operands..., shadow operands...)
 
 "Primal operands" are the operands of the marked call after `retptr` and `excinfo`; "shadow
 operands" repeat the operands of every Duplicated argument, in order, with each pointer replaced by
 its shadow. A status other than 0 is an error path of the program. `augmented` leaves owned
 references in `ret`, `ret_shadow` and `tape`; `reverse` borrows all of them; `drop` releases what
 `tape` holds. `derivatives` is a struct with one field per Active argument, written by `reverse`.
+
+In forward mode there is no Active: every argument with a derivative is Duplicated, floats too, and
+a shadow operand that stands for a float is its tangent. With width N, N of them stand where one
+stands for width 1 (all shadows of the first operand, then those of the second). `forward` computes
+the primal too and leaves owned references in `ret` and in each `ret_shadow`, which is null where
+the result is Const.
 """
 
 from __future__ import annotations
@@ -101,10 +109,33 @@ class RuleCode:
     description: str
 
 
+@dataclass(frozen=True)
+class ForwardRuleRequest:
+    """The facts a forward rule is chosen and compiled by.
+
+    Activities are "const" or "duplicated", those of floats too; `width` tangents are carried at
+    once.
+    """
+
+    activities: tuple[ActivityName, ...]
+    result: ActivityName
+    width: int = 1
+    needs_primal: bool = True
+
+
+@dataclass(frozen=True)
+class ForwardRuleCode:
+    """The symbol of a compiled forward rule, and what to print about it."""
+
+    symbol: str
+    description: str
+
+
 class RuleCompiler(Protocol):
     """Chooses and compiles rules.
 
-    Errors of the rule system (no rule, tie, half a pair) are raised by `choose`.
+    Errors of the rule system (no rule, tie, half a pair) are raised by `choose` and
+    `choose_forward`.
     """
 
     def call_info(self, symbol: str) -> CallInfo:
@@ -113,4 +144,8 @@ class RuleCompiler(Protocol):
 
     def choose(self, symbol: str, request: RuleRequest) -> RuleCode:
         """The compiled rule pair that serves `request`."""
+        ...
+
+    def choose_forward(self, symbol: str, request: ForwardRuleRequest) -> ForwardRuleCode | None:
+        """The compiled forward rule that serves `request`; None if the function has none."""
         ...

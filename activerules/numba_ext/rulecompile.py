@@ -45,6 +45,8 @@ from activerules.ir.rulecall import (
     ArgumentKind,
     CallArgument,
     CallInfo,
+    ForwardRuleCode,
+    ForwardRuleRequest,
     ResultKind,
     RuleCode,
     RuleRequest,
@@ -182,6 +184,10 @@ class NumbaRuleCompiler:
                 error.add_where("at the call", marked.name, marked.location)
                 raise
         return self._codes[key]
+
+    def choose_forward(self, symbol: str, request: ForwardRuleRequest) -> ForwardRuleCode | None:
+        """The compiled forward rule that serves a marked call; None: there are none yet."""
+        return None
 
     def _compile(self, marked: MarkedCall, request: RuleRequest) -> RuleCode:
         arguments = [_value_type(found) for found in marked.signature.args]
