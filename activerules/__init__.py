@@ -8,138 +8,52 @@
 
 Everything is described in docs/; the design in docs/design.md. Without Numba, `activerules.ir`
 alone is there: the derivative of LLVM IR.
+
+The names of the interface are loaded at their first use, all together: a package that only defines
+rules pays for `activerules.annotations` and `activerules.rules`, and for nothing else.
 """
 
+from __future__ import annotations
+
+import sys
+from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-if find_spec("numba") is not None:
-    from activerules.annotations.activity import (
-        Active,
-        Annotation,
-        BatchDuplicated,
-        BatchDuplicatedNoNeed,
-        Const,
-        Duplicated,
-        DuplicatedNoNeed,
-        MixedDuplicated,
-    )
-    from activerules.annotations.signature import (
-        Forward,
-        ForwardWithPrimal,
-        Reverse,
-        ReverseSplitNoPrimal,
-        ReverseSplitWithPrimal,
-        ReverseWithPrimal,
-    )
-    from activerules.autodiff import autodiff
-    from activerules.errors import (
-        ActiveMemoryInConst,
-        ActiverulesError,
-        ActivityError,
-        AmbiguousRule,
-        ArityError,
-        BatchWidthMismatch,
-        FloatBitsInInteger,
-        IncompleteRule,
-        IRSyntaxError,
-        MixedActivity,
-        NoRuleForActivity,
-        NotAFloatReturn,
-        NotCompilable,
-        NotYetSupported,
-        RuleCheckError,
-        RuleDefinitionError,
-        RuleError,
-        RuleReturnError,
-        ShadowMismatch,
-        TapeError,
-        TapeMismatch,
-        UnknownCall,
-        UnknownOption,
-        UnsupportedIR,
-        UnsupportedVersion,
-    )
-    from activerules.everyday import grad, value_and_grad
-    from activerules.explain.collect import explain
-    from activerules.explain.tape import tape_bytes
-    from activerules.numba_ext.overloads import (
-        accumulate,
-        active,
-        ignore_derivatives,
-        make_zero,
-        onehot,
-    )
-    from activerules.rules import library  # noqa: F401  defines the rules that come with it
-    from activerules.rules.define import (
-        augmented_primal,
-        forward,
-        has_rule,
-        inactive,
-        reverse,
-        rules_for,
-    )
-    from activerules.rules.protocol import AugmentedReturn
-
-    stop_gradient = ignore_derivatives
+if TYPE_CHECKING:
+    from activerules.interface import *  # noqa: F403
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "Active",
-    "ActiveMemoryInConst",
-    "ActiverulesError",
-    "ActivityError",
-    "AmbiguousRule",
-    "Annotation",
-    "ArityError",
-    "AugmentedReturn",
-    "BatchDuplicated",
-    "BatchDuplicatedNoNeed",
-    "BatchWidthMismatch",
-    "Const",
-    "Duplicated",
-    "DuplicatedNoNeed",
-    "FloatBitsInInteger",
-    "Forward",
-    "ForwardWithPrimal",
-    "IRSyntaxError",
-    "IncompleteRule",
-    "MixedActivity",
-    "MixedDuplicated",
-    "NoRuleForActivity",
-    "NotAFloatReturn",
-    "NotCompilable",
-    "NotYetSupported",
-    "Reverse",
-    "ReverseSplitNoPrimal",
-    "ReverseSplitWithPrimal",
-    "ReverseWithPrimal",
-    "RuleCheckError",
-    "RuleDefinitionError",
-    "RuleError",
-    "RuleReturnError",
-    "ShadowMismatch",
-    "TapeError",
-    "TapeMismatch",
-    "UnknownCall",
-    "UnknownOption",
-    "UnsupportedIR",
-    "UnsupportedVersion",
-    "accumulate",
-    "active",
-    "augmented_primal",
-    "autodiff",
-    "explain",
-    "forward",
-    "grad",
-    "has_rule",
-    "ignore_derivatives",
-    "inactive",
-    "make_zero",
-    "onehot",
-    "reverse",
-    "rules_for",
-    "stop_gradient",
-    "tape_bytes",
-    "value_and_grad",
-]
+
+class _Package(ModuleType):
+    """The package as a module whose public names are those of `activerules.interface`."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") and name != "__all__":
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        if name not in _CALLABLE_MODULES and find_spec(f"{self.__name__}.{name}") is not None:
+            return import_module(f"{self.__name__}.{name}")
+        interface = import_module("activerules.interface")
+        public = {each: getattr(interface, each) for each in interface.__all__}
+        vars(self).update(public, __all__=interface.__all__)
+        try:
+            return vars(self)[name]
+        except KeyError:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """The import of a submodule does not hide the function of the same name."""
+        if isinstance(value, ModuleType) and name in _CALLABLE_MODULES:
+            return
+        super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*vars(self), *self.__all__})
+
+
+# Submodules that are called like the function they hold.
+_CALLABLE_MODULES = frozenset({"autodiff", "explain"})
+
+sys.modules[__name__].__class__ = _Package

@@ -39,6 +39,7 @@ from activerules.numba_ext.capture import Captured, as_dispatcher, capture
 from activerules.numba_ext.checks import require_float_return
 from activerules.numba_ext.gradient import Gradient
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
+from activerules.rules import library  # noqa: F401  defines the rules that come with it
 from activerules.rules.registry import RULES
 
 T = TypeVar("T")

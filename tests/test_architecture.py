@@ -51,6 +51,7 @@ LAYERS = {
     "everyday": 8,
     "testing": 9,
     "explain": 9,
+    "interface": 10,
     "__main__": 10,
 }
 NUMBA_FREE = ("errors", "ir")

@@ -1,1 +1,23 @@
 """Activities and activity signatures: the vocabulary everything else shares."""
+
+from activerules.annotations.activity import (
+    Active,
+    Annotation,
+    BatchDuplicated,
+    BatchDuplicatedNoNeed,
+    Const,
+    Duplicated,
+    DuplicatedNoNeed,
+    MixedDuplicated,
+)
+
+__all__ = [
+    "Active",
+    "Annotation",
+    "BatchDuplicated",
+    "BatchDuplicatedNoNeed",
+    "Const",
+    "Duplicated",
+    "DuplicatedNoNeed",
+    "MixedDuplicated",
+]

@@ -1,1 +1,26 @@
-"""Rules: how they are written, kept and chosen. Needs no Numba until a rule is compiled."""
+"""Rules: how they are written, kept and chosen. Needs no Numba until a rule is compiled.
+
+What a package needs that defines rules is here; importing it loads neither the engine nor Numba.
+"""
+
+from activerules.rules.define import (
+    augmented_primal,
+    forward,
+    has_rule,
+    inactive,
+    reverse,
+    rules_for,
+)
+from activerules.rules.protocol import AugmentedReturn, accumulate, active
+
+__all__ = [
+    "AugmentedReturn",
+    "accumulate",
+    "active",
+    "augmented_primal",
+    "forward",
+    "has_rule",
+    "inactive",
+    "reverse",
+    "rules_for",
+]

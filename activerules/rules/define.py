@@ -16,6 +16,7 @@ import contextlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from typing import Any, TypeVar
 
 from activerules.annotations.activity import BY_NAME, Annotation
@@ -64,6 +65,7 @@ def inactive(*functions: Any, args: Iterable[str | int] | str | int | None = Non
 
     `args` are names or positions. Also a decorator: returns the first function.
     """
+    _library_first()
     names = (args,) if isinstance(args, (str, int)) else args
     names = None if names is None else tuple(names)
     for function in functions:
@@ -78,6 +80,7 @@ def inactive(*functions: Any, args: Iterable[str | int] | str | int | None = Non
 
 def rules_for(function: Any) -> tuple[Rule, ...]:
     """Return the rules of a function in the order of their definition; `print` shows one."""
+    _library_first()
     return RULES.rules_for(function)
 
 
@@ -90,6 +93,13 @@ def has_rule(function: Any, *activities: type[Annotation] | str) -> bool:
     return any(_admits(rule.arguments, kinds) for rule in rules)
 
 
+def _library_first() -> None:
+    """Load the rules that come with activerules: a user's are defined after them, and may replace
+    them.
+    """
+    import_module("activerules.rules.library")
+
+
 def _admits(arguments: tuple[Pattern, ...], kinds: list[type[Annotation]]) -> bool:
     return len(arguments) == len(kinds) and all(
         any(alternative.kind is kind for alternative in pattern)
@@ -100,6 +110,7 @@ def _admits(arguments: tuple[Pattern, ...], kinds: list[type[Annotation]]) -> bo
 def _decorator(function: Any, which: Half, replace: bool) -> Callable[[F], F]:
     if not callable(function):
         raise RuleDefinitionError(f"@{which} takes a function, not {function!r}")
+    _library_first()
     # The caller of the decorator: annotations in strings may name its local variables.
     names = sys._getframe(2).f_locals
 

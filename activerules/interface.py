@@ -1,0 +1,133 @@
+"""Every public name of activerules in one place; `import activerules` looks names up here.
+
+Importing it loads the whole of activerules. Packages that only define rules import
+`activerules.annotations` and `activerules.rules`, which load neither the engine nor Numba.
+"""
+
+from activerules.annotations.activity import (
+    Active,
+    Annotation,
+    BatchDuplicated,
+    BatchDuplicatedNoNeed,
+    Const,
+    Duplicated,
+    DuplicatedNoNeed,
+    MixedDuplicated,
+)
+from activerules.annotations.signature import (
+    Forward,
+    ForwardWithPrimal,
+    Reverse,
+    ReverseSplitNoPrimal,
+    ReverseSplitWithPrimal,
+    ReverseWithPrimal,
+)
+from activerules.autodiff import autodiff
+from activerules.errors import (
+    ActiveMemoryInConst,
+    ActiverulesError,
+    ActivityError,
+    AmbiguousRule,
+    ArityError,
+    BatchWidthMismatch,
+    FloatBitsInInteger,
+    IncompleteRule,
+    IRSyntaxError,
+    MixedActivity,
+    NoRuleForActivity,
+    NotAFloatReturn,
+    NotCompilable,
+    NotYetSupported,
+    RuleCheckError,
+    RuleDefinitionError,
+    RuleError,
+    RuleReturnError,
+    ShadowMismatch,
+    TapeError,
+    TapeMismatch,
+    UnknownCall,
+    UnknownOption,
+    UnsupportedIR,
+    UnsupportedVersion,
+)
+from activerules.everyday import grad, value_and_grad
+from activerules.explain.collect import explain
+from activerules.explain.tape import tape_bytes
+from activerules.numba_ext.overloads import (
+    accumulate,
+    active,
+    ignore_derivatives,
+    make_zero,
+    onehot,
+)
+from activerules.rules.define import (
+    augmented_primal,
+    forward,
+    has_rule,
+    inactive,
+    reverse,
+    rules_for,
+)
+from activerules.rules.protocol import AugmentedReturn
+
+stop_gradient = ignore_derivatives
+
+__all__ = [
+    "Active",
+    "ActiveMemoryInConst",
+    "ActiverulesError",
+    "ActivityError",
+    "AmbiguousRule",
+    "Annotation",
+    "ArityError",
+    "AugmentedReturn",
+    "BatchDuplicated",
+    "BatchDuplicatedNoNeed",
+    "BatchWidthMismatch",
+    "Const",
+    "Duplicated",
+    "DuplicatedNoNeed",
+    "FloatBitsInInteger",
+    "Forward",
+    "ForwardWithPrimal",
+    "IRSyntaxError",
+    "IncompleteRule",
+    "MixedActivity",
+    "MixedDuplicated",
+    "NoRuleForActivity",
+    "NotAFloatReturn",
+    "NotCompilable",
+    "NotYetSupported",
+    "Reverse",
+    "ReverseSplitNoPrimal",
+    "ReverseSplitWithPrimal",
+    "ReverseWithPrimal",
+    "RuleCheckError",
+    "RuleDefinitionError",
+    "RuleError",
+    "RuleReturnError",
+    "ShadowMismatch",
+    "TapeError",
+    "TapeMismatch",
+    "UnknownCall",
+    "UnknownOption",
+    "UnsupportedIR",
+    "UnsupportedVersion",
+    "accumulate",
+    "active",
+    "augmented_primal",
+    "autodiff",
+    "explain",
+    "forward",
+    "grad",
+    "has_rule",
+    "ignore_derivatives",
+    "inactive",
+    "make_zero",
+    "onehot",
+    "reverse",
+    "rules_for",
+    "stop_gradient",
+    "tape_bytes",
+    "value_and_grad",
+]

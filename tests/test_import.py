@@ -1,0 +1,35 @@
+"""What an import loads: rule authors pay for the rule vocabulary, not for the engine."""
+
+import subprocess
+import sys
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The modules a fresh interpreter has after a statement."""
+    program = f"import sys\n{statement}\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+def test_defining_rules_loads_neither_engine_nor_numba():
+    modules = loaded_by(
+        "from activerules.annotations import Active, Const\n"
+        "from activerules.rules import augmented_primal, reverse, inactive\n"
+        "import math\ninactive(math.floor)"
+    )
+    assert "activerules.rules.library.linalg" in modules
+    assert not modules & {"numba", "llvmlite", "activerules.ir", "activerules.pipeline"}
+
+
+def test_the_engine_alone_needs_no_numba():
+    assert "numba" not in loaded_by("from activerules import ir")
+
+
+def test_a_submodule_does_not_hide_the_function_of_its_name():
+    loaded_by(
+        "import activerules.everyday, activerules.explain.text\n"
+        "import activerules as ar\n"
+        "assert ar.autodiff.__name__ == 'autodiff' and ar.explain.__name__ == 'explain'\n"
+        "assert {'grad', 'Active'} <= set(dir(ar)) and not hasattr(ar, 'nonsense')"
+    )
