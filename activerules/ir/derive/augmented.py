@@ -32,6 +32,12 @@ from activerules.ir.builder import Builder, add_incoming
 from activerules.ir.cfg import Loop
 from activerules.ir.constants import constant
 from activerules.ir.derive.layout import Layout, stack_size, taken_type
+from activerules.ir.derive.mirror import (
+    allocated_shadow,
+    clear_allocated,
+    derived_shadow,
+    is_dropped,
+)
 from activerules.ir.derive.plan import Plan, RuleUse
 from activerules.ir.derive.runtime import OUT_OF_MEMORY
 from activerules.ir.derive.scopes import Scopes
@@ -49,13 +55,6 @@ from activerules.ir.model import Block, Function, GlobalRef, Instruction, Value
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
 from activerules.ir.types import I1, I8, I32, I64, PTR, VOID
 
-_DROPPED = (
-    "llvm.lifetime.",
-    "llvm.dbg.",
-    "llvm.assume",
-    "llvm.experimental.noalias.scope.decl",
-    "llvm.invariant.",
-)
 _RELEASING = {"free", "NRT_Free", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"}
 
 
@@ -370,20 +369,9 @@ class _Augmenter:
             return
         if not i.type.is_pointer or not self.plan.activity.has_shadow(i):
             return
-        match i.opcode:
-            case "getelementptr":
-                base = self._shadow(i.operands[0])
-                indices = [self._value(k) for k in i.operands[1:]]
-                self.shadows[i] = self.b.gep(i.attributes["source"], base, indices, flags=i.flags)
-            case "select":
-                x, y = (self._shadow(o) for o in i.operands[1:])
-                self.shadows[i] = self.b.select(self._value(i.operands[0]), x, y)
-            case "load":
-                self.shadows[i] = self.b.load(PTR, self._shadow(i.operands[0]))
-            case "freeze" | "bitcast" | "addrspacecast":
-                self.shadows[i] = self._shadow(i.operands[0])
-            case _:
-                pass
+        shadow = derived_shadow(self.b, i, self._value, self._shadow)
+        if shadow is not None:
+            self.shadows[i] = shadow
 
     def _mirror_store(self, i: Instruction) -> None:
         value, pointer = i.operands
@@ -401,7 +389,7 @@ class _Augmenter:
 
     def _call(self, i: Instruction, live: bool) -> None:
         name = i.callee_name or ""
-        if name.startswith(_DROPPED) or any(str(o.type) == "metadata" for o in i.operands):
+        if is_dropped(i):
             return
         if live and i in self.plan.rules:
             self._rule(self.plan.rules[i])
@@ -429,10 +417,8 @@ class _Augmenter:
             return
         if effect.allocates:
             self._allocation(i, copy)
-        elif effect.returns is not None and self.plan.activity.has_shadow(i):
-            operands = [self._value(o) for o in i.operands]
-            operands[effect.returns] = self._shadow(i.operands[effect.returns])
-            self.shadows[i] = self.b.call(i.callee_name or "", PTR, operands)
+        elif effect.returns is not None:
+            self._mirror(i)
         elif memory_intrinsic(i) and self.plan.activity.has_shadow(i.operands[0]):
             self._mirror_intrinsic(i)
 
@@ -461,19 +447,11 @@ class _Augmenter:
         if memory not in self.plan.activity.active_memory:
             return
         operands = [self._value(o) for o in i.operands]
-        shadow = self.b.call(i.callee_name or "", PTR, operands)
+        shadow = allocated_shadow(self.b, i, operands)
         self._fail_if_null(shadow)
-        data: Value = shadow
-        if effect.counted:
-            self._own(GlobalRef("NRT_decref"), shadow)
-            data = self.b.call("NRT_MemInfo_data_fast", PTR, [shadow])
-        else:
-            release = "NRT_Free" if i.callee_name == "NRT_Allocate" else "free"
-            self._own(GlobalRef(release), shadow)
-        size = operands[effect.size[0]]
-        for k in effect.size[1:]:
-            size = self.b.binary("mul", size, operands[k])
-        clear(self.b, data, size)
+        release = "NRT_Free" if i.callee_name == "NRT_Allocate" else "free"
+        self._own(GlobalRef("NRT_decref" if effect.counted else release), shadow)
+        clear_allocated(self.b, i, shadow, operands)
         self.shadows[i] = shadow
 
     def _own(self, function: GlobalRef, thing: Value) -> None:

@@ -10,13 +10,10 @@ Invariants  L1  nothing behind this module asks the rule compiler or runs an ana
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from activerules.ir import normal_form
-from activerules.ir.analysis.activity import Activity, Seeds, analyse_activity
 from activerules.ir.analysis.cache import CachePlan, plan_cache
-from activerules.ir.analysis.memory import MemoryFacts, MemoryObject, analyse_memory
+from activerules.ir.analysis.memory import MemoryObject
 from activerules.ir.analysis.nodes import (
     AT_HAND,
     MUST_KEEP,
@@ -30,20 +27,17 @@ from activerules.ir.analysis.nodes import (
     Shadow,
     Taken,
 )
-from activerules.ir.analysis.returns import Returns, analyse_returns
 from activerules.ir.analysis.trip_counts import Induction, LoopFacts, analyse_loops
-from activerules.ir.analysis.value_types import ValueTypes, analyse_value_types
-from activerules.ir.cfg import ControlFlow, Loop, control_flow
-from activerules.ir.derive.calls import EngineCalls
+from activerules.ir.cfg import ControlFlow, Loop
 from activerules.ir.derive.derivatives import cost, is_pure_call, row_for
-from activerules.ir.derive.request import Parameter, Request
+from activerules.ir.derive.facts import Facts, analyse
+from activerules.ir.derive.request import Request
 from activerules.ir.derive.reversal import Decision, Reversal, plan_reversal
 from activerules.ir.model import Block, Instruction, Value
 from activerules.ir.refusal import refusal
-from activerules.ir.retype import retype_float_copies
 from activerules.ir.rulecall import ActivityName, CallArgument, CallInfo, RuleCode, RuleRequest
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
-from activerules.ir.types import Type, size_of
+from activerules.ir.types import size_of
 
 # in bytes of tape that one would rather spend (nodes.Recipe)
 RELOAD_COST = 0.25
@@ -78,17 +72,10 @@ class RuleUse:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Facts):
     """Everything the generators need; see the module docstring."""
 
-    request: Request
-    flow: ControlFlow
-    returns: Returns
-    memory: MemoryFacts
-    types: ValueTypes
-    activity: Activity
     loops: dict[Loop, LoopFacts]
-    calls: EngineCalls
     reversal: Reversal
     cache: CachePlan
     rules: dict[Instruction, RuleUse]
@@ -122,82 +109,16 @@ def make_plan(request: Request) -> Plan:
 
     Raises what they raise: programs the engine does not differentiate end here.
     """
-    function = request.function
-    normal_form.tidy(function)
-    flow = control_flow(function)
-    returns = analyse_returns(function, flow, status=request.returns == "status")
-    normal_form.check(function, flow, returns.live)
-    calls = EngineCalls(request.rules)
-    by_argument = {p.argument: p for p in request.parameters}
-    memory = analyse_memory(
-        function,
-        flow,
-        group_of=lambda a: by_argument[a].group,
-        private=lambda a: by_argument[a].private,
-        disjoint=request.disjoint,
-        marked=calls.marked_effect,
-        arithmetic=calls.is_arithmetic,
-        named_types=request.module.types,
-        live=returns.live,
-    )
-    floats = _float_memory(request.parameters) | _float_memory_of_calls(memory, returns, calls)
-    types = analyse_value_types(function, memory, floats)
-    if retype_float_copies(function, types):
-        types = analyse_value_types(function, memory, floats)
-    seeds = _seeds(request, returns)
-    activity = analyse_activity(memory, types, returns, calls, seeds)
+    facts = analyse(request)
     draft = Plan(
-        request,
-        flow,
-        returns,
-        memory,
-        types,
-        activity,
-        loops=analyse_loops(flow, returns),
-        calls=calls,
+        **vars(facts),
+        loops=analyse_loops(facts.flow, facts.returns),
         reversal=Reversal(frozenset(), {}, frozenset(), ()),
         cache=CachePlan(frozenset(), frozenset(), frozenset()),
         rules={},
         retained=frozenset(),
     )
     return _Planner(draft).finish()
-
-
-def _float_memory(parameters: Iterable[Parameter]) -> dict[MemoryObject, Type]:
-    return {p.memory: p.floats for p in parameters if p.floats is not None}
-
-
-def _float_memory_of_calls(
-    memory: MemoryFacts, returns: Returns, calls: EngineCalls
-) -> dict[MemoryObject, Type]:
-    """Local arrays that only marked calls read or write are arrays of floats, too."""
-    found: dict[MemoryObject, Type] = {}
-    for block in returns.live:
-        for call in block.instructions:
-            info = calls.marked(call) if call.opcode == "call" else None
-            if info is None:
-                continue
-            if info.result_element is not None:
-                found[MemoryObject("result", call)] = info.result_element
-            for argument in info.arguments:
-                if argument.element is not None and argument.data_operand is not None:
-                    for o in memory.objects(call.operands[argument.data_operand]):
-                        if o.kind in {"allocation", "result"}:
-                            found[o] = argument.element
-    return found
-
-
-def _seeds(request: Request, returns: Returns) -> Seeds:
-    pointers = [p for p in request.parameters if p.argument.type.is_pointer]
-    end = returns.exit.terminator
-    return Seeds(
-        values=frozenset(p.argument for p in request.parameters if p.activity == "active"),
-        memory=frozenset(p.memory for p in pointers if p.activity == "duplicated"),
-        constant=frozenset(p.memory for p in pointers if p.activity == "const")
-        - frozenset(p.memory for p in pointers if p.activity == "duplicated"),
-        returned=end.operands[0] if request.returns == "active" else None,
-        written_only=request.filled,
-    )
 
 
 class _Planner:
@@ -258,24 +179,10 @@ class _Planner:
     def _needs_of_store(self, i: Instruction) -> set[Node] | None:
         value, pointer = i.operands
         if not self.activity.has_shadow(pointer) or not (
-            value.type.is_float or self._zeroes_floats(i)
+            value.type.is_float or self.plan.zeroes_floats(i)
         ):
             return None
         return {Shadow(pointer)}
-
-    def _zeroes_floats(self, store: Instruction) -> bool:
-        """An integer that is no float's bits overwrites floats, or memory that may hold them."""
-        if not store.operands[0].type.is_int:
-            return False
-        types = self.plan.types
-        return types.touches_floats(store) or (
-            self._is_from_outside(store.operands[1]) and not types.is_read_as_integer(store)
-        )
-
-    def _is_from_outside(self, pointer: Value) -> bool:
-        """Whether a pointer may lead to memory with contents only the caller knows."""
-        filled = self.plan.request.filled
-        return any(not o.is_local and o not in filled for o in self.memory.objects(pointer))
 
     def _needs_of_call(self, i: Instruction) -> set[Node] | None:
         info = self.plan.calls.marked(i)

@@ -27,6 +27,7 @@ from activerules.ir.builder import Builder
 from activerules.ir.cfg import Loop
 from activerules.ir.derive.derivatives import row_for
 from activerules.ir.derive.layout import Layout
+from activerules.ir.derive.mirror import derived_shadow
 from activerules.ir.derive.plan import Plan, RuleUse
 from activerules.ir.derive.reversal import Decision, Step
 from activerules.ir.derive.scopes import Scopes
@@ -42,7 +43,7 @@ from activerules.ir.derive.sweep import (
 )
 from activerules.ir.model import Argument, Block, Constant, Function, Instruction, Value
 from activerules.ir.refusal import refusal
-from activerules.ir.runtime_calls import effect_of, memory_intrinsic
+from activerules.ir.runtime_calls import memory_intrinsic
 from activerules.ir.types import I32, I64, PTR, VOID, StructType
 
 SUM = ("reassoc", "nsz")
@@ -502,30 +503,13 @@ class _Reverser:
         match i.opcode:
             case "alloca":
                 return self.slots.frame_address(self.b, self.layout.stack[i, True])
-            case "getelementptr":
-                base = self._shadow(i.operands[0])
-                indices = [self._primal(k) for k in i.operands[1:]]
-                return self.b.gep(i.attributes["source"], base, indices, flags=i.flags)
-            case "select":
-                condition, x, y = i.operands
-                return self.b.select(self._primal(condition), self._shadow(x), self._shadow(y))
-            case "load":
-                return self.b.load(
-                    PTR, self._shadow(i.operands[0]), metadata=self._scope(i.operands[0])
-                )
-            case "freeze" | "bitcast" | "addrspacecast":
-                return self._shadow(i.operands[0])
             case "phi":
                 return self._induction(i, self._shadow)
-            case "call":
-                effect = effect_of(i.callee_name)
-                assert effect is not None
-                assert effect.returns is not None
-                operands = [self._primal(o) for o in i.operands]
-                operands[effect.returns] = self._shadow(i.operands[effect.returns])
-                return self.b.call(i.callee_name or "", PTR, operands)
             case _:
-                raise AssertionError(f"L2: no shadow of {i.opcode}")
+                scope = self._scope(i.operands[0]) if i.opcode == "load" else None
+                shadow = derived_shadow(self.b, i, self._primal, self._shadow, scope)
+                assert shadow is not None, f"L2: no shadow of {i.opcode}"
+                return shadow
 
 
 def _clears(access: Instruction) -> bool:

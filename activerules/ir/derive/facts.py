@@ -1,0 +1,121 @@
+"""Facts: what the analyses say of a function, before anything is decided. Both modes start here.
+
+Needs       a Request
+Gives       Facts, frozen: control flow, memory, types and activity of the function, which is
+            brought to the last details of the normal form in place
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from activerules.ir import normal_form
+from activerules.ir.analysis.activity import Activity, Seeds, analyse_activity
+from activerules.ir.analysis.memory import MemoryFacts, MemoryObject, analyse_memory
+from activerules.ir.analysis.returns import Returns, analyse_returns
+from activerules.ir.analysis.value_types import ValueTypes, analyse_value_types
+from activerules.ir.cfg import ControlFlow, control_flow
+from activerules.ir.derive.calls import EngineCalls
+from activerules.ir.derive.request import Parameter, Request
+from activerules.ir.model import Instruction, Value
+from activerules.ir.retype import retype_float_copies
+from activerules.ir.types import Type
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """The results of all analyses that both modes need."""
+
+    request: Request
+    flow: ControlFlow
+    returns: Returns
+    memory: MemoryFacts
+    types: ValueTypes
+    activity: Activity
+    calls: EngineCalls
+
+    def zeroes_floats(self, store: Instruction) -> bool:
+        """An integer that is no float's bits overwrites floats, or memory that may hold them."""
+        if not store.operands[0].type.is_int:
+            return False
+        return self.types.touches_floats(store) or (
+            self._is_from_outside(store.operands[1]) and not self.types.is_read_as_integer(store)
+        )
+
+    def _is_from_outside(self, pointer: Value) -> bool:
+        """Whether a pointer may lead to memory with contents only the caller knows."""
+        filled = self.request.filled
+        return any(not o.is_local and o not in filled for o in self.memory.objects(pointer))
+
+
+def analyse(request: Request) -> Facts:
+    """Run the analyses.
+
+    Raises what they raise: programs the engine does not differentiate end here.
+    """
+    function = request.function
+    normal_form.tidy(function)
+    flow = control_flow(function)
+    returns = analyse_returns(function, flow, status=request.returns == "status")
+    normal_form.check(function, flow, returns.live)
+    calls = EngineCalls(request.rules)
+    by_argument = {p.argument: p for p in request.parameters}
+    memory = analyse_memory(
+        function,
+        flow,
+        group_of=lambda a: by_argument[a].group,
+        private=lambda a: by_argument[a].private,
+        disjoint=request.disjoint,
+        marked=calls.marked_effect,
+        arithmetic=calls.is_arithmetic,
+        named_types=request.module.types,
+        live=returns.live,
+    )
+    floats = _float_memory(request.parameters) | _float_memory_of_calls(memory, returns, calls)
+    types = analyse_value_types(function, memory, floats)
+    if retype_float_copies(function, types):
+        types = analyse_value_types(function, memory, floats)
+    activity = analyse_activity(memory, types, returns, calls, _seeds(request, returns))
+    return Facts(request, flow, returns, memory, types, activity, calls)
+
+
+def _float_memory(parameters: Iterable[Parameter]) -> dict[MemoryObject, Type]:
+    return {p.memory: p.floats for p in parameters if p.floats is not None}
+
+
+def _float_memory_of_calls(
+    memory: MemoryFacts, returns: Returns, calls: EngineCalls
+) -> dict[MemoryObject, Type]:
+    """Local arrays that only marked calls read or write are arrays of floats, too."""
+    found: dict[MemoryObject, Type] = {}
+    for block in returns.live:
+        for call in block.instructions:
+            info = calls.marked(call) if call.opcode == "call" else None
+            if info is None:
+                continue
+            if info.result_element is not None:
+                found[MemoryObject("result", call)] = info.result_element
+            for argument in info.arguments:
+                if argument.element is not None and argument.data_operand is not None:
+                    for o in memory.objects(call.operands[argument.data_operand]):
+                        if o.kind in {"allocation", "result"}:
+                            found[o] = argument.element
+    return found
+
+
+def _seeds(request: Request, returns: Returns) -> Seeds:
+    pointers = [p for p in request.parameters if p.argument.type.is_pointer]
+    end = returns.exit.terminator
+    return Seeds(
+        values=frozenset(
+            p.argument
+            for p in request.parameters
+            if p.argument.type.is_float and p.activity != "const"
+        ),
+        memory=frozenset(p.memory for p in pointers if p.activity == "duplicated"),
+        constant=frozenset(p.memory for p in pointers if p.activity == "const")
+        - frozenset(p.memory for p in pointers if p.activity == "duplicated"),
+        returned=end.operands[0] if request.returns == "active" else None,
+        written_only=request.filled,
+    )
