@@ -34,7 +34,7 @@ from activerules.ir.normalise import normalise
 from activerules.ir.parser import parse_module
 from activerules.ir.printer import print_function, print_module
 from activerules.ir.rulecall import ActivityName
-from activerules.ir.types import DOUBLE, FLOAT, Type
+from activerules.numba_ext.abi import float_elements
 from activerules.numba_ext.capture import Captured, as_dispatcher, capture
 from activerules.numba_ext.checks import require_float_return
 from activerules.numba_ext.gradient import Gradient
@@ -204,7 +204,7 @@ def _careful(plan: Plan) -> Plan | None:
 
 
 def _holds_floats(captured: Captured, number: int) -> bool:
-    return _float_elements(captured.arguments[number].numba_type) is not None
+    return float_elements(captured.arguments[number].numba_type) is not None
 
 
 def _keeps(plan: Plan) -> tuple[object, ...]:
@@ -238,7 +238,7 @@ def _request(
     for number, (argument, activity) in enumerate(
         zip(captured.arguments, activities + left_out, strict=True)
     ):
-        floats = _float_elements(argument.numba_type)
+        floats = float_elements(argument.numba_type)
         for slot, index in zip(argument.slots, argument.parameters, strict=True):
             how = _slot_activity(slot.role, activity)
             parameters.append(
@@ -252,12 +252,6 @@ def _request(
         separate=True, tape_limit=_tape_limit(),
         display_name=captured.name, location=captured.location,
     )  # fmt: skip
-
-
-def _float_elements(numba_type: types.Type) -> Type | None:
-    """The LLVM type of the elements of an array of floats."""
-    dtype = numba_type.dtype if isinstance(numba_type, types.Array) else None
-    return {types.float64: DOUBLE, types.float32: FLOAT}.get(dtype)
 
 
 def _slot_activity(role: str, activity: ActivityName) -> ActivityName:

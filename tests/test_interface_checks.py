@@ -261,8 +261,6 @@ class TestAnnotations:
     @pytest.mark.parametrize(
         "annotation",
         [
-            ar.Duplicated(np.ones(3) * 1j, np.zeros(3) * 1j),
-            ar.Active(1j),
             ar.BatchDuplicated(np.ones(3), (np.zeros(3),)),
         ],
     )

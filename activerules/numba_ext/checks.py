@@ -124,9 +124,7 @@ def _require_active(name: str, found: Any) -> None:
             if not isinstance(item, types.Integer | types.Boolean):
                 _require_active(f"{name}[{i}]", item)
         return
-    if isinstance(found, types.Complex):
-        raise NotYetSupported(f"`{name}` is complex, which is not yet supported")
-    if isinstance(found, types.Float):
+    if isinstance(found, types.Float | types.Complex):
         return
     is_array = isinstance(found, types.Buffer)
     raise ActivityError(
@@ -137,13 +135,13 @@ def _require_active(name: str, found: Any) -> None:
 
 
 def _require_duplicated(name: str, found: Any) -> None:
-    if isinstance(found, types.Array) and isinstance(found.dtype, types.Float):
+    if isinstance(found, types.Array) and isinstance(found.dtype, types.Float | types.Complex):
         return
     if isinstance(found, types.Array) and not isinstance(
         found.dtype, types.Integer | types.Boolean
     ):
         raise NotYetSupported(f"`{name}` is an array of {found.dtype}, which is not yet supported")
-    is_float = isinstance(found, types.Float)
+    is_float = isinstance(found, types.Float | types.Complex)
     raise ActivityError(
         f"`{name}` is marked Duplicated and is {type_name(found)}",
         why="in reverse, the derivative of a Duplicated argument is added to memory of floats",

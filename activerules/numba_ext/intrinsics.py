@@ -214,7 +214,7 @@ def _compiled(
 
 def _derivative_of(found: Any) -> Any:
     """Type of the derivative by a value: the value's own, with None in place of integers."""
-    if isinstance(found, types.Float):
+    if isinstance(found, types.Float | types.Complex):
         return found
     if isinstance(found, types.BaseTuple):
         items = tuple(map(_derivative_of, checks.items_of(found)))
@@ -413,6 +413,10 @@ class _Emitter:
         """Put derivatives, in order, into the structure of the values they belong to."""
         if isinstance(found, types.Float):
             return next(floats)
+        if isinstance(found, types.Complex):
+            number = self.context.make_complex(self.builder, found)
+            number.real, number.imag = next(floats), next(floats)
+            return number._getvalue()
         if isinstance(found, types.BaseTuple):
             items = [self._rebuilt(item, floats) for item in checks.items_of(found)]
             return self.context.make_tuple(self.builder, found, items)

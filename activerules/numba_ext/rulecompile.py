@@ -51,9 +51,8 @@ from activerules.ir.rulecall import (
     RuleCode,
     RuleRequest,
 )
-from activerules.ir.types import DOUBLE, FLOAT, Type
 from activerules.numba_ext import overloads  # noqa: F401  (what rules call: accumulate, make_zero)
-from activerules.numba_ext.abi import flatten
+from activerules.numba_ext.abi import flatten, float_elements
 from activerules.numba_ext.calls import MarkedCall, uninherited_flags
 from activerules.numba_ext.facts import RuleFunctionCompiler
 from activerules.numba_ext.rulewrap import (
@@ -141,7 +140,7 @@ class NumbaRuleCompiler:
             result_meminfos=(0,) if isinstance(returned, types.Array) else (),
             primal_symbol=marked.cpu_symbol,
             inactive=inactive,
-            result_element=_element(returned),
+            result_element=float_elements(returned),
         )
 
     def _call_arguments(self, marked: MarkedCall) -> tuple[CallArgument, ...]:
@@ -161,7 +160,7 @@ class NumbaRuleCompiler:
                     operands=tuple(range(start, start + len(slots))),
                     data_operand=data[0] if kind == "memory" else None,
                     written=_may_write(marked.function, found),
-                    element=_element(found),
+                    element=float_elements(found),
                     declared_inactive=i in inactive,
                 )
             )
@@ -256,12 +255,6 @@ def make_zero_of(x: Any) -> Any:
 
 
 # --- what a call looks like to the engine ---
-
-
-def _element(found: types.Type) -> Type | None:
-    """The LLVM type of the elements of an array of floats."""
-    dtype = found.dtype if isinstance(found, types.Array) else None
-    return {types.float64: DOUBLE, types.float32: FLOAT}.get(dtype)
 
 
 def _argument_kind(found: types.Type) -> ArgumentKind:

@@ -194,7 +194,7 @@ class Check:
 
     def precision(self) -> np.dtype:
         """Single precision anywhere in the arguments makes the program one of single precision."""
-        single = any(np.float32 in _dtypes(x) for x in self.args)
+        single = any(_dtypes(x) & {np.float32, np.complex64} for x in self.args)
         return np.dtype(np.float32 if single else np.float64)
 
     def same(self, what: str, found: Any, expected: Any) -> None:

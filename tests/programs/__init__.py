@@ -20,6 +20,7 @@ import numpy as np
 FAMILIES = (
     "branches",
     "calls",
+    "complex_numbers",
     "dynamics",
     "exits",
     "factorisations",
