@@ -6,12 +6,13 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 ARGS   ?=
 
-.PHONY: help demo test lint format bench docs generate clean
+.PHONY: help demo test fuzz lint format bench docs generate clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     fit the Lotka-Volterra model to the hare and lynx counts, write a plot"
 	@echo "make test     run the tests              (ARGS='-k solve' is passed to pytest, JOBS=4 workers)"
+	@echo "make fuzz     compare the gradients of 2,000 random programs with finite differences (FUZZ=n)"
 	@echo "make lint     ruff and pyright"
 	@echo "make format   let ruff sort imports and format"
 	@echo "make bench    measure gradient / primal ratios, write benchmarks/results.json and the README table"
@@ -31,6 +32,9 @@ demo: $(VENV)/.installed-demo
 
 test: $(VENV)/.installed-tests
 	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+fuzz: $(VENV)/.installed-tests
+	FUZZ_PROGRAMS=$(or $(FUZZ),2000) $(BIN)/python -m pytest -n $(JOBS) tests/fuzz $(ARGS)
 
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check .

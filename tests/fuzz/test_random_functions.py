@@ -1,0 +1,69 @@
+"""Gradients of random programs against finite differences.
+
+`make fuzz` runs 2,000 of them at random seeds; the ordinary tests the same 100 each time. A failure
+prints the program, shrunk; it is to be kept as a small case in `tests/programs` or `tests/ir`.
+"""
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, note, seed, settings
+from hypothesis import strategies as st
+
+import activerules as ar
+from activerules.errors import RuleCheckError
+from activerules.testing.gradient import check_gradient
+from fuzz.generator import programs
+
+SHARDS = 10
+EXAMPLES = int(os.environ.get("FUZZ_PROGRAMS", "100"))
+FIXED = "FUZZ_PROGRAMS" not in os.environ
+SIZE = 4
+
+
+def compiled(text: str):
+    namespace: dict = {}
+    exec(compile(text, "<random program>", "exec"), namespace)
+    return namespace["program"]
+
+
+def point(seed: int) -> tuple:
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=2)
+    a, b = rng.normal(size=(2, SIZE))
+    return float(x), float(y), a, b, rng.normal(size=(SIZE, 3)), 3
+
+
+ACTIVITIES = st.tuples(
+    *(st.sampled_from((ar.Active, ar.Active, ar.Const)) for _ in range(2)),
+    *(st.sampled_from((ar.Duplicated, ar.Duplicated, ar.Const)) for _ in range(3)),
+    st.just(ar.Const),
+)
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_gradient_of_random_programs(shard: int):
+    @settings(
+        max_examples=max(EXAMPLES // SHARDS, 1), deadline=None, database=None,
+        suppress_health_check=list(HealthCheck), print_blob=True,
+    )  # fmt: skip
+    @given(programs(), ACTIVITIES, st.integers(0, 999))
+    def run(text: str, activities: tuple, at: int) -> None:
+        note(text)
+        note(f"{[a.__name__ for a in activities]} at point({at})")
+        check(text, activities, at)
+
+    (seed(shard)(run) if FIXED else run)()
+
+
+def check(text: str, activities: tuple, at: int) -> None:
+    try:
+        check_gradient(compiled(text), point(at), activities, trials=1, seed=at)
+    except ar.ActiveMemoryInConst:
+        # The program keeps active values in an array that is Const: that is what it must say.
+        assume(False)
+    except RuleCheckError as error:
+        # A branch right at the point, say: there is nothing to compare with.
+        assume("do not resolve" not in str(error))
+        raise
