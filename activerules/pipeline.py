@@ -14,7 +14,7 @@ import os
 import sys
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,9 +24,11 @@ from numba import types
 from activerules.errors import ActiveMemoryInConst, ActiverulesError, MixedActivity
 from activerules.ir.analysis.memory import MemoryObject
 from activerules.ir.derive.assemble import assemble, generate, verified
+from activerules.ir.derive.gradient import uses_tape
 from activerules.ir.derive.layout import Layout, make_layout
 from activerules.ir.derive.plan import Plan, make_plan
 from activerules.ir.derive.request import Parameter, Request, ReturnKind
+from activerules.ir.derive.split import memory_size
 from activerules.ir.explain import render_plan
 from activerules.ir.location import Locator
 from activerules.ir.model import Function, Instruction, Module
@@ -98,19 +100,21 @@ def compile_gradient(
     argtypes: tuple[types.Type, ...],
     activities: tuple[ActivityName, ...],
     return_activity: ActivityName | None,
-    options: Mapping[str, Any],
+    *,
+    split: bool = False,
 ) -> Gradient:
     """The gradient of `function` for these argument types and activities.
 
-    It is compiled once per rule epoch.
+    It is compiled once per rule epoch; with `split` as two functions, see `Gradient`.
 
     Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
     """
     dispatcher = as_dispatcher(function)
     known = _compiled.setdefault(dispatcher, {})
-    key = (argtypes, activities, return_activity, RULES.epoch)
+    key = (argtypes, activities, return_activity, split, RULES.epoch)
     if key not in known:
-        known[key] = derive(dispatcher, argtypes, activities, return_activity).gradient
+        derivation = derive(dispatcher, argtypes, activities, return_activity, split=split)
+        known[key] = derivation.gradient
     return known[key]
 
 
@@ -119,26 +123,31 @@ def derive(
     argtypes: tuple[types.Type, ...],
     activities: tuple[ActivityName, ...],
     return_activity: ActivityName | None,
+    *,
+    split: bool = False,
 ) -> Derivation:
     """As `compile_gradient`, anew, with everything that was found out on the way."""
     dispatcher = as_dispatcher(function)
     stage = Stages()
     captured = stage("capture", capture, dispatcher, argtypes, rules=RULES)
-    if return_activity == "active":
+    if return_activity == "active" and not split:
         require_float_return(dispatcher, captured.signature.return_type)
     text = stage("normalise", normalise, captured.text, captured.symbol)
     module = stage("parse", parse_module, text)
     rules = NumbaRuleCompiler(captured.marked, RULES)
     try:
         plan, careful, scratch = stage(
-            "plan", _planned, captured, module, activities, return_activity, rules
+            "plan", _planned, captured, module, activities, return_activity, rules, split
         )
         functions, declarations, layout = stage("derive", generate, plan)
-        conservative = ".gradient" if _overlap_matters(plan) else None
+        memory = memory_size(layout, uses_tape(functions))
+        suffix = ".split" if split else ".gradient"
+        conservative = suffix if _overlap_matters(plan) else None
         if careful is not None:
-            more, added, _ = stage("derive", generate, careful)
+            more, added, other = stage("derive", generate, careful)
+            memory = max(memory, memory_size(other, uses_tape(more)))
             functions, declarations = functions + more, declarations | added
-            conservative = ".conservative.gradient"
+            conservative = ".conservative" + suffix
     except ActiverulesError as error:
         _locate(error, module)
         raise
@@ -146,16 +155,17 @@ def derive(
     stage("verify", verified, text)
     name = f"activerules.{_plain(captured.name)}.{hashlib.sha256(text.encode()).hexdigest()[:20]}"
     gradient = Gradient(
-        symbol=name + ".gradient",
+        symbol=name + suffix,
         conservative_symbol=name + conservative if conservative else None,
         text=text.replace(_STEM, name),
         result_type=captured.signature.return_type,
-        return_activity="active" if _is_seeded(captured, return_activity) else "const",
+        return_activity=_seeded(captured, return_activity),
         parameters=tuple(p.activity for p in plan.request.parameters),
         scratch=tuple(k in scratch for k in range(len(activities))),
         written=tuple(_is_written(plan, k) for k in range(len(activities))),
         libraries=tuple(rules.libraries),
         environments=captured.environments,
+        memory=memory if split else 0,
     )
     return Derivation(gradient, captured, module, plan, layout, stage)
 
@@ -166,6 +176,7 @@ def _planned(
     activities: tuple[ActivityName, ...],
     return_activity: ActivityName | None,
     rules: NumbaRuleCompiler,
+    split: bool,
 ) -> tuple[Plan, Plan | None, set[int]]:
     """The plan, that for arguments which overlap if it is another one, and the Const arrays that
     need a scratch shadow.
@@ -180,6 +191,7 @@ def _planned(
             "duplicated" if k in scratch else activity for k, activity in enumerate(activities)
         )
         request = _request(captured, module, shadowed, return_activity, rules)
+        request = replace(request, split=split)
         try:
             plan = make_plan(request)
             careful = _careful(plan)
@@ -212,10 +224,11 @@ def _keeps(plan: Plan) -> tuple[object, ...]:
     return plan.cache.kept, plan.retained, [use.request for use in plan.rules.values()]
 
 
-def _is_seeded(captured: Captured, return_activity: ActivityName | None) -> bool:
+def _seeded(captured: Captured, return_activity: ActivityName | None) -> ActivityName:
+    """The activity of the return; by default Active for a float."""
     if return_activity is None:
-        return isinstance(captured.signature.return_type, types.Float)
-    return return_activity == "active"
+        return "active" if isinstance(captured.signature.return_type, types.Float) else "const"
+    return return_activity
 
 
 def _request(
@@ -227,7 +240,7 @@ def _request(
 ) -> Request:
     function: Function = module.functions[captured.symbol]
     retptr, excinfo, *rest = function.arguments
-    seeded = _is_seeded(captured, return_activity)
+    seeded = _seeded(captured, return_activity) != "const"
     parameters = [
         Parameter(
             retptr, "duplicated" if seeded else "const", "return", private=True, written_only=True

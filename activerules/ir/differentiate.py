@@ -54,16 +54,17 @@ def differentiate(
     source = canonical(llvm_ir)
     module = parse_module(normalise(exposed(source), function))
     symbol = function if function in module.functions else f'"{function}"'
-    request = _request(module, symbol, activities, return_activity, name or symbol)
+    request = read_request(module, symbol, activities, return_activity, name or symbol)
     functions, declarations, _ = generate(make_plan(request))
     for one in functions:
         one.prefix = ""
     return verified(assemble(parse_module(source), functions, declarations, whole=True))
 
 
-def _request(
+def read_request(
     module: Module, name: str, activities: Sequence[type], return_activity: type | None, stem: str
 ) -> Request:
+    """What is asked for; raises `ArityError` and `ActivityError` as `differentiate` does."""
     function = module.functions[name]
     if len(activities) != len(function.arguments):
         raise ArityError(

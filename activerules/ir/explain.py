@@ -15,7 +15,7 @@ from activerules.ir.cfg import Loop
 from activerules.ir.derive.layout import Layout, make_layout
 from activerules.ir.derive.plan import Plan, make_plan
 from activerules.ir.derive.reasons import NameOf, describe, name_of_memory, why_kept, why_served
-from activerules.ir.differentiate import _request as read_request
+from activerules.ir.differentiate import read_request
 from activerules.ir.model import Block, Instruction
 from activerules.ir.normalise import canonical, exposed, normalise
 from activerules.ir.parser import parse_module

@@ -19,11 +19,17 @@ class Gradient:
         i32 symbol(primal parameters, each followed by a shadow pointer if it is Duplicated,
                    ptr derivatives, ptr stats)
 
+    In split mode it is two functions and a destructor, over `memory` bytes that begin at a multiple
+    of 16; they are described in `ir.derive.split`, and `symbol` is their common stem:
+
+        symbol.augmented    symbol.reverse    symbol.drop
+
     symbol               assumes that arrays of which one is written do not overlap.
     conservative_symbol  assumes nothing about overlap; `symbol` itself if that assumes nothing;
                          None if nothing is written: arguments may overlap, shadows may not.
     text                 LLVM IR that defines both.
     libraries            Numba code libraries to link with it.
+    memory               bytes the functions of split mode share.
     environments         Numba environments by the names of the globals that must point to them.
     result_type          Numba type the primal returns.
     return_activity      whether its cotangent (one) is put into the shadow of the return memory.
@@ -44,6 +50,7 @@ class Gradient:
     scratch: tuple[bool, ...] = ()
     libraries: tuple[Any, ...] = ()
     environments: Mapping[str, Any] = field(default_factory=dict)
+    memory: int = 0
 
 
 class GradientCompiler(Protocol):
@@ -58,8 +65,9 @@ class GradientCompiler(Protocol):
         argtypes: tuple[Any, ...],
         activities: tuple[ActivityName, ...],
         return_activity: ActivityName | None,
-        options: Mapping[str, Any],
         /,
+        *,
+        split: bool = False,
     ) -> Gradient:
         """Compile the derivative of a dispatcher for Numba argument types."""
         ...

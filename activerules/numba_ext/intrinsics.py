@@ -55,7 +55,7 @@ def give_compiled_form(function: Callable[..., Any], definition: Callable[..., A
 
 
 @dataclass(frozen=True)
-class _Call:
+class Call:
     """A typed call: the arguments of the differentiated function, and its derivative."""
 
     arguments: tuple[Argument, ...]
@@ -65,7 +65,7 @@ class _Call:
     def derivative_types(self) -> tuple[Any, ...]:
         """Numba types of what is returned for each argument: None unless it is Active."""
         return tuple(
-            _derivative_of(a.numba_type) if a.activity == "active" else types.none
+            derivative_of(a.numba_type) if a.activity == "active" else types.none
             for a in self.arguments
         )
 
@@ -82,8 +82,8 @@ def autodiff_form(typing_context, mode, function, *args):
         result_type = types.Tuple([result_type, call.gradient.result_type])
 
     def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
-        fields = _all_fields(context, builder, args, values[2])[skipped:]
-        derivatives, primal = _Emitter(context, builder, call).emit(fields)
+        fields = all_fields(context, builder, args, values[2])[skipped:]
+        derivatives, primal = Emitter(context, builder, call).emit(fields)
         gradient = context.make_tuple(builder, types.Tuple(call.derivative_types), derivatives)
         if mode.value.returns_primal:
             return context.make_tuple(builder, typed.return_type, [gradient, primal])
@@ -99,9 +99,9 @@ def tape_bytes_form(typing_context, mode, function, *args):
     call, skipped = _read_call(function, args)
 
     def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
-        fields = _all_fields(context, builder, args, values[2])[skipped:]
+        fields = all_fields(context, builder, args, values[2])[skipped:]
         stats = cgutils.alloca_once_value(builder, ir.IntType(64)(0))
-        _, primal = _Emitter(context, builder, call).emit(fields, stats)
+        _, primal = Emitter(context, builder, call).emit(fields, stats)
         context.nrt.decref(builder, call.gradient.result_type, primal)
         return builder.load(stats)
 
@@ -113,10 +113,10 @@ def gradient_form(typing_context, spec, function, *args):
     request = spec.value if isinstance(spec, SpecType) else None
     if request is None:
         return None
-    dispatcher = _dispatcher(function)
+    dispatcher = dispatcher_in(function)
     names = checks.read_arity(dispatcher, len(args))
     arguments = checks.read_gradient_arguments(names, args, request.argnums)
-    call = _Call(arguments, _compiled(dispatcher, arguments, "active"))
+    call = Call(arguments, compiled(dispatcher, arguments, "active"))
     gradient_types = [
         memory.shadow_type(arguments[i].numba_type)
         if arguments[i].activity == "duplicated"
@@ -139,7 +139,7 @@ def gradient_form(typing_context, spec, function, *args):
             )
             for ty, argument, primal in zip(args, arguments, primals, strict=True)
         ]
-        derivatives, value = _Emitter(context, builder, call, owns_shadows=True).emit(fields)
+        derivatives, value = Emitter(context, builder, call, owns_shadows=True).emit(fields)
         every = [d if shadow is None else shadow for d, (_, shadow) in zip(derivatives, fields)]
         gradient = every[request.argnums[0]]
         if not request.single:
@@ -152,17 +152,18 @@ def gradient_form(typing_context, spec, function, *args):
     return signature(result_type, spec, function, types.Tuple(args)), codegen
 
 
-def _read_call(function: Any, args: Sequence[Any]) -> tuple[_Call, int]:
+def _read_call(function: Any, args: Sequence[Any]) -> tuple[Call, int]:
     """The typed call, and how many of `args` (0 or 1) say the activity of the return."""
     marker = marker_class(args[0]) if args else None
     skipped = 0 if marker is None else 1
-    dispatcher = _dispatcher(function)
+    dispatcher = dispatcher_in(function)
     names = checks.read_arity(dispatcher, len(args) - skipped)
     arguments = checks.read_arguments(names, args[skipped:])
-    return _Call(arguments, _compiled(dispatcher, arguments, _return_activity(marker))), skipped
+    return Call(arguments, compiled(dispatcher, arguments, _return_activity(marker))), skipped
 
 
-def _dispatcher(function: Any) -> Any:
+def dispatcher_in(function: Any) -> Any:
+    """The dispatcher a Numba type stands for; `ActivityError` if it is something else."""
     if not isinstance(function, types.Dispatcher):
         raise ActivityError(
             f"inside @njit, only an @njit function has a derivative, not {function}"
@@ -192,16 +193,20 @@ def _return_activity(marker: Any) -> ActivityName | None:
     )
 
 
-def _compiled(
-    dispatcher: Any, arguments: Sequence[Argument], return_activity: ActivityName | None
+def compiled(
+    dispatcher: Any,
+    arguments: Sequence[Argument],
+    return_activity: ActivityName | None,
+    *,
+    split: bool = False,
 ) -> Gradient:
     """Compile the derivative; an error says which call it was for."""
     (compiler,) = _compilers
     activities: tuple[ActivityName, ...] = tuple(a.activity for a in arguments)
     argtypes = tuple(argument.numba_type for argument in arguments)
     try:
-        gradient = compiler(dispatcher, argtypes, activities, return_activity, {})
-        if gradient.return_activity == "active":
+        gradient = compiler(dispatcher, argtypes, activities, return_activity, split=split)
+        if gradient.return_activity == "active" and not split:
             checks.require_float_return(dispatcher, gradient.result_type)
     except ActiverulesError as error:
         code = dispatcher.py_func.__code__
@@ -212,12 +217,12 @@ def _compiled(
     return gradient
 
 
-def _derivative_of(found: Any) -> Any:
+def derivative_of(found: Any) -> Any:
     """Type of the derivative by a value: the value's own, with None in place of integers."""
     if isinstance(found, types.Float | types.Complex):
         return found
     if isinstance(found, types.BaseTuple):
-        items = tuple(map(_derivative_of, checks.items_of(found)))
+        items = tuple(map(derivative_of, checks.items_of(found)))
         return types.BaseTuple.from_types(items, getattr(found, "instance_class", None))
     return types.none
 
@@ -227,7 +232,7 @@ def _derivative_of(found: Any) -> Any:
 _libraries: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 
 
-def _link(context: Any, gradient: Gradient) -> None:
+def link_derivative(context: Any, gradient: Gradient) -> None:
     """Link a derivative into the function being lowered; compiled once, however many calls link
     it.
     """
@@ -243,9 +248,10 @@ def _link(context: Any, gradient: Gradient) -> None:
     context.add_linking_libs([known[gradient.symbol], known["support"]])
 
 
-def _all_fields(
+def all_fields(
     context: Any, builder: Any, args: Sequence[Any], packed: Any
 ) -> list[tuple[Any, Any]]:
+    """Primal and shadow of every annotated argument."""
     values = cgutils.unpack_tuple(builder, packed, len(args))
     return [_fields(context, builder, ty, value) for ty, value in zip(args, values, strict=True)]
 
@@ -258,14 +264,14 @@ def _fields(context: Any, builder: Any, ty: Any, value: Any) -> tuple[Any, Any]:
     return native.val, native.dval if ty.dval is not None else None
 
 
-class _Emitter:
+class Emitter:
     """Emits one call of a derivative into the function that is being lowered.
 
     With `owns_shadows` the shadows are released where the call fails.
     """
 
     def __init__(
-        self, context: Any, builder: Any, call: _Call, *, owns_shadows: bool = False
+        self, context: Any, builder: Any, call: Call, *, owns_shadows: bool = False
     ) -> None:
         self.context = context
         self.builder = builder
@@ -279,22 +285,14 @@ class _Emitter:
         returned. `stats` points to an i64 that receives the bytes of the tape.
         """
         fields = self._with_scratch(fields)
-        scratch = self.gradient.scratch or (False,) * len(fields)
 
         def release() -> None:
-            for argument, (_, shadow), own in zip(self.arguments, fields, scratch, strict=True):
-                if own or (self.owns_shadows and shadow is not None):
-                    memory.release(self.context, self.builder, argument.numba_type, shadow)
-
-        def release_scratch() -> None:
-            for argument, (_, shadow), own in zip(self.arguments, fields, scratch, strict=True):
-                if own:
-                    memory.release(self.context, self.builder, argument.numba_type, shadow)
+            self._release(fields, everything=self.owns_shadows)
 
         overlap = memory.check_memory(
             self.context, self.builder, self.arguments, fields, self.gradient, release
         )
-        _link(self.context, self.gradient)
+        link_derivative(self.context, self.gradient)
         returned, excinfo = self._return_memory(), self._excinfo()
         derivatives = self._derivative_memory(fields)
         parameters = self._parameters(fields, returned, excinfo)
@@ -302,12 +300,19 @@ class _Emitter:
             stats = cgutils.get_null_value(cgutils.voidptr_t)
         status = self._run([*parameters, derivatives, stats], overlap)
         self._propagate(status, excinfo, release)
-        release_scratch()
+        self._release(fields, everything=False)
         primal = self.context.get_returned_value(
             self.builder, self.gradient.result_type, self.builder.load(returned[0])
         )
         floats = iter(cgutils.unpack_tuple(self.builder, self.builder.load(derivatives)))
         return [self._rebuilt(ty, floats) for ty in self.derivative_types], primal
+
+    def _release(self, fields: Sequence[tuple[Any, Any]], *, everything: bool) -> None:
+        """Release the scratch shadows; or every shadow there is."""
+        scratch = self.gradient.scratch or (False,) * len(fields)
+        for argument, (_, shadow), own in zip(self.arguments, fields, scratch, strict=True):
+            if own or (everything and shadow is not None):
+                memory.release(self.context, self.builder, argument.numba_type, shadow)
 
     def _with_scratch(self, fields: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         """`fields`, with new shadows of zeros for the Const arguments that need one."""
@@ -366,10 +371,11 @@ class _Emitter:
                 ]
         return cgutils.alloca_once(self.builder, ir.LiteralStructType(floats))
 
-    def _run(self, arguments: Sequence[Any], overlap: Any) -> Any:
+    def _run(self, arguments: Sequence[Any], overlap: Any, suffix: str = "") -> Any:
         function_type = ir.FunctionType(cgutils.int32_t, [a.type for a in arguments])
 
-        def run(symbol: str | None) -> Any:
+        def run(stem: str | None) -> Any:
+            symbol = f"{stem}{suffix}"
             function = cgutils.get_or_insert_function(self.builder.module, function_type, symbol)
             return self.builder.call(function, arguments)
 

@@ -42,7 +42,8 @@ class Seeds:
     memory        what Duplicated parameters point to
     constant      memory the caller marked Const
     returned      the Active return value, if there is one
-    written_only  Duplicated memory the function fills, a return slot: its contents are no input
+    written_only  Duplicated memory the function fills, a return slot: its contents are no input,
+                  and what pointers in it lead to is dependent
     """
 
     values: frozenset[Value]
@@ -50,6 +51,11 @@ class Seeds:
     constant: frozenset[MemoryObject]
     returned: Value | None
     written_only: frozenset[MemoryObject] = frozenset()
+
+    @property
+    def results(self) -> frozenset[MemoryObject]:
+        """Where the function stores what it hands to the caller together with its shadow."""
+        return self.memory & self.written_only
 
 
 class Calls:
@@ -92,7 +98,9 @@ def analyse_activity(
     spread = _Spread(memory, types, calls, returns, seeds)
     varied, varied_memory = spread.forwards(body)
     useful, useful_memory = spread.backwards(body)
-    active_memory = {o for o in varied_memory & useful_memory if may_have_shadow(o, seeds)}
+    returned = memory.handed_over(seeds.results)
+    wanted = (varied_memory & useful_memory) | returned  # a caller puts a cotangent into its shadow
+    active_memory = {o for o in wanted if may_have_shadow(o, seeds)}
     _extend_to_neighbours(body, memory, active_memory)
     facts = Activity(
         frozenset(varied), frozenset(useful), frozenset(varied_memory), frozenset(useful_memory),
@@ -134,7 +142,7 @@ class _Spread:
     def backwards(self, body: list[Instruction]) -> tuple[set[Value], set[MemoryObject]]:
         """The values and memory that influence a dependent."""
         values: set[Value] = set()
-        objects = set(self.seeds.memory)
+        objects = set(self.seeds.memory | self.memory.handed_over(self.seeds.results))
         if self.seeds.returned is not None:
             values.add(self.seeds.returned)
         self._close(body[::-1], lambda i: self._backward(i, values, objects), values, objects)
@@ -383,6 +391,8 @@ class _Check:
             if matters and (shadowed or self.activity.is_active(value)):
                 self._shadowed(i, pointer)
         elif shadowed:
+            if value.type.is_pointer and self._hands_over(pointer):
+                self._shadowed(i, value)
             if self._copies_unknown(i):
                 raise refusal(
                     i,
@@ -395,6 +405,10 @@ class _Check:
                 self._float_bits(i)
             if value.type.is_int and self.types.touches_floats(i):
                 self._shadowed(i, pointer)
+
+    def _hands_over(self, pointer: Value) -> bool:
+        """Whether what is stored there goes to the caller, with its shadow."""
+        return not self.seeds.results.isdisjoint(self.activity.memory.objects(pointer))
 
     def _copies_unknown(self, store: Instruction) -> bool:
         """Whether an integer or pointer goes from the caller's memory to where floats may be.

@@ -100,6 +100,7 @@ class MemoryFacts:
     flow: ControlFlow
     disjoint: bool
     named_types: NamedTypes
+    split: bool
     _reach: dict[tuple[Block, Block | None], set[Block]]
 
     def objects(self, pointer: Value) -> frozenset[MemoryObject]:
@@ -128,6 +129,22 @@ class MemoryFacts:
             known |= new
             work += new
         return frozenset(known)
+
+    @cached_property
+    def _callers(self) -> frozenset[MemoryObject]:
+        """What the caller can reach after the return: its own memory, and what it was handed."""
+        outside = {o for o in self.all_objects if o.kind in {"argument", "loaded"}}
+        return frozenset(outside) | self.handed_over(outside)
+
+    def handed_over(self, holders: Iterable[MemoryObject]) -> frozenset[MemoryObject]:
+        """What pointers that the function stored in `holders` lead to, directly or not."""
+        found: set[MemoryObject] = set()
+        work = list(holders)
+        while work:
+            new = self.contents.get(work.pop(), frozenset()) - found
+            found |= new
+            work += new
+        return frozenset(found)
 
     def may_overlap(self, a: MemoryObject, b: MemoryObject) -> bool:
         """Whether two objects may share an address."""
@@ -172,7 +189,12 @@ class MemoryFacts:
         return pointer, total
 
     def overwritten(self, instruction: Instruction, pointer: Value, size: int | None) -> bool:
-        """M3: whether memory at `pointer` may change between `instruction` and the return."""
+        """M3: whether memory at `pointer` may change between `instruction` and the return.
+
+        With `split`, until the reverse sweep: the caller may write what it can reach.
+        """
+        if self.split and not self._callers.isdisjoint(self.objects(pointer)):
+            return True
         repeated = self.flow.loop_of(instruction.owner) is not None
         return any(
             self._hits(write, pointer, size)
@@ -276,6 +298,7 @@ def analyse_memory(
     arithmetic: Callable[[Instruction], bool],
     named_types: NamedTypes,
     live: Collection[Block],
+    split: bool = False,
 ) -> MemoryFacts:
     """Points-to sets by fixpoint iteration.
 
@@ -289,6 +312,7 @@ def analyse_memory(
                     reverse sweep
         marked      the effect of a marked call, None for other instructions
         arithmetic  whether a call has no effect but its result
+        split       whether the caller may write what it can reach before the reverse sweep runs
     """
     solver = _Solver(flow, marked)
     for argument in function.arguments:
@@ -310,6 +334,7 @@ def analyse_memory(
         flow=flow,
         disjoint=disjoint,
         named_types=named_types,
+        split=split,
         _reach={},
     )
 

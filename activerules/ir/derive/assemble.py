@@ -12,6 +12,7 @@ from activerules.ir.derive.layout import Layout, make_layout
 from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.reverse import build_reverse
 from activerules.ir.derive.scopes import Scopes
+from activerules.ir.derive.split import build_split
 from activerules.ir.model import Constant, Function, GlobalRef, Instruction, Module, Value
 from activerules.ir.parser import parse_module
 from activerules.ir.printer import print_module
@@ -20,7 +21,9 @@ _GLOBAL_NAME = re.compile(r'@("[^"]+"|[-\w.$]+)')
 
 
 def generate(plan: Plan) -> tuple[list[Function], dict[str, str], Layout]:
-    """The three functions of a derivative, the declarations they call by, and their layout."""
+    """The two sweeps of a derivative and what calls them, the declarations they call by, and their
+    layout.
+    """
     layout = make_layout(plan)
     declarations: dict[str, str] = {}
     scopes = Scopes(plan)
@@ -29,8 +32,11 @@ def generate(plan: Plan) -> tuple[list[Function], dict[str, str], Layout]:
         build_reverse(plan, layout, scopes, declarations),
     ]
     declarations |= scopes.definitions
-    gradient = build_gradient(plan, layout, uses_tape(sweeps), declarations)
-    return [*sweeps, gradient], declarations, layout
+    if plan.request.split:
+        callers = build_split(plan, layout, uses_tape(sweeps), declarations)
+    else:
+        callers = [build_gradient(plan, layout, uses_tape(sweeps), declarations)]
+    return [*sweeps, *callers], declarations, layout
 
 
 def assemble(

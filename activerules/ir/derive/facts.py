@@ -71,6 +71,7 @@ def analyse(request: Request) -> Facts:
         arithmetic=calls.is_arithmetic,
         named_types=request.module.types,
         live=returns.live,
+        split=request.split,
     )
     floats = _float_memory(request.parameters) | _float_memory_of_calls(memory, returns, calls)
     types = analyse_value_types(function, memory, floats)

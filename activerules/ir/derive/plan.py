@@ -232,6 +232,7 @@ class _Planner:
     def _choose(self, call: Instruction, info: CallInfo) -> RuleUse | None:
         """The rule for a marked call; None where nothing active goes in or comes out."""
         if info.inactive:
+            self._refuse_result_without_shadow(call, info)
             return None
         activities: tuple[ActivityName, ...] = tuple(
             self._argument_activity(call, a) for a in info.arguments
@@ -241,7 +242,8 @@ class _Planner:
             a.written and how == "duplicated"
             for a, how in zip(info.arguments, activities, strict=True)
         )
-        if all(how == "const" for how in activities) or (result == "const" and not writes_active):
+        passive = all(how == "const" for how in activities) and result != "duplicated"
+        if passive or (result == "const" and not writes_active):
             return None
         request = RuleRequest(
             activities=activities,
@@ -263,6 +265,17 @@ class _Planner:
             RuleTape(call, code.tape_size, code.tape_alignment) if code.tape_size else None,
             SavedStruct(call, False, info.result_size) if copies else None,
             SavedStruct(call, True, info.result_size) if copies else None,
+        )
+
+    def _refuse_result_without_shadow(self, call: Instruction, info: CallInfo) -> None:
+        """Nobody makes a shadow for what an inactive function returns."""
+        if self._result_activity(call, info) != "duplicated":
+            return
+        raise refusal(
+            call,
+            f"an array that the inactive function {info.name} returned is needed with a shadow",
+            "it is returned, or used where active arrays are, and inactive functions make none",
+            ["copy it: x.copy()"],
         )
 
     def _argument_activity(self, call: Instruction, argument: CallArgument) -> ActivityName:
@@ -393,7 +406,8 @@ class _Planner:
                 condition, x, y = value.operands
                 return Recipe((Primal(condition), Shadow(x), Shadow(y)))
             case "load":
-                if self.memory.overwritten(value, value.operands[0], 8):
+                # shadow memory is cleared on the way back, and split sweeps go back several times
+                if self.plan.request.split or self.memory.overwritten(value, value.operands[0], 8):
                     return MUST_KEEP
                 return Recipe((Shadow(value.operands[0]),), RELOAD_COST)
             case "phi" if (induction := self._induction(value)) is not None:

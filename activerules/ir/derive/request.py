@@ -48,6 +48,8 @@ class Request:
                 carries no derivative
     disjoint    the memory of parameters of different groups is known not to overlap
     separate    the caller also checks that shadows of different groups do not overlap
+    split       the reverse sweep runs later, perhaps several times over one tape, when the caller
+                may have written the memory it passed or was handed
     tape_limit  bytes the tape may use before the derivative reports that memory is exhausted
     """
 
@@ -59,6 +61,7 @@ class Request:
     rules: RuleCompiler | None = None
     disjoint: bool = True
     separate: bool = False
+    split: bool = False
     tape_limit: int = (1 << 63) - 1
     display_name: str = ""
     location: str = ""

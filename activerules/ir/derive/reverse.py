@@ -44,7 +44,7 @@ from activerules.ir.derive.sweep import (
 from activerules.ir.model import Argument, Block, Constant, Function, Instruction, Value
 from activerules.ir.refusal import refusal
 from activerules.ir.runtime_calls import memory_intrinsic
-from activerules.ir.types import I32, I64, PTR, VOID, StructType
+from activerules.ir.types import I8, I32, I64, PTR, VOID, StructType
 
 SUM = ("reassoc", "nsz")
 
@@ -415,6 +415,10 @@ class _Reverser:
         self._return_unless_zero(status)
         if use.request.result == "active":
             clear(self.b, ret_shadow, self.b.const(I64, use.info.result_size))
+        elif use.result_shadow is not None and self.plan.request.split:
+            for offset in use.info.result_meminfos:
+                place = self.b.gep(I8, ret_shadow, [self.b.const(I64, offset)])
+                self.b.call("activerules.tape.clear_counted", VOID, [self.b.load(PTR, place)])
         for k, operand in enumerate(use.active_operands()):
             place = self.b.gep(named, bars, [self.b.const(I32, 0), self.b.const(I32, k)])
             self._add(operand, self.b.load(operand.type, place))

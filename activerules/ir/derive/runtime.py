@@ -200,8 +200,35 @@ end:
   ret void
 }
 
+; back to an empty tape, after release: that may be called again
+define internal void @activerules.tape.forget(ptr %tape) nounwind {
+entry:
+  %chunk.at = getelementptr inbounds i8, ptr %tape, i64 16
+  store ptr null, ptr %chunk.at, align 8
+  %owned.at = getelementptr inbounds i8, ptr %tape, i64 24
+  store ptr null, ptr %owned.at, align 8
+  ret void
+}
+
+; all memory of an NRT MemInfo {refcount, destructor, its argument, data, size, ...}
+define internal void @activerules.tape.clear_counted(ptr %meminfo) nounwind {
+entry:
+  %none = icmp eq ptr %meminfo, null
+  br i1 %none, label %end, label %clear
+clear:
+  %data.at = getelementptr inbounds i8, ptr %meminfo, i64 24
+  %data = load ptr, ptr %data.at, align 8
+  %size.at = getelementptr inbounds i8, ptr %meminfo, i64 32
+  %size = load i64, ptr %size.at, align 8
+  call void @llvm.memset.p0.i64(ptr %data, i8 0, i64 %size, i1 false)
+  br label %end
+end:
+  ret void
+}
+
 declare noalias ptr @malloc(i64)
 declare void @free(ptr)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare i1 @llvm.expect.i1(i1, i1)
 declare { i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)
 """
