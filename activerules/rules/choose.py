@@ -1,7 +1,8 @@
 """Which rule serves a call: the most specific one, by Numba types first and then by activities.
 
 Needs       the rules of one function and a `Call`: types and activities of arguments and result
-Gives       `choose`: a whole pair; raises NoRuleForActivity, IncompleteRule, AmbiguousRule
+Gives       `choose`: a whole pair; `choose_forward`: a forward rule; they raise
+            NoRuleForActivity, IncompleteRule, AmbiguousRule
 Invariants  C1  an activity is lowered (Const where a rule wants more) only if no rule fits as it is
             C2  the body of a function with rules is never an answer
 """
@@ -9,23 +10,38 @@ Invariants  C1  an activity is lowered (Const where a rule wants more) only if n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from activerules.annotations.activity import Active, Const, Duplicated, Narrowed
+from activerules.annotations.activity import Active, BatchDuplicated, Const, Duplicated, Narrowed
 from activerules.errors import AmbiguousRule, IncompleteRule, NoRuleForActivity
 from activerules.rules import pattern as patterns
 from activerules.rules.pattern import Order, Pattern
-from activerules.rules.rule import Half, Kind, Lowering, Rule, RulePair
+from activerules.rules.rule import ForwardRule, Half, Kind, Lowering, Rule, RulePair
 
 
 @dataclass(frozen=True)
 class Call:
-    """What a lookup is for: types and activities of the arguments and, last, of the result."""
+    """What a lookup is for: types and activities of the arguments and, last, of the result.
+
+    `forward`: every value that carries a derivative is Duplicated, floats too.
+    """
 
     name: str
     types: tuple[Any, ...]
     kinds: tuple[Kind, ...]
+    forward: bool = False
+
+    @property
+    def halves(self) -> tuple[Half, ...]:
+        """The functions that serve a call in this mode."""
+        return ("forward",) if self.forward else ("augmented_primal", "reverse")
+
+    def lowered(self, found: Any) -> Kind:
+        """The activity that a rule may have in mind where a value of this type is Const."""
+        if self.forward:
+            return BatchDuplicated if BatchDuplicated in self.kinds else Duplicated
+        return _differentiable_kind(found)
 
     def __str__(self) -> str:
         *arguments, result = (
@@ -61,8 +77,38 @@ def choose(rules: Sequence[Rule], call: Call) -> RulePair:
     return _pair(_best(rules, call), call)
 
 
+def choose_forward(rules: Sequence[Rule], call: Call, width: int) -> ForwardRule:
+    """Return the forward rule that serves a call of some width.
+
+    With several lanes a rule for BatchDuplicated comes first; a rule for Duplicated serves them one
+    after the other.
+    """
+    batched = replace(
+        call, kinds=tuple(BatchDuplicated if k is Duplicated else k for k in call.kinds)
+    )
+    if width > 1 and _candidates(rules, batched):
+        chosen, call, looped = _best(rules, batched), batched, False
+    else:
+        chosen, looped = _best(rules, call), width > 1
+    *arguments, result = (alternative.kind for alternative in chosen.served)
+    half = chosen.rule.halves["forward"]
+    return ForwardRule(
+        name=chosen.rule.name,
+        function=half.function,
+        arguments=tuple(arguments),
+        result=result,
+        lowering=tuple(_lowering(a, b) for a, b in zip(call.kinds, arguments, strict=False)),
+        looped=looped,
+        location=half.location,
+    )
+
+
+def _candidates(rules: Sequence[Rule], call: Call) -> list[Candidate]:
+    return [c for c in (_serve(rule, call) for rule in rules) if c is not None]
+
+
 def _best(rules: Sequence[Rule], call: Call) -> Candidate:
-    candidates = [c for c in (_serve(rule, call) for rule in rules) if c is not None]
+    candidates = _candidates(rules, call)
     if not candidates:
         raise _no_rule(rules, call)
     for candidate in candidates:
@@ -82,7 +128,7 @@ def _serve(rule: Rule, call: Call) -> Candidate | None:
     for pattern, kind, found in zip(rule.signature, call.kinds, call.types, strict=True):
         alternative = patterns.matching(pattern, kind, found)
         if alternative is None and kind is Const:
-            alternative = patterns.matching(pattern, _differentiable_kind(found), found)
+            alternative = patterns.matching(pattern, call.lowered(found), found)
             lowered += 1
         if alternative is None:
             return None
@@ -135,13 +181,13 @@ def _lowering(found: Kind, wanted: Kind) -> Lowering:
 def _no_rule(rules: Sequence[Rule], call: Call) -> NoRuleForActivity:
     names = _argument_names(rules, len(call.types) - 1)
     signature = tuple((Narrowed(kind),) for kind in call.kinds)
-    halves: tuple[Half, ...] = ("augmented_primal", "reverse")
+    mode = "forward" if call.forward else "reverse"
     return NoRuleForActivity(
-        f"no reverse rule for {call}",
+        f"no {mode} rule for {call}",
         where=[("a rule that exists", str(rule), rule.location) for rule in rules],
         why=_why(rules, call, names),
         instead=[
-            "add a rule:\n" + _skeleton(call, names, signature, halves),
+            "add a rule:\n" + _skeleton(call, names, signature, call.halves),
             "if the result does not depend smoothly on an argument:\n"
             f"inactive({call.name}, args=({names[0] if names else ''!r},))",
         ],
@@ -179,5 +225,6 @@ def _skeleton(
     heads = {
         "augmented_primal": f"def _(config, ret: {result}, {parameters}): ...",
         "reverse": f"def _(config, dret: {result}, tape, {parameters}): ...",
+        "forward": f"def _(config, ret: {result}, {parameters}): ...",
     }
     return "\n".join(f"@{half}({call.name})\n{heads[half]}" for half in halves)

@@ -56,7 +56,13 @@ def reverse(function: Any, *, replace: bool = False) -> Callable[[F], F]:
 
 
 def forward(function: Any, *, replace: bool = False) -> Callable[[F], F]:
-    """Define the forward rule of a function: `(config, ret, *args)`; kept, not yet used."""
+    """Define the forward rule of a function: `(config, ret, *args)`.
+
+    Arguments with a derivative are Duplicated, floats too: `x.dval` is the tangent. It returns
+    `(primal, tangent)`; where `config` asks for one of them only, that one alone will do, and None
+    where it asks for none. With several tangents at once it runs once per lane, unless its
+    arguments are BatchDuplicated. Raises as `augmented_primal` does.
+    """
     return _decorator(function, "forward", replace)
 
 

@@ -1,8 +1,8 @@
 """The rules there are, and which of them serves a call.
 
 Needs       rules as written: a function, a pattern per argument and one for the result
-Gives       `find`: the most specific pair for Numba types and activities; `epoch`: grows by each
-            change
+Gives       `find`, `find_forward`: the most specific rule for Numba types and activities; `epoch`:
+            grows by each change; `forward_view`: which calls forward mode keeps
 Invariants  R1  no two rules of a function tie: the second one is refused, and nothing changes
             R2  a lookup answers with a whole pair or raises; it never falls back to the body
             R3  an activity is lowered (Const where a rule wants more) only if no rule fits as it is
@@ -18,9 +18,9 @@ from typing import Any
 from activerules.annotations.activity import BY_NAME
 from activerules.errors import AmbiguousRule
 from activerules.rules import pattern as patterns
-from activerules.rules.choose import Call, choose
+from activerules.rules.choose import Call, choose, choose_forward
 from activerules.rules.pattern import Pattern
-from activerules.rules.rule import Half, Kind, Rule, RuleHalf, RulePair, display_name
+from activerules.rules.rule import ForwardRule, Half, Kind, Rule, RuleHalf, RulePair, display_name
 
 
 @dataclass
@@ -40,6 +40,7 @@ class Registry:
         self._entries: dict[int, _Entry] = {}
         self._lock = threading.RLock()
         self._epoch = 0
+        self.forward_view = ForwardView(self)
 
     @property
     def epoch(self) -> int:
@@ -50,6 +51,11 @@ class Registry:
         """Tell whether calls of `function` are to be kept: it has a reverse rule or is inactive."""
         entry = self._entry(function)
         return entry is not None and (entry.inactive or bool(entry.rules.get("reverse")))
+
+    def carries_forward_rule(self, function: object) -> bool:
+        """Tell whether forward mode is to keep calls of `function`; else it sees the body."""
+        entry = self._entry(function)
+        return entry is not None and (entry.inactive or bool(entry.rules.get("forward")))
 
     def is_inactive(self, function: object) -> bool:
         """Tell whether the whole function was declared inactive."""
@@ -112,19 +118,54 @@ class Registry:
         Raises `NoRuleForActivity`, `IncompleteRule`, and `AmbiguousRule` where lowering is possible
         in two ways of the same rank.
         """
-        every = (*activities, result_activity)
-        call = Call(
-            name=display_name(function),
-            types=(*argument_types, return_type),
-            kinds=tuple(BY_NAME[a] if isinstance(a, str) else a for a in every),
-        )
+        types = (*argument_types, return_type)
+        call = Call(display_name(function), types, _kinds(*activities, result_activity))
         with self._lock:
-            entry = self._entry(function)
-            rules = entry.rules.get("reverse", []) if entry is not None else []
-            return choose(rules, call)
+            return choose(self._group(function, "reverse"), call)
+
+    def find_forward(
+        self,
+        function: Any,
+        argument_types: Sequence[Any],
+        return_type: Any,
+        activities: Sequence[str | Kind],
+        result_activity: str | Kind,
+        width: int = 1,
+    ) -> ForwardRule | None:
+        """Return the most specific forward rule for a call of a width; None if the function has no
+        forward rule at all.
+
+        Activities are Const and Duplicated, that of floats too. Raises as `find` does.
+        """
+        types = (*argument_types, return_type)
+        kinds = _kinds(*activities, result_activity)
+        call = Call(display_name(function), types, kinds, forward=True)
+        with self._lock:
+            rules = self._group(function, "forward")
+            return choose_forward(rules, call, width) if rules else None
+
+    def _group(self, function: Any, which: Half) -> list[Rule]:
+        entry = self._entry(function)
+        return entry.rules.get(which, []) if entry is not None else []
 
     def _entry(self, function: object) -> _Entry | None:
         return self._entries.get(_identity(function))
+
+
+class ForwardView:
+    """The registry as forward mode sees it: a function that only has a reverse rule is its body."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    @property
+    def epoch(self) -> int:
+        """That of the registry."""
+        return self._registry.epoch
+
+    def carries_rule(self, function: object) -> bool:
+        """Tell whether calls of `function` are to be kept."""
+        return self._registry.carries_forward_rule(function)
 
 
 RULES = Registry()
@@ -134,6 +175,10 @@ RULES = Registry()
 def _identity(function: Any) -> int:
     """Key of a function; a dispatcher and what it was made from are the same function."""
     return id(getattr(function, "py_func", function))
+
+
+def _kinds(*activities: str | Kind) -> tuple[Kind, ...]:
+    return tuple(BY_NAME[a] if isinstance(a, str) else a for a in activities)
 
 
 def _key(rule: Rule) -> tuple[object, ...]:

@@ -80,6 +80,25 @@ class RulePair:
     location: str
 
 
+@dataclass(frozen=True)
+class ForwardRule:
+    """A forward rule chosen for a call.
+
+    arguments, result    the annotation classes the function is called with.
+    lowering             per argument: "as is", or "scratch shadow" where the call has Const and the
+                         rule gets a tangent of zeros.
+    looped               the rule is of width 1 and the call is not: it runs once per lane.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    arguments: tuple[Kind, ...]
+    result: Kind
+    lowering: tuple[Lowering, ...]
+    looped: bool
+    location: str
+
+
 def display_name(function: Any) -> str:
     """Name of a function as its user writes it: `np.linalg.solve`, `spline`."""
     plain = getattr(function, "py_func", function)
