@@ -3,11 +3,8 @@
 Needs       the marked calls of a capture, a rule registry
 Gives       `NumbaRuleCompiler`, an `ir.rulecall.RuleCompiler`; its `libraries` define every symbol
             it hands out
-Invariants  R1  what a rule returns and the tape its reverse takes are checked when the pair is
-                compiled
-            R2  a rule is compiled once per call signature and request
-            R3  rules are compiled as if called from Python: no flag of the differentiated function
-                reaches them
+Invariants  R1  a rule is compiled once per call signature and request
+            R2  an error about a rule says at which call the rule was wanted
 
 An array a rule returns as primal or shadow must be memory of its own, not that of an argument: the
 engine takes its shadow for new. This is not checked.
@@ -19,27 +16,17 @@ import hashlib
 import math
 import operator
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
-import numba
 import numpy as np
-from numba.core import errors as numba_errors
 from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.registry import cpu_target
-from numba.core.target_extension import target_override
-from numba.core.typeconv.castgraph import Conversion
 
-from activerules.annotations.activity import Active, Duplicated
-from activerules.annotations.values import make_zero
 from activerules.errors import (
-    NotCompilable,
     NotYetSupported,
     RuleError,
-    RuleReturnError,
-    TapeMismatch,
 )
 from activerules.ir.rulecall import (
     ArgumentKind,
@@ -53,22 +40,20 @@ from activerules.ir.rulecall import (
 )
 from activerules.numba_ext import overloads  # noqa: F401  (what rules call: accumulate, make_zero)
 from activerules.numba_ext.abi import flatten, float_elements
-from activerules.numba_ext.calls import MarkedCall, uninherited_flags
-from activerules.numba_ext.facts import RuleFunctionCompiler
+from activerules.numba_ext.calls import MarkedCall
+from activerules.numba_ext.forwardrules import build_forward, compile_forward_rule
+from activerules.numba_ext.ruletyping import compile_rule, value_type
 from activerules.numba_ext.rulewrap import (
     CompiledRule,
     RuleArgument,
     Symbols,
-    annotation_type,
     build,
     cpu_context,
     needs_drop,
     tape_layout,
     types_of,
 )
-from activerules.numba_ext.types import ConfigType
-from activerules.rules.protocol import AugmentedReturn, RuleConfig
-from activerules.rules.rule import RulePair
+from activerules.rules.rule import ForwardRule, RulePair
 
 SYMBOL_PREFIX = "activerules.rulecode."
 
@@ -90,6 +75,18 @@ class RuleRegistry(Protocol):
         """The most specific pair for a call; raises the errors of the rule system."""
         ...
 
+    def find_forward(
+        self,
+        function: Any,
+        argument_types: Sequence[Any],
+        return_type: Any,
+        activities: Sequence[Any],
+        result_activity: Any,
+        width: int = 1,
+    ) -> ForwardRule | None:
+        """The most specific forward rule for a call; None if the function has none."""
+        ...
+
     def is_inactive(self, function: object) -> bool:
         """Whether nothing the function returns carries a derivative."""
         ...
@@ -106,6 +103,7 @@ class NumbaRuleCompiler:
         self._marked = marked
         self._registry = registry
         self._codes: dict[tuple[str, RuleRequest], RuleCode] = {}
+        self._forward_codes: dict[tuple[str, ForwardRuleRequest], ForwardRuleCode | None] = {}
         self._libraries: list[Any] = []
 
     @property
@@ -177,19 +175,45 @@ class NumbaRuleCompiler:
         key = (symbol, request)
         if key not in self._codes:
             marked = self._marked[symbol]
-            try:
+            with _located(marked):
                 self._codes[key] = self._compile(marked, request)
-            except RuleError as error:
-                error.add_where("at the call", marked.name, marked.location)
-                raise
         return self._codes[key]
 
+    @global_compiler_lock
     def choose_forward(self, symbol: str, request: ForwardRuleRequest) -> ForwardRuleCode | None:
-        """The compiled forward rule that serves a marked call; None: there are none yet."""
-        return None
+        """The compiled forward rule that serves a marked call; None if the function has none.
+
+        Raises as `choose` does.
+        """
+        key = (symbol, request)
+        if key not in self._forward_codes:
+            marked = self._marked[symbol]
+            with _located(marked):
+                self._forward_codes[key] = self._compile_forward(marked, request)
+        return self._forward_codes[key]
+
+    def _compile_forward(
+        self, marked: MarkedCall, request: ForwardRuleRequest
+    ) -> ForwardRuleCode | None:
+        chosen = self._registry.find_forward(
+            marked.function,
+            [value_type(found) for found in marked.signature.args],
+            marked.signature.return_type,
+            request.activities,
+            request.result,
+            request.width,
+        )
+        if chosen is None:
+            return None
+        rule = compile_forward_rule(marked, chosen, request)
+        stem = _stem(marked, (rule.compiled.fndesc.llvm_func_name, repr(request)))
+        symbol = f"{stem}.forward"
+        written = [_may_write(marked.function, found) for found in marked.signature.args]
+        self._libraries.append(build_forward(rule, symbol, written))
+        return ForwardRuleCode(symbol, f"{_written(chosen, rule.arguments)} {chosen.location}")
 
     def _compile(self, marked: MarkedCall, request: RuleRequest) -> RuleCode:
-        arguments = [_value_type(found) for found in marked.signature.args]
+        arguments = [value_type(found) for found in marked.signature.args]
         pair = self._registry.find(
             marked.function,
             arguments,
@@ -207,51 +231,18 @@ class NumbaRuleCompiler:
             tape_size=size,
             tape_alignment=alignment,
             drop=symbols.drop if needs_drop(rule) else None,
-            description=f"{_written(pair, rule)} {pair.location}",
+            description=f"{_written(pair, rule.arguments)} {pair.location}",
         )
 
 
-def compile_rule(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> CompiledRule:
-    """Compile both halves for the CPU and check what they return (R1)."""
-    with ExitStack() as stack:
-        stack.enter_context(target_override("cpu"))
-        stack.enter_context(uninherited_flags())
-        typing_context = cpu_typing_context()
-        arguments = _rule_arguments(marked, pair, request)
-        config = ConfigType(
-            RuleConfig(
-                overwritten=request.overwritten,
-                needs_primal=request.needs_primal,
-                needs_shadow=request.needs_shadow,
-            )
-        )
-        annotations = tuple(argument.annotation for argument in arguments)
-        result = annotation_type(pair.result, marked.signature.return_type)
-        marker = typing_context.resolve_value_type(pair.result)
-        augmented = _compile(pair.augmented, (config, marker, *annotations), pair)
-        tape = _check_augmented(augmented, marked, pair, request)
-        reverse = _compile_reverse((config, result, tape, *annotations), pair, tape)
-        return CompiledRule(
-            marked=marked,
-            config=config,
-            return_marker=marker,
-            arguments=arguments,
-            result=result,
-            result_activity=request.result,
-            augmented=augmented,
-            reverse=reverse,
-            derivatives=_derivative_places(reverse, arguments, pair),
-            zero_makers={
-                a.value_type: _compile(make_zero_of, (a.value_type,), pair)
-                for a in arguments
-                if a.needs_scratch
-            },
-        )
-
-
-def make_zero_of(x: Any) -> Any:
-    """The function that makes scratch shadows."""
-    return make_zero(x)
+@contextmanager
+def _located(marked: MarkedCall) -> Iterator[None]:
+    """Errors about a rule say at which call it was wanted."""
+    try:
+        yield
+    except RuleError as error:
+        error.add_where("at the call", marked.name, marked.location)
+        raise
 
 
 # --- what a call looks like to the engine ---
@@ -291,204 +282,17 @@ def _may_write(function: Any, found: types.Type) -> bool:
     return not (module.split(".")[0] == "numpy" and name not in _NUMPY_WRITERS)
 
 
-# --- typing a rule ---
-
-
-def cpu_typing_context() -> Any:
-    """The CPU's typing context, with everything loaded that was registered so far."""
-    context: Any = cpu_target.typing_context
-    context.refresh()
-    return context
-
-
-def _value_type(found: types.Type) -> types.Type:
-    """The type a rule sees: that of the default where the argument was left out."""
-    return numba.typeof(found.value) if isinstance(found, types.Omitted) else types.unliteral(found)
-
-
-def _rule_arguments(
-    marked: MarkedCall, pair: RulePair, request: RuleRequest
-) -> tuple[RuleArgument, ...]:
-    return tuple(
-        RuleArgument(
-            name=name,
-            passed=found,
-            value_type=_value_type(found),
-            activity=activity,
-            annotation=annotation_type(kind, _value_type(found)),
-        )
-        for name, found, activity, kind in zip(
-            marked.argument_names,
-            marked.signature.args,
-            request.activities,
-            pair.arguments,
-            strict=True,
-        )
-    )
-
-
-# Per function: compiling again would give code of the same behaviour, and lose what was compiled.
-_dispatchers: dict[Any, Any] = {}
-
-
-def _dispatcher(function: Any) -> Any:
-    if function not in _dispatchers:
-        options = dict(getattr(function, "targetoptions", {}))
-        options.pop("nopython", None)
-        plain = getattr(function, "py_func", function)
-        decorate = numba.njit(pipeline_class=RuleFunctionCompiler, **options)
-        _dispatchers[function] = decorate(plain)
-    return _dispatchers[function]
-
-
-def _compile(function: Any, args: tuple[types.Type, ...], pair: RulePair) -> Any:
-    dispatcher = _dispatcher(function)
-    try:
-        dispatcher.compile(args)
-    except numba_errors.NumbaError as error:
-        raise NotCompilable(
-            f"Numba cannot compile the rule of {pair.name} in nopython mode",
-            where=[_rule_location(function, args)],
-            why=str(error).strip(),
-        ) from error
-    return dispatcher.overloads[args]
-
-
-def _compile_reverse(args: tuple[types.Type, ...], pair: RulePair, tape: types.Type) -> Any:
-    wanted = pair.tape_type
-    if isinstance(wanted, types.Type) and not _converts(tape, wanted):
-        raise TapeMismatch(
-            f"the tape of {pair.name} is {tape}, and its reverse takes {wanted}",
-            where=[
-                _rule_location(pair.augmented, ()),
-                _rule_location(pair.reverse, ()),
-            ],
-            instead=[f"return a tape of type {wanted}", f"annotate `tape` with {tape}"],
-        )
-    try:
-        return _compile(pair.reverse, args, pair)
-    except NotCompilable as error:
-        if not _speaks_of_tape(error, pair, tape):
-            raise
-        raise TapeMismatch(
-            f"the reverse of {pair.name} cannot use the tape its augmented primal makes: {tape}",
-            where=error.where,
-            why=error.why,
-            instead=["make both halves agree on what the tape holds"],
-        ) from error
-
-
-def _speaks_of_tape(error: NotCompilable, pair: RulePair, tape: types.Type) -> bool:
-    """Whether Numba failed at a line of the reverse that uses its tape, on a value of the tape's
-    type.
-    """
-    plain = getattr(pair.reverse, "py_func", pair.reverse)
-    name = plain.__code__.co_varnames[2]
-    return str(tape) in error.why and re.search(rf"\b{name}\b", error.why) is not None
-
-
-def _check_augmented(
-    augmented: Any, marked: MarkedCall, pair: RulePair, request: RuleRequest
-) -> types.Type:
-    """Check what an augmented primal returns; gives the type of its tape."""
-    returned = augmented.signature.return_type
-    if getattr(returned, "instance_class", None) is not AugmentedReturn:
-        raise _wrong_return(pair.augmented, pair, returned, "AugmentedReturn(primal, shadow, tape)")
-    primal, shadow, tape = types_of(returned)
-    expected = marked.signature.return_type
-    if not _converts(primal, expected):
-        raise _wrong_return(pair.augmented, pair, primal, f"{expected} as primal")
-    if pair.result is Duplicated and not _converts(shadow, expected):
-        raise _wrong_return(pair.augmented, pair, shadow, f"{expected} as shadow")
-    if not tape.is_precise() or isinstance(tape, types.Optional):
-        raise _wrong_return(pair.augmented, pair, tape, "a tape of one type")
-    return tape
-
-
-def _derivative_places(
-    reverse: Any, arguments: Sequence[RuleArgument], pair: RulePair
-) -> tuple[int | None, ...]:
-    """Where the derivative of each Active argument of the call stands in what the reverse
-    returns.
-    """
-    returned = reverse.signature.return_type
-    active = [i for i, a in enumerate(arguments) if a.annotation.kind is Active]
-    is_tuple = isinstance(returned, types.BaseTuple)
-    if is_tuple and len(returned) == len(arguments):
-        entries = dict(enumerate(types_of(returned)))
-        places = {i: i for i in active}
-    elif len(active) == 1 and not is_tuple:
-        entries, places = {active[0]: returned}, {active[0]: None}
-    elif not active and returned == types.none:
-        entries, places = {}, {}
-    else:
-        raise _wrong_return(pair.reverse, pair, returned, _expected_derivatives(arguments))
-    for i, argument in enumerate(arguments):
-        found = entries.get(i, types.none)
-        if not _fits(argument, found):
-            what = f"{_expected_derivatives(arguments)}; entry {i} (`{argument.name}`)"
-            raise _wrong_return(pair.reverse, pair, returned, what)
-    return tuple(places[i] for i, a in enumerate(arguments) if a.activity == "active")
-
-
-def _fits(argument: RuleArgument, found: types.Type) -> bool:
-    if argument.annotation.kind is Active:
-        return _converts(found, argument.value_type)
-    if argument.annotation.kind is Duplicated:
-        return found == types.none
-    return True
-
-
-def _expected_derivatives(arguments: Sequence[RuleArgument]) -> str:
-    entries = [str(a.value_type) if a.annotation.kind is Active else "None" for a in arguments]
-    whole = f"({', '.join(entries)}{',' if len(entries) == 1 else ''})"
-    active = [entry for entry in entries if entry != "None"]
-    if len(active) > 1:
-        return whole
-    return f"{whole} or {active[0] if active else 'None'}"
-
-
-def _converts(found: types.Type, expected: types.Type) -> bool:
-    """Whether a value of type `found` can stand for one of type `expected` without loss."""
-    if isinstance(found, types.Optional):
-        return False
-    if found == expected:
-        return True
-    if (found == types.none) != (expected == types.none):
-        return False
-    conversion = cpu_typing_context().can_convert(found, expected)
-    return conversion is not None and conversion <= Conversion.safe
-
-
-def _wrong_return(
-    function: Any, pair: RulePair, found: types.Type, expected: str
-) -> RuleReturnError:
-    return RuleReturnError(
-        f"the rule of {pair.name} returns {found}, expected {expected}",
-        where=[_rule_location(function, ())],
-    )
-
-
-def _rule_location(function: Any, args: tuple[types.Type, ...]) -> tuple[str, str, str]:
-    plain = getattr(function, "py_func", function)
-    code = plain.__code__
-    annotated = ", ".join(str(a) for a in args)
-    text = f"{plain.__name__}({annotated})" if args else plain.__name__
-    return "in the rule", text, f"{code.co_filename}:{code.co_firstlineno}"
-
-
 def _symbols(rule: CompiledRule, request: RuleRequest) -> Symbols:
-    parts = (
-        rule.marked.symbol,
-        rule.augmented.fndesc.llvm_func_name,
-        rule.reverse.fndesc.llvm_func_name,
-        repr(request),
-    )
-    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-    stem = f"{SYMBOL_PREFIX}{re.sub(r'[^A-Za-z0-9_.]', '_', rule.marked.name)}.{digest}"
+    halves = (rule.augmented.fndesc.llvm_func_name, rule.reverse.fndesc.llvm_func_name)
+    stem = _stem(rule.marked, (*halves, repr(request)))
     return Symbols(f"{stem}.augmented", f"{stem}.reverse", f"{stem}.drop")
 
 
-def _written(pair: RulePair, rule: CompiledRule) -> str:
-    arguments = ", ".join(f"{a.name}: {a.annotation.kind.__name__}" for a in rule.arguments)
-    return f"{pair.name}({arguments}) -> {pair.result.__name__}"
+def _stem(marked: MarkedCall, parts: tuple[str, ...]) -> str:
+    digest = hashlib.sha256("\n".join((marked.symbol, *parts)).encode()).hexdigest()[:16]
+    return f"{SYMBOL_PREFIX}{re.sub(r'[^A-Za-z0-9_.]', '_', marked.name)}.{digest}"
+
+
+def _written(chosen: RulePair | ForwardRule, passed: Sequence[RuleArgument]) -> str:
+    arguments = ", ".join(f"{a.name}: {a.annotation.kind.__name__}" for a in passed)
+    return f"{chosen.name}({arguments}) -> {chosen.result.__name__}"

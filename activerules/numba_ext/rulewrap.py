@@ -26,7 +26,14 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.registry import cpu_target
 
-from activerules.annotations.activity import Active, Annotation, Const, Duplicated
+from activerules.annotations.activity import (
+    Active,
+    Annotation,
+    BatchDuplicated,
+    BatchDuplicatedNoNeed,
+    Const,
+    Duplicated,
+)
 from activerules.ir.rulecall import ActivityName
 from activerules.numba_ext.calls import MarkedCall
 from activerules.numba_ext.types import AnnotationType
@@ -53,7 +60,15 @@ class RuleArgument:
     @property
     def needs_scratch(self) -> bool:
         """The rule wants a shadow where the caller has none."""
-        return self.annotation.kind is Duplicated and self.activity != "duplicated"
+        return self.annotation.dval is not None and self.activity != "duplicated"
+
+    @property
+    def shadow_type(self) -> types.Type:
+        """The type of one shadow; that of an annotation for a batch is a tuple of them."""
+        shadow = self.annotation.dval
+        assert shadow is not None, f"{self.name} has no shadow"
+        is_batch = self.annotation.kind in (BatchDuplicated, BatchDuplicatedNoNeed)
+        return types_of(shadow)[0] if is_batch else shadow
 
 
 @dataclass(frozen=True)
@@ -156,34 +171,53 @@ def build(rule: CompiledRule, symbols: Symbols) -> Any:
     return library
 
 
-class _Half:
-    """What both halves have in common: their parameters, and the call of the rule function."""
+class RuleCaller:
+    """What all functions built here have in common: their parameters, and the call of a rule.
 
-    leading: tuple[str, ...]
+    lanes    the shadows of the Duplicated arguments, in order, once per lane
+    scratch  what is released when the function returns
+    pending  what is released only where it fails: the engine has no results then
+    """
 
-    def __init__(self, context: Any, module: Any, rule: CompiledRule, name: str) -> None:
+    def __init__(
+        self,
+        context: Any,
+        module: Any,
+        name: str,
+        marked: MarkedCall,
+        arguments: Sequence[RuleArgument],
+        leading: Sequence[str],
+        width: int = 1,
+    ) -> None:
         self.context = context
-        self.rule = rule
-        shadowed = [a for a in rule.arguments if a.activity == "duplicated"]
-        primal_packer = context.get_arg_packer([a.passed for a in rule.arguments])
-        shadow_packer = context.get_arg_packer([a.annotation.dval for a in shadowed])
-        flat = (*primal_packer.argument_types, *shadow_packer.argument_types)
-        function_type = ir.FunctionType(I32, [POINTER] * len(self.leading) + list(flat))
+        self.return_type = marked.signature.return_type
+        self.arguments = arguments
+        shadowed = [a for a in arguments if a.activity == "duplicated"]
+        primal_packer = context.get_arg_packer([a.passed for a in arguments])
+        shadow_packer = context.get_arg_packer([a.shadow_type for a in shadowed])
+        flat = [*primal_packer.argument_types]
+        flat += [t for t in shadow_packer.argument_types for _ in range(width)]
+        function_type = ir.FunctionType(I32, [POINTER] * len(leading) + flat)
         self.function = ir.Function(module, function_type, name)
         self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
-        leading = len(self.leading)
-        self.pointers = dict(zip(self.leading, self.function.args[:leading], strict=True))
-        values = self.function.args[leading:]
+        self.pointers = dict(zip(leading, self.function.args, strict=False))
+        values = self.function.args[len(leading) :]
         count = len(primal_packer.argument_types)
         self.primals = primal_packer.from_arguments(self.builder, values[:count])
-        self.shadows = iter(shadow_packer.from_arguments(self.builder, values[count:]))
+        self.lanes = [
+            shadow_packer.from_arguments(self.builder, values[count + lane :: width])
+            for lane in range(width)
+        ]
+        self.shadows = iter(self.lanes[0])
+        self.zero_makers: dict[types.Type, Any] = {}
         self.scratch: list[tuple[types.Type, Any]] = []
+        self.pending: list[tuple[types.Type, Any]] = []
 
     def annotated(self) -> list[Any]:
         """The arguments as the rule takes them."""
         return [
             self._annotated(a, primal)
-            for a, primal in zip(self.rule.arguments, self.primals, strict=True)
+            for a, primal in zip(self.arguments, self.primals, strict=True)
         ]
 
     def _annotated(self, argument: RuleArgument, value: Any) -> Any:
@@ -191,13 +225,16 @@ class _Half:
             value = self.context.get_constant_generic(
                 self.builder, argument.value_type, argument.passed.value
             )
-        if argument.needs_scratch:
-            return self.annotate(argument.annotation, value, self.zero_shadow(argument, value))
-        fields = [self.borrowed(argument.value_type, value)]
-        if argument.annotation.kind is Duplicated:
-            shadow_type = argument.annotation.fields[1]
-            fields.append(self.without_owner(shadow_type, next(self.shadows)))
+        fields = [value if argument.needs_scratch else self.borrowed(argument.value_type, value)]
+        if argument.annotation.dval is not None:
+            fields.append(self.shadow(argument, value))
         return self.annotate(argument.annotation, *fields)
+
+    def shadow(self, argument: RuleArgument, value: Any) -> Any:
+        """The shadow of an argument as the rule takes it."""
+        if argument.needs_scratch:
+            return self.zero_shadow(argument, value)
+        return self.without_owner(argument.shadow_type, next(self.shadows))
 
     def borrowed(self, value_type: types.Type, value: Any) -> Any:
         """An argument's value as the rule function gets it."""
@@ -220,8 +257,8 @@ class _Half:
 
     def zero_shadow(self, argument: RuleArgument, value: Any) -> Any:
         """A shadow to throw away after the call (W2)."""
-        shadow = self.call(self.rule.zero_makers[argument.value_type], [value])
-        self.scratch.append((argument.annotation.fields[1], shadow))
+        shadow = self.call(self.zero_makers[argument.value_type], [value])
+        self.scratch.append((argument.shadow_type, shadow))
         return shadow
 
     def call(self, compiled: Any, args: Sequence[Any]) -> Any:
@@ -232,7 +269,7 @@ class _Half:
             builder, callee, fndesc.restype, fndesc.argtypes, args
         )
         with builder.if_then(status.is_error, likely=False):
-            self._release_scratch()
+            self._release(*self.scratch, *self.pending)
             place = self.pointers["excinfo"]
             exception_type = status.excinfoptr.type.as_pointer()
             builder.store(status.excinfoptr, builder.bitcast(place, exception_type))
@@ -241,12 +278,12 @@ class _Half:
 
     def finish(self) -> None:
         """Return 0."""
-        self._release_scratch()
+        self._release(*self.scratch)
         self.builder.ret(I32(0))
 
-    def _release_scratch(self) -> None:
-        for shadow_type, shadow in self.scratch:
-            self.context.nrt.decref(self.builder, shadow_type, shadow)
+    def _release(self, *values: tuple[types.Type, Any]) -> None:
+        for value_type, value in values:
+            self.context.nrt.decref(self.builder, value_type, value)
 
     def place(self, name: str, llvm_type: Any) -> Any:
         """One of the leading pointers, as a pointer to a type."""
@@ -254,16 +291,27 @@ class _Half:
 
     def load_result(self, name: str) -> Any:
         """A value of the function's return type, as its calling convention stores it."""
-        return_type = self.rule.marked.signature.return_type
+        return_type = self.return_type
         place = self.place(name, self.context.get_return_type(return_type))
         return self.context.get_returned_value(self.builder, return_type, self.builder.load(place))
 
     def store_result(self, name: str, value: Any, value_type: types.Type) -> None:
         """The counterpart of `load_result`; takes the reference over."""
-        return_type = self.rule.marked.signature.return_type
+        return_type = self.return_type
         value = self.context.cast(self.builder, value, value_type, return_type)
         stored = self.context.get_return_value(self.builder, return_type, value)
         self.builder.store(stored, self.place(name, stored.type))
+
+
+class _Half(RuleCaller):
+    """A function of a pair."""
+
+    leading: tuple[str, ...]
+
+    def __init__(self, context: Any, module: Any, rule: CompiledRule, name: str) -> None:
+        super().__init__(context, module, name, rule.marked, rule.arguments, self.leading)
+        self.rule = rule
+        self.zero_makers = rule.zero_makers
 
 
 class _Augmented(_Half):
@@ -378,10 +426,13 @@ def _build_drop(context: Any, module: Any, rule: CompiledRule, name: str) -> Non
     builder.ret_void()
 
 
-def annotation_type(kind: type[Annotation], value_type: types.Type) -> AnnotationType:
-    """The annotation of a value; a shadow has the type of its value, and can be written."""
-    if kind is not Duplicated:
-        return AnnotationType(kind, value_type)
-    if isinstance(value_type, types.Array):
-        return AnnotationType(kind, value_type, value_type.copy(readonly=False))
-    return AnnotationType(kind, value_type, value_type)
+def annotation_type(kind: type[Annotation], found: types.Type, width: int = 1) -> AnnotationType:
+    """The annotation of a value of a type; a shadow has the type of its value, and can be
+    written.
+    """
+    if kind in (Const, Active):
+        return AnnotationType(kind, found)
+    shadow = found.copy(readonly=False) if isinstance(found, types.Array) else found
+    if kind in (BatchDuplicated, BatchDuplicatedNoNeed):
+        return AnnotationType(kind, found, types.UniTuple(shadow, width))
+    return AnnotationType(kind, found, shadow)

@@ -1,0 +1,257 @@
+"""Forward rules: typed, checked, and called through the engine's convention.
+
+Needs       a marked call, the forward rule chosen for it, and the request it was chosen by
+Gives       `compile_forward_rule`: a `CompiledForwardRule`; `build_forward`: the library that
+            defines the function the engine calls (its convention is in `ir.rulecall`)
+Invariants  F1  what the rule returns is checked when it is compiled
+            F2  a rule of width 1 runs once per lane; every lane finds the arguments as the first
+                one did, and leaves them as it did
+            F3  a status other than 0 leaves nothing behind: results of earlier lanes are released
+
+A rule may return more than it is asked for: what nobody reads is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.core.target_extension import target_override
+
+from activerules.annotations.activity import (
+    BatchDuplicated,
+)
+from activerules.ir.rulecall import ForwardRuleRequest
+from activerules.numba_ext.calls import MarkedCall, uninherited_flags
+from activerules.numba_ext.ruletyping import (
+    compile_function,
+    converts,
+    cpu_typing_context,
+    make_zero_of,
+    rule_arguments,
+    wrong_return,
+)
+from activerules.numba_ext.rulewrap import (
+    RuleArgument,
+    RuleCaller,
+    cpu_context,
+    types_of,
+)
+from activerules.numba_ext.types import ConfigType
+from activerules.rules.protocol import RuleConfig
+from activerules.rules.rule import ForwardRule
+
+Place = tuple[int, ...] | None
+"""Where a value stands in what a rule returns: indices into tuples, () for all of it."""
+
+
+@dataclass(frozen=True)
+class CompiledForwardRule:
+    """A forward rule, type-checked and compiled.
+
+    compiled         compile result of (config, ret, *annotations)
+    primal, tangent  where they stand in what it returns; None: not there, and not asked for
+    copies           compile results of `copy_of`, by the type of the value
+    """
+
+    marked: MarkedCall
+    request: ForwardRuleRequest
+    looped: bool
+    arguments: tuple[RuleArgument, ...]
+    config: types.Type
+    compiled: Any
+    primal: Place
+    tangent: Place
+    zero_makers: dict[types.Type, Any]
+    copies: dict[types.Type, Any]
+    restorers: dict[types.Type, Any]
+
+
+def copy_of(x: Any) -> Any:
+    """What an argument holds before the first lane."""
+    return x.copy()
+
+
+def restore(x: Any, saved: Any) -> None:
+    """Put back what the lane before has overwritten."""
+    x[...] = saved
+
+
+def compile_forward_rule(
+    marked: MarkedCall, chosen: ForwardRule, request: ForwardRuleRequest
+) -> CompiledForwardRule:
+    """Compile the rule for the CPU and check what it returns (F1)."""
+    width = 1 if chosen.looped else request.width
+    config = ConfigType(
+        RuleConfig(
+            overwritten=(False,) * len(request.activities),
+            needs_primal=request.needs_primal,
+            needs_shadow=request.result != "const",
+            width=width,
+        )
+    )
+    with ExitStack() as stack:
+        stack.enter_context(target_override("cpu"))
+        stack.enter_context(uninherited_flags())
+        marker = cpu_typing_context().resolve_value_type(chosen.result)
+        arguments = rule_arguments(marked, chosen, request, width)
+        annotations = tuple(argument.annotation for argument in arguments)
+        compiled = compile_function(chosen.function, (config, marker, *annotations), chosen)
+        primal, tangent = _places(compiled, marked, chosen, request)
+        scratch = {a.value_type for a in arguments if a.needs_scratch}
+        arrays = {a.value_type for a in arguments if _is_restored(a, chosen.looped)}
+        return CompiledForwardRule(
+            marked=marked,
+            request=request,
+            looped=chosen.looped,
+            arguments=arguments,
+            config=config,
+            compiled=compiled,
+            primal=primal,
+            tangent=tangent,
+            zero_makers={t: compile_function(make_zero_of, (t,), chosen) for t in scratch},
+            copies={t: compile_function(copy_of, (t,), chosen) for t in arrays},
+            restorers={t: compile_function(restore, (t, _owned(t)), chosen) for t in arrays},
+        )
+
+
+def _is_restored(argument: RuleArgument, looped: bool) -> bool:
+    found = argument.value_type
+    return looped and isinstance(found, types.Array) and found.mutable
+
+
+def _owned(found: types.Type) -> types.Type:
+    """The type of a copy of an array."""
+    layout = "C" if found.layout == "A" else found.layout  # pyright: ignore
+    return found.copy(layout=layout, readonly=False)  # pyright: ignore
+
+
+def _places(
+    compiled: Any, marked: MarkedCall, chosen: ForwardRule, request: ForwardRuleRequest
+) -> tuple[Place, Place]:
+    """Where primal and tangent stand; `RuleReturnError` if what is asked for is not there."""
+    found = compiled.signature.return_type
+    primal = marked.signature.return_type
+    is_batch = chosen.result is BatchDuplicated
+    tangent = types.UniTuple(primal, request.width) if is_batch else primal
+    both = types_of(found) if isinstance(found, types.BaseTuple) and len(found) == 2 else ()
+    if both and converts(both[0], primal) and converts(both[1], tangent):
+        return (0,), (1,)
+    needs_tangent = request.result != "const"
+    if not needs_tangent and converts(found, primal):
+        return (), None
+    if needs_tangent and not request.needs_primal and converts(found, tangent):
+        return None, ()
+    if not needs_tangent and not request.needs_primal and found == types.none:
+        return None, None
+    wanted = [str(primal)] * request.needs_primal + [str(tangent)] * needs_tangent
+    expected = f"({', '.join(wanted)})" if len(wanted) == 2 else (wanted or ["None"])[0]
+    names = ["primal"] * request.needs_primal + ["tangent"] * needs_tangent
+    raise wrong_return(chosen.function, chosen, found, f"{expected} as {' and '.join(names)}")
+
+
+def build_forward(rule: CompiledForwardRule, symbol: str, written: Sequence[bool]) -> Any:
+    """Build the function the engine calls; `written`: which arguments the function may write."""
+    context = cpu_context()
+    library = context.codegen().create_library(symbol)
+    module = library.create_ir_module(symbol)
+    _Forward(context, module, rule, symbol, written).build()
+    library.add_ir_module(module)
+    helpers = (rule.zero_makers, rule.copies, rule.restorers)
+    for result in (rule.compiled, *(each for found in helpers for each in found.values())):
+        library.add_linking_library(result.library)
+    library.finalize()
+    return library
+
+
+class _Forward(RuleCaller):
+    def __init__(
+        self,
+        context: Any,
+        module: Any,
+        rule: CompiledForwardRule,
+        name: str,
+        written: Sequence[bool],
+    ) -> None:
+        self.rule = rule
+        width = rule.request.width
+        self.ret_shadows = [f"ret_shadow{lane}" for lane in range(width)]
+        leading = ("ret", *self.ret_shadows, "excinfo")
+        super().__init__(context, module, name, rule.marked, rule.arguments, leading, width)
+        self.zero_makers = rule.zero_makers
+        self.restored = [
+            (index, argument.value_type)
+            for index, (argument, may_write) in enumerate(zip(rule.arguments, written, strict=True))
+            if may_write and _is_restored(argument, rule.looped)
+        ]
+
+    def build(self) -> None:
+        if not self.rule.looped:
+            self._keep(self._run(), range(self.rule.request.width), first=True)
+        else:
+            self._loop()
+        self.finish()
+
+    def _loop(self) -> None:
+        """Run a rule of width 1 once per lane (F2)."""
+        saved = [
+            (i, t, self.call(self.rule.copies[t], [self.primals[i]])) for i, t in self.restored
+        ]
+        self.scratch += [(_owned(t), copy) for _, t, copy in saved]
+        for lane in range(self.rule.request.width):
+            if lane > 0:
+                for i, t, copy in saved:
+                    self.call(self.rule.restorers[t], [self.primals[i], copy])
+            self.shadows = iter(self.lanes[lane])
+            self._keep(self._run(), (lane,), first=lane == 0)
+
+    def _run(self) -> Any:
+        dummies = [self.context.get_dummy_value(), self.context.get_dummy_value()]
+        return self.call(self.rule.compiled, [*dummies, *self.annotated()])
+
+    def shadow(self, argument: RuleArgument, value: Any) -> Any:
+        """One shadow, or a tuple of them for a batch."""
+        if argument.annotation.dval == argument.shadow_type:
+            return super().shadow(argument, value)
+        index = [a.name for a in self.arguments if a.activity == "duplicated"]
+        each = [
+            self.zero_shadow(argument, value)
+            if argument.needs_scratch
+            else self.without_owner(argument.shadow_type, lane[index.index(argument.name)])
+            for lane in self.lanes
+        ]
+        return self.context.make_tuple(self.builder, argument.annotation.dval, each)
+
+    def _keep(self, returned: Any, lanes: Sequence[int], *, first: bool) -> None:
+        """Store what a run returned; what is not asked for is released."""
+        found = self.rule.compiled.signature.return_type
+        context, builder = self.context, self.builder
+        kept: list[tuple[str, types.Type, Any]] = []
+        if first and self.rule.primal is not None:
+            kept.append(("ret", *_at(builder, returned, found, self.rule.primal)))
+        if self.rule.request.result != "const":
+            assert self.rule.tangent is not None
+            tangent_type, tangent = _at(builder, returned, found, self.rule.tangent)
+            if self.rule.looped or len(lanes) == 1:
+                kept.append((self.ret_shadows[lanes[0]], tangent_type, tangent))
+            else:
+                items = zip(types_of(tangent_type), cgutils.unpack_tuple(builder, tangent))
+                kept += [(name, *item) for name, item in zip(self.ret_shadows, items, strict=True)]
+        for _, value_type, value in kept:
+            context.nrt.incref(builder, value_type, value)
+        context.nrt.decref(builder, found, returned)
+        for name, value_type, value in kept:
+            if self.return_type == types.none:
+                continue
+            self.store_result(name, value, value_type)
+            # Released if a later lane fails (F3).
+            self.pending.append((value_type, value))
+
+
+def _at(builder: Any, value: Any, found: types.Type, place: Sequence[int]) -> tuple[Any, Any]:
+    for index in place:
+        value, found = builder.extract_value(value, index), types_of(found)[index]
+    return found, value

@@ -1,0 +1,271 @@
+"""Rules as Numba types them: compiled for the CPU, and checked against what their protocol asks.
+
+Needs       a marked call, the rule chosen for it, and the request it was chosen by
+Gives       `compile_rule`: a `CompiledRule`; what is typed the same way in forward rules
+Invariants  T1  what a rule returns and the tape its reverse takes are checked when it is compiled
+            T2  rules are compiled as if called from Python: no flag of the differentiated function
+                reaches them
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import numba
+from numba.core import errors as numba_errors
+from numba.core import types
+from numba.core.registry import cpu_target
+from numba.core.target_extension import target_override
+from numba.core.typeconv.castgraph import Conversion
+
+from activerules.annotations.activity import Active, Duplicated
+from activerules.annotations.values import make_zero
+from activerules.errors import NotCompilable, RuleReturnError, TapeMismatch
+from activerules.ir.rulecall import ForwardRuleRequest, RuleRequest
+from activerules.numba_ext.calls import MarkedCall, uninherited_flags
+from activerules.numba_ext.facts import RuleFunctionCompiler
+from activerules.numba_ext.rulewrap import (
+    CompiledRule,
+    RuleArgument,
+    annotation_type,
+    types_of,
+)
+from activerules.numba_ext.types import ConfigType
+from activerules.rules.protocol import AugmentedReturn, RuleConfig
+from activerules.rules.rule import ForwardRule, RulePair
+
+Chosen = RulePair | ForwardRule
+
+
+def compile_rule(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> CompiledRule:
+    """Compile both halves for the CPU and check what they return (R1)."""
+    with ExitStack() as stack:
+        stack.enter_context(target_override("cpu"))
+        stack.enter_context(uninherited_flags())
+        typing_context = cpu_typing_context()
+        arguments = rule_arguments(marked, pair, request)
+        config = ConfigType(
+            RuleConfig(
+                overwritten=request.overwritten,
+                needs_primal=request.needs_primal,
+                needs_shadow=request.needs_shadow,
+            )
+        )
+        annotations = tuple(argument.annotation for argument in arguments)
+        result = annotation_type(pair.result, marked.signature.return_type)
+        marker = typing_context.resolve_value_type(pair.result)
+        augmented = compile_function(pair.augmented, (config, marker, *annotations), pair)
+        tape = _check_augmented(augmented, marked, pair, request)
+        reverse = _compile_reverse((config, result, tape, *annotations), pair, tape)
+        return CompiledRule(
+            marked=marked,
+            config=config,
+            return_marker=marker,
+            arguments=arguments,
+            result=result,
+            result_activity=request.result,
+            augmented=augmented,
+            reverse=reverse,
+            derivatives=_derivative_places(reverse, arguments, pair),
+            zero_makers={
+                a.value_type: compile_function(make_zero_of, (a.value_type,), pair)
+                for a in arguments
+                if a.needs_scratch
+            },
+        )
+
+
+def make_zero_of(x: Any) -> Any:
+    """The function that makes scratch shadows."""
+    return make_zero(x)
+
+
+def cpu_typing_context() -> Any:
+    """The CPU's typing context, with everything loaded that was registered so far."""
+    context: Any = cpu_target.typing_context
+    context.refresh()
+    return context
+
+
+def value_type(found: types.Type) -> types.Type:
+    """The type a rule sees: that of the default where the argument was left out."""
+    return numba.typeof(found.value) if isinstance(found, types.Omitted) else types.unliteral(found)
+
+
+def rule_arguments(
+    marked: MarkedCall,
+    rule: Chosen,
+    request: RuleRequest | ForwardRuleRequest,
+    width: int = 1,
+) -> tuple[RuleArgument, ...]:
+    """The arguments of a call as the rule gets them; `width` shadows where it takes a batch."""
+    return tuple(
+        RuleArgument(
+            name=name,
+            passed=found,
+            value_type=value_type(found),
+            activity=activity,
+            annotation=annotation_type(kind, value_type(found), width),
+        )
+        for name, found, activity, kind in zip(
+            marked.argument_names,
+            marked.signature.args,
+            request.activities,
+            rule.arguments,
+            strict=True,
+        )
+    )
+
+
+# Per function: compiling again would give code of the same behaviour, and lose what was compiled.
+_dispatchers: dict[Any, Any] = {}
+
+
+def _dispatcher(function: Any) -> Any:
+    if function not in _dispatchers:
+        options = dict(getattr(function, "targetoptions", {}))
+        options.pop("nopython", None)
+        plain = getattr(function, "py_func", function)
+        decorate = numba.njit(pipeline_class=RuleFunctionCompiler, **options)
+        _dispatchers[function] = decorate(plain)
+    return _dispatchers[function]
+
+
+def compile_function(function: Any, args: tuple[types.Type, ...], pair: Chosen) -> Any:
+    """The compile result of one function of a rule; `NotCompilable` where Numba refuses it."""
+    dispatcher = _dispatcher(function)
+    try:
+        dispatcher.compile(args)
+    except numba_errors.NumbaError as error:
+        raise NotCompilable(
+            f"Numba cannot compile the rule of {pair.name} in nopython mode",
+            where=[rule_location(function, args)],
+            why=str(error).strip(),
+        ) from error
+    return dispatcher.overloads[args]
+
+
+def _compile_reverse(args: tuple[types.Type, ...], pair: RulePair, tape: types.Type) -> Any:
+    wanted = pair.tape_type
+    if isinstance(wanted, types.Type) and not converts(tape, wanted):
+        raise TapeMismatch(
+            f"the tape of {pair.name} is {tape}, and its reverse takes {wanted}",
+            where=[
+                rule_location(pair.augmented, ()),
+                rule_location(pair.reverse, ()),
+            ],
+            instead=[f"return a tape of type {wanted}", f"annotate `tape` with {tape}"],
+        )
+    try:
+        return compile_function(pair.reverse, args, pair)
+    except NotCompilable as error:
+        if not _speaks_of_tape(error, pair, tape):
+            raise
+        raise TapeMismatch(
+            f"the reverse of {pair.name} cannot use the tape its augmented primal makes: {tape}",
+            where=error.where,
+            why=error.why,
+            instead=["make both halves agree on what the tape holds"],
+        ) from error
+
+
+def _speaks_of_tape(error: NotCompilable, pair: RulePair, tape: types.Type) -> bool:
+    """Whether Numba failed at a line of the reverse that uses its tape, on a value of the tape's
+    type.
+    """
+    plain = getattr(pair.reverse, "py_func", pair.reverse)
+    name = plain.__code__.co_varnames[2]
+    return str(tape) in error.why and re.search(rf"\b{name}\b", error.why) is not None
+
+
+def _check_augmented(
+    augmented: Any, marked: MarkedCall, pair: RulePair, request: RuleRequest
+) -> types.Type:
+    """Check what an augmented primal returns; gives the type of its tape."""
+    returned = augmented.signature.return_type
+    if getattr(returned, "instance_class", None) is not AugmentedReturn:
+        raise wrong_return(pair.augmented, pair, returned, "AugmentedReturn(primal, shadow, tape)")
+    primal, shadow, tape = types_of(returned)
+    expected = marked.signature.return_type
+    if not converts(primal, expected):
+        raise wrong_return(pair.augmented, pair, primal, f"{expected} as primal")
+    if pair.result is Duplicated and not converts(shadow, expected):
+        raise wrong_return(pair.augmented, pair, shadow, f"{expected} as shadow")
+    if not tape.is_precise() or isinstance(tape, types.Optional):
+        raise wrong_return(pair.augmented, pair, tape, "a tape of one type")
+    return tape
+
+
+def _derivative_places(
+    reverse: Any, arguments: Sequence[RuleArgument], pair: RulePair
+) -> tuple[int | None, ...]:
+    """Where the derivative of each Active argument of the call stands in what the reverse
+    returns.
+    """
+    returned = reverse.signature.return_type
+    active = [i for i, a in enumerate(arguments) if a.annotation.kind is Active]
+    is_tuple = isinstance(returned, types.BaseTuple)
+    if is_tuple and len(returned) == len(arguments):
+        entries = dict(enumerate(types_of(returned)))
+        places = {i: i for i in active}
+    elif len(active) == 1 and not is_tuple:
+        entries, places = {active[0]: returned}, {active[0]: None}
+    elif not active and returned == types.none:
+        entries, places = {}, {}
+    else:
+        raise wrong_return(pair.reverse, pair, returned, _expected_derivatives(arguments))
+    for i, argument in enumerate(arguments):
+        found = entries.get(i, types.none)
+        if not _fits(argument, found):
+            what = f"{_expected_derivatives(arguments)}; entry {i} (`{argument.name}`)"
+            raise wrong_return(pair.reverse, pair, returned, what)
+    return tuple(places[i] for i, a in enumerate(arguments) if a.activity == "active")
+
+
+def _fits(argument: RuleArgument, found: types.Type) -> bool:
+    if argument.annotation.kind is Active:
+        return converts(found, argument.value_type)
+    if argument.annotation.kind is Duplicated:
+        return found == types.none
+    return True
+
+
+def _expected_derivatives(arguments: Sequence[RuleArgument]) -> str:
+    entries = [str(a.value_type) if a.annotation.kind is Active else "None" for a in arguments]
+    whole = f"({', '.join(entries)}{',' if len(entries) == 1 else ''})"
+    active = [entry for entry in entries if entry != "None"]
+    if len(active) > 1:
+        return whole
+    return f"{whole} or {active[0] if active else 'None'}"
+
+
+def converts(found: types.Type, expected: types.Type) -> bool:
+    """Whether a value of type `found` can stand for one of type `expected` without loss."""
+    if isinstance(found, types.Optional):
+        return False
+    if found == expected:
+        return True
+    if (found == types.none) != (expected == types.none):
+        return False
+    conversion = cpu_typing_context().can_convert(found, expected)
+    return conversion is not None and conversion <= Conversion.safe
+
+
+def wrong_return(function: Any, pair: Chosen, found: types.Type, expected: str) -> RuleReturnError:
+    """The error about what a function of a rule returns."""
+    return RuleReturnError(
+        f"the rule of {pair.name} returns {found}, expected {expected}",
+        where=[rule_location(function, ())],
+    )
+
+
+def rule_location(function: Any, args: tuple[types.Type, ...]) -> tuple[str, str, str]:
+    """Where a function of a rule is, as an entry of an error."""
+    plain = getattr(function, "py_func", function)
+    code = plain.__code__
+    annotated = ", ".join(str(a) for a in args)
+    text = f"{plain.__name__}({annotated})" if args else plain.__name__
+    return "in the rule", text, f"{code.co_filename}:{code.co_firstlineno}"
