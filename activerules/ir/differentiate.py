@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from activerules.errors import ActivityError, ArityError
-from activerules.ir.derive.assemble import assemble, generate, verified
+from activerules.ir.derive.assemble import assemble, generate, generate_forward, verified
+from activerules.ir.derive.forward_plan import make_forward_plan
 from activerules.ir.derive.plan import make_plan
 from activerules.ir.derive.request import Parameter, Request, ReturnKind
-from activerules.ir.model import Argument, Module
+from activerules.ir.model import Argument, Function, Module
 from activerules.ir.normalise import canonical, exposed, normalise
 from activerules.ir.parser import parse_module
 from activerules.ir.rulecall import ActivityName
+
+_RETURNED = {"reverse": "Active", "forward": "Duplicated"}
+_FITTING = {
+    "reverse": "Active is for floats, Duplicated for pointers, Const for anything",
+    "forward": "Duplicated is for floats and pointers, Const for anything",
+}
 
 
 def differentiate(
@@ -21,22 +28,33 @@ def differentiate(
     mode: str = "reverse",
     return_activity: type | None = None,
     name: str | None = None,
+    width: int = 1,
 ) -> str:
     """Add the derivative of a function to its module.
 
     Arguments
         llvm_ir          text of a module from any front end
         function         name of the function in it
-        activities       annotation classes, one per parameter: Const; Active (a float: its
-                         derivative is returned); Duplicated (a pointer: it is followed by its
-                         shadow, which is added to)
-        return_activity  Active or Const; by default Active for a float
+        activities       annotation classes, one per parameter: Const; Active (reverse only, a
+                         float: its derivative is returned); Duplicated (a pointer that is followed
+                         by its shadow; forward only: a float that is followed by its tangent)
+        mode             "reverse" or "forward"
+        return_activity  reverse: Active or Const; forward: Duplicated or Const. By default a float
+                         has a derivative
         name             stem of the generated names; by default the function's
+        width            forward only: how many tangents or shadows follow each Duplicated parameter
 
     Returns
-        The text of the module with `<name>.gradient(each parameter, followed by its shadow if
-        Duplicated[, seed])`, which returns a struct of the derivatives of the Active parameters in
-        order (void if none), and `.augmented` and `.reverse`.
+        The text of the module with
+        reverse  `<name>.gradient(each parameter, followed by its shadow if Duplicated[, seed])`,
+                 which adds to the shadows and returns a struct of the derivatives of the Active
+                 parameters in order (void if none), and `.augmented` and `.reverse`
+        forward  `<name>.forward(each parameter, followed by its tangent or shadow if Duplicated)`,
+                 which returns the tangent of the result (void if that is Const or nothing; a struct
+                 of `width` tangents if there are several) and leaves in shadows the tangents of
+                 what it leaves in memory
+
+        Both compute the primal, too. A generated function can be differentiated again.
 
     Raises
         UnsupportedIR    the function cannot be brought to the normal form (N1..N7), or has no
@@ -47,52 +65,93 @@ def differentiate(
     Source    Moses and Churavy (2020), Instead of Rewriting Foreign Code for Machine Learning,
               Automatically Synthesize Fast Gradients
     """
-    if mode != "reverse":
-        raise ActivityError(
-            what=f"mode {mode!r} is not supported yet", instead=['use mode="reverse"']
-        )
+    if mode not in ("reverse", "forward"):
+        raise ActivityError(what=f"there is no mode {mode!r}", instead=["reverse", "forward"])
     source = canonical(llvm_ir)
     module = parse_module(normalise(exposed(source), function))
     symbol = function if function in module.functions else f'"{function}"'
+<<<<<<< HEAD
     request = read_request(module, symbol, activities, return_activity, name or symbol)
     functions, declarations, _ = generate(make_plan(request))
+=======
+    request = read_request(
+        module, symbol, activities, return_activity, name or symbol, mode=mode, width=width
+    )
+    if mode == "forward":
+        functions, declarations = generate_forward(make_forward_plan(request))
+    else:
+        functions, declarations, _ = generate(make_plan(request))
+>>>>>>> c81d899 (ir(forward): forward mode by a generator of its own; ir.differentiate(mode="forward") with widths)
     for one in functions:
         one.prefix = ""
     return verified(assemble(parse_module(source), functions, declarations, whole=True))
 
 
 def read_request(
+<<<<<<< HEAD
     module: Module, name: str, activities: Sequence[type], return_activity: type | None, stem: str
 ) -> Request:
     """What is asked for; raises `ArityError` and `ActivityError` as `differentiate` does."""
+=======
+    module: Module,
+    name: str,
+    activities: Sequence[type],
+    return_activity: type | None,
+    stem: str,
+    *,
+    mode: str = "reverse",
+    width: int = 1,
+) -> Request:
+    """What `differentiate` asks of the engine; raises `ActivityError` and `ArityError`."""
+>>>>>>> c81d899 (ir(forward): forward mode by a generator of its own; ir.differentiate(mode="forward") with widths)
     function = module.functions[name]
     if len(activities) != len(function.arguments):
         raise ArityError(
             what=f"{name} has {len(function.arguments)} parameters, "
             f"but {len(activities)} activities were given"
         )
+    if width < 1 or (width > 1 and mode != "forward"):
+        raise ActivityError(
+            what=f"a width of {width} in {mode} mode", instead=["a positive width in forward mode"]
+        )
     parameters = tuple(
-        Parameter(a, _activity(a, cls), group=a.name, private="noalias" in a.attributes.split())
+        Parameter(
+            a, _activity(a, cls, mode), group=a.name, private="noalias" in a.attributes.split()
+        )
         for a, cls in zip(function.arguments, activities, strict=True)
     )
-    returns: ReturnKind = "const"
-    wanted = return_activity.__name__ if return_activity is not None else None
-    if wanted == "Active" or (wanted is None and function.result.is_float):
-        if not function.result.is_float:
-            raise ActivityError(what=f"{name} returns {function.result}, which cannot be Active")
-        returns = "active"
-    return Request(module, function, stem, parameters, returns, disjoint=False, display_name=name)
+    returns = _returns(function, name, return_activity, mode)
+    return Request(
+        module, function, stem, parameters, returns, disjoint=False, display_name=name, width=width
+    )
 
 
-def _activity(argument: Argument, cls: type) -> ActivityName:
+def _returns(function: Function, name: str, wanted: type | None, mode: str) -> ReturnKind:
+    if wanted is None:
+        return "active" if function.result.is_float else "const"
+    differentiable = _RETURNED[mode]
+    if wanted.__name__ == "Const":
+        return "const"
+    if wanted.__name__ != differentiable or not function.result.is_float:
+        raise ActivityError(
+            what=f"{name} returns {function.result}, which cannot be {wanted.__name__}",
+            why=f"in {mode} mode the return is {differentiable} (a float) or Const",
+        )
+    return "active"
+
+
+def _activity(argument: Argument, cls: type, mode: str) -> ActivityName:
     activity = cls.__name__
     if activity == "Const":
         return "const"
-    if activity == "Active" and argument.type.is_float:
+    if activity == "Active" and argument.type.is_float and mode == "reverse":
         return "active"
-    if activity == "Duplicated" and argument.type.is_pointer:
+    if activity == "Duplicated" and (
+        argument.type.is_pointer or (argument.type.is_float and mode == "forward")
+    ):
         return "duplicated"
     raise ActivityError(
-        what=f"parameter %{argument.name} of type {argument.type} cannot be {activity}",
-        why="Active is for floats, Duplicated for pointers, Const for anything",
+        what=f"parameter %{argument.name} of type {argument.type} cannot be {activity} "
+        f"in {mode} mode",
+        why=_FITTING[mode],
     )

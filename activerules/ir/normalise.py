@@ -8,6 +8,7 @@ Invariants  the function keeps its name, signature and calling convention
             afterwards
             a comparison for equality never lets LLVM replace one side by the other (see
             `_hide_equalities`)
+            `activerules.ignore.*`, which derivatives define, stays opaque to the next derivative
 
 Passes      LLVM's own -O2 without vectorisers and unrolling, Numba's reference count pruning,
             then switch lowering, loop-simplify, LCSSA, and names for every value.
@@ -29,6 +30,10 @@ _EQUALITY = re.compile(
 _ZERO = re.compile(r"-?0\.0+e\+00|0x8?0+")
 _OPTNONE = re.compile(r"^(?:attributes|define) .*\boptnone\b.*$", re.MULTILINE)
 _INTERNAL = re.compile(r"^(@\S+ = |@\"[^\"]*\" = |define )(?:internal|private) ", re.MULTILINE)
+_IGNORE = re.compile(
+    r"^define [^@\n]*(?P<type>double|float) (?P<name>@activerules\.ignore\.\w+)\(.*?^}$",
+    re.MULTILINE | re.DOTALL,
+)
 _CATCHES = re.compile(r"^ +catch (?:ptr|\[)|catchswitch", re.MULTILINE)
 HIDDEN_EQUALITY = "activerules.fcmp."
 
@@ -48,7 +53,7 @@ def normalise(text: str, function: str) -> str:
     `function`. Cost: about 1 ms per 100 instructions.
     """
     machine = target_machine()
-    module = _parsed(_hide_equalities(_allow_passes(text)))
+    module = _parsed(_hide_equalities(_hide_ignored(_allow_passes(text))))
     _check_defined(module, function)
     if not module.data_layout:
         module.data_layout = str(machine.target_data)
@@ -146,6 +151,11 @@ def _calls_itself(function: llvm.ValueRef) -> bool:
         if instruction.opcode in {"call", "invoke"}
         for operand in instruction.operands
     )
+
+
+def _hide_ignored(text: str) -> str:
+    """Make the functions that stop derivatives declarations, so that none of their calls goes."""
+    return _IGNORE.sub(lambda m: f"declare {m['type']} {m['name']}({m['type']})", text)
 
 
 def _hide_equalities(text: str) -> str:

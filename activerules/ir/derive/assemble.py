@@ -7,6 +7,8 @@ import re
 from activerules.errors import UnsupportedIR
 from activerules.ir.derive import runtime
 from activerules.ir.derive.augmented import build_augmented
+from activerules.ir.derive.forward import build_forward
+from activerules.ir.derive.forward_plan import ForwardPlan
 from activerules.ir.derive.gradient import build_gradient, uses_tape
 from activerules.ir.derive.layout import Layout, make_layout
 from activerules.ir.derive.plan import Plan
@@ -39,15 +41,23 @@ def generate(plan: Plan) -> tuple[list[Function], dict[str, str], Layout]:
     return [*sweeps, *callers], declarations, layout
 
 
+def generate_forward(plan: ForwardPlan) -> tuple[list[Function], dict[str, str]]:
+    """The forward derivative, and the declarations it calls by."""
+    declarations: dict[str, str] = {}
+    scopes = Scopes(plan)
+    forward = build_forward(plan, scopes, declarations)
+    return [forward], declarations | scopes.definitions
+
+
 def assemble(
     source: Module, functions: list[Function], declarations: dict[str, str], *, whole: bool
 ) -> str:
     """The text of a module with the generated functions.
 
     whole: add them to all that `source` holds; otherwise take over only what they refer to,
-    directly or not.
+    directly or not, and leave `activerules.ignore.*` to be defined where the text is linked.
     """
-    support = _support(functions)
+    support = _support(functions, ignored=whole)
     made = {f.name for f in functions}
     result = Module(
         header=list(source.header), types=dict(source.types), trailer=list(source.trailer)
@@ -61,7 +71,8 @@ def assemble(
     for function in functions:
         result.functions[function.name] = function
     for name, function in support.functions.items():
-        result.functions.setdefault(name, function)
+        if name not in result.functions or result.functions[name].is_declaration:
+            result.functions[name] = function
     result.trailer += [line for line in support.trailer if line not in result.trailer]
     missing = [
         text
@@ -71,7 +82,7 @@ def assemble(
     return "\n".join([print_module(result), *missing, ""])
 
 
-def _support(functions: list[Function]) -> Module:
+def _support(functions: list[Function], *, ignored: bool) -> Module:
     called = {i.callee_name or "" for f in functions for i in f.instructions()}
     texts = []
     if any(name.startswith(runtime.PREFIX) for name in called):
@@ -80,7 +91,7 @@ def _support(functions: list[Function]) -> Module:
         if f"activerules.undo_copy.{kind}" in called:
             texts.append(runtime.undo_copy(kind))
     for kind, name in (("double", "f64"), ("float", "f32")):
-        if f"activerules.ignore.{name}" in called:
+        if ignored and f"activerules.ignore.{name}" in called:
             texts.append(
                 f"define internal {kind} @activerules.ignore.{name}({kind} %x) alwaysinline {{\n"
                 f"entry:\n  ret {kind} %x\n}}\n"

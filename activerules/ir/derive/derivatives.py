@@ -2,7 +2,8 @@
 
 A `Row` has one `Partial` per operand. A partial multiplies a cotangent (or tangent) `g` with the
 derivative of the result with respect to that operand; it is linear in `g`, so reverse and forward
-mode share it. None stands for a derivative that is zero wherever it exists.
+mode share it. None stands for a derivative that is zero wherever it exists. `g` may be a vector of
+tangents (see `lanes.py`): the slope is computed from the primal's values alone, which are scalars.
 
     x, y, z   operands 0, 1, 2        r   the result        g   cotangent of r
 
@@ -268,7 +269,7 @@ def _one_plus_square(b: Builder, x: Value) -> Value:
 
 def _acosh_x(b: Builder, i: Access, g: Value) -> Value:
     # two roots: the root of the product would be real for x < -1, and could overflow
-    one = _c(b, g, 1.0)
+    one = _c(b, i.x, 1.0)
     roots = b.fmul(_m(b, "sqrt", b.fsub(i.x, one)), _m(b, "sqrt", b.fadd(i.x, one)))
     return b.fdiv(g, roots)
 
@@ -287,7 +288,7 @@ def _erf_x(b: Builder, i: Access, g: Value) -> Value:
 
 
 def _pow_x(b: Builder, i: Access, g: Value) -> Value:
-    power = _m(b, "pow", i.x, b.fsub(i.y, _c(b, g, 1.0)))
+    power = _m(b, "pow", i.x, b.fsub(i.y, _c(b, i.y, 1.0)))
     return _or_zero(b, _equal(b, i.y, 0.0), b.fmul(g, b.fmul(i.y, power)))
 
 
@@ -299,8 +300,8 @@ def _pow_y(b: Builder, i: Access, g: Value) -> Value:
 
 def _powi_x(b: Builder, i: Access, g: Value) -> Value:
     # by pow: llvm.powi needs compiler-rt, which a JIT need not have
-    n = b.cast("sitofp", i.y, g.type)
-    slope = b.fmul(n, _m(b, "pow", i.x, b.fsub(n, _c(b, g, 1.0))))
+    n = b.cast("sitofp", i.y, i.type)
+    slope = b.fmul(n, _m(b, "pow", i.x, b.fsub(n, _c(b, n, 1.0))))
     return _or_zero(b, _equal(b, n, 0.0), b.fmul(g, slope))
 
 
@@ -327,7 +328,7 @@ def _chosen(first: bool, predicate: str) -> Partial:
 
 def _positive_part(negate: bool) -> Partial:
     def times(b: Builder, i: Access, g: Value) -> Value:
-        positive = b.fcmp("ugt", i.r, _c(b, g, 0.0))
+        positive = b.fcmp("ugt", i.r, _c(b, i.r, 0.0))
         return b.select(positive, b.fneg(g) if negate else g, _c(b, g, 0.0))
 
     return _by("r", times)
@@ -404,11 +405,11 @@ FUNCTIONS: dict[str, Row] = {
     "exp": _row(_by("r", lambda b, i, g: b.fmul(g, i.r))),
     "exp2": _row(_by("r", lambda b, i, g: b.fmul(g, _scaled(b, i.r, math.log(2))))),
     "exp10": _row(_by("r", lambda b, i, g: b.fmul(g, _scaled(b, i.r, math.log(10))))),
-    "expm1": _row(_by("r", lambda b, i, g: b.fmul(g, b.fadd(i.r, _c(b, g, 1.0))))),
+    "expm1": _row(_by("r", lambda b, i, g: b.fmul(g, b.fadd(i.r, _c(b, i.r, 1.0))))),
     "log": _row(_by("x", lambda b, i, g: b.fdiv(g, i.x))),
     "log2": _row(_by("x", lambda b, i, g: b.fdiv(_scaled(b, g, 1 / math.log(2)), i.x))),
     "log10": _row(_by("x", lambda b, i, g: b.fdiv(_scaled(b, g, 1 / math.log(10)), i.x))),
-    "log1p": _row(_by("x", lambda b, i, g: b.fdiv(g, b.fadd(i.x, _c(b, g, 1.0))))),
+    "log1p": _row(_by("x", lambda b, i, g: b.fdiv(g, b.fadd(i.x, _c(b, i.x, 1.0))))),
     "pow": _row(_by("xy", _pow_x), _by("xr", _pow_y)),
     "powi": _row(_by("xy", _powi_x), None),
     "hypot": _row(

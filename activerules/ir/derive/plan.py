@@ -31,11 +31,12 @@ from activerules.ir.analysis.trip_counts import Induction, LoopFacts, analyse_lo
 from activerules.ir.cfg import ControlFlow, Loop
 from activerules.ir.derive.derivatives import cost, is_pure_call, row_for
 from activerules.ir.derive.facts import Facts, analyse
+from activerules.ir.derive.marked import activities_of
 from activerules.ir.derive.request import Request
 from activerules.ir.derive.reversal import Decision, Reversal, plan_reversal
 from activerules.ir.model import Block, Instruction, Value
 from activerules.ir.refusal import refusal
-from activerules.ir.rulecall import ActivityName, CallArgument, CallInfo, RuleCode, RuleRequest
+from activerules.ir.rulecall import CallInfo, RuleCode, RuleRequest
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
 from activerules.ir.types import size_of
 
@@ -231,32 +232,21 @@ class _Planner:
 
     def _choose(self, call: Instruction, info: CallInfo) -> RuleUse | None:
         """The rule for a marked call; None where nothing active goes in or comes out."""
-        if info.inactive:
-            self._refuse_result_without_shadow(call, info)
-            return None
-        activities: tuple[ActivityName, ...] = tuple(
-            self._argument_activity(call, a) for a in info.arguments
-        )
-        result = self._result_activity(call, info)
-        writes_active = any(
-            a.written and how == "duplicated"
-            for a, how in zip(info.arguments, activities, strict=True)
-        )
-        passive = all(how == "const" for how in activities) and result != "duplicated"
-        if passive or (result == "const" and not writes_active):
+        how = activities_of(call, info, self.plan)
+        if how is None:
             return None
         request = RuleRequest(
-            activities=activities,
-            result=result,
+            activities=how.arguments,
+            result=how.result,
             overwritten=tuple(
                 a.kind == "memory" and self.memory.overwritten(call, call.operands[a.pointer], None)
                 for a in info.arguments
             ),
-            needs_shadow=result == "duplicated",
+            needs_shadow=how.result == "duplicated",
         )
         assert self.plan.request.rules is not None
         code = self.plan.request.rules.choose(call.callee_name or "", request)
-        copies = result == "duplicated"
+        copies = how.result == "duplicated"
         return RuleUse(
             call,
             info,
@@ -266,57 +256,6 @@ class _Planner:
             SavedStruct(call, False, info.result_size) if copies else None,
             SavedStruct(call, True, info.result_size) if copies else None,
         )
-
-    def _refuse_result_without_shadow(self, call: Instruction, info: CallInfo) -> None:
-        """Nobody makes a shadow for what an inactive function returns."""
-        if self._result_activity(call, info) != "duplicated":
-            return
-        raise refusal(
-            call,
-            f"an array that the inactive function {info.name} returned is needed with a shadow",
-            "it is returned, or used where active arrays are, and inactive functions make none",
-            ["copy it: x.copy()"],
-        )
-
-    def _argument_activity(self, call: Instruction, argument: CallArgument) -> ActivityName:
-        match argument.kind:
-            case "value" if self.activity.is_active(call.operands[argument.operands[0]]):
-                return "active"
-            case "memory" if self.activity.has_shadow(call.operands[argument.pointer]):
-                return "duplicated"
-            case "const" if not argument.declared_inactive:
-                self._refuse_hidden_activity(call, argument)
-        return "const"
-
-    def _refuse_hidden_activity(self, call: Instruction, argument: CallArgument) -> None:
-        """Active data in an argument that rules take for constant would be lost.
-
-        Such are tuples, records and complex numbers.
-        """
-        for k in argument.operands:
-            operand = call.operands[k]
-            if self.activity.is_active(operand) or (
-                operand.type.is_pointer and self.activity.has_shadow(operand)
-            ):
-                raise refusal(
-                    call,
-                    f"argument {argument.name} of a function with a rule holds active data "
-                    "in a type rules do not take yet",
-                    "rules take floats and arrays of floats; "
-                    "the derivative by other arguments would be lost",
-                    [
-                        "pass the floats and arrays one by one",
-                        "or declare the argument inactive: ar.inactive(f, args=(…))",
-                    ],
-                )
-
-    def _result_activity(self, call: Instruction, info: CallInfo) -> ActivityName:
-        if info.result_kind == "value":
-            return "active" if self.activity.has_shadow(call.operands[0]) else "const"
-        if info.result_kind == "memory":
-            fresh = MemoryObject("result", call)
-            return "duplicated" if fresh in self.activity.active_memory else "const"
-        return "const"
 
     def _control(self, reversal: Reversal) -> set[Node]:
         needed: set[Node] = {LeavingIteration(loop) for loop in reversal.loops}

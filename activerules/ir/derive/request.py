@@ -18,7 +18,8 @@ class Parameter:
     """One LLVM parameter.
 
     activity      "active": a float whose derivative is returned; "duplicated": a pointer that is
-                  followed by a shadow pointer
+                  followed by a shadow pointer; in forward mode also a float that is followed by its
+                  tangent
     group         parameters with the same group are parts of one argument and share memory
     private       nothing else in the call reaches its memory
     written_only  the function fills the memory; what it held before is no input (a return slot)
@@ -42,15 +43,17 @@ class Parameter:
 class Request:
     """A derivative to make.
 
-    name        of the functions to generate: `<name>.gradient`, `.augmented`, `.reverse`
-    returns     "active": the float return value is seeded; "status": the integer return value is 0
-                for success, and on any other value the reverse sweep does not run; "const": it
-                carries no derivative
+    name        of the functions to generate: `<name>.gradient`, `.augmented`, `.reverse`, or
+                `<name>.forward`
+    returns     "active": the float return value is seeded (forward: its tangent is returned);
+                "status": the integer return value is 0 for success, and on any other value the
+                reverse sweep does not run; "const": it carries no derivative
     disjoint    the memory of parameters of different groups is known not to overlap
     separate    the caller also checks that shadows of different groups do not overlap
     split       the reverse sweep runs later, perhaps several times over one tape, when the caller
                 may have written the memory it passed or was handed
     tape_limit  bytes the tape may use before the derivative reports that memory is exhausted
+    width       how many shadows or tangents each Duplicated parameter has (forward mode)
     """
 
     module: Module
@@ -63,6 +66,7 @@ class Request:
     separate: bool = False
     split: bool = False
     tape_limit: int = (1 << 63) - 1
+    width: int = 1
     display_name: str = ""
     location: str = ""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from activerules.ir.analysis.memory import MemoryObject
-from activerules.ir.derive.plan import Plan
+from activerules.ir.derive.facts import Facts
 
 _BASE = 7_000_000
 _MOST = 40
@@ -23,16 +23,16 @@ _TOGETHER = MemoryObject("argument", "memory that may overlap other memory of it
 class Scopes:
     """The scopes of one derivative; `definitions` are the metadata they are made of, by name."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, facts: Facts) -> None:
         # What is reached through a pointer in an argument may be part of another argument.
-        reached = any(o.kind == "loaded" for o in plan.memory.all_objects)
-        self._separate = plan.request.separate and not reached
-        self._next = _BASE if plan.request.disjoint else 2 * _BASE
+        reached = any(o.kind == "loaded" for o in facts.memory.all_objects)
+        self._separate = facts.request.separate and not reached
+        self._next = _BASE if facts.request.disjoint else 2 * _BASE
         self.definitions: dict[str, str] = {}
         self._domain = self._define("distinct !{SELF}")
         self._tape = self._scope()
-        self._primals = self._scopes(plan.memory.all_objects)
-        self._shadows = self._scopes(plan.activity.active_memory)
+        self._primals = self._scopes(facts.memory.all_objects)
+        self._shadows = self._scopes(facts.activity.active_memory)
         self.tape_access = self._access(
             [self._tape], [*self._primals.values(), *self._shadows.values()]
         )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from activerules.ir.analysis.nodes import Node, Primal
 from activerules.ir.builder import Builder, Namer
 from activerules.ir.cfg import Loop
+from activerules.ir.derive.facts import Facts
 from activerules.ir.derive.layout import Field, Layout
 from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.scopes import Scopes
@@ -65,15 +66,15 @@ def _free(name: str, taken: set[str]) -> str:
     return name
 
 
-def _names_in(plan: Plan) -> set[str]:
-    function = plan.request.function
+def _names_in(facts: Facts) -> set[str]:
+    function = facts.request.function
     taken = {i.name for i in function.instructions() if i.name}
     return taken | {a.name for a in function.arguments} | {b.name for b in function.blocks}
 
 
-def names_of(plan: Plan) -> Namer:
+def names_of(facts: Facts) -> Namer:
     """A maker of names that no value of the primal has."""
-    return Namer("ar", _names_in(plan))
+    return Namer("ar", _names_in(facts))
 
 
 def null() -> Constant:

@@ -1,0 +1,426 @@
+"""Forward mode: the primal with tangents woven in.
+
+Needs       a ForwardPlan
+Gives       the function `<name>.forward`: each parameter of the primal, followed, where it is
+            Duplicated, by `width` tangents (a float) or shadow pointers. The result is the status
+            of the primal, if that is what it returns; else the tangent of the returned float (a
+            struct of `width` tangents if there are several), void if none is asked for
+Invariants  F1  it computes what the primal computes, in the same order, and writes the same memory
+            F2  right behind each instruction, shadow memory holds the tangent of the memory, and
+                `tangents` the tangent of the value
+            F3  every reference the primal takes or drops is taken or dropped on the shadow as well,
+                on error paths too
+Source      Griewank and Walther (2008), section 3.1; Moses et al. (2022), Scalable Automatic
+            Differentiation of Multiple Parallel Paradigms, for shadow memory in forward mode
+
+The result is ordinary code: the engine differentiates it again like any other function.
+"""
+
+from __future__ import annotations
+
+from activerules.ir.builder import add_incoming
+from activerules.ir.derive.derivatives import row_for
+from activerules.ir.derive.forward_plan import ForwardPlan, ForwardRule
+from activerules.ir.derive.lanes import LaneBuilder, per_lane
+from activerules.ir.derive.mirror import (
+    ValueOf,
+    allocated_shadow,
+    clear_allocated,
+    derived_shadow,
+    is_dropped,
+)
+from activerules.ir.derive.runtime import OUT_OF_MEMORY
+from activerules.ir.derive.scopes import Scopes
+from activerules.ir.derive.sweep import clear, names_of, null, shadow_of_constant, suffixed
+from activerules.ir.model import Argument, Block, Constant, Function, GlobalRef, Instruction, Value
+from activerules.ir.runtime_calls import effect_of, memory_intrinsic
+from activerules.ir.types import I32, I64, PTR, VOID, StructType, Type, size_of
+
+RELEASING = {"free", "NRT_Free", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"}
+_COUNTING = {"NRT_incref", "NRT_decref"}
+
+
+def build_forward(plan: ForwardPlan, scopes: Scopes, declarations: dict[str, str]) -> Function:
+    """The forward derivative; names it calls are added to `declarations`."""
+    return _Forwarder(plan, scopes, declarations).build()
+
+
+class _Forwarder:
+    def __init__(self, plan: ForwardPlan, scopes: Scopes, declarations: dict[str, str]) -> None:
+        self.plan, self.scopes = plan, scopes
+        self.width = plan.request.width
+        self.namer = names_of(plan)
+        self.b = LaneBuilder([], self.width, self.namer, declarations)
+        self.values: dict[Value, Value] = {}
+        self.tangents: dict[Value, Value] = {}
+        self.shadows: dict[Value, tuple[Value, ...]] = {}
+        self.packed: dict[Value, tuple[Value, ...]] = {}
+        self.blocks: list[Block] = []
+        self.heads: dict[Block, Block] = {b: Block(b.name) for b in plan.flow.order}
+        self.tails: dict[Block, Block] = {}
+        self.clones: list[Instruction] = []
+        self.current = Block("")
+        self.failure: Block | None = None
+        self.function = Function(
+            suffixed(plan.request.name, ".forward"),
+            self._result_type(),
+            self._parameters(),
+            self.blocks,
+        )
+
+    def build(self) -> Function:
+        for block in self.plan.flow.order:
+            self._block(block)
+        for clone in self.clones:
+            clone.operands = [self._value(o) for o in clone.operands]
+            if clone.opcode != "phi":
+                clone.blocks = [self.heads[t] for t in clone.blocks]
+        for block in self.plan.flow.order:
+            for phi in block.phis:
+                self._close_phi(block, phi)
+        self._fail()
+        for block in self.blocks:
+            block.parent = self.function
+        return self.function
+
+    # --- parameters and result ---
+
+    def _parameters(self) -> list[Argument]:
+        arguments = []
+        for parameter in self.plan.request.parameters:
+            old = parameter.argument
+            primal = self.values[old] = Argument(old.name, old.type)
+            arguments.append(primal)
+            if parameter.activity == "duplicated":
+                suffix = ".shadow" if old.type.is_pointer else ".tangent"
+                own = [
+                    Argument(self.namer(_hint(old.name, suffix)), old.type)
+                    for _ in range(self.width)
+                ]
+                (self.shadows if old.type.is_pointer else self.packed)[old] = tuple(own)
+                arguments += own
+        return arguments
+
+    def _result_type(self) -> Type:
+        result = self.plan.request.function.result
+        if self.plan.request.returns == "status":
+            return result
+        if self.plan.request.returns != "active":
+            return VOID
+        return result if self.width == 1 else StructType((result,) * self.width)
+
+    def _ret(self, end: Instruction) -> None:
+        if self.plan.request.returns == "status":
+            self._clone(end)
+            return
+        if self.plan.request.returns != "active":
+            self.b.ret()
+            return
+        tangent = self._tangent(end.operands[0])
+        if self.width == 1:
+            self.b.ret(tangent)
+            return
+        result: Value = Constant(self.function.result, "poison")
+        for k in range(self.width):
+            result = self.b.insertvalue(result, self.b.lane(tangent, k), k)
+        self.b.ret(result)
+
+    # --- what stands for a value of the primal ---
+
+    def _value(self, value: Value) -> Value:
+        return self.values.get(value, value)
+
+    def _shadow(self, value: Value, lane: int) -> Value:
+        """The shadow of a pointer; null where it has none (it is then never followed)."""
+        constant_shadow = shadow_of_constant(value)
+        if constant_shadow is not None:
+            return constant_shadow
+        return self.shadows[value][lane] if value in self.shadows else null()
+
+    def _shadow_in(self, lane: int) -> ValueOf:
+        return lambda value: self._shadow(value, lane)
+
+    def _tangent(self, value: Value) -> Value:
+        """The tangent of a float, of all lanes; zero where it does not vary."""
+        return self.tangents.get(value) or self.b.zero(value.type)
+
+    # --- blocks ---
+
+    def _open(self, block: Block) -> None:
+        self.blocks.append(block)
+        self.current = block
+        self.b.target = block
+
+    def _block(self, block: Block) -> None:
+        self._open(self.heads[block])
+        live = block in self.plan.returns.live
+        phis = list(block.phis)
+        for phi in phis:
+            self._clone(phi)
+        for phi in phis:
+            self._begin_phi(phi, live)
+        if block is self.plan.flow.order[0]:
+            for argument, lanes in self.packed.items():
+                self.tangents[argument] = self.b.pack(lanes)
+        for i in block.instructions[len(phis) : -1]:
+            self._instruction(i, live)
+        if block.terminator.opcode == "ret":
+            self._ret(block.terminator)
+        else:
+            self._clone(block.terminator)
+        self.tails[block] = self.current
+
+    def _begin_phi(self, phi: Instruction, live: bool) -> None:
+        name = phi.name or ""
+        if phi.type.is_pointer and self.plan.activity.has_shadow(phi):
+            hint = _hint(name, ".shadow")
+            self.shadows[phi] = per_lane(self.width, lambda _: self.b.phi(PTR, hint=hint))
+        elif live and phi.type.is_float and self.plan.activity.is_active(phi):
+            hint = _hint(name, ".tangent")
+            self.tangents[phi] = self.b.phi(self.b.packed(phi.type), hint=hint)
+
+    def _close_phi(self, block: Block, phi: Instruction) -> None:
+        """Give a phi and those of its shadows and tangent their incoming blocks."""
+        clone, tangent = self.values[phi], self.tangents.get(phi)
+        assert isinstance(clone, Instruction)
+        shadows = self.shadows.get(phi, ())
+        edges = list(zip(phi.blocks, phi.operands, clone.operands, strict=True))
+        edges = [edge for edge in edges if edge[0] in self.plan.flow.predecessors[block]]
+        clone.blocks = [self.tails[source] for source, _, _ in edges]
+        clone.operands = [value for _, _, value in edges]
+        for source, operand, _ in edges:
+            for lane, shadow in enumerate(shadows):
+                assert isinstance(shadow, Instruction)
+                add_incoming(shadow, self._shadow(operand, lane), self.tails[source])
+            if isinstance(tangent, Instruction):
+                add_incoming(tangent, self._tangent(operand), self.tails[source])
+
+    def _unless(self, failed: Value) -> None:
+        """Go on, unless memory is exhausted."""
+        if self.failure is None:
+            self.failure = Block(self.namer("out_of_memory"))
+        following = Block(self.namer("ok"))
+        self.b.cond_br(failed, self.failure, following)
+        self._open(following)
+
+    def _fail(self) -> None:
+        if self.failure is None:
+            return
+        self._open(self.failure)
+        if self.plan.request.returns == "status":
+            self.b.ret(self.b.const(I32, OUT_OF_MEMORY))
+        else:
+            self.b.call("llvm.trap", VOID, [])
+            self.b.unreachable()
+
+    # --- instructions ---
+
+    def _clone(self, i: Instruction) -> Instruction:
+        dropped = {"metadata", "tail", "location", "call_attributes"}
+        attributes = {k: v for k, v in i.attributes.items() if k not in dropped}
+        if i.opcode in {"load", "store"}:
+            objects = self.plan.memory.objects(i.operands[-1])
+            attributes["metadata"] = self.scopes.primal_access(objects)
+        copy = Instruction(
+            i.opcode,
+            i.type,
+            list(i.operands),
+            i.name,
+            i.flags,
+            list(i.blocks),
+            i.callee,
+            attributes,
+        )
+        self.current.append(copy)
+        self.values[i] = copy
+        self.clones.append(copy)
+        return copy
+
+    def _instruction(self, i: Instruction, live: bool) -> None:
+        if i.opcode == "call":
+            self._call(i, live)
+            return
+        self._clone(i)
+        if i.opcode == "store":
+            self._store(i, live)
+        elif i.opcode == "alloca":
+            self._alloca(i)
+        elif i.type.is_pointer:
+            self._pointer(i, live)
+        elif live and i.type.is_float and self.plan.activity.is_active(i):
+            self._float(i)
+
+    def _alloca(self, i: Instruction) -> None:
+        if not self.plan.activity.has_shadow(i):
+            return
+        t, align = i.attributes["allocated"], i.attributes.get("align")
+        count = [self._value(o) for o in i.operands]
+        size = self.b.const(I64, size_of(t, self.plan.memory.named_types))
+        if count:
+            wide = count[0] if count[0].type == I64 else self.b.cast("zext", count[0], I64)
+            size = self.b.binary("mul", size, wide)
+        self.shadows[i] = per_lane(
+            self.width, lambda _: self.b.alloca(t, *count, align=align, hint="shadow")
+        )
+        for shadow in self.shadows[i]:
+            clear(self.b, shadow, size)
+
+    def _pointer(self, i: Instruction, live: bool) -> None:
+        if not self.plan.activity.has_shadow(i):
+            return
+        # on the way to an error, nothing says that what is read there has a shadow
+        if i.opcode == "load" and not live and not self.plan.is_shadowed(i.operands[0]):
+            return
+        metadata = self._scope(i.operands[0]) if i.opcode == "load" else None
+        lanes = [
+            derived_shadow(self.b, i, self._value, self._shadow_in(k), metadata)
+            for k in range(self.width)
+        ]
+        if None not in lanes:
+            self.shadows[i] = tuple(s for s in lanes if s is not None)
+
+    def _float(self, i: Instruction) -> None:
+        match i.opcode:
+            case "load":
+                align, scope = i.attributes.get("align"), self._scope(i.operands[0])
+                self.tangents[i] = self.b.pack(
+                    [
+                        self.b.load(i.type, self._shadow(i.operands[0], k), align, metadata=scope)
+                        for k in range(self.width)
+                    ]
+                )
+            case "select":
+                condition, x, y = i.operands
+                chosen = self.b.select(self._value(condition), self._tangent(x), self._tangent(y))
+                self.tangents[i] = chosen
+            case _:
+                self._arithmetic(i)
+
+    def _arithmetic(self, i: Instruction) -> None:
+        row = row_for(i)
+        assert row is not None, f"W1: {i!r}"
+        tangents = [self.tangents.get(o) for o in i.operands]
+        access = row.access(i, [t is not None for t in tangents], self._value)
+        tangent = row.tangent(self.b, access, tangents)
+        if tangent is not None:
+            self.tangents[i] = tangent
+
+    def _scope(self, pointer: Value) -> str:
+        """The alias scopes of the shadow behind a pointer of the primal."""
+        return self.scopes.shadow_access(self.plan.memory.objects(pointer))
+
+    def _store(self, i: Instruction, live: bool) -> None:
+        value, pointer = i.operands
+        if not self.plan.activity.has_shadow(pointer):
+            return
+        if not live and not self.plan.is_shadowed(pointer):
+            return
+        align, scope = i.attributes.get("align"), self._scope(pointer)
+        for k in range(self.width):
+            stored = self._stored(i, value, k)
+            if stored is not None:
+                self.b.store(stored, self._shadow(pointer, k), align, metadata=scope)
+
+    def _stored(self, i: Instruction, value: Value, lane: int) -> Value | None:
+        """What a store puts into shadow memory."""
+        if value.type.is_float:
+            return self.b.lane(self._tangent(value), lane)
+        if value.type.is_pointer:
+            return self._shadow(value, lane)
+        if self.plan.zeroes_floats(i):
+            return self.b.const(value.type, 0)
+        filled = self.plan.request.filled
+        local = all(o.is_local or o in filled for o in self.plan.memory.objects(i.operands[1]))
+        return self._value(value) if local else None
+
+    # --- calls ---
+
+    def _call(self, i: Instruction, live: bool) -> None:
+        if is_dropped(i):
+            return
+        if i in self.plan.rules:
+            self._rule(self.plan.rules[i])
+            return
+        copy = self._clone(i)
+        info = self.plan.calls.marked(i)
+        if info is not None:
+            copy.callee = GlobalRef(info.primal_symbol)
+            parameters = ", ".join(str(o.type) for o in i.operands)
+            declaration = f"declare {i.type} @{info.primal_symbol}({parameters})"
+            self.b.declarations.setdefault(info.primal_symbol, declaration)
+            self._forget_result(i.operands[0], info.result_size)
+            return
+        if live and i.type.is_float and self.plan.activity.is_active(i):
+            self._arithmetic(i)
+        self._after_call(i, live)
+
+    def _after_call(self, i: Instruction, live: bool) -> None:
+        name, effect = i.callee_name or "", effect_of(i.callee_name)
+        if effect is None:
+            return
+        if effect.allocates:
+            self._allocation(i)
+        elif effect.returns is not None:
+            self._pointer(i, live)
+        elif name in RELEASING | _COUNTING:
+            if self.plan.activity.has_shadow(i.operands[0]):
+                for k in range(self.width):
+                    self.b.call(name, VOID, [self._shadow(i.operands[0], k)])
+        elif memory_intrinsic(i) and live and self.plan.activity.has_shadow(i.operands[0]):
+            self._memory(i)
+
+    def _allocation(self, i: Instruction) -> None:
+        if not self.plan.activity.has_shadow(i):
+            return
+        operands = [self._value(o) for o in i.operands]
+        shadows = per_lane(self.width, lambda _: allocated_shadow(self.b, i, operands))
+        for shadow in shadows:
+            self._unless(self.b.icmp("eq", shadow, null()))
+            clear_allocated(self.b, i, shadow, operands)
+        self.shadows[i] = shadows
+
+    def _memory(self, i: Instruction) -> None:
+        """memset, memcpy, memmove: what is copied has its shadow copied, all else is zero."""
+        target, second, length = i.operands[:3]
+        copies = memory_intrinsic(i) != "memset" and self.plan.activity.has_shadow(second)
+        for k in range(self.width):
+            if copies:
+                operands = [self._value(o) for o in i.operands]
+                operands[0], operands[1] = self._shadow(target, k), self._shadow(second, k)
+                self.b.call(i.callee_name or "", VOID, operands)
+            else:
+                size = self._value(length)
+                wide = size if size.type == I64 else self.b.cast("zext", size, I64)
+                clear(self.b, self._shadow(target, k), wide)
+
+    def _rule(self, use: ForwardRule) -> None:
+        """Call the forward rule in place of the function."""
+        call = use.call
+        ret, excinfo, *primals = call.operands
+        duplicated = use.request.result == "duplicated"
+        shadows = [self._shadow(ret, k) if duplicated else null() for k in range(self.width)]
+        operands = [self._value(ret), *shadows, self._value(excinfo), *map(self._value, primals)]
+        for operand in use.shadow_operands():
+            operands += self._lanes(operand)
+        self.values[call] = self.b.call(use.code.symbol, I32, operands)
+        if not duplicated:
+            self._forget_result(ret, use.info.result_size)
+
+    def _lanes(self, operand: Value) -> list[Value]:
+        """The shadow operands that stand for one operand of a marked call."""
+        if operand.type.is_pointer:
+            return [self._shadow(operand, k) for k in range(self.width)]
+        if not operand.type.is_float:
+            return [self._value(operand)] * self.width
+        return [self.b.lane(self._tangent(operand), k) for k in range(self.width)]
+
+    def _forget_result(self, ret: Value, size: int) -> None:
+        """A call without derivative fills a result whose shadow another call may have filled."""
+        if self.plan.is_shadowed(ret):
+            for k in range(self.width):
+                clear(self.b, self._shadow(ret, k), self.b.const(I64, size))
+
+
+def _hint(name: str, suffix: str) -> str:
+    """What a new name begins with; one in quotes is not continued."""
+    return suffix[1:] if name.startswith('"') else name + suffix

@@ -1,0 +1,93 @@
+"""The activities of a marked call: what the analysis says of its arguments and its result.
+
+Both modes choose rules by them; in forward mode what is Active here becomes Duplicated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from activerules.ir.analysis.memory import MemoryObject
+from activerules.ir.derive.facts import Facts
+from activerules.ir.model import Instruction
+from activerules.ir.refusal import refusal
+from activerules.ir.rulecall import ActivityName, CallArgument, CallInfo
+
+
+@dataclass(frozen=True)
+class CallActivities:
+    """One activity per argument, and that of the result."""
+
+    arguments: tuple[ActivityName, ...]
+    result: ActivityName
+
+
+def activities_of(call: Instruction, info: CallInfo, facts: Facts) -> CallActivities | None:
+    """None where nothing active goes in and comes out: no rule is needed then."""
+    if info.inactive:
+        _refuse_result_without_shadow(call, info, facts)
+        return None
+    arguments = tuple(_of_argument(call, a, facts) for a in info.arguments)
+    result = _of_result(call, info, facts)
+    writes_active = any(
+        a.written and how == "duplicated" for a, how in zip(info.arguments, arguments, strict=True)
+    )
+    passive = all(how == "const" for how in arguments) and result != "duplicated"
+    if passive or (result == "const" and not writes_active):
+        return None
+    return CallActivities(arguments, result)
+
+
+def _refuse_result_without_shadow(call: Instruction, info: CallInfo, facts: Facts) -> None:
+    """Nobody makes a shadow for what an inactive function returns."""
+    if _of_result(call, info, facts) != "duplicated":
+        return
+    raise refusal(
+        call,
+        f"an array that the inactive function {info.name} returned is needed with a shadow",
+        "it is returned, or used where active arrays are, and inactive functions make none",
+        ["copy it: x.copy()"],
+    )
+
+
+def _of_argument(call: Instruction, argument: CallArgument, facts: Facts) -> ActivityName:
+    match argument.kind:
+        case "value" if facts.activity.is_active(call.operands[argument.operands[0]]):
+            return "active"
+        case "memory" if facts.activity.has_shadow(call.operands[argument.pointer]):
+            return "duplicated"
+        case "const" if not argument.declared_inactive:
+            _refuse_hidden_activity(call, argument, facts)
+    return "const"
+
+
+def _refuse_hidden_activity(call: Instruction, argument: CallArgument, facts: Facts) -> None:
+    """Active data in an argument that rules take for constant would be lost.
+
+    Such are tuples, records and complex numbers.
+    """
+    for k in argument.operands:
+        operand = call.operands[k]
+        if facts.activity.is_active(operand) or (
+            operand.type.is_pointer and facts.activity.has_shadow(operand)
+        ):
+            raise refusal(
+                call,
+                f"argument {argument.name} of a function with a rule holds active data "
+                "in a type rules do not take yet",
+                "rules take floats and arrays of floats; "
+                "the derivative by other arguments would be lost",
+                [
+                    "pass the floats and arrays one by one",
+                    "or declare the argument inactive: ar.inactive(f, args=(…))",
+                ],
+            )
+
+
+def _of_result(call: Instruction, info: CallInfo, facts: Facts) -> ActivityName:
+    if info.result_kind == "value":
+        return "active" if facts.activity.has_shadow(call.operands[0]) else "const"
+    if info.result_kind == "memory":
+        fresh = MemoryObject("result", call)
+        return "duplicated" if fresh in facts.activity.active_memory else "const"
+    return "const"
