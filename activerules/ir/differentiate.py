@@ -70,10 +70,6 @@ def differentiate(
     source = canonical(llvm_ir)
     module = parse_module(normalise(exposed(source), function))
     symbol = function if function in module.functions else f'"{function}"'
-<<<<<<< HEAD
-    request = read_request(module, symbol, activities, return_activity, name or symbol)
-    functions, declarations, _ = generate(make_plan(request))
-=======
     request = read_request(
         module, symbol, activities, return_activity, name or symbol, mode=mode, width=width
     )
@@ -81,18 +77,12 @@ def differentiate(
         functions, declarations = generate_forward(make_forward_plan(request))
     else:
         functions, declarations, _ = generate(make_plan(request))
->>>>>>> c81d899 (ir(forward): forward mode by a generator of its own; ir.differentiate(mode="forward") with widths)
     for one in functions:
         one.prefix = ""
     return verified(assemble(parse_module(source), functions, declarations, whole=True))
 
 
 def read_request(
-<<<<<<< HEAD
-    module: Module, name: str, activities: Sequence[type], return_activity: type | None, stem: str
-) -> Request:
-    """What is asked for; raises `ArityError` and `ActivityError` as `differentiate` does."""
-=======
     module: Module,
     name: str,
     activities: Sequence[type],
@@ -103,7 +93,6 @@ def read_request(
     width: int = 1,
 ) -> Request:
     """What `differentiate` asks of the engine; raises `ActivityError` and `ArityError`."""
->>>>>>> c81d899 (ir(forward): forward mode by a generator of its own; ir.differentiate(mode="forward") with widths)
     function = module.functions[name]
     if len(activities) != len(function.arguments):
         raise ArityError(

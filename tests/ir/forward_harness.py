@@ -106,9 +106,7 @@ def push(
         compiled.function(name)(*passed)
         return []
     result = (_ctype(f.result) * len(tangents))()
-    _shim(compiled, compiled.module_functions[name], len(passed))(
-        ctypes.addressof(result), *passed
-    )
+    _shim(compiled, compiled.module_functions[name], len(passed))(ctypes.addressof(result), *passed)
     return list(result)
 
 

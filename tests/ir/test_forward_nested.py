@@ -44,7 +44,9 @@ def test_forward_of_forward_of_forward() -> None:
         arguments[0] = 0.7
         for level in range(order):
             arguments[2**level] = 1.0
-        assert compile_text(text).function(name)(*arguments) == pytest.approx(derivatives(0.7)[order])
+        assert compile_text(text).function(name)(*arguments) == pytest.approx(
+            derivatives(0.7)[order]
+        )
 
 
 def test_reverse_of_forward_is_a_hessian_row() -> None:

@@ -76,9 +76,8 @@ def _rule(call: Instruction, info: CallInfo, facts: Facts) -> ForwardRule | None
     if how is None:
         return None
     assert facts.request.rules is not None
-    request = ForwardRuleRequest(
-        tuple(map(_as_forward, how.arguments)), _as_forward(how.result), facts.request.width
-    )
+    activities: tuple[ActivityName, ...] = tuple(_as_forward(a) for a in how.arguments)
+    request = ForwardRuleRequest(activities, _as_forward(how.result), facts.request.width)
     code = facts.request.rules.choose_forward(call.callee_name or "", request)
     if code is None:
         raise refusal(

@@ -27,7 +27,9 @@ def activities_of(call: Instruction, info: CallInfo, facts: Facts) -> CallActivi
     if info.inactive:
         _refuse_result_without_shadow(call, info, facts)
         return None
-    arguments = tuple(_of_argument(call, a, facts) for a in info.arguments)
+    arguments: tuple[ActivityName, ...] = tuple(
+        _of_argument(call, a, facts) for a in info.arguments
+    )
     result = _of_result(call, info, facts)
     writes_active = any(
         a.written and how == "duplicated" for a, how in zip(info.arguments, arguments, strict=True)
