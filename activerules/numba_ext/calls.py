@@ -10,6 +10,8 @@ Invariants  M1  the argument and return types are those of the ordinary CPU comp
                 Optional or a generator, is not marked for them: its body is captured
             M3  the declaration promises nothing about memory, and any status but 0 is propagated
             M4  one callable and one tuple of argument types give one symbol
+            M5  where the registry has the body followed, arguments that were declared inactive are
+                constants in it
 
 Typing a marked call compiles the callable for the CPU target, with flags of its own: nothing of the
 AD compile that is going on around it leaks into the result.
@@ -36,6 +38,10 @@ from numba.core.target_extension import target_override
 from numba.core.targetconfig import ConfigStack
 from numba.core.typing.templates import Signature, signature
 
+from activerules.annotations.values import ignore_derivatives
+from activerules.errors import NotYetSupported
+from activerules.rules.registry import Treatment
+
 SYMBOL_PREFIX = "activerules.rule."
 
 
@@ -48,7 +54,13 @@ class RuleView(Protocol):
         ...
 
     def carries_rule(self, function: Callable[..., Any], /) -> bool:
-        """True where calls of `function` must stay visible."""
+        """True where calls of `function` may have to stay visible."""
+        ...
+
+    def treatment(
+        self, function: Callable[..., Any], names: Sequence[str], found: Sequence[Any], /
+    ) -> Treatment:
+        """What becomes of a call with arguments of these names and Numba types."""
         ...
 
 
@@ -87,6 +99,11 @@ class CallTable:
         """True where `value` is a callable with a rule."""
         return callable(value) and self._rules.carries_rule(value)
 
+    def treatment(self, call: MarkedCall) -> Treatment:
+        """What becomes of a call that could be marked."""
+        found = tuple(map(plain_type, call.signature.args))
+        return self._rules.treatment(call.function, call.argument_names, found)
+
     def function_type(self, value: Any, ordinary: types.Type) -> RuleFunction:
         """The type of the callable `value`, whose type without its rule is `ordinary`."""
         # By identity: ctypes functions are unhashable. The type keeps `value` alive, so no id is
@@ -121,6 +138,7 @@ class RuleFunction(types.Callable, types.Opaque):
         self.ordinary = ordinary
         self._table = table
         self._marked: dict[tuple[types.Type, ...], MarkedCall] = {}
+        self._inactive: dict[tuple[types.Type, ...], frozenset[int]] = {}
         super().__init__(f"RuleFunction({display_name(function)}, {id(table)}, {id(function)})")
 
     def get_call_type(self, context: Any, args: Sequence[Any], kws: dict[str, Any]) -> Any:
@@ -136,6 +154,12 @@ class RuleFunction(types.Callable, types.Opaque):
         returned = marked.signature.return_type
         if isinstance(returned, types.Optional | types.Generator):
             return self.ordinary.get_call_type(context, args, kws)
+        treatment = self._table.treatment(marked)
+        if not treatment.kept and not _needs_rule(marked, treatment.inactive):
+            followed = self.ordinary.get_call_type(context, args, kws)
+            if followed is not None:
+                self._inactive[followed.args] = treatment.inactive
+            return followed
         ad_args = tuple(
             seen_here.get(arg, arg) if isinstance(arg, types.Callable) else arg
             for arg in marked.signature.args
@@ -157,6 +181,13 @@ class RuleFunction(types.Callable, types.Opaque):
         """The marked call for a resolved signature; None where the callable's body is used."""
         return self._marked.get(sig.args)
 
+    def without_derivatives(self, context: Any, sig: Any, implementation: Any) -> Any:
+        """The implementation of a call whose body is followed, with what is inactive stopped."""
+        inactive = self._inactive.get(sig.args)
+        if not inactive:
+            return implementation
+        return _Stopping(context, implementation, sig.args, inactive)
+
     def implementation(self, marked: MarkedCall) -> Callable[..., Any]:
         """The lowering of `marked`, in the form Numba's target context registers."""
         table = self._table
@@ -169,6 +200,74 @@ class RuleFunction(types.Callable, types.Opaque):
             return _lower(marked, context, builder, args)
 
         return lower_marked_call
+
+
+class _Stopping:
+    """An implementation that passes constants for some of its arguments (M5)."""
+
+    def __init__(
+        self, context: Any, implementation: Any, args: Sequence[Any], inactive: frozenset[int]
+    ) -> None:
+        self._context = context
+        self._implementation = implementation
+        self._args = args
+        self._inactive = inactive
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._implementation, name)
+
+    def __call__(self, builder: Any, args: Sequence[Any], loc: Any = None) -> Any:
+        context = self._context
+        passed = list(args)
+        stopped = [i for i in self._inactive if _may_carry(self._args[i])]
+        for i in stopped:
+            found = self._args[i]
+            passed[i] = context.compile_internal(
+                builder, lambda x: ignore_derivatives(x), signature(found, found), [args[i]]
+            )
+        result = self._implementation(builder, passed, loc)
+        for i in stopped:
+            context.nrt.decref(builder, self._args[i], passed[i])
+        return result
+
+
+def _may_carry(found: Any) -> bool:
+    if isinstance(found, types.BaseTuple):
+        return any(map(_may_carry, tuple(found)))
+    return isinstance(getattr(found, "dtype", found), types.Float | types.Complex)
+
+
+def _needs_rule(call: MarkedCall, inactive: frozenset[int]) -> bool:
+    """Whether an inactive argument cannot be exchanged for a constant copy: memory that the
+    function may write, or keep.
+    """
+    memory = [
+        found
+        for i, found in enumerate(call.signature.args)
+        if i in inactive and _may_carry(found) and _is_memory(found)
+    ]
+    if not memory:
+        return False
+    if not isinstance(call.function, CPUDispatcher):
+        module = getattr(call.function, "__module__", None) or ""
+        if module.split(".")[0] == "numpy":
+            return False
+        raise NotYetSupported(
+            f"inactive {memory[0]} argument of {call.name}",
+            instead=[f"put the call of {call.name} into an @njit function of its own"],
+        )
+    return True
+
+
+def _is_memory(found: Any) -> bool:
+    if isinstance(found, types.BaseTuple):
+        return any(map(_is_memory, tuple(found)))
+    return not isinstance(found, types.Number)
+
+
+def plain_type(found: types.Type) -> types.Type:
+    """The type of an argument's value: that of the default where it was left out."""
+    return numba.typeof(found.value) if isinstance(found, types.Omitted) else types.unliteral(found)
 
 
 register_default(RuleFunction)(models.OpaqueModel)

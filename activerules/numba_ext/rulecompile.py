@@ -40,9 +40,9 @@ from activerules.ir.rulecall import (
 )
 from activerules.numba_ext import overloads  # noqa: F401  (what rules call: accumulate, make_zero)
 from activerules.numba_ext.abi import flatten, float_elements
-from activerules.numba_ext.calls import MarkedCall
+from activerules.numba_ext.calls import MarkedCall, plain_type
 from activerules.numba_ext.forwardrules import build_forward, compile_forward_rule
-from activerules.numba_ext.ruletyping import compile_rule, value_type
+from activerules.numba_ext.ruletyping import compile_rule
 from activerules.numba_ext.rulewrap import (
     CompiledRule,
     RuleArgument,
@@ -197,7 +197,7 @@ class NumbaRuleCompiler:
     ) -> ForwardRuleCode | None:
         chosen = self._registry.find_forward(
             marked.function,
-            [value_type(found) for found in marked.signature.args],
+            [plain_type(found) for found in marked.signature.args],
             marked.signature.return_type,
             request.activities,
             request.result,
@@ -213,7 +213,7 @@ class NumbaRuleCompiler:
         return ForwardRuleCode(symbol, f"{_written(chosen, rule.arguments)} {chosen.location}")
 
     def _compile(self, marked: MarkedCall, request: RuleRequest) -> RuleCode:
-        arguments = [value_type(found) for found in marked.signature.args]
+        arguments = [plain_type(found) for found in marked.signature.args]
         pair = self._registry.find(
             marked.function,
             arguments,

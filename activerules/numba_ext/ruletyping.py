@@ -25,7 +25,7 @@ from activerules.annotations.activity import Active, Duplicated
 from activerules.annotations.values import make_zero
 from activerules.errors import NotCompilable, RuleReturnError, TapeMismatch
 from activerules.ir.rulecall import ForwardRuleRequest, RuleRequest
-from activerules.numba_ext.calls import MarkedCall, uninherited_flags
+from activerules.numba_ext.calls import MarkedCall, plain_type, uninherited_flags
 from activerules.numba_ext.facts import RuleFunctionCompiler
 from activerules.numba_ext.rulewrap import (
     CompiledRule,
@@ -90,11 +90,6 @@ def cpu_typing_context() -> Any:
     return context
 
 
-def value_type(found: types.Type) -> types.Type:
-    """The type a rule sees: that of the default where the argument was left out."""
-    return numba.typeof(found.value) if isinstance(found, types.Omitted) else types.unliteral(found)
-
-
 def rule_arguments(
     marked: MarkedCall,
     rule: Chosen,
@@ -106,9 +101,9 @@ def rule_arguments(
         RuleArgument(
             name=name,
             passed=found,
-            value_type=value_type(found),
+            value_type=plain_type(found),
             activity=activity,
-            annotation=annotation_type(kind, value_type(found), width),
+            annotation=annotation_type(kind, plain_type(found), width),
         )
         for name, found, activity, kind in zip(
             marked.argument_names,

@@ -206,7 +206,8 @@ class ADContext(cpu.CPUContext):
         if isinstance(fn, RuleFunction):
             marked = fn.marked_call(sig)
             if marked is None:
-                return self.get_function(fn.ordinary, sig, _firstcall)
+                followed = self.get_function(fn.ordinary, sig, _firstcall)
+                return fn.without_derivatives(self, sig, followed)
             if marked.symbol not in self._defns:
                 self.insert_func_defn(
                     [(fn.implementation(marked), marked.symbol, sig.as_function().args)]

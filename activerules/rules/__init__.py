@@ -8,6 +8,9 @@ from activerules.rules.define import (
     forward,
     has_rule,
     inactive,
+    inactive_type,
+    noalias,
+    opt_out,
     reverse,
     rules_for,
 )
@@ -21,6 +24,9 @@ __all__ = [
     "forward",
     "has_rule",
     "inactive",
+    "inactive_type",
+    "noalias",
+    "opt_out",
     "reverse",
     "rules_for",
 ]

@@ -103,6 +103,35 @@ def choose_forward(rules: Sequence[Rule], call: Call, width: int) -> ForwardRule
     )
 
 
+def prefers_body(
+    opted_out: Sequence[tuple[Pattern, ...] | None], rules: Sequence[Rule], found: Sequence[Any]
+) -> bool:
+    """Tell whether a call of some types is opted out, and no rule is for more specific types."""
+    if None in opted_out:
+        return True
+    wanted = [t for s in opted_out if s is not None and (t := _narrowest(s, found)) is not None]
+    served = [t for rule in rules if (t := _narrowest(rule.arguments, found)) is not None]
+    return any(not any(_is_narrower(rule, out) for rule in served) for out in wanted)
+
+
+def _narrowest(signature: Sequence[Pattern], found: Sequence[Any]) -> list[Any] | None:
+    """The narrowest types of a signature that admit those of a call; None if it does not fit."""
+    if len(signature) != len(found):
+        return None
+    narrowest = []
+    for pattern, one in zip(signature, found, strict=True):
+        fitting = [a.type for a in pattern if patterns.admits(a.type, one)]
+        if not fitting:
+            return None
+        narrowest.append(min(fitting, key=lambda t: sum(patterns.admits(t, u) for u in fitting)))
+    return narrowest
+
+
+def _is_narrower(first: Sequence[Any], second: Sequence[Any]) -> bool:
+    orders = (patterns.type_order(a, b) for a, b in zip(first, second, strict=True))
+    return patterns.combined(orders) is Order.NARROWER
+
+
 def _candidates(rules: Sequence[Rule], call: Call) -> list[Candidate]:
     return [c for c in (_serve(rule, call) for rule in rules) if c is not None]
 
@@ -169,7 +198,16 @@ def _pair(chosen: Candidate, call: Call) -> RulePair:
         result_lowering="as is" if result is call.kinds[-1] else "zero cotangent",
         tape_type=reverse.tape_type,
         location=reverse.location,
+        saves=_saved(rule),
     )
+
+
+def _saved(rule: Rule) -> frozenset[int]:
+    """Positions of what either half declares to be read by the reverse."""
+    names = {
+        half.argument_names.index(name) for half in rule.halves.values() for name in half.saves
+    }
+    return frozenset(names)
 
 
 def _lowering(found: Kind, wanted: Kind) -> Lowering:

@@ -16,16 +16,18 @@ import contextlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace as replace_fields
 from importlib import import_module
 from typing import Any, TypeVar
 
 from activerules.annotations.activity import BY_NAME, Annotation
-from activerules.errors import NotYetSupported, RuleDefinitionError
+from activerules.errors import RuleDefinitionError
 from activerules.rules.pattern import Pattern, pattern_of
 from activerules.rules.registry import RULES
 from activerules.rules.rule import Half, Rule, RuleHalf, display_name
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 _LEADING: dict[Half, tuple[str, ...]] = {
     "augmented_primal": ("config", "ret"),
@@ -34,25 +36,31 @@ _LEADING: dict[Half, tuple[str, ...]] = {
 }
 
 
-def augmented_primal(function: Any, *, replace: bool = False) -> Callable[[F], F]:
+def augmented_primal(
+    function: Any, *, replace: bool = False, saves: Iterable[str] | str = ()
+) -> Callable[[F], F]:
     """Define the half of a reverse rule that runs the function: `(config, ret, *args)`.
 
     It returns `AugmentedReturn(primal, shadow, tape)`. Arguments are annotations (`x.val`,
     `x.dval`). `function` is an `@njit` function, a NumPy or math function, an operator or a ctypes
-    function. Raises `RuleDefinitionError` and `AmbiguousRule`; `replace` takes the place of another
-    module's.
+    function. `saves` names the arrays whose values `reverse` reads: it finds them as they were
+    here, and a copy is made only of what may be overwritten in between. Raises
+    `RuleDefinitionError` and `AmbiguousRule`; `replace` takes the place of another module's.
     """
-    return _decorator(function, "augmented_primal", replace)
+    return _decorator(function, "augmented_primal", replace, saves)
 
 
-def reverse(function: Any, *, replace: bool = False) -> Callable[[F], F]:
+def reverse(
+    function: Any, *, replace: bool = False, saves: Iterable[str] | str = ()
+) -> Callable[[F], F]:
     """Define the half of a reverse rule that goes back: `(config, dret, tape, *args)`.
 
     It returns one entry per argument: the derivative where it is Active, None elsewhere (with one
     Active argument the derivative alone will do, with none None), and adds to the shadows of
-    Duplicated arguments with `accumulate`. Raises as `augmented_primal` does.
+    Duplicated arguments with `accumulate`. `saves`, `replace` and errors are those of
+    `augmented_primal`.
     """
-    return _decorator(function, "reverse", replace)
+    return _decorator(function, "reverse", replace, saves)
 
 
 def forward(function: Any, *, replace: bool = False) -> Callable[[F], F]:
@@ -69,19 +77,65 @@ def forward(function: Any, *, replace: bool = False) -> Callable[[F], F]:
 def inactive(*functions: Any, args: Iterable[str | int] | str | int | None = None) -> Any:
     """Declare that the result of a function (or, with `args`, some arguments) has no derivative.
 
-    `args` are names or positions. Also a decorator: returns the first function.
+    `args` are names or positions; the function needs no rule for it. Also a decorator: returns the
+    first function. `RuleDefinitionError` for an argument the function does not have.
     """
     _library_first()
     names = (args,) if isinstance(args, (str, int)) else args
     names = None if names is None else tuple(names)
     for function in functions:
-        if names is not None and not RULES.rules_for(function):
-            raise NotYetSupported(
-                f"inactive arguments of {display_name(function)}, which has no rules",
-                instead=["define its rule first", "use ignore_derivatives in its body"],
-            )
+        _require_arguments(function, names or ())
         RULES.declare_inactive(function, names)
     return functions[0] if functions else None
+
+
+def inactive_type(numba_type: T) -> T:
+    """Declare that values of a Numba type (or of a class of Numba types) carry no derivative.
+
+    A function with rules takes and returns such values as constants, whatever they hold. Also a
+    decorator of a class.
+    """
+    RULES.declare_inactive_type(numba_type)
+    return numba_type
+
+
+def noalias(function: F) -> F:
+    """Promise that what a function and its rules return never shares memory with its arguments.
+
+    Without the promise every call checks it: the engine takes the memory a rule returns for new.
+    """
+    RULES.promise_noalias(function)
+    return function
+
+
+def opt_out(function: Any, *signature: Any) -> None:
+    """Let the body of a function be differentiated where the types of its arguments fit.
+
+    `signature` has an annotation per argument, as in a rule: `opt_out(f, Active[float64], Const)`.
+    Its types decide, as calls are kept or followed before activities are known; a rule for more
+    specific types still serves its calls. Without a signature every call is followed.
+    """
+    _library_first()
+    location = "opt_out"
+    patterns = tuple(
+        _pattern(a, f"argument {i}", opt_out, location) for i, a in enumerate(signature)
+    )
+    RULES.opt_out(function, patterns or None)
+
+
+def _require_arguments(function: Any, names: Iterable[str | int]) -> None:
+    plain = getattr(function, "py_func", function)
+    try:
+        parameters = list(inspect.signature(plain).parameters)
+    except (TypeError, ValueError):
+        return
+    for name in names:
+        known = name in parameters if isinstance(name, str) else 0 <= name < len(parameters)
+        if not known:
+            raise RuleDefinitionError(
+                f"{display_name(function)} has no argument {name!r}",
+                why=f"its arguments are {', '.join(parameters)}",
+            )
 
 
 def rules_for(function: Any) -> tuple[Rule, ...]:
@@ -113,19 +167,34 @@ def _admits(arguments: tuple[Pattern, ...], kinds: list[type[Annotation]]) -> bo
     )
 
 
-def _decorator(function: Any, which: Half, replace: bool) -> Callable[[F], F]:
+def _decorator(
+    function: Any, which: Half, replace: bool, saves: Iterable[str] | str = ()
+) -> Callable[[F], F]:
     if not callable(function):
         raise RuleDefinitionError(f"@{which} takes a function, not {function!r}")
     _library_first()
     # The caller of the decorator: annotations in strings may name its local variables.
     names = sys._getframe(2).f_locals
+    kept = (saves,) if isinstance(saves, str) else tuple(saves)
 
     def decorate(written: F) -> F:
         rule, half = _read(function, which, written, names)
+        half = _with_saves(half, kept)
         RULES.add(function, which, rule, half, replace)
         return written
 
     return decorate
+
+
+def _with_saves(half: RuleHalf, saves: tuple[str, ...]) -> RuleHalf:
+    unknown = [name for name in saves if name not in half.argument_names]
+    if unknown:
+        raise RuleDefinitionError(
+            f"saves names {unknown[0]!r}, which is no argument of the rule",
+            where=[("the rule", half.function.__name__, half.location)],
+            instead=[f"one of {', '.join(half.argument_names)}"],
+        )
+    return replace_fields(half, saves=saves)
 
 
 def _read(

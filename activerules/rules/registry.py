@@ -11,14 +11,14 @@ Invariants  R1  no two rules of a function tie: the second one is refused, and n
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from activerules.annotations.activity import BY_NAME
 from activerules.errors import AmbiguousRule
 from activerules.rules import pattern as patterns
-from activerules.rules.choose import Call, choose, choose_forward
+from activerules.rules.choose import Call, choose, choose_forward, prefers_body
 from activerules.rules.pattern import Pattern
 from activerules.rules.rule import ForwardRule, Half, Kind, Rule, RuleHalf, RulePair, display_name
 
@@ -31,6 +31,21 @@ class _Entry:
     rules: dict[Half, list[Rule]] = field(default_factory=dict)
     inactive: bool = False
     inactive_arguments: set[str | int] = field(default_factory=set)
+    noalias: bool = False
+    opted_out: list[tuple[Pattern, ...] | None] = field(default_factory=list)
+    recomputed: Rule | None = None
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """What becomes of a call of a function the registry knows.
+
+    kept      the call stays one; otherwise its body is followed
+    inactive  positions of the arguments whose derivatives stop at the body
+    """
+
+    kept: bool
+    inactive: frozenset[int] = frozenset()
 
 
 class Registry:
@@ -40,6 +55,8 @@ class Registry:
         self._entries: dict[int, _Entry] = {}
         self._lock = threading.RLock()
         self._epoch = 0
+        self._inactive_types: list[Any] = []
+        self._recomputation: Callable[[Any], Rule] | None = None
         self.forward_view = ForwardView(self)
 
     @property
@@ -48,14 +65,31 @@ class Registry:
         return self._epoch
 
     def carries_rule(self, function: object) -> bool:
-        """Tell whether calls of `function` are to be kept: it has a reverse rule or is inactive."""
-        entry = self._entry(function)
-        return entry is not None and (entry.inactive or bool(entry.rules.get("reverse")))
+        """Tell whether calls of `function` may be kept: it has a reverse rule, or is declared
+        inactive in whole or in part.
+        """
+        return self._carries(function, "reverse")
 
     def carries_forward_rule(self, function: object) -> bool:
-        """Tell whether forward mode is to keep calls of `function`; else it sees the body."""
+        """As `carries_rule`, for forward mode: it sees the body where there is only a pair."""
+        return self._carries(function, "forward")
+
+    def _carries(self, function: object, mode: Half) -> bool:
         entry = self._entry(function)
-        return entry is not None and (entry.inactive or bool(entry.rules.get("forward")))
+        return entry is not None and (
+            entry.inactive or bool(entry.inactive_arguments) or bool(entry.rules.get(mode))
+        )
+
+    def treatment(
+        self, function: object, names: Sequence[str], found: Sequence[Any], mode: Half = "reverse"
+    ) -> Treatment:
+        """What becomes of a call, by the names and types of its arguments."""
+        entry = self._entry(function)
+        if entry is None or entry.inactive:
+            return Treatment(kept=entry is not None)
+        rules = entry.rules.get(mode, [])
+        kept = bool(rules) and not prefers_body(entry.opted_out, rules, found)
+        return Treatment(kept, frozenset() if kept else self.inactive_arguments(function, names))
 
     def is_inactive(self, function: object) -> bool:
         """Tell whether the whole function was declared inactive."""
@@ -67,6 +101,17 @@ class Registry:
         entry = self._entry(function)
         declared = entry.inactive_arguments if entry is not None else set()
         return frozenset(i for i, name in enumerate(names) if i in declared or name in declared)
+
+    def is_noalias(self, function: object) -> bool:
+        """Tell whether results of the function were promised never to share its arguments'
+        memory.
+        """
+        entry = self._entry(function)
+        return entry is not None and entry.noalias
+
+    def is_inactive_type(self, found: Any) -> bool:
+        """Tell whether values of a Numba type were declared to carry no derivative."""
+        return any(patterns.admits(declared, found) for declared in self._inactive_types)
 
     def rules_for(self, function: object) -> tuple[Rule, ...]:
         """Return the rules of a function in the order of their definition."""
@@ -105,6 +150,29 @@ class Registry:
                 entry.inactive_arguments.update(arguments)
             self._epoch += 1
 
+    def declare_inactive_type(self, declared: Any) -> None:
+        """Declare a Numba type, or a class of them, to carry no derivative."""
+        with self._lock:
+            self._inactive_types.append(declared)
+            self._epoch += 1
+
+    def promise_noalias(self, function: Any) -> None:
+        """Take results of a function for new memory without a check."""
+        with self._lock:
+            self._entries.setdefault(_identity(function), _Entry(function)).noalias = True
+            self._epoch += 1
+
+    def opt_out(self, function: Any, signature: tuple[Pattern, ...] | None) -> None:
+        """Follow calls of a function into its body, where the types fit a signature."""
+        with self._lock:
+            entry = self._entries.setdefault(_identity(function), _Entry(function))
+            entry.opted_out.append(signature)
+            self._epoch += 1
+
+    def recompute_with(self, make_rule: Callable[[Any], Rule]) -> None:
+        """Set what makes the rule of a function that has inactive arguments and no rule."""
+        self._recomputation = make_rule
+
     def find(
         self,
         function: Any,
@@ -121,7 +189,7 @@ class Registry:
         types = (*argument_types, return_type)
         call = Call(display_name(function), types, _kinds(*activities, result_activity))
         with self._lock:
-            return choose(self._group(function, "reverse"), call)
+            return choose(self._group(function, "reverse") or self._recomputed(function), call)
 
     def find_forward(
         self,
@@ -143,6 +211,14 @@ class Registry:
         with self._lock:
             rules = self._group(function, "forward")
             return choose_forward(rules, call, width) if rules else None
+
+    def _recomputed(self, function: Any) -> list[Rule]:
+        entry = self._entry(function)
+        if entry is None or not entry.inactive_arguments or self._recomputation is None:
+            return []
+        if entry.recomputed is None:
+            entry.recomputed = self._recomputation(function)
+        return [entry.recomputed]
 
     def _group(self, function: Any, which: Half) -> list[Rule]:
         entry = self._entry(function)
@@ -166,6 +242,10 @@ class ForwardView:
     def carries_rule(self, function: object) -> bool:
         """Tell whether calls of `function` are to be kept."""
         return self._registry.carries_forward_rule(function)
+
+    def treatment(self, function: object, names: Sequence[str], found: Sequence[Any]) -> Treatment:
+        """What becomes of a call."""
+        return self._registry.treatment(function, names, found, "forward")
 
 
 RULES = Registry()

@@ -17,13 +17,18 @@ Kind = type[Annotation]
 
 @dataclass(frozen=True)
 class RuleHalf:
-    """One function of a rule: where it is defined and how its parameters are called."""
+    """One function of a rule: where it is defined and how its parameters are called.
+
+    `saves` are the arguments whose values the reverse reads: the engine keeps a copy of those that
+    may be overwritten before it runs.
+    """
 
     function: Callable[..., Any]
     module: str
     location: str
     argument_names: tuple[str, ...]
     tape_type: Any = None
+    saves: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)
@@ -67,6 +72,7 @@ class RulePair:
                          more.
     tape_type            what the reverse annotates its tape with, or None.
     location             "file:line" of the reverse.
+    saves                positions of the arguments that the reverse finds as they were.
     """
 
     name: str
@@ -78,6 +84,7 @@ class RulePair:
     result_lowering: Literal["as is", "zero cotangent"]
     tape_type: Any
     location: str
+    saves: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
