@@ -10,74 +10,38 @@ Every stage is timed; `ACTIVERULES_DUMP=<stage>` (or `all`) prints what a stage 
 from __future__ import annotations
 
 import hashlib
-import os
-import sys
-import time
 import weakref
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any
 
 from numba import types
 
-from activerules.errors import ActiveMemoryInConst, ActiverulesError, MixedActivity
-from activerules.ir.analysis.memory import MemoryObject
+from activerules.errors import ActiverulesError
 from activerules.ir.derive.assemble import assemble, generate, verified
 from activerules.ir.derive.gradient import uses_tape
-from activerules.ir.derive.layout import Layout, make_layout
+from activerules.ir.derive.layout import Layout
 from activerules.ir.derive.plan import Plan, make_plan
-from activerules.ir.derive.request import Parameter, Request, ReturnKind
 from activerules.ir.derive.split import memory_size
-from activerules.ir.explain import render_plan
-from activerules.ir.location import Locator
-from activerules.ir.model import Function, Instruction, Module
+from activerules.ir.model import Module
 from activerules.ir.normalise import normalise
 from activerules.ir.parser import parse_module
-from activerules.ir.printer import print_function, print_module
 from activerules.ir.rulecall import ActivityName
-from activerules.numba_ext.abi import float_elements
 from activerules.numba_ext.capture import Captured, as_dispatcher, capture
 from activerules.numba_ext.checks import require_float_return
 from activerules.numba_ext.gradient import Gradient
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
+from activerules.requests import (
+    STEM,
+    Stages,
+    is_written,
+    locate,
+    make_request,
+    plain_name,
+    seeded_return,
+    with_scratch,
+)
 from activerules.rules import library  # noqa: F401  defines the rules that come with it
 from activerules.rules.registry import RULES
-
-T = TypeVar("T")
-_STEM = "activerules.derivative"
-_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
-_POINTER_ROLES = frozenset({"meminfo", "parent", "data"})
-
-
-@dataclass
-class Stages:
-    """Names and seconds of the stages of one compile, in order."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    def __call__(self, name: str, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Run one stage, time it, and print what it gives if that was asked for."""
-        start = time.perf_counter()
-        result = function(*args, **kwargs)
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
-        if os.environ.get("ACTIVERULES_DUMP") in {name, "all"}:
-            print(f"==== {name} ====\n{_readable(result)}", file=sys.stderr)
-        return result
-
-
-def _readable(result: object) -> str:
-    match result:
-        case Plan():
-            return render_plan(result, make_layout(result))
-        case Module():
-            return print_module(result)
-        case Captured():
-            return result.text
-        case [[*functions], _, Layout()]:
-            return "\n".join(map(print_function, functions))
-        case _:
-            return str(result)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,20 +113,22 @@ def derive(
             functions, declarations = functions + more, declarations | added
             conservative = ".conservative" + suffix
     except ActiverulesError as error:
-        _locate(error, module)
+        locate(error, module)
         raise
     text = stage("assemble", assemble, module, functions, declarations, whole=False)
     stage("verify", verified, text)
-    name = f"activerules.{_plain(captured.name)}.{hashlib.sha256(text.encode()).hexdigest()[:20]}"
+    name = (
+        f"activerules.{plain_name(captured.name)}.{hashlib.sha256(text.encode()).hexdigest()[:20]}"
+    )
     gradient = Gradient(
         symbol=name + suffix,
         conservative_symbol=name + conservative if conservative else None,
-        text=text.replace(_STEM, name),
+        text=text.replace(STEM, name),
         result_type=captured.signature.return_type,
-        return_activity=_seeded(captured, return_activity),
+        return_activity=seeded_return(captured, return_activity),
         parameters=tuple(p.activity for p in plan.request.parameters),
         scratch=tuple(k in scratch for k in range(len(activities))),
-        written=tuple(_is_written(plan, k) for k in range(len(activities))),
+        written=tuple(is_written(plan, k) for k in range(len(activities))),
         libraries=tuple(rules.libraries),
         environments=captured.environments,
         memory=memory if split else 0,
@@ -180,128 +146,32 @@ def _planned(
 ) -> tuple[Plan, Plan | None, set[int]]:
     """The plan, that for arguments which overlap if it is another one, and the Const arrays that
     need a scratch shadow.
-
-    `x = x0` before a loop that goes on with new arrays leaves one variable that is Const memory
-    first and active memory later. A shadow of zeros, forgotten after the call, makes the first like
-    the second.
     """
-    scratch: set[int] = set()
-    while True:
-        shadowed: tuple[ActivityName, ...] = tuple(
-            "duplicated" if k in scratch else activity for k, activity in enumerate(activities)
-        )
-        request = _request(captured, module, shadowed, return_activity, rules)
-        request = replace(request, split=split)
-        try:
-            plan = make_plan(request)
-            careful = _careful(plan)
-            if careful is None and _overlap_matters(plan):
-                plan = replace(plan, request=replace(request, separate=False))
-            return plan, careful, scratch
-        except (MixedActivity, ActiveMemoryInConst) as error:
-            more = {k for k in error.groups if isinstance(k, int) and _holds_floats(captured, k)}
-            more -= scratch
-            if not more:
-                raise
-            scratch |= more
+
+    def make(shadowed: tuple[ActivityName, ...]) -> tuple[Plan, Plan | None]:
+        request = make_request(captured, module, shadowed, return_activity, rules)
+        plan = make_plan(replace(request, split=split))
+        careful = _careful(plan)
+        if careful is None and _overlap_matters(plan):
+            plan = replace(plan, request=replace(plan.request, separate=False))
+        return plan, careful
+
+    (plan, careful), scratch = with_scratch(captured, activities, make)
+    return plan, careful, scratch
 
 
 def _careful(plan: Plan) -> Plan | None:
     """The plan that takes no arguments for disjoint, if overlap can matter and changes it."""
     if not _overlap_matters(plan):
         return None
-    request = replace(plan.request, disjoint=False, separate=False, name=_STEM + ".conservative")
+    request = replace(plan.request, disjoint=False, separate=False, name=STEM + ".conservative")
     careful = make_plan(request)
     return careful if _keeps(careful) != _keeps(plan) else None
-
-
-def _holds_floats(captured: Captured, number: int) -> bool:
-    return float_elements(captured.arguments[number].numba_type) is not None
 
 
 def _keeps(plan: Plan) -> tuple[object, ...]:
     """What tells two plans of one function apart: the tape, and what the rules are told."""
     return plan.cache.kept, plan.retained, [use.request for use in plan.rules.values()]
-
-
-def _seeded(captured: Captured, return_activity: ActivityName | None) -> ActivityName:
-    """The activity of the return; by default Active for a float."""
-    if return_activity is None:
-        return "active" if isinstance(captured.signature.return_type, types.Float) else "const"
-    return return_activity
-
-
-def _request(
-    captured: Captured,
-    module: Module,
-    activities: tuple[ActivityName, ...],
-    return_activity: ActivityName | None,
-    rules: NumbaRuleCompiler,
-) -> Request:
-    function: Function = module.functions[captured.symbol]
-    retptr, excinfo, *rest = function.arguments
-    seeded = _seeded(captured, return_activity) != "const"
-    parameters = [
-        Parameter(
-            retptr, "duplicated" if seeded else "const", "return", private=True, written_only=True
-        ),
-        Parameter(excinfo, "const", "exception", private=True),
-    ]
-    left_out: tuple[ActivityName, ...] = ("const",) * (len(captured.arguments) - len(activities))
-    for number, (argument, activity) in enumerate(
-        zip(captured.arguments, activities + left_out, strict=True)
-    ):
-        floats = float_elements(argument.numba_type)
-        for slot, index in zip(argument.slots, argument.parameters, strict=True):
-            how = _slot_activity(slot.role, activity)
-            parameters.append(
-                Parameter(
-                    rest[index - 2], how, number, floats=floats if slot.role == "data" else None
-                )
-            )
-    returns: ReturnKind = "status"
-    return Request(
-        module, function, _STEM, tuple(parameters), returns, rules,
-        separate=True, tape_limit=_tape_limit(),
-        display_name=captured.name, location=captured.location,
-    )  # fmt: skip
-
-
-def _slot_activity(role: str, activity: ActivityName) -> ActivityName:
-    """The activity of one LLVM parameter of an argument."""
-    if activity == "active" and role == "float":
-        return "active"
-    if activity == "duplicated" and role in _POINTER_ROLES:
-        return "duplicated"
-    return "const"
-
-
-def _tape_limit() -> int:
-    """Three quarters of the machine's memory, or of what this process may have of it.
-
-    A tape that would need more is refused before the machine starts to swap, or ends the process.
-    """
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if _CGROUP_LIMIT.exists() and (text := _CGROUP_LIMIT.read_text().strip()).isdigit():
-        memory = min(memory, int(text))
-    return memory // 4 * 3
-
-
-def _argument_object(plan: Plan, number: int) -> MemoryObject | None:
-    return next(
-        (p.memory for p in plan.request.parameters if p.group == number),
-        None,
-    )
-
-
-def _is_written(plan: Plan, number: int) -> bool:
-    """Whether the primal may write into the memory of an argument."""
-    target = _argument_object(plan, number)
-    return any(
-        write.everything
-        or any(target in plan.memory.objects(pointer) for pointer in write.pointers)
-        for write in plan.memory.writes
-    )
 
 
 def _overlap_matters(plan: Plan) -> bool:
@@ -311,21 +181,7 @@ def _overlap_matters(plan: Plan) -> bool:
         for p in plan.request.parameters
         if isinstance(p.group, int) and p.argument.type.is_pointer
     }
-    return len(groups) > 1 and any(_is_written(plan, k) for k in groups)
-
-
-def _locate(error: ActiverulesError, module: Module) -> None:
-    """Put the place in the source to the instruction the error is about."""
-    if isinstance(error.instruction, Instruction):
-        place = Locator(module).of(error.instruction)
-        error.where = [
-            (label, text, place or at) if label == "at the instruction" else (label, text, at)
-            for label, text, at in error.where
-        ]
-
-
-def _plain(name: str) -> str:
-    return "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+    return len(groups) > 1 and any(is_written(plan, k) for k in groups)
 
 
 __all__ = ["Derivation", "Stages", "compile_gradient", "derive"]

@@ -2,7 +2,7 @@
 
     errors < annotations < rules < rules.library
     ir.types, ir.model, ir.parser, ir.printer < ir.analysis < ir.derive
-    all of those < numba_ext < pipeline, autodiff, everyday < testing, explain
+    all of those < numba_ext < requests, pipeline, autodiff, everyday < testing, explain
 
 A module imports only from its own layer or from one below, and `ir` runs without Numba.
 """
@@ -46,7 +46,9 @@ LAYERS = {
     "ir.derive": 5,
     "ir.differentiate": 6,
     "numba_ext": 7,
+    "requests": 8,
     "pipeline": 8,
+    "forward_pipeline": 8,
     "autodiff": 8,
     "everyday": 8,
     "testing": 9,

@@ -19,6 +19,9 @@ class Gradient:
         i32 symbol(primal parameters, each followed by a shadow pointer if it is Duplicated,
                    ptr derivatives, ptr stats)
 
+    In forward mode (`symbol` ends in `.forward`) neither `derivatives` nor `stats` are parameters,
+    floats are Duplicated too, and each such parameter is followed by `width` tangents or shadows.
+
     In split mode it is two functions and a destructor, over `memory` bytes that begin at a multiple
     of 16; they are described in `ir.derive.split`, and `symbol` is their common stem:
 
@@ -30,6 +33,7 @@ class Gradient:
     text                 LLVM IR that defines both.
     libraries            Numba code libraries to link with it.
     memory               bytes the functions of split mode share.
+    width                tangents or shadows per Duplicated parameter (forward mode).
     environments         Numba environments by the names of the globals that must point to them.
     result_type          Numba type the primal returns.
     return_activity      whether its cotangent (one) is put into the shadow of the return memory.
@@ -51,6 +55,7 @@ class Gradient:
     libraries: tuple[Any, ...] = ()
     environments: Mapping[str, Any] = field(default_factory=dict)
     memory: int = 0
+    width: int = 1
 
 
 class GradientCompiler(Protocol):
@@ -70,4 +75,24 @@ class GradientCompiler(Protocol):
         split: bool = False,
     ) -> Gradient:
         """Compile the derivative of a dispatcher for Numba argument types."""
+        ...
+
+
+class ForwardCompiler(Protocol):
+    """What the interface asks of the pipeline of forward mode.
+
+    `wanted` is whether the tangent of what the function returns is.
+    """
+
+    def __call__(
+        self,
+        function: Any,
+        argtypes: tuple[Any, ...],
+        activities: tuple[ActivityName, ...],
+        /,
+        *,
+        wanted: bool,
+        width: int,
+    ) -> Gradient:
+        """Compile the forward derivative of a dispatcher for Numba argument types."""
         ...

@@ -1,0 +1,109 @@
+"""From a Python function and an activity signature to the LLVM IR of its forward derivative.
+
+    capture -> normalise -> parse -> plan (all analyses) -> derive -> verify
+
+as in `pipeline`, without a tape: nothing is kept, and nothing is undone. A call is kept for its
+rules only where there is a forward rule; of a function that has a reverse rule only, forward mode
+sees the body.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import weakref
+from dataclasses import replace
+from typing import Any
+
+from numba import types
+
+from activerules.errors import ActiverulesError
+from activerules.ir.derive.assemble import assemble, generate_forward, verified
+from activerules.ir.derive.forward_plan import ForwardPlan, make_forward_plan
+from activerules.ir.normalise import normalise
+from activerules.ir.parser import parse_module
+from activerules.ir.rulecall import ActivityName
+from activerules.numba_ext.capture import as_dispatcher, capture
+from activerules.numba_ext.gradient import Gradient
+from activerules.numba_ext.rulecompile import NumbaRuleCompiler
+from activerules.requests import (
+    STEM,
+    Stages,
+    is_written,
+    locate,
+    make_request,
+    plain_name,
+    with_scratch,
+)
+from activerules.rules import library  # noqa: F401  defines the rules that come with it
+from activerules.rules.registry import RULES
+
+_compiled: weakref.WeakKeyDictionary[Any, dict[Any, Gradient]] = weakref.WeakKeyDictionary()
+
+
+def compile_forward(
+    function: Any,
+    argtypes: tuple[types.Type, ...],
+    activities: tuple[ActivityName, ...],
+    *,
+    wanted: bool,
+    width: int,
+) -> Gradient:
+    """The forward derivative of `function` for these argument types and activities.
+
+    `wanted`: the tangent of what it returns is asked for. It is compiled once per rule epoch.
+
+    Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
+    """
+    dispatcher = as_dispatcher(function)
+    known = _compiled.setdefault(dispatcher, {})
+    key = (argtypes, activities, wanted, width, RULES.epoch)
+    if key not in known:
+        known[key] = _derive(dispatcher, argtypes, activities, wanted, width)
+    return known[key]
+
+
+def _derive(
+    dispatcher: Any,
+    argtypes: tuple[types.Type, ...],
+    activities: tuple[ActivityName, ...],
+    wanted: bool,
+    width: int,
+) -> Gradient:
+    stage = Stages()
+    captured = stage("capture", capture, dispatcher, argtypes, rules=RULES.forward_view)
+    text = stage("normalise", normalise, captured.text, captured.symbol)
+    module = stage("parse", parse_module, text)
+    rules = NumbaRuleCompiler(captured.marked, RULES)
+
+    def make(shadowed: tuple[ActivityName, ...]) -> ForwardPlan:
+        returned: ActivityName = "duplicated" if wanted else "const"
+        request = make_request(captured, module, shadowed, returned, rules, forward=True)
+        # Arguments may overlap if their shadows do likewise: nothing is kept that could change.
+        return make_forward_plan(replace(request, width=width, separate=False))
+
+    try:
+        plan, scratch = stage("plan", with_scratch, captured, activities, make)
+        functions, declarations = stage("derive", generate_forward, plan)
+    except ActiverulesError as error:
+        locate(error, module)
+        raise
+    text = stage("assemble", assemble, module, functions, declarations, whole=False)
+    stage("verify", verified, text)
+    stem = f"activerules.{plain_name(captured.name)}"
+    name = f"{stem}.{hashlib.sha256(text.encode()).hexdigest()[:20]}"
+    return Gradient(
+        symbol=name + ".forward",
+        conservative_symbol=name + ".forward",
+        text=text.replace(STEM, name),
+        result_type=captured.signature.return_type,
+        return_activity="duplicated" if wanted else "const",
+        parameters=tuple(p.activity for p in plan.request.parameters),
+        scratch=tuple(k in scratch for k in range(len(activities))),
+        written=tuple(is_written(plan, k) for k in range(len(activities))),
+        libraries=tuple(rules.libraries),
+        environments=captured.environments,
+        width=width,
+    )
+
+
+__all__ = ["compile_forward"]

@@ -1,0 +1,195 @@
+"""What the pipelines of both modes share: the request made from a captured function, and how its
+stages are run.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from numba import types
+
+from activerules.errors import ActiveMemoryInConst, ActiverulesError, MixedActivity
+from activerules.ir.analysis.memory import MemoryObject
+from activerules.ir.derive.facts import Facts
+from activerules.ir.derive.layout import Layout, make_layout
+from activerules.ir.derive.plan import Plan
+from activerules.ir.derive.request import Parameter, Request, ReturnKind
+from activerules.ir.explain import render_plan
+from activerules.ir.location import Locator
+from activerules.ir.model import Function, Instruction, Module
+from activerules.ir.printer import print_function, print_module
+from activerules.ir.rulecall import ActivityName
+from activerules.numba_ext.abi import float_elements
+from activerules.numba_ext.capture import Captured
+from activerules.numba_ext.rulecompile import NumbaRuleCompiler
+
+T = TypeVar("T")
+STEM = "activerules.derivative"
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+_POINTER_ROLES = frozenset({"meminfo", "parent", "data"})
+
+
+@dataclass
+class Stages:
+    """Names and seconds of the stages of one compile, in order."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def __call__(self, name: str, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """Run one stage, time it, and print what it gives if that was asked for."""
+        start = time.perf_counter()
+        result = function(*args, **kwargs)
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+        if os.environ.get("ACTIVERULES_DUMP") in {name, "all"}:
+            print(f"==== {name} ====\n{_readable(result)}", file=sys.stderr)
+        return result
+
+
+def _readable(result: object) -> str:
+    match result:
+        case Plan():
+            return render_plan(result, make_layout(result))
+        case Module():
+            return print_module(result)
+        case Captured():
+            return result.text
+        case [[*functions], _, Layout()]:
+            return "\n".join(map(print_function, functions))
+        case _:
+            return str(result)
+
+
+def seeded_return(captured: Captured, return_activity: ActivityName | None) -> ActivityName:
+    """The activity of the return; by default Active for a float."""
+    if return_activity is None:
+        return "active" if isinstance(captured.signature.return_type, types.Float) else "const"
+    return return_activity
+
+
+def make_request(
+    captured: Captured,
+    module: Module,
+    activities: tuple[ActivityName, ...],
+    return_activity: ActivityName | None,
+    rules: NumbaRuleCompiler,
+    *,
+    forward: bool = False,
+) -> Request:
+    """The request for a captured function: its LLVM parameters with the activities of the arguments
+    they belong to.
+    """
+    function: Function = module.functions[captured.symbol]
+    retptr, excinfo, *rest = function.arguments
+    seeded = seeded_return(captured, return_activity) != "const"
+    parameters = [
+        Parameter(
+            retptr, "duplicated" if seeded else "const", "return", private=True, written_only=True
+        ),
+        Parameter(excinfo, "const", "exception", private=True),
+    ]
+    left_out: tuple[ActivityName, ...] = ("const",) * (len(captured.arguments) - len(activities))
+    for number, (argument, activity) in enumerate(
+        zip(captured.arguments, activities + left_out, strict=True)
+    ):
+        floats = float_elements(argument.numba_type)
+        for slot, index in zip(argument.slots, argument.parameters, strict=True):
+            how = _slot_activity(slot.role, activity, forward)
+            parameters.append(
+                Parameter(
+                    rest[index - 2], how, number, floats=floats if slot.role == "data" else None
+                )
+            )
+    returns: ReturnKind = "status"
+    return Request(
+        module, function, STEM, tuple(parameters), returns, rules,
+        separate=True, tape_limit=_tape_limit(),
+        display_name=captured.name, location=captured.location,
+    )  # fmt: skip
+
+
+def _slot_activity(role: str, activity: ActivityName, forward: bool) -> ActivityName:
+    """The activity of one LLVM parameter of an argument."""
+    if activity == "active" and role == "float":
+        return "active"
+    if activity == "duplicated" and (role in _POINTER_ROLES or (forward and role == "float")):
+        return "duplicated"
+    return "const"
+
+
+def _tape_limit() -> int:
+    """Three quarters of the machine's memory, or of what this process may have of it.
+
+    A tape that would need more is refused before the machine starts to swap, or ends the process.
+    """
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if _CGROUP_LIMIT.exists() and (text := _CGROUP_LIMIT.read_text().strip()).isdigit():
+        memory = min(memory, int(text))
+    return memory // 4 * 3
+
+
+def with_scratch(
+    captured: Captured,
+    activities: tuple[ActivityName, ...],
+    make: Callable[[tuple[ActivityName, ...]], T],
+) -> tuple[T, set[int]]:
+    """What `make` gives for activities, and the Const arrays that need a scratch shadow for it.
+
+    `x = x0` before a loop that goes on with new arrays leaves one variable that is Const memory
+    first and active memory later. A shadow of zeros, forgotten after the call, makes the first like
+    the second.
+    """
+    scratch: set[int] = set()
+    while True:
+        shadowed: tuple[ActivityName, ...] = tuple(
+            "duplicated" if k in scratch else activity for k, activity in enumerate(activities)
+        )
+        try:
+            return make(shadowed), scratch
+        except (MixedActivity, ActiveMemoryInConst) as error:
+            more = {k for k in error.groups if isinstance(k, int) and _holds_floats(captured, k)}
+            more -= scratch
+            if not more:
+                raise
+            scratch |= more
+
+
+def _holds_floats(captured: Captured, number: int) -> bool:
+    return float_elements(captured.arguments[number].numba_type) is not None
+
+
+def _argument_object(facts: Facts, number: int) -> MemoryObject | None:
+    return next(
+        (p.memory for p in facts.request.parameters if p.group == number),
+        None,
+    )
+
+
+def is_written(facts: Facts, number: int) -> bool:
+    """Whether the primal may write into the memory of an argument."""
+    target = _argument_object(facts, number)
+    return any(
+        write.everything
+        or any(target in facts.memory.objects(pointer) for pointer in write.pointers)
+        for write in facts.memory.writes
+    )
+
+
+def locate(error: ActiverulesError, module: Module) -> None:
+    """Put the place in the source to the instruction the error is about."""
+    if isinstance(error.instruction, Instruction):
+        place = Locator(module).of(error.instruction)
+        error.where = [
+            (label, text, place or at) if label == "at the instruction" else (label, text, at)
+            for label, text, at in error.where
+        ]
+
+
+def plain_name(name: str) -> str:
+    """`name` as a part of a symbol."""
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in name)
