@@ -73,6 +73,7 @@ from activerules.rules.define import (
     rules_for,
 )
 from activerules.rules.protocol import AugmentedReturn
+from activerules.thunk import autodiff_thunk
 
 stop_gradient = ignore_derivatives
 
@@ -121,6 +122,7 @@ __all__ = [
     "active",
     "augmented_primal",
     "autodiff",
+    "autodiff_thunk",
     "explain",
     "forward",
     "grad",

@@ -50,6 +50,7 @@ LAYERS = {
     "pipeline": 8,
     "forward_pipeline": 8,
     "autodiff": 8,
+    "thunk": 8,
     "everyday": 8,
     "testing": 9,
     "explain": 9,

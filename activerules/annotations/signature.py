@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from activerules.annotations.activity import BY_NAME, Annotation
-from activerules.errors import NotYetSupported, UnknownOption
+from activerules.errors import ActivityError, NotYetSupported, UnknownOption
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,22 @@ class GradientSpec:
     argnums: tuple[int, ...]
     single: bool
     with_value: bool
+
+
+@dataclass(frozen=True)
+class SplitSpec:
+    """What `autodiff_thunk` and `vjp` ask for.
+
+    result          the activity of the return value.
+    arguments       the activity of each argument.
+    returns_primal  whether `augmented` gives what the function returned.
+    repeated        whether the reverse may run several times over one tape.
+    """
+
+    result: type[Annotation]
+    arguments: tuple[type[Annotation], ...]
+    returns_primal: bool
+    repeated: bool = False
 
 
 _OPTIONS = ("with_primal", "runtime_activity", "strong_zero", "holomorphic", "fast")
@@ -91,7 +107,11 @@ class Mode:
 
     def require_supported(self) -> None:
         """Raise `NotYetSupported` unless this version can run the mode."""
-        if self.direction != "reverse" or self.split:
+        if self.split:
+            raise ActivityError(
+                f"{self} is a mode of autodiff_thunk", instead=["Reverse", "ReverseWithPrimal"]
+            )
+        if self.direction != "reverse":
             raise NotYetSupported(
                 f"{self} is not yet supported",
                 why="this version has reverse mode in one sweep",

@@ -214,10 +214,14 @@ def release(context: Any, builder: Any, array_type: Any, shadow: Any) -> None:
     By a function of our own: next to an `NRT_decref`, Numba does not prune what it holds itself,
     and an exception would leak that.
     """
-    array = context.make_array(array_type)(context, builder, shadow)
-    function_type = ir.FunctionType(ir.VoidType(), [array.meminfo.type])
+    release_counted(builder, context.make_array(array_type)(context, builder, shadow).meminfo)
+
+
+def release_counted(builder: Any, meminfo: Any) -> None:
+    """As `release`, of any counted memory."""
+    function_type = ir.FunctionType(ir.VoidType(), [meminfo.type])
     function = cgutils.get_or_insert_function(builder.module, function_type, "activerules.release")
-    builder.call(function, [array.meminfo])
+    builder.call(function, [meminfo])
 
 
 def zero_shadow(context: Any, builder: Any, array_type: Any, primal: Any) -> Any:

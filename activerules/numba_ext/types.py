@@ -181,7 +181,8 @@ class SpecType(StaticType):
     """The type of what `grad` and `value_and_grad` ask for."""
 
 
-def _register_static(python_class: type, numba_class: type[StaticType]) -> None:
+def register_static(python_class: type, numba_class: type[StaticType]) -> None:
+    """Make the values of a Python class values without data inside `@njit`."""
     register_model(numba_class)(models.OpaqueModel)
 
     @typeof_impl.register(python_class)
@@ -197,9 +198,9 @@ def _register_static(python_class: type, numba_class: type[StaticType]) -> None:
         return NativeValue(c.context.get_dummy_value())
 
 
-_register_static(Mode, ModeType)
-_register_static(RuleConfig, ConfigType)
-_register_static(GradientSpec, SpecType)
+register_static(Mode, ModeType)
+register_static(RuleConfig, ConfigType)
+register_static(GradientSpec, SpecType)
 
 
 @overload_method(ModeType, "with_primal")

@@ -99,6 +99,8 @@ def analyse_activity(
     varied, varied_memory = spread.forwards(body)
     useful, useful_memory = spread.backwards(body)
     returned = memory.handed_over(seeds.results)
+    if returned:
+        returned |= seeds.results
     wanted = (varied_memory & useful_memory) | returned  # a caller puts a cotangent into its shadow
     active_memory = {o for o in wanted if may_have_shadow(o, seeds)}
     _extend_to_neighbours(body, memory, active_memory)

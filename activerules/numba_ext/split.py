@@ -1,0 +1,446 @@
+"""Split mode in compiled code: the augmented primal and the reverse as two calls, with a tape.
+
+`record` runs the augmented primal and makes a tape, `play` runs the reverse over it. Both are
+intrinsics, as the forms in `intrinsics` are; `record(spec, function, *annotated)` gives
+`(tape, primal, shadow)`, `play(spec, function, *annotated, dret, tape)` the derivatives.
+
+Invariants  S1  what fails leaves no tape: `record` releases everything when the primal raises
+            S2  a shadow of the result has one reference for the caller, as the result has
+            S3  `play` takes the tape before it changes anything, and only with the arguments that
+                `record` had; a tape is empty when its one reverse has run
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.typing.templates import signature
+
+from activerules.annotations.activity import (
+    Active,
+    Annotation,
+    Const,
+    Duplicated,
+    DuplicatedNoNeed,
+    MixedDuplicated,
+)
+from activerules.annotations.signature import SplitSpec
+from activerules.errors import ActivityError, NotYetSupported, TapeError
+from activerules.numba_ext import abi, checks, memory
+from activerules.numba_ext.gradient import ActivityName
+from activerules.numba_ext.intrinsics import (
+    Call,
+    Emitter,
+    all_fields,
+    compiled,
+    dispatcher_in,
+    link_derivative,
+)
+from activerules.numba_ext.stubs import StubType
+from activerules.numba_ext.tape_handle import FRESH, RUNNING, USED, Block, TapeType, bits_of
+from activerules.numba_ext.types import (
+    AnnotationType,
+    ModeType,
+    StaticType,
+    marker_class,
+    register_static,
+)
+from activerules.rules.pattern import type_name
+
+_ACTIVITIES: dict[type[Annotation], ActivityName] = {Const: "const", Active: "active"}
+_COMPARED = frozenset({"float", "int", "data", "size", "shape", "stride", "pointer"})
+
+
+class SplitType(StaticType):
+    """The type of one `SplitSpec`."""
+
+
+register_static(SplitSpec, SplitType)
+
+
+# --- typing ---
+
+
+def record_form(typing_context, spec, function, *args):
+    """`(tape, primal, shadow)`; None for what is not asked for, or does not exist."""
+    args = tuple(map(types.unliteral, args))
+    asked, call = _read(spec, function, args)
+    result = call.gradient.result_type
+    wants_primal = asked.returns_primal and asked.result is not DuplicatedNoNeed
+    parts = (
+        tape_type(call),
+        result if wants_primal else types.none,
+        shadow_of(result) if _has_shadow(asked.result) else types.none,
+    )
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        fields = all_fields(context, builder, args, values[2])
+        tape, primal, shadow = _SplitEmitter(context, builder, call, asked).record(fields)
+        nothing = context.get_dummy_value()
+        if not wants_primal:
+            context.nrt.decref(builder, result, primal)
+            primal = nothing
+        if _has_shadow(asked.result):
+            context.nrt.incref(builder, result, shadow)  # S2
+        else:
+            shadow = nothing
+        return context.make_tuple(builder, typed.return_type, [tape, primal, shadow])
+
+    return signature(types.Tuple(parts), spec, function, types.Tuple(args)), codegen
+
+
+def play_form(typing_context, spec, function, *args):
+    """One derivative per argument; the last two of `args` are the cotangent (or None) and the
+    tape.
+    """
+    args = tuple(map(types.unliteral, args))
+    *annotated, dret, tape = args
+    asked, call = _read(spec, function, annotated)
+    if tape != tape_type(call):
+        owner = tape.function if isinstance(tape, TapeType) else None
+        raise TapeError(
+            f"{'the tape of ' + owner if owner else type_name(tape)} was given to the reverse of "
+            f"{call.gradient.symbol}",
+            why="a tape belongs to the derivative, the activities and the types it was made with",
+            instead=["the tape that `augmented` of the same autodiff_thunk returned"],
+        )
+    _require_cotangent(typing_context, asked.result, call.gradient.result_type, dret)
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        fields = all_fields(context, builder, args, values[2])
+        (cotangent, _), (handle, _) = fields[-2:]
+        emitter = _SplitEmitter(context, builder, call, asked)
+        derivatives = emitter.play(fields[:-2], (dret, cotangent), handle)
+        return context.make_tuple(builder, typed.return_type, derivatives)
+
+    result = types.Tuple(call.derivative_types)
+    return signature(result, spec, function, types.Tuple(args)), codegen
+
+
+def halves_form(make: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
+    """`autodiff_thunk` inside `@njit`: a tuple of what `make` makes, as values without data."""
+
+    def form(typing_context, mode, function, *activities):
+        if not isinstance(mode, ModeType):
+            raise ActivityError("the first argument of autodiff_thunk is a mode")
+        halves = make(mode.value, dispatcher_in(function), *map(marker_class, activities))
+        result = types.Tuple([StubType(half.dispatcher) for half in halves])
+
+        def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+            items = [context.get_dummy_value() for _ in halves]
+            return context.make_tuple(builder, typed.return_type, items)
+
+        return signature(result, mode, function, types.Tuple(activities)), codegen
+
+    return form
+
+
+def tape_type(call: Call) -> TapeType:
+    """The type of the tapes of one derivative."""
+    held = tuple(
+        memory.shadow_type(argument.numba_type)
+        for argument, own in zip(call.arguments, call.gradient.scratch, strict=True)
+        if own
+    )
+    symbol = call.gradient.symbol
+    return TapeType(symbol, symbol.split(".")[1], held)
+
+
+def shadow_of(found: Any) -> Any:
+    """The type of the shadow of a result: its own, with arrays that can be written."""
+    if isinstance(found, types.Array):
+        return memory.shadow_type(found)
+    if isinstance(found, types.BaseTuple):
+        items = tuple(map(shadow_of, checks.items_of(found)))
+        return types.BaseTuple.from_types(items, getattr(found, "instance_class", None))
+    return found
+
+
+def _has_shadow(result: type[Annotation]) -> bool:
+    return result not in (Active, Const)
+
+
+def _read(spec: Any, function: Any, args: Sequence[Any]) -> tuple[SplitSpec, Call]:
+    asked: SplitSpec = spec.value
+    dispatcher = dispatcher_in(function)
+    names = checks.read_arity(dispatcher, len(args))
+    for name, ty, kind in zip(names, args, asked.arguments, strict=True):
+        found = ty.kind if isinstance(ty, AnnotationType) else Const
+        if found is not kind:
+            raise ActivityError(
+                f"`{name}` is {found.__name__}, and the thunk was made for {kind.__name__}",
+                instead=[f"{kind.__name__}(…) here", "another activity in autodiff_thunk"],
+            )
+    arguments = checks.read_arguments(names, args)
+    activity = _ACTIVITIES.get(asked.result, "duplicated")
+    gradient = compiled(dispatcher, arguments, activity, split=True)
+    _require_result(dispatcher.py_func.__name__, asked.result, gradient.result_type)
+    return asked, Call(arguments, gradient)
+
+
+# --- what may be returned, and its cotangent ---
+
+
+def _require_result(name: str, asked: type[Annotation], found: Any) -> None:
+    """Raise `ActivityError` unless the activity of the return fits what is returned."""
+    kinds = set(_kinds(found))
+    if asked is Const:
+        return
+    if "other" in kinds:
+        raise NotYetSupported(f"{name} returns {type_name(found)}, and is asked for its derivative")
+    fits = {
+        Active: kinds >= {"float"} and "array" not in kinds,
+        Duplicated: kinds >= {"array"} and "float" not in kinds,
+        DuplicatedNoNeed: kinds >= {"array"} and "float" not in kinds,
+        MixedDuplicated: kinds >= {"array", "float"},
+    }
+    if fits.get(asked, False):
+        return
+    better = [kind.__name__ for kind, fit in fits.items() if fit and kind is not DuplicatedNoNeed]
+    raise ActivityError(
+        f"{name} returns {type_name(found)}, which cannot be {asked.__name__}",
+        why="floats are Active, arrays Duplicated, tuples with both MixedDuplicated",
+        instead=[f"the return activity {one}" for one in better or ["Const"]],
+    )
+
+
+def _kinds(found: Any) -> Iterator[str]:
+    """What a result is made of: float, array, nothing (integers, None) or other."""
+    if isinstance(found, types.BaseTuple):
+        for item in checks.items_of(found):
+            yield from _kinds(item)
+    elif isinstance(found, types.Array):
+        numbers = types.Float | types.Complex | types.Integer | types.Boolean
+        yield "array" if isinstance(found.dtype, numbers) else "other"
+    elif isinstance(found, types.Float | types.Complex):
+        yield "float"
+    else:
+        plain = types.Integer | types.Boolean | types.NoneType
+        yield "nothing" if isinstance(found, plain) else "other"
+
+
+def _require_cotangent(typing_context: Any, asked: Any, result: Any, dret: Any) -> None:
+    if asked not in (Active, MixedDuplicated):
+        return
+    if not _fits(typing_context, dret, result):
+        raise ActivityError(
+            f"the cotangent of a result of type {type_name(result)} is {type_name(dret)}",
+            why="it has the type of the result",
+        )
+
+
+def _fits(typing_context: Any, dret: Any, result: Any) -> bool:
+    if isinstance(result, types.BaseTuple):
+        if not isinstance(dret, types.BaseTuple) or len(dret) != len(result):
+            return False
+        pairs = zip(checks.items_of(dret), checks.items_of(result), strict=True)
+        return all(_fits(typing_context, one, other) for one, other in pairs)
+    if isinstance(result, types.Float | types.Complex):
+        return typing_context.can_convert(dret, result) is not None
+    if isinstance(result, types.Array):
+        return isinstance(dret, types.Array) and dret.dtype == result.dtype
+    return True
+
+
+# --- lowering ---
+
+
+class _SplitEmitter(Emitter):
+    """Emits one half of a derivative."""
+
+    def __init__(self, context: Any, builder: Any, call: Call, asked: SplitSpec) -> None:
+        super().__init__(context, builder, call)
+        self.asked = asked
+        self.tape_type = tape_type(call)
+        self.repeated = asked.repeated
+
+    def record(self, fields: Sequence[tuple[Any, Any]]) -> tuple[Any, Any, Any]:
+        """Run the augmented primal; gives tape, primal, and the shadow, borrowed from the tape."""
+        context, builder = self.context, self.builder
+        fields = self._with_scratch(fields)
+
+        def release() -> None:
+            self._release(fields, everything=False)
+
+        overlap = memory.check_memory(
+            context, builder, self.arguments, fields, self.gradient, release
+        )
+        link_derivative(context, self.gradient)
+        words = list(self._words(fields))
+        block = self._block(words)
+        meminfo = self._allocated(block, overlap, release)
+        block.at(meminfo)
+        block.clear()
+        builder.store(builder.zext(overlap, cgutils.int32_t), block.variant)
+        for number, (_, word) in enumerate(words):
+            builder.store(word, block.word(number))
+        excinfo = self._excinfo()
+        parameters = self._parameters(fields, block.returned, excinfo)
+        status = self._run([*parameters, block.memory], overlap, ".augmented")
+
+        def release_all() -> None:
+            release()
+            memory.release_counted(builder, meminfo)
+
+        self._propagate(status, excinfo, release_all)
+        primal, shadow = (self._result(pointer) for pointer in block.returned)
+        tape = cgutils.create_struct_proxy(self.tape_type)(context, builder)
+        tape.block = meminfo
+        tape.held = context.make_tuple(builder, self.tape_type.held, self._scratch(fields))
+        return tape._getvalue(), primal, shadow
+
+    def play(
+        self, fields: Sequence[tuple[Any, Any]], dret: tuple[Any, Any], handle: Any
+    ) -> list[Any]:
+        """Run the reverse over a tape; gives the derivative by each argument."""
+        builder = self.builder
+        tape = cgutils.create_struct_proxy(self.tape_type)(self.context, builder, handle)
+        held = iter(cgutils.unpack_tuple(builder, tape.held, self.tape_type.held.count))
+        scratch = self.gradient.scratch or (False,) * len(fields)
+        fields = [
+            (primal, next(held) if own else shadow)
+            for (primal, shadow), own in zip(fields, scratch, strict=True)
+        ]
+        link_derivative(self.context, self.gradient)
+        words = list(self._words(fields))
+        block = self._block(words)
+        block.at(tape.block)
+        self._require_same(block, words)
+        cotangent = self._cotangent(block, dret)
+        taken = block.change_state(FRESH, RUNNING)
+        self._refuse_if(builder.not_(taken), "a tape is used a second time: its reverse has run")
+        if cotangent is not None:
+            builder.store(cotangent, block.returned[1])
+        variant = self._variant(block)
+        excinfo = self._excinfo()
+        derivatives = self._derivative_memory(fields)
+        parameters = self._parameters(fields, block.returned, excinfo)
+        status = self._run([*parameters, block.memory, derivatives], variant, ".reverse")
+
+        def finish() -> None:
+            self._finish(block, variant)
+
+        self._propagate(status, excinfo, finish)
+        finish()
+        floats = iter(cgutils.unpack_tuple(builder, builder.load(derivatives)))
+        return [self._rebuilt(ty, floats) for ty in self.derivative_types]
+
+    # --- the tape ---
+
+    def _block(self, words: Sequence[Any]) -> Block:
+        returned = self.context.call_conv.get_return_type(self.gradient.result_type).pointee
+        return Block(self.context, self.builder, self.gradient.memory, returned, len(words))
+
+    def _allocated(self, block: Block, overlap: Any, release: Callable[[], None]) -> Any:
+        """New memory for a tape; its destructor is that of the sweeps which run."""
+        builder = self.builder
+        size = cgutils.intp_t(block.size)
+        destructor = self._drop(self.gradient.symbol)
+        if overlap is not cgutils.false_bit:
+            other = self._drop(self.gradient.conservative_symbol)
+            destructor = builder.select(overlap, other, destructor)
+        meminfo = self.context.nrt.meminfo_alloc_dtor_unchecked(builder, size, destructor)
+        with cgutils.if_unlikely(builder, cgutils.is_null(builder, meminfo)):
+            release()
+            message = "no memory for the tape of a derivative"
+            self.context.call_conv.return_user_exc(builder, MemoryError, (message,))
+        return meminfo
+
+    def _drop(self, stem: str | None) -> Any:
+        parameters = [cgutils.voidptr_t, cgutils.intp_t, cgutils.voidptr_t]
+        function_type = ir.FunctionType(ir.VoidType(), parameters)
+        return cgutils.get_or_insert_function(self.builder.module, function_type, f"{stem}.drop")
+
+    def _variant(self, block: Block) -> Any:
+        """Whether the tape is one for arguments that overlap."""
+        if self.gradient.conservative_symbol in (None, self.gradient.symbol):
+            return cgutils.false_bit
+        variant = self.builder.load(block.variant)
+        return self.builder.icmp_unsigned("!=", variant, variant.type(0))
+
+    def _finish(self, block: Block, variant: Any) -> None:
+        """Empty the tape, or make it ready for another reverse."""
+        if self.repeated:
+            block.set_state(FRESH)
+            return
+        drop = self._drop(self.gradient.symbol)
+        if variant is not cgutils.false_bit:
+            other = self._drop(self.gradient.conservative_symbol)
+            drop = self.builder.select(variant, other, drop)
+        null = cgutils.get_null_value(cgutils.voidptr_t)
+        self.builder.call(drop, [block.memory, cgutils.intp_t(0), null])
+        block.set_state(USED)
+
+    def _scratch(self, fields: Sequence[tuple[Any, Any]]) -> list[Any]:
+        scratch = self.gradient.scratch or (False,) * len(fields)
+        return [shadow for (_, shadow), own in zip(fields, scratch, strict=True) if own]
+
+    def _words(self, fields: Sequence[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
+        """The bits of every argument and shadow of the user's, with the argument's name."""
+        scratch = self.gradient.scratch or (False,) * len(fields)
+        for argument, (primal, shadow), own in zip(self.arguments, fields, scratch, strict=True):
+            roles = [slot.role for slot in abi.flatten(argument.numba_type)]
+            for value in (primal, None if own else shadow):
+                if value is not None:
+                    slots = self._flattened(argument, value)
+                    for role, slot in zip(roles, slots, strict=True):
+                        if role in _COMPARED:
+                            yield argument.name, bits_of(self.builder, slot)
+
+    def _require_same(self, block: Block, words: Sequence[tuple[str, Any]]) -> None:
+        """Refuse other arguments than those the tape was made from."""
+        builder = self.builder
+        differs: dict[str, Any] = {}
+        for number, (name, word) in enumerate(words):
+            other = builder.icmp_unsigned("!=", builder.load(block.word(number)), word)
+            differs[name] = builder.or_(differs[name], other) if name in differs else other
+        for name, condition in differs.items():
+            message = f"the tape was made from another `{name}` or another shadow of it"
+            self._refuse_if(condition, message)
+
+    def _refuse_if(self, condition: Any, message: str) -> None:
+        with cgutils.if_unlikely(self.builder, condition):
+            self.context.call_conv.return_user_exc(self.builder, TapeError, (message,))
+
+    # --- the result and its cotangent ---
+
+    def _result(self, pointer: Any) -> Any:
+        value = self.builder.load(pointer)
+        return self.context.get_returned_value(self.builder, self.gradient.result_type, value)
+
+    def _cotangent(self, block: Block, dret: tuple[Any, Any]) -> Any:
+        """The shadow of the result with the floats of the cotangent in it; None if it has none."""
+        if self.asked.result not in (Active, MixedDuplicated):
+            return None
+        result = self.gradient.result_type
+        merged = self._merged(result, self._result(block.returned[1]), *dret)
+        return self.context.get_return_value(self.builder, result, merged)
+
+    def _merged(self, result: Any, shadow: Any, dret_type: Any, dret: Any) -> Any:
+        """`shadow` with the floats of `dret`; its arrays must be those of `dret`."""
+        if isinstance(result, types.Float | types.Complex):
+            return self.context.cast(self.builder, dret, dret_type, result)
+        if isinstance(result, types.BaseTuple):
+            count = len(result)
+            items = [
+                self._merged(*parts)
+                for parts in zip(
+                    checks.items_of(result),
+                    cgutils.unpack_tuple(self.builder, shadow, count),
+                    checks.items_of(dret_type),
+                    cgutils.unpack_tuple(self.builder, dret, count),
+                    strict=True,
+                )
+            ]
+            return self.context.make_tuple(self.builder, result, items)
+        if isinstance(result, types.Array):
+            mine, given = (
+                self.context.make_array(ty)(self.context, self.builder, value).data
+                for ty, value in ((result, shadow), (dret_type, dret))
+            )
+            message = "the arrays of a cotangent are those of the shadow that `augmented` returned"
+            self._refuse_if(self.builder.icmp_unsigned("!=", mine, given), message)
+        return shadow

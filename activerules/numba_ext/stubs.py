@@ -1,0 +1,51 @@
+"""Compiled stubs as values inside `@njit`: a callable without data, or one that carries some.
+
+Numba takes several dispatchers in one tuple for functions of one type. A stub's own type keeps them
+apart; calls go to the dispatcher behind it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core import types
+from numba.core.imputils import lower_constant
+from numba.extending import NativeValue, models, register_model, unbox
+
+
+class StubType(types.Callable, types.Opaque):
+    """The type of one compiled stub."""
+
+    def __init__(self, dispatcher: Any) -> None:
+        self.stub = types.Dispatcher(dispatcher)
+        super().__init__(f"stub({self.stub})")
+
+    @property
+    def key(self) -> Any:
+        """What makes two types equal."""
+        return self.stub.key
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        """The signature of a call, which is compiled now."""
+        return self.stub.get_call_type(context, args, kws)
+
+    def get_call_signatures(self) -> Any:
+        """The signatures compiled so far."""
+        return self.stub.get_call_signatures()
+
+    def get_impl_key(self, sig: Any) -> Any:
+        """Where the target context has the compiled function."""
+        return self.stub.get_impl_key(sig)
+
+
+register_model(StubType)(models.OpaqueModel)
+
+
+@lower_constant(StubType)
+def _constant(context: Any, builder: Any, ty: Any, value: Any) -> Any:
+    return context.get_dummy_value()
+
+
+@unbox(StubType)
+def _unbox(ty: Any, value: Any, c: Any) -> NativeValue:
+    return NativeValue(c.context.get_dummy_value())
