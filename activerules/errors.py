@@ -258,6 +258,17 @@ class TapeMismatch(RuleError, TypeError):
     """The tape that `augmented_primal` makes is not one that `reverse` can take."""
 
 
+class TangentNotImplemented(RuleError, NotImplementedError):
+    """A derivative that is asked for depends on one that a rule leaves out.
+
+    The rule answers `NotImplementedTangent(info)` there; `info` says where to read more.
+    """
+
+
+class TangentMismatch(RuleError, ValueError):
+    """A tangent or cotangent is not of the type or the shape of its primal."""
+
+
 # --- testing ---
 
 

@@ -44,7 +44,8 @@ class CallArgument:
     kind "value": a float, Active where it is active; "memory": Duplicated where the memory behind
     operand `data_operand` is active; "const": never active. `operands` are indices into the
     operands of the call. `written` is False where the function is known not to write the argument's
-    memory; `element` is the float type the memory holds. A "const" argument with active data in it
+    memory; `element` is the float type the memory holds; `pointers` are the operands that point to
+    memory of any kind, integers too. A "const" argument with active data in it
     is refused unless it is `declared_inactive`.
     """
 
@@ -55,6 +56,7 @@ class CallArgument:
     written: bool = True
     element: Type | None = None
     declared_inactive: bool = False
+    pointers: tuple[int, ...] = ()
 
     @property
     def pointer(self) -> int:

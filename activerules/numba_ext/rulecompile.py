@@ -160,6 +160,7 @@ class NumbaRuleCompiler:
                     written=_may_write(marked.function, found),
                     element=float_elements(found),
                     declared_inactive=i in inactive,
+                    pointers=tuple(data),
                 )
             )
             start += len(slots)

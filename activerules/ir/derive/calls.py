@@ -38,9 +38,9 @@ class EngineCalls(Calls):
         info = self.marked(call)
         if info is None:
             return None
-        memory = [a for a in info.arguments if a.kind == "memory"]
-        written = (a.pointer for a in memory if a.written)
-        return CallEffect(reads=tuple(a.pointer for a in memory), writes=(0, 1, *written))
+        reads = tuple(p for a in info.arguments for p in a.pointers)
+        writes = (p for a in info.arguments if a.written for p in a.pointers)
+        return CallEffect(reads=reads, writes=(0, 1, *writes))
 
     def is_arithmetic(self, call: Instruction) -> bool:
         """Whether a call has no effect but its result."""

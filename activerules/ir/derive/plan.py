@@ -239,7 +239,7 @@ class _Planner:
             activities=how.arguments,
             result=how.result,
             overwritten=tuple(
-                a.kind == "memory" and self.memory.overwritten(call, call.operands[a.pointer], None)
+                any(self.memory.overwritten(call, call.operands[p], None) for p in a.pointers)
                 for a in info.arguments
             ),
             needs_shadow=how.result == "duplicated",

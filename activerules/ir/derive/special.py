@@ -32,6 +32,22 @@ def digamma(b: Builder, x: Value) -> Value:
     return b.cast("fptrunc", b.call(DIGAMMA, DOUBLE, [b.cast("fpext", x, DOUBLE)]), x.type)
 
 
+def digamma_value(x: float) -> float:
+    """ψ(x) as a number, by the same formulas."""
+    if x <= 0.0 and (math.isinf(x) or x == math.floor(x)):
+        return math.nan
+    if x < 0.0:
+        return digamma_value(1.0 - x) - math.pi / math.tan(math.pi * (x - round(x)))
+    below = 0.0
+    while x < 10.0:
+        below -= 1.0 / x
+        x += 1.0
+    u, tail = 1.0 / (x * x), 0.0
+    for coefficient in reversed(_SERIES):
+        tail = (tail + coefficient) * u
+    return below + math.log(x) - 0.5 / x - tail
+
+
 def definition() -> str:
     """The text of `activerules.digamma`; it calls the intrinsics floor, rint, tan and log."""
     series, terms = "0.0", []

@@ -1,0 +1,91 @@
+"""`ProjectTo(x)`: brings a cotangent into the tangent space of `x`.
+
+A rule may answer with more than its argument can hold: a complex cotangent of a real number, a
+double one of single precision, a number where an array of one entry is meant. `ProjectTo(x)(dx)` is
+what of it lies in the tangent space of `x`, in the type of `x`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from activerules.annotations.structural import Tangent
+from activerules.annotations.tangents import AbstractTangent, NoTangent, NotImplementedTangent, One
+from activerules.annotations.tangents import is_zero as _is_zero
+from activerules.annotations.thunks import AbstractThunk, Thunk
+from activerules.errors import TangentMismatch
+
+
+class ProjectTo:
+    """The projection onto the tangent space of `x`; it remembers types and shapes, not values.
+
+    Floats and complex numbers keep their type, arrays their dtype and shape, tuples their
+    structure. What has no derivative (integers, strings) projects everything to `NoTangent()`. A
+    symbolic zero stays one; a thunk is projected when it is computed.
+
+    `TangentMismatch` for an array of another shape, a tuple of another length.
+    """
+
+    def __init__(self, x: Any) -> None:
+        self.kind: type = type(x)
+        self.parts: tuple[ProjectTo, ...] = ()
+        self.shape: tuple[int, ...] | None = None
+        self.dtype: np.dtype[Any] | None = None
+        if isinstance(x, tuple):
+            self.parts = tuple(map(ProjectTo, x))
+        elif isinstance(x, np.ndarray | np.generic | float | complex):
+            dtype = np.asarray(x).dtype
+            self.dtype = dtype if np.issubdtype(dtype, np.inexact) else None
+            self.shape = x.shape if isinstance(x, np.ndarray) else None
+
+    @property
+    def has_tangent(self) -> bool:
+        """Whether anything but NoTangent is in the space."""
+        return self.dtype is not None or any(part.has_tangent for part in self.parts)
+
+    def __repr__(self) -> str:
+        if self.parts:
+            return f"ProjectTo({', '.join(map(repr, self.parts))})"
+        shape = "" if self.shape is None else f", shape={self.shape}"
+        return f"ProjectTo({self.kind.__name__}{shape}, dtype={self.dtype})"
+
+    def __call__(self, dx: Any) -> Any:
+        """The part of `dx` in the tangent space."""
+        if isinstance(dx, NotImplementedTangent):
+            return dx
+        if not self.has_tangent:
+            return NoTangent()
+        if isinstance(dx, AbstractThunk):
+            return Thunk(lambda: self(dx()))
+        if dx is None:
+            return NoTangent()
+        if _is_zero(dx):
+            return dx
+        return self._tuple(dx) if self.parts else self._numbers(dx)
+
+    def _tuple(self, dx: Any) -> Any:
+        if not isinstance(dx, tuple | list | Tangent) or len(dx) != len(self.parts):
+            raise TangentMismatch(f"a tangent of {len(self.parts)} entries, not {dx!r}")
+        items = [part(entry) for part, entry in zip(self.parts, dx, strict=True)]
+        return self.kind(*items) if hasattr(self.kind, "_fields") else tuple(items)
+
+    def _numbers(self, dx: Any) -> Any:
+        if isinstance(dx, One):
+            dx = 1.0
+        if isinstance(dx, AbstractTangent) or not np.issubdtype(np.asarray(dx).dtype, np.number):
+            raise TangentMismatch(f"{dx!r} is not a tangent of {self.kind.__name__}")
+        found = np.asarray(dx)
+        if found.shape != (self.shape or ()):
+            raise TangentMismatch(
+                f"a tangent of shape {found.shape} where the primal has {self.shape or ()}",
+                why="a cotangent has the shape of its primal; broadcasting hides a missing sum",
+            )
+        assert self.dtype is not None
+        if np.iscomplexobj(found) and not np.issubdtype(self.dtype, np.complexfloating):
+            found = found.real
+        found = found.astype(self.dtype, copy=False)
+        if self.shape is not None:
+            return dx if found is dx else found
+        return self.kind(found.item()) if issubclass(self.kind, float | complex) else found[()]

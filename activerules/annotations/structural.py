@@ -1,0 +1,196 @@
+"""`Tangent[P]`: the tangent of a value with fields, given by those that are not zero.
+
+    Tangent[Point](x=1.0)          of a class: fields by name; `t.y` is ZeroTangent()
+    Tangent[tuple](1.0, dy)        of a tuple: fields by position
+    Tangent[dict](a=1.0)           of a dict: by key
+
+It adds to tangents of the same type and to primals, scales, and can be walked through. Which fields
+there are is known of named tuples and dataclasses; a name that is none of them is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from activerules.annotations.tangents import AbstractTangent, ZeroTangent, conjugate
+
+Key = int | str
+
+
+class Tangent(AbstractTangent):
+    """The tangent of a value of the class `primal`; `backing` holds the fields that were given.
+
+    Made by `Tangent[P](…)`. Immutable. A field that was not given is `ZeroTangent()`.
+    """
+
+    __slots__ = ("backing", "primal")
+
+    backing: dict[Key, Any]
+    primal: type
+
+    def __init__(self, *args: Any, **fields: Any) -> None:
+        raise TypeError("a tangent belongs to a type: Tangent[P](...)")
+
+    def __class_getitem__(cls, primal: type) -> Callable[..., Tangent]:
+        """The constructor of tangents of `primal`."""
+
+        def construct(*args: Any, **fields: Any) -> Tangent:
+            return _tangent(primal, _backing(primal, args, fields))
+
+        construct.__name__ = construct.__qualname__ = f"Tangent[{primal.__name__}]"
+        return construct
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._field(name)
+
+    def __getitem__(self, key: Key) -> Any:
+        names = _names(self.primal)
+        if isinstance(key, int) and names is not None:
+            key = names[key]
+        elif isinstance(key, int) and key < 0:
+            key += len(self)
+        if issubclass(self.primal, tuple) and names is None and key not in self.backing:
+            raise IndexError(f"{self!r} has no entry {key}")
+        return self._field(key)
+
+    def _field(self, key: Key) -> Any:
+        names = _names(self.primal)
+        if key not in self.backing and names is not None and key not in names:
+            raise AttributeError(f"{self.primal.__name__} has no field {key!r}")
+        return self.backing.get(key, ZeroTangent())
+
+    def keys(self) -> tuple[Key, ...]:
+        """The fields, in the order of the primal where it has one."""
+        names = _names(self.primal)
+        return tuple(self.backing) if names is None else names
+
+    def __iter__(self) -> Iterator[Any]:
+        """The tangents of the fields, in order."""
+        return iter([self._field(key) for key in self.keys()])
+
+    def __len__(self) -> int:
+        return len(self.keys())
+
+    def map(self, function: Callable[[Any], Any]) -> Tangent:
+        """A tangent with `function` applied to the fields that were given."""
+        return _tangent(self.primal, {key: function(v) for key, v in self.backing.items()})
+
+    def conjugate(self) -> Tangent:
+        """Conjugate every field."""
+        return self.map(conjugate)
+
+    def __add__(self, other: Any) -> Any:
+        if isinstance(other, Tangent):
+            return self._plus(other)
+        if isinstance(other, AbstractTangent):
+            return other.__radd__(self)  # type: ignore[attr-defined]
+        return add_to_primal(other, self)
+
+    def __radd__(self, other: Any) -> Any:
+        return add_to_primal(other, self)
+
+    def _plus(self, other: Tangent) -> Tangent:
+        if other.primal is not self.primal:
+            raise TypeError(f"cannot add {other!r} to {self!r}: tangents of different types")
+        both = dict(self.backing)
+        for key, value in other.backing.items():
+            both[key] = both[key] + value if key in both else value
+        return _tangent(self.primal, both)
+
+    def __mul__(self, factor: Any) -> Any:
+        if isinstance(factor, AbstractTangent):
+            return factor.__rmul__(self)  # type: ignore[attr-defined]
+        return self.map(lambda value: value * factor)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, factor: Any) -> Tangent:
+        return self.map(lambda value: value / factor)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tangent) or other.primal is not self.primal:
+            return False
+        return self._given() == other._given()
+
+    def _given(self) -> dict[Key, Any]:
+        """The fields that are not symbolically zero."""
+        return {k: v for k, v in self.backing.items() if not isinstance(v, ZeroTangent)}
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        fields = (f"{k}={v!r}" if isinstance(k, str) else repr(v) for k, v in self.backing.items())
+        return f"Tangent[{self.primal.__name__}]({', '.join(fields)})"
+
+    def __reduce__(self) -> Any:
+        return _tangent, (self.primal, self.backing)
+
+
+def canonicalize(tangent: Tangent) -> Tangent:
+    """The tangent with every field of its primal there, `ZeroTangent()` where none was given.
+
+    Needs a primal whose fields are known; others come back as they are.
+    """
+    return _tangent(tangent.primal, {key: tangent._field(key) for key in tangent.keys()})
+
+
+def add_to_primal(x: Any, tangent: Tangent) -> Any:
+    """Move `x` by a tangent: a new value of the type of `x`, made by its constructor.
+
+    `TypeError` if `x` is not of the tangent's type.
+    """
+    if not isinstance(x, tangent.primal):
+        raise TypeError(f"cannot add {tangent!r} to {x!r}: it is not a {tangent.primal.__name__}")
+    if isinstance(x, dict):
+        return {key: _moved(value, tangent.backing.get(key)) for key, value in x.items()}
+    if isinstance(x, tuple):
+        values = [_moved(a, b) for a, b in zip(x, tangent, strict=True)]
+        return type(x)(*values) if hasattr(x, "_fields") else tuple(values)
+    names = _names(tangent.primal) or tuple(vars(x))
+    moved = {name: _moved(getattr(x, name), tangent.backing.get(name)) for name in names}
+    return type(x)(**moved)
+
+
+def _moved(value: Any, tangent: Any) -> Any:
+    if tangent is None:
+        return value
+    if isinstance(value, tuple) and isinstance(tangent, tuple):
+        return tuple(map(_moved, value, tangent))
+    return value + (np.asarray(tangent) if isinstance(value, np.ndarray) else tangent)
+
+
+def _tangent(primal: type, backing: Mapping[Key, Any]) -> Tangent:
+    made = object.__new__(Tangent)
+    made.primal = primal
+    made.backing = dict(backing)
+    return made
+
+
+def _names(primal: type) -> tuple[str, ...] | None:
+    """The fields of a class, if they can be told."""
+    if hasattr(primal, "_fields"):
+        return tuple(primal._fields)
+    if dataclasses.is_dataclass(primal):
+        return tuple(field.name for field in dataclasses.fields(primal))
+    return None
+
+
+def _backing(primal: type, args: tuple[Any, ...], fields: dict[str, Any]) -> dict[Key, Any]:
+    names = _names(primal)
+    if names is None:
+        if args and not issubclass(primal, tuple):
+            raise TypeError(f"the fields of Tangent[{primal.__name__}] are given by name")
+        return {**dict(enumerate(args)), **fields}
+    if len(args) > len(names):
+        raise TypeError(f"{primal.__name__} has {len(names)} fields, not {len(args)}")
+    given = {**dict(zip(names, args, strict=False)), **fields}
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise TypeError(f"{primal.__name__} has no field {unknown[0]!r}")
+    return dict(given)

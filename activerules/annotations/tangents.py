@@ -1,0 +1,227 @@
+"""Tangents that are no numbers: the two zeros, the one, and what nobody has worked out.
+
+    ZeroTangent()   the additive identity: the derivative is zero.
+    NoTangent()     there is no derivative: of an index, a size, a function without data.
+    One()           the multiplicative identity.
+    NotImplementedTangent(info)   the derivative exists, and the rule does not have it: to compute
+                    with it is an error that says so.
+
+They add to each other and to every primal, scale, and cost nothing. Of two different ones the sum
+is the one that says more: NotImplementedTangent before NoTangent before ZeroTangent. Arrays defer
+to them: `np.ones(3) + ZeroTangent()` is the array itself.
+
+Source  the tangent types of ChainRulesCore.jl; its seed-era names were Zero, DoesNotExist, One.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from activerules.errors import TangentNotImplemented
+
+
+class AbstractTangent:
+    """Base class of all tangents that are not numbers, arrays or tuples of them."""
+
+    # NumPy's operators leave an operand with this set alone: `array + tangent` comes to us.
+    __array_ufunc__ = None
+    __slots__ = ()
+
+    def __sub__(self, other: Any) -> Any:
+        """`a - b` is `a + (-b)`."""
+        return self + (-other)
+
+    def __rsub__(self, other: Any) -> Any:
+        """`a - b` is `a + (-b)`; the right operand is ours."""
+        return other + (-self)
+
+    def __neg__(self) -> Any:
+        """Scale by -1."""
+        return self * -1.0
+
+
+class _Identity(AbstractTangent):
+    """A tangent without data: one object, equal to itself only."""
+
+    __slots__ = ()
+    _instance: Any = None
+
+    def __new__(cls) -> Any:
+        """Return the one object there is."""
+        if cls.__dict__.get("_instance") is None:
+            cls._instance = super().__new__(cls)
+        return cls._instance
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def __reduce__(self) -> Any:
+        return type(self), ()
+
+    def conjugate(self) -> Any:
+        """Conjugation leaves it as it is."""
+        return self
+
+    @property
+    def real(self) -> Any:
+        """The real part is the tangent itself."""
+        return self
+
+
+class _Zero(_Identity):
+    """What the two zeros share: they vanish in sums, and stay in products."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Any:
+        return other
+
+    __radd__ = __add__
+
+    def __mul__(self, other: Any) -> Any:
+        return self
+
+    __rmul__ = __matmul__ = __rmatmul__ = __truediv__ = __mul__
+
+    def __neg__(self) -> Any:
+        return self
+
+    def __getitem__(self, index: Any) -> Any:
+        return self
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __float__(self) -> float:
+        return 0.0
+
+    def __complex__(self) -> complex:
+        return 0j
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part is zero, too."""
+        return self
+
+
+class ZeroTangent(_Zero):
+    """The zero of every tangent space."""
+
+    __slots__ = ()
+
+
+class NoTangent(_Zero):
+    """The tangent of what cannot be varied: integers, strings, a function without data."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Any:
+        # 0 + "no tangent": that there is none says more.
+        return self if isinstance(other, ZeroTangent) else other
+
+    __radd__ = __add__
+
+
+class One(_Identity):
+    """The multiplicative identity: `One() * x` is `x` itself."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Any:
+        if isinstance(other, _Zero):
+            return self
+        return 2.0 if other is self else 1.0 + other
+
+    __radd__ = __add__
+
+    def __mul__(self, other: Any) -> Any:
+        return other
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        return self if other is self else 1.0 / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other
+
+    def __neg__(self) -> Any:
+        return -1.0
+
+    def __float__(self) -> float:
+        return 1.0
+
+    def __complex__(self) -> complex:
+        return 1 + 0j
+
+    @property
+    def imag(self) -> Any:
+        """One is real."""
+        return ZeroTangent()
+
+
+class NotImplementedTangent(AbstractTangent):
+    """A derivative that the author of a rule left out; `info` says where it is discussed.
+
+    It passes through sums with a zero. `TangentNotImplemented` where anything else is computed with
+    it: the derivative asked for depends on it.
+    """
+
+    __slots__ = ("info",)
+
+    def __init__(self, info: str = "") -> None:
+        self.info = info
+
+    def __repr__(self) -> str:
+        return f"NotImplementedTangent({self.info!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NotImplementedTangent) and other.info == self.info
+
+    def __hash__(self) -> int:
+        return hash((NotImplementedTangent, self.info))
+
+    def __add__(self, other: Any) -> Any:
+        return self if isinstance(other, _Zero | NotImplementedTangent) else self.refuse()
+
+    __radd__ = __add__
+
+    def __mul__(self, other: Any) -> Any:
+        # Zero times an unknown finite derivative; an unused cotangent must not raise.
+        return other if isinstance(other, _Zero) else self.refuse()
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Any:
+        return self
+
+    def __truediv__(self, other: Any) -> Any:
+        return self.refuse()
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self.refuse()
+
+    def __float__(self) -> float:
+        return self.refuse()
+
+    def conjugate(self) -> Any:
+        """Nothing is known of the conjugate either."""
+        return self
+
+    def refuse(self) -> NoReturn:
+        """Raise `TangentNotImplemented`."""
+        raise TangentNotImplemented(
+            "the result depends on a derivative that its rule does not have",
+            why=self.info,
+            instead=["write that derivative in the rule", "make the argument Const"],
+        )
+
+
+def is_zero(tangent: Any) -> bool:
+    """Tell whether a tangent is symbolically zero: ZeroTangent, NoTangent or None."""
+    return tangent is None or isinstance(tangent, _Zero)
+
+
+def conjugate(tangent: Any) -> Any:
+    """The complex conjugate of any tangent."""
+    return tangent.conjugate() if hasattr(tangent, "conjugate") else tangent

@@ -1,0 +1,161 @@
+"""Derivatives that are computed when somebody wants them.
+
+    Thunk(f)                 `f()` when it is unthunked; each time anew.
+    InplaceableThunk(add, t) a thunk that also knows how to add itself to memory: `add(x)` does
+                             `x += f()` without making `f()`.
+    unthunk(x)               what a thunk stands for; anything else as it is.
+    extern(x)                the same through tuples, lists, dicts and tangents: plain values only.
+    add_inplace(x, y)        x + y, in the memory of `x` where that is possible.
+
+Computing with a thunk unthunks it; only negation, conjugation and scaling by a number stay lazy.
+
+In a rule that is converted for compiled code (`rules.closures.convert`), a thunk is a branch on the
+activity of its argument: nothing of it is left where the derivative is not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from activerules.annotations.structural import Tangent
+from activerules.annotations.tangents import AbstractTangent, conjugate, is_zero
+
+
+class AbstractThunk(AbstractTangent):
+    """What is not computed yet."""
+
+    __slots__ = ()
+
+    def __call__(self) -> Any:
+        """Compute it: one layer, as `unthunk`."""
+        raise NotImplementedError
+
+    def __add__(self, other: Any) -> Any:
+        return unthunk(self) + unthunk(other)
+
+    def __radd__(self, other: Any) -> Any:
+        return unthunk(other) + unthunk(self)
+
+    def __mul__(self, other: Any) -> Any:
+        return Thunk(lambda: unthunk(self) * unthunk(other))
+
+    def __rmul__(self, other: Any) -> Any:
+        return Thunk(lambda: unthunk(other) * unthunk(self))
+
+    def __truediv__(self, other: Any) -> Any:
+        return Thunk(lambda: unthunk(self) / unthunk(other))
+
+    def __matmul__(self, other: Any) -> Any:
+        return unthunk(self) @ unthunk(other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return unthunk(other) @ unthunk(self)
+
+    def __neg__(self) -> Any:
+        return Thunk(lambda: -unthunk(self))
+
+    def conjugate(self) -> Any:
+        """Stays lazy."""
+        return Thunk(lambda: conjugate(unthunk(self)))
+
+    def __getitem__(self, index: Any) -> Any:
+        return unthunk(self)[index]
+
+    def __iter__(self) -> Any:
+        return iter(unthunk(self))
+
+    def __float__(self) -> float:
+        return float(unthunk(self))
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray[Any, Any]:
+        return np.array(unthunk(self), dtype=dtype)
+
+
+class Thunk(AbstractThunk):
+    """`Thunk(f)`: the derivative `f()`, computed each time it is asked for."""
+
+    __slots__ = ("_compute",)
+
+    def __init__(self, compute: Callable[[], Any]) -> None:
+        self._compute = compute
+
+    def __call__(self) -> Any:
+        """Compute it."""
+        return self._compute()
+
+    def __repr__(self) -> str:
+        return f"Thunk({getattr(self._compute, '__qualname__', self._compute)})"
+
+
+class InplaceableThunk(AbstractThunk):
+    """A thunk with a function that adds it to memory.
+
+    `add(x)` adds the derivative to the array `x` in place; `value` is a Thunk (or a function of
+    nothing) with the derivative itself.
+    """
+
+    __slots__ = ("add", "value")
+
+    def __init__(self, add: Callable[[Any], Any], value: Thunk | Callable[[], Any]) -> None:
+        self.add = add
+        self.value = value if isinstance(value, AbstractThunk) else Thunk(value)
+
+    def __call__(self) -> Any:
+        """Compute it."""
+        return self.value()
+
+    def __repr__(self) -> str:
+        return f"InplaceableThunk({self.value!r})"
+
+
+def unthunk(x: Any) -> Any:
+    """Compute what a thunk stands for (one layer); anything else is returned as it is."""
+    return x() if isinstance(x, AbstractThunk) else x
+
+
+def extern(x: Any) -> Any:
+    """Compute every thunk in `x`, through tuples, lists, dicts and `Tangent`s."""
+    if isinstance(x, AbstractThunk):
+        return extern(x())
+    if isinstance(x, Tangent):
+        return x.map(extern)
+    if isinstance(x, dict):
+        return {key: extern(value) for key, value in x.items()}
+    if isinstance(x, list):
+        return [extern(value) for value in x]
+    if isinstance(x, tuple):
+        items = map(extern, x)
+        return type(x)(*items) if hasattr(x, "_fields") else tuple(items)
+    return x
+
+
+def is_inplaceable_destination(x: Any) -> bool:
+    """Tell whether `add_inplace` may add to the memory of `x`: a writable array of floats."""
+    return isinstance(x, np.ndarray) and x.flags.writeable and np.issubdtype(x.dtype, np.inexact)
+
+
+def add_inplace(x: Any, y: Any) -> Any:
+    """Return x + y, in the memory of `x` if it is a writable array of floats that can hold the sum.
+
+    Use what is returned: `x` may or may not have changed. The shapes must agree; `y` is not
+    broadcast.
+    """
+    if is_zero(y):
+        return x
+    if not is_inplaceable_destination(x):
+        return x + unthunk(y)
+    if isinstance(y, InplaceableThunk):
+        y.add(x)
+        return x
+    y = unthunk(y)
+    found = np.asarray(y)
+    if found.shape == x.shape and np.can_cast(found.dtype, x.dtype, "same_kind"):
+        x += found
+        return x
+    return x + y
+
+
+globals()["add!!"] = add_inplace

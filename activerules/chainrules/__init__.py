@@ -1,0 +1,53 @@
+"""Rules the ChainRules way: `frule` and `rrule`, `scalar_rule`, and the tangents they speak of.
+
+    @rrule.register(f)                      a rule with a closure; compiled code gets a pair
+    rrule(f, *x), frule(deltas, f, *x)      rules called from Python, without any AD
+    scalar_rule(f, partials)                a function of numbers, by its partial derivatives
+
+The page docs/chainrules.md shows each.
+"""
+
+from activerules.annotations.projection import ProjectTo
+from activerules.annotations.structural import Tangent, canonicalize
+from activerules.annotations.tangents import (
+    AbstractTangent,
+    NoTangent,
+    NotImplementedTangent,
+    One,
+    ZeroTangent,
+)
+from activerules.annotations.thunks import (
+    AbstractThunk,
+    InplaceableThunk,
+    Thunk,
+    add_inplace,
+    extern,
+    is_inplaceable_destination,
+    unthunk,
+)
+from activerules.chainrules.direct import frule, rrule
+from activerules.chainrules.scalar import scalar_rule
+from activerules.numba_ext import delivery, tangents  # noqa: F401  their compiled forms
+from activerules.rules.define import inactive as non_differentiable
+
+__all__ = [
+    "AbstractTangent",
+    "AbstractThunk",
+    "InplaceableThunk",
+    "NoTangent",
+    "NotImplementedTangent",
+    "One",
+    "ProjectTo",
+    "Tangent",
+    "Thunk",
+    "ZeroTangent",
+    "add_inplace",
+    "canonicalize",
+    "extern",
+    "frule",
+    "is_inplaceable_destination",
+    "non_differentiable",
+    "rrule",
+    "scalar_rule",
+    "unthunk",
+]

@@ -1,0 +1,115 @@
+"""Scalar functions the engine differentiates through their bodies, as rows of `scalar_rule`.
+
+The engine needs no rule for these: Numba compiles them to instructions that have a row of their
+own. They are here for direct calls of `frule` and `rrule`. So are the holomorphic functions at
+complex numbers, which the table of the engine does not know.
+
+Source  the rule tables of DiffRules.jl; Abramowitz and Stegun, chapters 4 and 6.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from activerules.annotations.tangents import One, ZeroTangent
+from activerules.chainrules.scalar import ScalarRule
+
+Row = tuple[Any, int, Callable[..., tuple[Any, ...]]]
+
+
+def _no_slope(*values: Any) -> tuple[Any, ...]:
+    return (ZeroTangent(),) * (len(values) - 1)
+
+
+_DEGREE = math.pi / 180
+
+#                function        arguments  partials at (Ω, x...)
+REAL_ROWS: tuple[Row, ...] = (
+    (math.degrees, 1, lambda y, x: (1 / _DEGREE,)),
+    (math.radians, 1, lambda y, x: (_DEGREE,)),
+    (math.log, 2, lambda y, x, b: (1 / (x * math.log(b)), -y / (b * math.log(b)))),
+    (np.degrees, 1, lambda y, x: (1 / _DEGREE,)),
+    (np.rad2deg, 1, lambda y, x: (1 / _DEGREE,)),
+    (np.radians, 1, lambda y, x: (_DEGREE,)),
+    (np.deg2rad, 1, lambda y, x: (_DEGREE,)),
+    (np.square, 1, lambda y, x: (2 * x,)),
+    (np.reciprocal, 1, lambda y, x: (-y * y,)),
+    (np.positive, 1, lambda y, x: (One(),)),
+    (operator.pos, 1, lambda y, x: (One(),)),
+    (np.logaddexp, 2, lambda y, a, b: (math.exp(a - y), math.exp(b - y))),
+    (np.logaddexp2, 2, lambda y, a, b: (2 ** (a - y), 2 ** (b - y))),
+    (np.sinc, 1, lambda y, x: ((math.cos(math.pi * x) - y) / x if x else 0.0,)),
+    (np.sign, 1, _no_slope),
+    (np.heaviside, 2, _no_slope),
+    (np.floor_divide, 2, _no_slope),
+    (operator.floordiv, 2, _no_slope),
+    (np.signbit, 1, _no_slope),
+    (np.real, 1, lambda y, x: (One(),)),
+    (np.conjugate, 1, lambda y, x: (One(),)),
+)
+
+HOLOMORPHIC_ROWS: tuple[Row, ...] = (
+    (operator.add, 2, lambda w, a, b: (One(), One())),
+    (operator.sub, 2, lambda w, a, b: (One(), -1.0)),
+    (operator.mul, 2, lambda w, a, b: (b, a)),
+    (operator.truediv, 2, lambda w, a, b: (1 / b, -w / b)),
+    (operator.neg, 1, lambda w, z: (-1.0,)),
+    (operator.pow, 2, lambda w, z, n: (n * z ** (n - 1), w * cmath.log(z))),
+)
+
+
+def _elementary(module: Any, arc: str) -> list[Row]:
+    f = module
+    return [
+        (f.exp, 1, lambda w, z: (w,)),
+        (f.log, 1, lambda w, z: (1 / z,)),
+        (f.log10, 1, lambda w, z: (1 / (z * math.log(10)),)),
+        (f.sqrt, 1, lambda w, z: (0.5 / w,)),
+        (f.sin, 1, lambda w, z: (cmath.cos(z),)),
+        (f.cos, 1, lambda w, z: (-cmath.sin(z),)),
+        (f.tan, 1, lambda w, z: (1 + w * w,)),
+        (f.sinh, 1, lambda w, z: (cmath.cosh(z),)),
+        (f.cosh, 1, lambda w, z: (cmath.sinh(z),)),
+        (f.tanh, 1, lambda w, z: (1 - w * w,)),
+        (getattr(f, f"{arc}sin"), 1, lambda w, z: (1 / cmath.sqrt(1 - z * z),)),
+        (getattr(f, f"{arc}cos"), 1, lambda w, z: (-1 / cmath.sqrt(1 - z * z),)),
+        (getattr(f, f"{arc}tan"), 1, lambda w, z: (1 / (1 + z * z),)),
+        (getattr(f, f"{arc}sinh"), 1, lambda w, z: (1 / cmath.sqrt(1 + z * z),)),
+        (
+            getattr(f, f"{arc}cosh"),
+            1,
+            lambda w, z: (1 / (cmath.sqrt(z - 1) * cmath.sqrt(z + 1)),),
+        ),
+        (getattr(f, f"{arc}tanh"), 1, lambda w, z: (1 / (1 - z * z),)),
+    ]
+
+
+HOLOMORPHIC_ROWS += (
+    *_elementary(cmath, "a"),
+    *_elementary(np, "arc"),
+    (np.square, 1, lambda w, z: (2 * z,)),
+    (np.reciprocal, 1, lambda w, z: (-w * w,)),
+    (np.power, 2, lambda w, z, n: (n * z ** (n - 1), w * cmath.log(z))),
+    (np.add, 2, lambda w, a, b: (One(), One())),
+    (np.subtract, 2, lambda w, a, b: (One(), -1.0)),
+    (np.multiply, 2, lambda w, a, b: (b, a)),
+    (np.divide, 2, lambda w, a, b: (1 / b, -w / b)),
+    (np.negative, 1, lambda w, z: (-1.0,)),
+)
+
+
+def _table(rows: tuple[Row, ...]) -> dict[tuple[int, int], ScalarRule]:
+    return {
+        (id(function), arity): ScalarRule(function, partials, None, arity)
+        for function, arity, partials in rows
+    }
+
+
+REAL_RULES = _table(REAL_ROWS)
+HOLOMORPHIC_RULES = _table(HOLOMORPHIC_ROWS)

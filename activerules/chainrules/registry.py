@@ -1,0 +1,219 @@
+"""`frule` and `rrule`: rules in the ChainRules way, defined and called.
+
+    @rrule.register(f)                           rrule(f, *x) -> (y, pullback)
+    def _(f, x):                                 pullback(dy) -> (NoTangent(), dx)
+        def pullback(dy): ...
+        return y, pullback
+
+Needs       the one rule registry, `rules.closures` to convert a rule for compiled code
+Gives       the tables behind `rrule` and `frule`, and their lookup
+Invariants  T1  a rule registered here is a rule of the engine too, unless it says `compiled=False`
+            T2  a call answers with the most specific rule written here; then a pair written as
+                augmented_primal and reverse; then what is declared non-differentiable; then the
+                engine's own table of scalar functions; else None
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+
+from activerules.annotations.activity import Active, Const, Duplicated, Narrowed
+from activerules.errors import RuleDefinitionError
+from activerules.rules import pattern as patterns
+from activerules.rules.closures.convert import Conversion, convert
+from activerules.rules.closures.source import location
+from activerules.rules.pattern import Order, Pattern
+from activerules.rules.registry import RULES
+from activerules.rules.rule import Rule, RuleHalf, display_name
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# What a converted rule is told of the call: it delivers to each of these.
+_KINDS = (Const, Active, Duplicated)
+_RESULT_KINDS = (Active, Duplicated)
+
+
+@dataclass(frozen=True)
+class WrittenRule:
+    """A rule as its author wrote it.
+
+    function     `(f, *x)` of an rrule, `(deltas, f, *x)` of an frule; plain Python.
+    types        per argument, the Numba type (or class of types) it is for; None for any.
+    conversion   the explicit pair; None where there is none.
+    """
+
+    function: Callable[..., Any]
+    types: tuple[Any, ...]
+    conversion: Conversion | None = None
+
+    def admits(self, found: Sequence[Any]) -> bool:
+        """Tell whether the rule is for arguments of these types."""
+        return len(found) == len(self.types) and all(map(patterns.admits, self.types, found))
+
+    def order(self, other: WrittenRule) -> Order:
+        """Which of two rules is the more specific one."""
+        return patterns.combined(map(patterns.type_order, self.types, other.types))
+
+
+class RuleTable:
+    """The rules of one direction, by function."""
+
+    def __init__(self, leading: int) -> None:
+        self._leading = leading
+        self._rules: dict[int, tuple[Any, list[WrittenRule]]] = {}
+
+    def add(self, function: Any, rule: WrittenRule) -> None:
+        """Add a rule; one for the same types takes the place of the older one."""
+        key = identity(function)
+        _, rules = self._rules.setdefault(key, (function, []))
+        rules[:] = [other for other in rules if other.types != rule.types] + [rule]
+
+    def rules_for(self, function: Any) -> tuple[WrittenRule, ...]:
+        """The rules of a function, in the order of their definition."""
+        return tuple(self._rules.get(identity(function), (function, []))[1])
+
+    def find(self, function: Any, values: Sequence[Any]) -> WrittenRule | None:
+        """The most specific rule for arguments with these values; None if there is none."""
+        rules = self.rules_for(function)
+        if not rules:
+            return None
+        found = [type_of(value) for value in values]
+        fitting = [rule for rule in rules if rule.admits(found)]
+        best = None
+        for rule in fitting:
+            if best is None or rule.order(best) is Order.NARROWER:
+                best = rule
+        return best
+
+
+RRULES = RuleTable(leading=1)
+FRULES = RuleTable(leading=2)
+
+
+def identity(function: Any) -> int:
+    """Key of a function; a dispatcher and what it was made from are the same one."""
+    return id(getattr(function, "py_func", function))
+
+
+def type_of(value: Any) -> Any:
+    """The Numba type of a value; its Python class where Numba has none."""
+    try:
+        return numba.typeof(value)
+    except (ValueError, TypeError):
+        return type(value)
+
+
+def register_rrule(
+    function: Any, *, replace: bool = False, compiled: bool = True
+) -> Callable[[F], F]:
+    """Define the reverse rule of `function` by a function `(f, *x)` that returns `(y, pullback)`.
+
+    Arguments
+        function   an `@njit` function, a NumPy or math function, an operator.
+        replace    take the place of another module's rule of the same signature.
+        compiled   False: the rule is only for direct calls from Python.
+
+    `pullback(dy)` returns one entry for `function` itself and one per argument. Parameters may be
+    annotated with Numba types (`x: float64[:]`) or number classes; the most specific rule serves a
+    call. The closure is converted for compiled code: what the pullback captures is the tape.
+
+    Raises
+        RuleDefinitionError   the rule is not of that form, or cannot be converted.
+        AmbiguousRule         a rule of the same signature is there, from another module.
+    """
+
+    def register(rule: F) -> F:
+        plain = plain_function(rule, "rrule")
+        types = parameter_types(plain, leading=1)
+        conversion = convert(plain, function) if compiled else None
+        if conversion is not None:
+            add_pair(function, plain, types, conversion, replace)
+        RRULES.add(function, WrittenRule(plain, types, conversion))
+        return rule
+
+    return register
+
+
+def register_frule(function: Any) -> Callable[[F], F]:
+    """Define the forward rule of `function` by a function `(deltas, f, *x)` that returns `(y, dy)`.
+
+    `deltas` are the tangents: of the function itself, and of each argument. Parameters may be
+    annotated as those of an rrule.
+    """
+
+    def register(rule: F) -> F:
+        plain = plain_function(rule, "frule")
+        FRULES.add(function, WrittenRule(plain, parameter_types(plain, leading=2)))
+        return rule
+
+    return register
+
+
+def add_pair(
+    function: Any, rule: Any, types: Sequence[Any], conversion: Conversion, replace: bool
+) -> None:
+    """Enter a converted rule where the engine looks for rules."""
+    made = Rule(
+        name=display_name(function),
+        arguments=tuple(_pattern(_KINDS, found) for found in types),
+        result=_pattern(_RESULT_KINDS, None),
+    )
+    for which in ("augmented_primal", "reverse"):
+        half = RuleHalf(
+            function=conversion.augmented if which == "augmented_primal" else conversion.reverse,
+            module=rule.__module__,
+            location=location(rule),
+            argument_names=conversion.arguments,
+        )
+        RULES.add(function, which, made, half, replace)
+
+
+def _pattern(kinds: Sequence[Any], found: Any) -> Pattern:
+    return tuple(Narrowed(kind, found) for kind in kinds)
+
+
+def plain_function(rule: Any, which: str) -> Any:
+    """The Python function of a rule; `RuleDefinitionError` if it is none."""
+    plain = getattr(rule, "py_func", rule)
+    if not inspect.isfunction(plain):
+        raise RuleDefinitionError(f"@{which}.register decorates a Python function, not {rule!r}")
+    return plain
+
+
+def parameter_types(rule: Any, leading: int) -> tuple[Any, ...]:
+    """What the parameters of a rule are annotated with, after the leading ones."""
+    try:
+        parameters = list(inspect.signature(rule, eval_str=True).parameters.values())
+    except Exception as error:
+        raise RuleDefinitionError(
+            f"an annotation of {rule.__name__} cannot be evaluated: {error}",
+            where=[("the rule", rule.__name__, location(rule))],
+        ) from error
+    return tuple(_constraint(p, rule) for p in parameters[leading:])
+
+
+def _constraint(parameter: inspect.Parameter, rule: Any) -> Any:
+    written = parameter.annotation
+    if written is inspect.Parameter.empty or written is Any:
+        return None
+    if written is np.ndarray:
+        return numba.types.Array
+    constraint = patterns.canonical_type(written)
+    if isinstance(constraint, numba.types.Type):
+        return constraint
+    if isinstance(constraint, type) and issubclass(constraint, numba.types.Type):
+        return constraint
+    raise RuleDefinitionError(
+        f"the annotation of `{parameter.name}` in {rule.__name__} is no type of Numba: {written!r}",
+        where=[("the rule", rule.__name__, location(rule))],
+        instead=[
+            "float64, float64[:], float, np.ndarray, or no annotation",
+            "activities belong to augmented_primal and reverse",
+        ],
+    )

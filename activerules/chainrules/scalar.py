@@ -1,0 +1,223 @@
+"""`scalar_rule`: the rule of a function of numbers, from its partial derivatives.
+
+    scalar_rule(math.hypot, lambda Ω, x, y: (x / Ω, y / Ω))
+    scalar_rule(math.tan, lambda Ω, x, s: (s,), setup=lambda Ω, x: 1 + Ω * Ω)
+    scalar_rule(sincos, lambda Ω, x: ((Ω[1],), (-Ω[0],)))          several outputs: a row each
+
+Ω is the result. A function of complex numbers must be holomorphic; its pullback multiplies with the
+conjugate of a partial derivative, its pushforward with the partial itself.
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+
+from activerules.annotations.projection import ProjectTo
+from activerules.annotations.tangents import NoTangent, ZeroTangent, conjugate, is_zero
+from activerules.annotations.thunks import unthunk
+from activerules.chainrules.registry import add_pair, identity
+from activerules.errors import ArityError, RuleDefinitionError
+from activerules.rules.closures.convert import Conversion
+from activerules.rules.closures.delivery import contracted, cotangent, deliver, result_shadow
+from activerules.rules.protocol import AugmentedReturn, active
+from activerules.rules.rule import display_name
+
+Partials = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class ScalarRule:
+    """The partial derivatives of one function, `partials(Ω, *x)` or `partials(Ω, *x, setup)`."""
+
+    function: Any
+    partials: Partials
+    setup: Partials | None
+    arity: int
+
+    def admits(self, x: Sequence[Any]) -> bool:
+        """Tell whether the rule is for these arguments: as many numbers as it has partials."""
+        return len(x) == self.arity and all(hasattr(v, "__complex__") or _is_number(v) for v in x)
+
+    def slopes(self, result: Any, x: Sequence[Any]) -> tuple[tuple[Any, ...], ...]:
+        """The partial derivatives at a point: a row per output, a column per argument."""
+        extra = () if self.setup is None else (self.setup(result, *x),)
+        rows = self.partials(result, *x, *extra)
+        if not isinstance(rows, tuple):
+            rows = (rows,)
+        if not (rows and isinstance(rows[0], tuple)):
+            rows = (rows,)
+        if any(len(row) != self.arity for row in rows):
+            raise ArityError(
+                f"the partials of {display_name(self.function)} are not one per argument"
+            )
+        return rows
+
+    def pull(self, x: Sequence[Any]) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+        """The rule as rrule: `(y, pullback)`."""
+        y = self.function(*x)
+        slopes = self.slopes(y, x)
+        projections = [_projection(value) for value in x]
+
+        def pullback(dy: Any) -> tuple[Any, ...]:
+            bars = _entries(unthunk(dy), len(slopes))
+            columns = zip(*slopes, strict=True)
+            return NoTangent(), *(
+                project(_sum(conjugate(s) * bar for s, bar in zip(column, bars, strict=True)))
+                for project, column in zip(projections, columns, strict=True)
+            )
+
+        return y, pullback
+
+    def push(self, deltas: Sequence[Any], x: Sequence[Any]) -> tuple[Any, Any]:
+        """The rule as frule: `(y, dy)`."""
+        y = self.function(*x)
+        dots = [unthunk(d) for d in deltas[1:]]
+        rows = [
+            _sum(s * dot for s, dot in zip(row, dots, strict=True)) for row in self.slopes(y, x)
+        ]
+        if isinstance(y, tuple):
+            return y, tuple(rows)
+        return y, _projection(y)(rows[0])
+
+
+SCALAR_RULES: dict[int, ScalarRule] = {}
+
+
+def scalar_rule(
+    function: Any,
+    partials: Partials,
+    setup: Partials | None = None,
+    *,
+    replace: bool = False,
+    compiled: bool = True,
+) -> Any:
+    """Define the derivatives of a function of numbers; returns the function.
+
+    Arguments
+        function   an `@njit`, math or NumPy function of numbers.
+        partials   `(Ω, *x)` -> a tuple, the derivative by each argument; with several outputs, a
+                   tuple of such rows. Ω is the result. Entries may be One() and ZeroTangent().
+        setup      `(Ω, *x)` -> what the partials share; it is their last argument.
+        replace    take the place of another module's rule.
+        compiled   False: only for direct calls of `frule` and `rrule`.
+
+    The partials must be code Numba can compile. Raises `RuleDefinitionError`, `AmbiguousRule`.
+    """
+    arity = _parameter_count(partials) - (1 if setup is None else 2)
+    if arity < 1 or (setup is not None and _parameter_count(setup) != arity + 1):
+        raise RuleDefinitionError(
+            f"the partials of {display_name(function)} are no function of (Ω, arguments ...)",
+            why="setup takes (Ω, arguments ...), and its result is the last argument of partials"
+            if setup is not None
+            else "",
+        )
+    rule = ScalarRule(function, _plain(partials), _plain(setup), arity)
+    if compiled:
+        _add_compiled(rule, partials, setup, replace)
+    SCALAR_RULES[identity(function)] = rule
+    return function
+
+
+def _add_compiled(
+    rule: ScalarRule, partials: Partials, setup: Partials | None, replace: bool
+) -> None:
+    """Enter the pair where the engine looks for rules."""
+    conversion = _pair(rule, partials, setup)
+    numbers = [numba.types.Number] * rule.arity
+    add_pair(rule.function, rule.partials, numbers, conversion, replace)
+
+
+def _pair(rule: ScalarRule, partials: Partials, setup: Partials | None) -> Conversion:
+    """Write the pair out: the rule functions of Numba have a fixed number of parameters."""
+    names = [f"x{i}" for i in range(rule.arity)]
+    values = ", ".join(f"{name}.val" for name in names)
+    plain = [f for f in (rule.partials, rule.setup) if f is not None]
+    kept = "result" if any(map(_uses_result, plain)) else "None"
+    shared = f", setup(tape, {values})" if setup is not None else ""
+    parameters = ", ".join(names)
+    source = [
+        f"def augmented(config, ret, {parameters}):",
+        f"    result = function({values})",
+        f"    return AugmentedReturn(result, result_shadow(ret, result), {kept})",
+        "",
+        f"def reverse(config, dret, tape, {parameters}):",
+        f"    slopes = partials(tape, {values}{shared})",
+        "    bar = cotangent(dret)",
+    ]
+    for i, name in enumerate(names):
+        bar = f"deliver({name}, contracted(slopes, {i}, bar))"
+        source.append(f"    {name}_bar = {bar} if active({name}) else None")
+    source.append(f"    return ({', '.join(f'{name}_bar' for name in names)},)")
+    text = "\n".join(source)
+    scope: dict[str, Any] = {
+        "AugmentedReturn": AugmentedReturn,
+        "active": active,
+        "contracted": contracted,
+        "cotangent": cotangent,
+        "deliver": deliver,
+        "function": rule.function,
+        "partials": _compiled(partials),
+        "result_shadow": result_shadow,
+        "setup": _compiled(setup),
+        "__name__": __name__,
+    }
+    exec(text, scope)
+    return Conversion(
+        augmented=scope["augmented"],
+        reverse=scope["reverse"],
+        arguments=tuple(names),
+        tape=("result",) if kept == "result" else (),
+        source=text,
+    )
+
+
+def _compiled(function: Any) -> Any:
+    return numba.njit(function) if isinstance(function, type(_plain)) else function
+
+
+def _plain(function: Any) -> Any:
+    return getattr(function, "py_func", function)
+
+
+def _parameter_count(function: Any) -> int:
+    return _plain(function).__code__.co_argcount
+
+
+def _uses_result(function: Any) -> bool:
+    """Whether a function reads its first parameter; None stands on the tape if not."""
+    name = function.__code__.co_varnames[0]
+    for instruction in dis.get_instructions(function):
+        read = instruction.argval
+        if read == name or (isinstance(read, tuple) and name in read):
+            return True
+    return False
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, int | float | complex)
+
+
+def _projection(value: Any) -> ProjectTo:
+    """Integers stand for real numbers here, as in `sin(3)`."""
+    is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return ProjectTo(float(value) if is_integer else value)
+
+
+def _entries(dy: Any, count: int) -> Sequence[Any]:
+    """The cotangent of each output."""
+    if count == 1 and not isinstance(dy, tuple):
+        return (dy,)
+    return (ZeroTangent(),) * count if is_zero(dy) else tuple(dy)
+
+
+def _sum(terms: Any) -> Any:
+    total: Any = ZeroTangent()
+    for term in terms:
+        total = total + term
+    return total

@@ -1,0 +1,394 @@
+"""Which pullback a rule returns, and what it captures.
+
+Needs       the body of a rule
+Gives       `PullbackFinder.find`: the one `Pullback` that every return of the rule ends in
+Invariants  B1  two returns with different pullbacks are refused: a tape has one reader
+            B2  a pullback that is used for anything but being returned is refused
+            B3  captured variables are in the order of their names, functions among them moved along
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import types
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from activerules.errors import RuleDefinitionError
+from activerules.rules.closures.source import (
+    Definition,
+    definition_of,
+    free_names,
+    location,
+    own_nodes,
+)
+
+_UNKNOWN = object()
+
+
+def refuse(
+    rule: types.FunctionType, node: ast.AST | None, what: str, why: str = "", *instead: str
+) -> RuleDefinitionError:
+    """The error for a rule that cannot be converted, at the line of `node`."""
+    text = ast.unparse(node).splitlines()[0] if node is not None else rule.__name__
+    return RuleDefinitionError(
+        what,
+        where=[("in the rule", text[:60], location(rule, node))],
+        why=why,
+        instead=instead,
+    )
+
+
+@dataclass
+class Pullback:
+    """A pullback as it is written.
+
+    definitions   every place it is defined at; they are all the same text.
+    captured      the variables of the rule that it uses, functions among them left out.
+    defaults      its parameters with a default, and the names under which those travel.
+    helpers       local functions of the rule that it uses, to be defined in front of it.
+    """
+
+    rule: types.FunctionType
+    definitions: list[Definition]
+    captured: tuple[str, ...] = ()
+    defaults: dict[str, str] = field(default_factory=dict)
+    helpers: list[ast.stmt] = field(default_factory=list)
+
+    @property
+    def node(self) -> Definition:
+        """The first definition."""
+        return self.definitions[0]
+
+    @property
+    def parameter(self) -> str:
+        """The name of the cotangent."""
+        return self.node.args.args[0].arg
+
+    @property
+    def body(self) -> list[ast.stmt]:
+        """Its statements; a lambda's value is returned."""
+        node = self.node
+        if isinstance(node, ast.FunctionDef):
+            return node.body
+        return [ast.copy_location(ast.Return(node.body), node.body)]
+
+    def entries(self, node: ast.Return, count: int) -> list[ast.expr] | None:
+        """The entries a return gives to the arguments, without the one for the function itself.
+
+        None if it returns something other than a written tuple.
+        """
+        value = node.value
+        if value is None or (isinstance(value, ast.Constant) and value.value is None):
+            raise refuse(self.rule, node, "the pullback returns nothing here")
+        if not isinstance(value, ast.Tuple) or any(isinstance(e, ast.Starred) for e in value.elts):
+            return None
+        if len(value.elts) != count + 1:
+            raise refuse(
+                self.rule,
+                node,
+                f"the pullback returns {len(value.elts)} entries, expected {count + 1}",
+                f"one for the function itself, which is NoTangent(), and one for each of its "
+                f"{count} arguments",
+            )
+        return value.elts[1:]
+
+
+class PullbackFinder:
+    """Reads the returns of a rule."""
+
+    def __init__(self, rule: types.FunctionType, body: Sequence[ast.stmt]) -> None:
+        self.rule = rule
+        self.nodes = list(own_nodes(body))
+        self.scope = tuple(dict.fromkeys((*rule.__code__.co_cellvars, *_bound(self.nodes))))
+        self.cells = rule.__code__.co_cellvars
+        # Statements that only name the pullback, pair it with the result, or move with it.
+        self.aliases: list[ast.stmt] = []
+        self.pairs: list[ast.stmt] = []
+        self.moved: list[ast.stmt] = []
+        self._names: set[str] = set()
+        self._sources: dict[str, set[str]] = {}
+
+    def find(self) -> Pullback:
+        """Return the one pullback; refuse rules that have none or several."""
+        returns = [node for node in self.nodes if isinstance(node, ast.Return)]
+        if not returns:
+            raise refuse(self.rule, None, "the rule returns nothing; it returns (y, pullback)")
+        found: list[Definition] = []
+        for node in returns:
+            found += self._definitions(self._pair(node).elts[1], node)
+        self._check_same(found)
+        pullback = Pullback(self.rule, found)
+        self._read(pullback)
+        return pullback
+
+    def primal_of(self, node: ast.Return) -> ast.expr:
+        """The result in `return y, pullback`; where the pair has a name, what is left under it."""
+        return node.value if isinstance(node.value, ast.Name) else self._pair(node).elts[0]
+
+    # --- the way from a return to the definition ---
+
+    def _pair(self, node: ast.Return) -> ast.Tuple:
+        value = node.value
+        if isinstance(value, ast.Name):
+            bound = self._bindings(value.id)
+            if len(bound) == 1 and isinstance(bound[0], ast.Assign):
+                value = bound[0].value
+                self.pairs.append(bound[0])
+        if isinstance(value, ast.Tuple) and len(value.elts) == 2:
+            return value
+        raise refuse(
+            self.rule,
+            node,
+            "the rule does not return (y, pullback) here",
+            "both are written in the return, or in one assignment to the name that is returned",
+        )
+
+    def _definitions(self, reference: ast.expr, at: ast.AST) -> list[Definition]:
+        """Where a pullback is defined; several definitions for one name in several branches."""
+        if isinstance(reference, ast.Lambda):
+            return [reference]
+        if isinstance(reference, ast.Name):
+            bound = self._bindings(reference.id)
+            if bound:
+                self._names.add(reference.id)
+                return [d for b in bound for d in self._bound_definitions(b, at)]
+        outside = self.resolve(reference)
+        if _is_plain(outside) and outside.__globals__ is self.rule.__globals__:
+            return [definition_of(outside)]
+        raise self._no_definition(reference)
+
+    def _bound_definitions(self, binding: ast.stmt, at: ast.AST) -> list[Definition]:
+        if isinstance(binding, ast.FunctionDef):
+            return [binding]
+        if isinstance(binding, ast.Assign):
+            self.aliases.append(binding)
+            return self._definitions(binding.value, at)
+        raise self._no_definition(binding)
+
+    def _no_definition(self, node: ast.AST) -> RuleDefinitionError:
+        if isinstance(node, ast.IfExp):
+            return self._several(node)
+        return refuse(
+            self.rule,
+            node,
+            "the pullback is not defined in the rule",
+            "its captured variables become the tape, so its definition must be seen",
+            "define the pullback with def or lambda inside the rule",
+        )
+
+    def _several(self, node: ast.AST) -> RuleDefinitionError:
+        return refuse(
+            self.rule,
+            node,
+            "the rule returns different pullbacks",
+            "the pullback of a compiled rule is one function; its captured variables are the tape",
+            "define one pullback, let it capture the condition, and put the branch inside it",
+        )
+
+    def _check_same(self, found: Sequence[Definition]) -> None:
+        first, *others = {id(node): node for node in found}.values()
+        for other in others:
+            if _text(first) != _text(other):
+                raise self._several(other)
+
+    def _bindings(self, name: str) -> list[Any]:
+        """The statements of the rule that bind a name."""
+        return [node for node in self.nodes if name in _names_bound_by(node)]
+
+    # --- what it captures ---
+
+    def _read(self, pullback: Pullback) -> None:
+        self._check_parameters(pullback)
+        self._check_rebinding(pullback.node)
+        parameters = pullback.node.args.args[1:]
+        for parameter in parameters:
+            pullback.defaults[parameter.arg] = self._travelling_name(parameter.arg)
+        captured = set(free_names(pullback.node, self.cells))
+        self._move_helpers(pullback, captured)
+        pullback.captured = (*sorted(captured), *pullback.defaults.values())
+
+    def _travelling_name(self, parameter: str) -> str:
+        name = f"{parameter}_at_definition"
+        while name in self.scope:
+            name += "_"
+        return name
+
+    def _check_parameters(self, pullback: Pullback) -> None:
+        a = pullback.node.args
+        simple = not (a.posonlyargs or a.vararg or a.kwarg or a.kwonlyargs)
+        if not simple or not a.args or len(a.args) - len(a.defaults) != 1:
+            raise refuse(
+                self.rule,
+                pullback.node,
+                "a pullback takes one cotangent",
+                "the cotangent of a tuple is one argument, too; further parameters have defaults",
+            )
+
+    def _check_rebinding(self, node: ast.AST) -> None:
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Nonlocal | ast.Global | ast.Yield | ast.YieldFrom):
+                raise refuse(
+                    self.rule,
+                    inner,
+                    "the pullback changes a variable outside itself",
+                    "a tape is read, not written: the pullback may run later, or never",
+                )
+
+    def _move_helpers(self, pullback: Pullback, captured: set[str]) -> None:
+        """Take functions out of `captured`, and add what they capture."""
+        for name in self._local_functions(captured):
+            (binding,) = self._bindings(name)
+            definition = binding if isinstance(binding, ast.FunctionDef) else binding.value
+            captured.discard(name)
+            if binding in pullback.helpers:
+                continue
+            self._check_rebinding(definition)
+            if definition.args.defaults or definition.args.kw_defaults:
+                raise refuse(
+                    self.rule, definition, "a local function the pullback uses has default values"
+                )
+            inner = set(free_names(definition, self.cells))
+            self._move_helpers(pullback, inner)
+            captured |= inner
+            pullback.helpers.append(binding)
+            if not self._used_in_rule(name, pullback):
+                self.moved.append(binding)
+
+    def _local_functions(self, captured: Iterable[str]) -> list[str]:
+        names = []
+        for name in sorted(captured):
+            bound = self._bindings(name)
+            functions = [b for b in bound if _is_function(b)]
+            if functions and len(bound) > 1:
+                raise refuse(
+                    self.rule, bound[1], f"`{name}`, which the pullback calls, is bound twice"
+                )
+            names += [name] if functions else []
+        return names
+
+    def _used_in_rule(self, name: str, pullback: Pullback) -> bool:
+        """Whether the rule itself, or a function of it that stays, uses a local function."""
+        bodies = [n for n in self.nodes if n not in pullback.definitions]
+        loads = [n for n in bodies if isinstance(n, ast.Name) and n.id == name]
+        return any(isinstance(n.ctx, ast.Load) for n in loads) or any(
+            name in free_names(n, self.cells)
+            for n in bodies
+            if isinstance(n, ast.FunctionDef | ast.Lambda) and _name_of(n) != name
+        )
+
+    # --- questions of the converter ---
+
+    def check_only_returned(self, body: Sequence[ast.stmt]) -> None:
+        """Refuse a rule that does something else with its pullback (B2)."""
+        for statement in body:
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name) and node.id in self._names:
+                    raise refuse(
+                        self.rule,
+                        node,
+                        "the pullback is used for something else than being returned",
+                        "in compiled code it is not a value but the reverse half of a rule",
+                    )
+
+    def sources(self, name: str) -> set[str]:
+        """Every name that the value of `name` may have been made from, by assignments."""
+        if not self._sources:
+            for node in self.nodes:
+                for target in _names_bound_by(node) | _names_filled_by(node):
+                    self._sources.setdefault(target, set()).update(_names_read_by(node))
+        reached: set[str] = set()
+        work = [name]
+        while work:
+            current = work.pop()
+            if current not in reached:
+                reached.add(current)
+                work += self._sources.get(current, ())
+        return reached
+
+    def resolve(self, expression: ast.AST) -> Any:
+        """The object a name or a dotted name stands for outside the rule, if it is known now."""
+        if isinstance(expression, ast.Attribute):
+            value = self.resolve(expression.value)
+            return _UNKNOWN if value is _UNKNOWN else getattr(value, expression.attr, _UNKNOWN)
+        if not isinstance(expression, ast.Name) or expression.id in self.scope:
+            return _UNKNOWN
+        names = dict(vars(builtins)) | self.rule.__globals__
+        closure = self.rule.__closure__ or ()
+        for name, cell in zip(self.rule.__code__.co_freevars, closure, strict=True):
+            if name == expression.id:
+                return cell.cell_contents
+        return names.get(expression.id, _UNKNOWN)
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, types.FunctionType) and not value.__closure__
+
+
+def _text(node: Definition) -> str:
+    """What makes two definitions the same: everything but a function's name and the lines."""
+    if isinstance(node, ast.FunctionDef):
+        return ast.dump(node.args) + "".join(map(ast.dump, node.body))
+    return ast.dump(node)
+
+
+def _is_function(binding: ast.AST) -> bool:
+    if isinstance(binding, ast.FunctionDef):
+        return True
+    return isinstance(binding, ast.Assign) and isinstance(binding.value, ast.Lambda)
+
+
+def _name_of(node: ast.AST) -> str:
+    return getattr(node, "name", "")
+
+
+def _bound(nodes: Sequence[ast.AST]) -> set[str]:
+    return {name for node in nodes for name in _names_bound_by(node)}
+
+
+def _names_bound_by(node: ast.AST) -> set[str]:
+    """Names that a statement (or a walrus, or a comprehension) binds itself."""
+    if isinstance(node, ast.FunctionDef):
+        return {node.name}
+    targets: list[ast.AST] = []
+    if isinstance(node, ast.Assign):
+        targets = list(node.targets)
+    elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.For | ast.NamedExpr):
+        targets = [node.target]
+    elif isinstance(node, ast.comprehension):
+        targets = [node.target]
+    elif isinstance(node, ast.With):
+        targets = [item.optional_vars for item in node.items if item.optional_vars]
+    return {
+        n.id
+        for target in targets
+        for n in ast.walk(target)
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    }
+
+
+def _names_filled_by(node: ast.AST) -> set[str]:
+    """Names whose content a statement may change: `a[i] = b`, `a.append(b)`."""
+    targets: list[ast.AST] = []
+    if isinstance(node, ast.Assign):
+        targets = list(node.targets)
+    elif isinstance(node, ast.AugAssign):
+        targets = [node.target]
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        targets = [node.value]
+    return {n.id for target in targets for n in ast.walk(target) if isinstance(n, ast.Name)}
+
+
+def _names_read_by(node: ast.AST) -> set[str]:
+    """Names in the header of a statement: what a value bound by it is made from."""
+    if isinstance(node, ast.For):
+        return _loaded(node.iter)
+    if isinstance(node, ast.With):
+        return {name for item in node.items for name in _loaded(item.context_expr)}
+    return _loaded(node)
+
+
+def _loaded(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}

@@ -1,0 +1,187 @@
+"""The syntax tree of a function that is already defined.
+
+Needs       a plain Python function whose source can be read
+Gives       `definition_of`: its definition, with the lines of its file; `free_names`: what a nested
+            definition takes from the scope around it; `function_from`: a function from a definition
+Invariants  S1  the definition compiles to the very code the function has: a file that was edited
+                since, or several lambdas on one line, are never taken for another
+            S2  code made from a definition keeps its file and its lines
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import functools
+import inspect
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from activerules.errors import RuleDefinitionError
+
+Definition = ast.FunctionDef | ast.Lambda
+
+_FUTURE = functools.reduce(
+    int.__or__, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+)
+
+
+def location(function: Any, node: ast.AST | None = None) -> str:
+    """Return "file:line" of a function, or of a node inside it."""
+    code = function.__code__
+    return f"{code.co_filename}:{getattr(node, 'lineno', code.co_firstlineno)}"
+
+
+def definition_of(function: types.FunctionType) -> Definition:
+    """Return a copy of the definition of a function.
+
+    Raises `RuleDefinitionError` where the source cannot be read or is not that of the function.
+    """
+    code = function.__code__
+    try:
+        lines, _ = inspect.findsource(code)
+        tree = _parsed("".join(lines))
+    except (OSError, SyntaxError) as error:
+        raise _no_source(function, "its source cannot be read") from error
+    candidates = [node for node in ast.walk(tree) if _stands_at(node, code)]
+    candidates = [node for node in candidates if _holds(node, code)]
+    if len(candidates) != 1 or not any(_same_code(code, other) for other in _codes(tree, code)):
+        raise _no_source(function, "its file has changed since it was loaded")
+    return _copy(candidates[0])
+
+
+def free_names(definition: Definition, scope: Sequence[str]) -> tuple[str, ...]:
+    """Return which names of the enclosing `scope` a definition uses, also in what it nests."""
+    outer = _enclosing([bare(definition)], scope)
+    return _inner_code(compile(outer, "<scope>", "exec", dont_inherit=True)).co_freevars
+
+
+def function_from(
+    definition: ast.FunctionDef, like: types.FunctionType, values: Mapping[str, Any]
+) -> types.FunctionType:
+    """Make a function in the place of `like`: its globals, file, lines and captured variables.
+
+    `values` are further names the definition may use; they become captured variables.
+    """
+    own = dict(zip(like.__code__.co_freevars, like.__closure__ or (), strict=True))
+    cells = {**own, **{name: types.CellType(value) for name, value in values.items()}}
+    tree = ast.fix_missing_locations(_enclosing([definition], tuple(cells)))
+    flags = like.__code__.co_flags & _FUTURE
+    file = like.__code__.co_filename
+    code = _inner_code(compile(tree, file, "exec", flags=flags, dont_inherit=True))
+    closure = tuple(cells[name] for name in code.co_freevars)
+    return types.FunctionType(code, like.__globals__, definition.name, None, closure)
+
+
+def bare(definition: Any) -> Any:
+    """Return a copy without what is evaluated around a definition: decorators, defaults, hints."""
+    definition = _copy(definition)
+    arguments = definition.args
+    arguments.defaults = []
+    arguments.kw_defaults = [None] * len(arguments.kwonlyargs)
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        argument.annotation = None
+    if isinstance(definition, ast.FunctionDef):
+        definition.decorator_list = []
+        definition.returns = None
+    return definition
+
+
+def own_nodes(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    """Yield the nodes of one scope: not those inside nested functions and classes."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            continue
+        yield from own_nodes(list(ast.iter_child_nodes(node)))
+
+
+@functools.lru_cache(maxsize=16)
+def _parsed(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
+def _copy(node: Any) -> Any:
+    """Return a copy that may be changed: a parsed file is shared."""
+    if isinstance(node, ast.AST):
+        fields = {name: _copy(value) for name, value in ast.iter_fields(node)}
+        return ast.copy_location(type(node)(**fields), node)
+    return [_copy(item) for item in node] if isinstance(node, list) else node
+
+
+def _stands_at(node: ast.AST, code: types.CodeType) -> bool:
+    if isinstance(node, ast.Lambda):
+        return code.co_name == "<lambda>" and node.lineno == code.co_firstlineno
+    if not isinstance(node, ast.FunctionDef) or node.name != code.co_name:
+        return False
+    return min([node.lineno, *(d.lineno for d in node.decorator_list)]) == code.co_firstlineno
+
+
+def _holds(node: Definition, code: types.CodeType) -> bool:
+    """Whether a definition is where the instructions of the code come from."""
+    body = node.body if isinstance(node.body, list) else [node.body]
+    start = body[0].lineno, body[0].col_offset
+    end = body[-1].end_lineno or 0, body[-1].end_col_offset or 0
+    places = [(line, column) for line, _, column, _ in code.co_positions() if column]
+    return all(start <= place <= end for place in places if place[0] >= start[0])
+
+
+def _codes(tree: ast.Module, code: types.CodeType) -> Iterator[types.CodeType]:
+    """Yield the code of every function of this name in a file."""
+    work = [_compiled(tree, code.co_filename)]
+    while work:
+        current = work.pop()
+        if current.co_name == code.co_name:
+            yield current
+        work += [item for item in current.co_consts if isinstance(item, types.CodeType)]
+
+
+@functools.lru_cache(maxsize=16)
+def _compiled(tree: ast.Module, file: str) -> types.CodeType:
+    return compile(tree, file, "exec", dont_inherit=True)
+
+
+def _enclosing(body: Sequence[Definition], names: Sequence[str]) -> ast.Module:
+    """Return a module with a function of `names` that holds a definition."""
+    statements = [ast.Expr(node) if isinstance(node, ast.Lambda) else node for node in body]
+    arguments = ast.arguments(
+        posonlyargs=[], args=[ast.arg(n) for n in names], kwonlyargs=[], kw_defaults=[], defaults=[]
+    )
+    fields: dict[str, Any] = {"decorator_list": [], "type_params": []}
+    outer = ast.FunctionDef("enclosing", arguments, statements, **fields)
+    return ast.fix_missing_locations(ast.Module([outer], type_ignores=[]))
+
+
+def _inner_code(code: types.CodeType) -> types.CodeType:
+    """Return the code of the function inside the function inside the module."""
+    for _ in range(2):
+        code = next(item for item in code.co_consts if isinstance(item, types.CodeType))
+    return code
+
+
+def _same_code(one: types.CodeType, other: types.CodeType) -> bool:
+    names = ("co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars")
+    if any(getattr(one, name) != getattr(other, name) for name in names):
+        return False
+    return len(one.co_consts) == len(other.co_consts) and all(
+        map(_same_constant, one.co_consts, other.co_consts)
+    )
+
+
+def _same_constant(one: Any, other: Any) -> bool:
+    if isinstance(one, types.CodeType) and isinstance(other, types.CodeType):
+        return _same_code(one, other)
+    return type(one) is type(other) and repr(one) == repr(other)
+
+
+def _no_source(function: Any, why: str) -> RuleDefinitionError:
+    return RuleDefinitionError(
+        f"the closure of {function.__name__} cannot be made explicit: {why}",
+        where=[("the rule", function.__name__, location(function))],
+        why="a pullback is converted from the text of the rule that returns it",
+        instead=[
+            "define the rule in a file or a notebook cell",
+            "write the pair yourself: augmented_primal and reverse",
+        ],
+    )

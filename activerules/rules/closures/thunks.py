@@ -1,0 +1,91 @@
+"""Thunks of a pullback, for compiled code.
+
+    t = Thunk(lambda: E)                    def t(): return E
+    return NoTangent(), t, Thunk(lambda: F)         ->      return NoTangent(), t(), F
+
+A thunk says: compute this only if it is used. In a converted rule every entry of the answer stands
+in a branch on the activity of its argument already, so a thunk is its expression there, and one
+with a name is a local function that is called where it is used.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from activerules.annotations.thunks import InplaceableThunk, Thunk, extern, unthunk
+from activerules.rules.closures.source import own_nodes
+
+Resolve = Callable[[ast.AST], Any]
+
+
+def inline_thunks(body: Sequence[ast.stmt], resolve: Resolve) -> list[ast.stmt]:
+    """Return the statements of a pullback with its thunks made explicit."""
+    inliner = _Inliner(resolve, _thunk_names(body, resolve))
+    return [inliner.visit(statement) for statement in body]
+
+
+def _thunk_names(body: Sequence[ast.stmt], resolve: Resolve) -> set[str]:
+    """Names that are bound once, to a thunk."""
+    stores: dict[str, list[ast.AST]] = {}
+    for node in own_nodes(body):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            target = node.targets[0]
+            if isinstance(target, ast.Name):
+                stores.setdefault(target.id, []).append(node.value)
+        elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            stores.setdefault(node.target.id, []).append(node)
+    return {
+        name
+        for name, values in stores.items()
+        if len(values) == 1 and _thunk_body(values[0], resolve) is not None
+    }
+
+
+def _thunk_body(node: ast.AST, resolve: Resolve) -> ast.expr | None:
+    """The expression of `Thunk(lambda: E)` or `InplaceableThunk(add, Thunk(lambda: E))`."""
+    if not isinstance(node, ast.Call) or node.keywords:
+        return None
+    made = resolve(node.func)
+    if made is InplaceableThunk and len(node.args) == 2:
+        inner = node.args[1]
+        return inner.body if _is_delayed(inner) else _thunk_body(inner, resolve)
+    if made is Thunk and len(node.args) == 1 and _is_delayed(node.args[0]):
+        return node.args[0].body  # type: ignore[attr-defined]
+    return None
+
+
+def _is_delayed(node: ast.AST) -> bool:
+    return isinstance(node, ast.Lambda) and not node.args.args
+
+
+class _Inliner(ast.NodeTransformer):
+    def __init__(self, resolve: Resolve, names: set[str]) -> None:
+        self.resolve = resolve
+        self.names = names
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        target = node.targets[0]
+        if not (isinstance(target, ast.Name) and target.id in self.names):
+            return self.generic_visit(node)
+        value = _thunk_body(node.value, self.resolve)
+        assert value is not None
+        arguments = ast.arguments([], [], None, [], [], None, [])
+        body: list[ast.stmt] = [ast.Return(self.visit(value))]
+        made = ast.FunctionDef(target.id, arguments, body, [], None, None, type_params=[])
+        return ast.fix_missing_locations(ast.copy_location(made, node))
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        value = _thunk_body(node, self.resolve)
+        if value is not None:
+            return self.visit(value)
+        if self.resolve(node.func) in (unthunk, extern) and len(node.args) == 1:
+            return self.visit(node.args[0])
+        return self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        if isinstance(node.ctx, ast.Load) and node.id in self.names:
+            called = ast.Call(node, [], [])
+            return ast.fix_missing_locations(ast.copy_location(called, node))
+        return node

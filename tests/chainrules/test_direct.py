@@ -1,0 +1,240 @@
+"""`frule` and `rrule` called from Python: the scalar table, pairs, and what has no rule."""
+
+import math
+import operator
+
+import numpy as np
+import pytest
+from numba import njit
+
+import activerules as ar
+from activerules.chainrules import (
+    NoTangent,
+    ZeroTangent,
+    frule,
+    non_differentiable,
+    rrule,
+    scalar_rule,
+)
+from activerules.chainrules.diffrules import HOLOMORPHIC_ROWS, REAL_ROWS
+from activerules.chainrules.table import PARTNERS
+from activerules.errors import ArityError, RuleDefinitionError
+from activerules.ir.derive.derivatives import FUNCTIONS, function_of
+from activerules.ir.derive.numeric import row_named
+from activerules.testing import central_fdm
+
+ANSWER = -1.0531613736418153
+POINTS = {1: [(0.37,), (1.7,), (-0.6,)], 2: [(0.7, 1.9), (2.3, 0.6), (1.5, 2.0)]}
+
+
+def name_of(function):
+    module = getattr(function, "__module__", None) or "np"
+    return f"{module}.{getattr(function, '__name__', function)}"
+
+
+def points(function, arity):
+    """The points in the domain of a function; ldexp takes an integer."""
+    for x in POINTS[arity]:
+        x = (x[0], 2) if name_of(function).endswith("ldexp") else x
+        with np.errstate(invalid="ignore"):
+            try:
+                y = function(*x)
+            except ValueError:
+                continue
+        if np.isfinite(y):
+            yield x
+
+
+def partial_fd(function, x, i):
+    def along(t):
+        return float(function(*(t if k == i else v for k, v in enumerate(x))))
+
+    return central_fdm(5).estimate(along, x[i], step=0.01)
+
+
+REAL = [(f, len(row_named(row).partials)) for f, row in PARTNERS.items()]
+REAL += [(f, arity) for f, arity, _ in REAL_ROWS]
+
+
+def label(value):
+    return name_of(value) if callable(value) else ""
+
+
+@pytest.mark.parametrize(("function", "arity"), REAL, ids=label)
+def test_real_scalar_functions(function, arity):
+    checked = 0
+    for x in points(function, arity):
+        y, pullback = rrule(function, *x)
+        assert y == function(*x)
+        own, *cotangents = pullback(2.0)
+        assert own is NoTangent()
+        for i in range(arity):
+            deltas = [1.0 if k == i else ZeroTangent() for k in range(arity)]
+            forward = frule((NoTangent(), *deltas), function, *x)
+            assert float(forward[1]) == float(cotangents[i]) / 2.0
+            if isinstance(x[i], float):
+                expected, error = partial_fd(function, x, i)
+                slack = 1e-9 * max(1.0, abs(expected)) + 10 * error
+                assert abs(float(cotangents[i]) / 2.0 - expected) <= slack
+        checked += 1
+    assert checked
+
+
+@pytest.mark.parametrize(
+    ("function", "arity"),
+    [(f, arity) for f, arity, _ in HOLOMORPHIC_ROWS],
+    ids=label,
+)
+def test_holomorphic_functions(function, arity):
+    x = (0.4 + 0.3j, 1.2 - 0.7j)[:arity]
+    _, pullback = rrule(function, *x)
+    h = 1e-5
+    for i in range(arity):
+        ahead, back = (
+            function(*(v + s * h if k == i else v for k, v in enumerate(x))) for s in (1, -1)
+        )
+        slope = (ahead - back) / (2 * h)
+        deltas = [1j if k == i else ZeroTangent() for k in range(arity)]
+        _, forward = frule((NoTangent(), *deltas), function, *x)
+        assert abs(complex(forward) - 1j * slope) < 1e-8
+        assert abs(complex(pullback(1j)[1 + i]) - 1j * slope.conjugate()) < 1e-8
+
+
+def test_the_table_of_the_engine_is_all_there():
+    """Every function the engine knows by a C name has a Python partner, where Python has it."""
+    rows = {function_of(name) or name for name in PARTNERS.values()}
+    no_python_partner = {"exp10", "powi", "fdim", "fma", "round", "roundeven", "nearbyint", "logb"}
+    no_python_partner |= {"canonicalize", "arithmetic.fence"}
+    assert set(FUNCTIONS) - rows == no_python_partner
+
+
+@pytest.mark.parametrize("x", [3, 3.0, np.float64(3.0)])
+def test_the_worked_example_by_rrules(x):
+    a, a_pullback = rrule(math.sin, x)
+    b, b_pullback = rrule(operator.add, 0.2, a)
+    c, c_pullback = rrule(math.asin, b)
+    _, b_bar = c_pullback(1.0)
+    _, _, a_bar = b_pullback(b_bar)
+    _, x_bar = a_pullback(a_bar)
+    assert c == math.asin(0.2 + math.sin(3.0))
+    assert x_bar == ANSWER
+
+
+def test_the_worked_example_by_frules():
+    a, a_dot = frule((NoTangent(), 1.0), math.sin, 3)
+    b, b_dot = frule((NoTangent(), ZeroTangent(), a_dot), operator.add, 0.2, a)
+    _, c_dot = frule((NoTangent(), b_dot), math.asin, b)
+    assert c_dot == ANSWER
+
+
+def test_the_worked_example_by_finite_differences_and_by_the_engine():
+    def f(x):
+        return math.asin(0.2 + math.sin(x))
+
+    value, error = central_fdm(5, 1).estimate(f, 3.0)
+    assert abs(value - ANSWER) < 10 * error < 1e-9
+    assert ar.grad(f)(3.0) == pytest.approx(ANSWER, rel=1e-15)
+
+
+def test_no_rule_is_none():
+    assert rrule(len, "abc") is None
+    assert frule((NoTangent(), 1.0), sorted, [1.0]) is None
+    assert rrule(math.sin, "abc") is None
+    with pytest.raises(ArityError, match="2 tangents"):
+        frule((NoTangent(), 1.0), operator.add, 1.0, 2.0)
+
+
+def test_a_pair_is_called_as_an_rrule():
+    rng = np.random.default_rng(3)
+    a, x, y_bar = rng.normal(size=(3, 4)), rng.normal(size=4), rng.normal(size=3)
+    y, pullback = rrule(np.dot, a, x)
+    assert np.array_equal(y, a @ x)
+    for _ in range(2):
+        own, a_bar, x_bar = pullback(y_bar)
+        assert own is NoTangent()
+        assert np.allclose(a_bar, np.outer(y_bar, x))
+        assert np.allclose(x_bar, a.T @ y_bar)
+    scalar, pullback = rrule(np.linalg.det, np.diag([1.0, 2.0]))
+    assert scalar == pytest.approx(2.0)
+    assert np.allclose(pullback(3.0)[1], np.diag([6.0, 3.0]))
+
+
+def test_non_differentiable():
+    @njit
+    def level(x, n):
+        return math.floor(x) * n
+
+    assert non_differentiable(level) is level
+    y, pullback = rrule(level, 2.5, 3)
+    assert y == 6
+    assert pullback(1.0) == (NoTangent(), NoTangent(), NoTangent())
+    assert frule((NoTangent(), 1.0, NoTangent()), level, 2.5, 3) == (6, NoTangent())
+
+
+# --- scalar_rule ---
+
+
+@njit
+def distance(x, y):
+    return math.sqrt(x * x + y * y)
+
+
+@njit
+def tangent_of(x):
+    return math.sin(x) / math.cos(x)
+
+
+@njit
+def cubed(z):
+    return z * z * z
+
+
+@njit
+def turned(x):
+    return math.sin(x), math.cos(x)
+
+
+scalar_rule(distance, lambda Ω, x, y: (x / Ω, y / Ω))
+scalar_rule(tangent_of, lambda Ω, x, s: (s,), setup=lambda Ω, x: 1 + Ω * Ω)
+scalar_rule(cubed, lambda Ω, z: (3 * z * z,))
+scalar_rule(turned, lambda Ω, x: ((Ω[1],), (-Ω[0],)))
+
+
+@njit
+def uses_scalar_rules(x, y):
+    total = 0.0
+    for k in range(1, 4):
+        total += distance(x * k, y) * tangent_of(y / k) + cubed(x)
+    return total
+
+
+def test_scalar_rules_serve_the_engine():
+    found = ar.grad(uses_scalar_rules, (0, 1))(0.7, 0.4)
+    plain = njit(uses_scalar_rules.py_func)
+    for i in range(2):
+        expected, error = partial_fd(plain, (0.7, 0.4), i)
+        assert abs(found[i] - expected) < 1e-9 + 10 * error
+
+
+def test_scalar_rules_answer_direct_calls():
+    assert rrule(distance, 3.0, 4.0)[1](5.0) == (NoTangent(), 3.0, 4.0)
+    assert frule((NoTangent(), ZeroTangent(), 1.0), distance, 3.0, 4.0) == (5.0, 0.8)
+    y, pullback = rrule(tangent_of, 0.3)
+    assert pullback(1.0)[1] == 1 + y * y
+    assert rrule(cubed, 1 + 1j)[1](1.0)[1] == (3 * (1 + 1j) ** 2).conjugate()
+    assert frule((NoTangent(), 1.0), cubed, 1 + 1j)[1] == 3 * (1 + 1j) ** 2
+
+
+def test_scalar_rules_of_several_outputs():
+    _, pullback = rrule(turned, 0.3)
+    assert pullback((2.0, ZeroTangent()))[1] == 2.0 * math.cos(0.3)
+    assert pullback((1.0, 1.0))[1] == math.cos(0.3) - math.sin(0.3)
+    _, dots = frule((NoTangent(), 1.0), turned, 0.3)
+    assert dots == (math.cos(0.3), -math.sin(0.3))
+
+
+def test_partials_of_another_arity_are_refused():
+    with pytest.raises(RuleDefinitionError, match="partials"):
+        scalar_rule(distance, lambda Ω, x: (x,), setup=lambda Ω, x, y: x)
+    with pytest.raises(RuleDefinitionError, match="partials"):
+        scalar_rule(distance, lambda Ω: (1.0,))
