@@ -40,6 +40,7 @@ from numba.core.typing.templates import Signature, signature
 
 from activerules.annotations.values import ignore_derivatives
 from activerules.errors import NotYetSupported
+from activerules.numba_ext.unlinked import compile_to_link, to_link
 from activerules.rules.registry import Treatment
 
 SYMBOL_PREFIX = "activerules.rule."
@@ -333,13 +334,17 @@ def compile_for_cpu(
     with ExitStack() as stack:
         stack.enter_context(target_override("cpu"))
         stack.enter_context(uninherited_flags())
-        dispatcher = _cpu_dispatcher(function, len(args), tuple(kws))
-        args = tuple(types.unliteral(arg) for arg in args) if dispatcher is function else args
-        template, pysig, folded, _ = dispatcher.get_call_template(args, kws)
-        resolved = template(dispatcher.targetdescr.typing_context).apply(folded, {})
+        if not isinstance(function, CPUDispatcher):
+            stub = _stub(function, len(args), tuple(kws))
+            result = compile_to_link(stub, (*args, *kws.values()))
+            pysig = inspect.signature(stub.py_func)
+            return _marked_call(function, result, pysig), pysig
+        args = tuple(map(types.unliteral, args))
+        template, pysig, folded, _ = function.get_call_template(args, kws)
+        resolved = template(function.targetdescr.typing_context).apply(folded, {})
         if resolved is None:
             raise errors.TypingError(f"no compiled signature of {display_name(function)} fits")
-        result = dispatcher.overloads[resolved.args]
+        result = function.overloads[resolved.args]
     return _marked_call(function, result, pysig), pysig
 
 
@@ -363,13 +368,11 @@ def _marked_call(function: Any, result: Any, pysig: inspect.Signature) -> Marked
 _stubs: dict[tuple[int, int, tuple[str, ...]], Any] = {}
 
 
-def _cpu_dispatcher(function: Any, count: int, keywords: tuple[str, ...]) -> Any:
-    """The function itself if it is a dispatcher, else a compiled stub that makes one call of it."""
-    if isinstance(function, CPUDispatcher):
-        return function
+def _stub(function: Any, count: int, keywords: tuple[str, ...]) -> Any:
+    """A function that makes one call of `function`."""
     key = (id(function), count, keywords)
     if key not in _stubs:
-        _stubs[key] = numba.njit(_make_stub(function, count, keywords))
+        _stubs[key] = to_link(_make_stub(function, count, keywords))
     return _stubs[key]
 
 

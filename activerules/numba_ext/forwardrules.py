@@ -26,6 +26,7 @@ from activerules.annotations.activity import (
 )
 from activerules.ir.rulecall import ForwardRuleRequest
 from activerules.numba_ext.calls import MarkedCall, uninherited_flags
+from activerules.numba_ext.link import leave_to_caller
 from activerules.numba_ext.ruletyping import (
     compile_function,
     converts,
@@ -157,6 +158,7 @@ def build_forward(rule: CompiledForwardRule, symbol: str, written: Sequence[bool
     """Build the function the engine calls; `written`: which arguments the function may write."""
     context = cpu_context()
     library = context.codegen().create_library(symbol)
+    leave_to_caller(library)
     module = library.create_ir_module(symbol)
     _Forward(context, module, rule, symbol, written).build()
     library.add_ir_module(module)

@@ -45,17 +45,24 @@ def make_library(target_context: Any, name: str, text: str, libraries: Sequence[
     codegen = target_context.codegen()
     _publish_environments(codegen, name, module)
     library = codegen.create_library(name)
-    # The caller's library optimises what it links, with the call inlined, and makes the machine
-    # code. Were the text compiled here, too, the process would call this copy of the symbol, which
-    # is not optimised with its caller.
-    library._optimize_functions = _leave_as_is
-    library._optimize_final_module = _leave_as_is
-    library._finalize_final_module = lambda: _only_for_linking(library)
+    leave_to_caller(library)
     library.add_llvm_module(module)
     for other in linked:
         library.add_linking_library(other)
     library.finalize()
     return library
+
+
+def leave_to_caller(library: Any) -> None:
+    """Make a code library that is only linked: not optimised, no machine code.
+
+    The caller's library optimises what it links, with the call inlined, and makes the machine code.
+    Were it compiled by itself, too, that work would be done twice; and the process would call this
+    copy of the symbol, which is not optimised with its caller.
+    """
+    library._optimize_functions = _leave_as_is
+    library._optimize_final_module = _leave_as_is
+    library._finalize_final_module = lambda: _only_for_linking(library)
 
 
 def _leave_as_is(*_: Any) -> None:
@@ -79,6 +86,17 @@ def _publish_environments(codegen: Any, name: str, module: llvm.ModuleRef) -> No
             environment = lookup_environment(variable.name)
             if environment is not None:
                 found[variable.name] = environment
+    _publish(codegen, name, found)
+
+
+def publish_environment(target_context: Any, fndesc: Any, environment: Any) -> None:
+    """Do the same for one function, compiled without an entry point."""
+    variable = target_context.get_env_name(fndesc)
+    if environment.consts and variable not in _environments:
+        _publish(target_context.codegen(), variable, {variable: environment})
+
+
+def _publish(codegen: Any, name: str, found: dict[str, Any]) -> None:
     if not found:
         return
     library = codegen.create_library(f"{name}.environments")

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
-import numba
 from numba.core import errors as numba_errors
 from numba.core import types
 from numba.core.registry import cpu_target
@@ -34,6 +33,7 @@ from activerules.numba_ext.rulewrap import (
     types_of,
 )
 from activerules.numba_ext.types import ConfigType
+from activerules.numba_ext.unlinked import compile_to_link, to_link
 from activerules.rules.protocol import AugmentedReturn, RuleConfig
 from activerules.rules.rule import ForwardRule, RulePair
 
@@ -124,23 +124,20 @@ def _dispatcher(function: Any) -> Any:
         options = dict(getattr(function, "targetoptions", {}))
         options.pop("nopython", None)
         plain = getattr(function, "py_func", function)
-        decorate = numba.njit(pipeline_class=RuleFunctionCompiler, **options)
-        _dispatchers[function] = decorate(plain)
+        _dispatchers[function] = to_link(plain, pipeline_class=RuleFunctionCompiler, **options)
     return _dispatchers[function]
 
 
 def compile_function(function: Any, args: tuple[types.Type, ...], pair: Chosen) -> Any:
     """The compile result of one function of a rule; `NotCompilable` where Numba refuses it."""
-    dispatcher = _dispatcher(function)
     try:
-        dispatcher.compile(args)
+        return compile_to_link(_dispatcher(function), args)
     except numba_errors.NumbaError as error:
         raise NotCompilable(
             f"Numba cannot compile the rule of {pair.name} in nopython mode",
             where=[rule_location(function, args)],
             why=str(error).strip(),
         ) from error
-    return dispatcher.overloads[args]
 
 
 def _compile_reverse(args: tuple[types.Type, ...], pair: RulePair, tape: types.Type) -> Any:

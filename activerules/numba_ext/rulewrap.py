@@ -36,6 +36,7 @@ from activerules.annotations.activity import (
 )
 from activerules.ir.rulecall import ActivityName
 from activerules.numba_ext.calls import MarkedCall
+from activerules.numba_ext.link import leave_to_caller
 from activerules.numba_ext.types import AnnotationType
 
 I32 = ir.IntType(32)
@@ -159,6 +160,7 @@ def build(rule: CompiledRule, symbols: Symbols) -> Any:
     """
     context = cpu_context()
     library = context.codegen().create_library(symbols.augmented)
+    leave_to_caller(library)
     module = library.create_ir_module(symbols.augmented)
     _Augmented(context, module, rule, symbols.augmented).build()
     _Reverse(context, module, rule, symbols.reverse).build()
