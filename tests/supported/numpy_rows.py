@@ -286,8 +286,7 @@ np.ceil                  np.ceil(x) * s
 np.trunc                 np.trunc(x) * s
 np.spacing               np.spacing(x) * s
 np.round                 np.round(x) * s
-np.around                np.around(x, 1) * s
-np.round_                np.round_(x, 1) * s
+np.around                np.around(x * 1.1, 1) * s
 np.angle                 np.angle(x) * s
 np.unwrap                np.unwrap(x * 4.0)
 np.isclose               np.isclose(x, y) * s
