@@ -1,4 +1,4 @@
-"""The values that the programs of the rows are run at: no ties, nothing near the edge of a domain."""
+"""The values that the programs of the rows are run at: no ties, none at the edge of a domain."""
 
 from __future__ import annotations
 
