@@ -171,7 +171,9 @@ def _careful(plan: Plan) -> Plan | None:
 
 def _keeps(plan: Plan) -> tuple[object, ...]:
     """What tells two plans of one function apart: the tape, and what the rules are told."""
-    return plan.cache.kept, plan.retained, [use.request for use in plan.rules.values()]
+    rules = [use.request for use in plan.rules.values()]
+    # plans of callees have copies of the functions to themselves: no two are alike
+    return plan.cache.kept, plan.retained, rules, plan.pairs
 
 
 def _overlap_matters(plan: Plan) -> bool:

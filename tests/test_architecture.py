@@ -30,6 +30,7 @@ LAYERS = {
     "ir.builder": 3,
     "ir.cfg": 3,
     "ir.constants": 3,
+    "ir.copying": 3,
     "ir.lexer": 3,
     "ir.location": 3,
     "ir.normal_form": 3,

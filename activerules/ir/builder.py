@@ -32,6 +32,11 @@ class Namer:
                 return name
 
 
+def suffixed(name: str, suffix: str) -> str:
+    """`name` with a suffix, inside the quotes if it has them."""
+    return f'{name[:-1]}{suffix}"' if name.startswith('"') else name + suffix
+
+
 class Builder:
     """Appends to `target`, a block or a plain list.
 

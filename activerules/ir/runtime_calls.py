@@ -139,6 +139,7 @@ _BY_PREFIX: tuple[tuple[str, CallEffect], ...] = (
     ("llvm.llrint.", _PURE),
 )
 
+RELEASING = frozenset({"free", "NRT_Free", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"})
 MEMORY_INTRINSICS = ("llvm.memset.", "llvm.memcpy.", "llvm.memmove.")
 
 

@@ -32,6 +32,7 @@ FAMILIES = (
     "numbers",
     "numpy_style",
     "options",
+    "recursion",
     "reductions",
     "science",
     "solvers",

@@ -20,18 +20,6 @@ external_cos.restype = ctypes.c_double
 
 
 @njit
-def power_recursive(x, n):
-    if n == 0:
-        return 1.0
-    return x * power_recursive(x, n - 1)
-
-
-@njit
-def recursive_callee(x, n):
-    return power_recursive(x, n) * x
-
-
-@njit
 def values_of_a_dictionary(x):
     d = {1: x, 2: x * x}
     return d[1] * d[2]
@@ -94,7 +82,6 @@ def constant_table_or_argument(x, table):
 
 
 REFUSED = [
-    (recursive_callee, (1.5, 3), ar.UnknownCall),
     (values_of_a_dictionary, (1.3,), ar.UnknownCall),
     (appended, (1.3,), ar.UnknownCall),
     (typed_list, (1.3,), ar.UnknownCall),

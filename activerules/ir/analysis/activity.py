@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from activerules.errors import ActiveMemoryInConst, FloatBitsInInteger, MixedActivity, UnknownCall
+from activerules.ir.analysis.called import CalledMemory
+from activerules.ir.analysis.callee import Place
 from activerules.ir.analysis.memory import UNKNOWN, MemoryFacts, MemoryObject
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.value_types import ValueTypes
@@ -42,6 +44,7 @@ class Seeds:
     memory        what Duplicated parameters point to
     constant      memory the caller marked Const
     returned      the Active return value, if there is one
+    handed_out    memory the function made, and hands out with a shadow
     written_only  Duplicated memory the function fills, a return slot: its contents are no input,
                   and what pointers in it lead to is dependent
     """
@@ -51,6 +54,7 @@ class Seeds:
     constant: frozenset[MemoryObject]
     returned: Value | None
     written_only: frozenset[MemoryObject] = frozenset()
+    handed_out: frozenset[MemoryObject] = frozenset()
 
     @property
     def results(self) -> frozenset[MemoryObject]:
@@ -101,7 +105,8 @@ def analyse_activity(
     returned = memory.handed_over(seeds.results)
     if returned:
         returned |= seeds.results
-    wanted = (varied_memory & useful_memory) | returned  # a caller puts a cotangent into its shadow
+    # a caller puts a cotangent into their shadow
+    wanted = (varied_memory & useful_memory) | returned | seeds.handed_out
     active_memory = {o for o in wanted if may_have_shadow(o, seeds)}
     _extend_to_neighbours(body, memory, active_memory)
     facts = Activity(
@@ -144,7 +149,8 @@ class _Spread:
     def backwards(self, body: list[Instruction]) -> tuple[set[Value], set[MemoryObject]]:
         """The values and memory that influence a dependent."""
         values: set[Value] = set()
-        objects = set(self.seeds.memory | self.memory.handed_over(self.seeds.results))
+        handed_over = self.memory.handed_over(self.seeds.results) | self.seeds.handed_out
+        objects = set(self.seeds.memory | handed_over)
         if self.seeds.returned is not None:
             values.add(self.seeds.returned)
         self._close(body[::-1], lambda i: self._backward(i, values, objects), values, objects)
@@ -192,7 +198,9 @@ class _Spread:
         self, call: Instruction, values: set[Value], objects: set[MemoryObject]
     ) -> None:
         info = self.calls.marked(call)
-        if info is not None:
+        if call in self.memory.called:
+            self._forward_callee(call, values, objects)
+        elif info is not None:
             if not info.inactive and self._touches(call, info, values, objects):
                 objects.update(self._results(call, info))
         elif memory_intrinsic(call) in _COPIES:
@@ -205,6 +213,15 @@ class _Spread:
                 values.add(call)
         elif not values.isdisjoint(self._smooth(call)):
             values.add(call)
+
+    def _forward_callee(
+        self, call: Instruction, values: set[Value], objects: set[MemoryObject]
+    ) -> None:
+        read = self.memory.read_by(call)
+        if not values.isdisjoint(call.operands) or not objects.isdisjoint(read):
+            objects.update(self.memory.changed_by(call))
+            if holds_float(call.type):
+                values.add(call)
 
     def _backward(self, i: Instruction, values: set[Value], objects: set[MemoryObject]) -> None:
         at = self.memory.objects
@@ -224,7 +241,11 @@ class _Spread:
         self, call: Instruction, values: set[Value], objects: set[MemoryObject]
     ) -> None:
         info = self.calls.marked(call)
-        if info is not None:
+        if call in self.memory.called:
+            if call in values or not objects.isdisjoint(self.memory.changed_by(call)):
+                objects.update(self.memory.read_by(call))
+                values.update(o for o in call.operands if holds_float(o.type))
+        elif info is not None:
             if not info.inactive and not objects.isdisjoint(self._results(call, info)):
                 self._need_arguments(call, info, values, objects)
         elif memory_intrinsic(call) in _COPIES:
@@ -314,15 +335,38 @@ def _extend_to_neighbours(
         }
         changed |= bool(holders)
         active |= holders
-        for i in body:
-            if not i.type.is_pointer:
-                continue
-            objects = memory.objects(i)
+        for objects in _shared_pointers(body, memory):
             if active.isdisjoint(objects):
                 continue
             local = {o for o in objects if o.is_local and o not in active}
             changed |= bool(local)
             active |= local
+
+
+def _shared_pointers(
+    body: list[Instruction], memory: MemoryFacts
+) -> Iterable[frozenset[MemoryObject]]:
+    """Sets of objects that one pointer may lead to, here or in a function called here."""
+    for i in body:
+        if i.type.is_pointer:
+            yield memory.objects(i)
+        if i in memory.called:
+            yield from followed_by(memory.called[i]).values()
+
+
+def followed_by(called: CalledMemory) -> dict[int, frozenset[MemoryObject]]:
+    """Per group of operands, the memory in which a callee that has its shadow uses the shadow."""
+    return {
+        group: objects | (called.deep[group] if _is_followed(called, group) else frozenset())
+        for group, objects in called.direct.items()
+    }
+
+
+def _is_followed(called: CalledMemory, group: int) -> bool:
+    deep = Place(group, deep=True)
+    return (
+        called.summary.everything or deep in called.summary.reads or deep in called.summary.writes
+    )
 
 
 @dataclass(frozen=True)
@@ -447,7 +491,9 @@ class _Check:
         )
 
     def _shadowed(self, i: Instruction, pointer: Value) -> None:
-        objects = self.activity.memory.objects(pointer)
+        self._all_shadowed(i, self.activity.memory.objects(pointer))
+
+    def _all_shadowed(self, i: Instruction, objects: frozenset[MemoryObject]) -> None:
         bare = [o for o in objects if o not in self.activity.active_memory]
         if not bare:
             return
@@ -483,11 +529,39 @@ class _Check:
         )
 
     def _call(self, i: Instruction) -> None:
+        if i in self.activity.memory.called:
+            self._derived_call(i, self.activity.memory.called[i])
+            return
         for pointer in self._pointers_used(i):
             if self.activity.has_shadow(pointer):
                 self._shadowed(i, pointer)
         if is_unknown_call(i, self.calls):
             self._unknown_call(i)
+
+    def _derived_call(self, i: Instruction, called: CalledMemory) -> None:
+        """A callee is given a shadow of all memory behind a pointer, or of nothing."""
+        facts = self.activity
+        passed = {called.fresh}
+        for objects in followed_by(called).values():
+            passed |= objects
+            if not facts.active_memory.isdisjoint(objects):
+                self._all_shadowed(i, objects)
+        matters = facts.varied_memory & facts.useful_memory
+        used = facts.memory.read_by(i) | facts.memory.changed_by(i)
+        unseen = (facts.memory.read_by(i) & matters) - facts.active_memory
+        if unseen:
+            self._all_shadowed(i, unseen)
+        if not facts.active_memory.isdisjoint(used - passed):
+            raise refusal(
+                i,
+                f"{i.callee_name} may reach active memory that it is not given "
+                f"({_names(facts.active_memory & (used - passed))})",
+                "it gets there by a global; the memory's shadow could not be found that way",
+                ["pass the memory as an argument"],
+                MixedActivity,
+            )
+        if self._bits_go_in(i):
+            self._float_bits(i)
 
     def _pointers_used(self, call: Instruction) -> list[Value]:
         """Pointers whose shadow memory the reverse of a call reads or writes."""

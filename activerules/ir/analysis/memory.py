@@ -10,18 +10,25 @@ Invariants  M1  every address a pointer may hold at run time lies in one of its 
 Source      Andersen (1994), inclusion-based points-to analysis: flow-insensitive, one contents set
             per object
 
-Objects are: each group of pointer parameters that belong to one argument, each alloca, each
-allocation site (a new object every time the site is passed), the fresh memory a marked call
-returns, each global, what is reached through pointers in the memory of a parameter, and the
-runtime's own memory.
+Which objects there are is said in `analysis/objects.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
+from activerules.ir.analysis.called import CalledMemory, called_memory
+from activerules.ir.analysis.callee import Summaries
+from activerules.ir.analysis.objects import (
+    RUNTIME,
+    UNKNOWN,
+    MemoryObject,
+    closure,
+    overlap,
+    root,
+)
 from activerules.ir.cfg import ControlFlow
 from activerules.ir.constants import integer_of
 from activerules.ir.model import (
@@ -48,39 +55,18 @@ from activerules.ir.types import (
 
 
 @dataclass(frozen=True)
-class MemoryObject:
-    """A piece of memory the analysis tells from others.
-
-    kind    argument, alloca, allocation, result, global, loaded or runtime
-    key     identifies it within its kind: group of an argument, instruction of a site, name of a
-            global, the object a pointer to it was loaded from
-    """
-
-    kind: str
-    key: object
-    private: bool = False
-
-    @property
-    def is_local(self) -> bool:
-        """Made by this function: no other object can overlap it."""
-        return self.kind in {"alloca", "allocation", "result"}
-
-    def __repr__(self) -> str:
-        return f"<{self.kind} {self.key}>"
-
-
-@dataclass(frozen=True)
 class Write:
-    """An instruction that may write memory: through `pointers`, or anywhere (`everything`)."""
+    """An instruction that may write memory: through `pointers`, in `objects`, or anywhere
+    (`everything`).
+    """
 
     instruction: Instruction
     pointers: tuple[Value, ...]
     size: int | None
     everything: bool = False
+    objects: frozenset[MemoryObject] = frozenset()
 
 
-RUNTIME = MemoryObject("runtime", "runtime")
-UNKNOWN = MemoryObject("loaded", "integer")
 # the operands a pointer points into the memory of, as a slice
 _SAME_MEMORY = {
     **dict.fromkeys(("getelementptr", "bitcast", "addrspacecast", "freeze"), (0, 1)),
@@ -92,7 +78,11 @@ _CARRIES_ADDRESS = BINARY_INT | {"phi", "select", "trunc", "zext", "sext", "free
 
 @dataclass(frozen=True, eq=False)
 class MemoryFacts:
-    """Frozen result of `analyse_memory`; the invariants are in the module docstring."""
+    """Frozen result of `analyse_memory`; the invariants are in the module docstring.
+
+    `called` are the calls of functions of the module; `clobbered` tells the objects that may change
+    after the return, so that everything read from them counts as overwritten.
+    """
 
     points_to: dict[Value, frozenset[MemoryObject]]
     contents: dict[MemoryObject, frozenset[MemoryObject]]
@@ -102,6 +92,8 @@ class MemoryFacts:
     named_types: NamedTypes
     split: bool
     _reach: dict[tuple[Block, Block | None], set[Block]]
+    called: Mapping[Instruction, CalledMemory] = field(default_factory=dict)
+    clobbered: Callable[[MemoryObject], bool] = lambda memory: False
 
     def objects(self, pointer: Value) -> frozenset[MemoryObject]:
         """What `pointer` may point to; empty for null and undef."""
@@ -118,10 +110,20 @@ class MemoryFacts:
         """
         return frozenset(_reached(call, self.objects, self.inside)) | self._exposed
 
+    def read_by(self, call: Instruction) -> frozenset[MemoryObject]:
+        """What a function of the module may read when it is called here."""
+        unknown = self.called[call].summary.everything
+        return self.called[call].reads | (self.reached(call) if unknown else frozenset())
+
+    def changed_by(self, call: Instruction) -> frozenset[MemoryObject]:
+        """What a function of the module may write when it is called here."""
+        unknown = self.called[call].summary.everything
+        return self.called[call].writes | (self.reached(call) if unknown else frozenset())
+
     @cached_property
     def _exposed(self) -> frozenset[MemoryObject]:
         """Globals, and what is behind pointers stored in memory that this function did not make."""
-        written = {o for w in self.writes for p in w.pointers for o in self.objects(p)}
+        written = {o for w in self.writes for o in self.written_by(w)}
         known: set[MemoryObject] = {o for o in self.all_objects | written if o.kind == "global"}
         work = [*known, *(o for o in self.contents if not o.is_local)]
         while work:
@@ -148,13 +150,18 @@ class MemoryFacts:
 
     def may_overlap(self, a: MemoryObject, b: MemoryObject) -> bool:
         """Whether two objects may share an address."""
-        if a == b:
-            return True
-        if a.is_local or b.is_local or RUNTIME in (a, b):
-            return False
-        if {a.kind, b.kind} <= {"argument", "global"}:
-            return not (self.disjoint or a.private or b.private)
-        return True
+        return overlap(a, b, self.disjoint)
+
+    def written_by(self, write: Write) -> frozenset[MemoryObject]:
+        """The objects a write may change; those of an unknown call are not listed."""
+        return write.objects.union(*map(self.objects, write.pointers))
+
+    def escaping(self, returned: Value | None) -> frozenset[MemoryObject]:
+        """Memory this function made that is still reached when it has returned."""
+        outside = [o for o in self.contents if not o.is_local]
+        start = [*outside, *(self.objects(returned) if returned is not None else ())]
+        found = closure(start, lambda o: self.contents.get(o, ()))
+        return frozenset(o for o in found if o.kind in {"allocation", "result"})
 
     def may_alias(self, p: Value, p_size: int | None, q: Value, q_size: int | None) -> bool:
         """Whether `p_size` bytes at `p` may overlap `q_size` bytes at `q` (None: unknown size)."""
@@ -195,6 +202,8 @@ class MemoryFacts:
         """
         if self.split and not self._callers.isdisjoint(self.objects(pointer)):
             return True
+        if any(self.clobbered(root(o)) for o in self.objects(pointer)):
+            return True
         repeated = self.flow.loop_of(instruction.owner) is not None
         return any(
             self._hits(write, pointer, size)
@@ -203,10 +212,32 @@ class MemoryFacts:
             if repeated or write.instruction is not instruction
         )
 
-    def _hits(self, write: Write, pointer: Value, size: int | None) -> bool:
-        return write.everything or any(
-            self.may_alias(pointer, size, q, write.size) for q in write.pointers
+    def group_overwritten(self, call: Instruction, group: int) -> bool:
+        """Whether what a callee can reach by a group of pointers may change after the call."""
+        called = self.called[call]
+        objects = called.direct[group] | called.deep[group]
+        repeated = self.flow.loop_of(call.owner) is not None
+        return any(self.clobbered(root(o)) for o in objects) or any(
+            (write.everything or self._overlaps(objects, self.written_by(write)))
+            and (repeated or write.instruction is not call)
+            and self._follows(call, write.instruction)
+            for write in self.writes
         )
+
+    def _overlaps(self, some: Iterable[MemoryObject], others: Iterable[MemoryObject]) -> bool:
+        others = tuple(others)
+        return any(self.may_overlap(a, b) for a in some for b in others)
+
+    def _follows(self, start: Instruction, end: Instruction) -> bool:
+        a, b = start.owner, end.owner
+        if a is b and a.instructions.index(start) < a.instructions.index(end):
+            return True
+        return b in self._reachable(a, None)
+
+    def _hits(self, write: Write, pointer: Value, size: int | None) -> bool:
+        if write.everything or self._overlaps(self.objects(pointer), write.objects):
+            return True
+        return any(self.may_alias(pointer, size, q, write.size) for q in write.pointers)
 
     def _reaches(self, start: Instruction, end: Instruction, pointer: Value) -> bool:
         """Whether `end` can run after `start` on the same object.
@@ -251,7 +282,7 @@ class MemoryFacts:
         """Every object that some pointer of the function may point to."""
         return frozenset(o for objects in self.points_to.values() for o in objects) | frozenset(
             self.contents
-        )
+        ).union(*(c.reached for c in self.called.values()))
 
 
 def gep_constant_offset(gep: Instruction, named: NamedTypes) -> int | None:
@@ -299,6 +330,8 @@ def analyse_memory(
     named_types: NamedTypes,
     live: Collection[Block],
     split: bool = False,
+    callees: Summaries | None = None,
+    clobbered: Callable[[MemoryObject], bool] = lambda memory: False,
 ) -> MemoryFacts:
     """Points-to sets by fixpoint iteration.
 
@@ -313,8 +346,10 @@ def analyse_memory(
         marked      the effect of a marked call, None for other instructions
         arithmetic  whether a call has no effect but its result
         split       whether the caller may write what it can reach before the reverse sweep runs
+        callees     the summaries of the functions of the module; None: their calls are unknown
+        clobbered   whether an argument's memory, or a global, may change after the return
     """
-    solver = _Solver(flow, marked)
+    solver = _Solver(flow, marked, callees, disjoint)
     for argument in function.arguments:
         if argument.type.is_pointer:
             solver.point(
@@ -329,13 +364,15 @@ def analyse_memory(
             for block in flow.order
             if block in live
             for i in block.instructions
-            for write in _writes(i, marked, arithmetic, named_types)
+            for write in _writes(i, marked, arithmetic, named_types, solver.called)
         ),
         flow=flow,
         disjoint=disjoint,
         named_types=named_types,
         split=split,
         _reach={},
+        called=solver.called,
+        clobbered=clobbered,
     )
 
 
@@ -353,23 +390,23 @@ def _reached(
     objects: Callable[[Value], Iterable[MemoryObject]],
     inside: Callable[[MemoryObject], Iterable[MemoryObject]],
 ) -> set[MemoryObject]:
-    reached: set[MemoryObject] = set()
-    work = [o for operand in call.operands if operand.type.is_pointer for o in objects(operand)]
-    while work:
-        memory = work.pop()
-        if memory not in reached:
-            reached.add(memory)
-            work.extend(inside(memory))
-    return reached
+    pointers = (operand for operand in call.operands if operand.type.is_pointer)
+    return closure((o for pointer in pointers for o in objects(pointer)), inside)
 
 
 class _Solver:
     """Working state of the fixpoint; thrown away once the facts are frozen."""
 
     def __init__(
-        self, flow: ControlFlow, marked: Callable[[Instruction], CallEffect | None]
+        self,
+        flow: ControlFlow,
+        marked: Callable[[Instruction], CallEffect | None],
+        callees: Summaries | None,
+        disjoint: bool,
     ) -> None:
         self.flow, self.marked = flow, marked
+        self.callees, self.disjoint = callees, disjoint
+        self.called: dict[Instruction, CalledMemory] = {}
         self.points_to: dict[Value, set[MemoryObject]] = {}
         self.contents: dict[MemoryObject, set[MemoryObject]] = {}
         self.changed = False
@@ -451,6 +488,9 @@ class _Solver:
         if self.marked(call) is not None:
             self._marked_call(call)
             return
+        if self.callees is not None and self.callees.is_derived(call):
+            self._derived_call(call, self.callees)
+            return
         effect = effect_of(call.callee_name)
         if effect is None:
             self._unknown_call(call)
@@ -474,6 +514,17 @@ class _Solver:
         for memory in self.objects(call.operands[0]):
             self.hold(memory, {MemoryObject("result", call)})
 
+    def _derived_call(self, call: Instruction, callees: Summaries) -> None:
+        called = called_memory(call, self.objects, self.inside, callees, self.disjoint)
+        self.called[call] = called
+        for place, source in called.summary.stores:
+            for memory in called.at(place):
+                self.hold(memory, called.at(source))
+        if called.summary.everything:
+            self._unknown_call(call)
+        if call.type.is_pointer:
+            self.point(call, (o for p in called.summary.returns for o in called.at(p)))
+
     def _unknown_call(self, call: Instruction) -> None:
         reached = _reached(call, self.objects, self.inside)
         for memory in reached:
@@ -488,11 +539,16 @@ def _writes(
     marked: Callable[[Instruction], CallEffect | None],
     arithmetic: Callable[[Instruction], bool],
     named_types: NamedTypes,
+    called: Mapping[Instruction, CalledMemory],
 ) -> Iterable[Write]:
     """What an instruction may write."""
     if i.opcode == "store":
         yield Write(i, (i.operands[1],), size_of(i.operands[0].type, named_types))
     if i.opcode != "call":
+        return
+    if i in called:
+        everything = called[i].summary.everything
+        yield Write(i, (), None, everything, called[i].writes)
         return
     effect = marked(i) or effect_of(i.callee_name)
     if effect is not None:

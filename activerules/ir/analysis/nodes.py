@@ -2,7 +2,8 @@
 
 A node is a value of the primal (`Primal`), the shadow of a pointer (`Shadow`), the number of the
 iteration that left a loop (`LeavingIteration`), which predecessor was taken into a join (`Taken`),
-what a rule left (`RuleTape`, `SavedStruct`), or where the rows of a loop are (`Link`). A `Recipe`
+what a rule left (`RuleTape`, `SavedStruct`), where the frame of a callee is (`CalleeFrame`), or
+where the rows of a loop are (`Link`). A `Recipe`
 says whether a node is at hand in the reverse sweep, can be computed from other nodes, or must be
 kept on the tape.
 """
@@ -89,7 +90,17 @@ class Link:
         return f"rows of {self.loop.header.name}"
 
 
-Node = Primal | Shadow | LeavingIteration | Taken | RuleTape | SavedStruct | Link
+@dataclass(frozen=True)
+class CalleeFrame:
+    """Where a function of the module, differentiated on its own, left its frame at a call."""
+
+    call: Instruction
+
+    def __repr__(self) -> str:
+        return f"frame of {self.call.callee_name}"
+
+
+Node = Primal | Shadow | LeavingIteration | Taken | RuleTape | SavedStruct | CalleeFrame | Link
 
 
 @dataclass(frozen=True)

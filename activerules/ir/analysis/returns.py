@@ -23,12 +23,13 @@ from activerules.ir.model import Block, Constant, Function, Instruction, Value
 
 @dataclass(frozen=True, eq=False)
 class Returns:
-    """Frozen result of `analyse_returns`."""
+    """Frozen result of `analyse_returns`. `status`: its result is 0 for success."""
 
     exit: Block
     live: frozenset[Block]
     predecessors: dict[Block, tuple[Block, ...]]
     flow: ControlFlow
+    status: bool = False
 
     def exits_of(self, loop: Loop) -> list[tuple[Block, Block]]:
         """The live exit edges of a loop."""
@@ -64,7 +65,11 @@ def analyse_returns(function: Function, flow: ControlFlow, *, status: bool) -> R
                 live.add(block)
                 work.append(block)
     return Returns(
-        exit_block, frozenset(live), {b: tuple(edges[b]) for b in flow.order if b in live}, flow
+        exit_block,
+        frozenset(live),
+        {b: tuple(edges[b]) for b in flow.order if b in live},
+        flow,
+        status,
     )
 
 
@@ -73,8 +78,62 @@ def _successful(
 ) -> list[Block]:
     if isinstance(result, Instruction) and result.opcode == "phi" and result.parent is exit_block:
         incoming = dict(zip(result.blocks, result.operands, strict=True))
-        return [p for p in predecessors if may_be_zero(incoming[p], p, flow)]
+        return [
+            p
+            for p in predecessors
+            if may_be_zero(incoming[p], p, flow)
+            and not _branch_excludes_zero(p, exit_block, incoming[p])
+        ]
     return predecessors
+
+
+def fails_with(call: Instruction, returns: Returns) -> bool:
+    """Whether the function fails if the result of `call` is not 0.
+
+    Then what the callee did before it returned anything but 0 is never undone.
+    """
+    if str(call.type) != "i32" or call.owner not in returns.live:
+        return False
+    seen: set[Block] = set()
+    work = [call.owner]
+    while work:
+        block = work.pop()
+        end = block.terminator
+        if block is returns.exit:
+            if not end.operands or end.operands[0] is not call:
+                return False
+            continue
+        for target in dict.fromkeys(end.blocks):
+            if block not in returns.predecessors.get(target, ()) or _is_zero_on(end, target, call):
+                continue
+            if target is returns.exit and _arrives(end.owner, target) is call:
+                continue
+            if target is call.owner:
+                return False  # the next call's result says nothing of this one's
+            if target not in seen:
+                seen.add(target)
+                work.append(target)
+    return returns.status
+
+
+def _is_zero_on(branch: Instruction, target: Block, value: Value) -> bool:
+    """Whether control goes from a branch to `target` only if `value` is 0."""
+    if branch.opcode != "br" or len(branch.blocks) != 2 or branch.blocks[0] is branch.blocks[1]:
+        return False
+    condition, taken = branch.operands[0], branch.blocks[0] is target
+    if not isinstance(condition, Instruction) or condition.opcode != "icmp":
+        return False
+    if condition.operands[0] is not value or integer_of(condition.operands[1]) != 0:
+        return False
+    return condition.attributes["predicate"] == ("eq" if taken else "ne")
+
+
+def _arrives(source: Block, exit_block: Block) -> Value | None:
+    """What the function returns if control comes from `source`."""
+    result = exit_block.terminator.operands[0] if exit_block.terminator.operands else None
+    if isinstance(result, Instruction) and result.opcode == "phi" and result.owner is exit_block:
+        return dict(zip(result.blocks, result.operands, strict=True)).get(source)
+    return result
 
 
 def may_be_zero(value: Value, block: Block, flow: ControlFlow, depth: int = 0) -> bool:
@@ -98,17 +157,18 @@ def _known_nonzero(value: Value, block: Block, flow: ControlFlow) -> bool:
     while step is not None:
         predecessors = flow.predecessors[step]
         if len(predecessors) == 1:
-            branch = predecessors[0].terminator
-            if (
-                branch.opcode == "br"
-                and len(branch.blocks) == 2
-                and branch.blocks[0] is not branch.blocks[1]
-            ):
-                taken = branch.blocks[0] is step
-                if _excludes_zero(branch.operands[0], taken, value):
-                    return True
+            if _branch_excludes_zero(predecessors[0], step, value):
+                return True
         step = flow.idom[step]
     return False
+
+
+def _branch_excludes_zero(source: Block, target: Block, value: Value) -> bool:
+    """Whether control goes from `source` to `target` only if `value` is not 0."""
+    branch = source.terminator
+    if branch.opcode != "br" or len(branch.blocks) != 2 or branch.blocks[0] is branch.blocks[1]:
+        return False
+    return _excludes_zero(branch.operands[0], branch.blocks[0] is target, value)
 
 
 def _excludes_zero(condition: Value, holds: bool, value: Value) -> bool:

@@ -12,9 +12,10 @@ Invariants  V1  an integer outside `float_bits` holds no bits of a float that va
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from activerules.ir.analysis.callee import PlaceAccess
 from activerules.ir.analysis.memory import MemoryFacts, MemoryObject
 from activerules.ir.model import BINARY_INT, Argument, Constant, Function, Instruction, Value
 from activerules.ir.types import FloatType, NamedTypes, Type, size_of
@@ -102,10 +103,30 @@ def analyse_value_types(
                 base, offset = memory.constant_offset(pointer)
                 for o in memory.objects(pointer):
                     accesses[o].append(Access(i, t, offset if _is_start(base, o) else None))
+            elif i in memory.called:
+                for access in memory.called[i].summary.accesses:
+                    for o, made in _accesses_of_callee(i, access, memory):
+                        accesses[o].append(made)
     facts = ValueTypes(
         {o: tuple(a) for o, a in accesses.items()}, declared_float, frozenset(), memory
     )
     return ValueTypes(facts.accesses, declared_float, _float_bits(function, facts), memory)
+
+
+def _accesses_of_callee(
+    call: Instruction, access: PlaceAccess, memory: MemoryFacts
+) -> Iterable[tuple[MemoryObject, Access]]:
+    """What a callee does to memory, as the caller's doing."""
+    if access.parameter is None:
+        for o in memory.called[call].at(access.place):
+            yield o, Access(call, access.type, None)
+        return
+    pointer = call.operands[access.parameter]
+    base, offset = memory.constant_offset(pointer)
+    for o in memory.objects(pointer):
+        known = offset is not None and access.offset is not None and _is_start(base, o)
+        behind = (offset or 0) + (access.offset or 0)
+        yield o, Access(call, access.type, behind if known else None)
 
 
 def _is_start(base: Value, memory: MemoryObject) -> bool:
@@ -139,11 +160,25 @@ def _takes_bits(i: Instruction, tainted: set[Value], facts: ValueTypes) -> bool:
         case "trunc" | "zext" | "sext" | "freeze":
             return i.operands[0] in tainted
         case "call":
-            return any(o in tainted for o in i.operands)
+            return any(o in tainted for o in i.operands) or _returns_bits(i, facts)
         case opcode if opcode in BINARY_INT:
             return any(o in tainted for o in i.operands)
         case _:
             return False
+
+
+def _returns_bits(call: Instruction, facts: ValueTypes) -> bool:
+    """Whether a function of the module returns an integer that is bits of a float in memory."""
+    called = facts.memory.called.get(call)
+    if called is None:
+        return False
+    named = facts.memory.named_types
+    return called.summary.returns_bits or any(
+        o in facts.declared_float
+        or any(a.type.is_float and a.overlaps(read, named) for a in facts.accesses.get(o, ()))
+        for access in called.summary.bits
+        for o, read in _accesses_of_callee(call, access, facts.memory)
+    )
 
 
 def is_zero(value: Value) -> bool:

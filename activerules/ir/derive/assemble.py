@@ -9,7 +9,7 @@ from activerules.ir.derive import runtime
 from activerules.ir.derive.augmented import build_augmented
 from activerules.ir.derive.forward import build_forward
 from activerules.ir.derive.forward_plan import ForwardPlan
-from activerules.ir.derive.gradient import build_gradient, uses_tape
+from activerules.ir.derive.gradient import build_enter, build_gradient, uses_tape
 from activerules.ir.derive.layout import Layout, make_layout
 from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.reverse import build_reverse
@@ -25,28 +25,43 @@ _GLOBAL_NAME = re.compile(r'@("[^"]+"|[-\w.$]+)')
 def generate(plan: Plan) -> tuple[list[Function], dict[str, str], Layout]:
     """The two sweeps of a derivative and what calls them, the declarations they call by, and their
     layout.
+
+    Behind them, three functions for every way a function is called that is not inlined.
     """
     layout = make_layout(plan)
     declarations: dict[str, str] = {}
+    sweeps = _sweeps(plan, layout, declarations)
+    if plan.request.split:
+        callers = build_split(plan, layout, uses_tape(plan, sweeps), declarations)
+    else:
+        callers = [build_gradient(plan, layout, uses_tape(plan, sweeps), declarations)]
+    pairs: list[Function] = []
+    for callee in plan.pairs:
+        frame = make_layout(callee)
+        pairs += _sweeps(callee, frame, declarations)
+        pairs.append(build_enter(callee, frame, declarations))
+    return [*sweeps, *callers, *pairs], declarations, layout
+
+
+def _sweeps(plan: Plan, layout: Layout, declarations: dict[str, str]) -> list[Function]:
     scopes = Scopes(plan)
-    sweeps = [
+    made = [
         build_augmented(plan, layout, scopes, declarations),
         build_reverse(plan, layout, scopes, declarations),
     ]
     declarations |= scopes.definitions
-    if plan.request.split:
-        callers = build_split(plan, layout, uses_tape(sweeps), declarations)
-    else:
-        callers = [build_gradient(plan, layout, uses_tape(sweeps), declarations)]
-    return [*sweeps, *callers], declarations, layout
+    return made
 
 
 def generate_forward(plan: ForwardPlan) -> tuple[list[Function], dict[str, str]]:
-    """The forward derivative, and the declarations it calls by."""
+    """The forward derivative, those of callees behind it, and the declarations they call by."""
     declarations: dict[str, str] = {}
-    scopes = Scopes(plan)
-    forward = build_forward(plan, scopes, declarations)
-    return [forward], declarations | scopes.definitions
+    functions = []
+    for one in (plan, *plan.pairs):
+        scopes = Scopes(one)
+        functions.append(build_forward(one, scopes, declarations))
+        declarations |= scopes.definitions
+    return functions, declarations
 
 
 def assemble(

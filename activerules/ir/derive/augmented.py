@@ -31,6 +31,7 @@ from activerules.ir.analysis.nodes import (
 from activerules.ir.builder import Builder, add_incoming
 from activerules.ir.cfg import Loop
 from activerules.ir.constants import constant
+from activerules.ir.derive.callees import CalleeUse
 from activerules.ir.derive.layout import Layout, stack_size, taken_type
 from activerules.ir.derive.mirror import (
     allocated_shadow,
@@ -48,14 +49,13 @@ from activerules.ir.derive.sweep import (
     make_parameters,
     names_of,
     null,
+    result_parameters,
     shadow_of_constant,
     suffixed,
 )
 from activerules.ir.model import Block, Function, GlobalRef, Instruction, Value
-from activerules.ir.runtime_calls import effect_of, memory_intrinsic
-from activerules.ir.types import I1, I8, I32, I64, PTR, VOID
-
-_RELEASING = {"free", "NRT_Free", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"}
+from activerules.ir.runtime_calls import RELEASING, effect_of, memory_intrinsic
+from activerules.ir.types import I1, I8, I32, I64, PTR, VOID, Type
 
 
 def build_augmented(
@@ -70,7 +70,8 @@ class _Augmenter:
         self, plan: Plan, layout: Layout, scopes: Scopes, declarations: dict[str, str]
     ) -> None:
         self.plan, self.layout = plan, layout
-        self.parameters = make_parameters(plan, [])
+        self.results = result_parameters(plan.request)
+        self.parameters = make_parameters(plan, self.results)
         self.values: dict[Value, Value] = dict(self.parameters.primal)
         self.shadows: dict[Value, Value] = dict(self.parameters.shadow)
         self.namer = names_of(plan)
@@ -300,7 +301,14 @@ class _Augmenter:
         if self.plan.request.returns == "status":
             self._clone(end)
         else:
-            self.b.ret(self.b.const(I32, 0))
+            self.later.append(partial(self._hand_back, end, self.current))
+
+    def _hand_back(self, end: Instruction, block: Block) -> None:
+        """Leave what the primal returns where the caller of a callee looks for it."""
+        self.b.target = block
+        for place, of in zip(self.results, (self._value, self._shadow), strict=False):
+            self.b.store(of(end.operands[0]), place)
+        self.b.ret(self.b.const(I32, 0))
 
     def _fail_if_null(self, pointer: Value) -> None:
         self._fail_unless(self.b.icmp("ne", pointer, null()))
@@ -377,12 +385,13 @@ class _Augmenter:
         value, pointer = i.operands
         if value.type.is_float or not self.plan.activity.has_shadow(pointer):
             return
-        filled = self.plan.request.filled
-        if not all(o.is_local or o in filled for o in self.plan.memory.objects(pointer)):
-            return
+        request, objects = self.plan.request, self.plan.memory.objects(pointer)
         if value.type.is_pointer:
-            self.b.store(self._shadow(value), self._shadow(pointer))
-        elif not self.plan.types.touches_floats(i):
+            if all(o.is_local or o in request.mirrored for o in objects):
+                self.b.store(self._shadow(value), self._shadow(pointer))
+        elif all(o.is_local or o in request.copied_integers for o in objects) and not (
+            self.plan.types.touches_floats(i)
+        ):
             self.b.store(self._value(value), self._shadow(pointer))
 
     # --- calls ---
@@ -394,8 +403,11 @@ class _Augmenter:
         if live and i in self.plan.rules:
             self._rule(self.plan.rules[i])
             return
+        if live and i in self.plan.derived:
+            self._callee(self.plan.derived[i])
+            return
         info = self.plan.calls.marked(i)
-        if live and name in _RELEASING and self._leads_to_retained(i.operands[0]):
+        if live and name in RELEASING and self._leads_to_retained(i.operands[0]):
             self._own(GlobalRef(name), self._value(i.operands[0]))
             return
         copy = self._clone(i)
@@ -409,7 +421,10 @@ class _Augmenter:
             self._after_call(i, copy)
 
     def _leads_to_retained(self, pointer: Value) -> bool:
-        return not self.plan.retained.isdisjoint(self.plan.memory.objects(pointer))
+        objects = self.plan.memory.objects(pointer)
+        if self.plan.request.callee and not all(o.is_local for o in objects):
+            return True  # a caller's memory: its reverse may read it
+        return not self.plan.retained.isdisjoint(objects)
 
     def _after_call(self, i: Instruction, copy: Instruction) -> None:
         effect = effect_of(i.callee_name)
@@ -492,6 +507,47 @@ class _Augmenter:
         self._keep_results(use, tape)
         self.b.br(failed)
         self._open(failed)
+
+    def _callee(self, use: CalleeUse) -> None:
+        """Call the augmented primal of the callee in place of the callee."""
+        call = use.call
+        operands: list[Value] = []
+        for o, activity in zip(call.operands, use.activities, strict=True):
+            operands.append(self._value(o))
+            if activity == "duplicated":
+                operands.append(self._shadow(o))
+        operands += [self.slots.address(self.b, use.frame)[0], self.parameters.tape]
+        handed_back = use.returns != "status" and call.type is not VOID
+        places: list[Value] = []
+        if handed_back:
+            places.append(self._local(call.type))
+        if use.result_shadow:
+            places.append(self._local(PTR))
+        status = self.b.call(suffixed(use.stem, ".enter"), I32, [*operands, *places])
+        if use.returns == "status":
+            self.values[call] = status
+            exhausted = self.b.const(I32, OUT_OF_MEMORY)
+            self._fail_unless(self.b.icmp("ne", status, exhausted))
+            return
+        self._return_unless_zero(status)
+        if handed_back:
+            self.values[call] = self.b.load(call.type, places[0])
+        if use.result_shadow:
+            self.shadows[call] = self.b.load(PTR, places[1])
+
+    def _local(self, t: Type) -> Value:
+        """Stack memory of the augmented primal itself: made once, at its entry."""
+        made = Builder([], self.namer).alloca(t, hint="result")
+        made.parent = self.blocks[0]
+        self.blocks[0].instructions.insert(0, made)
+        return made
+
+    def _return_unless_zero(self, status: Value) -> None:
+        failed, fine = Block(self.namer("callee.failed")), Block(self.namer("callee.ok"))
+        self.b.cond_br(self.b.icmp("eq", status, self.b.const(I32, 0)), fine, failed)
+        self._open(failed)
+        self.b.ret(status)
+        self._open(fine)
 
     def _keep_results(self, use: RuleUse, tape: Value) -> None:
         if use.code.drop is not None:

@@ -7,7 +7,7 @@ Gives       Facts, frozen: control flow, memory, types and activity of the funct
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from activerules.ir import normal_form
@@ -18,6 +18,7 @@ from activerules.ir.analysis.value_types import ValueTypes, analyse_value_types
 from activerules.ir.cfg import ControlFlow, control_flow
 from activerules.ir.derive.calls import EngineCalls
 from activerules.ir.derive.request import Parameter, Request
+from activerules.ir.derive.summaries import CallsIn, ModuleSummaries
 from activerules.ir.model import Instruction, Value
 from activerules.ir.retype import retype_float_copies
 from activerules.ir.types import Type
@@ -34,6 +35,7 @@ class Facts:
     types: ValueTypes
     activity: Activity
     calls: EngineCalls
+    callees: CallsIn
 
     def zeroes_floats(self, store: Instruction) -> bool:
         """An integer that is no float's bits overwrites floats, or memory that may hold them."""
@@ -49,8 +51,8 @@ class Facts:
         return any(not o.is_local and o not in filled for o in self.memory.objects(pointer))
 
 
-def analyse(request: Request) -> Facts:
-    """Run the analyses.
+def analyse(request: Request, summaries: ModuleSummaries | None = None) -> Facts:
+    """Run the analyses; `summaries` of the module are made if there are none yet.
 
     Raises what they raise: programs the engine does not differentiate end here.
     """
@@ -60,6 +62,8 @@ def analyse(request: Request) -> Facts:
     returns = analyse_returns(function, flow, status=request.returns == "status")
     normal_form.check(function, flow, returns.live)
     calls = EngineCalls(request.rules)
+    summaries = summaries if summaries is not None else ModuleSummaries(request.module, calls)
+    callees = CallsIn(summaries, returns)
     by_argument = {p.argument: p for p in request.parameters}
     memory = analyse_memory(
         function,
@@ -72,13 +76,30 @@ def analyse(request: Request) -> Facts:
         named_types=request.module.types,
         live=returns.live,
         split=request.split,
+        callees=callees,
+        clobbered=_clobbered(request),
     )
     floats = _float_memory(request.parameters) | _float_memory_of_calls(memory, returns, calls)
     types = analyse_value_types(function, memory, floats)
     if retype_float_copies(function, types):
         types = analyse_value_types(function, memory, floats)
-    activity = analyse_activity(memory, types, returns, calls, _seeds(request, returns))
-    return Facts(request, flow, returns, memory, types, activity, calls)
+    activity = analyse_activity(memory, types, returns, calls, _seeds(request, returns, memory))
+    return Facts(request, flow, returns, memory, types, activity, calls, callees)
+
+
+def _clobbered(request: Request) -> Callable[[MemoryObject], bool]:
+    """Memory that may change between the two sweeps of a callee."""
+    if not request.callee:
+        return lambda memory: False
+    overwritten = frozenset(p.memory for p in request.parameters if p.overwritten)
+    constant = {name for name, line in request.module.globals.items() if " constant " in line}
+
+    def clobbered(memory: MemoryObject) -> bool:
+        if memory.kind == "global":
+            return memory.key not in constant
+        return memory in overwritten or memory.kind == "loaded"
+
+    return clobbered
 
 
 def _float_memory(parameters: Iterable[Parameter]) -> dict[MemoryObject, Type]:
@@ -105,7 +126,7 @@ def _float_memory_of_calls(
     return found
 
 
-def _seeds(request: Request, returns: Returns) -> Seeds:
+def _seeds(request: Request, returns: Returns, memory: MemoryFacts) -> Seeds:
     pointers = [p for p in request.parameters if p.argument.type.is_pointer]
     end = returns.exit.terminator
     return Seeds(
@@ -119,4 +140,7 @@ def _seeds(request: Request, returns: Returns) -> Seeds:
         - frozenset(p.memory for p in pointers if p.activity == "duplicated"),
         returned=end.operands[0] if request.returns == "active" else None,
         written_only=request.filled,
+        handed_out=memory.escaping(end.operands[0] if end.operands else None)
+        if request.fresh_shadow
+        else frozenset(),
     )

@@ -19,6 +19,7 @@ The result is ordinary code: the engine differentiates it again like any other f
 from __future__ import annotations
 
 from activerules.ir.builder import add_incoming
+from activerules.ir.derive.callees import CalleeUse
 from activerules.ir.derive.derivatives import row_for
 from activerules.ir.derive.forward_plan import ForwardPlan, ForwardRule
 from activerules.ir.derive.lanes import LaneBuilder, per_lane
@@ -34,7 +35,7 @@ from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.sweep import clear, names_of, null, shadow_of_constant, suffixed
 from activerules.ir.model import Argument, Block, Constant, Function, GlobalRef, Instruction, Value
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
-from activerules.ir.types import I32, I64, PTR, VOID, StructType, Type, size_of
+from activerules.ir.types import I32, I64, PTR, VOID, ArrayType, StructType, Type, size_of
 
 RELEASING = {"free", "NRT_Free", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"}
 _COUNTING = {"NRT_incref", "NRT_decref"}
@@ -66,6 +67,7 @@ class _Forwarder:
             self._result_type(),
             self._parameters(),
             self.blocks,
+            "internal" if plan.request.callee else "",
         )
 
     def build(self) -> Function:
@@ -99,12 +101,23 @@ class _Forwarder:
                 ]
                 (self.shadows if old.type.is_pointer else self.packed)[old] = tuple(own)
                 arguments += own
-        return arguments
+        self.results = self._result_parameters()
+        return arguments + self.results
+
+    def _result_parameters(self) -> list[Argument]:
+        """Where a callee leaves what the primal returns, and the tangents or shadows of it."""
+        request = self.plan.request
+        if not request.callee or request.returns == "status" or request.function.result == VOID:
+            return []
+        derived = request.returns == "active" or request.result_shadow
+        return [Argument(self.namer("result"), PTR) for _ in range(1 + derived)]
 
     def _result_type(self) -> Type:
         result = self.plan.request.function.result
         if self.plan.request.returns == "status":
             return result
+        if self.plan.request.callee:
+            return I32
         if self.plan.request.returns != "active":
             return VOID
         return result if self.width == 1 else StructType((result,) * self.width)
@@ -112,6 +125,9 @@ class _Forwarder:
     def _ret(self, end: Instruction) -> None:
         if self.plan.request.returns == "status":
             self._clone(end)
+            return
+        if self.plan.request.callee:
+            self._hand_back(end)
             return
         if self.plan.request.returns != "active":
             self.b.ret()
@@ -124,6 +140,18 @@ class _Forwarder:
         for k in range(self.width):
             result = self.b.insertvalue(result, self.b.lane(tangent, k), k)
         self.b.ret(result)
+
+    def _hand_back(self, end: Instruction) -> None:
+        """Leave the result of a callee where its caller looks for it."""
+        if self.results:
+            self.b.store(self._value(end.operands[0]), self.results[0])
+        for start in self.results[1:]:
+            for k, lane in enumerate(self._lanes(end.operands[0])):
+                self.b.store(lane, self._place(start, lane.type, k))
+        self.b.ret(self.b.const(I32, 0))
+
+    def _place(self, start: Value, t: Type, lane: int) -> Value:
+        return self.b.gep(t, start, [self.b.const(I64, lane)])
 
     # --- what stands for a value of the primal ---
 
@@ -207,7 +235,7 @@ class _Forwarder:
         if self.failure is None:
             return
         self._open(self.failure)
-        if self.plan.request.returns == "status":
+        if self.plan.request.returns == "status" or self.plan.request.callee:
             self.b.ret(self.b.const(I32, OUT_OF_MEMORY))
         else:
             self.b.call("llvm.trap", VOID, [])
@@ -329,7 +357,7 @@ class _Forwarder:
             return self._shadow(value, lane)
         if self.plan.zeroes_floats(i):
             return self.b.const(value.type, 0)
-        filled = self.plan.request.filled
+        filled = self.plan.request.copied_integers
         local = all(o.is_local or o in filled for o in self.plan.memory.objects(i.operands[1]))
         return self._value(value) if local else None
 
@@ -340,6 +368,9 @@ class _Forwarder:
             return
         if i in self.plan.rules:
             self._rule(self.plan.rules[i])
+            return
+        if live and i in self.plan.derived:
+            self._callee(self.plan.derived[i])
             return
         copy = self._clone(i)
         info = self.plan.calls.marked(i)
@@ -405,6 +436,42 @@ class _Forwarder:
         self.values[call] = self.b.call(use.code.symbol, I32, operands)
         if not duplicated:
             self._forget_result(ret, use.info.result_size)
+
+    def _callee(self, use: CalleeUse) -> None:
+        """Call the forward derivative of the callee in place of the callee."""
+        call = use.call
+        operands: list[Value] = []
+        for o, activity in zip(call.operands, use.activities, strict=True):
+            operands.append(self._value(o))
+            if activity == "duplicated":
+                operands += self._lanes(o)
+        places: list[Value] = []
+        if use.returns != "status" and call.type != VOID:
+            places.append(self._local(call.type))
+            if use.returns == "active" or use.result_shadow:
+                places.append(self._local(ArrayType(self.width, call.type)))
+        status = self.b.call(suffixed(use.stem, ".forward"), I32, [*operands, *places])
+        if use.returns == "status":
+            self.values[call] = status
+        self._unless(self.b.icmp("eq", status, self.b.const(I32, OUT_OF_MEMORY)))
+        if places:
+            self.values[call] = self.b.load(call.type, places[0])
+        if len(places) > 1:
+            lanes = [
+                self.b.load(call.type, self._place(places[1], call.type, k))
+                for k in range(self.width)
+            ]
+            if use.result_shadow:
+                self.shadows[call] = tuple(lanes)
+            else:
+                self.tangents[call] = self.b.pack(lanes)
+
+    def _local(self, t: Type) -> Value:
+        """Stack memory of the derivative itself: made once, at its entry."""
+        made = self.b.at([]).alloca(t, hint="result")
+        made.parent = self.blocks[0]
+        self.blocks[0].instructions.insert(0, made)
+        return made
 
     def _lanes(self, operand: Value) -> list[Value]:
         """The shadow operands that stand for one operand of a marked call."""

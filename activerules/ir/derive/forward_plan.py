@@ -10,13 +10,16 @@ Invariants  W1  every arithmetic instruction with an active result has a row, or
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from activerules.errors import MixedActivity
+from activerules.ir.derive.callees import CalleeUse, Family, plan_callees, use_callee
+from activerules.ir.derive.calls import EngineCalls
 from activerules.ir.derive.derivatives import row_for
 from activerules.ir.derive.facts import Facts, analyse
 from activerules.ir.derive.marked import activities_of
 from activerules.ir.derive.request import Request
+from activerules.ir.derive.summaries import ModuleSummaries
 from activerules.ir.model import Instruction, Value
 from activerules.ir.refusal import refusal
 from activerules.ir.rulecall import ActivityName, CallInfo, ForwardRuleCode, ForwardRuleRequest
@@ -47,6 +50,8 @@ class ForwardPlan(Facts):
     """Everything the forward generator needs."""
 
     rules: dict[Instruction, ForwardRule]
+    derived: dict[Instruction, CalleeUse]
+    pairs: tuple[ForwardPlan, ...] = ()
 
     def is_shadowed(self, pointer: Value) -> bool:
         """Whether all memory a pointer may lead to has a shadow."""
@@ -56,13 +61,25 @@ class ForwardPlan(Facts):
 
 def make_forward_plan(request: Request) -> ForwardPlan:
     """Run the analyses, choose the rules; raises what cannot be differentiated."""
-    facts = analyse(request)
+    family = Family(request, forward=True)
+    summaries = ModuleSummaries(request.module, EngineCalls(request.rules))
+    plan = _plan_one(request, family, summaries)
+    return replace(plan, pairs=plan_callees(family, lambda r: _plan_one(r, family, summaries)))
+
+
+def _plan_one(request: Request, family: Family, summaries: ModuleSummaries) -> ForwardPlan:
+    facts = analyse(request, summaries)
     rules: dict[Instruction, ForwardRule] = {}
-    plan = ForwardPlan(**vars(facts), rules=rules)
+    derived: dict[Instruction, CalleeUse] = {}
+    plan = ForwardPlan(**vars(facts), rules=rules, derived=derived)
     for block in facts.flow.order:
         for i in block.instructions if block in facts.returns.live else ():
             info = facts.calls.marked(i)
-            if info is not None:
+            if i in facts.memory.called:
+                callee = use_callee(i, facts, family)
+                if callee is not None:
+                    derived[i] = callee
+            elif info is not None:
                 use = _rule(i, info, facts)
                 if use is not None:
                     rules[i] = use
@@ -127,7 +144,7 @@ def _check_pointer_store(i: Instruction, plan: ForwardPlan) -> None:
     value, pointer = i.operands
     if not value.type.is_pointer or not plan.activity.has_shadow(pointer):
         return
-    local = all(o.is_local or o in plan.request.filled for o in plan.memory.objects(pointer))
+    local = all(o.is_local or o in plan.request.mirrored for o in plan.memory.objects(pointer))
     if local or (
         plan.is_shadowed(pointer) and (plan.is_shadowed(value) or not plan.memory.objects(value))
     ):

@@ -18,8 +18,14 @@ from activerules.ir.builder import Builder, Namer
 from activerules.ir.derive.layout import Layout, stack_type
 from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.reverse import derivatives_type
-from activerules.ir.derive.runtime import STACK_CHUNK, TAPE_SIZE
-from activerules.ir.derive.sweep import make_parameters, null, suffixed
+from activerules.ir.derive.runtime import OUT_OF_MEMORY, STACK_CHUNK, TAPE_SIZE
+from activerules.ir.derive.sweep import (
+    make_parameters,
+    names_of,
+    null,
+    result_parameters,
+    suffixed,
+)
 from activerules.ir.model import Argument, Block, Function, Value
 from activerules.ir.types import I32, I64, PTR, VOID, StructType, Type
 
@@ -127,9 +133,40 @@ class _Gradient:
             self.b.ret()
 
 
-def uses_tape(functions: list[Function]) -> bool:
-    """Whether any of the sweeps reserves rows or owns objects."""
-    return any(
+def build_enter(plan: Plan, layout: Layout, declarations: dict[str, str]) -> Function:
+    """The augmented primal of a callee with its frame on the tape (derive/callees.py)."""
+    results = result_parameters(plan.request)
+    parameters = make_parameters(plan, results)
+    place = Argument(parameters.frame.name, PTR)
+    own = len(parameters.arguments) - 2 - len(results)
+    arguments = [*parameters.arguments[:own], place, parameters.tape, *results]
+    namer = names_of(plan)
+    entry, fine, failed = (Block(namer(hint)) for hint in ("entry", "fine", "out.of.memory"))
+    b = Builder(entry, namer, declarations)
+    frame: Value = null()
+    if layout.frame_size:
+        size = b.const(I64, layout.frame_size)
+        frame = b.call("activerules.tape.reserve", PTR, [parameters.tape, size])
+        b.cond_br(b.icmp("ne", frame, null()), fine, failed)
+    else:
+        b.br(fine)
+    b.target = fine
+    b.store(frame, place)
+    operands = [*arguments[:own], frame, parameters.tape, *results]
+    b.ret(b.call(suffixed(plan.request.name, ".augmented"), I32, operands))
+    b.target = failed
+    b.ret(b.const(I32, OUT_OF_MEMORY))
+    blocks = [entry, fine, failed]
+    name = suffixed(plan.request.name, ".enter")
+    function = Function(name, I32, arguments, blocks, "internal")
+    for block in blocks:
+        block.parent = function
+    return function
+
+
+def uses_tape(plan: Plan, functions: list[Function]) -> bool:
+    """Whether any of the sweeps reserves rows or owns objects, or a callee may."""
+    return bool(plan.derived) or any(
         (i.callee_name or "").startswith("activerules.tape.")
         for f in functions
         for i in f.instructions()

@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from activerules.ir.analysis.nodes import (
+    CalleeFrame,
     LeavingIteration,
     Link,
     Node,
@@ -126,7 +127,7 @@ def _extent(node: Node, plan: Plan) -> tuple[int, int, Type | None]:
             t = I8 if value.type == I1 else value.type
             named = plan.request.module.types
             return size_of(t, named), min(alignment_of(t, named), ALIGNMENT), t
-        case Shadow() | Link():
+        case Shadow() | Link() | CalleeFrame():
             return 8, 8, PTR
         case LeavingIteration():
             return 8, 8, I64

@@ -17,6 +17,7 @@ from activerules.ir.analysis.memory import MemoryObject
 from activerules.ir.analysis.nodes import (
     AT_HAND,
     MUST_KEEP,
+    CalleeFrame,
     LeavingIteration,
     Link,
     Node,
@@ -29,11 +30,14 @@ from activerules.ir.analysis.nodes import (
 )
 from activerules.ir.analysis.trip_counts import Induction, LoopFacts, analyse_loops
 from activerules.ir.cfg import ControlFlow, Loop
+from activerules.ir.derive.callees import CalleeUse, Family, plan_callees, use_callee
+from activerules.ir.derive.calls import EngineCalls
 from activerules.ir.derive.derivatives import cost, is_pure_call, row_for
 from activerules.ir.derive.facts import Facts, analyse
 from activerules.ir.derive.marked import activities_of
 from activerules.ir.derive.request import Request
 from activerules.ir.derive.reversal import Decision, Reversal, plan_reversal
+from activerules.ir.derive.summaries import ModuleSummaries
 from activerules.ir.model import Block, Instruction, Value
 from activerules.ir.refusal import refusal
 from activerules.ir.rulecall import CallInfo, RuleCode, RuleRequest
@@ -82,6 +86,8 @@ class Plan(Facts):
     rules: dict[Instruction, RuleUse]
     retained: frozenset[MemoryObject]
     needs: dict[Instruction, frozenset[Node]] = field(default_factory=dict)
+    derived: dict[Instruction, CalleeUse] = field(default_factory=dict)
+    pairs: tuple[Plan, ...] = ()
 
     def home(self, node: Node) -> Loop | None:
         """The innermost loop in whose rows a node is kept; None: in the frame."""
@@ -101,16 +107,23 @@ def home_of(node: Node, flow: ControlFlow) -> Loop | None:
             return loop.parent
         case Taken(block):
             return flow.loop_of(block)
-        case RuleTape(call) | SavedStruct(call):
+        case RuleTape(call) | SavedStruct(call) | CalleeFrame(call):
             return flow.loop_of(call.owner)
 
 
 def make_plan(request: Request) -> Plan:
-    """Run the analyses and decide.
+    """Run the analyses and decide, for the function and for those it calls that are not inlined.
 
     Raises what they raise: programs the engine does not differentiate end here.
     """
-    facts = analyse(request)
+    family = Family(request)
+    summaries = ModuleSummaries(request.module, EngineCalls(request.rules))
+    plan = _plan_one(request, family, summaries)
+    return replace(plan, pairs=plan_callees(family, lambda r: _plan_one(r, family, summaries)))
+
+
+def _plan_one(request: Request, family: Family, summaries: ModuleSummaries) -> Plan:
+    facts = analyse(request, summaries)
     draft = Plan(
         **vars(facts),
         loops=analyse_loops(facts.flow, facts.returns),
@@ -119,16 +132,17 @@ def make_plan(request: Request) -> Plan:
         rules={},
         retained=frozenset(),
     )
-    return _Planner(draft).finish()
+    return _Planner(draft, family).finish()
 
 
 class _Planner:
     """Decides on top of finished analyses."""
 
-    def __init__(self, draft: Plan) -> None:
-        self.plan = draft
+    def __init__(self, draft: Plan, family: Family) -> None:
+        self.plan, self.family = draft, family
         self.flow, self.memory, self.activity = draft.flow, draft.memory, draft.activity
         self.rules: dict[Instruction, RuleUse] = {}
+        self.derived: dict[Instruction, CalleeUse] = {}
 
     def finish(self) -> Plan:
         needs: dict[Instruction, frozenset[Node]] = {}
@@ -154,6 +168,7 @@ class _Planner:
             rules=self.rules,
             retained=self._retained(cache),
             needs=needs,
+            derived=self.derived,
         )
 
     # --- what an instruction needs to be undone ---
@@ -186,6 +201,8 @@ class _Planner:
         return {Shadow(pointer)}
 
     def _needs_of_call(self, i: Instruction) -> set[Node] | None:
+        if i in self.memory.called:
+            return self._needs_of_callee(i)
         info = self.plan.calls.marked(i)
         if info is not None:
             return self._needs_of_marked(i, info)
@@ -198,6 +215,14 @@ class _Planner:
         if kind != "memset" and self.activity.has_shadow(i.operands[1]):
             needed.add(Shadow(i.operands[1]))
         return needed
+
+    def _needs_of_callee(self, call: Instruction) -> set[Node] | None:
+        use = use_callee(call, self.plan, self.family)
+        if use is None:
+            return None
+        self.derived[call] = use
+        pointers = (o for o in use.duplicated() if o.type.is_pointer)
+        return {use.frame, *map(Primal, call.operands), *map(Shadow, pointers)}
 
     def _needs_of_arithmetic(self, i: Instruction) -> set[Node] | None:
         if not i.type.is_float or not self.activity.is_active(i):
@@ -380,6 +405,16 @@ class _Planner:
 
     # --- memory that must outlive the primal ---
 
+    def _shared_with_calls(self) -> set[MemoryObject]:
+        """What callees are given and give back, and what a callee gives back to its caller."""
+        found: set[MemoryObject] = set()
+        for call in self.derived:
+            found |= self.memory.called[call].reached | {self.memory.called[call].fresh}
+        if self.plan.request.callee:
+            end = self.plan.returns.exit.terminator
+            found |= self.memory.escaping(end.operands[0] if end.operands else None)
+        return found
+
     def _retained(self, cache: CachePlan) -> frozenset[MemoryObject]:
         """Objects the reverse sweep reads primal data from; the tape holds on to them."""
         found: set[MemoryObject] = set()
@@ -395,6 +430,7 @@ class _Planner:
                             found |= self.memory.objects(operand)
                 case _:
                     pass
+        found |= self._shared_with_calls()
         for use in self.rules.values():
             for operand in use.call.operands[2:]:
                 if operand.type.is_pointer:

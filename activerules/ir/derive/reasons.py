@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 from activerules.ir.analysis.memory import MemoryObject
 from activerules.ir.analysis.nodes import (
+    CalleeFrame,
     LeavingIteration,
     Link,
     Node,
@@ -95,8 +96,21 @@ def describe(node: Node, plan: Plan, name_of: NameOf = name_of_memory) -> str:
             return f"the tape of the rule for {_call_name(call, plan)}"
         case SavedStruct(call, shadow):
             return f"the {'shadow of the ' * shadow}result of {_call_name(call, plan)}"
+        case CalleeFrame(call):
+            return f"where {_call_name(call, plan)} left its frame"
         case Link():
             return "where the rows of an inner loop are"
+
+
+_WHY_KEPT: dict[type, str] = {
+    Shadow: "the address depends on the way control took",
+    LeavingIteration: "it is not known when the loop begins",
+    Taken: "the way back through the join must be known",
+    RuleTape: "the reverse of the rule takes it",
+    SavedStruct: "the reverse of the rule reads it",
+    CalleeFrame: "the reverse of the called function works on it",
+    Link: "the reverse sweep finds the rows by it",
+}
 
 
 def why_kept(node: Node, plan: Plan) -> Reason:
@@ -108,20 +122,8 @@ def why_kept(node: Node, plan: Plan) -> Reason:
             return _why_load(load, 8, plan)
         case Shadow(Instruction(opcode="call")):
             return Reason("the shadow is allocated along with the memory")
-        case Shadow():
-            return Reason("the address depends on the way control took")
-        case LeavingIteration():
-            return Reason("it is not known when the loop begins")
-        case Taken():
-            return Reason("the way back through the join must be known")
-        case RuleTape():
-            return Reason("the reverse of the rule takes it")
-        case SavedStruct():
-            return Reason("the reverse of the rule reads it")
-        case Link():
-            return Reason("the reverse sweep finds the rows by it")
         case _:
-            return Reason("it cannot be computed again")
+            return Reason(_WHY_KEPT.get(type(node), "it cannot be computed again"))
 
 
 def why_served(call: Instruction, plan: Plan) -> str:
@@ -137,7 +139,7 @@ def origin(node: Node) -> Instruction | None:
     match node:
         case Primal(value) | Shadow(value):
             return value if isinstance(value, Instruction) else None
-        case RuleTape(call) | SavedStruct(call):
+        case RuleTape(call) | SavedStruct(call) | CalleeFrame(call):
             return call
         case LeavingIteration(loop) | Link(loop):
             return loop_branch(loop)

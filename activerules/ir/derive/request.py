@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from activerules.ir.analysis.memory import MemoryObject
@@ -24,6 +25,10 @@ class Parameter:
     private       nothing else in the call reaches its memory
     written_only  the function fills the memory; what it held before is no input (a return slot)
     floats        the memory is known to be an array of floats of this type and nothing else
+    overwritten   the memory, and what is behind pointers in it, may change between the two sweeps
+    copies_pointers, copies_integers
+                  what the function stores there it stores in the shadow, too: the shadow is of the
+                  engine's making
     """
 
     argument: Argument
@@ -32,6 +37,9 @@ class Parameter:
     private: bool = False
     written_only: bool = False
     floats: Type | None = None
+    overwritten: bool = False
+    copies_pointers: bool = False
+    copies_integers: bool = False
 
     @property
     def memory(self) -> MemoryObject:
@@ -52,6 +60,11 @@ class Request:
     separate    the caller also checks that shadows of different groups do not overlap
     split       the reverse sweep runs later, perhaps several times over one tape, when the caller
                 may have written the memory it passed or was handed
+    callee      0 for the function a user named; else the number of a function it calls
+                (derive/callees.py); its result is handed back through memory unless it is a status
+    fresh_shadow   memory it makes and hands out has a shadow
+    result_shadow  the pointer it returns has a shadow
+    arguments   of a callee: the groups of the user's function that its groups may stand for
     tape_limit  bytes the tape may use before the derivative reports that memory is exhausted
     width       how many shadows or tangents each Duplicated parameter has (forward mode)
     """
@@ -69,6 +82,22 @@ class Request:
     width: int = 1
     display_name: str = ""
     location: str = ""
+    callee: int = 0
+    fresh_shadow: bool = False
+    result_shadow: bool = False
+    arguments: Mapping[object, frozenset[object]] = field(default_factory=dict)
+
+    @property
+    def mirrored(self) -> frozenset[MemoryObject]:
+        """Memory of the caller in whose shadow pointers are kept as in the primal."""
+        own = frozenset(p.memory for p in self.parameters if p.copies_pointers)
+        return own if self.callee else self.filled
+
+    @property
+    def copied_integers(self) -> frozenset[MemoryObject]:
+        """Memory of the caller in whose shadow integers are kept as in the primal."""
+        own = frozenset(p.memory for p in self.parameters if p.copies_integers)
+        return own if self.callee else self.filled
 
     @property
     def filled(self) -> frozenset[MemoryObject]:

@@ -25,6 +25,7 @@ from activerules.ir.analysis.nodes import LeavingIteration, Link, Node, Primal, 
 from activerules.ir.analysis.value_types import is_zero
 from activerules.ir.builder import Builder
 from activerules.ir.cfg import Loop
+from activerules.ir.derive.callees import CalleeUse
 from activerules.ir.derive.derivatives import row_for
 from activerules.ir.derive.layout import Layout
 from activerules.ir.derive.mirror import derived_shadow
@@ -94,8 +95,9 @@ class _Reverser:
         self.iterations: dict[Loop, Instruction] = {}
         name = suffixed(plan.request.name, ".reverse")
         self.function = Function(
-            name, I32, self.parameters.arguments, self.blocks, "internal", "alwaysinline"
-        )
+            name, I32, self.parameters.arguments, self.blocks, "internal",
+            "" if plan.request.callee else "alwaysinline",
+        )  # fmt: skip
 
     def build(self) -> Function:
         start = Block(self.namer("start"))
@@ -321,6 +323,8 @@ class _Reverser:
                 self._undo_store(i)
             case "freeze":
                 self._add(i.operands[0], self._take(i))
+            case "call" if i in self.plan.derived:
+                self._undo_callee(self.plan.derived[i])
             case "call" if i in self.plan.rules:
                 self._undo_rule(self.plan.rules[i])
             case "call" if memory_intrinsic(i):
@@ -419,8 +423,27 @@ class _Reverser:
             for offset in use.info.result_meminfos:
                 place = self.b.gep(I8, ret_shadow, [self.b.const(I64, offset)])
                 self.b.call("activerules.tape.clear_counted", VOID, [self.b.load(PTR, place)])
-        for k, operand in enumerate(use.active_operands()):
-            place = self.b.gep(named, bars, [self.b.const(I32, 0), self.b.const(I32, k)])
+        self._add_from(bars, named, use.active_operands())
+
+    def _undo_callee(self, use: CalleeUse) -> None:
+        """Call the callee's reverse on the frame its augmented primal left."""
+        call, fields = use.call, use.derivatives()
+        bars: Value = self.top.alloca(fields, hint="bars") if fields.elements else null()
+        operands: list[Value] = []
+        for o, activity in zip(call.operands, use.activities, strict=True):
+            operands.append(self._primal(o))
+            if activity == "duplicated":
+                operands.append(self._shadow(o))
+        operands += [self.slots.read(self.b, use.frame), self.parameters.tape]
+        if use.returns == "active":
+            operands.append(self._take(call))
+        status = self.b.call(suffixed(use.stem, ".reverse"), I32, [*operands, bars])
+        self._return_unless_zero(status)
+        self._add_from(bars, fields, use.active())
+
+    def _add_from(self, bars: Value, fields: StructType, operands: list[Value]) -> None:
+        for k, operand in enumerate(operands):
+            place = self.b.gep(fields, bars, [self.b.const(I32, 0), self.b.const(I32, k)])
             self._add(operand, self.b.load(operand.type, place))
 
     def _return_unless_zero(self, status: Value) -> None:

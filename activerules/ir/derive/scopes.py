@@ -16,6 +16,7 @@ from activerules.ir.analysis.memory import MemoryObject
 from activerules.ir.derive.facts import Facts
 
 _BASE = 7_000_000
+_EACH = 10_000
 _MOST = 40
 _TOGETHER = MemoryObject("argument", "memory that may overlap other memory of its kind")
 
@@ -27,7 +28,10 @@ class Scopes:
         # What is reached through a pointer in an argument may be part of another argument.
         reached = any(o.kind == "loaded" for o in facts.memory.all_objects)
         self._separate = facts.request.separate and not reached
-        self._next = _BASE if facts.request.disjoint else 2 * _BASE
+        # no two plans of one module may number alike
+        self._next = _BASE + _EACH * facts.request.callee
+        if not (facts.request.disjoint or facts.request.callee):
+            self._next += _BASE
         self.definitions: dict[str, str] = {}
         self._domain = self._define("distinct !{SELF}")
         self._tape = self._scope()

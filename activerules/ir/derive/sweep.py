@@ -9,19 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from activerules.ir.analysis.nodes import Node, Primal
-from activerules.ir.builder import Builder, Namer
+from activerules.ir.builder import Builder, Namer, suffixed
 from activerules.ir.cfg import Loop
 from activerules.ir.derive.facts import Facts
 from activerules.ir.derive.layout import Field, Layout
 from activerules.ir.derive.plan import Plan
+from activerules.ir.derive.request import Request
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.model import Argument, Constant, GlobalRef, Value
 from activerules.ir.types import I1, I8, I64, PTR, VOID
-
-
-def suffixed(name: str, suffix: str) -> str:
-    """`name` with a suffix, inside the quotes if it has them."""
-    return f'{name[:-1]}{suffix}"' if name.startswith('"') else name + suffix
 
 
 @dataclass(eq=False)
@@ -56,6 +52,14 @@ def make_parameters(plan: Plan, extra: list[Argument]) -> Parameters:
         one.name = _free(one.name, taken)
         made.arguments.append(one)
     return made
+
+
+def result_parameters(request: Request) -> list[Argument]:
+    """Where the augmented primal of a callee leaves what the primal returns, and its shadow."""
+    if not request.callee or request.returns == "status":
+        return []
+    value = [] if request.function.result is VOID else [Argument("ar.result", PTR)]
+    return [*value, *([Argument("ar.result.shadow", PTR)] if request.result_shadow else [])]
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -1,6 +1,6 @@
 ; an opaque function reads the stack through a global
 ; arguments: Active double 0.5
-; expect: refused UnknownCall
+; expect: refused MixedActivity
 
 @g = global ptr null
 

@@ -1,6 +1,6 @@
-; an opaque function reads the stack
+; a function that is not inlined reads the stack
 ; arguments: Active double 0.5
-; expect: refused UnknownCall
+; expect: gradient
 
 ; Function Attrs: noinline
 define internal double @get(ptr %p) #0 {

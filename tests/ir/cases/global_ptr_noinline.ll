@@ -1,6 +1,6 @@
 ; the same in a function that is not inlined
 ; arguments: Duplicated double[1], Active double 0.5
-; expect: refused UnknownCall
+; expect: refused MixedActivity
 
 @g = global ptr null
 

@@ -1,6 +1,6 @@
 ; an opaque function stores active data into a global
 ; arguments: Active double 0.5
-; expect: refused UnknownCall
+; expect: refused MixedActivity
 
 @g = global double 0.000000e+00
 

@@ -1,6 +1,6 @@
 ; recursion
 ; arguments: Active double 0.5, Const i64 3
-; expect: refused UnknownCall
+; expect: gradient
 
 define double @f(double %x, i64 %n) {
   %c = icmp eq i64 %n, 0

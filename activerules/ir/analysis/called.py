@@ -1,0 +1,100 @@
+"""A call of a function of the module: its summary in terms of the caller's memory.
+
+Needs       the call; what its operands point to; the summaries of the module's functions
+Gives       CalledMemory, frozen
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from activerules.ir.analysis.callee import FRESH, Groups, Place, Summaries, Summary
+from activerules.ir.analysis.objects import MemoryObject, closure, overlap
+from activerules.ir.model import Instruction, Value
+
+ObjectsOf = Callable[[Value], Iterable[MemoryObject]]
+Inside = Callable[[MemoryObject], Iterable[MemoryObject]]
+
+
+@dataclass(frozen=True, eq=False)
+class CalledMemory:
+    """What a call reads and writes. `direct` and `deep` are the objects of each group."""
+
+    call: Instruction
+    groups: Groups
+    summary: Summary
+    direct: dict[int, frozenset[MemoryObject]]
+    deep: dict[int, frozenset[MemoryObject]]
+    reached: frozenset[MemoryObject]
+
+    def at(self, place: Place) -> frozenset[MemoryObject]:
+        """The objects a place of the summary stands for."""
+        if place.root == FRESH:
+            return frozenset([MemoryObject("result", self.call)])
+        if isinstance(place.root, int):
+            return (self.deep if place.deep else self.direct)[place.root]
+        memory = MemoryObject("global", place.root)
+        return frozenset([MemoryObject("loaded", memory) if place.deep else memory])
+
+    def all_at(self, places: Iterable[Place]) -> frozenset[MemoryObject]:
+        """The objects several places stand for; all it can reach if it calls what is unknown."""
+        found = {o for place in places for o in self.at(place)}
+        return frozenset(found) | (self.reached if self.summary.everything else frozenset())
+
+    @property
+    def reads(self) -> frozenset[MemoryObject]:
+        """What the function may read."""
+        return self.all_at(self.summary.reads)
+
+    @property
+    def writes(self) -> frozenset[MemoryObject]:
+        """What the function may write."""
+        return self.all_at(self.summary.writes)
+
+    @property
+    def fresh(self) -> MemoryObject:
+        """The memory it may have made and handed out."""
+        return MemoryObject("result", self.call)
+
+    def group(self, operand: int) -> frozenset[MemoryObject]:
+        """The objects of the group an operand belongs to."""
+        number = self.groups[operand]
+        return frozenset() if number is None else self.direct[number]
+
+
+def called_memory(
+    call: Instruction, objects: ObjectsOf, inside: Inside, summaries: Summaries, disjoint: bool
+) -> CalledMemory:
+    """Group the operands of a call, and look its summary up."""
+    points = {k: frozenset(objects(o)) for k, o in enumerate(call.operands) if o.type.is_pointer}
+    groups = _grouped(points, disjoint)
+    direct = {
+        g: frozenset(o for k in points if groups[k] == g for o in points[k])
+        for g in set(groups.values())
+    }
+    deep = {g: frozenset(_behind(found, inside)) for g, found in direct.items()}
+    numbers = tuple(groups.get(k) for k in range(len(call.operands)))
+    everything = closure((o for found in direct.values() for o in found), inside)
+    return CalledMemory(
+        call, numbers, summaries.summary(call, numbers), direct, deep, frozenset(everything)
+    )
+
+
+def _behind(start: Iterable[MemoryObject], inside: Inside) -> set[MemoryObject]:
+    return closure((behind for o in start for behind in inside(o)), inside)
+
+
+def _grouped(points: dict[int, frozenset[MemoryObject]], disjoint: bool) -> dict[int, int]:
+    """Operands whose memory may overlap, directly or by others between them, have one number."""
+    groups = {k: k for k in points}
+    for k in points:
+        for earlier in points:
+            if earlier >= k:
+                break
+            if groups[earlier] != groups[k] and any(
+                overlap(a, b, disjoint) for a in points[earlier] for b in points[k]
+            ):
+                low, high = sorted((groups[earlier], groups[k]))
+                groups = {n: low if g == high else g for n, g in groups.items()}
+    return groups

@@ -1,0 +1,280 @@
+"""Summaries of the functions of a module: what each does to memory, as its callers see it.
+
+Needs       a module in normal form; how calls are seen (EngineCalls)
+Gives       `ModuleSummaries`: Summary by function, grouping of its pointer parameters, and whether
+            the paths on which it returns a status other than 0 count
+Invariants  the smallest solution of the equations between functions that call each other, found by
+            iteration from below (S1, S2 of `analysis/callee.py`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from activerules.ir import normal_form
+from activerules.ir.analysis.callee import FRESH, Groups, Place, PlaceAccess, Summary
+from activerules.ir.analysis.memory import UNKNOWN, MemoryFacts, MemoryObject, analyse_memory, root
+from activerules.ir.analysis.returns import Returns, analyse_returns, fails_with
+from activerules.ir.analysis.value_types import analyse_value_types
+from activerules.ir.cfg import control_flow
+from activerules.ir.derive.calls import EngineCalls
+from activerules.ir.model import Argument, Function, Instruction, Module, Value
+from activerules.ir.runtime_calls import RELEASING, effect_of
+from activerules.ir.types import Type
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way a function is called.
+
+    status: callers go on only if it returns 0.
+    """
+
+    name: str
+    groups: Groups
+    status: bool
+
+
+class ModuleSummaries:
+    """The summaries of one module; computed when they are asked for."""
+
+    def __init__(self, module: Module, calls: EngineCalls) -> None:
+        self._module, self._calls = module, calls
+        self._known: dict[Variant, Summary] = {}
+        self._settling = False
+
+    def callee(self, call: Instruction) -> Function | None:
+        """The function a call goes to, if it is one of the module that nothing else stands for."""
+        name = call.callee_name if call.opcode == "call" else None
+        function = self._module.functions.get(name) if name is not None else None
+        if function is None or function.is_declaration or function.vararg:
+            return None
+        if [a.type for a in function.arguments] != [o.type for o in call.operands]:
+            return None
+        if self._calls.marked(call) is not None or effect_of(name) is not None:
+            return None
+        return None if self._calls.is_arithmetic(call) else function
+
+    def of(self, variant: Variant) -> Summary:
+        """The summary of a function, called in this way."""
+        if variant not in self._known:
+            self._known[variant] = Summary()
+            if not self._settling:
+                self._settle()
+        return self._known[variant]
+
+    def _settle(self) -> None:
+        self._settling = True
+        changed = True
+        while changed:
+            changed = False
+            for variant in list(self._known):
+                new = self._known[variant] | self._summarise(variant)
+                changed |= new != self._known[variant]
+                self._known[variant] = new
+        self._settling = False
+
+    def _summarise(self, variant: Variant) -> Summary:
+        function = self._module.functions[variant.name]
+        normal_form.tidy(function)
+        flow = control_flow(function)
+        returns = analyse_returns(function, flow, status=variant.status)
+        number = {a: k for k, a in enumerate(function.arguments)}
+        memory = analyse_memory(
+            function,
+            flow,
+            group_of=lambda a: variant.groups[number[a]],
+            private=lambda a: False,
+            disjoint=True,
+            marked=self._calls.marked_effect,
+            arithmetic=self._calls.is_arithmetic,
+            named_types=self._module.types,
+            live=returns.live,
+            callees=CallsIn(self, returns),
+        )
+        return _Summariser(function, returns, memory, self._calls).result()
+
+
+@dataclass(frozen=True)
+class CallsIn:
+    """The calls of one function (`analysis.callee.Summaries`)."""
+
+    summaries: ModuleSummaries
+    returns: Returns
+
+    def is_derived(self, call: Instruction) -> bool:
+        """Whether the call goes to a function of the module that nothing else stands for."""
+        return self.summaries.callee(call) is not None
+
+    def summary(self, call: Instruction, groups: Groups) -> Summary:
+        """Its effects."""
+        return self.summaries.of(self.variant(call, groups))
+
+    def variant(self, call: Instruction, groups: Groups) -> Variant:
+        """The way it is called."""
+        return Variant(call.callee_name or "", groups, fails_with(call, self.returns))
+
+
+@dataclass
+class _Summariser:
+    function: Function
+    returns: Returns
+    memory: MemoryFacts
+    calls: EngineCalls
+
+    def __post_init__(self) -> None:
+        self.numbers = {a: k for k, a in enumerate(self.function.arguments)}
+        self.body = [
+            i
+            for block in self.memory.flow.order
+            if block in self.returns.live
+            for i in block.instructions
+        ]
+        end = self.returns.exit.terminator
+        self.returned = end.operands[0] if end.operands else None
+        self.fresh = self.memory.escaping(self.returned)
+        self.everything = False
+
+    def result(self) -> Summary:
+        reads, writes, accesses = set[Place](), set[Place](), set[PlaceAccess]()
+        releases = False
+        for i in self.body:
+            reads |= self._places(self._read_by(i))
+            accesses.update(self._accesses_of(i))
+            releases |= self._releases(i)
+        for write in self.memory.writes:
+            self.everything |= write.everything
+            writes |= self._places(self.memory.written_by(write))
+        pointers = self._pointers()
+        bits, returns_bits = self._bits()
+        return Summary(
+            frozenset(reads),
+            frozenset(writes),
+            frozenset(pointers),
+            frozenset(self._places(self._returned_objects())),
+            frozenset(accesses),
+            frozenset(bits),
+            releases,
+            returns_bits,
+            self.everything,
+        )
+
+    def _place(self, o: MemoryObject) -> Place | None:
+        """How a caller names an object; None for one it cannot see."""
+        if o.is_local:
+            return Place(FRESH) if o in self.fresh else None
+        first = root(o)
+        if first == UNKNOWN:
+            self.everything = True
+            return None
+        if first.kind == "global" and first != o:
+            self.everything = True
+            return None
+        if first.kind in {"argument", "global"}:
+            assert isinstance(first.key, int | str)
+            return Place(first.key, deep=first != o)
+        return None
+
+    def _places(self, objects: Iterable[MemoryObject]) -> set[Place]:
+        return {place for o in objects if (place := self._place(o)) is not None}
+
+    def _read_by(self, i: Instruction) -> set[MemoryObject]:
+        at = self.memory.objects
+        if i.opcode == "load":
+            return set(at(i.operands[0]))
+        if i.opcode != "call":
+            return set()
+        if i in self.memory.called:
+            return set(self.memory.called[i].reads)
+        effect = self.calls.marked_effect(i) or effect_of(i.callee_name)
+        if effect is None:
+            return set() if self.calls.is_arithmetic(i) else set(self.memory.reached(i))
+        found = {o for k in effect.reads for o in at(i.operands[k])}
+        info = self.calls.marked(i)
+        if info is not None:
+            found |= {o for k in i.operands[2:] if k.type.is_pointer for o in at(k)}
+        return found
+
+    def _releases(self, i: Instruction) -> bool:
+        if i in self.memory.called:
+            return self.memory.called[i].summary.releases
+        return i.callee_name in RELEASING and any(
+            not o.is_local or o in self.fresh for o in self.memory.objects(i.operands[0])
+        )
+
+    def _accesses_of(self, i: Instruction) -> Iterable[PlaceAccess]:
+        if i.opcode in {"load", "store"}:
+            t = i.operands[0].type if i.opcode == "store" else i.type
+            yield from self._access(i.operands[-1], t, 0)
+        elif i in self.memory.called:
+            yield from self._translated(i, self.memory.called[i].summary.accesses)
+        elif (info := self.calls.marked(i)) is not None:
+            for argument in info.arguments:
+                if argument.element is not None and argument.data_operand is not None:
+                    for place in self._places(self.memory.objects(i.operands[argument.pointer])):
+                        yield PlaceAccess(place, argument.element)
+
+    def _translated(
+        self, call: Instruction, accesses: Iterable[PlaceAccess]
+    ) -> Iterable[PlaceAccess]:
+        """What a callee does, as its caller's doing."""
+        for access in accesses:
+            if access.parameter is not None:
+                pointer = call.operands[access.parameter]
+                yield from self._access(pointer, access.type, access.offset)
+            else:
+                for place in self._places(self.memory.called[call].at(access.place)):
+                    yield PlaceAccess(place, access.type)
+
+    def _access(self, pointer: Value, t: Type, behind: int | None) -> Iterable[PlaceAccess]:
+        base, offset = self.memory.constant_offset(pointer)
+        if isinstance(base, Argument) and offset is not None and behind is not None:
+            number = self.numbers[base]
+            if offset == 0 or behind == 0:  # an offset that grows from call to call never settles
+                for place in self._places(self.memory.objects(pointer)):
+                    yield PlaceAccess(place, t, number, offset + behind)
+                return
+        for place in self._places(self.memory.objects(pointer)):
+            yield PlaceAccess(place, t)
+
+    def _pointers(self) -> set[tuple[Place, Place]]:
+        found: set[tuple[Place, Place]] = set()
+        for o, held in self.memory.contents.items():
+            place = self._place(o)
+            if place is not None:
+                found |= {(place, source) for source in self._places(held)}
+        return found
+
+    def _returned_objects(self) -> Iterable[MemoryObject]:
+        if self.returned is None:
+            return ()
+        return self.memory.objects(self.returned)
+
+    def _bits(self) -> tuple[set[PlaceAccess], bool]:
+        """Where a returned integer is read from, and whether it is a float's bits for sure."""
+        if self.returned is None or not self.returned.type.is_int:
+            return set(), False
+        types = analyse_value_types(self.function, self.memory, {})
+        found: set[PlaceAccess] = set()
+        for i in _behind(self.returned, lambda i: i.opcode in {"load", "call"}):
+            if i.opcode == "load":
+                found.update(self._access(i.operands[0], i.type, 0))
+            elif i in self.memory.called:
+                found.update(self._translated(i, self.memory.called[i].summary.bits))
+        return found, self.returned in types.float_bits
+
+
+def _behind(value: Value, wanted: Callable[[Instruction], bool]) -> list[Instruction]:
+    """The instructions a value is computed from that are `wanted`; it is not looked behind them."""
+    found, seen, work = [], set(), [value]
+    while work:
+        one = work.pop()
+        if one in seen or not isinstance(one, Instruction):
+            continue
+        seen.add(one)
+        if wanted(one):
+            found.append(one)
+        else:
+            work.extend(one.operands)
+    return found
