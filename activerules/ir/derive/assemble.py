@@ -31,15 +31,16 @@ def generate(plan: Plan) -> tuple[list[Function], dict[str, str], Layout]:
     layout = make_layout(plan)
     declarations: dict[str, str] = {}
     sweeps = _sweeps(plan, layout, declarations)
-    if plan.request.split:
-        callers = build_split(plan, layout, uses_tape(plan, sweeps), declarations)
-    else:
-        callers = [build_gradient(plan, layout, uses_tape(plan, sweeps), declarations)]
     pairs: list[Function] = []
     for callee in plan.pairs:
         frame = make_layout(callee)
         pairs += _sweeps(callee, frame, declarations)
         pairs.append(build_enter(callee, frame, declarations))
+    tape = uses_tape([*sweeps, *pairs])
+    if plan.request.split:
+        callers = build_split(plan, layout, tape, declarations)
+    else:
+        callers = [build_gradient(plan, layout, tape, declarations)]
     return [*sweeps, *callers, *pairs], declarations, layout
 
 

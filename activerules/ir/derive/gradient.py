@@ -164,9 +164,9 @@ def build_enter(plan: Plan, layout: Layout, declarations: dict[str, str]) -> Fun
     return function
 
 
-def uses_tape(plan: Plan, functions: list[Function]) -> bool:
-    """Whether any of the sweeps reserves rows or owns objects, or a callee may."""
-    return bool(plan.derived) or any(
+def uses_tape(functions: list[Function]) -> bool:
+    """Whether any of the sweeps reserves rows or owns objects."""
+    return any(
         (i.callee_name or "").startswith("activerules.tape.")
         for f in functions
         for i in f.instructions()
