@@ -18,11 +18,14 @@ from numba.extending import is_jitted
 from activerules.annotations.activity import Annotation, is_annotation_class
 from activerules.annotations.signature import Mode
 from activerules.errors import ActiverulesError, ActivityError, NotCompilable
-from activerules.numba_ext.intrinsics import autodiff_form, give_compiled_form, use_compiler
+from activerules.forward_pipeline import compile_forward
+from activerules.numba_ext.forward_forms import mode_form, use_forward_compiler
+from activerules.numba_ext.intrinsics import give_compiled_form, use_compiler
 from activerules.pipeline import compile_gradient
 from activerules.rules.registry import RULES
 
 use_compiler(compile_gradient)
+use_forward_compiler(compile_forward)
 
 # No C caller ever calls an entry; the wrapper for one would be compiled with it.
 NO_C_WRAPPER: dict[str, Any] = {"no_cfunc_wrapper": True}
@@ -36,22 +39,30 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
     """Differentiate `function` at annotated arguments.
 
     Arguments
-        mode      `Reverse` or `ReverseWithPrimal`.
+        mode      `Reverse`, `ReverseWithPrimal`, `Forward` or `ForwardWithPrimal`.
         function  an `@njit` function or a plain one that Numba can compile in nopython mode.
         args      one annotation per argument of the function; a bare value is Const. Before them
-                  may
-                  stand the activity of the return value, a class: `Active` for a float (assumed if
-                  it is left out), `Const` for a function that writes its result into an argument.
+                  may stand the activity of the return value, a class. In reverse mode: `Active` for
+                  a float (assumed if it is left out), `Const` for a function that writes its result
+                  into an argument. In forward mode: `Duplicated` (assumed) or `Const`.
 
     Returns
         Reverse            a tuple, one entry per argument: the derivative where it is Active, None
                            elsewhere. Derivatives by Duplicated arrays are *added to* their shadows.
         ReverseWithPrimal  (that tuple, what the function returned).
+        Forward            the tangent of what the function returns, with its type (None in place of
+                           integers); None if the return is Const. `Duplicated(x, dx)` is a value of
+                           any kind with its tangent: floats, tuples, arrays. Afterwards the shadows
+                           of arrays hold the tangents of what the arrays hold. With
+                           `BatchDuplicated(x, (dx1, …, dxN))` the result is a tuple of N.
+        ForwardWithPrimal  (that tangent, what the function returned).
 
     Raises
         ShadowMismatch     a shadow has not the dtype, shape and strides of its primal, or overlaps
                            it.
-        ActivityError      an array or an integer is marked Active, a float Duplicated.
+        ActivityError      an array or an integer is marked Active, a float Duplicated (reverse);
+                           anything is marked Active (forward).
+        BatchWidthMismatch the arguments of one call have tangents for different widths.
         ArityError         the number of arguments is not the function's.
         NotCompilable      Numba cannot compile the function; its error is the cause.
         NotAFloatReturn    an Active return is not one float.
@@ -60,6 +71,8 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
 
     >>> autodiff(Reverse, lambda x: x * x, Active(3.0))
     (6.0,)
+    >>> autodiff(Forward, lambda x: x * x, Duplicated(3.0, 1.0))
+    6.0
     """
     if not isinstance(mode, Mode):
         raise ActivityError("the first argument of autodiff is a mode such as Reverse")
@@ -69,7 +82,7 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
     return run_compiled(_entry(dispatcher_of(function), mode, result, len(annotated)), *annotated)
 
 
-give_compiled_form(autodiff, autodiff_form)
+give_compiled_form(autodiff, mode_form)
 
 
 def run_compiled(function: Any, *args: Any, **kwargs: Any) -> Any:

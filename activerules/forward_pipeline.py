@@ -23,6 +23,7 @@ from activerules.ir.normalise import normalise
 from activerules.ir.parser import parse_module
 from activerules.ir.rulecall import ActivityName
 from activerules.numba_ext.capture import as_dispatcher, capture
+from activerules.numba_ext.forward_checks import has_tangent
 from activerules.numba_ext.gradient import Gradient
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
 from activerules.requests import (
@@ -50,7 +51,8 @@ def compile_forward(
 ) -> Gradient:
     """The forward derivative of `function` for these argument types and activities.
 
-    `wanted`: the tangent of what it returns is asked for. It is compiled once per rule epoch.
+    `wanted`: the tangent of what it returns is asked for, if that has one. It is compiled once per
+    rule epoch.
 
     Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
     """
@@ -71,6 +73,7 @@ def _derive(
 ) -> Gradient:
     stage = Stages()
     captured = stage("capture", capture, dispatcher, argtypes, rules=RULES.forward_view)
+    wanted = wanted and has_tangent(captured.signature.return_type)
     text = stage("normalise", normalise, captured.text, captured.symbol)
     module = stage("parse", parse_module, text)
     rules = NumbaRuleCompiler(captured.marked, RULES)

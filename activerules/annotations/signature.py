@@ -106,16 +106,10 @@ class Mode:
         )
 
     def require_supported(self) -> None:
-        """Raise `NotYetSupported` unless this version can run the mode."""
+        """Raise `ActivityError` unless `autodiff` can run the mode."""
         if self.split:
             raise ActivityError(
                 f"{self} is a mode of autodiff_thunk", instead=["Reverse", "ReverseWithPrimal"]
-            )
-        if self.direction != "reverse":
-            raise NotYetSupported(
-                f"{self} is not yet supported",
-                why="this version has reverse mode in one sweep",
-                instead=["Reverse", "ReverseWithPrimal"],
             )
 
     def __str__(self) -> str:

@@ -81,7 +81,7 @@ class GradientCompiler(Protocol):
 class ForwardCompiler(Protocol):
     """What the interface asks of the pipeline of forward mode.
 
-    `wanted` is whether the tangent of what the function returns is.
+    `wanted` is whether the tangent of what the function returns is, if that has one.
     """
 
     def __call__(

@@ -90,6 +90,47 @@ def check_memory(
     return overlap
 
 
+@dataclass(frozen=True)
+class LaneArray:
+    """An array argument of a forward derivative: its primal, and its shadow in each lane."""
+
+    argument: Argument
+    written: bool
+    primal: Any
+    lanes: tuple[Any, ...]
+
+
+def check_lanes(
+    context: Any,
+    builder: Any,
+    arrays: Sequence[LaneArray],
+    width: int,
+    release: Callable[[], None],
+) -> None:
+    """Emit the checks of a forward derivative, which writes a shadow only where it writes a primal.
+
+    K1 and K2 in every lane; K3 and K4 in every lane where one of two arrays is written; and the
+    shadows of a written array overlap no shadow of another lane.
+    """
+    checker = _Checker(context, builder, release)
+    lanes = [
+        [
+            checker.memory(a.argument, a.primal, a.lanes[k] if a.lanes else None, a.written)
+            for a in arrays
+        ]
+        for k in range(width)
+    ]
+    for memories in lanes:
+        for i, second in enumerate(memories):
+            checker.keep_shadow_apart(second, memories)
+            for first in memories[:i]:
+                if first.written or second.written:
+                    checker.compare(first, second)
+    for k, memories in enumerate(lanes):
+        for other in lanes[:k]:
+            checker.keep_lanes_apart(memories, other)
+
+
 class _Checker:
     """Emits one check after another at the end of the current block."""
 
@@ -145,6 +186,17 @@ class _Checker:
             f"the shadows of {names} overlap, but the arguments do not likewise",
         )
         return builder.or_(overlap, shadows_overlap)
+
+    def keep_lanes_apart(self, memories: Sequence[_Memory], others: Sequence[_Memory]) -> None:
+        """Check that what one lane writes is no shadow of the other."""
+        for one in memories:
+            for other in others:
+                if one.shadow is None or other.shadow is None:
+                    continue
+                if one.written or other.written:
+                    overlap = one.shadow.overlaps(other.shadow, self.builder)
+                    names = f"`{one.argument.name}` and `{other.argument.name}`"
+                    self.refuse_if(overlap, f"shadows of {names} for different tangents overlap")
 
     def _same_layout(self, argument: Argument, primal: Any, shadow: Any) -> None:
         builder = self.builder

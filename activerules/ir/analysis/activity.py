@@ -108,7 +108,7 @@ def analyse_activity(
     # a caller puts a cotangent into their shadow
     wanted = (varied_memory & useful_memory) | returned | seeds.handed_out
     active_memory = {o for o in wanted if may_have_shadow(o, seeds)}
-    _extend_to_neighbours(body, memory, active_memory)
+    _extend_to_neighbours(body, memory, active_memory, seeds.results)
     facts = Activity(
         frozenset(varied), frozenset(useful), frozenset(varied_memory), frozenset(useful_memory),
         frozenset(active_memory), memory,
@@ -318,9 +318,13 @@ class _Spread:
 
 
 def _extend_to_neighbours(
-    body: list[Instruction], memory: MemoryFacts, active: set[MemoryObject]
+    body: list[Instruction],
+    memory: MemoryFacts,
+    active: set[MemoryObject],
+    results: frozenset[MemoryObject],
 ) -> None:
-    """Local memory that also gets a shadow, though no active float is in it (A4).
+    """Local memory, or a return slot, that also gets a shadow, though no active float is in it
+    (A4).
 
     It is behind a pointer that may also point to active memory; or it holds pointers to active
     memory, and its shadow holds the pointers to their shadows.
@@ -331,7 +335,7 @@ def _extend_to_neighbours(
         holders = {
             o
             for o, held in memory.contents.items()
-            if o.is_local and o not in active and not active.isdisjoint(held)
+            if (o.is_local or o in results) and o not in active and not active.isdisjoint(held)
         }
         changed |= bool(holders)
         active |= holders

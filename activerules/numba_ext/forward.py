@@ -1,0 +1,240 @@
+"""The call of a forward derivative, in the IR of the function that is being lowered.
+
+Needs       a `ForwardCall`; per argument its primal, and its tangent or shadow in each lane
+Gives       `ForwardEmitter.emit`: what the primal returned, and its tangent in each lane
+Invariants  W1  primal and tangent of the result are new references, as of any call
+            W2  the tangent of a returned array that does not depend on anything that varies is a
+                new array of zeros
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numba.core import cgutils, types
+
+from activerules.numba_ext import checks, memory
+from activerules.numba_ext.checks import Argument
+from activerules.numba_ext.gradient import Gradient
+from activerules.numba_ext.intrinsics import Call, Emitter, link_derivative
+
+Lanes = Sequence[Any]
+
+
+@dataclass(frozen=True)
+class ForwardCall(Call):
+    """A typed call of a forward derivative.
+
+    shadows   Numba types of the tangents given for each argument, one per lane; empty if Const
+    batched   whether the result is a tuple with a tangent per lane
+    """
+
+    shadows: tuple[tuple[Any, ...], ...] = ()
+    batched: bool = False
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the result has a tangent."""
+        return self.gradient.return_activity == "duplicated"
+
+    @property
+    def tangent_type(self) -> Any:
+        """The Numba type of what a call gives as tangent."""
+        if not self.wanted:
+            return types.none
+        one = tangent_of(self.gradient.result_type)
+        return types.UniTuple(one, self.gradient.width) if self.batched else one
+
+
+def tangent_of(found: Any) -> Any:
+    """The type of a tangent: that of the value, with None in place of what has no derivative."""
+    if isinstance(found, types.Float | types.Complex):
+        return found
+    if isinstance(found, types.Array) and isinstance(found.dtype, types.Float | types.Complex):
+        return memory.shadow_type(found)
+    if isinstance(found, types.BaseTuple):
+        items = tuple(map(tangent_of, checks.items_of(found)))
+        return types.BaseTuple.from_types(items, getattr(found, "instance_class", None))
+    return types.none
+
+
+class ForwardEmitter(Emitter):
+    """Emits one call of a forward derivative; `owns_shadows` as in `Emitter`."""
+
+    def __init__(
+        self, context: Any, builder: Any, call: ForwardCall, *, owns_shadows: bool = False
+    ) -> None:
+        super().__init__(context, builder, call, owns_shadows=owns_shadows)
+        self.call = call
+
+    def push(self, fields: Sequence[tuple[Any, Lanes]]) -> tuple[Any, Any]:
+        """Check, link, call; returns what the primal returned, and the tangent as `tangent_type`.
+
+        `fields` are the primals, with a tangent per lane unless Const. Shadows the emitter owns are
+        not checked.
+        """
+        fields = [self._as_value(*one) for one in zip(self.arguments, fields, self.call.shadows)]
+        fields = self._with_zeros(fields)
+
+        def release() -> None:
+            self._release_lanes(fields, everything=self.owns_shadows)
+
+        if not self.owns_shadows:
+            self._check(fields, release)
+        link_derivative(self.context, self.gradient)
+        returned, excinfo = self._result_memory(), self._excinfo()
+        status = self._run([*self._lane_parameters(fields, returned, excinfo)], cgutils.false_bit)
+        self._propagate(status, excinfo, release)
+        self._release_lanes(fields, everything=False)
+        primal, *tangents = [
+            self.context.get_returned_value(
+                self.builder, self.gradient.result_type, self.builder.load(place)
+            )
+            for place in returned
+        ]
+        return primal, self._result(primal, tangents)
+
+    # --- arguments ---
+
+    def _as_value(
+        self, argument: Argument, field: tuple[Any, Lanes], shadows: tuple[Any, ...]
+    ) -> tuple[Any, Lanes]:
+        """The tangents with the type of the primal."""
+        primal, lanes = field
+        found = argument.numba_type
+        return primal, [
+            self._cast(found, primal, ty, lane) for ty, lane in zip(shadows, lanes, strict=True)
+        ]
+
+    def _cast(self, found: Any, primal: Any, ty: Any, tangent: Any) -> Any:
+        if isinstance(found, types.Float | types.Complex):
+            return self.context.cast(self.builder, tangent, ty, found)
+        if isinstance(found, types.BaseTuple):
+            items = checks.items_of(found)
+            primals = cgutils.unpack_tuple(self.builder, primal, len(items))
+            tangents = cgutils.unpack_tuple(self.builder, tangent, len(items))
+            parts = zip(items, primals, checks.items_of(ty), tangents, strict=True)
+            return self.context.make_tuple(self.builder, found, [self._cast(*p) for p in parts])
+        return tangent if isinstance(found, types.Array) else primal
+
+    def _with_zeros(self, fields: Sequence[tuple[Any, Lanes]]) -> list[tuple[Any, Lanes]]:
+        """`fields`, with new shadows of zeros for the Const arrays that need one."""
+        scratch = self._scratch(fields)
+        return [
+            (primal, [self._zeros(argument, primal) for _ in range(self.gradient.width)])
+            if own
+            else (primal, lanes)
+            for argument, (primal, lanes), own in zip(self.arguments, fields, scratch, strict=True)
+        ]
+
+    def _zeros(self, argument: Argument, primal: Any) -> Any:
+        return memory.zero_shadow(self.context, self.builder, argument.numba_type, primal)
+
+    def _scratch(self, fields: Sequence[Any]) -> Sequence[bool]:
+        return self.gradient.scratch or (False,) * len(fields)
+
+    def _release_lanes(self, fields: Sequence[tuple[Any, Lanes]], *, everything: bool) -> None:
+        """Release the scratch shadows; or every shadow there is."""
+        scratch = self._scratch(fields)
+        for argument, (_, lanes), own in zip(self.arguments, fields, scratch, strict=True):
+            if own or (everything and isinstance(argument.numba_type, types.Array)):
+                for lane in lanes:
+                    memory.release(self.context, self.builder, argument.numba_type, lane)
+
+    def _check(self, fields: Sequence[tuple[Any, Lanes]], release: Callable[[], None]) -> None:
+        """The checks of shadow memory, lane by lane, and that written lanes are apart."""
+        arrays = [
+            part
+            for k, (argument, (primal, lanes)) in enumerate(
+                zip(self.arguments, fields, strict=True)
+            )
+            for part in self._arrays(argument, primal, lanes, self.gradient.written[k])
+        ]
+        memory.check_lanes(self.context, self.builder, arrays, self.gradient.width, release)
+
+    def _arrays(
+        self, argument: Argument, primal: Any, lanes: Lanes, written: bool
+    ) -> Iterator[memory.LaneArray]:
+        """The arrays in an argument, those in tuples too."""
+        found = argument.numba_type
+        if isinstance(found, types.Array):
+            yield memory.LaneArray(argument, written, primal, tuple(lanes))
+        elif isinstance(found, types.BaseTuple):
+            items = checks.items_of(found)
+            primals = cgutils.unpack_tuple(self.builder, primal, len(items))
+            unpacked = [cgutils.unpack_tuple(self.builder, lane, len(items)) for lane in lanes]
+            for i, item in enumerate(items):
+                part = Argument(f"{argument.name}[{i}]", item, argument.activity)
+                inside = [lane[i] for lane in unpacked]
+                yield from self._arrays(part, primals[i], inside, written)
+
+    def _lane_parameters(
+        self, fields: Sequence[tuple[Any, Lanes]], returned: Sequence[Any], excinfo: Any
+    ) -> Iterator[Any]:
+        """Primal parameters, each followed by its tangents or shadows if it is Duplicated."""
+        activities = iter(self.gradient.parameters)
+        next(activities)
+        yield from returned
+        yield excinfo
+        next(activities)
+        for argument, (primal, lanes) in zip(self.arguments, fields, strict=True):
+            slots = self._flattened(argument, primal)
+            lane_slots = [self._flattened(argument, lane) for lane in lanes]
+            for k, slot in enumerate(slots):
+                yield slot
+                if next(activities) == "duplicated":
+                    yield from (lane[k] for lane in lane_slots)
+
+    # --- results ---
+
+    def _result_memory(self) -> list[Any]:
+        """Memory for the result, and for its tangent in each lane, which starts at zero."""
+        ty = self.context.call_conv.get_return_type(self.gradient.result_type).pointee
+        count = self.gradient.width if self.call.wanted else 0
+        return [self._stored(ty(None)) for _ in range(1 + count)]
+
+    def _result(self, primal: Any, tangents: Lanes) -> Any:
+        if not self.call.wanted:
+            return self.context.get_dummy_value()
+        found = self.gradient.result_type
+        results = [self._tangent(found, primal, tangent) for tangent in tangents]
+        if not self.call.batched:
+            return results[0]
+        return self.context.make_tuple(self.builder, self.call.tangent_type, results)
+
+    def _tangent(self, found: Any, primal: Any, tangent: Any) -> Any:
+        """The tangent of a part of the result, from what lies in the shadow of the result."""
+        if isinstance(found, types.Float | types.Complex):
+            return tangent
+        if isinstance(found, types.BaseTuple):
+            items = checks.items_of(found)
+            primals = cgutils.unpack_tuple(self.builder, primal, len(items))
+            inside = cgutils.unpack_tuple(self.builder, tangent, len(items))
+            parts = [self._tangent(*p) for p in zip(items, primals, inside, strict=True)]
+            return self.context.make_tuple(self.builder, tangent_of(found), parts)
+        if tangent_of(found) == types.none:
+            self.context.nrt.decref(self.builder, found, tangent)
+            return self.context.get_dummy_value()
+        return self._array_tangent(found, primal, tangent)
+
+    def _array_tangent(self, found: Any, primal: Any, tangent: Any) -> Any:
+        """The layout of the primal, the memory of its shadow; zeros where there is none (W2)."""
+        builder = self.builder
+        shadow = self.context.make_array(found)(self.context, builder, tangent)
+        array_type = memory.shadow_type(found)
+        result = cgutils.alloca_once(builder, self.context.get_value_type(array_type))
+        with builder.if_else(cgutils.is_null(builder, shadow.data)) as (nowhere, there):
+            with nowhere:
+                zeros = memory.zero_shadow(self.context, builder, found, primal)
+                builder.store(zeros, result)
+            with there:
+                made = self.context.make_array(array_type)(self.context, builder, primal)
+                made.meminfo, made.parent = shadow.meminfo, shadow.parent
+                made.data = shadow.data
+                builder.store(made._getvalue(), result)
+        return builder.load(result)
+
+
+__all__ = ["ForwardCall", "ForwardEmitter", "Gradient", "tangent_of"]

@@ -1,0 +1,100 @@
+"""The compiled forms of forward mode: `autodiff(Forward, ...)`.
+
+As in `intrinsics`, the derivative is compiled while the call is typed and linked while it is
+lowered. The layer above says, once, who compiles (`use_forward_compiler`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.core.typing.templates import signature
+
+from activerules.annotations.activity import Active, Const, MixedDuplicated
+from activerules.errors import ActiverulesError, ActivityError
+from activerules.numba_ext import checks
+from activerules.numba_ext.checks import Argument
+from activerules.numba_ext.forward import ForwardCall, ForwardEmitter
+from activerules.numba_ext.forward_checks import read_forward_arguments
+from activerules.numba_ext.gradient import ForwardCompiler, Gradient
+from activerules.numba_ext.intrinsics import all_fields, autodiff_form, dispatcher_in
+from activerules.numba_ext.types import ModeType, marker_class
+
+_compilers: list[ForwardCompiler] = []
+
+
+def use_forward_compiler(compiler: ForwardCompiler) -> None:
+    """Say who compiles forward derivatives; the last one said counts."""
+    _compilers[:] = [compiler]
+
+
+def mode_form(typing_context, mode, function, *args):
+    """`autodiff` of any mode."""
+    if not isinstance(mode, ModeType) or mode.value.direction != "forward":
+        return autodiff_form(typing_context, mode, function, *args)
+    mode.value.require_supported()
+    return forward_form(mode, function, tuple(map(types.unliteral, args)))
+
+
+def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
+    """`autodiff(Forward, function, [return activity,] *annotated)`."""
+    marker = marker_class(args[0]) if args else None
+    skipped = 0 if marker is None else 1
+    dispatcher = dispatcher_in(function)
+    names = checks.read_arity(dispatcher, len(args) - skipped)
+    read = read_forward_arguments(names, args[skipped:])
+    gradient = compiled_forward(dispatcher, read.arguments, _is_wanted(marker), read.width)
+    call = ForwardCall(read.arguments, gradient, read.shadows, read.batched)
+    result_type = call.tangent_type
+    if mode.value.returns_primal:
+        result_type = types.Tuple([result_type, gradient.result_type])
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        fields = all_fields(context, builder, args, values[2])[skipped:]
+        lanes = [
+            (primal, _unpacked(builder, shadow, shadows, read.batched))
+            for (primal, shadow), shadows in zip(fields, read.shadows, strict=True)
+        ]
+        primal, tangent = ForwardEmitter(context, builder, call).push(lanes)
+        if mode.value.returns_primal:
+            return context.make_tuple(builder, typed.return_type, [tangent, primal])
+        context.nrt.decref(builder, gradient.result_type, primal)
+        return tangent
+
+    return signature(result_type, mode, function, types.Tuple(args)), codegen
+
+
+def _unpacked(builder: Any, shadow: Any, shadows: Sequence[Any], batched: bool) -> Sequence[Any]:
+    if not shadows:
+        return ()
+    return cgutils.unpack_tuple(builder, shadow, len(shadows)) if batched else (shadow,)
+
+
+def _is_wanted(marker: Any) -> bool:
+    """Whether a tangent of the result is asked for, if it has one."""
+    if marker in (Active, MixedDuplicated):
+        raise ActivityError(
+            f"a return marked {marker.__name__} is for reverse mode",
+            why="forward mode gives the tangent of the return value: it is Duplicated or Const",
+            instead=["Duplicated, or leave the activity of the return out"],
+        )
+    return marker is not Const
+
+
+def compiled_forward(
+    dispatcher: Any, arguments: Sequence[Argument], wanted: bool, width: int
+) -> Gradient:
+    """Compile the derivative; an error says which call it was for."""
+    (compiler,) = _compilers
+    activities = tuple(a.activity for a in arguments)
+    argtypes = tuple(a.numba_type for a in arguments)
+    try:
+        return compiler(dispatcher, argtypes, activities, wanted=wanted, width=width)
+    except ActiverulesError as error:
+        code = dispatcher.py_func.__code__
+        call = f"{dispatcher.py_func.__name__}({', '.join(map(str, arguments))})"
+        location = f"{code.co_filename}:{code.co_firstlineno}"
+        error.where.insert(0, ("while differentiating", call, location))
+        raise
