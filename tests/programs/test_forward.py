@@ -1,0 +1,83 @@
+"""Programs in forward mode, against finite differences and against the reverse mode.
+
+One identity joins the modes: for a tangent v of the inputs, with tangents w' of everything the
+program leaves behind, <w, w'> = <the gradient of <w, outputs>, v>.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+import activerules as ar
+from activerules.testing.gradient import Check, default_activity
+from activerules.testing.numeric import directional_derivative, inner, is_differentiable, shifted
+from programs import all_programs
+
+# Families whose programs have no forward derivative yet: they call LAPACK or BLAS.
+WITHOUT = {"numpy_style.matrix_times_vector", "solvers.implicit_euler"}
+PROGRAMS = [p for p in all_programs() if not p.name.startswith("factorisations.")][::13]
+PROGRAMS = [p for p in PROGRAMS if p.name not in WITHOUT]
+
+
+class ForwardCheck(Check):
+    """Both modes at one point."""
+
+    def forward(self, directions: list) -> tuple:
+        """The tangent of the value, and of what is in the arguments at the end."""
+        copies = tuple(shifted(x, 0.0, None) for x in self.args)
+        tangents = [None if v is None else shifted(v, 0.0, None) for v in directions]
+        annotated = [
+            ar.Const(x) if v is None else ar.Duplicated(x, v)
+            for x, v in zip(copies, tangents, strict=True)
+        ]
+        tangent, value = ar.autodiff(ar.ForwardWithPrimal, self.f, *annotated)
+        expected = self.primal(self.args)
+        self.same("return value", value, expected.value)
+        for i, (got, wanted) in enumerate(zip(copies, expected.args, strict=True)):
+            self.same(f"argument {i} after the call", got, wanted)
+        return tangent, tangents
+
+    def directions(self) -> list:
+        return [
+            None if activity is ar.Const else ar.testing.rand_tangent(x, self.rng)
+            for x, activity in zip(self.args, self.activities, strict=True)
+        ]
+
+    def run_forward(self) -> None:
+        directions = self.directions()
+        tangent, left = self.forward(directions)
+        weights = [c if w else None for c, w in zip(self.starts, self.written(), strict=True)]
+
+        def phi(*args):
+            outcome = self.primal(args)
+            own = [outcome.value] if is_differentiable(outcome.value) else []
+            return math.fsum([*map(float, own), *map(inner, weights, outcome.args)])
+
+        own = [tangent] if tangent is not None else []
+        got = math.fsum([*map(float, own), *map(inner, weights, left)])
+        eps = float(np.finfo(self.precision()).eps)
+        expected, error = directional_derivative(phi, self.args, tuple(directions), eps=eps)
+        single = self.precision() == np.float32
+        scale = max(abs(expected), 1e-3)
+        assert abs(got - expected) <= 10 * error + (2e-4 if single else 1e-9) * scale
+        self.against_reverse(got, directions, single)
+
+    def against_reverse(self, got: float, directions: list, single: bool) -> None:
+        reverse = self.gradient(self.primal(self.args)).derivatives
+        pulled = math.fsum(
+            inner(d, v) - (0.0 if w or c is None else inner(c, v))
+            for d, v, c, w in zip(reverse, directions, self.starts, self.written(), strict=True)
+            if v is not None
+        )
+        assert got == pytest.approx(pulled, rel=1e-3 if single else 1e-10, abs=1e-9)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_tangent(program):
+    args = program.points()[0]
+    activities = [
+        ar.Const if name in program.const else default_activity(x)
+        for name, x in zip(program.parameters, args, strict=False)
+    ]
+    ForwardCheck(program.function, args, activities, np.random.default_rng(7)).run_forward()
