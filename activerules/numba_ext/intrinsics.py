@@ -28,6 +28,7 @@ from activerules.annotations.activity import Active, Const
 from activerules.errors import ActiverulesError, ActivityError, NotYetSupported
 from activerules.numba_ext import checks, link, memory
 from activerules.numba_ext.checks import Argument
+from activerules.numba_ext.complex_math import POWER_DEFINITIONS
 from activerules.numba_ext.gradient import OUT_OF_MEMORY, ActivityName, Gradient, GradientCompiler
 from activerules.numba_ext.overloads import IGNORE_DEFINITIONS
 from activerules.numba_ext.target import ADDispatcher
@@ -238,7 +239,7 @@ def link_derivative(context: Any, gradient: Gradient) -> None:
     """
     known = _libraries.setdefault(context, {})
     if not known:
-        support = IGNORE_DEFINITIONS + memory.RELEASE_DEFINITION
+        support = IGNORE_DEFINITIONS + memory.RELEASE_DEFINITION + POWER_DEFINITIONS
         known["support"] = link.make_library(context, "activerules.support", support)
     if gradient.symbol not in known:
         known[gradient.symbol] = link.make_library(

@@ -63,7 +63,7 @@ from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 
 from activerules.errors import NotYetSupported
-from activerules.numba_ext import versions
+from activerules.numba_ext import complex_math, versions
 from activerules.numba_ext.array_literals import ArrayLiterals
 from activerules.numba_ext.calls import CallTable, RuleFunction, RuleView, uninherited_flags
 
@@ -183,6 +183,11 @@ class ADContext(cpu.CPUContext):
         self.is32bit = False
         self._internal_codegen = ADCodegen("activerules.ad")
         externals.c_math_functions.install(self)
+        complex_math.install(self)
+
+    def get_ufunc_info(self, ufunc_key: Any) -> Any:
+        """The loops of a ufunc, complex powers and square roots in the target's own form."""
+        return {**super().get_ufunc_info(ufunc_key), **complex_math.ufunc_loops(ufunc_key)}
 
     def post_lowering(self, mod: Any, library: Any) -> None:
         """As on the CPU, but the NRT is not linked in (T2)."""

@@ -14,9 +14,7 @@ def used(n):
 
 @pytest.mark.parametrize("n", [0, 3, 5000])
 def test_grows_by_the_row_the_report_names(n):
-    report = ar.explain(
-        functions.decay, ar.Duplicated(np.ones(2), np.ones(2)), ar.Active(1.0), 2
-    )
+    report = ar.explain(functions.decay, ar.Duplicated(np.ones(2), np.ones(2)), ar.Active(1.0), 2)
     (loop,) = report.loops
     rows = n * loop.row_bytes
     assert rows + report.frame_bytes <= used(n) <= rows + report.frame_bytes + 16

@@ -26,6 +26,7 @@ from activerules.ir.model import Argument, Block, Function
 from activerules.ir.parser import parse_module
 from activerules.ir.printer import print_function
 from activerules.ir.types import DOUBLE, FLOAT, I1, I32, Type
+from activerules.numba_ext.complex_math import POWER_DEFINITIONS
 
 nan, inf = math.nan, math.inf
 
@@ -51,7 +52,8 @@ OTHERS = {
     "fmod": ((5.95, 6.05), (1.08, 1.1)), "remainder": ((5.4, 5.5), (1.08, 1.1)),
     "fdim": (nonzero, nonzero), "fma": (reals, reals, reals), "minnum": (nonzero, nonzero),
     "maxnum": (nonzero, nonzero), "minimum": (nonzero, nonzero), "maximum": (nonzero, nonzero),
-    "ldexp": (reals, integers),
+    "ldexp": (reals, integers), "cpow.re": ((-2.0, 2.0), (0.5, 2.0), (-2.0, 3.0), (-1.0, 1.0)),
+    "cpow.im": ((-2.0, 2.0), (0.5, 2.0), (-2.0, 3.0), (-1.0, 1.0)),
 }  # fmt: skip
 DOMAINS = {**{name: (domain,) for name, domain in UNARY.items()}, **OTHERS}
 INSTRUCTION_DOMAINS = {
@@ -91,7 +93,7 @@ class Case:
 
 
 def _operands(types):
-    return ", ".join(f"{t} %{n}" for t, n in zip(types, "xyz", strict=False))
+    return ", ".join(f"{t} %{n}" for t, n in zip(types, "xyzw", strict=False))
 
 
 def _call_case(symbol):
@@ -186,13 +188,15 @@ def compiled():
     ll.load_library_permanently(ctypes.util.find_library("m"))
     for name in ("gamma", "gammaf", "ldexp", "ldexpf"):
         ll.add_symbol(f"numba_{name}", _helperlib.c_helpers[name])
+    for name in ("cpow", "cpowf"):
+        ll.add_symbol(f"numba_{name}", _helperlib.c_helpers[name])
     for name, function in POWI.items():
         ll.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
     declarations, texts, functions = {}, [], []
     for case in CASES:
         b = Builder([], Namer(), declarations)
         if "call" in case.text:
-            arguments = [Argument(n, t) for n, t in zip("xyz", case.types, strict=False)]
+            arguments = [Argument(n, t) for n, t in zip("xyzw", case.types, strict=False)]
             b.call(case.name, case.t, arguments)
         for role, function in _build(case, declarations).items():
             texts.append(print_function(function))
@@ -205,7 +209,8 @@ def compiled():
 
     ll.initialize_native_target()
     ll.initialize_native_asmprinter()
-    module = ll.parse_assembly("\n".join([*declarations.values(), *texts]))
+    declared = (text for name, text in declarations.items() if "cpow" not in name)
+    module = ll.parse_assembly("\n".join([*declared, POWER_DEFINITIONS, *texts]))
     module.verify()
     machine = ll.Target.from_default_triple().create_target_machine(opt=1)
     engine = ll.create_mcjit_compiler(module, machine)
@@ -308,6 +313,15 @@ DELICATE = [
     ("llvm.pow.f64", (0.0, 0.0), 1, -inf),
     ("llvm.pow.f64", (-2.0, 3.0), 1, nan),
     ("llvm.pow.f64", (1.0, 5.0), 1, 0.0),
+    ("activerules.cpow.re.f64", (0.0, 0.0, 1.0, 0.0), 0, 1.0),
+    ("activerules.cpow.im.f64", (0.0, 0.0, 1.0, 0.0), 1, 1.0),
+    ("activerules.cpow.re.f64", (0.0, 0.0, 2.0, 0.0), 0, 0.0),
+    ("activerules.cpow.re.f64", (0.0, 0.0, 0.5, 0.0), 0, inf),
+    ("activerules.cpow.re.f64", (0.0, 0.0, 0.0, 0.0), 0, 0.0),
+    ("activerules.cpow.re.f64", (0.0, 0.0, 2.0, 0.0), 2, 0.0),
+    ("activerules.cpow.re.f64", (3.0, 0.0, 2.0, 0.0), 2, 9 * math.log(3)),
+    ("activerules.cpow.im.f64", (3.0, 0.0, 2.0, 0.0), 3, 9 * math.log(3)),
+    ("activerules.cpow.re.f64", (3.0, 0.0, 0.0, 0.0), 2, math.log(3)),
     ("llvm.powi.f64.i32", (0.0, 0), 0, 0.0),
     ("llvm.powi.f64.i32", (0.0, 1), 0, 1.0),
     ("llvm.powi.f64.i32", (0.0, 2), 0, 0.0),

@@ -142,8 +142,6 @@ def function_as_argument(a, b):
     return integrate(gaussian, a, b, 6) + integrate(math.sin, a, b, 4)
 
 
-
-
 @example(lambda rng: ((float(rng.normal()), float(rng.normal())), float(rng.normal())))
 @njit
 def tuple_argument(pair, y):

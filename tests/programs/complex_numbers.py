@@ -33,6 +33,12 @@ def elementary_functions(z):
     return s.real + 2 * s.imag + radius * angle + cmath.phase(z * z)
 
 
+@example(lambda rng: (pair(rng), 2 + 0j, vector(rng, 2), 3))
+@njit
+def powers(z, w, a, n):
+    return (z**w).real + 2 * (z**w).imag + (z**2 / z**n).imag + (a**2 * np.sqrt(a**n)).real.sum()
+
+
 @example(lambda rng: (vector(rng, 5), vector(rng, 5)))
 @njit
 def array_expression(a, b):

@@ -197,7 +197,6 @@ def boolean_indexing(x):
     return np.sum(x[x > 0.0] ** 2)
 
 
-
 @example(lambda rng: (rng.normal(size=(4, 3)),))
 @njit
 def row_expression_in_loop(a):

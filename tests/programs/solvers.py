@@ -42,7 +42,6 @@ def solve_with_changing_matrix(a, b, steps):
     return np.sum(b * b)
 
 
-
 @example(lambda rng: (rng.normal(size=(3, 3)) * 0.2, rng.normal(size=3), 0.1, 4))
 @njit
 def implicit_euler(a, x, h, steps):

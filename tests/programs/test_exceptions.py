@@ -164,9 +164,7 @@ def test_nothing_is_leaked(program, kind, unfreed):
 def test_the_next_call_works():
     x, shadow = np.array([1.0, 2.0]), np.zeros(2)
     with pytest.raises(ValueError, match="limit"):
-        ar.autodiff(
-            ar.Reverse, raises_before_the_loop, ar.Duplicated(x, shadow), ar.Const(-1.0)
-        )
+        ar.autodiff(ar.Reverse, raises_before_the_loop, ar.Duplicated(x, shadow), ar.Const(-1.0))
     ar.autodiff(ar.Reverse, raises_before_the_loop, ar.Duplicated(x, shadow), ar.Const(1.0))
     np.testing.assert_array_equal(shadow, [2.0, 4.0])
 

@@ -67,5 +67,5 @@ class EngineCalls(Calls):
         """Primal values the adjoint of arithmetic reads; `wanted`: whose cotangent is asked for."""
         row = row_for(instruction)
         assert row is not None
-        by_letter = {**dict(zip("xyz", instruction.operands, strict=False)), "r": instruction}
+        by_letter = {**dict(zip("xyzw", instruction.operands, strict=False)), "r": instruction}
         return {Primal(by_letter[letter]) for letter in row.needs_of(wanted)}

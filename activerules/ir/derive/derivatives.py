@@ -5,7 +5,7 @@ derivative of the result with respect to that operand; it is linear in `g`, so r
 mode share it. None stands for a derivative that is zero wherever it exists. `g` may be a vector of
 tangents (see `lanes.py`): the slope is computed from the primal's values alone, which are scalars.
 
-    x, y, z   operands 0, 1, 2        r   the result        g   cotangent of r
+    x, y, z, w   operands 0 to 3      r   the result        g   cotangent of r
 
 Only partials that are asked for make code: an operand that is not active costs nothing, needs
 nothing, and cannot bring a NaN into the others. What is made carries no fast-math flags.
@@ -31,15 +31,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from activerules.ir.builder import Builder
+from activerules.ir.derive.complex_power import POWER_SYMBOLS, power_terms
 from activerules.ir.derive.special import digamma
 from activerules.ir.model import BINARY_INT, CASTS, GlobalRef, Instruction, Value
 from activerules.ir.types import DOUBLE, FLOAT, FloatType, Type
 
-_OPERANDS = "xyz"
+_OPERANDS = "xyzw"
 
 
 class Access:
-    """The values a row may use: `x`, `y`, `z`, `r` as far as `needs` declares them.
+    """The values a row may use: `x`, `y`, `z`, `w`, `r` as far as `needs` declares them.
 
     `lookup` maps a value of the primal to the value that stands for it where the derivative is
     computed. `RuntimeError` for a value that was not declared.
@@ -76,6 +77,11 @@ class Access:
     def z(self) -> Value:
         """Operand 2."""
         return self._get("z", self.instruction.operands[2])
+
+    @property
+    def w(self) -> Value:
+        """Operand 3."""
+        return self._get("w", self.instruction.operands[3])
 
     @property
     def r(self) -> Value:
@@ -121,13 +127,13 @@ class Row:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Everything the row reads if all operands are active, in the order x, y, z, r."""
+        """Everything the row reads if all operands are active, in the order x, y, z, w, r."""
         return self.needs_of([True] * len(self.partials))
 
     def needs_of(self, wanted: Sequence[bool]) -> tuple[str, ...]:
         """What the partials of the wanted operands read."""
         read = {n for p, w in zip(self.partials, wanted, strict=True) if p and w for n in p.needs}
-        return tuple(n for n in "xyzr" if n in read)
+        return tuple(n for n in _OPERANDS + "r" if n in read)
 
     def access(
         self,
@@ -305,6 +311,13 @@ def _powi_x(b: Builder, i: Access, g: Value) -> Value:
     return _or_zero(b, _equal(b, n, 0.0), b.fmul(g, slope))
 
 
+def _power_row(part: str) -> Row:
+    def by(k: int) -> Partial:
+        return _by("xyzw", lambda b, i, g: b.fmul(g, power_terms(b, part, k, i.x, i.y, i.z, i.w)))
+
+    return _row(*map(by, range(4)))
+
+
 def _hypot_term(b: Builder, i: Access, g: Value, x: Value) -> Value:
     return _or_zero(b, _equal(b, i.r, 0.0), b.fmul(g, b.fdiv(x, i.r)))
 
@@ -431,6 +444,8 @@ FUNCTIONS: dict[str, Row] = {
     "minimum": _choice_of_nan,
     "maximum": _choice_of_nan,
     "ldexp": _row(_by("y", _ldexp_x), None),
+    "cpow.re": _power_row("re"),
+    "cpow.im": _power_row("im"),
     "canonicalize": _row(_same),
     "arithmetic.fence": _row(_same),
     **dict.fromkeys(
@@ -454,7 +469,7 @@ _SYMBOLS = {
         ("numba_ldexp", "ldexp"),
     )
     for suffix in ("", "f")
-}
+} | POWER_SYMBOLS
 _INTRINSICS = {"minimumnum": "minnum", "maximumnum": "maxnum", "fmuladd": "fma"}
 _INACTIVE = frozenset(
     "floor ceil trunc rint nearbyint round roundeven logb ilogb lround llround lrint llrint "

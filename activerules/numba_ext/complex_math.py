@@ -1,0 +1,171 @@
+"""Powers and square roots of complex numbers for the AD target, in a form that has a derivative.
+
+Numba's own code takes shortcuts that are right for the value alone: `z ** 2` is `z * z` whatever
+the exponent depends on, other powers are one call on memory, and the square root of a negative real
+number uses `abs(z.imag)`, which has no derivative at 0.
+
+Needs       an ADContext
+Gives       `install(context)`: implementations for the target; `ufunc_loops`: the same for ufuncs
+            `POWER_DEFINITIONS`: LLVM IR of what they call, for where a derivative is linked
+Invariants  C1  values are those of Numba, bit for bit
+            C2  a power is two calls, one for each part of the result, that the table of derivatives
+                knows; `z ** 2` with a constant exponent stays a product
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.cpython import mathimpl
+
+_BITS_OF_TWO = {types.complex128: 0x4000000000000000, types.complex64: 0x40000000}
+_SUFFIX = {types.complex128: "f64", types.complex64: "f32"}
+
+
+def install(context: Any) -> None:
+    """Give the target its own complex powers and square roots."""
+    for number in _SUFFIX:
+        for power in (pow, operator.pow, operator.ipow):
+            context.insert_func_defn([(_power, power, (number, number))])
+        context.insert_func_defn([(_square_root, cmath.sqrt, (number,))])
+
+
+def ufunc_loops(ufunc: Any) -> Mapping[str, Callable[..., Any]]:
+    """The loops of a ufunc that have other implementations for the target."""
+    if ufunc in (np.power, np.float_power):
+        return {"FF->F": _power, "DD->D": _power}
+    return {"F->F": _square_root, "D->D": _square_root} if ufunc is np.sqrt else {}
+
+
+# --- powers ---
+
+
+def _power(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    number = sig.args[0]
+    base, exponent = (context.make_complex(builder, number, value=value) for value in args)
+    result = context.make_complex(builder, number)
+    with builder.if_else(_is_constant_two(builder, number, exponent)) as (square, other):
+        with square:
+            a, b = base.real, base.imag
+            result.real = builder.fsub(builder.fmul(a, a), builder.fmul(b, b))
+            result.imag = builder.fadd(builder.fmul(a, b), builder.fmul(b, a))
+        with other:
+            operands = [base.real, base.imag, exponent.real, exponent.imag]
+            result.real = _part(builder, "re", number, operands)
+            result.imag = _part(builder, "im", number, operands)
+    return result._getvalue()
+
+
+def _is_constant_two(builder: Any, number: Any, exponent: Any) -> Any:
+    """Whether LLVM finds the exponent to be the constant 2; compared as bits, which LLVM folds."""
+    width = number.underlying_float.bitwidth
+    known = cgutils.true_bit
+    for part, bits in ((exponent.real, _BITS_OF_TWO[number]), (exponent.imag, 0)):
+        question = ir.FunctionType(cgutils.bool_t, [part.type])
+        name = f"llvm.is.constant.f{width}"
+        function = cgutils.get_or_insert_function(builder.module, question, name)
+        integer = builder.bitcast(part, ir.IntType(width))
+        same = builder.icmp_unsigned("==", integer, integer.type(bits))
+        known = builder.and_(known, builder.and_(builder.call(function, [part]), same))
+    return known
+
+
+def _part(builder: Any, part: str, number: Any, operands: list[Any]) -> Any:
+    function_type = ir.FunctionType(operands[0].type, [operands[0].type] * 4)
+    name = f"activerules.cpow.{part}.{_SUFFIX[number]}"
+    function = cgutils.get_or_insert_function(builder.module, function_type, name)
+    function.attributes.add("nounwind")
+    return builder.call(function, operands)
+
+
+_POWER_PART = """
+define {t} @activerules.cpow.{part}.{suffix}({t} %a, {t} %b, {t} %c, {t} %d) #{number} {{
+entry:
+  %two = fcmp oeq {t} %c, 2.0
+  %real = fcmp oeq {t} %d, 0.0
+  %square = and i1 %two, %real
+  br i1 %square, label %product, label %power
+product:
+  %p = fmul {t} {first}
+  %q = fmul {t} {second}
+  %r = {combine} {t} %p, %q
+  ret {t} %r
+power:
+  %base = alloca {{ {t}, {t} }}
+  %exponent = alloca {{ {t}, {t} }}
+  %result = alloca {{ {t}, {t} }}
+  %base.im = getelementptr {{ {t}, {t} }}, ptr %base, i32 0, i32 1
+  %exponent.im = getelementptr {{ {t}, {t} }}, ptr %exponent, i32 0, i32 1
+  store {t} %a, ptr %base
+  store {t} %b, ptr %base.im
+  store {t} %c, ptr %exponent
+  store {t} %d, ptr %exponent.im
+  call void @{helper}(ptr %base, ptr %exponent, ptr %result)
+  %place = getelementptr {{ {t}, {t} }}, ptr %result, i32 0, i32 {index}
+  %value = load {t}, ptr %place
+  ret {t} %value
+}}
+attributes #{number} = {{ memory(none) nounwind willreturn noinline }}
+"""
+
+
+def _power_definitions() -> str:
+    text = ""
+    for k, (t, suffix, helper) in enumerate(
+        (("double", "f64", "numba_cpow"), ("float", "f32", "numba_cpowf"))
+    ):
+        text += f"declare void @{helper}(ptr, ptr, ptr)\n"
+        parts = (("re", "%a, %a", "%b, %b", "fsub"), ("im", "%a, %b", "%b, %a", "fadd"))
+        for index, (part, first, second, combine) in enumerate(parts):
+            text += _POWER_PART.format(
+                t=t, suffix=suffix, helper=helper, part=part, first=first, second=second,
+                combine=combine, index=index, number=90 + 2 * k + index,
+            )  # fmt: skip
+    return text
+
+
+POWER_DEFINITIONS = _power_definitions()
+
+
+# --- square roots ---
+
+
+def _square_root(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    single = sig.args[0] == types.complex64
+    threshold = (mathimpl.FLT_MAX if single else mathimpl.DBL_MAX) / (1 + math.sqrt(2))
+
+    def square_root(z):
+        a, b = z.real, z.imag
+        if math.isinf(b):
+            return complex(abs(b), b)
+        if math.isnan(a):
+            return complex(a, a)
+        if math.isinf(a):
+            if a < 0.0:
+                return complex(abs(b - b), math.copysign(a, b))
+            return complex(a, math.copysign(b - b, b))
+        if a == 0.0 and b == 0.0:
+            root = math.sqrt(a)  # the derivative is infinite
+            return complex(abs(root), math.copysign(root, b))
+        scale = abs(a) >= threshold or abs(b) >= threshold
+        if scale:
+            a *= 0.25
+            b *= 0.25
+        # the larger part by a root, the other one by division (CACM algorithm 312)
+        if a >= 0:
+            t = math.sqrt((a + math.hypot(a, b)) * 0.5)
+            real, imag = t, b / (2 * t)
+        else:
+            t = math.sqrt((-a + math.hypot(a, b)) * 0.5)
+            # b times its sign, not abs(b): on the branch cut the derivative is that of one side
+            real, imag = b * math.copysign(1.0, b) / (2 * t), math.copysign(t, b)
+        return complex(real * 2, imag) if scale else complex(real, imag)
+
+    return context.compile_internal(builder, square_root, sig, args)
