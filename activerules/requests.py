@@ -25,8 +25,8 @@ from activerules.ir.location import Locator
 from activerules.ir.model import Function, Instruction, Module
 from activerules.ir.printer import print_function, print_module
 from activerules.ir.rulecall import ActivityName
-from activerules.numba_ext.abi import float_elements
 from activerules.numba_ext.capture import Captured
+from activerules.numba_ext.kinds import float_elements
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
 
 T = TypeVar("T")

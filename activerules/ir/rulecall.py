@@ -16,7 +16,8 @@ convention of the compiled rule functions is part of the boundary:
 operands" repeat the operands of every Duplicated argument, in order, with each pointer replaced by
 its shadow. A status other than 0 is an error path of the program. `augmented` leaves owned
 references in `ret`, `ret_shadow` and `tape`; `reverse` borrows all of them; `drop` releases what
-`tape` holds. `derivatives` is a struct with one field per Active argument, written by `reverse`.
+`tape` holds. `derivatives` is a struct with one field per float of the Active arguments, written by
+`reverse`.
 
 In forward mode there is no Active: every argument with a derivative is Duplicated, floats too, and
 a shadow operand that stands for a float is its tangent. With width N, N of them stand where one
@@ -30,6 +31,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from activerules.ir.model import Instruction, Value
 from activerules.ir.types import Type
 
 ActivityName = Literal["const", "active", "duplicated"]
@@ -41,12 +43,12 @@ ResultKind = Literal["value", "memory", "const", "none"]
 class CallArgument:
     """One argument of a marked call as its author sees it, and the LLVM operands that carry it.
 
-    kind "value": a float, Active where it is active; "memory": Duplicated where the memory behind
-    operand `data_operand` is active; "const": never active. `operands` are indices into the
-    operands of the call. `written` is False where the function is known not to write the argument's
-    memory; `element` is the float type the memory holds; `pointers` are the operands that point to
-    memory of any kind, integers too. A "const" argument with active data in it
-    is refused unless it is `declared_inactive`.
+    kind "value": numbers, Active where one of its floats is active; "memory": Duplicated where the
+    memory behind operand `data_operand` is active; "const": never active. `operands` are indices
+    into the operands of the call. `written` is False where the function is known not to write the
+    argument's memory; `element` is the float type the memory holds; `pointers` are the operands
+    that point to memory of any kind, integers too. A "const" argument with active data in it is
+    refused unless it is `declared_inactive`.
     """
 
     name: str
@@ -57,6 +59,10 @@ class CallArgument:
     element: Type | None = None
     declared_inactive: bool = False
     pointers: tuple[int, ...] = ()
+
+    def floats(self, call: Instruction) -> list[Value]:
+        """The operands of `call` that are floats of this argument, in order."""
+        return [call.operands[k] for k in self.operands if call.operands[k].type.is_float]
 
     @property
     def pointer(self) -> int:

@@ -21,8 +21,6 @@ from numba.core import types
 from numba.core.datamodel import models
 from numba.core.datamodel.registry import default_manager
 
-from activerules.ir.types import DOUBLE, FLOAT, Type
-
 Role = Literal[
     "float", "int", "meminfo", "parent", "data", "size", "shape", "stride", "pointer", "dummy"
 ]
@@ -37,20 +35,6 @@ class Slot:
 
     llvm: str
     role: Role
-
-
-_ELEMENTS: dict[types.Type, Type] = {
-    types.float64: DOUBLE,
-    types.float32: FLOAT,
-    types.complex128: DOUBLE,
-    types.complex64: FLOAT,
-}
-
-
-def float_elements(numba_type: types.Type) -> Type | None:
-    """The LLVM type of the floats an array is made of; None if it is made of anything else."""
-    dtype = numba_type.dtype if isinstance(numba_type, types.Array) else None
-    return _ELEMENTS.get(dtype)
 
 
 def flatten(numba_type: types.Type) -> tuple[Slot, ...]:

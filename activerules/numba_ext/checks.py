@@ -23,6 +23,7 @@ from activerules.errors import (
     ShadowMismatch,
 )
 from activerules.numba_ext.gradient import ActivityName
+from activerules.numba_ext.kinds import is_number, items_of
 from activerules.numba_ext.types import AnnotationType
 from activerules.rules.pattern import type_name
 
@@ -113,18 +114,13 @@ def _read_argument(name: str, found: Any) -> Argument:
     raise NotYetSupported(f"`{name}` is marked {found.kind.__name__}, which is not yet supported")
 
 
-def items_of(tuple_type: Any) -> tuple[Any, ...]:
-    """Return the types of the items of a tuple type."""
-    return tuple(tuple_type)
-
-
 def _require_active(name: str, found: Any) -> None:
     if isinstance(found, types.BaseTuple):
         for i, item in enumerate(items_of(found)):
             if not isinstance(item, types.Integer | types.Boolean):
                 _require_active(f"{name}[{i}]", item)
         return
-    if isinstance(found, types.Float | types.Complex):
+    if is_number(found):
         return
     is_array = isinstance(found, types.Buffer)
     raise ActivityError(

@@ -30,6 +30,7 @@ from activerules.numba_ext import checks, link, memory
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.complex_math import POWER_DEFINITIONS
 from activerules.numba_ext.gradient import OUT_OF_MEMORY, ActivityName, Gradient, GradientCompiler
+from activerules.numba_ext.kinds import derivative_type, items_of
 from activerules.numba_ext.overloads import IGNORE_DEFINITIONS
 from activerules.numba_ext.target import ADDispatcher
 from activerules.numba_ext.types import AnnotationType, ModeType, SpecType, marker_class
@@ -66,7 +67,7 @@ class Call:
     def derivative_types(self) -> tuple[Any, ...]:
         """Numba types of what is returned for each argument: None unless it is Active."""
         return tuple(
-            derivative_of(a.numba_type) if a.activity == "active" else types.none
+            derivative_type(a.numba_type) if a.activity == "active" else types.none
             for a in self.arguments
         )
 
@@ -216,16 +217,6 @@ def compiled(
         error.where.insert(0, ("while differentiating", call, location))
         raise
     return gradient
-
-
-def derivative_of(found: Any) -> Any:
-    """Type of the derivative by a value: the value's own, with None in place of integers."""
-    if isinstance(found, types.Float | types.Complex):
-        return found
-    if isinstance(found, types.BaseTuple):
-        items = tuple(map(derivative_of, checks.items_of(found)))
-        return types.BaseTuple.from_types(items, getattr(found, "instance_class", None))
-    return types.none
 
 
 # --- lowering ---
@@ -425,6 +416,6 @@ class Emitter:
             number.real, number.imag = next(floats), next(floats)
             return number._getvalue()
         if isinstance(found, types.BaseTuple):
-            items = [self._rebuilt(item, floats) for item in checks.items_of(found)]
+            items = [self._rebuilt(item, floats) for item in items_of(found)]
             return self.context.make_tuple(self.builder, found, items)
         return self.context.get_dummy_value()

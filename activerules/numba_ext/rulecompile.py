@@ -39,9 +39,17 @@ from activerules.ir.rulecall import (
     RuleRequest,
 )
 from activerules.numba_ext import overloads  # noqa: F401  (what rules call: accumulate, make_zero)
-from activerules.numba_ext.abi import flatten, float_elements
+from activerules.numba_ext.abi import flatten
 from activerules.numba_ext.calls import MarkedCall, plain_type
 from activerules.numba_ext.forwardrules import build_forward, compile_forward_rule
+from activerules.numba_ext.kinds import (
+    float_elements,
+    has_arrays,
+    has_numbers,
+    is_number,
+    is_number_array,
+    leaves_of,
+)
 from activerules.numba_ext.ruletyping import compile_rule
 from activerules.numba_ext.rulewrap import (
     CompiledRule,
@@ -51,7 +59,6 @@ from activerules.numba_ext.rulewrap import (
     cpu_context,
     needs_drop,
     tape_layout,
-    types_of,
 )
 from activerules.rules.rule import ForwardRule, RulePair
 
@@ -250,9 +257,9 @@ def _located(marked: MarkedCall) -> Iterator[None]:
 
 
 def _argument_kind(found: types.Type) -> ArgumentKind:
-    if isinstance(found, types.Float):
-        return "value"
-    return "memory" if _is_float_array(found) else "const"
+    if is_number_array(found):
+        return "memory"
+    return "value" if has_numbers(found) and not has_arrays(found) else "const"
 
 
 def _result_kind(found: types.Type) -> ResultKind:
@@ -262,15 +269,13 @@ def _result_kind(found: types.Type) -> ResultKind:
 
 
 def _holds_floats(found: types.Type) -> bool:
-    if isinstance(found, types.BaseTuple):
-        return any(map(_holds_floats, types_of(found)))
+    return any(map(_leaf_holds_floats, leaves_of(found)))
+
+
+def _leaf_holds_floats(found: types.Type) -> bool:
     if isinstance(found, types.Record):
         return any(_holds_floats(field.type) for field in found.fields.values())
-    return isinstance(getattr(found, "dtype", found), types.Float | types.Complex)
-
-
-def _is_float_array(found: types.Type) -> bool:
-    return isinstance(found, types.Array) and isinstance(found.dtype, types.Float | types.Complex)
+    return is_number(getattr(found, "dtype", found))
 
 
 def _may_write(function: Any, found: types.Type) -> bool:

@@ -26,6 +26,7 @@ from activerules.errors import NotCompilable, RuleReturnError, TapeMismatch
 from activerules.ir.rulecall import ForwardRuleRequest, RuleRequest
 from activerules.numba_ext.calls import MarkedCall, plain_type, uninherited_flags
 from activerules.numba_ext.facts import RuleFunctionCompiler
+from activerules.numba_ext.kinds import derivative_type
 from activerules.numba_ext.rulewrap import (
     CompiledRule,
     RuleArgument,
@@ -219,14 +220,17 @@ def _derivative_places(
 
 def _fits(argument: RuleArgument, found: types.Type) -> bool:
     if argument.annotation.kind is Active:
-        return converts(found, argument.value_type)
+        return converts(found, derivative_type(argument.value_type))
     if argument.annotation.kind is Duplicated:
         return found == types.none
     return True
 
 
 def _expected_derivatives(arguments: Sequence[RuleArgument]) -> str:
-    entries = [str(a.value_type) if a.annotation.kind is Active else "None" for a in arguments]
+    entries = [
+        str(derivative_type(a.value_type)) if a.annotation.kind is Active else "None"
+        for a in arguments
+    ]
     whole = f"({', '.join(entries)}{',' if len(entries) == 1 else ''})"
     active = [entry for entry in entries if entry != "None"]
     if len(active) > 1:

@@ -36,6 +36,7 @@ from activerules.annotations.activity import (
 )
 from activerules.ir.rulecall import ActivityName
 from activerules.numba_ext.calls import MarkedCall
+from activerules.numba_ext.kinds import derivative_type
 from activerules.numba_ext.link import leave_to_caller
 from activerules.numba_ext.types import AnnotationType
 
@@ -408,15 +409,22 @@ class _Reverse(_Half):
         active_types = self.rule.active_types
         if not active_types:
             return
-        fields = [context.get_value_type(each) for each in active_types]
-        place = self.place("derivatives", ir.LiteralStructType(fields))
-        for i, (index, wanted) in enumerate(zip(self.rule.derivatives, active_types, strict=True)):
+        floats: list[Any] = []
+        for index, active_type in zip(self.rule.derivatives, active_types, strict=True):
             value, found = returned, return_type
             if index is not None:
                 value = builder.extract_value(returned, index)
                 found = types_of(return_type)[index]
+            wanted = derivative_type(active_type)
             value = context.cast(builder, value, found, wanted)
+            floats += _floats(context.get_arg_packer([wanted]).as_arguments(builder, [value]))
+        place = self.place("derivatives", ir.LiteralStructType([each.type for each in floats]))
+        for i, value in enumerate(floats):
             builder.store(value, cgutils.gep_inbounds(builder, place, 0, i))
+
+
+def _floats(values: Sequence[Any]) -> list[Any]:
+    return [each for each in values if isinstance(each.type, ir.FloatType | ir.DoubleType)]
 
 
 def _build_drop(context: Any, module: Any, rule: CompiledRule, name: str) -> None:

@@ -171,6 +171,9 @@ def _differentiable_kind(found: Any) -> Kind:
     """
     if hasattr(found, "layout"):
         return Duplicated
+    if parts := getattr(found, "types", ()):
+        kinds = set(map(_differentiable_kind, parts)) - {Const}
+        return Active if kinds == {Active} else Const
     return Active if str(found).startswith(("float", "complex")) else Const
 
 

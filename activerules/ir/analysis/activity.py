@@ -262,7 +262,7 @@ class _Spread:
     ) -> None:
         for argument in info.arguments:
             if argument.kind == "value":
-                values.add(call.operands[argument.operands[0]])
+                values.update(argument.floats(call))
             elif argument.kind == "memory":
                 objects.update(self.memory.objects(call.operands[argument.pointer]))
 

@@ -35,7 +35,7 @@ def power_terms(b: Builder, part: str, by: int, x: Value, y: Value, c: Value, d:
 
 
 def _slope(b: Builder, x: Value, y: Value, c: Value, d: Value) -> tuple[Value, Value]:
-    """p z ** (p - 1)."""
+    """P z ** (p - 1)."""
     one, zero = constant(x.type, 1.0), constant(x.type, 0.0)
     re, im = _product(b, (c, d), _power(b, x, y, b.fsub(c, one), d))
     at_zero = _both_zero(b, x, y)
@@ -46,7 +46,7 @@ def _slope(b: Builder, x: Value, y: Value, c: Value, d: Value) -> tuple[Value, V
 
 
 def _log_slope(b: Builder, x: Value, y: Value, c: Value, d: Value) -> tuple[Value, Value]:
-    """z ** p log z; 0 where the power is."""
+    """Z ** p log z; 0 where the power is."""
     w = _power(b, x, y, c, d)
     modulus = b.intrinsic("llvm.log", x.type, [_libm(b, "hypot", x, y)])
     re, im = _product(b, w, (modulus, _libm(b, "atan2", y, x)))

@@ -54,7 +54,7 @@ def _refuse_result_without_shadow(call: Instruction, info: CallInfo, facts: Fact
 
 def _of_argument(call: Instruction, argument: CallArgument, facts: Facts) -> ActivityName:
     match argument.kind:
-        case "value" if facts.activity.is_active(call.operands[argument.operands[0]]):
+        case "value" if any(map(facts.activity.is_active, argument.floats(call))):
             return "active"
         case "memory" if facts.activity.has_shadow(call.operands[argument.pointer]):
             return "duplicated"
@@ -66,7 +66,7 @@ def _of_argument(call: Instruction, argument: CallArgument, facts: Facts) -> Act
 def _refuse_hidden_activity(call: Instruction, argument: CallArgument, facts: Facts) -> None:
     """Active data in an argument that rules take for constant would be lost.
 
-    Such are tuples, records and complex numbers.
+    Such are records, and tuples with arrays in them.
     """
     for k in argument.operands:
         operand = call.operands[k]
@@ -77,7 +77,7 @@ def _refuse_hidden_activity(call: Instruction, argument: CallArgument, facts: Fa
                 call,
                 f"argument {argument.name} of a function with a rule holds active data "
                 "in a type rules do not take yet",
-                "rules take floats and arrays of floats; "
+                "rules take numbers, tuples of them, and arrays of numbers; "
                 "the derivative by other arguments would be lost",
                 [
                     "pass the floats and arrays one by one",

@@ -73,7 +73,7 @@ class RuleUse:
     def active_operands(self) -> list[Value]:
         """The operands whose derivative the reverse returns, in order."""
         pairs = zip(self.info.arguments, self.request.activities, strict=True)
-        return [self.call.operands[a.operands[0]] for a, how in pairs if how == "active"]
+        return [x for a, how in pairs if how == "active" for x in a.floats(self.call)]
 
 
 @dataclass(frozen=True, eq=False)

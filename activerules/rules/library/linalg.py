@@ -1,5 +1,8 @@
 """Rules of linear algebra: products, linear systems, functions of one matrix, norms.
 
+A cotangent of a complex number holds ∂/∂Re + i ∂/∂Im: where the real formula has a transpose, the
+complex one has the conjugate transpose, written ᴴ here. For real arrays they are the same.
+
 Source of the matrix derivatives: Giles (2008), "Collected matrix derivative results for forward and
 reverse mode algorithmic differentiation".
 """
@@ -9,19 +12,54 @@ from __future__ import annotations
 import operator
 
 import numpy as np
-from numba import float32, float64, int64
-from numba.extending import register_jitable
+from numba import complex64, complex128, float32, float64, int64
+from numba.core.types import Complex
+from numba.extending import overload, register_jitable
 
 from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.rules.define import augmented_primal, reverse
 from activerules.rules.protocol import AugmentedReturn, accumulate, active
 
-# Of any layout; the rules are not for complex numbers.
-VectorResult = Duplicated[float64[:]] | Duplicated[float32[:]]
-MatrixResult = Duplicated[float64[:, :]] | Duplicated[float32[:, :]]
-Vector = VectorResult | Const[float64[:]] | Const[float32[:]]
-Matrix = MatrixResult | Const[float64[:, :]] | Const[float32[:, :]]
+# Of any layout.
+VectorResult = (
+    Duplicated[float64[:]]
+    | Duplicated[float32[:]]
+    | Duplicated[complex128[:]]
+    | Duplicated[complex64[:]]
+)
+MatrixResult = (
+    Duplicated[float64[:, :]]
+    | Duplicated[float32[:, :]]
+    | Duplicated[complex128[:, :]]
+    | Duplicated[complex64[:, :]]
+)
+Vector = (
+    VectorResult
+    | Const[float64[:]]
+    | Const[float32[:]]
+    | Const[complex128[:]]
+    | Const[complex64[:]]
+)
+Matrix = (
+    MatrixResult
+    | Const[float64[:, :]]
+    | Const[float32[:, :]]
+    | Const[complex128[:, :]]
+    | Const[complex64[:, :]]
+)
 Order = Const[int64] | Const[float64]
+
+
+def _conj(x):
+    """Return the conjugate of `x`; a real `x` itself, not a copy."""
+    return np.conj(x)
+
+
+@overload(_conj)
+def _conj_compiled(x):
+    if isinstance(getattr(x, "dtype", x), Complex):
+        return lambda x: np.conj(x)
+    return lambda x: x
 
 
 @register_jitable
@@ -45,10 +83,10 @@ def _dot_vector_vector(config, ret: Active, x: Vector, y: Vector):
 
 
 def _dot_vector_vector_reverse(config, dret: Active, tape, x: Vector, y: Vector):
-    """x̄ = r̄ y,  ȳ = r̄ x."""
+    """x̄ = r̄ conj(y),  ȳ = r̄ conj(x)."""
     x_tape, y_tape = tape
-    accumulate(x, dret.val * y_tape)
-    accumulate(y, dret.val * x_tape)
+    accumulate(x, dret.val * _conj(y_tape))
+    accumulate(y, dret.val * _conj(x_tape))
 
 
 def _product_matrix_vector(config, ret: VectorResult, A: Matrix, x: Vector):
@@ -59,12 +97,12 @@ def _product_matrix_vector(config, ret: VectorResult, A: Matrix, x: Vector):
 
 
 def _product_matrix_vector_reverse(config, dret: VectorResult, tape, A: Matrix, x: Vector):
-    """Ā = ȳ xᵀ,  x̄ = Aᵀ ȳ."""
+    """Ā = ȳ xᴴ,  x̄ = Aᴴ ȳ."""
     A_tape, x_tape = tape
     if active(A):
-        accumulate(A, _outer(1.0, dret.dval, x_tape))
+        accumulate(A, _outer(1.0, dret.dval, _conj(x_tape)))
     if active(x):
-        accumulate(x, np.dot(A_tape.T, dret.dval))
+        accumulate(x, np.dot(_conj(A_tape).T, dret.dval))
 
 
 def _product_vector_matrix(config, ret: VectorResult, x: Vector, A: Matrix):
@@ -75,12 +113,12 @@ def _product_vector_matrix(config, ret: VectorResult, x: Vector, A: Matrix):
 
 
 def _product_vector_matrix_reverse(config, dret: VectorResult, tape, x: Vector, A: Matrix):
-    """x̄ = A ȳ,  Ā = x ȳᵀ."""
+    """x̄ = conj(A) ȳ,  Ā = conj(x) ȳᵀ."""
     x_tape, A_tape = tape
     if active(x):
-        accumulate(x, np.dot(A_tape, dret.dval))
+        accumulate(x, np.dot(_conj(A_tape), dret.dval))
     if active(A):
-        accumulate(A, _outer(1.0, x_tape, dret.dval))
+        accumulate(A, _outer(1.0, _conj(x_tape), dret.dval))
 
 
 def _product_matrix_matrix(config, ret: MatrixResult, A: Matrix, B: Matrix):
@@ -91,12 +129,12 @@ def _product_matrix_matrix(config, ret: MatrixResult, A: Matrix, B: Matrix):
 
 
 def _product_matrix_matrix_reverse(config, dret: MatrixResult, tape, A: Matrix, B: Matrix):
-    """Ā = C̄ Bᵀ,  B̄ = Aᵀ C̄."""
+    """Ā = C̄ Bᴴ,  B̄ = Aᴴ C̄."""
     A_tape, B_tape = tape
     if active(A):
-        accumulate(A, np.dot(dret.dval, B_tape.T))
+        accumulate(A, np.dot(dret.dval, _conj(B_tape).T))
     if active(B):
-        accumulate(B, np.dot(A_tape.T, dret.dval))
+        accumulate(B, np.dot(_conj(A_tape).T, dret.dval))
 
 
 for _product in (np.dot, operator.matmul):
@@ -118,18 +156,23 @@ def _vdot(config, ret: Active, x: Vector, y: Vector):
     return AugmentedReturn(primal=primal, shadow=None, tape=(x_tape, y_tape))
 
 
-reverse(np.vdot)(_dot_vector_vector_reverse)
+@reverse(np.vdot)
+def _vdot_reverse(config, dret: Active, tape, x: Vector, y: Vector):
+    """x̄ = conj(r̄) y,  ȳ = r̄ x: the product conjugates x."""
+    x_tape, y_tape = tape
+    accumulate(x, _conj(dret.val) * y_tape)
+    accumulate(y, dret.val * x_tape)
 
 
 # --- linear systems ---
 
 
 @register_jitable
-def _transposed(A):
-    """Return Aᵀ in C order: what takes it is compiled for that already, and `solve` copies
+def _adjoint(A):
+    """Return Aᴴ in C order: what takes it is compiled for that already, and `solve` copies
     its argument anyway.
     """
-    return np.ascontiguousarray(A.T)
+    return np.ascontiguousarray(_conj(A).T)
 
 
 @augmented_primal(np.linalg.solve)
@@ -142,12 +185,12 @@ def _solve_vector(config, ret: VectorResult, A: Matrix, b: Vector):
 
 @reverse(np.linalg.solve)
 def _solve_vector_reverse(config, dret: VectorResult, tape, A: Matrix, b: Vector):
-    """b̄ = A⁻ᵀ x̄,  Ā = -b̄ xᵀ."""
+    """b̄ = A⁻ᴴ x̄,  Ā = -b̄ xᴴ."""
     A_tape, x = tape
-    b_bar = np.linalg.solve(_transposed(A_tape), dret.dval)
+    b_bar = np.linalg.solve(_adjoint(A_tape), dret.dval)
     accumulate(b, b_bar)
     if active(A):
-        accumulate(A, _outer(-1.0, b_bar, x))
+        accumulate(A, _outer(-1.0, b_bar, _conj(x)))
 
 
 @augmented_primal(np.linalg.solve)
@@ -159,12 +202,12 @@ def _solve_matrix(config, ret: MatrixResult, A: Matrix, B: Matrix):
 
 @reverse(np.linalg.solve)
 def _solve_matrix_reverse(config, dret: MatrixResult, tape, A: Matrix, B: Matrix):
-    """B̄ = A⁻ᵀ X̄,  Ā = -B̄ Xᵀ."""
+    """B̄ = A⁻ᴴ X̄,  Ā = -B̄ Xᴴ."""
     A_tape, X = tape
-    B_bar = np.linalg.solve(_transposed(A_tape), dret.dval)
+    B_bar = np.linalg.solve(_adjoint(A_tape), dret.dval)
     accumulate(B, B_bar)
     if active(A):
-        accumulate(A, -np.dot(B_bar, X.T))
+        accumulate(A, -np.dot(B_bar, _conj(X).T))
 
 
 # --- functions of one matrix ---
@@ -178,9 +221,9 @@ def _inv(config, ret: MatrixResult, A: Matrix):
 
 @reverse(np.linalg.inv)
 def _inv_reverse(config, dret: MatrixResult, tape, A: Matrix):
-    """Ā = -Cᵀ C̄ Cᵀ."""
-    C_t = _transposed(tape)
-    accumulate(A, -np.dot(np.dot(C_t, np.ascontiguousarray(dret.dval)), C_t))
+    """Ā = -Cᴴ C̄ Cᴴ."""
+    C_h = _adjoint(tape)
+    accumulate(A, -np.dot(np.dot(C_h, np.ascontiguousarray(dret.dval)), C_h))
 
 
 @register_jitable
@@ -208,17 +251,17 @@ def _det(config, ret: Active, A: Matrix):
 
 @reverse(np.linalg.det)
 def _det_reverse(config, dret: Active, tape, A: Matrix):
-    """Ā = c̄ c A⁻ᵀ."""
+    """Ā = c̄ conj(c) A⁻ᴴ."""
     A_tape, c = tape
     if c == 0.0:
-        accumulate(A, dret.val * _cofactors(np.ascontiguousarray(A_tape)))
+        accumulate(A, dret.val * _conj(_cofactors(np.ascontiguousarray(A_tape))))
     else:
-        accumulate(A, (dret.val * c) * np.linalg.inv(_transposed(A_tape)))
+        accumulate(A, (dret.val * _conj(c)) * np.linalg.inv(_adjoint(A_tape)))
 
 
 @register_jitable
 def _half_lower_product(L, L_bar):
-    """Return Φ(Lᵀ L̄) of lower triangular factors: its lower triangle, with half the diagonal.
+    """Return Φ(Lᴴ L̄) of lower triangular factors: its lower triangle, with half the diagonal.
 
     Loops, here and below: they compile faster than `np.dot` and sums of arrays do.
     """
@@ -227,34 +270,34 @@ def _half_lower_product(L, L_bar):
     for i in range(n):
         for j in range(i + 1):
             for k in range(i, n):
-                lower[i, j] += L[k, i] * L_bar[k, j]
-        lower[i, i] /= 2
+                lower[i, j] += _conj(L[k, i]) * L_bar[k, j]
+        lower[i, i] = lower[i, i].real / 2
     return lower
 
 
 @register_jitable
-def _half_lower_of_symmetric(S):
-    """Return Φ(S + Sᵀ)."""
+def _half_lower_of_hermitian(S):
+    """Return Φ(S + Sᴴ)."""
     n = S.shape[0]
     lower = np.zeros((n, n), S.dtype)
     for i in range(n):
         for j in range(i):
-            lower[i, j] = S[i, j] + S[j, i]
-        lower[i, i] = S[i, i]
+            lower[i, j] = S[i, j] + _conj(S[j, i])
+        lower[i, i] = S[i, i].real
     return lower
 
 
 @register_jitable
-def _solve_transposed(L, B):
-    """Return X of Lᵀ X = B for a lower triangular L."""
+def _solve_adjoint(L, B):
+    """Return X of Lᴴ X = B for a lower triangular L."""
     n, m = B.shape
     X = np.empty((n, m), B.dtype)
     for i in range(n - 1, -1, -1):
         for j in range(m):
             rest = B[i, j]
             for k in range(i + 1, n):
-                rest -= L[k, i] * X[k, j]
-            X[i, j] = rest / L[i, i]
+                rest -= _conj(L[k, i]) * X[k, j]
+            X[i, j] = rest / _conj(L[i, i])
     return X
 
 
@@ -266,15 +309,15 @@ def _cholesky(config, ret: MatrixResult, A: Matrix):
 
 @reverse(np.linalg.cholesky)
 def _cholesky_reverse(config, dret: MatrixResult, tape, A: Matrix):
-    """Ā = Φ(S + Sᵀ) with S = L⁻ᵀ Φ(Lᵀ L̄) L⁻¹: the function reads the lower triangle of A alone.
+    """Ā = Φ(S + Sᴴ) with S = L⁻ᴴ Φ(Lᴴ L̄) L⁻¹: the function reads the lower triangle of A alone.
 
     Source: Murray (2016), "Differentiation of the Cholesky decomposition".
     """
     L = tape
     P = _half_lower_product(L, dret.dval)
-    # The transpose of S, which Φ(S + Sᵀ) does not tell from S.
-    S_t = _solve_transposed(L, _transposed(_solve_transposed(L, P)))
-    accumulate(A, _half_lower_of_symmetric(S_t))
+    # Sᴴ, which Φ(S + Sᴴ) does not tell from S.
+    S_h = _solve_adjoint(L, _adjoint(_solve_adjoint(L, P)))
+    accumulate(A, _half_lower_of_hermitian(S_h))
 
 
 # --- norms ---
@@ -297,19 +340,24 @@ def _norm_reverse(config, dret: Active, tape, x: Vector | Matrix):
 
 @register_jitable
 def _norm_slopes(x, p, r):
-    """Return the derivatives of r = (Σ |xᵢ|ᵖ)^(1/p): sign(xᵢ) (|xᵢ| / r)ᵖ⁻¹; 0 where xᵢ is 0.
+    """Return the derivatives of r = (Σ |xᵢ|ᵖ)^(1/p): xᵢ / |xᵢ| (|xᵢ| / r)ᵖ⁻¹; 0 where xᵢ is 0.
 
     The largest and the smallest entry (p = ±∞) is the first that is.
     """
     slopes = np.zeros(x.shape[0], x.dtype)
+    if np.isinf(p):
+        chosen = 0
+        for i in range(1, x.shape[0]):
+            further = abs(x[i]) > abs(x[chosen]) if p > 0 else abs(x[i]) < abs(x[chosen])
+            if further:
+                chosen = i
+        if x.shape[0] > 0 and abs(x[chosen]) != 0.0:
+            slopes[chosen] = x[chosen] / abs(x[chosen])
+        return slopes
     for i in range(x.shape[0]):
         size = abs(x[i])
-        if np.isinf(p):
-            if size == r:
-                slopes[i] = np.sign(x[i])
-                break
-        elif size != 0.0 and p != 0:
-            slopes[i] = np.sign(x[i]) * (size / r) ** (p - 1)
+        if size != 0.0 and p != 0:
+            slopes[i] = x[i] / size * (size / r) ** (p - 1)
     return slopes
 
 

@@ -1,0 +1,74 @@
+"""What values of a Numba type are to a derivative.
+
+A value is a tree: tuples, and leaves that are no tuples. A leaf is a *number* (float or complex:
+its derivative is a value), an *array* of numbers (its derivative is added to a shadow), or neither.
+An argument made of numbers is Active, one made of arrays Duplicated, one with both MixedDuplicated;
+leaves that are neither (integers, strings, None) are constant in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from numba.core import types
+
+from activerules.ir.types import DOUBLE, FLOAT, Type
+
+_ELEMENTS: dict[types.Type, Type] = {
+    types.float64: DOUBLE,
+    types.float32: FLOAT,
+    types.complex128: DOUBLE,
+    types.complex64: FLOAT,
+}
+
+
+def items_of(tuple_type: Any) -> tuple[types.Type, ...]:
+    """The types of the items of a tuple type of any of Numba's kinds."""
+    return tuple(tuple_type)
+
+
+def leaves_of(found: types.Type) -> Iterator[types.Type]:
+    """The types of the leaves of a value, in order."""
+    if isinstance(found, types.BaseTuple):
+        for item in items_of(found):
+            yield from leaves_of(item)
+    else:
+        yield found
+
+
+def is_number(found: types.Type) -> bool:
+    """Whether a leaf is a float or complex number."""
+    return isinstance(found, types.Float | types.Complex)
+
+
+def is_number_array(found: types.Type) -> bool:
+    """Whether a leaf is an array of float or complex numbers."""
+    return isinstance(found, types.Array) and is_number(found.dtype)
+
+
+def has_numbers(found: types.Type) -> bool:
+    """Whether there is a number outside arrays in a value."""
+    return any(map(is_number, leaves_of(found)))
+
+
+def has_arrays(found: types.Type) -> bool:
+    """Whether there is an array of numbers in a value."""
+    return any(map(is_number_array, leaves_of(found)))
+
+
+def float_elements(found: types.Type) -> Type | None:
+    """The LLVM type of the floats an array is made of; None for anything else."""
+    return _ELEMENTS.get(found.dtype) if isinstance(found, types.Array) else None
+
+
+def derivative_type(found: types.Type) -> types.Type:
+    """The type of what is returned for an Active value: its own, None in place of what is constant
+    or has a shadow.
+    """
+    if is_number(found):
+        return found
+    if isinstance(found, types.BaseTuple):
+        entries = tuple(map(derivative_type, items_of(found)))
+        return types.BaseTuple.from_types(entries, getattr(found, "instance_class", None))
+    return types.none
