@@ -1,6 +1,7 @@
 """Rules and complex numbers: linear algebra, and rules of users for complex and tuple arguments."""
 
 import cmath
+import math
 
 import numpy as np
 import pytest
@@ -51,6 +52,35 @@ def calls_twirled(z, a, n):
 
 def test_a_rule_takes_complex_numbers_and_tuples():
     check_gradient(calls_twirled, (0.3 + 0.4j, 1.2, 3))
+
+
+@njit
+def sincos(x):
+    return math.sin(x), math.cos(x), 7
+
+
+@ar.augmented_primal(sincos)
+def _(config, ret: ar.Active, x: ar.Active):
+    y = sincos(x.val)
+    return ar.AugmentedReturn(y, None, y)
+
+
+@ar.reverse(sincos)
+def _(config, dret: ar.Active, tape, x: ar.Active):
+    return tape[1] * dret.val[0] - tape[0] * dret.val[1]
+
+
+@njit
+def calls_sincos(x):
+    total = 0.0
+    for k in range(3):
+        s, c, n = sincos(x * (k + 1))
+        total += s * c * n + s
+    return total
+
+
+def test_a_rule_returns_a_tuple():
+    check_gradient(calls_sincos, (0.7,))
 
 
 @njit
