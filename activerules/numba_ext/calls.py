@@ -87,6 +87,11 @@ class MarkedCall:
     cpu_library: Any
     fndesc: Any
 
+    @property
+    def result_type(self) -> types.Type:
+        """The type a rule speaks of: without the literals that Numba keeps in it."""
+        return types.unliteral(self.signature.return_type)
+
 
 class CallTable:
     """The marked calls of one capture session, and the types of the callables that can make one."""

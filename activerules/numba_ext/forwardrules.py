@@ -135,7 +135,7 @@ def _places(
 ) -> tuple[Place, Place]:
     """Where primal and tangent stand; `RuleReturnError` if what is asked for is not there."""
     found = compiled.signature.return_type
-    primal = marked.signature.return_type
+    primal = marked.result_type
     is_batch = chosen.result is BatchDuplicated
     tangent = types.UniTuple(primal, request.width) if is_batch else primal
     both = types_of(found) if isinstance(found, types.BaseTuple) and len(found) == 2 else ()

@@ -126,7 +126,7 @@ class NumbaRuleCompiler:
         floats: their derivative would be lost.
         """
         marked = self._marked[symbol]
-        returned = marked.signature.return_type
+        returned = marked.result_type
         inactive = self._registry.is_inactive(marked.function)
         if not inactive and _result_kind(returned) == "const" and _holds_floats(returned):
             raise NotYetSupported(
@@ -206,7 +206,7 @@ class NumbaRuleCompiler:
         chosen = self._registry.find_forward(
             marked.function,
             [plain_type(found) for found in marked.signature.args],
-            marked.signature.return_type,
+            marked.result_type,
             request.activities,
             request.result,
             request.width,
@@ -225,7 +225,7 @@ class NumbaRuleCompiler:
         pair = self._registry.find(
             marked.function,
             arguments,
-            marked.signature.return_type,
+            marked.result_type,
             request.activities,
             request.result,
         )

@@ -56,7 +56,7 @@ def compile_rule(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Co
             )
         )
         annotations = tuple(argument.annotation for argument in arguments)
-        result = annotation_type(pair.result, marked.signature.return_type)
+        result = annotation_type(pair.result, marked.result_type)
         marker = typing_context.resolve_value_type(pair.result)
         augmented = compile_function(pair.augmented, (config, marker, *annotations), pair)
         tape = _check_augmented(augmented, marked, pair, request)
@@ -182,7 +182,7 @@ def _check_augmented(
     if getattr(returned, "instance_class", None) is not AugmentedReturn:
         raise wrong_return(pair.augmented, pair, returned, "AugmentedReturn(primal, shadow, tape)")
     primal, shadow, tape = types_of(returned)
-    expected = marked.signature.return_type
+    expected = marked.result_type
     if not converts(primal, expected):
         raise wrong_return(pair.augmented, pair, primal, f"{expected} as primal")
     if pair.result is Duplicated and not converts(shadow, expected):

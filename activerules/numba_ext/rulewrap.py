@@ -105,7 +105,7 @@ class CompiledRule:
     @property
     def carries_result(self) -> bool:
         """Whether the result travels with the tape."""
-        return self.result_activity == "const" and self.marked.signature.return_type != types.none
+        return self.result_activity == "const" and self.marked.result_type != types.none
 
     @property
     def stored_type(self) -> types.Type:
@@ -193,7 +193,7 @@ class RuleCaller:
         width: int = 1,
     ) -> None:
         self.context = context
-        self.return_type = marked.signature.return_type
+        self.return_type = marked.result_type
         self.arguments = arguments
         shadowed = [a for a in arguments if a.activity == "duplicated"]
         primal_packer = context.get_arg_packer([a.passed for a in arguments])
@@ -328,7 +328,7 @@ class _Augmented(_Half):
         primal_type, shadow_type, _ = rule.augmented_types
         if rule.carries_result:
             tape, shadow_type = self._with_result(primal, shadow, tape)
-        if rule.marked.signature.return_type != types.none:
+        if rule.marked.result_type != types.none:
             self.store_result("ret", primal, primal_type)
         if rule.result_activity == "duplicated":
             self.store_result("ret_shadow", shadow, shadow_type)
@@ -343,7 +343,7 @@ class _Augmented(_Half):
         """
         rule, context, builder = self.rule, self.context, self.builder
         primal_type, shadow_type, tape_type = rule.augmented_types
-        return_type = rule.marked.signature.return_type
+        return_type = rule.marked.result_type
         kept = context.cast(builder, primal, primal_type, return_type)
         parts, part_types = [tape, kept], [tape_type, return_type]
         context.nrt.incref(builder, return_type, kept)
