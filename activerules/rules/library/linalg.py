@@ -13,8 +13,8 @@ import operator
 
 import numpy as np
 from numba import complex64, complex128, float32, float64, int64
-from numba.core.types import Complex
 from numba.extending import overload, register_jitable
+from numba.types import Complex
 
 from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.rules.define import augmented_primal, reverse
