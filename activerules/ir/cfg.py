@@ -11,7 +11,7 @@ Source      Cooper, Harvey, Kennedy (2001), A simple, fast dominance algorithm
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from activerules.errors import UnsupportedIR
@@ -89,7 +89,7 @@ def control_flow(function: Function) -> ControlFlow:
         for target in block.successors:
             if block not in predecessors[target]:
                 predecessors[target].append(block)
-    idom = _immediate_dominators(order, position, predecessors)
+    idom = immediate_dominators(order, position, predecessors)
     facts = ControlFlow(tuple(order), predecessors, idom, position, (), {})
     loops = _loops(function, facts)
     innermost: dict[Block, Loop | None] = dict.fromkeys(order)
@@ -106,26 +106,31 @@ def control_flow(function: Function) -> ControlFlow:
 
 def reverse_postorder(entry: Block) -> list[Block]:
     """Reachable blocks such that, back edges aside, a block stands before its successors."""
+    return postorder(entry, lambda block: block.successors)[::-1]
+
+
+def postorder(start: Block, targets_of: Callable[[Block], Iterable[Block]]) -> list[Block]:
+    """What is reachable from `start`, each block behind those it leads to, back edges aside."""
     order: list[Block] = []
-    seen = {entry}
-    stack = [(entry, iter(entry.successors))]
+    seen = {start}
+    stack = [(start, iter(targets_of(start)))]
     while stack:
         block, targets = stack[-1]
         for target in targets:
             if target not in seen:
                 seen.add(target)
-                stack.append((target, iter(target.successors)))
+                stack.append((target, iter(targets_of(target))))
                 break
         else:
             order.append(block)
             stack.pop()
-    order.reverse()
     return order
 
 
-def _immediate_dominators(
+def immediate_dominators(
     order: list[Block], position: dict[Block, int], predecessors: dict[Block, list[Block]]
 ) -> dict[Block, Block | None]:
+    """The closest dominator of each block of `order`, a reverse postorder; None for the first."""
     idom: dict[Block, Block] = {order[0]: order[0]}
 
     def meet(a: Block, b: Block) -> Block:

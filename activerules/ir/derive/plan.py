@@ -28,6 +28,7 @@ from activerules.ir.analysis.nodes import (
     Shadow,
     Taken,
 )
+from activerules.ir.analysis.speculation import speculated
 from activerules.ir.analysis.trip_counts import Induction, LoopFacts, analyse_loops
 from activerules.ir.cfg import ControlFlow, Loop
 from activerules.ir.derive.callees import CalleeUse, Family, plan_callees, use_callee
@@ -88,6 +89,7 @@ class Plan(Facts):
     needs: dict[Instruction, frozenset[Node]] = field(default_factory=dict)
     derived: dict[Instruction, CalleeUse] = field(default_factory=dict)
     pairs: tuple[Plan, ...] = ()
+    speculated: frozenset[Instruction] = frozenset()
 
     def home(self, node: Node) -> Loop | None:
         """The innermost loop in whose rows a node is kept; None: in the frame."""
@@ -169,6 +171,7 @@ class _Planner:
             retained=self._retained(cache),
             needs=needs,
             derived=self.derived,
+            speculated=speculated(self.plan.returns),
         )
 
     # --- what an instruction needs to be undone ---

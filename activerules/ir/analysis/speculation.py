@@ -1,0 +1,109 @@
+"""Speculation: values the program may never have asked for.
+
+Needs       the Returns of a Function in normal form
+Gives       `speculated`: float instructions whose result reaches nothing for certain
+Invariants  S1  an instruction outside the set is followed, in every run that succeeds, by a store,
+                a call, a return or a join that its result reaches
+
+LLVM computes `1 / x` ahead of the condition in `1 / x if x != 0 else 0`, as that cannot trap, and
+keeps what it wanted by a `select`; it moves such instructions out of loops, too. Where the program
+would not have computed the value its cotangent is zero, and the derivative must be, also if the
+slope is infinite or not a number: 0 · ∞ is no derivative of the program as it was written.
+"""
+
+from __future__ import annotations
+
+from activerules.ir.analysis.returns import Returns
+from activerules.ir.cfg import immediate_dominators, postorder
+from activerules.ir.model import Block, Constant, Instruction, Value
+
+_LINEAR = frozenset("fadd fsub fneg fptrunc fpext freeze select".split())
+_ARITHMETIC = _LINEAR | {"fmul", "fdiv", "frem"}
+
+
+def speculated(returns: Returns) -> frozenset[Instruction]:
+    """The float arithmetic and calls that may be speculation, and whose slope may be
+    other than a constant.
+    """
+    return _Search(returns).run()
+
+
+class _Search:
+    def __init__(self, returns: Returns) -> None:
+        self.returns = returns
+        self.after = _PostDominators(returns)
+        self.blocks = [block for block in returns.flow.order if block in returns.live]
+        self.found = {i for block in self.blocks for i in block.instructions if _computes(i)}
+        self.certain: list[Instruction] = []
+
+    def run(self) -> frozenset[Instruction]:
+        for block in self.blocks:
+            for i in block.instructions:
+                if i.opcode == "phi":
+                    self._join(i)
+                elif i not in self.found and i.opcode not in {"fcmp", "select"}:
+                    self._used(i)
+        while self.certain:
+            i = self.certain.pop()
+            # Which of its operands a select uses is the question.
+            if i.opcode != "select":
+                self._used(i)
+        return frozenset(i for i in self.found if not _is_linear(i))
+
+    def _join(self, phi: Instruction) -> None:
+        for value, origin in zip(phi.operands, phi.blocks, strict=True):
+            if origin in self.returns.live and self.after.always_joins(origin, value):
+                self._use(value, origin)
+
+    def _used(self, i: Instruction) -> None:
+        for value in i.operands:
+            self._use(value, i.owner)
+
+    def _use(self, value: Value, block: Block) -> None:
+        """`value` is used in `block`, if control gets there."""
+        if isinstance(value, Instruction) and value in self.found:
+            if self.after(block, value.owner):
+                self.found.discard(value)
+                self.certain.append(value)
+
+
+def _computes(i: Instruction) -> bool:
+    return i.type.is_float and (i.opcode in _ARITHMETIC or i.opcode == "call")
+
+
+def _is_linear(i: Instruction) -> bool:
+    if i.opcode == "fmul":
+        return any(isinstance(o, Constant) for o in i.operands)
+    return i.opcode in _LINEAR
+
+
+class _PostDominators:
+    """Which blocks every successful run passes behind a block."""
+
+    def __init__(self, returns: Returns) -> None:
+        self.successors: dict[Block, list[Block]] = {block: [] for block in returns.live}
+        for block in returns.live:
+            for origin in returns.predecessors[block]:
+                if origin in returns.live:
+                    self.successors[origin].append(block)
+        order = postorder(returns.exit, lambda block: returns.predecessors[block])[::-1]
+        self.position = {block: k for k, block in enumerate(order)}
+        self.idom = immediate_dominators(order, self.position, self.successors)
+
+    def __call__(self, later: Block, block: Block) -> bool:
+        """Whether `later` is passed behind `block`, or is `block`."""
+        step: Block | None = block
+        while step is not None and self.position[step] > self.position[later]:
+            step = self.idom[step]
+        return step is later
+
+    def always_joins(self, block: Block, value: object) -> bool:
+        """Whether control takes `value` to a phi wherever it goes from `block`."""
+        return all(
+            any(
+                value is taken and origin is block
+                for phi in target.phis
+                for taken, origin in zip(phi.operands, phi.blocks, strict=True)
+            )
+            for target in self.successors[block]
+        )

@@ -1,0 +1,89 @@
+"""Speculation: which values a program may not have asked for, and what becomes of their slopes."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+import activerules as ar
+from activerules.ir.analysis.returns import analyse_returns
+from activerules.ir.analysis.speculation import speculated
+from activerules.ir.cfg import control_flow
+from activerules.ir.parser import parse_module
+
+CHOSEN = """
+define double @f(double %x, double %y) {
+entry:
+  %kept = fmul double %x, %y
+  %inverse = fdiv double 1.000000e+00, %x
+  %scaled = fmul double %inverse, %kept
+  %twice = fmul double %scaled, 2.000000e+00
+  %test = fdiv double %x, %y
+  %c = fcmp une double %test, 0.000000e+00
+  %r = select i1 %c, double %twice, double 0.000000e+00
+  %s = fadd double %r, %kept
+  ret double %s
+}
+"""
+
+MOVED = """
+define double @f(double %x, i64 %n, ptr %a) {
+entry:
+  %inverse = fdiv double 1.000000e+00, %x
+  %square = fmul double %x, %x
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %latch ]
+  %s = phi double [ %square, %entry ], [ %t, %latch ]
+  %p = getelementptr double, ptr %a, i64 %i
+  %v = load double, ptr %p
+  %w = fmul double %v, %v
+  %c = fcmp ogt double %v, 0.000000e+00
+  br i1 %c, label %then, label %latch
+then:
+  %part = fmul double %inverse, %v
+  %u = fadd double %s, %part
+  br label %latch
+latch:
+  %t = phi double [ %s, %loop ], [ %u, %then ]
+  %next = add i64 %i, 1
+  store double %w, ptr %p
+  %again = icmp slt i64 %next, %n
+  br i1 %again, label %loop, label %done
+done:
+  ret double %t
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "names"), [(CHOSEN, {"inverse", "scaled", "test"}), (MOVED, {"inverse"})]
+)
+def test_what_may_be_speculation(text, names):
+    function = parse_module(text).functions["f"]
+    returns = analyse_returns(function, control_flow(function), status=False)
+    assert {i.name for i in speculated(returns)} == names
+
+
+@njit
+def inverse_or_zero(x):
+    return 1.0 / x if x != 0.0 else 0.0
+
+
+@njit
+def log_of_positive(x):
+    return np.log(x) * x if x > 0.0 else x
+
+
+@njit
+def product_of_known(a):
+    product = 1.0
+    for v in a:
+        if not np.isnan(v):
+            product *= v
+    return product
+
+
+def test_a_slope_that_was_not_asked_for_is_no_part_of_the_derivative():
+    assert ar.grad(inverse_or_zero)(0.0) == 0.0
+    assert ar.grad(log_of_positive)(-1.0) == 1.0
+    assert ar.grad(product_of_known)(np.array([2.0, np.nan, 3.0])).tolist() == [3.0, 0.0, 2.0]
