@@ -63,11 +63,17 @@ def value_and_grad(
     return GradientFunction(function, argnums, with_value=True, options=options)
 
 
-class GradientFunction:
-    """A compiled gradient; `dispatcher` is the `@njit` function behind it."""
+class DerivedFunction:
+    """A function made from another one; `dispatcher` is the `@njit` function behind it.
+
+    Its stub calls `form(spec, function, *arguments)`, which has a compiled form.
+    """
+
+    form: Callable[..., Any]
+    kind: str
 
     def __init__(
-        self, function: Any, argnums: ArgNums, *, with_value: bool, options: dict[str, Any]
+        self, function: Any, argnums: ArgNums, *, with_value: bool = False, options: dict[str, Any]
     ) -> None:
         unknown = set(options) - set(_OPTIONS)
         if unknown:
@@ -75,10 +81,10 @@ class GradientFunction:
         self._function = function
         self._options = options
         self._target = dispatcher_of(function)
-        self._spec = _read_spec(self._target, argnums, with_value)
+        self._spec = read_spec(self._target, argnums, with_value)
         self._compiled: tuple[int, Any] = (-1, None)
         functools.update_wrapper(self, self._target.py_func)
-        self.__name__ = f"{'value_and_grad' if with_value else 'grad'}_{self.__name__}"
+        self.__name__ = f"{'value_and_' if with_value else ''}{self.kind}_{self.__name__}"
 
     @property
     def dispatcher(self) -> Any:
@@ -86,13 +92,13 @@ class GradientFunction:
         with _lock:
             epoch, dispatcher = self._compiled
             if epoch != RULES.epoch:
-                stub = _make_stub(self.__name__, self._target, self._spec)
+                stub = _make_stub(self.__name__, self._target, self._spec, type(self).form)
                 epoch, dispatcher = RULES.epoch, njit(**NO_C_WRAPPER, **self._options)(stub)
                 self._compiled = epoch, dispatcher
             return dispatcher
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the gradient, or `(value, gradient)`."""
+        """Return what the function is made to return."""
         return run_compiled(self.dispatcher, *args, **kwargs)
 
     def __repr__(self) -> str:
@@ -103,19 +109,21 @@ class GradientFunction:
         """Pickle what it was made from; it is compiled anew."""
         spec = self._spec
         argnums = spec.argnums[0] if spec.single else spec.argnums
-        return _unpickled, (self._function, argnums, spec.with_value, self._options)
+        return _unpickled, (type(self), self._function, argnums, spec.with_value, self._options)
 
 
-def _unpickled(function: Any, argnums: ArgNums, with_value: bool, options: Any) -> GradientFunction:
-    return GradientFunction(function, argnums, with_value=with_value, options=options)
+def _unpickled(
+    kind: type[DerivedFunction], function: Any, argnums: ArgNums, with_value: bool, options: Any
+) -> DerivedFunction:
+    return kind(function, argnums, with_value=with_value, options=options)
 
 
-@typeof_impl.register(GradientFunction)
-def _typeof_gradient_function(value: GradientFunction, c: Any) -> Any:
+@typeof_impl.register(DerivedFunction)
+def _typeof_derived_function(value: DerivedFunction, c: Any) -> Any:
     return types.Dispatcher(value.dispatcher)
 
 
-def _read_spec(dispatcher: Any, argnums: ArgNums, with_value: bool) -> GradientSpec:
+def read_spec(dispatcher: Any, argnums: ArgNums, with_value: bool) -> GradientSpec:
     """Bring `argnums` into the range of the function's parameters."""
     single = isinstance(argnums, int)
     count = len(inspect.signature(dispatcher.py_func).parameters)
@@ -128,7 +136,7 @@ def _read_spec(dispatcher: Any, argnums: ArgNums, with_value: bool) -> GradientS
     return GradientSpec(tuple(places), single, with_value)
 
 
-def _make_stub(name: str, target: Any, spec: GradientSpec) -> Any:
+def _make_stub(name: str, target: Any, spec: GradientSpec, form: Callable[..., Any]) -> Any:
     """Return a plain function with the parameters and defaults of the target."""
     plain = target.py_func
     signature = inspect.signature(plain)
@@ -137,8 +145,8 @@ def _make_stub(name: str, target: Any, spec: GradientSpec) -> Any:
     names = ", ".join(signature.parameters)
     # Compiled under the file and line of the target: Numba's cache looks for the source there.
     source = "\n" * (plain.__code__.co_firstlineno - 1)
-    source += f"def stub({names}): return _gradient(_spec, _target, {names})\n"
-    scope = {"_gradient": _gradient, "_spec": spec, "_target": target}
+    source += f"def stub({names}): return _form(_spec, _target, {names})\n"
+    scope = {"_form": form, "_spec": spec, "_target": target}
     scope["__name__"] = plain.__module__
     exec(compile(source, plain.__code__.co_filename, "exec"), scope)
     stub = scope["stub"]
@@ -154,3 +162,10 @@ def _gradient(spec: GradientSpec, target: Any, *args: Any) -> Any:
 
 
 give_compiled_form(_gradient, gradient_form)
+
+
+class GradientFunction(DerivedFunction):
+    """What `grad` and `value_and_grad` return."""
+
+    form = staticmethod(_gradient)
+    kind = "grad"

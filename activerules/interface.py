@@ -24,6 +24,7 @@ from activerules.annotations.signature import (
     ReverseWithPrimal,
 )
 from activerules.autodiff import autodiff
+from activerules.directional import jacfwd, jvp
 from activerules.errors import (
     ActiveMemoryInConst,
     ActiverulesError,
@@ -134,6 +135,8 @@ __all__ = [
     "ignore_derivatives",
     "inactive",
     "inactive_type",
+    "jacfwd",
+    "jvp",
     "make_zero",
     "noalias",
     "onehot",

@@ -49,6 +49,7 @@ LAYERS = {
     "numba_ext": 7,
     "requests": 8,
     "pipeline": 8,
+    "directional": 8,
     "forward_pipeline": 8,
     "autodiff": 8,
     "thunk": 8,

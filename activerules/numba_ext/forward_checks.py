@@ -115,7 +115,7 @@ def require_tangible(name: str, found: Any) -> None:
             )
     if isinstance(found, types.BaseTuple):
         for i, item in enumerate(items_of(found)):
-            if not isinstance(item, _WITHOUT):
+            if not isinstance(item, WITHOUT):
                 require_tangible(f"{name}[{i}]", item)
         return
     raise ActivityError(
@@ -125,7 +125,7 @@ def require_tangible(name: str, found: Any) -> None:
     )
 
 
-_WITHOUT = (types.Integer, types.Boolean, types.NoneType, types.UnicodeType)
+WITHOUT = (types.Integer, types.Boolean, types.NoneType, types.UnicodeType)
 
 
 def require_tangent(name: str, primal: Any, tangent: Any) -> None:
@@ -144,7 +144,7 @@ def require_tangent(name: str, primal: Any, tangent: Any) -> None:
         fits = isinstance(tangent, types.BaseTuple) and len(tangent) == len(primal)
         pairs = zip(items_of(primal), items_of(tangent)) if fits else ()
         for i, (item, other) in enumerate(pairs):
-            if not isinstance(item, _WITHOUT):
+            if not isinstance(item, WITHOUT):
                 require_tangent(f"{name}[{i}]", item, other)
     else:
         fits = True
@@ -164,9 +164,9 @@ def has_tangent(found: Any) -> bool:
     if isinstance(found, types.Array):
         if isinstance(found.dtype, types.Float | types.Complex):
             return True
-        if isinstance(found.dtype, _WITHOUT):
+        if isinstance(found.dtype, WITHOUT):
             return False
-    elif isinstance(found, _WITHOUT):
+    elif isinstance(found, WITHOUT):
         return False
     raise NotYetSupported(
         f"a function that returns {type_name(found)} has no tangent yet",

@@ -1,4 +1,4 @@
-"""The compiled forms of forward mode: `autodiff(Forward, ...)`.
+"""The compiled forms of forward mode: `autodiff(Forward, ...)` and `jvp`.
 
 As in `intrinsics`, the derivative is compiled while the call is typed and linked while it is
 lowered. The layer above says, once, who compiles (`use_forward_compiler`).
@@ -13,11 +13,16 @@ from numba.core import cgutils, types
 from numba.core.typing.templates import signature
 
 from activerules.annotations.activity import Active, Const, MixedDuplicated
-from activerules.errors import ActiverulesError, ActivityError
+from activerules.errors import ActiverulesError, ActivityError, ArityError
 from activerules.numba_ext import checks
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.forward import ForwardCall, ForwardEmitter
-from activerules.numba_ext.forward_checks import read_forward_arguments
+from activerules.numba_ext.forward_checks import (
+    WITHOUT,
+    read_forward_arguments,
+    require_tangent,
+    require_tangible,
+)
 from activerules.numba_ext.gradient import ForwardCompiler, Gradient
 from activerules.numba_ext.intrinsics import all_fields, autodiff_form, dispatcher_in
 from activerules.numba_ext.types import ModeType, marker_class
@@ -98,3 +103,42 @@ def compiled_forward(
         location = f"{code.co_filename}:{code.co_firstlineno}"
         error.where.insert(0, ("while differentiating", call, location))
         raise
+
+
+def jvp_form(typing_context, function, primals, tangents):
+    """`jvp(function, primals, tangents)`."""
+    if not isinstance(primals, types.BaseTuple) or not isinstance(tangents, types.BaseTuple):
+        raise ActivityError(
+            "primals and tangents of jvp are tuples, one entry per argument",
+            instead=["jvp(f, (x, y), (x_dot, y_dot))"],
+        )
+    if len(primals) != len(tangents):
+        raise ArityError(f"jvp has {len(primals)} primals and {len(tangents)} tangents")
+    dispatcher = dispatcher_in(function)
+    names = checks.read_arity(dispatcher, len(primals))
+    found = [types.unliteral(ty) for ty in checks.items_of(primals)]
+    given = [types.unliteral(ty) for ty in checks.items_of(tangents)]
+    arguments, shadows = [], []
+    for name, ty, tangent in zip(names, found, given, strict=True):
+        constant = isinstance(tangent, types.NoneType) or isinstance(ty, WITHOUT)
+        if not constant:
+            require_tangible(name, ty)
+            require_tangent(name, ty, tangent)
+        arguments.append(Argument(name, ty, "const" if constant else "duplicated"))
+        shadows.append(() if constant else (tangent,))
+    gradient = compiled_forward(dispatcher, arguments, True, 1)
+    call = ForwardCall(tuple(arguments), gradient, tuple(shadows))
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        parts = [cgutils.unpack_tuple(builder, packed, len(primals)) for packed in values[1:]]
+        lanes = [
+            (context.cast(builder, value, ty, argument.numba_type), (tangent,) if shadow else ())
+            for value, tangent, ty, argument, shadow in zip(
+                *parts, checks.items_of(primals), arguments, shadows, strict=True
+            )
+        ]
+        primal, tangent = ForwardEmitter(context, builder, call).push(lanes)
+        return context.make_tuple(builder, typed.return_type, [primal, tangent])
+
+    result_type = types.Tuple([gradient.result_type, call.tangent_type])
+    return signature(result_type, function, primals, tangents), codegen

@@ -1,0 +1,111 @@
+"""`jvp` and `jacfwd`: shapes, kinds of arguments and results, inside `@njit`, and refusals."""
+
+import math
+
+import numpy as np
+import pytest
+from numba import njit
+
+import activerules as ar
+
+
+@njit
+def field(x, s):
+    """By x: diagonal, with one entry off it; and a float."""
+    y = np.sin(x) * s
+    y[0] += x[-1] * x[-1]
+    return y, (x * x).sum()
+
+
+@njit
+def in_place(x, scale):
+    x[0] *= scale[1]
+    return x.sum() * x[0]
+
+
+def jacobian_of_field(x, s):
+    by_x = np.diag(np.cos(x) * s)
+    by_x[0, -1] += 2 * x[-1]
+    return by_x, 2 * x
+
+
+class TestJvp:
+    def test_of_floats(self):
+        out, tangent = ar.jvp(lambda x, y: x * math.exp(y), (3.0, 0.5), (1.0, 2.0))
+        assert (out, tangent) == pytest.approx((3 * math.exp(0.5), 7 * math.exp(0.5)))
+
+    def test_none_and_integers_are_constant(self):
+        power = njit(lambda x, n, y: x**n * y)
+        assert ar.jvp(power, (3.0, 2, 2.0), (1.0, 0, None)) == (18.0, 12.0)
+
+    def test_of_arrays_inside_njit(self):
+        @njit
+        def both(x, v):
+            return ar.jvp(field, (x, 2.0), (v, 0.5))
+
+        x, v = np.linspace(0.1, 1.0, 5), np.arange(5.0)
+        (_, _), (dy, dsum) = both(x, v)
+        by_x, total = jacobian_of_field(x, 2.0)
+        np.testing.assert_allclose(dy, by_x @ v + 0.5 * np.sin(x))
+        assert dsum == pytest.approx(total @ v)
+
+    def test_refusals(self):
+        with pytest.raises(ar.ActivityError, match="are tuples"):
+            ar.jvp(field, np.ones(3), np.ones(3))
+        with pytest.raises(ar.ArityError, match="2 primals and 1 tangents"):
+            ar.jvp(field, (np.ones(3), 1.0), (np.ones(3),))
+        with pytest.raises(ar.ShadowMismatch, match="the tangent of `x`"):
+            ar.jvp(field, (np.ones(3), 1.0), (1.0, 1.0))
+
+
+class TestJacfwd:
+    @pytest.mark.parametrize("n", [0, 1, 4, 6])
+    def test_array_to_array_and_float(self, n):
+        x = np.linspace(0.1, 1.0, n + 1)[: n or 1]
+        by_x, total = ar.jacfwd(field)(x, 1.5)
+        for found, expected in zip((by_x, total), jacobian_of_field(x, 1.5), strict=True):
+            np.testing.assert_allclose(found, expected)
+
+    def test_shapes(self):
+        outer = ar.jacfwd(njit(lambda a, b: a * b.sum()), (0, 1))
+        a, b = np.arange(6.0).reshape(2, 3), np.ones((3, 1))
+        by_a, by_b = outer(a, b)
+        assert by_a.shape == (2, 3, 2, 3)
+        assert by_b.shape == (2, 3, 3, 1)
+        np.testing.assert_allclose(by_a.reshape(6, 6), 3 * np.eye(6))
+        np.testing.assert_allclose(by_b[..., 0], np.repeat(a[..., None], 3, axis=2))
+
+    def test_floats_and_tuples(self):
+        assert ar.jacfwd(lambda x: x**3)(2.0) == 12.0
+        f = njit(lambda p, x: p[0] * x + p[1])
+        assert ar.jacfwd(f, argnums=(0, 1))((2.0, 3.0), 5.0) == ((5.0, 1.0), 2.0)
+
+    def test_empty_array(self):
+        assert ar.jacfwd(njit(lambda x: 2 * x))(np.empty(0)).shape == (0, 0)
+
+    def test_arrays_the_function_writes_are_copied(self):
+        x, scale = np.arange(1.0, 7.0), (3.0, 2.0)
+        by_x, by_scale = ar.jacfwd(in_place, argnums=(0, 1))(x, scale)
+        y0, total = 2 * x[0], x.sum() + x[0]
+        expected = np.full(6, y0)
+        expected[0] = 2 * (y0 + total)
+        np.testing.assert_allclose(by_x, expected)
+        assert by_scale == pytest.approx((0.0, x[0] * (y0 + total)))
+        np.testing.assert_array_equal(x, np.arange(1.0, 7.0))
+
+    def test_inside_njit(self):
+        jacobian = ar.jacfwd(field)
+
+        @njit
+        def trace(x):
+            by_x, _ = jacobian(x, 2.0)
+            return np.trace(by_x)
+
+        x = np.linspace(0.1, 1.0, 5)
+        assert trace(x) == pytest.approx(np.trace(jacobian_of_field(x, 2.0)[0]))
+
+    def test_refusals(self):
+        with pytest.raises(ar.ActivityError, match="no Jacobian by it"):
+            ar.jacfwd(field)(np.arange(3), 1.0)
+        with pytest.raises(ar.ArityError):
+            ar.jacfwd(field, argnums=2)
