@@ -10,9 +10,9 @@ from numba import njit
 
 from activerules.autodiff import NO_C_WRAPPER, dispatcher_of, run_compiled
 from activerules.everyday import ArgNums, DerivedFunction
+from activerules.jacobians import jacobian_forward
 from activerules.numba_ext.forward_forms import jvp_form
 from activerules.numba_ext.intrinsics import give_compiled_form
-from activerules.numba_ext.jacobians import jacobian_forward
 from activerules.rules.registry import RULES
 
 _lock = threading.Lock()

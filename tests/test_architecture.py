@@ -50,6 +50,7 @@ LAYERS = {
     "requests": 8,
     "pipeline": 8,
     "directional": 8,
+    "jacobians": 8,
     "forward_pipeline": 8,
     "autodiff": 8,
     "thunk": 8,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from numba.core import cgutils, types
+from numba.core.target_extension import current_target
 from numba.core.typing.templates import signature
 
 from activerules.annotations.activity import Active, Const, MixedDuplicated
@@ -23,8 +24,9 @@ from activerules.numba_ext.forward_checks import (
     require_tangent,
     require_tangible,
 )
-from activerules.numba_ext.gradient import ForwardCompiler, Gradient
+from activerules.numba_ext.gradient import ActivityName, ForwardCompiler, Gradient
 from activerules.numba_ext.intrinsics import all_fields, autodiff_form, dispatcher_in
+from activerules.numba_ext.overloads import AD_TARGET
 from activerules.numba_ext.types import ModeType, marker_class
 
 _compilers: list[ForwardCompiler] = []
@@ -77,6 +79,11 @@ def _unpacked(builder: Any, shadow: Any, shadows: Sequence[Any], batched: bool) 
     return cgutils.unpack_tuple(builder, shadow, len(shadows)) if batched else (shadow,)
 
 
+def compiles_for_derivative() -> bool:
+    """Whether the call that is being typed stands in a function that is itself differentiated."""
+    return current_target() == AD_TARGET
+
+
 def _is_wanted(marker: Any) -> bool:
     """Whether a tangent of the result is asked for, if it has one."""
     if marker in (Active, MixedDuplicated):
@@ -93,7 +100,7 @@ def compiled_forward(
 ) -> Gradient:
     """Compile the derivative; an error says which call it was for."""
     (compiler,) = _compilers
-    activities = tuple(a.activity for a in arguments)
+    activities: tuple[ActivityName, ...] = tuple(a.activity for a in arguments)
     argtypes = tuple(a.numba_type for a in arguments)
     try:
         return compiler(dispatcher, argtypes, activities, wanted=wanted, width=width)

@@ -11,20 +11,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba.core import types
-from numba.core.target_extension import current_target
+from numba import types
 from numba.extending import overload, register_jitable
 
 from activerules.annotations.activity import BatchDuplicated, Duplicated
 from activerules.annotations.signature import Forward
 from activerules.annotations.values import make_zero, onehot
+from activerules.autodiff import autodiff
 from activerules.errors import ActivityError
 from activerules.numba_ext import checks
 from activerules.numba_ext.checks import Argument
-from activerules.numba_ext.forward_forms import compiled_forward
+from activerules.numba_ext.forward_forms import compiled_forward, compiles_for_derivative
 from activerules.numba_ext.gradient import ActivityName
 from activerules.numba_ext.intrinsics import dispatcher_in
-from activerules.numba_ext.overloads import AD_TARGET
 from activerules.numba_ext.types import SpecType
 from activerules.rules.pattern import type_name
 
@@ -72,7 +71,8 @@ def _require_direction(name: str, found: Any) -> None:
 
 def _block(dispatcher: Any, names: Sequence[str], found: Sequence[Any], i: int) -> list[str]:
     """Lines that leave the Jacobian by argument `i` in `jac<i>`."""
-    width = 1 if getattr(current_target(), "__name__", None) == AD_TARGET else WIDTH
+    # what is differentiated again is scalar code
+    width = 1 if compiles_for_derivative() else WIDTH
     written = _written(dispatcher, names, found, i, width)
     if isinstance(found[i], types.Float):
         push = _push(written, i, f"Duplicated(x{i}, type(x{i})(1.0))")
@@ -129,8 +129,6 @@ def _push(written: Sequence[bool], i: int, annotated: str) -> str:
 
 
 def _compiled(source: str) -> Any:
-    from activerules.autodiff import autodiff
-
     scope = {
         "__name__": __name__,
         "autodiff": autodiff,
