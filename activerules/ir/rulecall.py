@@ -65,6 +65,11 @@ class CallArgument:
         return [call.operands[k] for k in self.operands if call.operands[k].type.is_float]
 
     @property
+    def memory_operands(self) -> tuple[int, ...]:
+        """All operands through which the function reaches memory."""
+        return self.pointers or (() if self.data_operand is None else (self.data_operand,))
+
+    @property
     def pointer(self) -> int:
         """`data_operand` of a "memory" argument, which always has one."""
         assert self.data_operand is not None, f"{self.name} is no memory"

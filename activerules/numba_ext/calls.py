@@ -25,6 +25,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numba
@@ -91,6 +92,13 @@ class MarkedCall:
     def result_type(self) -> types.Type:
         """The type a rule speaks of: without the literals that Numba keeps in it."""
         return types.unliteral(self.signature.return_type)
+
+    @cached_property
+    def promises(self) -> tuple[frozenset[bytes], ...]:
+        """What LLVM has proved of each parameter of the compiled callable, as attributes."""
+        module = self.cpu_library._get_module_for_linking()
+        function = module.get_function(self.cpu_symbol)
+        return tuple(frozenset(argument.attributes) for argument in function.arguments)
 
 
 class CallTable:

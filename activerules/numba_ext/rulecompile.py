@@ -98,6 +98,14 @@ class RuleRegistry(Protocol):
         """Whether nothing the function returns carries a derivative."""
         ...
 
+    def is_inactive_type(self, found: Any) -> bool:
+        """Whether values of a Numba type carry no derivative."""
+        ...
+
+    def is_noalias(self, function: object) -> bool:
+        """Whether what the function and its rules return never shares memory with its arguments."""
+        ...
+
     def inactive_arguments(self, function: object, names: Sequence[str]) -> frozenset[int]:
         """Positions of the arguments its result does not depend on smoothly."""
         ...
@@ -128,6 +136,7 @@ class NumbaRuleCompiler:
         marked = self._marked[symbol]
         returned = marked.result_type
         inactive = self._registry.is_inactive(marked.function)
+        inactive = inactive or self._registry.is_inactive_type(returned)
         if not inactive and _result_kind(returned) == "const" and _holds_floats(returned):
             raise NotYetSupported(
                 f"{marked.name} has a rule and returns {returned}",
@@ -156,18 +165,20 @@ class NumbaRuleCompiler:
             zip(marked.argument_names, marked.signature.args, strict=True)
         ):
             slots = flatten(found)
-            kind = "const" if i in inactive else _argument_kind(found)
+            stopped = i in inactive or self._registry.is_inactive_type(found)
+            kind = "const" if stopped else _argument_kind(found)
             data = [start + k for k, slot in enumerate(slots) if slot.role == "data"]
+            pointers = [start + k for k, s in enumerate(slots) if s.role in ("data", "pointer")]
             arguments.append(
                 CallArgument(
                     name=name,
                     kind=kind,
                     operands=tuple(range(start, start + len(slots))),
                     data_operand=data[0] if kind == "memory" else None,
-                    written=_may_write(marked.function, found),
+                    written=_may_write(marked, found, pointers),
                     element=float_elements(found),
-                    declared_inactive=i in inactive,
-                    pointers=tuple(data),
+                    declared_inactive=stopped,
+                    pointers=tuple(pointers),
                 )
             )
             start += len(slots)
@@ -216,7 +227,7 @@ class NumbaRuleCompiler:
         rule = compile_forward_rule(marked, chosen, request)
         stem = _stem(marked, (rule.compiled.fndesc.llvm_func_name, repr(request)))
         symbol = f"{stem}.forward"
-        written = [_may_write(marked.function, found) for found in marked.signature.args]
+        written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
         self._libraries.append(build_forward(rule, symbol, written))
         return ForwardRuleCode(symbol, f"{_written(chosen, rule.arguments)} {chosen.location}")
 
@@ -278,9 +289,15 @@ def _leaf_holds_floats(found: types.Type) -> bool:
     return is_number(getattr(found, "dtype", found))
 
 
-def _may_write(function: Any, found: types.Type) -> bool:
+def _may_write(marked: MarkedCall, found: types.Type, pointers: Sequence[int]) -> bool:
+    """Whether a function may write into the memory of an argument; LLVM may have proved it does
+    not.
+    """
     if isinstance(found, types.Array) and not found.mutable:
         return False
+    if all(marked.promises[k] & {b"readonly", b"readnone"} for k in pointers):
+        return False
+    function = marked.function
     name = getattr(function, "__name__", "")
     module = getattr(function, "__module__", None) or ""
     if isinstance(function, np.ufunc) or module in (math.__name__, operator.__name__, "_operator"):

@@ -38,9 +38,9 @@ class EngineCalls(Calls):
         info = self.marked(call)
         if info is None:
             return None
-        reads = tuple(p for a in info.arguments for p in a.pointers)
-        writes = (p for a in info.arguments if a.written for p in a.pointers)
-        return CallEffect(reads=reads, writes=(0, 1, *writes))
+        reads = [k for a in info.arguments for k in a.memory_operands]
+        writes = [k for a in info.arguments if a.written for k in a.memory_operands]
+        return CallEffect(reads=tuple(reads), writes=(0, 1, *writes))
 
     def is_arithmetic(self, call: Instruction) -> bool:
         """Whether a call has no effect but its result."""

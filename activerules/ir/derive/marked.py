@@ -26,6 +26,8 @@ def activities_of(call: Instruction, info: CallInfo, facts: Facts) -> CallActivi
     """None where nothing active goes in and comes out: no rule is needed then."""
     if info.inactive:
         _refuse_result_without_shadow(call, info, facts)
+        for argument in info.arguments:
+            _refuse_lost_write(call, argument, facts)
         return None
     arguments: tuple[ActivityName, ...] = tuple(
         _of_argument(call, a, facts) for a in info.arguments
@@ -58,9 +60,24 @@ def _of_argument(call: Instruction, argument: CallArgument, facts: Facts) -> Act
             return "active"
         case "memory" if facts.activity.has_shadow(call.operands[argument.pointer]):
             return "duplicated"
-        case "const" if not argument.declared_inactive:
+        case "const" if argument.declared_inactive:
+            _refuse_lost_write(call, argument, facts)
+        case "const":
             _refuse_hidden_activity(call, argument, facts)
     return "const"
+
+
+def _refuse_lost_write(call: Instruction, argument: CallArgument, facts: Facts) -> None:
+    """What is overwritten loses its cotangent, and nobody can tell how much of it is."""
+    if not argument.written:
+        return
+    if any(facts.activity.has_shadow(call.operands[k]) for k in argument.memory_operands):
+        raise refusal(
+            call,
+            f"an inactive function may write into active memory: its argument {argument.name}",
+            "the derivative by what was there before would be wrong",
+            ["pass a copy: x.copy()", "give the function a rule that zeroes the shadow"],
+        )
 
 
 def _refuse_hidden_activity(call: Instruction, argument: CallArgument, facts: Facts) -> None:
