@@ -106,3 +106,162 @@ def test_a_rule_for_more_specific_types_is_stronger_than_opting_out():
     assert ar.grad(program)(3.0) == 100.0
     ar.opt_out(f)
     assert ar.grad(program)(3.0) == 6.0
+
+
+def test_inactive_functions_that_write():
+    @numba.njit
+    def reset(a):
+        a[:] = 1.0
+
+    ar.inactive(reset)
+
+    @numba.njit
+    def program(x):
+        b = x.copy()
+        reset(b)
+        return b.sum() + x.sum()
+
+    with pytest.raises(ar.UnsupportedIR, match="may write into active memory"):
+        ar.grad(program)(np.ones(3))
+
+
+def test_integers_a_function_with_rules_writes():
+    @numba.njit
+    def bump(k):
+        k[0] += 1
+        return 1.0
+
+    @ar.augmented_primal(bump)
+    def _(config, ret: ar.Annotation, k: ar.Const):
+        return ar.AugmentedReturn(bump(k.val), None, None)
+
+    @ar.reverse(bump)
+    def _(config, dret: ar.Annotation, tape, k: ar.Const):
+        return None
+
+    @numba.njit
+    def program(x, k):
+        s = 0.0
+        for _ in range(3):
+            s += x[k[0]] * x[k[0]] * bump(k)
+        return s
+
+    found = ar.grad(program)(np.array([1.0, 2.0, 3.0, 4.0]), np.zeros(1, np.int64))
+    np.testing.assert_allclose(found, [2.0, 4.0, 6.0, 0.0])
+
+
+# --- saves ---
+
+
+@numba.njit
+def energy(a):
+    return np.dot(a, a)
+
+
+@ar.augmented_primal(energy)
+def _(config, ret: ar.Active, a: ar.Duplicated):
+    return ar.AugmentedReturn(energy(a.val), None, None)
+
+
+@ar.reverse(energy, saves="a")
+def _(config, dret: ar.Active, tape, a: ar.Duplicated):
+    ar.accumulate(a, 2.0 * dret.val * a.val)
+
+
+@numba.njit
+def kept(a):
+    return energy(a)
+
+
+@numba.njit
+def overwritten(a):
+    b = a.copy()
+    total = 0.0
+    for k in range(3):
+        total += energy(b)
+        b[:] = b * (k + 2.0)
+    return total
+
+
+def test_declared_reads_are_saved_where_they_are_overwritten():
+    a = np.array([1.0, -2.0])
+    np.testing.assert_allclose(ar.grad(kept)(a), 2.0 * a)
+    np.testing.assert_allclose(ar.grad(overwritten)(a), 2.0 * a * (1 + 4 + 36))
+    assert ar.tape_bytes(kept, ar.Duplicated(a, np.zeros(2))) < ar.tape_bytes(
+        overwritten, ar.Duplicated(a, np.zeros(2))
+    )
+
+
+def test_saves_names_an_argument():
+    with pytest.raises(RuleDefinitionError, match="'b', which is no argument"):
+
+        @ar.reverse(energy, saves="b", replace=True)
+        def _(config, dret: ar.Active, tape, a: ar.Duplicated): ...
+
+
+# --- results that are arguments ---
+
+
+def tail_rule(shadow_of, primal_of):
+    @numba.njit
+    def tail(a):
+        return a[1:]
+
+    @ar.augmented_primal(tail)
+    def _(config, ret: ar.Duplicated, a: ar.Duplicated):
+        return ar.AugmentedReturn(primal_of(a.val), shadow_of(a.dval), None)
+
+    @ar.reverse(tail)
+    def _(config, dret: ar.Duplicated, tape, a: ar.Duplicated):
+        a.dval[1:] += dret.dval
+
+    @numba.njit
+    def program(a):
+        b = tail(a)
+        return b.sum() * a[0]
+
+    return tail, program
+
+
+@numba.njit
+def itself(x):
+    return x[1:]
+
+
+@numba.njit
+def copied(x):
+    return x[1:].copy()
+
+
+@numba.njit
+def zeroed(x):
+    return np.zeros(x.size - 1)
+
+
+@pytest.mark.parametrize(
+    ("shadow_of", "primal_of"), [(zeroed, itself), (itself, copied)], ids=["primal", "shadow"]
+)
+def test_a_result_that_is_part_of_an_argument_is_noticed(shadow_of, primal_of):
+    _, program = tail_rule(shadow_of, primal_of)
+    a = np.array([2.0, 3.0, 4.0])
+    with pytest.raises(ar.RuleReturnError, match="tail or its rule returns shares memory"):
+        ar.grad(program)(a)
+
+
+def test_a_result_of_its_own():
+    _, program = tail_rule(zeroed, copied)
+    np.testing.assert_allclose(ar.grad(program)(np.array([2.0, 3.0, 4.0])), [7.0, 2.0, 2.0])
+
+
+def test_a_view_where_no_rule_is_needed():
+    tail, _ = tail_rule(zeroed, copied)
+
+    @numba.njit
+    def program(a, n):
+        c = np.ones(n)
+        d = tail(c)
+        d[0] = a[0]
+        return c[1] * a[1]
+
+    with pytest.raises(ar.RuleReturnError, match="shares memory"):
+        ar.grad(program)(np.array([2.0, 3.0]), 3)

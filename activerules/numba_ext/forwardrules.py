@@ -27,11 +27,11 @@ from activerules.annotations.activity import (
 from activerules.ir.rulecall import ForwardRuleRequest
 from activerules.numba_ext.calls import MarkedCall, uninherited_flags
 from activerules.numba_ext.link import leave_to_caller
+from activerules.numba_ext.rulechecks import copy_of, make_zero_of, owned, restore
 from activerules.numba_ext.ruletyping import (
     compile_function,
     converts,
     cpu_typing_context,
-    make_zero_of,
     rule_arguments,
     wrong_return,
 )
@@ -71,16 +71,6 @@ class CompiledForwardRule:
     restorers: dict[types.Type, Any]
 
 
-def copy_of(x: Any) -> Any:
-    """What an argument holds before the first lane."""
-    return x.copy()
-
-
-def restore(x: Any, saved: Any) -> None:
-    """Put back what the lane before has overwritten."""
-    x[...] = saved
-
-
 def compile_forward_rule(
     marked: MarkedCall, chosen: ForwardRule, request: ForwardRuleRequest
 ) -> CompiledForwardRule:
@@ -115,19 +105,13 @@ def compile_forward_rule(
             tangent=tangent,
             zero_makers={t: compile_function(make_zero_of, (t,), chosen) for t in scratch},
             copies={t: compile_function(copy_of, (t,), chosen) for t in arrays},
-            restorers={t: compile_function(restore, (t, _owned(t)), chosen) for t in arrays},
+            restorers={t: compile_function(restore, (t, owned(t)), chosen) for t in arrays},
         )
 
 
 def _is_restored(argument: RuleArgument, looped: bool) -> bool:
     found = argument.value_type
     return looped and isinstance(found, types.Array) and found.mutable
-
-
-def _owned(found: types.Type) -> types.Type:
-    """The type of a copy of an array."""
-    layout = "C" if found.layout == "A" else found.layout  # pyright: ignore
-    return found.copy(layout=layout, readonly=False)  # pyright: ignore
 
 
 def _places(
@@ -202,7 +186,7 @@ class _Forward(RuleCaller):
         saved = [
             (i, t, self.call(self.rule.copies[t], [self.primals[i]])) for i, t in self.restored
         ]
-        self.scratch += [(_owned(t), copy) for _, t, copy in saved]
+        self.scratch += [(owned(t), copy) for _, t, copy in saved]
         for lane in range(self.rule.request.width):
             if lane > 0:
                 for i, t, copy in saved:

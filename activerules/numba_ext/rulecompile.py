@@ -5,9 +5,8 @@ Gives       `NumbaRuleCompiler`, an `ir.rulecall.RuleCompiler`; its `libraries` 
             it hands out
 Invariants  R1  a rule is compiled once per call signature and request
             R2  an error about a rule says at which call the rule was wanted
-
-An array a rule returns as primal or shadow must be memory of its own, not that of an argument: the
-engine takes its shadow for new. This is not checked.
+            R3  an array that a function with rules returns is new memory: known, promised or
+                checked at every call
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ from activerules.numba_ext.kinds import (
     is_number_array,
     leaves_of,
 )
-from activerules.numba_ext.ruletyping import compile_rule
+from activerules.numba_ext.ruletyping import checked_primal, compile_rule
 from activerules.numba_ext.rulewrap import (
     CompiledRule,
     RuleArgument,
@@ -119,6 +118,7 @@ class NumbaRuleCompiler:
         self._registry = registry
         self._codes: dict[tuple[str, RuleRequest], RuleCode] = {}
         self._forward_codes: dict[tuple[str, ForwardRuleRequest], ForwardRuleCode | None] = {}
+        self._checked: dict[str, str] = {}
         self._libraries: list[Any] = []
 
     @property
@@ -152,10 +152,37 @@ class NumbaRuleCompiler:
             result_kind=_result_kind(returned),
             result_size=context.get_abi_sizeof(context.get_return_type(returned)),
             result_meminfos=(0,) if isinstance(returned, types.Array) else (),
-            primal_symbol=marked.cpu_symbol,
+            primal_symbol=self._primal_symbol(marked),
             inactive=inactive,
             result_element=float_elements(returned),
         )
+
+    def _primal_symbol(self, marked: MarkedCall) -> str:
+        """What to call where no rule is needed: the function, and the check that what it returns is
+        new memory where LLVM has not proved it.
+        """
+        if self._is_new_memory(marked) or not isinstance(marked.result_type, types.Array):
+            return marked.cpu_symbol
+        start = 2
+        may_share = False
+        for found in marked.signature.args:
+            slots = flatten(found)
+            data = [start + k for k, slot in enumerate(slots) if slot.role == "data"]
+            may_share |= any(b"captures(none)" not in marked.promises[k] for k in data)
+            start += len(slots)
+        if not may_share:
+            return marked.cpu_symbol
+        if marked.symbol not in self._checked:
+            symbol = f"{_stem(marked, ())}.checked"
+            self._libraries.append(checked_primal(marked, symbol))
+            self._checked[marked.symbol] = symbol
+        return self._checked[marked.symbol]
+
+    def _is_new_memory(self, marked: MarkedCall) -> bool:
+        """Whether a returned array is promised, or known, never to be memory of an argument."""
+        module = getattr(marked.function, "__module__", None) or ""
+        is_numpy = module.split(".")[0] in ("numpy", "_operator")
+        return is_numpy or self._registry.is_noalias(marked.function)
 
     def _call_arguments(self, marked: MarkedCall) -> tuple[CallArgument, ...]:
         inactive = self._registry.inactive_arguments(marked.function, marked.argument_names)
@@ -240,7 +267,8 @@ class NumbaRuleCompiler:
             request.activities,
             request.result,
         )
-        rule = compile_rule(marked, pair, request)
+        written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
+        rule = compile_rule(marked, pair, request, written, noalias=self._is_new_memory(marked))
         symbols = _symbols(rule, request)
         self._libraries.append(build(rule, symbols))
         size, alignment = tape_layout(rule)

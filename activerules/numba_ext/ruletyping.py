@@ -20,17 +20,18 @@ from numba.core.registry import cpu_target
 from numba.core.target_extension import target_override
 from numba.core.typeconv.castgraph import Conversion
 
-from activerules.annotations.activity import Active, Duplicated
-from activerules.annotations.values import make_zero
+from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.errors import NotCompilable, RuleReturnError, TapeMismatch
 from activerules.ir.rulecall import ForwardRuleRequest, RuleRequest
 from activerules.numba_ext.calls import MarkedCall, plain_type, uninherited_flags
 from activerules.numba_ext.facts import RuleFunctionCompiler
 from activerules.numba_ext.kinds import derivative_type
+from activerules.numba_ext.rulechecks import apart, copy_of, make_zero_of
 from activerules.numba_ext.rulewrap import (
     CompiledRule,
     RuleArgument,
     annotation_type,
+    build_primal,
     types_of,
 )
 from activerules.numba_ext.types import ConfigType
@@ -41,8 +42,19 @@ from activerules.rules.rule import ForwardRule, RulePair
 Chosen = RulePair | ForwardRule
 
 
-def compile_rule(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> CompiledRule:
-    """Compile both halves for the CPU and check what they return (R1)."""
+def compile_rule(
+    marked: MarkedCall,
+    pair: RulePair,
+    request: RuleRequest,
+    written: tuple[bool, ...],
+    *,
+    noalias: bool = False,
+) -> CompiledRule:
+    """Compile both halves for the CPU and check what they return (T1).
+
+    `written`: what the function itself may write into; `noalias`: what it returns is promised to be
+    new memory.
+    """
     with ExitStack() as stack:
         stack.enter_context(target_override("cpu"))
         stack.enter_context(uninherited_flags())
@@ -53,6 +65,7 @@ def compile_rule(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Co
                 overwritten=request.overwritten,
                 needs_primal=request.needs_primal,
                 needs_shadow=request.needs_shadow,
+                written=written,
             )
         )
         annotations = tuple(argument.annotation for argument in arguments)
@@ -61,6 +74,7 @@ def compile_rule(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Co
         augmented = compile_function(pair.augmented, (config, marker, *annotations), pair)
         tape = _check_augmented(augmented, marked, pair, request)
         reverse = _compile_reverse((config, result, tape, *annotations), pair, tape)
+        checks = {} if noalias else alias_checks(marked, arguments)
         return CompiledRule(
             marked=marked,
             config=config,
@@ -76,12 +90,35 @@ def compile_rule(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Co
                 for a in arguments
                 if a.needs_scratch
             },
+            savers={
+                i: compile_function(copy_of, (a.value_type,), pair)
+                for i, a in enumerate(arguments)
+                if i in pair.saves
+                and (request.overwritten[i] or written[i])
+                and isinstance(a.value_type, types.Array)
+            },
+            apart=checks,
         )
 
 
-def make_zero_of(x: Any) -> Any:
-    """The function that makes scratch shadows."""
-    return make_zero(x)
+def alias_checks(
+    marked: MarkedCall, arguments: Sequence[RuleArgument]
+) -> dict[tuple[types.Type, types.Type], Any]:
+    """Compile results of `rulechecks.apart` for a returned array and each array it may share memory
+    with, by their types.
+    """
+    returned = marked.result_type
+    if not isinstance(returned, types.Array):
+        return {}
+    function = apart(
+        f"what {marked.name} or its rule returns shares memory with an argument, or with its own "
+        "shadow; return a copy"
+    )
+    others = {returned, *(f for a in arguments for f in (a.value_type, *a.annotation.fields))}
+    arrays = [other for other in others if isinstance(other, types.Array)]
+    return {
+        (returned, other): compile_function(function, (returned, other), marked) for other in arrays
+    }
 
 
 def cpu_typing_context() -> Any:
@@ -129,7 +166,19 @@ def _dispatcher(function: Any) -> Any:
     return _dispatchers[function]
 
 
-def compile_function(function: Any, args: tuple[types.Type, ...], pair: Chosen) -> Any:
+def checked_primal(marked: MarkedCall, symbol: str) -> Any:
+    """The library of the function itself with the check of what it returns."""
+    arguments = [
+        RuleArgument(name, found, found, "const", annotation_type(Const, found))
+        for name, found in zip(marked.argument_names, marked.signature.args, strict=True)
+    ]
+    with ExitStack() as stack:
+        stack.enter_context(target_override("cpu"))
+        stack.enter_context(uninherited_flags())
+        return build_primal(marked, arguments, alias_checks(marked, arguments), symbol)
+
+
+def compile_function(function: Any, args: tuple[types.Type, ...], pair: Chosen | MarkedCall) -> Any:
     """The compile result of one function of a rule; `NotCompilable` where Numba refuses it."""
     try:
         return compile_to_link(_dispatcher(function), args)

@@ -84,6 +84,9 @@ class CompiledRule:
     derivatives       per Active argument of the call, in order: its place in what `reverse` returns
                       (None: all of it)
     zero_makers       compile results of `make_zero`, by the type of the value
+    savers            compile results of `copy_of`, by the position of an argument that the reverse
+                      reads and that may be overwritten before it runs
+    apart             compile results of `rulechecks.apart`, by types
     """
 
     marked: MarkedCall
@@ -96,6 +99,8 @@ class CompiledRule:
     reverse: Any
     derivatives: tuple[int | None, ...]
     zero_makers: dict[types.Type, Any]
+    savers: dict[int, Any]
+    apart: dict[tuple[types.Type, types.Type], Any]
 
     @property
     def augmented_types(self) -> tuple[types.Type, ...]:
@@ -109,11 +114,13 @@ class CompiledRule:
 
     @property
     def stored_type(self) -> types.Type:
-        """What is stored as the tape: the rule's own, and the result where it travels with it."""
+        """What is stored as the tape: the rule's own, the result where it travels with it, and
+        what is saved of the arguments.
+        """
         tape = self.augmented_types[2]
-        if not self.carries_result:
-            return tape
-        return types.Tuple((tape, *self.result.fields))
+        result = self.result.fields if self.carries_result else ()
+        saved = [saver.signature.return_type for saver in self.savers.values()]
+        return types.Tuple((tape, *result, *saved)) if result or saved else tape
 
     @property
     def active_types(self) -> tuple[types.Type, ...]:
@@ -168,7 +175,8 @@ def build(rule: CompiledRule, symbols: Symbols) -> Any:
     if needs_drop(rule):
         _build_drop(context, module, rule, symbols.drop)
     library.add_ir_module(module)
-    for result in (rule.augmented, rule.reverse, *rule.zero_makers.values()):
+    helpers = (rule.zero_makers, rule.savers, rule.apart)
+    for result in (rule.augmented, rule.reverse, *(r for each in helpers for r in each.values())):
         library.add_linking_library(result.library)
     library.finalize()
     return library
@@ -279,6 +287,22 @@ class RuleCaller:
             builder.ret(status.code)
         return result
 
+    def check_apart(
+        self,
+        checks: dict[tuple[types.Type, types.Type], Any],
+        result: tuple[Any, types.Type],
+        others: Sequence[tuple[Any, types.Type]],
+    ) -> None:
+        """Leave with an error if an array shares memory with one of the others."""
+        value, found = result
+        if not checks or not isinstance(found, types.Array):
+            return
+        value = self.context.cast(self.builder, value, found, self.return_type)
+        for other, other_type in others:
+            check = checks.get((self.return_type, other_type))
+            if check is not None:
+                self.call(check, [value, other])
+
     def finish(self) -> None:
         """Return 0."""
         self._release(*self.scratch)
@@ -306,6 +330,36 @@ class RuleCaller:
         self.builder.store(stored, self.place(name, stored.type))
 
 
+def build_primal(
+    marked: MarkedCall,
+    arguments: Sequence[RuleArgument],
+    apart: dict[tuple[types.Type, types.Type], Any],
+    symbol: str,
+) -> Any:
+    """Build the function itself with the check of what it returns, for calls no rule serves."""
+    context = cpu_context()
+    library = context.codegen().create_library(symbol)
+    leave_to_caller(library)
+    module = library.create_ir_module(symbol)
+    _Primal(context, module, symbol, marked, arguments, ("ret", "excinfo")).build(marked, apart)
+    library.add_ir_module(module)
+    for result in apart.values():
+        library.add_linking_library(result.library)
+    library.add_linking_library(marked.cpu_library)
+    library.finalize()
+    return library
+
+
+class _Primal(RuleCaller):
+    def build(self, marked: MarkedCall, apart: dict[tuple[types.Type, types.Type], Any]) -> None:
+        result = self.call(marked, self.primals)
+        self.pending.append((self.return_type, result))
+        others = [(v, a.passed) for v, a in zip(self.primals, self.arguments, strict=True)]
+        self.check_apart(apart, (result, self.return_type), others)
+        self.store_result("ret", result, self.return_type)
+        self.finish()
+
+
 class _Half(RuleCaller):
     """A function of a pair."""
 
@@ -323,11 +377,20 @@ class _Augmented(_Half):
     def build(self) -> None:
         rule, context, builder = self.rule, self.context, self.builder
         dummies = [context.get_dummy_value(), context.get_dummy_value()]
-        returned = self.call(rule.augmented, [*dummies, *self.annotated()])
+        saved = [self._saved(i, saver) for i, saver in rule.savers.items()]
+        arguments = self.annotated()
+        returned = self.call(rule.augmented, [*dummies, *arguments])
+        self.pending.append((rule.augmented.signature.return_type, returned))
         primal, shadow, tape = (builder.extract_value(returned, i) for i in range(3))
-        primal_type, shadow_type, _ = rule.augmented_types
+        primal_type, shadow_type, tape_type = rule.augmented_types
+        self._keep_apart((primal, primal_type), (shadow, shadow_type), arguments)
+        parts, part_types = [tape], [tape_type]
         if rule.carries_result:
-            tape, shadow_type = self._with_result(primal, shadow, tape)
+            fields, shadow_type = self._carried(primal, shadow)
+            parts, part_types = parts + fields, [*part_types, *rule.result.fields]
+        if len(parts + saved) > 1:
+            part_types += [saver.signature.return_type for saver in rule.savers.values()]
+            tape = context.make_tuple(builder, types.Tuple(part_types), parts + saved)
         if rule.marked.result_type != types.none:
             self.store_result("ret", primal, primal_type)
         if rule.result_activity == "duplicated":
@@ -337,24 +400,38 @@ class _Augmented(_Half):
         self._store_tape(tape)
         self.finish()
 
-    def _with_result(self, primal: Any, shadow: Any, tape: Any) -> tuple[Any, types.Type]:
-        """The tape together with the fields of `dret`, which it owns; and the type left to release
-        of the shadow.
-        """
+    def _saved(self, index: int, saver: Any) -> Any:
+        copy = self.call(saver, [self.primals[index]])
+        self.pending.append((saver.signature.return_type, copy))
+        return copy
+
+    def _keep_apart(
+        self, primal: tuple[Any, Any], shadow: tuple[Any, Any], arguments: Sequence[Any]
+    ) -> None:
+        """Leave with an error if what the rule returns is not memory of its own."""
+        others = [(primal, [shadow])] if self.rule.result.kind is Duplicated else []
+        fields = [
+            (self.builder.extract_value(value, k), found)
+            for value, argument in zip(arguments, self.arguments, strict=True)
+            for k, found in enumerate(argument.annotation.fields)
+        ]
+        results = [primal, shadow] if self.rule.result.kind is Duplicated else [primal]
+        for result, more in [*((r, fields) for r in results), *others]:
+            self.check_apart(self.rule.apart, result, more)
+
+    def _carried(self, primal: Any, shadow: Any) -> tuple[list[Any], types.Type]:
+        """The fields of `dret`, which the tape owns; and the type left to release of the shadow."""
         rule, context, builder = self.rule, self.context, self.builder
-        primal_type, shadow_type, tape_type = rule.augmented_types
+        primal_type, shadow_type, _ = rule.augmented_types
         return_type = rule.marked.result_type
         kept = context.cast(builder, primal, primal_type, return_type)
-        parts, part_types = [tape, kept], [tape_type, return_type]
-        context.nrt.incref(builder, return_type, kept)
         if rule.result.kind is Active:
             # The cotangent of a result that nothing active reads.
-            parts[1] = context.get_constant_null(return_type)
-        elif rule.result.kind is Duplicated:
-            parts.append(context.cast(builder, shadow, shadow_type, rule.result.dval))
-            part_types.append(rule.result.dval)
-            shadow_type = types.none
-        return context.make_tuple(builder, types.Tuple(part_types), parts), shadow_type
+            return [context.get_constant_null(return_type)], shadow_type
+        context.nrt.incref(builder, return_type, kept)
+        if rule.result.kind is Duplicated:
+            return [kept, context.cast(builder, shadow, shadow_type, rule.result.dval)], types.none
+        return [kept], shadow_type
 
     def _store_tape(self, tape: Any) -> None:
         stored_type = self.rule.stored_type
@@ -375,7 +452,11 @@ class _Reverse(_Half):
 
     def build(self) -> None:
         rule, context, builder = self.rule, self.context, self.builder
-        tape, dret = self._tape_and_cotangent()
+        tape, dret, saved = self._tape_and_cotangent()
+        for index, copy in zip(rule.savers, saved, strict=True):
+            found = rule.savers[index].signature.return_type
+            passed = self.arguments[index].value_type
+            self.primals[index] = context.cast(builder, copy, found, passed)
         args = [context.get_dummy_value(), dret, tape, *self.annotated()]
         returned = self.call(rule.reverse, args)
         return_type = rule.reverse.signature.return_type
@@ -383,19 +464,27 @@ class _Reverse(_Half):
         context.nrt.decref(builder, return_type, returned)
         self.finish()
 
-    def _tape_and_cotangent(self) -> tuple[Any, Any]:
-        rule, context, builder = self.rule, self.context, self.builder
-        stored = self._load_tape()
-        if rule.carries_result:
-            tape, *fields = cgutils.unpack_tuple(builder, stored)
-            return tape, self.annotate(rule.result, *fields)
-        if rule.result.kind is Const:
-            return stored, self.annotate(rule.result, context.get_dummy_value())
-        if rule.result.kind is Active:
-            return stored, self.annotate(rule.result, self.load_result("ret_shadow"))
-        loaded = [self.load_result("ret"), self.load_result("ret_shadow")]
-        fields = map(self.without_owner, rule.result.fields, loaded)
-        return stored, self.annotate(rule.result, *fields)
+    def _tape_and_cotangent(self) -> tuple[Any, Any, list[Any]]:
+        """The rule's own tape, `dret`, and what was saved of the arguments."""
+        rule, context = self.rule, self.context
+        tape, fields, saved = self._unpacked(self._load_tape())
+        if not rule.carries_result:
+            if rule.result.kind is Const:
+                fields = [context.get_dummy_value()]
+            elif rule.result.kind is Active:
+                fields = [self.load_result("ret_shadow")]
+            else:
+                loaded = [self.load_result("ret"), self.load_result("ret_shadow")]
+                fields = list(map(self.without_owner, rule.result.fields, loaded))
+        return tape, self.annotate(rule.result, *fields), saved
+
+    def _unpacked(self, stored: Any) -> tuple[Any, list[Any], list[Any]]:
+        rule = self.rule
+        count = len(rule.result.fields) if rule.carries_result else 0
+        if not count and not rule.savers:
+            return stored, [], []
+        tape, *rest = cgutils.unpack_tuple(self.builder, stored)
+        return tape, rest[:count], rest[count:]
 
     def _load_tape(self) -> Any:
         stored_type = self.rule.stored_type

@@ -22,6 +22,7 @@ class RuleConfig:
     needs_primal, needs_shadow    whether the result and its shadow are used.
     width                         the number of shadows of a Duplicated argument.
     overwritten                   per argument: its memory may change before `reverse` runs.
+    written                       per argument: the function itself may write into its memory.
     """
 
     overwritten: tuple[bool, ...] = ()
@@ -30,6 +31,7 @@ class RuleConfig:
     width: int = 1
     runtime_activity: bool = False
     strong_zero: bool = False
+    written: tuple[bool, ...] = ()
 
 
 class AugmentedReturn(NamedTuple):
