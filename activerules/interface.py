@@ -64,6 +64,7 @@ from activerules.numba_ext.overloads import (
     make_zero,
     onehot,
 )
+from activerules.recompute import checkpoint
 from activerules.rules.define import (
     augmented_primal,
     forward,
@@ -128,6 +129,7 @@ __all__ = [
     "augmented_primal",
     "autodiff",
     "autodiff_thunk",
+    "checkpoint",
     "explain",
     "forward",
     "grad",

@@ -55,6 +55,7 @@ LAYERS = {
     "autodiff": 8,
     "thunk": 8,
     "everyday": 8,
+    "recompute": 8,
     "testing": 9,
     "explain": 9,
     "interface": 10,

@@ -29,6 +29,7 @@ from activerules.numba_ext.calls import MarkedCall, uninherited_flags
 from activerules.numba_ext.link import leave_to_caller
 from activerules.numba_ext.rulechecks import copy_of, make_zero_of, owned, restore
 from activerules.numba_ext.ruletyping import (
+    alias_checks,
     compile_function,
     converts,
     cpu_typing_context,
@@ -56,6 +57,7 @@ class CompiledForwardRule:
     compiled         compile result of (config, ret, *annotations)
     primal, tangent  where they stand in what it returns; None: not there, and not asked for
     copies           compile results of `copy_of`, by the type of the value
+    apart            compile results of `rulechecks.apart`, by types
     """
 
     marked: MarkedCall
@@ -69,10 +71,11 @@ class CompiledForwardRule:
     zero_makers: dict[types.Type, Any]
     copies: dict[types.Type, Any]
     restorers: dict[types.Type, Any]
+    apart: dict[tuple[types.Type, types.Type], Any]
 
 
 def compile_forward_rule(
-    marked: MarkedCall, chosen: ForwardRule, request: ForwardRuleRequest
+    marked: MarkedCall, chosen: ForwardRule, request: ForwardRuleRequest, *, noalias: bool = False
 ) -> CompiledForwardRule:
     """Compile the rule for the CPU and check what it returns (F1)."""
     width = 1 if chosen.looped else request.width
@@ -106,6 +109,7 @@ def compile_forward_rule(
             zero_makers={t: compile_function(make_zero_of, (t,), chosen) for t in scratch},
             copies={t: compile_function(copy_of, (t,), chosen) for t in arrays},
             restorers={t: compile_function(restore, (t, owned(t)), chosen) for t in arrays},
+            apart={} if noalias else alias_checks(marked, arguments),
         )
 
 
@@ -146,7 +150,7 @@ def build_forward(rule: CompiledForwardRule, symbol: str, written: Sequence[bool
     module = library.create_ir_module(symbol)
     _Forward(context, module, rule, symbol, written).build()
     library.add_ir_module(module)
-    helpers = (rule.zero_makers, rule.copies, rule.restorers)
+    helpers = (rule.zero_makers, rule.copies, rule.restorers, rule.apart)
     for result in (rule.compiled, *(each for found in helpers for each in found.values())):
         library.add_linking_library(result.library)
     library.finalize()
@@ -168,6 +172,7 @@ class _Forward(RuleCaller):
         leading = ("ret", *self.ret_shadows, "excinfo")
         super().__init__(context, module, name, rule.marked, rule.arguments, leading, width)
         self.zero_makers = rule.zero_makers
+        self.others: list[tuple[Any, types.Type]] = []
         self.restored = [
             (index, argument.value_type)
             for index, (argument, may_write) in enumerate(zip(rule.arguments, written, strict=True))
@@ -196,7 +201,14 @@ class _Forward(RuleCaller):
 
     def _run(self) -> Any:
         dummies = [self.context.get_dummy_value(), self.context.get_dummy_value()]
-        return self.call(self.rule.compiled, [*dummies, *self.annotated()])
+        arguments = self.annotated()
+        returned = self.call(self.rule.compiled, [*dummies, *arguments])
+        self.others = [
+            (self.builder.extract_value(value, k), found)
+            for value, argument in zip(arguments, self.arguments, strict=True)
+            for k, found in enumerate(argument.annotation.fields)
+        ]
+        return returned
 
     def shadow(self, argument: RuleArgument, value: Any) -> Any:
         """One shadow, or a tuple of them for a batch."""
@@ -232,9 +244,14 @@ class _Forward(RuleCaller):
         for name, value_type, value in kept:
             if self.return_type == types.none:
                 continue
-            self.store_result(name, value, value_type)
-            # Released if a later lane fails (F3).
+            # Released if a check or a later lane fails (F3).
             self.pending.append((value_type, value))
+            self.check_apart(self.rule.apart, (value, value_type), self.others)
+            self.store_result(name, value, value_type)
+        if len(kept) > 1:
+            (_, primal_type, primal), *tangents = kept
+            others = [(tangent, found) for _, found, tangent in tangents]
+            self.check_apart(self.rule.apart, (primal, primal_type), others)
 
 
 def _at(builder: Any, value: Any, found: types.Type, place: Sequence[int]) -> tuple[Any, Any]:

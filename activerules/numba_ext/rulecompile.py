@@ -251,7 +251,8 @@ class NumbaRuleCompiler:
         )
         if chosen is None:
             return None
-        rule = compile_forward_rule(marked, chosen, request)
+        is_new = self._is_new_memory(marked)
+        rule = compile_forward_rule(marked, chosen, request, noalias=is_new)
         stem = _stem(marked, (rule.compiled.fndesc.llvm_func_name, repr(request)))
         symbol = f"{stem}.forward"
         written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)

@@ -186,6 +186,14 @@ def _decorator(
     return decorate
 
 
+def define_on(
+    function: Any, which: Half, written: Any, saves: tuple[str, ...] = ()
+) -> tuple[Rule, RuleHalf]:
+    """Read a rule function without entering it anywhere."""
+    rule, half = _read(function, which, written, {})
+    return rule, _with_saves(half, saves)
+
+
 def _with_saves(half: RuleHalf, saves: tuple[str, ...]) -> RuleHalf:
     unknown = [name for name in saves if name not in half.argument_names]
     if unknown:

@@ -209,7 +209,7 @@ class Registry:
         kinds = _kinds(*activities, result_activity)
         call = Call(display_name(function), types, kinds, forward=True)
         with self._lock:
-            rules = self._group(function, "forward")
+            rules = self._group(function, "forward") or self._recomputed(function)
             return choose_forward(rules, call, width) if rules else None
 
     def _recomputed(self, function: Any) -> list[Rule]:

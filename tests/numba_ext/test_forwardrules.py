@@ -1,6 +1,5 @@
-"""Forward rules in the engine's convention, called as the engine calls them."""
+"""Forward rules: values, lanes, and what is refused."""
 
-import ctypes
 import math
 
 import numba
@@ -10,33 +9,8 @@ from numba import float64
 
 import activerules as ar
 from activerules.errors import NoRuleForActivity, RuleReturnError
-from activerules.ir.rulecall import ForwardRuleRequest
 from activerules.numba_ext.capture import capture
-from activerules.numba_ext.rulecompile import NumbaRuleCompiler
 from activerules.rules.registry import RULES
-
-
-def forward_function(program, argtypes, activities, result="duplicated", width=1):
-    """The compiled rule of the one marked call in `program`, as a ctypes function."""
-    captured = capture(program, argtypes, rules=RULES.forward_view)
-    (symbol,) = captured.marked
-    compiler = NumbaRuleCompiler(captured.marked, RULES)
-    code = compiler.choose_forward(symbol, ForwardRuleRequest(activities, result, width))
-    library = next(each for each in compiler.libraries if each.name == code.symbol)
-    function = ctypes.CFUNCTYPE(ctypes.c_int32)(library.get_pointer_to_function(code.symbol))
-    function.argtypes, function.library = None, library
-    return function, code
-
-
-def operands(array):
-    """An array without owner, flattened as Numba does."""
-    size = map(ctypes.c_int64, (array.size, array.itemsize))
-    shape = map(ctypes.c_int64, (*array.shape, *array.strides))
-    return [ctypes.c_void_p(), ctypes.c_void_p(), *size, ctypes.c_void_p(array.ctypes.data), *shape]
-
-
-def interleaved(*lanes):
-    return [operand for each in zip(*lanes, strict=True) for operand in each]
 
 
 @numba.njit
@@ -55,19 +29,13 @@ def program(x):
     return damped(x, 3)
 
 
-@pytest.mark.parametrize("width", [1, 3])
-def test_floats(width):
-    activities = ("duplicated", "const")
-    function, code = forward_function(program, (float64,), activities, width=width)
-    out = (ctypes.c_double * (1 + width))()
-    places = [ctypes.c_void_p(ctypes.addressof(out) + 8 * k) for k in range(1 + width)]
-    tangents = [ctypes.c_double(1.0 + k) for k in range(width)]
-    excinfo = ctypes.c_void_p()
-    x, n = ctypes.c_double(0.4), ctypes.c_int64(3)
-    assert function(*places, ctypes.byref(excinfo), x, n, *tangents) == 0
+def test_floats():
     y = math.exp(-1.2)
-    np.testing.assert_allclose(out, [y, *(-3 * y * (1.0 + k) for k in range(width))])
-    assert code.description.startswith("damped(x: Duplicated, n: Const) -> Duplicated")
+    tangent, primal = ar.autodiff(ar.ForwardWithPrimal, program, ar.Duplicated(0.4, 0.5))
+    np.testing.assert_allclose([primal, tangent], [y, -1.5 * y])
+    lanes = ar.autodiff(ar.Forward, program, ar.BatchDuplicated(0.4, (0.5, 1.0, 2.0)))
+    np.testing.assert_allclose(lanes, [-1.5 * y, -3.0 * y, -6.0 * y])
+    assert ar.autodiff(ar.Forward, program, ar.Const, ar.Const(0.4)) is None
 
 
 @numba.njit
@@ -89,15 +57,9 @@ def calls_doubled(a):
 
 
 def test_lanes_of_a_function_that_writes_into_its_argument():
-    function, _ = forward_function(
-        calls_doubled, (float64[::1],), ("duplicated",), result="const", width=3
-    )
     a = np.array([1.0, -2.0, 3.0])
-    lanes = [np.eye(3)[k] for k in range(3)]
-    nothing = [ctypes.c_void_p()] * 4
-    excinfo = ctypes.c_void_p()
-    shadows = interleaved(*map(operands, lanes))
-    assert function(*nothing, ctypes.byref(excinfo), *operands(a), *shadows) == 0
+    lanes = tuple(np.eye(3)[k] for k in range(3))
+    ar.autodiff(ar.Forward, calls_doubled, ar.BatchDuplicated(a, lanes))
     np.testing.assert_allclose(a, [1.0, 4.0, 9.0])
     np.testing.assert_allclose(lanes, np.diag([2.0, -4.0, 6.0]))
 
@@ -113,21 +75,59 @@ def test_a_batch_rule_is_preferred_for_a_batch():
 
     @ar.forward(f)
     def _(config, ret: ar.BatchDuplicated, x: ar.BatchDuplicated):
-        return x.val * x.val, (2.0 * x.val * x.dval[0], 2.0 * x.val * x.dval[1])
+        # a hundred times too large, to be told from the other
+        return x.val * x.val, (200.0 * x.val * x.dval[0], 200.0 * x.val * x.dval[1])
 
     @numba.njit
     def calls(x):
         return f(x)
 
-    _, one = forward_function(calls, (float64,), ("duplicated",))
-    function, two = forward_function(calls, (float64,), ("duplicated",), width=2)
-    assert "Batch" not in one.description
-    assert "BatchDuplicated" in two.description
-    out = (ctypes.c_double * 3)()
-    places = [ctypes.c_void_p(ctypes.addressof(out) + 8 * k) for k in range(3)]
-    lanes = [ctypes.c_double(1.0), ctypes.c_double(0.5)]
-    assert function(*places, ctypes.byref(ctypes.c_void_p()), ctypes.c_double(3.0), *lanes) == 0
-    assert list(out) == [9.0, 6.0, 3.0]
+    assert ar.autodiff(ar.Forward, calls, ar.Duplicated(3.0, 1.0)) == 6.0
+    lanes = ar.autodiff(ar.Forward, calls, ar.BatchDuplicated(3.0, (1.0, 0.5)))
+    assert lanes == (600.0, 300.0)
+
+
+@numba.njit
+def outer(a, x):
+    return a * x
+
+
+@ar.forward(outer)
+def outer_forward(config, ret: ar.Duplicated, a: ar.Duplicated, x: ar.Duplicated):
+    return outer(a.val, x.val), a.dval * x.val + a.val * x.dval
+
+
+@numba.njit
+def uses_outer(a, x):
+    return outer(np.ones(3), x).sum() * outer(a, 2.0).sum() + outer(a, x).sum()
+
+
+def test_tangents_of_zero_where_the_call_has_constants():
+    a, x = np.array([1.0, 2.0, 3.0]), 0.5
+    a_dot, x_dot = np.array([0.1, -0.3, 0.2]), 0.7
+    found = ar.autodiff(ar.Forward, uses_outer, ar.Duplicated(a, a_dot), ar.Duplicated(x, x_dot))
+    s, t = a.sum(), a_dot.sum()
+    np.testing.assert_allclose(found, 6 * x_dot * s + 6 * x * t + t * x + s * x_dot)
+    lanes = (a_dot, 2.0 * a_dot)
+    both = ar.autodiff(ar.Forward, uses_outer, ar.BatchDuplicated(a, lanes), ar.Const(x))
+    np.testing.assert_allclose(both, [6 * x * t + t * x, 2 * (6 * x * t + t * x)])
+
+
+def test_a_result_that_shares_memory_is_noticed():
+    @numba.njit
+    def f(a):
+        return a * 1.0
+
+    @ar.forward(f)
+    def _(config, ret: ar.Duplicated, a: ar.Duplicated):
+        return a.val.copy(), a.dval
+
+    @numba.njit
+    def calls(a):
+        return f(a).sum()
+
+    with pytest.raises(RuleReturnError, match="shares memory"):
+        ar.autodiff(ar.Forward, calls, ar.Duplicated(np.ones(2), np.ones(2)))
 
 
 def rule_of(body):
@@ -156,7 +156,7 @@ def no_primal(config, ret: ar.Duplicated, x: ar.Duplicated):
 @pytest.mark.parametrize("body", [wrong_type, no_primal])
 def test_what_a_forward_rule_returns_is_checked(body):
     with pytest.raises(RuleReturnError, match=r"expected \(float64, float64\) as primal and tan"):
-        forward_function(rule_of(body), (float64,), ("duplicated",))
+        ar.autodiff(ar.Forward, rule_of(body), ar.Duplicated(1.0, 1.0))
 
 
 def test_no_forward_rule_for_an_activity():
@@ -164,7 +164,7 @@ def test_no_forward_rule_for_an_activity():
         return x.val * x.val
 
     with pytest.raises(NoRuleForActivity, match="no forward rule for f") as caught:
-        forward_function(rule_of(only_const), (float64,), ("duplicated",))
+        ar.autodiff(ar.Forward, rule_of(only_const), ar.Duplicated(1.0, 1.0))
     assert "@forward(f)\n" in str(caught.value)
 
 

@@ -1,0 +1,157 @@
+"""checkpoint, and the rule that functions with inactive arrays get: both compute anew."""
+
+import numba
+import numpy as np
+import pytest
+
+import activerules as ar
+from activerules.errors import RuleDefinitionError
+from activerules.testing import check_gradient
+
+
+@numba.njit
+def step(u, v, rate, steps=4):
+    """Writes into `u`, reads `v`, returns a float."""
+    total = 0.0
+    for _ in range(steps):
+        for i in range(1, u.size):
+            u[i] += rate * np.sin(u[i - 1]) * v[i]
+        total += u[-1] ** 2
+    return total
+
+
+checked_step = ar.checkpoint(step)
+
+
+@numba.njit
+def evolve(u0, v, rate):
+    u = u0.copy()
+    total = 0.0
+    for _ in range(3):
+        total += checked_step(u, v, rate) + checked_step(u, v, rate, steps=2)
+    return total + u.sum()
+
+
+@numba.njit
+def evolve_plainly(u0, v, rate):
+    u = u0.copy()
+    total = 0.0
+    for _ in range(3):
+        total += step(u, v, rate) + step(u, v, rate, 2)
+    return total + u.sum()
+
+
+def test_checkpointed_steps_have_the_same_derivative():
+    u, v = np.array([0.3, -0.2, 0.5]), np.array([1.0, 0.4, -0.7])
+    assert checked_step.py_func.__name__ == "step"
+    assert evolve(u, v, 0.3) == evolve_plainly(u, v, 0.3)
+    argnums = (0, 1, 2)
+    for mine, plain in zip(
+        ar.grad(evolve, argnums)(u, v, 0.3),
+        ar.grad(evolve_plainly, argnums)(u, v, 0.3),
+        strict=True,
+    ):
+        np.testing.assert_allclose(mine, plain, rtol=1e-12)
+    forward = ar.autodiff(ar.Forward, evolve, ar.Const(u), ar.Const(v), ar.Duplicated(0.3, 1.0))
+    np.testing.assert_allclose(forward, ar.grad(evolve_plainly, 2)(u, v, 0.3))
+
+
+@numba.njit
+def softened(x):
+    return x / np.sqrt(1.0 + np.sum(x * x))
+
+
+checked_softened = ar.checkpoint(softened)
+
+
+def test_a_checkpointed_function_that_returns_an_array():
+    @numba.njit
+    def program(x):
+        y = checked_softened(x)
+        return np.sum(y * checked_softened(2.0 * y))
+
+    check_gradient(program, (np.array([0.3, -1.2, 0.8]),))
+
+
+@numba.njit
+def advance(x, steps):
+    for _ in range(steps):
+        x = x + 0.01 * np.sin(x)
+    return x
+
+
+segment = ar.checkpoint(advance)
+
+
+@numba.njit
+def in_segments(x, count, steps):
+    for _ in range(count):
+        x = segment(x, steps)
+    return x
+
+
+def test_memory_of_a_long_loop():
+    x = ar.Active(0.4)
+    plain = ar.tape_bytes(advance, x, ar.Const(10_000))
+    segmented = ar.tape_bytes(in_segments, x, ar.Const(100), ar.Const(100))
+    one_segment = ar.tape_bytes(advance, x, ar.Const(100))
+    assert plain >= 80_000
+    assert segmented + one_segment < plain / 20
+    np.testing.assert_allclose(
+        ar.grad(in_segments)(0.4, 100, 100), ar.grad(advance)(0.4, 10_000), rtol=1e-12
+    )
+
+
+def test_parameters_that_are_not_positional():
+    with pytest.raises(RuleDefinitionError, match="more than positional"):
+        ar.checkpoint(lambda *x: x[0])
+
+
+# --- inactive arrays of a function without a rule ---
+
+
+@numba.njit
+def blend(x, table, weights):
+    total = 0.0
+    for i in range(table.size):
+        total += weights[i] * np.sin(x * table[i])
+    return total
+
+
+ar.inactive(blend, args="table")
+
+
+@numba.njit
+def blended(x, table, weights):
+    return blend(x, table * x, weights) ** 2
+
+
+def test_inactive_arrays_need_no_rule():
+    x, table, weights = 0.7, np.array([0.5, 1.5]), np.array([1.0, -0.4])
+    by_x, by_table, by_weights = ar.grad(blended, argnums=(0, 1, 2))(x, table, weights)
+    seen = table * x
+    value = blend(x, seen, weights)
+    np.testing.assert_allclose(by_x, 2 * value * np.sum(weights * seen * np.cos(x * seen)))
+    np.testing.assert_allclose(by_table, 0.0)
+    np.testing.assert_allclose(by_weights, 2 * value * np.sin(x * seen))
+    tangent = ar.autodiff(
+        ar.Forward, blended, ar.Duplicated(x, 1.0), ar.Const(table), ar.Const(weights)
+    )
+    np.testing.assert_allclose(tangent, by_x)
+
+
+def test_an_inactive_array_the_function_writes_into():
+    @numba.njit
+    def fill(a, x):
+        a[:] = x
+        return x
+
+    ar.inactive(fill, args="a")
+
+    @numba.njit
+    def program(x):
+        a = np.ones(2) * x
+        return fill(a, x) + a[0]
+
+    with pytest.raises(ar.UnsupportedIR, match="may write into active memory"):
+        ar.grad(program)(2.0)
