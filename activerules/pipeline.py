@@ -109,6 +109,8 @@ def derive(
         conservative = suffix if _overlap_matters(plan) else None
         if careful is not None:
             more, added, other = stage("derive", generate, careful)
+            for one in more:
+                one.suffix += " cold minsize optsize"
             memory = max(memory, memory_size(other, uses_tape(more)))
             functions, declarations = functions + more, declarations | added
             conservative = ".conservative" + suffix
@@ -123,6 +125,7 @@ def derive(
     gradient = Gradient(
         symbol=name + suffix,
         conservative_symbol=name + conservative if conservative else None,
+        assumption_symbol=name + ".holds" if plan.assumptions else None,
         text=text.replace(STEM, name),
         result_type=captured.signature.return_type,
         return_activity=seeded_return(captured, return_activity),
@@ -150,10 +153,12 @@ def _planned(
 
     def make(shadowed: tuple[ActivityName, ...]) -> tuple[Plan, Plan | None]:
         request = make_request(captured, module, shadowed, return_activity, rules)
-        plan = make_plan(replace(request, split=split))
+        plan = make_plan(replace(request, split=split, checked=not split))
         careful = _careful(plan)
-        if careful is None and _overlap_matters(plan):
-            plan = replace(plan, request=replace(plan.request, separate=False))
+        if careful is None:
+            separate = not _overlap_matters(plan)
+            request = replace(plan.request, separate=separate)
+            plan = replace(plan, request=request, assumptions=())
         return plan, careful
 
     (plan, careful), scratch = with_scratch(captured, activities, make)
@@ -161,10 +166,11 @@ def _planned(
 
 
 def _careful(plan: Plan) -> Plan | None:
-    """The plan that takes no arguments for disjoint, if overlap can matter and changes it."""
-    if not _overlap_matters(plan):
+    """The plan that takes no arguments for disjoint and assumes nothing, if it is another one."""
+    if not _overlap_matters(plan) and not plan.assumptions:
         return None
-    request = replace(plan.request, disjoint=False, separate=False, name=STEM + ".conservative")
+    name = STEM + ".conservative"
+    request = replace(plan.request, disjoint=False, separate=False, checked=False, name=name)
     careful = make_plan(request)
     return careful if _keeps(careful) != _keeps(plan) else None
 

@@ -102,7 +102,11 @@ def make_request(
             how = _slot_activity(slot.role, activity, forward)
             parameters.append(
                 Parameter(
-                    rest[index - 2], how, number, floats=floats if slot.role == "data" else None
+                    rest[index - 2],
+                    how,
+                    number,
+                    floats=floats if slot.role == "data" else None,
+                    length=slot.role == "shape",
                 )
             )
     returns: ReturnKind = "status"

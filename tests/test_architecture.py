@@ -44,6 +44,8 @@ LAYERS = {
     "ir.runtime_calls": 3,
     "ir.analysis": 4,
     "ir.retype": 4,
+    "ir.decide": 4,
+    "ir.forward_loads": 4,
     "ir.derive": 5,
     "ir.differentiate": 6,
     "numba_ext": 7,

@@ -30,7 +30,10 @@ class Gradient:
     symbol               assumes that arrays of which one is written do not overlap.
     conservative_symbol  assumes nothing about overlap; `symbol` itself if that assumes nothing;
                          None if nothing is written: arguments may overlap, shadows may not.
-    text                 LLVM IR that defines both.
+    assumption_symbol    i1 symbol(primal parameters, with shadows as above): whether what `symbol`
+                         assumes about the arguments holds, in addition; otherwise the conservative
+                         version must be called. None if it assumes nothing.
+    text                 LLVM IR that defines all of them.
     libraries            Numba code libraries to link with it.
     memory               bytes the functions of split mode share.
     width                tangents or shadows per Duplicated parameter (forward mode).
@@ -52,6 +55,7 @@ class Gradient:
     parameters: tuple[ActivityName, ...]
     written: tuple[bool, ...]
     scratch: tuple[bool, ...] = ()
+    assumption_symbol: str | None = None
     libraries: tuple[Any, ...] = ()
     environments: Mapping[str, Any] = field(default_factory=dict)
     memory: int = 0

@@ -287,10 +287,11 @@ class Emitter:
         link_derivative(self.context, self.gradient)
         returned, excinfo = self._return_memory(), self._excinfo()
         derivatives = self._derivative_memory(fields)
-        parameters = self._parameters(fields, returned, excinfo)
+        parameters = list(self._parameters(fields, returned, excinfo))
         if stats is None:
             stats = cgutils.get_null_value(cgutils.voidptr_t)
-        status = self._run([*parameters, derivatives, stats], overlap)
+        unexpected = self._unexpected(parameters, overlap)
+        status = self._run([*parameters, derivatives, stats], unexpected)
         self._propagate(status, excinfo, release)
         self._release(fields, everything=False)
         primal = self.context.get_returned_value(
@@ -362,6 +363,16 @@ class Emitter:
                     s.type for s in slots if isinstance(s.type, ir.FloatType | ir.DoubleType)
                 ]
         return cgutils.alloca_once(self.builder, ir.LiteralStructType(floats))
+
+    def _unexpected(self, parameters: Sequence[Any], overlap: Any) -> Any:
+        """Whether the arguments overlap, or are not what the derivative assumes."""
+        symbol = self.gradient.assumption_symbol
+        if symbol is None:
+            return overlap
+        function_type = ir.FunctionType(cgutils.bool_t, [p.type for p in parameters])
+        function = cgutils.get_or_insert_function(self.builder.module, function_type, symbol)
+        holds = self.builder.call(function, parameters)
+        return self.builder.or_(overlap, self.builder.not_(holds))
 
     def _run(self, arguments: Sequence[Any], overlap: Any, suffix: str = "") -> Any:
         function_type = ir.FunctionType(cgutils.int32_t, [a.type for a in arguments])

@@ -264,3 +264,32 @@ def jacobi_rotation(a):
                 a[k, p] = c * x - s * y
                 a[k, q] = s * x + c * y
     return a[0, 0] * a[1, 1] + a[2, 2]
+
+
+@example(lambda rng: (rng.normal(size=18), np.zeros((5, 3)), 5), const=("like",))
+@njit
+def rows_that_run_into_the_next(a, like, width):
+    """A matrix in a vector: what would be out of bounds in two dimensions is right in one."""
+    rows, columns = like.shape
+    for i in range(rows - 1):
+        for j in range(width):
+            a[(i + 1) * columns + j] += 0.3 * a[i * columns + j] * a[i * columns]
+
+
+@example(lambda rng: (rng.normal(size=18), np.zeros((4, 4)), 3), const=("like",))
+@njit
+def rows_that_fit(a, like, width):
+    """The same on the fast way: what is read is not written again."""
+    rows, columns = like.shape
+    for i in range(rows - 1):
+        for j in range(width):
+            a[(i + 1) * columns + j] += 0.3 * a[i * columns + j] * a[i * columns]
+
+
+@example(lambda rng: (rng.normal(size=(5, 4)),))
+@njit
+def table_of_sums_in_place(a):
+    """Dynamic programming: each entry from the one above and the one before."""
+    for i in range(1, a.shape[0]):
+        for j in range(1, a.shape[1]):
+            a[i, j] += math.tanh(a[i - 1, j]) * a[i, j - 1] + a[i - 1, j - 1]

@@ -15,7 +15,7 @@ Which objects there are is said in `analysis/objects.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -200,17 +200,25 @@ class MemoryFacts:
 
         With `split`, until the reverse sweep: the caller may write what it can reach.
         """
-        if self.split and not self._callers.isdisjoint(self.objects(pointer)):
+        return self.left_to_others(pointer) or any(self.overwriting(instruction, pointer, size))
+
+    def left_to_others(self, pointer: Value) -> bool:
+        """Whether callers may write what `pointer` leads to before the reverse sweep runs."""
+        objects = self.objects(pointer)
+        if self.split and not self._callers.isdisjoint(objects):
             return True
-        if any(self.clobbered(root(o)) for o in self.objects(pointer)):
-            return True
+        return any(self.clobbered(root(o)) for o in objects)
+
+    def overwriting(
+        self, instruction: Instruction, pointer: Value, size: int | None
+    ) -> Iterator[Write]:
+        """The writes that may change memory at `pointer` between `instruction` and the return."""
         repeated = self.flow.loop_of(instruction.owner) is not None
-        return any(
-            self._hits(write, pointer, size)
-            and self._reaches(instruction, write.instruction, pointer)
-            for write in self.writes
-            if repeated or write.instruction is not instruction
-        )
+        for write in self.hitting(pointer, size):
+            if (repeated or write.instruction is not instruction) and self._reaches(
+                instruction, write.instruction, pointer
+            ):
+                yield write
 
     def group_overwritten(self, call: Instruction, group: int) -> bool:
         """Whether what a callee can reach by a group of pointers may change after the call."""
@@ -234,10 +242,26 @@ class MemoryFacts:
             return True
         return b in self._reachable(a, None)
 
-    def _hits(self, write: Write, pointer: Value, size: int | None) -> bool:
+    def hitting(self, pointer: Value, size: int | None) -> Iterator[Write]:
+        """The writes that may change memory at `pointer`, whenever they happen."""
+        return (write for write in self.writes if self.hits(write, pointer, size))
+
+    def hits(self, write: Write, pointer: Value, size: int | None) -> bool:
+        """Whether a write may change memory at `pointer`."""
         if write.everything or self._overlaps(self.objects(pointer), write.objects):
             return True
         return any(self.may_alias(pointer, size, q, write.size) for q in write.pointers)
+
+    @cached_property
+    def _by_instruction(self) -> dict[Instruction, list[Write]]:
+        found: dict[Instruction, list[Write]] = {}
+        for write in self.writes:
+            found.setdefault(write.instruction, []).append(write)
+        return found
+
+    def writes_of(self, instruction: Instruction) -> list[Write]:
+        """What an instruction may write."""
+        return self._by_instruction.get(instruction, [])
 
     def _reaches(self, start: Instruction, end: Instruction, pointer: Value) -> bool:
         """Whether `end` can run after `start` on the same object.

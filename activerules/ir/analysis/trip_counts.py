@@ -100,16 +100,18 @@ def analyse_loops(flow: ControlFlow, returns: Returns) -> dict[Loop, LoopFacts]:
 
 
 def _facts(loop: Loop, flow: ControlFlow, returns: Returns) -> LoopFacts:
-    inductions = {}
-    for phi in loop.header.phis:
-        found = _induction(phi, loop)
-        if found is not None:
-            inductions[phi] = found
+    inductions = inductions_of(loop)
     exits = returns.exits_of(loop)
     count = None
     if len(exits) == 1 and loop.latch is not None and flow.dominates(exits[0][0], loop.latch):
         count = _trip_count(exits[0][0], loop, inductions)
     return LoopFacts(loop, inductions, count)
+
+
+def inductions_of(loop: Loop) -> dict[Instruction, Induction]:
+    """The header phis of a loop that step by what is the same in all iterations."""
+    found = {phi: _induction(phi, loop) for phi in loop.header.phis}
+    return {phi: one for phi, one in found.items() if one is not None}
 
 
 def _induction(phi: Instruction, loop: Loop) -> Induction | None:

@@ -6,6 +6,7 @@ import re
 
 from activerules.errors import UnsupportedIR
 from activerules.ir.derive import runtime
+from activerules.ir.derive.assumptions import build_check
 from activerules.ir.derive.augmented import build_augmented
 from activerules.ir.derive.forward import build_forward
 from activerules.ir.derive.forward_plan import ForwardPlan
@@ -41,6 +42,8 @@ def generate(plan: Plan) -> tuple[list[Function], dict[str, str], Layout]:
         callers = build_split(plan, layout, tape, declarations)
     else:
         callers = [build_gradient(plan, layout, tape, declarations)]
+    if plan.assumptions:
+        callers.append(build_check(plan, declarations))
     return [*sweeps, *callers, *pairs], declarations, layout
 
 

@@ -8,17 +8,21 @@ Gives       Facts, frozen: control flow, memory, types and activity of the funct
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from activerules.ir import normal_form
 from activerules.ir.analysis.activity import Activity, Seeds, analyse_activity
+from activerules.ir.analysis.dependence import Dependence
+from activerules.ir.analysis.integers import Integers
 from activerules.ir.analysis.memory import MemoryFacts, MemoryObject, analyse_memory
 from activerules.ir.analysis.returns import Returns, analyse_returns
 from activerules.ir.analysis.value_types import ValueTypes, analyse_value_types
 from activerules.ir.cfg import ControlFlow, control_flow
+from activerules.ir.decide import decide_selects
 from activerules.ir.derive.calls import EngineCalls
 from activerules.ir.derive.request import Parameter, Request
 from activerules.ir.derive.summaries import CallsIn, ModuleSummaries
+from activerules.ir.forward_loads import forward_loads
 from activerules.ir.model import Instruction, Value
 from activerules.ir.retype import retype_float_copies
 from activerules.ir.types import Type
@@ -36,6 +40,7 @@ class Facts:
     activity: Activity
     calls: EngineCalls
     callees: CallsIn
+    integers: Integers
 
     def zeroes_floats(self, store: Instruction) -> bool:
         """An integer that is no float's bits overwrites floats, or memory that may hold them."""
@@ -61,6 +66,9 @@ def analyse(request: Request, summaries: ModuleSummaries | None = None) -> Facts
     flow = control_flow(function)
     returns = analyse_returns(function, flow, status=request.returns == "status")
     normal_form.check(function, flow, returns.live)
+    integers = integers_of(request, flow)
+    if decide_selects(function, integers):
+        integers = integers_of(request, flow)
     calls = EngineCalls(request.rules)
     summaries = summaries if summaries is not None else ModuleSummaries(request.module, calls)
     callees = CallsIn(summaries, returns)
@@ -79,12 +87,22 @@ def analyse(request: Request, summaries: ModuleSummaries | None = None) -> Facts
         callees=callees,
         clobbered=_clobbered(request),
     )
+    # a rewrite must be right for overlapping arguments, too: the two versions share the function
+    anywhere = replace(memory, disjoint=False)
+    if forward_loads(function, flow, anywhere, Dependence(integers), returns.live):
+        integers = integers_of(request, flow)
     floats = _float_memory(request.parameters) | _float_memory_of_calls(memory, returns, calls)
     types = analyse_value_types(function, memory, floats)
     if retype_float_copies(function, types):
         types = analyse_value_types(function, memory, floats)
     activity = analyse_activity(memory, types, returns, calls, _seeds(request, returns, memory))
-    return Facts(request, flow, returns, memory, types, activity, calls, callees)
+    return Facts(request, flow, returns, memory, types, activity, calls, callees, integers)
+
+
+def integers_of(request: Request, flow: ControlFlow) -> Integers:
+    """What the integers of a function are, with nothing asked yet."""
+    lengths = [p.argument for p in request.parameters if p.length]
+    return Integers(flow, request.module.types, lengths)
 
 
 def _clobbered(request: Request) -> Callable[[MemoryObject], bool]:

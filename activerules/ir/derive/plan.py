@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from activerules.ir.analysis.cache import CachePlan, plan_cache
+from activerules.ir.analysis.dependence import Assumption, Dependence
 from activerules.ir.analysis.memory import MemoryObject
 from activerules.ir.analysis.nodes import (
     AT_HAND,
@@ -79,7 +80,11 @@ class RuleUse:
 
 @dataclass(frozen=True, eq=False)
 class Plan(Facts):
-    """Everything the generators need; see the module docstring."""
+    """Everything the generators need; see the module docstring.
+
+    overwriters   by load: what may later write what it reads
+    assumptions   on the arguments, without which the plan is wrong
+    """
 
     loops: dict[Loop, LoopFacts]
     reversal: Reversal
@@ -90,6 +95,8 @@ class Plan(Facts):
     derived: dict[Instruction, CalleeUse] = field(default_factory=dict)
     pairs: tuple[Plan, ...] = ()
     speculated: frozenset[Instruction] = frozenset()
+    overwriters: dict[Instruction, Instruction] = field(default_factory=dict)
+    assumptions: tuple[Assumption, ...] = ()
 
     def home(self, node: Node) -> Loop | None:
         """The innermost loop in whose rows a node is kept; None: in the frame."""
@@ -145,6 +152,10 @@ class _Planner:
         self.flow, self.memory, self.activity = draft.flow, draft.memory, draft.activity
         self.rules: dict[Instruction, RuleUse] = {}
         self.derived: dict[Instruction, CalleeUse] = {}
+        self.dependence = Dependence(
+            draft.integers, may_assume=draft.request.checked and not draft.request.callee
+        )
+        self.overwriters: dict[Instruction, Instruction | None] = {}
 
     def finish(self) -> Plan:
         needs: dict[Instruction, frozenset[Node]] = {}
@@ -172,6 +183,8 @@ class _Planner:
             needs=needs,
             derived=self.derived,
             speculated=speculated(self.plan.returns),
+            overwriters={load: by for load, by in self.overwriters.items() if by is not None},
+            assumptions=tuple(self.dependence.assumptions),
         )
 
     # --- what an instruction needs to be undone ---
@@ -326,8 +339,7 @@ class _Planner:
             case "phi":
                 return self._recipe_of_phi(value)
             case "load":
-                size = size_of(value.type, self.memory.named_types)
-                if self.memory.overwritten(value, value.operands[0], size):
+                if self._is_overwritten(value):
                     return MUST_KEEP
                 return self._from(value.operands[0], cost=RELOAD_COST)
             case "call":
@@ -337,6 +349,14 @@ class _Planner:
             case _:
                 price = cost(value)
                 return MUST_KEEP if price is None else self._from(*value.operands, cost=price)
+
+    def _is_overwritten(self, load: Instruction) -> bool:
+        """Whether what a load reads may be written later."""
+        if load not in self.overwriters:
+            pointer, size = load.operands[0], size_of(load.type, self.memory.named_types)
+            writes = [w.instruction for w in self.memory.overwriting(load, pointer, size)]
+            self.overwriters[load] = self.dependence.met_later(load, writes)
+        return self.overwriters[load] is not None or self.memory.left_to_others(load.operands[0])
 
     def _recipe_of_phi(self, phi: Instruction) -> Recipe:
         induction = self._induction(phi)
@@ -374,7 +394,7 @@ class _Planner:
                 return Recipe((Primal(condition), Shadow(x), Shadow(y)))
             case "load":
                 # shadow memory is cleared on the way back, and split sweeps go back several times
-                if self.plan.request.split or self.memory.overwritten(value, value.operands[0], 8):
+                if self.plan.request.split or self._is_overwritten(value):
                     return MUST_KEEP
                 return Recipe((Shadow(value.operands[0]),), RELOAD_COST)
             case "phi" if (induction := self._induction(value)) is not None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from activerules.ir.analysis.memory import MemoryObject
 from activerules.ir.analysis.nodes import (
@@ -32,7 +32,6 @@ from activerules.ir.derive.derivatives import cost, function_of, is_pure_call
 from activerules.ir.derive.plan import Plan
 from activerules.ir.model import Instruction, Value
 from activerules.ir.runtime_calls import effect_of
-from activerules.ir.types import size_of
 
 NameOf = Callable[[MemoryObject], str]
 
@@ -119,7 +118,7 @@ def why_kept(node: Node, plan: Plan) -> Reason:
         case Primal(Instruction() as value):
             return _why_value(value, plan)
         case Shadow(Instruction(opcode="load") as load):
-            return _why_load(load, 8, plan)
+            return _why_load(load, plan)
         case Shadow(Instruction(opcode="call")):
             return Reason("the shadow is allocated along with the memory")
         case _:
@@ -156,15 +155,6 @@ def loop_branch(loop: Loop) -> Instruction:
     return (leaving[0] if leaving else loop.header).terminator
 
 
-def overwriting(load: Instruction, size: int, plan: Plan) -> Instruction | None:
-    """The first instruction that may overwrite what `load` read, before the function returns."""
-    for write in plan.memory.writes:
-        alone = replace(plan.memory, writes=(write,))
-        if alone.overwritten(load, load.operands[0], size):
-            return write.instruction
-    return None
-
-
 # --- values ---
 
 
@@ -192,16 +182,15 @@ def _why_value(value: Instruction, plan: Plan) -> Reason:
                 return Reason("it is carried from one iteration to the next")
             return Reason("it depends on the way control took")
         case "load":
-            # A scalar has a size whatever the named structs are.
-            return _why_load(value, size_of(value.type), plan)
+            return _why_load(value, plan)
         case "call":
             return _why_call(value, plan)
         case _:
             return Reason("keeping it costs less than computing it again")
 
 
-def _why_load(load: Instruction, size: int, plan: Plan) -> Reason:
-    culprit = overwriting(load, size, plan)
+def _why_load(load: Instruction, plan: Plan) -> Reason:
+    culprit = plan.overwriters.get(load)
     if culprit is None:
         return Reason("keeping it costs less than reading it again")
     return Reason("the memory it was read from is overwritten", culprit)

@@ -29,6 +29,7 @@ class Parameter:
     copies_pointers, copies_integers
                   what the function stores there it stores in the shadow, too: the shadow is of the
                   engine's making
+    length        a number of elements: never negative
     """
 
     argument: Argument
@@ -40,6 +41,7 @@ class Parameter:
     overwritten: bool = False
     copies_pointers: bool = False
     copies_integers: bool = False
+    length: bool = False
 
     @property
     def memory(self) -> MemoryObject:
@@ -65,6 +67,8 @@ class Request:
     fresh_shadow   memory it makes and hands out has a shadow
     result_shadow  the pointer it returns has a shadow
     arguments   of a callee: the groups of the user's function that its groups may stand for
+    checked     the caller checks the plan's assumptions on its arguments, and runs another version
+                where they do not hold
     tape_limit  bytes the tape may use before the derivative reports that memory is exhausted
     width       how many shadows or tangents each Duplicated parameter has (forward mode)
     """
@@ -78,6 +82,7 @@ class Request:
     disjoint: bool = True
     separate: bool = False
     split: bool = False
+    checked: bool = False
     tape_limit: int = (1 << 63) - 1
     width: int = 1
     display_name: str = ""

@@ -1,0 +1,127 @@
+"""Random loop nests that work in place on one array, with affine subscripts, as LLVM IR."""
+
+from __future__ import annotations
+
+import random
+
+_SUBSCRIPTS = (
+    ("{i}", 4), ("{i} + 1", 2), ("{i} - 1", 2), ("{j}", 2), ("{i} + {j}", 1), ("2 * {i}", 1),
+    ("2 * {i} + 1", 1), ("n - 1 - {i}", 1), ("0", 1), ("3", 1), ("m", 1),
+)  # fmt: skip
+
+
+class Nest:
+    """The text of a function `void f(ptr a, i64 n, i64 m)`."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.lines: list[str] = []
+        self.count = 0
+        self.label = "entry"
+        # a row of the array has m elements, or as many as it takes to make rows overlap or not
+        self.width = rng.choice(["m", "m", "m", "n", "5"])
+        self.flat = rng.random() < 0.25
+        self.flag = rng.choice(["", "nsw ", "nuw nsw "])
+        for _ in range(rng.randrange(1, 3)):
+            self._loop([], rng.randrange(1, 4))
+        body = "\n".join(self.lines)
+        self.text = (
+            "declare i64 @llvm.smax.i64(i64, i64)\n"
+            f"define void @f(ptr %a, i64 %n, i64 %m) {{\nentry:\n{body}\n  ret void\n}}\n"
+        )
+
+    def _new(self) -> str:
+        self.count += 1
+        return f"%v{self.count}"
+
+    def _emit(self, line: str) -> str:
+        name = self._new()
+        self.lines.append(f"  {name} = {line}")
+        return name
+
+    def _begin(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+        self.label = label
+
+    def _loop(self, around: list[str], depth: int) -> None:
+        rng = self.rng
+        number = self.count = self.count + 1
+        head, body, after = f"head{number}", f"body{number}", f"after{number}"
+        step = rng.choice([1, 1, 1, 1, 2, -1])
+        low = rng.choice(["0", "0", "1", *(f"{i} + 1" for i in around), *around])
+        high = rng.choice(["n", "n", "m", "n - 1", "4", *around])
+        first, last = (low, high) if step > 0 else (f"{high} - 1", low)
+        start, bound = self._integer(first), self._integer(last)
+        before = self.label
+        self.lines.append(f"  br label %{head}")
+        self._begin(head)
+        i = f"%i{number}"
+        self.lines.append(f"  {i} = phi i64 [ {start}, %{before} ], [ {i}.next, %latch{number} ]")
+        test = self._emit(f"icmp {'slt' if step > 0 else 'sge'} i64 {i}, {bound}")
+        self.lines.append(f"  br i1 {test}, label %{body}, label %{after}")
+        self._begin(body)
+        inner = [*around, i]
+        if depth > 1 and rng.random() < 0.3:
+            self._statement(inner)
+        if depth > 1:
+            self._loop(inner, depth - 1)
+        if depth == 1 or rng.random() < 0.3:
+            self._guarded(inner)
+        self.lines.append(f"  br label %latch{number}")
+        self._begin(f"latch{number}")
+        self.lines.append(f"  {i}.next = add {self.flag if step > 0 else ''}i64 {i}, {step}")
+        self.lines.append(f"  br label %{head}")
+        self._begin(after)
+
+    def _guarded(self, around: list[str]) -> None:
+        if self.rng.random() < 0.8:
+            self._statement(around)
+            return
+        number = self.count = self.count + 1
+        test = self._emit(
+            f"icmp slt i64 {around[-1]}, {self._integer(self.rng.choice(['m', '2']))}"
+        )
+        self.lines.append(f"  br i1 {test}, label %then{number}, label %join{number}")
+        self._begin(f"then{number}")
+        self._statement(around)
+        self.lines.append(f"  br label %join{number}")
+        self._begin(f"join{number}")
+
+    def _statement(self, around: list[str]) -> None:
+        """a[s] = 0.4 a[s'] + 0.3 a[s''] a[s''']"""
+        x, y, z = (self._emit(f"load double, ptr {self._address(around)}") for _ in range(3))
+        product = self._emit(f"fmul double {y}, {z}")
+        scaled = [self._emit(f"fmul double {v}, {c}") for v, c in ((product, 0.3), (x, 0.4))]
+        total = self._emit(f"fadd double {scaled[0]}, {scaled[1]}")
+        self.lines.append(f"  store double {total}, ptr {self._address(around)}")
+
+    def _address(self, around: list[str]) -> str:
+        row, column = (self._subscript(around) for _ in range(2))
+        index = self._integer(row)
+        if not self.flat:
+            # as Python has it: a negative index counts from the end
+            if self.rng.random() < 0.3:
+                negative = self._emit(f"icmp slt i64 {index}, 0")
+                wrapped = self._emit(f"select i1 {negative}, i64 {self._integer('n')}, i64 0")
+                index = self._emit(f"add i64 {wrapped}, {index}")
+            index = self._emit(f"mul i64 {index}, {self._integer(self.width)}")
+            index = self._emit(f"add i64 {index}, {self._integer(column)}")
+        return self._emit(f"getelementptr double, ptr %a, i64 {index}")
+
+    def _subscript(self, around: list[str]) -> str:
+        i, j = (self.rng.choice(around) for _ in range(2))
+        kinds, weights = zip(*_SUBSCRIPTS, strict=True)
+        return self.rng.choices(kinds, weights)[0].format(i=i, j=j)
+
+    def _integer(self, expression: str) -> str:
+        """A value for a sum like `2 * %i + 1`."""
+        tokens = expression.split()
+        value = self._factor(tokens[0])
+        for operator, token in zip(tokens[1::2], tokens[2::2], strict=True):
+            opcode = {"+": "add", "-": "sub", "*": "mul"}[operator]
+            value = self._emit(f"{opcode} i64 {value}, {self._factor(token)}")
+        return value
+
+    @staticmethod
+    def _factor(token: str) -> str:
+        return f"%{token}" if token in {"n", "m"} else token
