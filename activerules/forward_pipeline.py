@@ -20,7 +20,7 @@ from activerules.errors import ActiverulesError
 from activerules.ir.derive.assemble import assemble, generate_forward, verified
 from activerules.ir.derive.forward_plan import ForwardPlan, make_forward_plan
 from activerules.ir.normalise import normalise
-from activerules.ir.parser import parse_module
+from activerules.ir.reading import read_module
 from activerules.ir.rulecall import ActivityName
 from activerules.numba_ext.capture import as_dispatcher, capture
 from activerules.numba_ext.forward_checks import has_tangent
@@ -75,7 +75,7 @@ def _derive(
     captured = stage("capture", capture, dispatcher, argtypes, rules=RULES.forward_view)
     wanted = wanted and has_tangent(captured.signature.return_type)
     text = stage("normalise", normalise, captured.text, captured.symbol)
-    module = stage("parse", parse_module, text)
+    module = stage("parse", read_module, text, captured.symbol)
     rules = NumbaRuleCompiler(captured.marked, RULES)
 
     def make(shadowed: tuple[ActivityName, ...]) -> ForwardPlan:

@@ -24,7 +24,7 @@ from activerules.ir.derive.plan import Plan, make_plan
 from activerules.ir.derive.split import memory_size
 from activerules.ir.model import Module
 from activerules.ir.normalise import normalise
-from activerules.ir.parser import parse_module
+from activerules.ir.reading import read_module
 from activerules.ir.rulecall import ActivityName
 from activerules.numba_ext.capture import Captured, as_dispatcher, capture
 from activerules.numba_ext.checks import require_float_return
@@ -97,7 +97,7 @@ def derive(
     if return_activity == "active" and not split:
         require_float_return(dispatcher, captured.signature.return_type)
     text = stage("normalise", normalise, captured.text, captured.symbol)
-    module = stage("parse", parse_module, text)
+    module = stage("parse", read_module, text, captured.symbol)
     rules = NumbaRuleCompiler(captured.marked, RULES)
     try:
         plan, careful, scratch = stage(

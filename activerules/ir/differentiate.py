@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from activerules.errors import ActivityError, ArityError
-from activerules.ir.derive.assemble import assemble, generate, generate_forward, verified
+from activerules.ir.derive.assemble import (
+    assemble,
+    generate,
+    generate_forward,
+    verified,
+    with_missing,
+)
 from activerules.ir.derive.forward_plan import make_forward_plan
 from activerules.ir.derive.plan import make_plan
 from activerules.ir.derive.request import Parameter, Request, ReturnKind
 from activerules.ir.model import Argument, Function, Module
 from activerules.ir.normalise import canonical, exposed, normalise
 from activerules.ir.parser import parse_module
+from activerules.ir.reading import read_module
 from activerules.ir.rulecall import ActivityName
 
 _RETURNED = {"reverse": "Active", "forward": "Duplicated"}
@@ -68,7 +75,7 @@ def differentiate(
     if mode not in ("reverse", "forward"):
         raise ActivityError(what=f"there is no mode {mode!r}", instead=["reverse", "forward"])
     source = canonical(llvm_ir)
-    module = parse_module(normalise(exposed(source), function))
+    module = read_module(normalise(exposed(source), function), function)
     symbol = function if function in module.functions else f'"{function}"'
     request = read_request(
         module, symbol, activities, return_activity, name or symbol, mode=mode, width=width
@@ -79,7 +86,8 @@ def differentiate(
         functions, declarations, _ = generate(make_plan(request))
     for one in functions:
         one.prefix = ""
-    return verified(assemble(parse_module(source), functions, declarations, whole=True))
+    whole = with_missing(parse_module(source), functions, module)
+    return verified(assemble(whole, functions, declarations, whole=True))
 
 
 def read_request(

@@ -18,8 +18,8 @@ from activerules.ir.derive.reasons import NameOf, describe, name_of_memory, why_
 from activerules.ir.differentiate import read_request
 from activerules.ir.model import Block, Instruction
 from activerules.ir.normalise import canonical, exposed, normalise
-from activerules.ir.parser import parse_module
 from activerules.ir.printer import print_instruction
+from activerules.ir.reading import read_module
 
 _WIDEST = 72
 _SYMBOLS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -43,7 +43,7 @@ def explain(
     Raises
         what `differentiate` raises, except for what only shows when code is made.
     """
-    module = parse_module(normalise(exposed(canonical(llvm_ir)), function))
+    module = read_module(normalise(exposed(canonical(llvm_ir)), function), function)
     symbol = function if function in module.functions else f'"{function}"'
     plan = make_plan(read_request(module, symbol, activities, return_activity, symbol))
     return render_plan(plan, make_layout(plan))

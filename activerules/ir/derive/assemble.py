@@ -101,6 +101,22 @@ def assemble(
     return "\n".join([print_module(result), *missing, ""])
 
 
+def with_missing(source: Module, functions: list[Function], normalised: Module) -> Module:
+    """`source`, with what only the normalised module has and `functions` refer to.
+
+    That is functions, and named structs: LLVM renames them each time it reads a text.
+    """
+    source.types.update({k: t for k, t in normalised.types.items() if k not in source.types})
+    todo = {name for f in functions for name in _names_in(f)}
+    while todo:
+        name = todo.pop()
+        made = normalised.functions.get(name)
+        if made is not None and not made.is_declaration and name not in source.functions:
+            source.functions[name] = _without_debug(made)
+            todo.update(_names_in(made))
+    return source
+
+
 def _support(functions: list[Function], *, ignored: bool) -> Module:
     called = {i.callee_name or "" for f in functions for i in f.instructions()}
     texts = []

@@ -171,9 +171,9 @@ def use_callee(call: Instruction, facts: Facts, family: Family) -> CalleeUse | N
     if not is_needed:
         return None
     _refuse_aggregates(call, facts)
-    activities = tuple(_activity(k, o, called, facts) for k, o in enumerate(call.operands))
-    if family.forward:
-        activities = tuple("duplicated" if how == "active" else how for how in activities)
+    activities: tuple[ActivityName, ...] = tuple(
+        _activity(k, o, called, facts, family.forward) for k, o in enumerate(call.operands)
+    )
     variant = facts.callees.variant(call, called.groups)
     returns: ReturnKind = "const"
     if variant.status:
@@ -186,9 +186,11 @@ def use_callee(call: Instruction, facts: Facts, family: Family) -> CalleeUse | N
     return CalleeUse(call, request.name, activities, returns, result_shadow, frame)
 
 
-def _activity(k: int, operand: Value, called: CalledMemory, facts: Facts) -> ActivityName:
+def _activity(
+    k: int, operand: Value, called: CalledMemory, facts: Facts, forward: bool
+) -> ActivityName:
     if operand.type.is_float and facts.activity.is_active(operand):
-        return "active"
+        return "duplicated" if forward else "active"
     if not facts.activity.active_memory.isdisjoint(called.group(k)):
         return "duplicated"
     return "const"

@@ -1,6 +1,6 @@
 ; an array carried through joins as one value
 ; arguments: Duplicated double[2], Const i64 5
-; expect: refused UnsupportedIR
+; expect: gradient
 
 define double @f(ptr %p, i64 %n) {
 entry:

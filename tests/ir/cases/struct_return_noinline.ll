@@ -1,6 +1,6 @@
-; an opaque function returns a pair
+; a function that is not inlined returns a pair
 ; arguments: Active double 0.5
-; expect: refused UnsupportedIR
+; expect: gradient
 
 ; Function Attrs: noinline
 define internal { double, double } @two(double %x) #0 {

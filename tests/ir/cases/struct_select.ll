@@ -1,6 +1,6 @@
 ; structs with padding chosen as one value
 ; arguments: Duplicated double[6], Const i64 4
-; expect: refused UnsupportedIR
+; expect: gradient
 
 define double @f(ptr %p, i64 %n) {
   %s = load { double, i32, double }, ptr %p, align 8

@@ -1,6 +1,6 @@
 ; two doubles copied as a vector
 ; arguments: Duplicated double[2], Duplicated double[2]
-; expect: refused UnsupportedIR
+; expect: gradient
 
 define void @f(ptr %o, ptr %p) {
   %s = load <2 x double>, ptr %p, align 8

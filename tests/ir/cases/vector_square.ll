@@ -1,6 +1,6 @@
 ; vector arithmetic
 ; arguments: Duplicated double[2], Duplicated double[2]
-; expect: refused UnsupportedIR
+; expect: gradient
 
 define void @f(ptr %o, ptr %p) {
   %s = load <2 x double>, ptr %p, align 8

@@ -1,6 +1,6 @@
 ; two doubles cleared by a vector store
 ; arguments: Duplicated double[2]
-; expect: refused UnsupportedIR
+; expect: gradient
 
 define double @f(ptr %p) {
   %a = load double, ptr %p, align 8
