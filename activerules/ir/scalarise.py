@@ -54,7 +54,8 @@ _ELEMENTWISE = frozenset(
     for name in (
         "sqrt sin cos tan asin acos atan atan2 sinh cosh tanh exp exp2 exp10 log log2 log10 pow "
         "powi fabs floor ceil trunc rint nearbyint round roundeven fma fmuladd minnum maxnum "
-        "minimum maximum copysign canonicalize abs smax smin umax umin ctpop ctlz cttz is.fpclass ldexp"
+        "minimum maximum copysign canonicalize abs smax smin umax umin ctpop ctlz cttz ldexp "
+        "is.fpclass"
     ).split()
 )
 _REDUCTIONS: dict[str, str] = {
