@@ -28,7 +28,9 @@ from activerules.annotations.thunks import (
 from activerules.chainrules.direct import frule, rrule
 from activerules.chainrules.scalar import scalar_rule
 from activerules.numba_ext import delivery, tangents  # noqa: F401  their compiled forms
+from activerules.rules import library  # noqa: F401  users' rules are defined after these
 from activerules.rules.define import inactive as non_differentiable
+from activerules.rules.define import opt_out
 
 __all__ = [
     "AbstractTangent",
@@ -47,6 +49,7 @@ __all__ = [
     "frule",
     "is_inplaceable_destination",
     "non_differentiable",
+    "opt_out",
     "rrule",
     "scalar_rule",
     "unthunk",

@@ -70,9 +70,11 @@ class ForwardRules:
             return function(*x, **keywords), NoTangent()
         return None if keywords else table.frule(deltas, function, x)
 
-    def register(self, function: Any) -> Callable[[F], F]:
+    def register(
+        self, function: Any, *, replace: bool = False, compiled: bool = True
+    ) -> Callable[[F], F]:
         """Define a rule; see `register_frule`."""
-        return register_frule(function)
+        return register_frule(function, replace=replace, compiled=compiled)
 
 
 rrule = ReverseRules()

@@ -22,11 +22,13 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from numba.extending import is_jitted
 
 from activerules.annotations.activity import Active, Const, Duplicated, Narrowed
 from activerules.errors import RuleDefinitionError
 from activerules.rules import pattern as patterns
 from activerules.rules.closures.convert import Conversion, convert
+from activerules.rules.closures.forward import forward_rule
 from activerules.rules.closures.source import location
 from activerules.rules.pattern import Order, Pattern
 from activerules.rules.registry import RULES
@@ -37,6 +39,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # What a converted rule is told of the call: it delivers to each of these.
 _KINDS = (Const, Active, Duplicated)
 _RESULT_KINDS = (Active, Duplicated)
+_FORWARD_KINDS = (Const, Duplicated)
 
 
 @dataclass(frozen=True)
@@ -140,16 +143,24 @@ def register_rrule(
     return register
 
 
-def register_frule(function: Any) -> Callable[[F], F]:
+def register_frule(
+    function: Any, *, replace: bool = False, compiled: bool = True
+) -> Callable[[F], F]:
     """Define the forward rule of `function` by a function `(deltas, f, *x)` that returns `(y, dy)`.
 
     `deltas` are the tangents: of the function itself, and of each argument. Parameters may be
-    annotated as those of an rrule.
+    annotated, and `replace` and `compiled` mean what they do for an rrule.
     """
 
     def register(rule: F) -> F:
         plain = plain_function(rule, "frule")
-        FRULES.add(function, WrittenRule(plain, parameter_types(plain, leading=2)))
+        types = parameter_types(plain, leading=2)
+        if compiled:
+            names = tuple(inspect.signature(plain).parameters)[2:]
+            inner = rule if is_jitted(rule) else numba.njit(plain)
+            made = forward_rule(plain, function, names, inner)
+            add_forward(function, plain, types, made, replace)
+        FRULES.add(function, WrittenRule(plain, types))
         return rule
 
     return register
@@ -172,6 +183,24 @@ def add_pair(
             argument_names=conversion.arguments,
         )
         RULES.add(function, which, made, half, replace)
+
+
+def add_forward(
+    function: Any, rule: Any, types: Sequence[Any], forward: Any, replace: bool
+) -> None:
+    """Enter a forward rule where the engine looks for them; `rule` is what its author wrote."""
+    made = Rule(
+        name=display_name(function),
+        arguments=tuple(_pattern(_FORWARD_KINDS, found) for found in types),
+        result=_pattern(_FORWARD_KINDS, None),
+    )
+    half = RuleHalf(
+        function=forward,
+        module=rule.__module__,
+        location=location(rule),
+        argument_names=tuple(f"x{i}" for i in range(len(types))),
+    )
+    RULES.add(function, "forward", made, half, replace)
 
 
 def _pattern(kinds: Sequence[Any], found: Any) -> Pattern:

@@ -21,10 +21,10 @@ import numpy as np
 from activerules.annotations.projection import ProjectTo
 from activerules.annotations.tangents import NoTangent, ZeroTangent, conjugate, is_zero
 from activerules.annotations.thunks import unthunk
-from activerules.chainrules.registry import add_pair, identity
+from activerules.chainrules.registry import add_forward, add_pair, identity
 from activerules.errors import ArityError, RuleDefinitionError
+from activerules.rules.closures import delivery
 from activerules.rules.closures.convert import Conversion
-from activerules.rules.closures.delivery import contracted, cotangent, deliver, result_shadow
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.rule import display_name
 
@@ -39,6 +39,11 @@ class ScalarRule:
     partials: Partials
     setup: Partials | None
     arity: int
+
+    @property
+    def keeps_result(self) -> bool:
+        """Whether a derivative reads the result, which then travels on the tape."""
+        return any(_uses_result(f) for f in (self.partials, self.setup) if f is not None)
 
     def admits(self, x: Sequence[Any]) -> bool:
         """Tell whether the rule is for these arguments: as many numbers as it has partials."""
@@ -127,53 +132,61 @@ def scalar_rule(
 def _add_compiled(
     rule: ScalarRule, partials: Partials, setup: Partials | None, replace: bool
 ) -> None:
-    """Enter the pair where the engine looks for rules."""
-    conversion = _pair(rule, partials, setup)
-    numbers = [numba.types.Number] * rule.arity
-    add_pair(rule.function, rule.partials, numbers, conversion, replace)
-
-
-def _pair(rule: ScalarRule, partials: Partials, setup: Partials | None) -> Conversion:
-    """Write the pair out: the rule functions of Numba have a fixed number of parameters."""
-    names = [f"x{i}" for i in range(rule.arity)]
-    values = ", ".join(f"{name}.val" for name in names)
-    plain = [f for f in (rule.partials, rule.setup) if f is not None]
-    kept = "result" if any(map(_uses_result, plain)) else "None"
-    shared = f", setup(tape, {values})" if setup is not None else ""
-    parameters = ", ".join(names)
-    source = [
-        f"def augmented(config, ret, {parameters}):",
-        f"    result = function({values})",
-        f"    return AugmentedReturn(result, result_shadow(ret, result), {kept})",
-        "",
-        f"def reverse(config, dret, tape, {parameters}):",
-        f"    slopes = partials(tape, {values}{shared})",
-        "    bar = cotangent(dret)",
-    ]
-    for i, name in enumerate(names):
-        bar = f"deliver({name}, contracted(slopes, {i}, bar))"
-        source.append(f"    {name}_bar = {bar} if active({name}) else None")
-    source.append(f"    return ({', '.join(f'{name}_bar' for name in names)},)")
-    text = "\n".join(source)
+    """Enter the pair and the forward rule where the engine looks for rules."""
+    written = _written(rule, setup)
     scope: dict[str, Any] = {
+        **{name: getattr(delivery, name) for name in delivery.__all__},
         "AugmentedReturn": AugmentedReturn,
         "active": active,
-        "contracted": contracted,
-        "cotangent": cotangent,
-        "deliver": deliver,
         "function": rule.function,
         "partials": _compiled(partials),
-        "result_shadow": result_shadow,
         "setup": _compiled(setup),
         "__name__": __name__,
     }
-    exec(text, scope)
-    return Conversion(
+    # Under the file and the line of the partials: that is where errors should point to.
+    code = rule.partials.__code__
+    exec(compile("\n" * (code.co_firstlineno - 1) + written, code.co_filename, "exec"), scope)
+    conversion = Conversion(
         augmented=scope["augmented"],
         reverse=scope["reverse"],
-        arguments=tuple(names),
-        tape=("result",) if kept == "result" else (),
-        source=text,
+        arguments=tuple(f"x{i}" for i in range(rule.arity)),
+        tape=("result",) if rule.keeps_result else (),
+        source=written,
+    )
+    numbers = [numba.types.Number] * rule.arity
+    add_pair(rule.function, rule.partials, numbers, conversion, replace)
+    add_forward(rule.function, rule.partials, numbers, scope["forward"], replace)
+
+
+def _written(rule: ScalarRule, setup: Partials | None) -> str:
+    """Write the rules out: the rule functions of Numba have a fixed number of parameters."""
+    names = [f"x{i}" for i in range(rule.arity)]
+    parameters = ", ".join(names)
+    values = ", ".join(f"{name}.val" for name in names)
+    shared = f", setup(result, {values})" if setup is not None else ""
+    bars = [f"deliver({x}, contracted(slopes, {i}, bar))" for i, x in enumerate(names)]
+    return "\n".join(
+        [
+            f"def augmented(config, ret, {parameters}):",
+            f"    result = function({values})",
+            f"    kept = {'result' if rule.keeps_result else 'None'}",
+            "    return AugmentedReturn(result, result_shadow(ret, result), kept)",
+            "",
+            f"def reverse(config, dret, result, {parameters}):",
+            f"    slopes = partials(result, {values}{shared})",
+            "    bar = cotangent(dret)",
+            *(
+                f"    {x}_bar = {bar} if active({x}) else None"
+                for x, bar in zip(names, bars, strict=True)
+            ),
+            f"    return ({', '.join(f'{x}_bar' for x in names)},)",
+            "",
+            f"def forward(config, ret, {parameters}):",
+            f"    result = function({values})",
+            f"    slopes = partials(result, {values}{shared})",
+            f"    dots = ({', '.join(f'tangent({x})' for x in names)},)",
+            "    return result, pushed(result, combined(slopes, dots))",
+        ]
     )
 
 

@@ -10,22 +10,28 @@ from typing import Any
 
 import numpy as np
 from numba.core import types
-from numba.extending import overload
+from numba.extending import overload, register_jitable
 from numba.np.numpy_support import as_dtype
 
 from activerules.annotations.activity import Active, Const, Duplicated
-from activerules.annotations.tangents import One, ZeroTangent, conjugate
+from activerules.annotations.tangents import NoTangent, One, ZeroTangent, conjugate
 from activerules.annotations.values import make_zero
 from activerules.errors import RuleReturnError
+from activerules.numba_ext import overloads  # noqa: F401  accumulate and make_zero
 from activerules.numba_ext.tangents import TangentType, is_zero_type, refuse_type
 from activerules.numba_ext.types import AnnotationType, marker_class
 from activerules.rules.closures.delivery import (
+    combined,
     contracted,
     copied,
     cotangent,
     deliver,
+    fresh,
     kept,
+    pushed,
     result_shadow,
+    separate,
+    tangent,
 )
 from activerules.rules.protocol import accumulate
 
@@ -59,26 +65,32 @@ def _deliver(x, x_bar):
 
 def _returned(x: AnnotationType, x_bar: Any) -> Any:
     """Return the implementation of `deliver` for an Active argument."""
-    if is_zero_type(x_bar):
-        return lambda x, x_bar: make_zero(x.val)
-    convert = as_dtype(x.val).type
-    if isinstance(x_bar, TangentType) and isinstance(x_bar.value, One):
+    project = _projected(x.val, x_bar)
+    return lambda x, x_bar: project(x.val, x_bar)
+
+
+def _projected(found: Any, tangent: Any) -> Any:
+    """Return a compiled `(x, tangent) -> tangent`, as a number of the type of x."""
+    if is_zero_type(tangent):
+        return register_jitable(lambda x, tangent: make_zero(x))
+    convert = as_dtype(found).type
+    if isinstance(tangent, TangentType) and isinstance(tangent.value, One):
         one = convert(1)
-        return lambda x, x_bar: one
-    if not isinstance(x_bar, types.Number | types.Boolean):
+        return register_jitable(lambda x, tangent: one)
+    if not isinstance(tangent, types.Number | types.Boolean):
         raise RuleReturnError(
-            f"the pullback gives {x_bar} as the cotangent of {x.val}",
-            why="the cotangent of a number is a number",
+            f"a rule gives {tangent} as the tangent or cotangent of {found}",
+            why="that of a number is a number",
         )
-    if isinstance(x_bar, types.Complex) and not isinstance(x.val, types.Complex):
-        return lambda x, x_bar: convert(x_bar.real)
-    return lambda x, x_bar: convert(x_bar)
+    if isinstance(tangent, types.Complex) and not isinstance(found, types.Complex):
+        return register_jitable(lambda x, tangent: convert(tangent.real))
+    return register_jitable(lambda x, tangent: convert(tangent))
 
 
 def _require_array(x: AnnotationType, x_bar: Any) -> None:
     if not isinstance(x_bar, types.Array) or x_bar.ndim != getattr(x.val, "ndim", None):
         raise RuleReturnError(
-            f"the pullback gives {x_bar} as the cotangent of {x.val}",
+            f"a rule gives {x_bar} as the cotangent of {x.val}",
             why="a cotangent has the shape of its primal; broadcasting hides a missing sum",
         )
 
@@ -187,3 +199,81 @@ def _contracted(slopes, i, bar):
     scope = {"conjugate": conjugate, "__name__": __name__}
     exec(f"def contract(slopes, i, bar):\n return {terms}", scope)
     return scope["contract"]
+
+
+@overload(fresh)
+def _fresh(result, x):
+    if not isinstance(result, types.Array) or not isinstance(x.val, types.Array):
+        return lambda result, x: result
+
+    def checked(result, x):
+        if _overlap(result, x.val):
+            raise RuleReturnError("the result of the rule shares memory with an argument")
+        return result
+
+    return checked
+
+
+# --- forward ---
+
+
+@overload(tangent)
+def _tangent(x):
+    if x.kind is not Const:
+        return lambda x: x.dval
+    is_smooth = isinstance(getattr(x.val, "dtype", x.val), types.Float | types.Complex)
+    zero = ZeroTangent() if is_smooth else NoTangent()
+    return lambda x: zero
+
+
+@overload(pushed)
+def _pushed(y, dy):
+    refuse_type(dy)
+    if is_zero_type(dy):
+        return lambda y, dy: make_zero(y)
+    if isinstance(y, types.Number):
+        project = _projected(y, dy)
+        return lambda y, dy: project(y, dy)
+    if not isinstance(y, types.Array):
+        return lambda y, dy: dy
+    if not isinstance(dy, types.Array) or dy.ndim != y.ndim:
+        raise RuleReturnError(f"a rule gives {dy} as the tangent of {y}")
+
+    def in_shape(y, dy):
+        if y.shape != dy.shape:
+            raise RuleReturnError("the tangent a rule gives has another shape than its result")
+        return dy
+
+    return in_shape
+
+
+@overload(separate)
+def _separate(dy, x):
+    is_memory = isinstance(dy, types.Array) and isinstance(x.val, types.Array)
+    if not is_memory:
+        return lambda dy, x: dy
+    if x.kind is Const:
+
+        def apart(dy, x):
+            return copied(dy) if _overlap(dy, x.val) else dy
+
+        return apart
+
+    def apart_from_both(dy, x):
+        shared = _overlap(dy, x.val) or _overlap(dy, x.dval)
+        return copied(dy) if shared else dy
+
+    return apart_from_both
+
+
+@overload(combined)
+def _combined(slopes, dots):
+    if not isinstance(slopes, types.BaseTuple):
+        return lambda slopes, dots: slopes * dots[0]
+    if isinstance(slopes[0], types.BaseTuple):
+        terms = "".join(f"combined(slopes[{row}], dots), " for row in range(len(slopes)))
+    else:
+        terms = " + ".join(f"slopes[{i}] * dots[{i}]" for i in range(len(slopes)))
+    scope = {"combined": combined, "__name__": __name__}
+    exec(f"def combine(slopes, dots):\n return ({terms})", scope)
+    return scope["combine"]

@@ -8,11 +8,14 @@ from activerules.testing.numeric import (
     rand_tangent,
     well_conditioned,
 )
+from activerules.testing.rule import arg, check_rule
 
 __all__ = [
+    "arg",
     "central_fdm",
     "check_gradient",
     "check_grads",
+    "check_rule",
     "directional_derivative",
     "gradient_fd",
     "rand_tangent",

@@ -30,11 +30,11 @@ from activerules.testing.numeric import (
     shifted,
 )
 
-# A comparison is only worth something where finite differences resolve the derivative: _RESOLUTION
-# bounds their estimated error, _FLOOR is what rounding may add in a long program; both relative.
-_SAFETY = 10.0
-_FLOOR = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 2e-4}
-_RESOLUTION = {np.dtype(np.float64): 1e-4, np.dtype(np.float32): 2e-2}
+# A comparison is only worth something where finite differences resolve the derivative: RESOLUTION
+# bounds their estimated error, FLOOR is what rounding may add in a long program; both relative.
+SAFETY = 10.0
+FLOOR = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 2e-4}
+RESOLUTION = {np.dtype(np.float64): 1e-4, np.dtype(np.float32): 2e-2}
 
 
 def check_gradient(
@@ -152,7 +152,7 @@ class Check:
         nudged = tuple(shifted(x, 1e-3, c) for x, c in zip(self.args, self.starts, strict=True))
         runs = [(self.args, self.primal(self.args)), (nudged, self.primal(nudged))]
         return tuple(
-            any(not _identical(before[i], after.args[i]) for before, after in runs)
+            any(not identical(before[i], after.args[i]) for before, after in runs)
             for i in range(len(self.args))
         )
 
@@ -176,14 +176,14 @@ class Check:
             terms += [-term for term in inner_terms(self.starts[i], direction)]
         got = math.fsum(terms)
         scale = max(abs(float(expected)), math.fsum(map(abs, terms)))
-        if not error <= _RESOLUTION[precision] * max(scale, 1e-3):
+        if not error <= RESOLUTION[precision] * max(scale, 1e-3):
             raise self.failure(
                 f"finite differences of argument {i}",
                 got,
                 f"{expected:.10g} ± {error:.1e}",
                 "they do not resolve the derivative here: choose another point",
             )
-        tolerance = _SAFETY * error + _FLOOR[precision] * scale
+        tolerance = SAFETY * error + FLOOR[precision] * scale
         if not abs(got - float(expected)) <= tolerance:
             raise self.failure(
                 f"derivative of argument {i} along a random direction",
@@ -194,15 +194,14 @@ class Check:
 
     def precision(self) -> np.dtype:
         """Single precision anywhere in the arguments makes the program one of single precision."""
-        single = any(_dtypes(x) & {np.float32, np.complex64} for x in self.args)
-        return np.dtype(np.float32 if single else np.float64)
+        return precision_of(self.args)
 
     def same(self, what: str, found: Any, expected: Any) -> None:
         """Bit for bit, NaN included: derivative code must not change the primal.
 
         Only where the program itself allows its sums to be reordered, to rounding.
         """
-        agree = _close if _may_reorder(self.f) else _identical
+        agree = _close if _may_reorder(self.f) else identical
         if not agree(found, expected):
             raise self.failure(what, found, expected)
 
@@ -234,14 +233,21 @@ def _dtypes(x: Any) -> set[type]:
     return {np.asarray(x).dtype.type} if is_differentiable(x) else set()
 
 
+def precision_of(values: Sequence[Any]) -> np.dtype:
+    """Single precision if anything in the values is, else double."""
+    single = any(_dtypes(x) & {np.float32, np.complex64} for x in values)
+    return np.dtype(np.float32 if single else np.float64)
+
+
 def _may_reorder(f: Any) -> bool:
     options = getattr(f, "targetoptions", {})
     return bool(options.get("fastmath") or options.get("parallel"))
 
 
-def _identical(x: Any, y: Any) -> bool:
+def identical(x: Any, y: Any) -> bool:
+    """Whether two values are the same bit for bit, through tuples; NaN equals NaN."""
     if isinstance(x, tuple) and isinstance(y, tuple):
-        return len(x) == len(y) and all(map(_identical, x, y))
+        return len(x) == len(y) and all(map(identical, x, y))
     if is_differentiable(x):
         return np.array_equal(x, y, equal_nan=True)
     return bool(np.array_equal(x, y))

@@ -238,3 +238,47 @@ def test_partials_of_another_arity_are_refused():
         scalar_rule(distance, lambda Ω, x: (x,), setup=lambda Ω, x, y: x)
     with pytest.raises(RuleDefinitionError, match="partials"):
         scalar_rule(distance, lambda Ω: (1.0,))
+
+
+def test_scalar_rules_push_in_forward_mode():
+    derivative = ar.autodiff(ar.Forward, uses_scalar_rules, ar.Duplicated(0.7, 1.0), ar.Const(0.4))
+    assert derivative == pytest.approx(ar.grad(uses_scalar_rules)(0.7, 0.4), rel=1e-13)
+
+
+# --- frules in the engine ---
+
+
+@njit
+def damped(x, rate, n):
+    return x * np.exp(-rate * n)
+
+
+@frule.register(damped)
+def _(deltas, f, x, rate, n):
+    _, dx, drate, _ = deltas
+    e = np.exp(-rate * n)
+    return x * e, 2.0 * (dx * e - x * e * n * drate)  # twice what is right: it shows
+
+
+@njit
+def through_damped(x, rate):
+    y = damped(x, rate, 2)
+    z = damped(y, rate, 1)
+    return np.sum(y * z)
+
+
+def test_frules_serve_forward_mode():
+    x, dx = np.array([0.5, -1.0]), np.array([1.0, 2.0])
+    e = np.exp(-0.3)
+    # y = 2-fold damped x; each rule doubles the tangent of what it returns.
+    y, dy = x * e**2, 2 * dx * e**2
+    expected = np.sum(dy * y * e + y * 2 * dy * e)
+    args = ar.Duplicated(x, dx), ar.Const(0.3)
+    assert ar.autodiff(ar.Forward, through_damped, *args) == pytest.approx(expected)
+    y, dy = x * e**2, 2 * (-x * e**2 * 2)
+    z, dz = y * e, 2 * (dy * e - y * e)
+    expected = np.sum(dy * z + y * dz)
+    args = ar.Const(x), ar.Duplicated(0.3, 1.0)
+    assert ar.autodiff(ar.Forward, through_damped, *args) == pytest.approx(expected)
+    pushed = frule((NoTangent(), dx, 0.0, NoTangent()), damped, x, 0.3, 2)
+    assert np.allclose(pushed[1], 2 * dx * np.exp(-0.6))

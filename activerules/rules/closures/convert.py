@@ -138,6 +138,8 @@ class _Converter:
         kept = []
         statements = [*self.lines(at, f"{result} = None")]
         statements[0].value = primal  # type: ignore[attr-defined]
+        for given in self.given.values():
+            statements += self.lines(at, f"{result} = {tools['fresh']}({result}, {given})")
         for name in self.unchanged:
             flag = f"{config}.overwritten[{self.arguments.index(name)}]"
             place = f"{name}_kept"

@@ -13,6 +13,7 @@ import numpy as np
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated
 from activerules.annotations.projection import ProjectTo
 from activerules.annotations.tangents import (
+    NoTangent,
     NotImplementedTangent,
     ZeroTangent,
     conjugate,
@@ -23,7 +24,19 @@ from activerules.annotations.values import make_zero
 from activerules.errors import RuleReturnError
 from activerules.rules.protocol import accumulate
 
-__all__ = ["contracted", "copied", "cotangent", "deliver", "kept", "result_shadow"]
+__all__ = [
+    "combined",
+    "contracted",
+    "copied",
+    "cotangent",
+    "deliver",
+    "fresh",
+    "kept",
+    "pushed",
+    "result_shadow",
+    "separate",
+    "tangent",
+]
 
 
 def cotangent(dret: Annotation) -> Any:
@@ -80,6 +93,45 @@ def result_shadow(ret: Any, result: Any) -> Any:
     return None
 
 
+def fresh(result: Any, x: Annotation) -> Any:
+    """The result of a rule, which shares no memory with an argument: `RuleReturnError` if it does.
+
+    What is written into the one would change the other, and the engine takes it for new memory.
+    """
+    if _shared(result, x.fields[0]):
+        raise RuleReturnError("the result of the rule shares memory with an argument")
+    return result
+
+
+# --- forward ---
+
+
+def tangent(x: Annotation) -> Any:
+    """The tangent of an argument: a symbolic zero where it is Const."""
+    if isinstance(x, Const):
+        return ZeroTangent() if ProjectTo(x.val).has_tangent else NoTangent()
+    return x.fields[1]
+
+
+def pushed(y: Any, dy: Any) -> Any:
+    """The tangent of a result, as a value of its type."""
+    dy = extern(dy)
+    if isinstance(dy, NotImplementedTangent):
+        dy.refuse()
+    return make_zero(y) if is_zero(dy) else ProjectTo(y)(dy)
+
+
+def separate(dy: Any, x: Annotation) -> Any:
+    """The tangent of a result in memory of its own: a copy where it is that of an argument."""
+    shared = any(_shared(dy, field) for field in x.fields)
+    return dy.copy() if shared else dy
+
+
+def _shared(a: Any, b: Any) -> bool:
+    is_memory = isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
+    return is_memory and np.may_share_memory(a, b)
+
+
 def contracted(slopes: Any, i: int, bar: Any) -> Any:
     """The cotangent of argument `i`: conj(∂Ω/∂x_i) Ω̄, summed over the outputs if there are several.
 
@@ -90,4 +142,17 @@ def contracted(slopes: Any, i: int, bar: Any) -> Any:
     total: Any = ZeroTangent()
     for row, entry in zip(slopes, bar, strict=True):
         total = total + conjugate(row[i]) * entry
+    return total
+
+
+def combined(slopes: Any, dots: Any) -> Any:
+    """The tangent of the result: ∂Ω/∂x_i ẋ_i summed over the arguments; a tuple of several outputs.
+
+    `slopes` as in `contracted`, `dots` are the tangents of the arguments.
+    """
+    if isinstance(slopes[0], tuple):
+        return tuple(combined(row, dots) for row in slopes)
+    total: Any = ZeroTangent()
+    for slope, dot in zip(slopes, dots, strict=True):
+        total = total + slope * dot
     return total

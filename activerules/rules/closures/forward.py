@@ -1,0 +1,42 @@
+"""An frule as a forward rule of the engine.
+
+    rule(deltas, f, x, y) -> (z, dz)          forward(config, ret, x, y) -> (z, dz)
+
+Nothing is captured, so nothing has to be converted: the rule is called with the tangents of its
+arguments, zeros where they are Const, and its tangent is brought into memory of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from activerules.annotations.tangents import NoTangent
+from activerules.rules.closures.delivery import pushed, separate, tangent
+
+
+def forward_rule(rule: Any, function: Any, names: tuple[str, ...], compiled: Any) -> Any:
+    """Return the forward rule that calls an frule; `compiled` is the frule for compiled code."""
+    places = [f"x{i}" for i in range(len(names))]
+    source = [
+        f"def forward({', '.join(['config', 'ret', *places])}):",
+        f"    deltas = ({', '.join(['own', *(f'tangent({x})' for x in places)])})",
+        f"    y, dy = rule({', '.join(['deltas', 'function', *(f'{x}.val' for x in places)])})",
+        "    dy = pushed(y, dy)",
+        *(f"    dy = separate(dy, {x})" for x in places),
+        "    return y, dy",
+    ]
+    scope: dict[str, Any] = {
+        "function": function,
+        "own": NoTangent(),
+        "pushed": pushed,
+        "rule": compiled,
+        "separate": separate,
+        "tangent": tangent,
+        "__name__": __name__,
+    }
+    # Under the file and the line of the rule: that is where errors should point to.
+    plain: Callable[..., Any] = rule
+    before = "\n" * (plain.__code__.co_firstlineno - 1)
+    exec(compile(before + "\n".join(source), plain.__code__.co_filename, "exec"), scope)
+    return scope["forward"]

@@ -1,0 +1,137 @@
+"""One run of a rule, as the engine would make it: interpreted, or compiled.
+
+Needs       a pair (or a forward rule) chosen for a call, a configuration, annotated arguments
+Gives       `run_pair`, `run_forward`: an `Outcome` with the result and the derivatives
+Invariants  H1  between the two halves everything the configuration calls overwritten *is*
+                overwritten, and the result, which belongs to the caller, always is
+            H2  what is overwritten after the first half is not changed by the second
+
+The compiled forms are driven by a small `@njit` function that calls both halves; the facts of the
+configuration are constants in them, as in the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+
+from activerules.annotations.activity import Active, Annotation, Const, Duplicated
+from activerules.errors import RuleCheckError
+from activerules.numba_ext.facts import RuleFunctionCompiler
+from activerules.rules.protocol import RuleConfig
+from activerules.rules.rule import ForwardRule, RulePair
+from activerules.testing.numeric import shifted
+
+
+@dataclass
+class Outcome:
+    """What a run left behind.
+
+    primal         the result; None where the rule was not asked for it
+    entries        what `reverse` returned, one entry per argument; the tangent, in forward mode
+    untouched      whether memory that was overwritten between the halves stayed as it was then
+    """
+
+    primal: Any
+    entries: Any
+    untouched: bool = True
+
+
+def run_pair(
+    pair: RulePair,
+    config: RuleConfig,
+    annotated: Sequence[Annotation],
+    result_bar: Any,
+    *,
+    compiled: bool,
+) -> Outcome:
+    """Run both halves; `result_bar` is the cotangent of the result."""
+    augmented, reverse = _halves(pair, compiled)
+    first = _driver("augmented", augmented, config, pair.result, len(annotated), compiled)
+    made = first(*annotated)
+    primal = shifted(made.primal, 0.0, None) if made.primal is not None else None
+    spoiled = _spoil(config, annotated, made.primal)
+    dret = _result(pair.result, made, result_bar)
+    second = _driver("reverse", reverse, config, pair.result, len(annotated), compiled)
+    returned = second(dret, made.tape, *annotated)
+    untouched = all(np.array_equal(array, copy) for array, copy in spoiled)
+    return Outcome(primal, _entries(returned, annotated), untouched)
+
+
+def run_forward(
+    rule: ForwardRule, config: RuleConfig, annotated: Sequence[Annotation], *, compiled: bool
+) -> Outcome:
+    """Run a forward rule; its tangent is in `entries`."""
+    function = _rule_function(rule.function, compiled)
+    run = _driver("forward", function, config, rule.result, len(annotated), compiled)
+    returned = run(*annotated)
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        raise RuleCheckError(f"{rule.name}: the forward rule returns {returned!r}, not a pair")
+    return Outcome(returned[0], returned[1])
+
+
+def _halves(pair: RulePair, compiled: bool) -> tuple[Any, Any]:
+    return _rule_function(pair.augmented, compiled), _rule_function(pair.reverse, compiled)
+
+
+_compiled: dict[Any, Any] = {}
+
+
+def _rule_function(function: Any, compiled: bool) -> Any:
+    plain = getattr(function, "py_func", function)
+    if not compiled:
+        return plain
+    if plain not in _compiled:
+        _compiled[plain] = numba.njit(pipeline_class=RuleFunctionCompiler)(plain)
+    return _compiled[plain]
+
+
+def _driver(
+    which: str, function: Any, config: RuleConfig, result: Any, count: int, compiled: bool
+) -> Any:
+    """Return a function of what changes from run to run: not of the configuration."""
+    names = ", ".join(f"x{i}" for i in range(count))
+    head = {"reverse": "dret, tape, ", "augmented": "", "forward": ""}[which]
+    passed = "config, dret, tape, " if which == "reverse" else "config, ret, "
+    source = f"def driver({head}{names}): return function({passed}{names})"
+    scope = {"function": function, "config": config, "ret": result, "__name__": __name__}
+    exec(source, scope)
+    return numba.njit(scope["driver"]) if compiled else scope["driver"]
+
+
+def _spoil(
+    config: RuleConfig, annotated: Sequence[Annotation], primal: Any
+) -> list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+    """Overwrite what may be overwritten (H1); gives the arrays and what they hold now."""
+    arrays = [
+        x.fields[0]
+        for x, overwritten in zip(annotated, config.overwritten, strict=True)
+        if overwritten
+    ]
+    arrays = [a for a in (*arrays, primal) if isinstance(a, np.ndarray) and a.flags.writeable]
+    for array in arrays:
+        array[...] = np.roll(array, 1) * -3 + 1
+    return [(array, array.copy()) for array in arrays]
+
+
+def _result(kind: type[Annotation], made: Any, bar: Any) -> Annotation:
+    if kind is Const:
+        return Const(made.primal)
+    if kind is Active:
+        return Active(bar)
+    shadow = made.shadow
+    if not isinstance(shadow, np.ndarray) or np.any(shadow):
+        raise RuleCheckError("the shadow of a Duplicated result is not an array of zeros")
+    shadow[...] = bar
+    return Duplicated(made.primal, shadow)
+
+
+def _entries(returned: Any, annotated: Sequence[Annotation]) -> tuple[Any, ...]:
+    """One entry per argument, where a reverse may return its only derivative alone."""
+    if isinstance(returned, tuple) and len(returned) == len(annotated):
+        return returned
+    return tuple(returned if isinstance(x, Active) else None for x in annotated)

@@ -1,0 +1,246 @@
+"""`check_rule` passes right rules and finds what is wrong with others."""
+
+import math
+
+import numpy as np
+import pytest
+from numba import njit
+from numba.extending import overload
+
+import activerules as ar
+from activerules.annotations.activity import Active, Const, Duplicated
+from activerules.chainrules import NoTangent, Thunk, frule, rrule, scalar_rule
+from activerules.errors import NoRuleForActivity, RuleCheckError
+from activerules.testing import arg, check_rule, well_conditioned
+
+X = np.array([0.4, -1.1, 0.9])
+
+
+def weighted(name="weighted"):
+    """A new function, so that each test has rules of its own."""
+
+    @njit
+    def weighted(scale, x):
+        return scale * np.exp(x)
+
+    return weighted
+
+
+def right_augmented(config, ret: Duplicated, scale: Active | Const, x: Const | Duplicated):
+    e = np.exp(x.val)
+    y = scale.val * e
+    return ar.AugmentedReturn(y, np.zeros_like(y), e)
+
+
+def right_reverse(config, dret: Duplicated, tape, scale: Active | Const, x: Const | Duplicated):
+    ar.accumulate(x, scale.val * tape * dret.dval)
+    return np.sum(tape * dret.dval), None
+
+
+def checked(augmented=right_augmented, reverse=right_reverse, *, compiled=False):
+    function = weighted()
+    ar.augmented_primal(function)(augmented)
+    ar.reverse(function)(reverse)
+    check_rule(function, 1.3, X, compiled=compiled)
+
+
+def test_a_right_pair_passes_interpreted_and_compiled():
+    checked(compiled=True)
+
+
+def test_library_rules_pass():
+    a = well_conditioned(3)
+    for args in [
+        (np.linalg.solve, a, X),
+        (np.linalg.inv, a),
+        (np.dot, a, X),
+        (np.vdot, X, X[::-1]),
+    ]:
+        check_rule(*args, compiled=False)
+
+
+def test_the_scalar_table_is_checked_by_its_direct_calls():
+    for args in [(math.sin, 0.3), (math.atan2, 0.3, -0.8), (np.logaddexp, 0.2, 0.5)]:
+        check_rule(*args)
+
+
+def tape_of_arguments(config, ret: Duplicated, scale: Active | Const, x: Const | Duplicated):
+    y = scale.val * np.exp(x.val)
+    return ar.AugmentedReturn(y, np.zeros_like(y), x.val)
+
+
+def reads_arguments(config, dret: Duplicated, tape, scale: Active | Const, x: Const | Duplicated):
+    e = np.exp(tape)
+    ar.accumulate(x, scale.val * e * dret.dval)
+    return np.sum(e * dret.dval), None
+
+
+def tape_is_the_result(config, ret: Duplicated, scale: Active | Const, x: Const | Duplicated):
+    y = scale.val * np.exp(x.val)
+    return ar.AugmentedReturn(y, np.zeros_like(y), y)
+
+
+def reads_the_result(config, dret: Duplicated, tape, scale: Active | Const, x: Const | Duplicated):
+    ar.accumulate(x, tape * dret.dval)
+    return np.sum(tape / scale.val * dret.dval), None
+
+
+def wrong_factor(config, dret: Duplicated, tape, scale: Active | Const, x: Const | Duplicated):
+    ar.accumulate(x, 2.0 * scale.val * tape * dret.dval)
+    return np.sum(tape * dret.dval), None
+
+
+def overwrites_the_shadow(
+    config, dret: Duplicated, tape, scale: Active | Const, x: Const | Duplicated
+):
+    if ar.active(x):
+        x.dval[:] = scale.val * tape * dret.dval
+    return np.sum(tape * dret.dval), None
+
+
+def forgets_the_scale(config, dret: Duplicated, tape, scale: Active | Const, x: Const | Duplicated):
+    ar.accumulate(x, scale.val * tape * dret.dval)
+
+
+def writes_into_the_primal(
+    config, dret: Duplicated, tape, scale: Active | Const, x: Const | Duplicated
+):
+    ar.accumulate(x, scale.val * tape * dret.dval)
+    x.val[:] = 0.0
+    return np.sum(tape * dret.dval), None
+
+
+def wrong_primal(config, ret: Duplicated, scale: Active | Const, x: Const | Duplicated):
+    e = np.exp(x.val)
+    y = scale.val * e + 1e-3
+    return ar.AugmentedReturn(y, np.zeros_like(y), e)
+
+
+def changes_its_argument(config, ret: Duplicated, scale: Active | Const, x: Const | Duplicated):
+    e = np.exp(x.val)
+    x.val[0] = 0.0
+    y = scale.val * e
+    return ar.AugmentedReturn(y, np.zeros_like(y), e)
+
+
+def shadow_is_not_zero(config, ret: Duplicated, scale: Active | Const, x: Const | Duplicated):
+    e = np.exp(x.val)
+    return ar.AugmentedReturn(scale.val * e, np.ones_like(e), e)
+
+
+WRONG = [
+    (tape_of_arguments, reads_arguments, "overwritten"),
+    (tape_is_the_result, reads_the_result, "derivative of argument"),
+    (right_augmented, wrong_factor, "derivative of argument 1 along a random direction: found"),
+    (right_augmented, overwrites_the_shadow, "derivative of argument 1"),
+    (right_augmented, forgets_the_scale, "derivative of argument 0: found None"),
+    (right_augmented, writes_into_the_primal, "argument 1 after the rule|overwritten between"),
+    (wrong_primal, right_reverse, "result: found"),
+    (changes_its_argument, right_reverse, "argument 1 after the rule"),
+    (shadow_is_not_zero, right_reverse, "not an array of zeros"),
+]
+
+
+@pytest.mark.parametrize(("augmented", "reverse", "message"), WRONG)
+def test_wrong_pairs_are_found(augmented, reverse, message):
+    with pytest.raises(RuleCheckError, match=message):
+        checked(augmented, reverse)
+
+
+def spare(x):
+    """Right in Python, wrong when it is compiled."""
+    return x
+
+
+@overload(spare)
+def _spare(x):
+    return lambda x: 1.5 * x
+
+
+def differs_compiled(config, dret: Duplicated, tape, scale: Active | Const, x: Const | Duplicated):
+    ar.accumulate(x, spare(scale.val) * tape * dret.dval)
+    return np.sum(tape * dret.dval), None
+
+
+def test_a_difference_between_interpreted_and_compiled_is_found():
+    checked(right_augmented, differs_compiled)
+    with pytest.raises(RuleCheckError, match="compiled"):
+        checked(right_augmented, differs_compiled, compiled=True)
+
+
+# --- closures, forward rules, scalar rules ---
+
+
+def test_closures_are_checked_as_pairs_and_as_direct_calls():
+    function = weighted()
+
+    @rrule.register(function)
+    def _(f, scale, x):
+        e = np.exp(x)
+
+        def pullback(dy):
+            return NoTangent(), np.sum(e * dy), Thunk(lambda: scale * e * dy)
+
+        return scale * e, pullback
+
+    check_rule(function, 1.3, X, compiled=False)
+    check_rule(function, arg(1.3, Const), ar.Duplicated(X, np.zeros(3)), compiled=False)
+
+
+def test_forward_rules_are_checked():
+    def register(function, factor):
+        @frule.register(function)
+        def _(deltas, f, scale, x):
+            _, dscale, dx = deltas
+            e = np.exp(x)
+            return scale * e, dscale * e + factor * scale * e * dx
+
+    right, wrong = weighted(), weighted()
+    register(right, 1.0)
+    register(wrong, 1.5)
+    check_rule(right, 1.3, X, compiled=False)
+    with pytest.raises(RuleCheckError, match="tangent of the result"):
+        check_rule(wrong, 1.3, X, compiled=False)
+
+
+def test_scalar_rules_are_checked():
+    @njit
+    def ratio(x, y):
+        return x / y
+
+    scalar_rule(ratio, lambda Ω, x, y: (1 / y, -Ω / y))
+    check_rule(ratio, 1.2, -0.7, compiled=False)
+    scalar_rule(ratio, lambda Ω, x, y: (1 / y, Ω / y))
+    with pytest.raises(RuleCheckError, match="argument 1"):
+        check_rule(ratio, 1.2, -0.7, compiled=False)
+
+
+# --- mutation, constants, what has no rule ---
+
+
+@njit
+def doubles(x, y):
+    y[:] = 2.0 * x
+
+
+@ar.augmented_primal(doubles)
+def doubles_augmented(config, ret: Const, x: Duplicated | Const, y: Duplicated):
+    y.val[:] = 2.0 * x.val
+    return ar.AugmentedReturn(None, None, None)
+
+
+@ar.reverse(doubles)
+def doubles_reverse(config, dret: Const, tape, x: Duplicated | Const, y: Duplicated):
+    ar.accumulate(x, 2.0 * y.dval)
+    y.dval[:] = 0.0
+
+
+def test_a_function_that_writes_into_an_argument():
+    check_rule(doubles, X, arg(np.ones(3), Duplicated), compiled=False)
+
+
+def test_what_has_no_rule():
+    with pytest.raises(NoRuleForActivity):
+        check_rule(weighted(), 1.0, X)
+    with pytest.raises(NoRuleForActivity):
+        check_rule(np.linalg.inv, arg(well_conditioned(2), Active))
