@@ -254,6 +254,14 @@ class RuleReturnError(RuleError, TypeError):
     """
 
 
+class RuleViolation(RuleError):
+    """Debug mode saw a rule do what rules do not; the text says which rule, which call and what.
+
+    See `debug_mode` for everything that is checked. Outside of debug mode the derivative would have
+    been wrong without a word.
+    """
+
+
 class TapeMismatch(RuleError, TypeError):
     """The tape that `augmented_primal` makes is not one that `reverse` can take."""
 

@@ -44,6 +44,7 @@ from activerules.errors import (
     RuleDefinitionError,
     RuleError,
     RuleReturnError,
+    RuleViolation,
     ShadowMismatch,
     TangentMismatch,
     TangentNotImplemented,
@@ -65,6 +66,7 @@ from activerules.numba_ext.overloads import (
     onehot,
 )
 from activerules.recompute import checkpoint
+from activerules.rules.debug import debug_mode
 from activerules.rules.define import (
     augmented_primal,
     forward,
@@ -115,6 +117,7 @@ __all__ = [
     "RuleDefinitionError",
     "RuleError",
     "RuleReturnError",
+    "RuleViolation",
     "ShadowMismatch",
     "TangentMismatch",
     "TangentNotImplemented",
@@ -130,6 +133,7 @@ __all__ = [
     "autodiff",
     "autodiff_thunk",
     "checkpoint",
+    "debug_mode",
     "explain",
     "forward",
     "grad",

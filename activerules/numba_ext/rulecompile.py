@@ -40,6 +40,7 @@ from activerules.ir.rulecall import (
 from activerules.numba_ext import overloads  # noqa: F401  (what rules call: accumulate, make_zero)
 from activerules.numba_ext.abi import flatten
 from activerules.numba_ext.calls import MarkedCall, plain_type
+from activerules.numba_ext.debugrules import checked_pair
 from activerules.numba_ext.forwardrules import build_forward, compile_forward_rule
 from activerules.numba_ext.kinds import (
     float_elements,
@@ -95,6 +96,11 @@ class RuleRegistry(Protocol):
 
     def is_inactive(self, function: object) -> bool:
         """Whether nothing the function returns carries a derivative."""
+        ...
+
+    @property
+    def debug(self) -> Any:
+        """What debug mode checks; None outside of it."""
         ...
 
     def is_inactive_type(self, found: Any) -> bool:
@@ -269,7 +275,11 @@ class NumbaRuleCompiler:
             request.result,
         )
         written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
-        rule = compile_rule(marked, pair, request, written, noalias=self._is_new_memory(marked))
+        noalias = self._is_new_memory(marked)
+        rule = compile_rule(marked, pair, request, written, noalias=noalias)
+        if self._registry.debug is not None:
+            pair = checked_pair(marked, pair, self._registry.debug)
+            rule = compile_rule(marked, pair, request, written, noalias=noalias)
         symbols = _symbols(rule, request)
         self._libraries.append(build(rule, symbols))
         size, alignment = tape_layout(rule)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
+import numba
 from numba.core import errors as numba_errors
 from numba.core import types
 from numba.core.registry import cpu_target
@@ -164,6 +165,14 @@ def _dispatcher(function: Any) -> Any:
         plain = getattr(function, "py_func", function)
         _dispatchers[function] = to_link(plain, pipeline_class=RuleFunctionCompiler, **options)
     return _dispatchers[function]
+
+
+def callable_rule(function: Any) -> Any:
+    """A dispatcher of a function of a rule that other compiled functions can call."""
+    options = dict(getattr(function, "targetoptions", {}))
+    options.pop("nopython", None)
+    plain = getattr(function, "py_func", function)
+    return numba.njit(pipeline_class=RuleFunctionCompiler, **options)(plain)
 
 
 def checked_primal(marked: MarkedCall, symbol: str) -> Any:

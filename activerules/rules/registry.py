@@ -58,11 +58,17 @@ class Registry:
         self._inactive_types: list[Any] = []
         self._recomputation: Callable[[Any], Rule] | None = None
         self.forward_view = ForwardView(self)
+        self.debug: Any = None
 
     @property
     def epoch(self) -> int:
-        """A number that grows with each change; what was compiled under another one is stale."""
-        return self._epoch
+        """A number for what the rules are; what was compiled under another one is stale.
+
+        It grows with each change; in debug mode it is negative.
+        """
+        if self.debug is None:
+            return self._epoch
+        return -(4 * self._epoch + 2 * self.debug.primal + self.debug.derivatives + 4)
 
     def carries_rule(self, function: object) -> bool:
         """Tell whether calls of `function` may be kept: it has a reverse rule, or is declared

@@ -1,0 +1,51 @@
+"""Debug mode: whether rules are checked at every call, and what is checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from activerules.rules.registry import RULES
+
+
+@dataclass(frozen=True)
+class Checks:
+    """primal: the function is run beside the rule. derivatives: so are finite differences."""
+
+    primal: bool = True
+    derivatives: bool = True
+
+
+class debug_mode:
+    """Check every call of a rule at run time; `with debug_mode(): ...` or `debug_mode(True)`.
+
+    A rule that breaks its protocol raises `RuleViolation` where it does: the primal differs from
+    the function's, or from what it writes; the derivative differs from finite differences; a shadow
+    has another shape than the primal, or is not zero; an argument is written that the function
+    does not write; the reverse reads what was overwritten since; a derivative is NaN or infinite
+    where what it is made from is not; a tape is used twice.
+
+    `primal=False` does not run the function beside the rule, for one that draws random numbers or
+    prints; `derivatives=False` leaves out finite differences, for a rule that means to differ.
+
+    The mode holds for the process: what is compiled in it has the checks, and `@njit` functions
+    that were compiled before keep what they compiled. Calls cost several runs of the function.
+    """
+
+    def __init__(
+        self, on: bool | None = None, *, primal: bool = True, derivatives: bool = True
+    ) -> None:
+        self._checks = Checks(primal, primal and derivatives)
+        self._before: Any = None
+        if on is not None:
+            RULES.debug = self._checks if on else None
+
+    def __enter__(self) -> debug_mode:
+        """Turn it on."""
+        self._before = RULES.debug
+        RULES.debug = self._checks
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Turn back what it was."""
+        RULES.debug = self._before

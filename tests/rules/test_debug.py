@@ -1,0 +1,127 @@
+"""Debug mode: what is noticed at run time, and that right rules pass.
+
+One rule that is wrong in as many ways as it is told to be: its mistakes share one compile.
+"""
+
+import math
+
+import numba
+import numpy as np
+import pytest
+
+import activerules as ar
+from activerules.rules.debug import debug_mode
+
+AUGMENTED = {
+    1: "the primal differs from that of the function",
+    2: "the shadow is not zeros in the shape of the primal",
+    3: "the shadow is not zeros in the shape of the primal",
+    4: "`a` is not left as the function does",
+    5: "the derivative differs from finite differences",  # the tape is a view of `a`
+    6: "`n` is not left as the function does",
+}
+REVERSE = {
+    11: "the derivative differs from finite differences",  # accumulates nothing
+    12: "the derivative differs from finite differences",  # overwrites the shadow
+    13: "the derivative differs from finite differences",  # 1 % too large
+    14: "by `x` is NaN or infinite, or made from a value that was overwritten",
+    15: "the reverse writes into the value of `a`",
+    16: "the derivative by `x` is NaN or infinite",
+    17: "the reverse writes into the value of `n`",
+}
+
+
+@numba.njit
+def scale(a, x, mistake, n):
+    return a * x
+
+
+@ar.augmented_primal(scale)
+def _(config, ret: ar.Duplicated, a: ar.Duplicated, x: ar.Active, mistake: ar.Const, n: ar.Const):
+    m = mistake.val
+    y = a.val * x.val
+    if m == 1:
+        y += 1.0
+    shadow = np.zeros(1) if m == 2 else np.zeros_like(y)
+    if m == 3:
+        shadow[0] = 1.0
+    if m == 4:
+        a.val[0] = 7.0
+    if m == 6:
+        n.val[0] += 1
+    return ar.AugmentedReturn(y, shadow, a.val if m == 5 else a.val.copy())
+
+
+@ar.reverse(scale)
+def _(
+    config,
+    dret: ar.Duplicated,
+    tape,
+    a: ar.Duplicated,
+    x: ar.Active,
+    mistake: ar.Const,
+    n: ar.Const,
+):
+    m = mistake.val
+    by_x = np.dot(tape, dret.dval)
+    if m == 12:
+        a.dval[:] = 2.0 * dret.dval * x.val
+    elif m != 11:
+        ar.accumulate(a, dret.dval * x.val)
+    if m == 13:
+        by_x *= 1.01
+    if m == 14:
+        by_x = np.dot(a.val, dret.dval)
+    if m == 15:
+        a.val[0] = 0.0
+    if m == 16:
+        by_x = math.inf
+    if m == 17:
+        n.val[0] = 3
+    return None, by_x, None, None
+
+
+@numba.njit
+def program(a, x, mistake):
+    b = a.copy()
+    y = scale(b, x, mistake, np.zeros(1, np.int64))
+    b[:] = 3.0
+    return np.sum(y * y) + b[0] * x
+
+
+gradient = ar.grad(program, argnums=(0, 1))
+A, X = np.array([1.0, -2.0, 0.5]), 1.5
+
+
+def test_a_right_rule_passes():
+    with debug_mode():
+        by_a, by_x = gradient(A, X, 0)
+    np.testing.assert_allclose(by_a, 2.0 * A * X * X)
+    np.testing.assert_allclose(by_x, 2.0 * np.sum(A * A) * X + 3.0)
+
+
+@pytest.mark.parametrize("mistake", [*AUGMENTED, *REVERSE])
+def test_mistakes_are_noticed(mistake):
+    message = {**AUGMENTED, **REVERSE}[mistake]
+    with debug_mode(), pytest.raises(ar.RuleViolation, match=message) as caught:
+        gradient(A, X, mistake)
+    rule, _, call = str(caught.value).partition("called at")
+    assert "the rule of scale at " in rule
+    assert "test_debug.py" in call
+
+
+def test_what_is_checked_can_be_chosen():
+    with debug_mode(derivatives=False):
+        _, by_x = gradient(A, X, 13)
+    _, plain = gradient(A, X, 13)
+    assert by_x == plain
+
+
+def test_for_the_process_and_back():
+    debug_mode(True)
+    try:
+        with pytest.raises(ar.RuleViolation):
+            gradient(A, X, 13)
+    finally:
+        debug_mode(False)
+    assert math.isfinite(gradient(A, X, 13)[1])
