@@ -1,5 +1,5 @@
 """The rules that come with activerules; importing this package defines them."""
 
-from activerules.rules.library import inactive, linalg, random
+from activerules.rules.library import inactive, linalg, linalg_forward, random
 
-__all__ = ["inactive", "linalg", "random"]
+__all__ = ["inactive", "linalg", "linalg_forward", "random"]
