@@ -28,11 +28,12 @@ from activerules.ir.reading import read_module
 from activerules.ir.rulecall import ActivityName
 from activerules.numba_ext.capture import Captured, as_dispatcher, capture
 from activerules.numba_ext.checks import require_float_return
-from activerules.numba_ext.gradient import Gradient
+from activerules.numba_ext.gradient import ArgumentActivity, Gradient
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
 from activerules.requests import (
     STEM,
     Stages,
+    argument_of,
     is_written,
     locate,
     make_request,
@@ -62,7 +63,7 @@ _compiled: weakref.WeakKeyDictionary[Any, dict[Any, Gradient]] = weakref.WeakKey
 def compile_gradient(
     function: Any,
     argtypes: tuple[types.Type, ...],
-    activities: tuple[ActivityName, ...],
+    activities: tuple[ArgumentActivity, ...],
     return_activity: ActivityName | None,
     *,
     split: bool = False,
@@ -85,7 +86,7 @@ def compile_gradient(
 def derive(
     function: Any,
     argtypes: tuple[types.Type, ...],
-    activities: tuple[ActivityName, ...],
+    activities: tuple[ArgumentActivity, ...],
     return_activity: ActivityName | None,
     *,
     split: bool = False,
@@ -142,7 +143,7 @@ def derive(
 def _planned(
     captured: Captured,
     module: Module,
-    activities: tuple[ActivityName, ...],
+    activities: tuple[ArgumentActivity, ...],
     return_activity: ActivityName | None,
     rules: NumbaRuleCompiler,
     split: bool,
@@ -151,7 +152,7 @@ def _planned(
     need a scratch shadow.
     """
 
-    def make(shadowed: tuple[ActivityName, ...]) -> tuple[Plan, Plan | None]:
+    def make(shadowed: tuple[ArgumentActivity, ...]) -> tuple[Plan, Plan | None]:
         request = make_request(captured, module, shadowed, return_activity, rules)
         plan = make_plan(replace(request, split=split, checked=not split))
         careful = _careful(plan)
@@ -185,11 +186,11 @@ def _keeps(plan: Plan) -> tuple[object, ...]:
 def _overlap_matters(plan: Plan) -> bool:
     """Whether there are two arrays, one of them written: only then can overlap change a result."""
     groups = {
-        p.group
+        p.group: k
         for p in plan.request.parameters
-        if isinstance(p.group, int) and p.argument.type.is_pointer
+        if (k := argument_of(p.group)) is not None and p.argument.type.is_pointer
     }
-    return len(groups) > 1 and any(is_written(plan, k) for k in groups)
+    return len(groups) > 1 and any(is_written(plan, k) for k in set(groups.values()))
 
 
 __all__ = ["Derivation", "Stages", "compile_gradient", "derive"]

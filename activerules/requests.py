@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,12 +25,15 @@ from activerules.ir.location import Locator
 from activerules.ir.model import Function, Instruction, Module
 from activerules.ir.printer import print_function, print_module
 from activerules.ir.rulecall import ActivityName
+from activerules.numba_ext.abi import Slot, flatten
 from activerules.numba_ext.capture import Captured
-from activerules.numba_ext.kinds import float_elements
+from activerules.numba_ext.gradient import ArgumentActivity
+from activerules.numba_ext.kinds import float_elements, is_number_array, leaves_of
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
 
 T = TypeVar("T")
 STEM = "activerules.derivative"
+Group = int | tuple[int, int]
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _POINTER_ROLES = frozenset({"meminfo", "parent", "data"})
 
@@ -75,14 +78,14 @@ def seeded_return(captured: Captured, return_activity: ActivityName | None) -> A
 def make_request(
     captured: Captured,
     module: Module,
-    activities: tuple[ActivityName, ...],
+    activities: tuple[ArgumentActivity, ...],
     return_activity: ActivityName | None,
     rules: NumbaRuleCompiler,
     *,
     forward: bool = False,
 ) -> Request:
     """The request for a captured function: its LLVM parameters with the activities of the arguments
-    they belong to.
+    they belong to. Each array in a tuple is memory of its own.
     """
     function: Function = module.functions[captured.symbol]
     retptr, excinfo, *rest = function.arguments
@@ -93,22 +96,19 @@ def make_request(
         ),
         Parameter(excinfo, "const", "exception", private=True),
     ]
-    left_out: tuple[ActivityName, ...] = ("const",) * (len(captured.arguments) - len(activities))
+    left_out: tuple[ArgumentActivity, ...] = ("const",) * (
+        len(captured.arguments) - len(activities)
+    )
     for number, (argument, activity) in enumerate(
         zip(captured.arguments, activities + left_out, strict=True)
     ):
-        floats = float_elements(argument.numba_type)
-        for slot, index in zip(argument.slots, argument.parameters, strict=True):
-            how = _slot_activity(slot.role, activity, forward)
-            parameters.append(
-                Parameter(
-                    rest[index - 2],
-                    how,
-                    number,
-                    floats=floats if slot.role == "data" else None,
-                    length=slot.role == "shape",
-                )
-            )
+        slots = _grouped_slots(number, argument.numba_type)
+        for (group, leaf, slot), index in zip(slots, argument.parameters, strict=True):
+            how = _slot_activity(slot.role, leaf, activity, forward)
+            floats = float_elements(leaf) if slot.role == "data" else None
+            length = slot.role == "shape"
+            argument_value = rest[index - 2]
+            parameters.append(Parameter(argument_value, how, group, floats=floats, length=length))
     returns: ReturnKind = "status"
     return Request(
         module, function, STEM, tuple(parameters), returns, rules,
@@ -117,13 +117,32 @@ def make_request(
     )  # fmt: skip
 
 
-def _slot_activity(role: str, activity: ActivityName, forward: bool) -> ActivityName:
+def _grouped_slots(number: int, found: types.Type) -> Iterator[tuple[Group, types.Type, Slot]]:
+    """Each LLVM parameter of an argument, with its group and the leaf type it is a part of."""
+    is_tuple = isinstance(found, types.BaseTuple)
+    for k, leaf in enumerate(leaves_of(found)):
+        for slot in flatten(leaf):
+            yield (number, k) if is_tuple else number, leaf, slot
+
+
+def argument_of(group: object) -> int | None:
+    """The number of the argument a group of parameters belongs to."""
+    if isinstance(group, tuple):
+        group = group[0]
+    return group if isinstance(group, int) else None
+
+
+def _slot_activity(
+    role: str, leaf: types.Type, activity: ArgumentActivity, forward: bool
+) -> ActivityName:
     """The activity of one LLVM parameter of an argument."""
-    if activity == "active" and role == "float":
-        return "active"
-    if activity == "duplicated" and (role in _POINTER_ROLES or (forward and role == "float")):
-        return "duplicated"
-    return "const"
+    if role == "float":
+        if forward:
+            return "duplicated" if activity == "duplicated" else "const"
+        return "active" if activity in ("active", "mixed") else "const"
+    constant = isinstance(leaf, types.Array) and not is_number_array(leaf)
+    shadowed = role in _POINTER_ROLES and activity in ("duplicated", "mixed") and not constant
+    return "duplicated" if shadowed else "const"
 
 
 def _tape_limit() -> int:
@@ -139,8 +158,8 @@ def _tape_limit() -> int:
 
 def with_scratch(
     captured: Captured,
-    activities: tuple[ActivityName, ...],
-    make: Callable[[tuple[ActivityName, ...]], T],
+    activities: tuple[ArgumentActivity, ...],
+    make: Callable[[tuple[ArgumentActivity, ...]], T],
 ) -> tuple[T, set[int]]:
     """What `make` gives for activities, and the Const arrays that need a scratch shadow for it.
 
@@ -150,7 +169,7 @@ def with_scratch(
     """
     scratch: set[int] = set()
     while True:
-        shadowed: tuple[ActivityName, ...] = tuple(
+        shadowed: tuple[ArgumentActivity, ...] = tuple(
             "duplicated" if k in scratch else activity for k, activity in enumerate(activities)
         )
         try:
@@ -167,19 +186,17 @@ def _holds_floats(captured: Captured, number: int) -> bool:
     return float_elements(captured.arguments[number].numba_type) is not None
 
 
-def _argument_object(facts: Facts, number: int) -> MemoryObject | None:
-    return next(
-        (p.memory for p in facts.request.parameters if p.group == number),
-        None,
-    )
+def _argument_objects(facts: Facts, number: int) -> frozenset[MemoryObject]:
+    parameters = facts.request.parameters
+    return frozenset(p.memory for p in parameters if argument_of(p.group) == number)
 
 
 def is_written(facts: Facts, number: int) -> bool:
     """Whether the primal may write into the memory of an argument."""
-    target = _argument_object(facts, number)
+    targets = _argument_objects(facts, number)
     return any(
         write.everything
-        or any(target in facts.memory.objects(pointer) for pointer in write.pointers)
+        or any(not targets.isdisjoint(facts.memory.objects(p)) for p in write.pointers)
         for write in facts.memory.writes
     )
 

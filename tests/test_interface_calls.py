@@ -243,9 +243,11 @@ def test_gradients_in_parallel_loops():
 
 @pytest.fixture
 def _counting():
+    was_on = _nrt_python.memsys_stats_enabled()
     _nrt_python.memsys_enable_stats()
     yield
-    _nrt_python.memsys_disable_stats()
+    if not was_on:
+        _nrt_python.memsys_disable_stats()
 
 
 @pytest.mark.usefixtures("_counting")

@@ -64,9 +64,11 @@ def test_annotations_go_in_and_out():
 
 @pytest.fixture
 def _counting():
+    was_on = _nrt_python.memsys_stats_enabled()
     _nrt_python.memsys_enable_stats()
     yield
-    _nrt_python.memsys_disable_stats()
+    if not was_on:
+        _nrt_python.memsys_disable_stats()
 
 
 @pytest.mark.usefixtures("_counting")

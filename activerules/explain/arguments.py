@@ -19,10 +19,9 @@ from activerules.autodiff import dispatcher_of
 from activerules.errors import ActiverulesError, ActivityError, NotYetSupported
 from activerules.numba_ext import checks
 from activerules.numba_ext.checks import Argument
-from activerules.numba_ext.gradient import ActivityName
+from activerules.numba_ext.gradient import ActivityName, ArgumentActivity
 from activerules.numba_ext.types import AnnotationType
 from activerules.pipeline import Derivation, derive
-from activerules.rules.pattern import type_name
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Question:
     def derivation(self) -> Derivation:
         """Compile the derivative up to its IR; errors say what was asked and how to ask again."""
         argtypes = tuple(a.numba_type for a in self.arguments)
-        activities: tuple[ActivityName, ...] = tuple(a.activity for a in self.arguments)
+        activities: tuple[ArgumentActivity, ...] = tuple(a.activity for a in self.arguments)
         try:
             found = derive(self.dispatcher, argtypes, activities, self.return_activity)
             if found.gradient.return_activity == "active":
@@ -59,7 +58,7 @@ class Question:
         """The command line that asks the same."""
         function = self.dispatcher.py_func
         file = inspect.getsourcefile(function) or function.__module__
-        written = [f"{a.activity.capitalize()}[{type_name(a.numba_type)}]" for a in self.arguments]
+        written = [a.annotation for a in self.arguments]
         quoted = " ".join(f'"{one}"' for one in written)
         asked = f" --return {self.return_activity.capitalize()}" if self.return_activity else ""
         return f"python -m activerules explain {file}:{function.__qualname__} {quoted}{asked}"

@@ -14,7 +14,13 @@ from typing import Any
 
 from numba.core import types
 
-from activerules.annotations.activity import Active, Const, Duplicated, DuplicatedNoNeed
+from activerules.annotations.activity import (
+    Active,
+    Const,
+    Duplicated,
+    DuplicatedNoNeed,
+    MixedDuplicated,
+)
 from activerules.errors import (
     ActivityError,
     ArityError,
@@ -22,8 +28,16 @@ from activerules.errors import (
     NotYetSupported,
     ShadowMismatch,
 )
-from activerules.numba_ext.gradient import ActivityName
-from activerules.numba_ext.kinds import is_number, items_of
+from activerules.numba_ext.gradient import ArgumentActivity
+from activerules.numba_ext.kinds import (
+    activity_of,
+    has_arrays,
+    has_numbers,
+    is_number,
+    is_number_array,
+    items_of,
+    leaves_of,
+)
 from activerules.numba_ext.types import AnnotationType
 from activerules.rules.pattern import type_name
 
@@ -34,11 +48,24 @@ class Argument:
 
     name: str
     numba_type: Any
-    activity: ActivityName
+    activity: ArgumentActivity
 
     def __str__(self) -> str:
         """Return `x: Duplicated[float64[::1]]`."""
-        return f"{self.name}: {self.activity.capitalize()}[{type_name(self.numba_type)}]"
+        return f"{self.name}: {self.annotation}"
+
+    @property
+    def annotation(self) -> str:
+        """The argument as it is annotated in a signature."""
+        return f"{_ANNOTATIONS[self.activity]}[{type_name(self.numba_type)}]"
+
+
+_ANNOTATIONS: dict[ArgumentActivity, str] = {
+    "const": "Const",
+    "active": "Active",
+    "duplicated": "Duplicated",
+    "mixed": "MixedDuplicated",
+}
 
 
 # --- while the call is typed ---
@@ -78,25 +105,25 @@ def read_gradient_arguments(
     """
     arguments = []
     for i, (name, ty) in enumerate(zip(names, map(types.unliteral, found), strict=True)):
-        activity: ActivityName = "const"
+        activity: ArgumentActivity = "const"
         if i in argnums:
             _require_differentiable(name, ty)
-            activity = "duplicated" if isinstance(ty, types.Array) else "active"
+            activity = activity_of(ty)
         arguments.append(Argument(name, ty, activity))
     return tuple(arguments)
 
 
 def _require_differentiable(name: str, found: Any) -> None:
-    if isinstance(found, types.Array):
-        if not isinstance(found.dtype, types.Integer | types.Boolean):
-            return _require_duplicated(name, found)
-    elif isinstance(found, types.Float | types.Complex | types.BaseTuple):
-        return _require_active(name, found)
-    raise ActivityError(
-        f"`{name}` is {type_name(found)}, which has no derivative",
-        why="argnums names the arguments to differentiate by: floats, tuples and arrays of floats",
-        instead=["another argnums", f"floats for `{name}`"],
-    )
+    if isinstance(found, types.Array) and not isinstance(found.dtype, _WITHOUT_DERIVATIVE):
+        _require_duplicated(name, found)
+    if activity_of(found) == "const":
+        raise ActivityError(
+            f"`{name}` is {type_name(found)}, which has no derivative",
+            why="argnums names the arguments to differentiate by: floats, tuples and arrays of "
+            "floats",
+            instead=["another argnums", f"floats for `{name}`"],
+        )
+    _require_known_leaves(name, found)
 
 
 def _read_argument(name: str, found: Any) -> Argument:
@@ -111,42 +138,103 @@ def _read_argument(name: str, found: Any) -> Argument:
         _require_duplicated(name, found.val)
         _require_shadow(name, found.val, found.dval)
         return Argument(name, found.val, "duplicated")
+    if found.kind is MixedDuplicated:
+        _require_mixed(name, found.val)
+        _require_shadow(name, found.val, found.dval)
+        return Argument(name, found.val, "mixed")
     raise NotYetSupported(f"`{name}` is marked {found.kind.__name__}, which is not yet supported")
 
 
+_WITHOUT_DERIVATIVE = (types.Integer, types.Boolean)
+# Leaves of tuples that carry no derivative, whatever they are made of.
+_CONSTANT_LEAVES = (
+    *_WITHOUT_DERIVATIVE,
+    types.NoneType,
+    types.UnicodeType,
+    types.EnumMember,
+    types.SliceType,
+    types.Callable,
+    types.NPDatetime,
+    types.NPTimedelta,
+)
+
+
+def _require_known_leaves(name: str, found: Any) -> None:
+    """Refuse a tuple that holds something whose floats nobody would see."""
+    for leaf in leaves_of(found):
+        plain = getattr(leaf, "dtype", leaf) if isinstance(leaf, types.Array) else leaf
+        if not is_number(plain) and not isinstance(plain, _CONSTANT_LEAVES):
+            raise NotYetSupported(
+                f"`{name}` holds {type_name(leaf)}, which is not yet supported in a tuple",
+                instead=["pass it as an argument of its own"],
+            )
+
+
 def _require_active(name: str, found: Any) -> None:
-    if isinstance(found, types.BaseTuple):
-        for i, item in enumerate(items_of(found)):
-            if not isinstance(item, types.Integer | types.Boolean):
-                _require_active(f"{name}[{i}]", item)
-        return
-    if is_number(found):
-        return
-    is_array = isinstance(found, types.Buffer)
+    is_tuple = isinstance(found, types.BaseTuple)
+    if activity_of(found) == "active":
+        return _require_known_leaves(name, found)
+    if isinstance(found, types.Buffer) or has_arrays(found):
+        kind = "MixedDuplicated" if has_numbers(found) else "Duplicated"
+        instead = f"{kind}({name}, make_zero({name}))"
+    else:
+        instead = f"Const({name})"
     raise ActivityError(
         f"`{name}` is marked Active and is {type_name(found)}",
-        why="the derivative of an Active argument is returned, so it must be a float",
-        instead=[f"Duplicated({name}, make_zero({name}))" if is_array else f"Const({name})"],
+        why="the derivative of an Active argument is returned, so it must be a float"
+        + (", or a tuple of floats" if is_tuple else ""),
+        instead=[instead],
     )
 
 
 def _require_duplicated(name: str, found: Any) -> None:
-    if isinstance(found, types.Array) and isinstance(found.dtype, types.Float | types.Complex):
-        return
-    if isinstance(found, types.Array) and not isinstance(
-        found.dtype, types.Integer | types.Boolean
-    ):
+    activity = activity_of(found)
+    if activity == "duplicated":
+        return _require_known_leaves(name, found)
+    if activity == "mixed":
+        raise ActivityError(
+            f"`{name}` is marked Duplicated and holds numbers beside its arrays",
+            why="in reverse, the derivatives of numbers are returned, those of arrays are added to "
+            "a shadow",
+            instead=[f"MixedDuplicated({name}, make_zero({name}))"],
+        )
+    if isinstance(found, types.Array) and not isinstance(found.dtype, _WITHOUT_DERIVATIVE):
         raise NotYetSupported(f"`{name}` is an array of {found.dtype}, which is not yet supported")
-    is_float = isinstance(found, types.Float | types.Complex)
     raise ActivityError(
         f"`{name}` is marked Duplicated and is {type_name(found)}",
         why="in reverse, the derivative of a Duplicated argument is added to memory of floats",
-        instead=[f"Active({name})" if is_float else f"Const({name})"],
+        instead=[f"Active({name})" if activity == "active" else f"Const({name})"],
+    )
+
+
+def _require_mixed(name: str, found: Any) -> None:
+    activity = activity_of(found)
+    if activity == "mixed":
+        return _require_known_leaves(name, found)
+    instead = {
+        "active": f"Active({name})",
+        "duplicated": f"Duplicated({name}, make_zero({name}))",
+    }.get(activity, f"Const({name})")
+    raise ActivityError(
+        f"`{name}` is marked MixedDuplicated and is {type_name(found)}",
+        why="MixedDuplicated is for tuples that hold numbers and arrays of numbers",
+        instead=[instead],
     )
 
 
 def _require_shadow(name: str, primal: Any, shadow: Any) -> None:
-    if not isinstance(shadow, types.Array) or (shadow.dtype, shadow.ndim) != (
+    if isinstance(primal, types.BaseTuple):
+        if isinstance(shadow, types.BaseTuple) and len(shadow) == len(primal):
+            for i, (item, other) in enumerate(zip(items_of(primal), items_of(shadow))):
+                _require_shadow(f"{name}[{i}]", item, other)
+            return
+        problem = f"is {type_name(shadow)}, and `{name}` is {type_name(primal)}"
+    elif not is_number_array(primal):
+        # Not used, but it is passed along in the tuple: it has to have the same form.
+        if shadow == primal or types.unliteral(shadow) == types.unliteral(primal):
+            return
+        problem = f"is {type_name(shadow)}, and `{name}` is {type_name(primal)}"
+    elif not isinstance(shadow, types.Array) or (shadow.dtype, shadow.ndim) != (
         primal.dtype,
         primal.ndim,
     ):

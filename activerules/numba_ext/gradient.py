@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 ActivityName = Literal["const", "active", "duplicated"]
+ArgumentActivity = Literal["const", "active", "duplicated", "mixed"]
+"""Mixed: a tuple with numbers, whose derivatives are returned, and arrays, which have shadows."""
 
 OUT_OF_MEMORY = 0x41520001
 """Status of a derivative function whose tape did not fit into memory."""
@@ -72,7 +74,7 @@ class GradientCompiler(Protocol):
         self,
         function: Any,
         argtypes: tuple[Any, ...],
-        activities: tuple[ActivityName, ...],
+        activities: tuple[ArgumentActivity, ...],
         return_activity: ActivityName | None,
         /,
         *,

@@ -30,11 +30,21 @@ from activerules.numba_ext import checks, link, memory
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.complex_math import POWER_DEFINITIONS
 from activerules.numba_ext.gradient import OUT_OF_MEMORY, ActivityName, Gradient, GradientCompiler
-from activerules.numba_ext.kinds import derivative_type, items_of
+from activerules.numba_ext.kinds import (
+    derivative_type,
+    has_arrays,
+    has_numbers,
+    is_number,
+    is_number_array,
+    items_of,
+)
+from activerules.numba_ext.kinds import gradient_type as gradient_type_of
 from activerules.numba_ext.overloads import IGNORE_DEFINITIONS
 from activerules.numba_ext.target import ADDispatcher
 from activerules.numba_ext.types import AnnotationType, ModeType, SpecType, marker_class
 
+_BY_VALUE = ("active", "mixed")
+_BY_SHADOW = ("duplicated", "mixed")
 _compilers: list[GradientCompiler] = []
 
 
@@ -67,7 +77,7 @@ class Call:
     def derivative_types(self) -> tuple[Any, ...]:
         """Numba types of what is returned for each argument: None unless it is Active."""
         return tuple(
-            derivative_type(a.numba_type) if a.activity == "active" else types.none
+            derivative_type(a.numba_type) if a.activity in _BY_VALUE else types.none
             for a in self.arguments
         )
 
@@ -119,12 +129,7 @@ def gradient_form(typing_context, spec, function, *args):
     names = checks.read_arity(dispatcher, len(args))
     arguments = checks.read_gradient_arguments(names, args, request.argnums)
     call = Call(arguments, compiled(dispatcher, arguments, "active"))
-    gradient_types = [
-        memory.shadow_type(arguments[i].numba_type)
-        if arguments[i].activity == "duplicated"
-        else call.derivative_types[i]
-        for i in request.argnums
-    ]
+    gradient_types = [gradient_type_of(arguments[i].numba_type) for i in request.argnums]
     gradient_type = gradient_types[0] if request.single else types.Tuple(gradient_types)
     result_type = gradient_type
     if request.with_value:
@@ -136,22 +141,44 @@ def gradient_form(typing_context, spec, function, *args):
             (
                 context.cast(builder, primal, ty, argument.numba_type),
                 memory.zero_shadow(context, builder, argument.numba_type, primal)
-                if argument.activity == "duplicated"
+                if argument.activity in _BY_SHADOW
                 else None,
             )
             for ty, argument, primal in zip(args, arguments, primals, strict=True)
         ]
         derivatives, value = Emitter(context, builder, call, owns_shadows=True).emit(fields)
-        every = [d if shadow is None else shadow for d, (_, shadow) in zip(derivatives, fields)]
-        gradient = every[request.argnums[0]]
+        items = [
+            _joined(context, builder, arguments[i].numba_type, derivatives[i], fields[i][1])
+            for i in request.argnums
+        ]
+        gradient = items[0]
         if not request.single:
-            items = [every[i] for i in request.argnums]
             gradient = context.make_tuple(builder, gradient_type, items)
         if not request.with_value:
             return gradient
         return context.make_tuple(builder, typed.return_type, [value, gradient])
 
     return signature(result_type, spec, function, types.Tuple(args)), codegen
+
+
+def _joined(context: Any, builder: Any, found: Any, derivative: Any, shadow: Any) -> Any:
+    """The gradient by one argument: derivatives of its numbers and shadows of its arrays."""
+    if is_number_array(found):
+        return shadow
+    if not isinstance(found, types.BaseTuple):
+        return derivative if is_number(found) else context.get_dummy_value()
+    if not has_arrays(found):
+        return derivative
+    parts = memory.parts_of(builder, found, shadow)
+    if has_numbers(found):
+        entries = cgutils.unpack_tuple(builder, derivative, len(items_of(found)))
+    else:
+        entries = [None] * len(items_of(found))
+    items = [
+        _joined(context, builder, item, entry, part)
+        for (item, (part,)), entry in zip(parts, entries, strict=True)
+    ]
+    return context.make_tuple(builder, gradient_type_of(found), items)
 
 
 def _read_call(function: Any, args: Sequence[Any]) -> tuple[Call, int]:
@@ -204,7 +231,7 @@ def compiled(
 ) -> Gradient:
     """Compile the derivative; an error says which call it was for."""
     (compiler,) = _compilers
-    activities: tuple[ActivityName, ...] = tuple(a.activity for a in arguments)
+    activities = tuple(a.activity for a in arguments)
     argtypes = tuple(argument.numba_type for argument in arguments)
     try:
         gradient = compiler(dispatcher, argtypes, activities, return_activity, split=split)
@@ -357,7 +384,7 @@ class Emitter:
     def _derivative_memory(self, fields: Sequence[tuple[Any, Any]]) -> Any:
         floats = []
         for argument, (primal, _) in zip(self.arguments, fields, strict=True):
-            if argument.activity == "active":
+            if argument.activity in _BY_VALUE:
                 slots = self._flattened(argument, primal)
                 floats += [
                     s.type for s in slots if isinstance(s.type, ir.FloatType | ir.DoubleType)

@@ -8,12 +8,13 @@ leaves that are neither (integers, strings, None) are constant in all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from numba.core import types
 
 from activerules.ir.types import DOUBLE, FLOAT, Type
+from activerules.numba_ext.gradient import ArgumentActivity
 
 _ELEMENTS: dict[types.Type, Type] = {
     types.float64: DOUBLE,
@@ -69,6 +70,34 @@ def derivative_type(found: types.Type) -> types.Type:
     if is_number(found):
         return found
     if isinstance(found, types.BaseTuple):
-        entries = tuple(map(derivative_type, items_of(found)))
-        return types.BaseTuple.from_types(entries, getattr(found, "instance_class", None))
+        return _mapped(found, derivative_type)
     return types.none
+
+
+def activity_of(found: types.Type) -> ArgumentActivity:
+    """The activity of a value with everything in it that can be active."""
+    if has_arrays(found):
+        return "mixed" if has_numbers(found) else "duplicated"
+    return "active" if has_numbers(found) else "const"
+
+
+def shadow_type(found: Any) -> Any:
+    """The type of a new shadow: that of its primal, arrays writable."""
+    if isinstance(found, types.BaseTuple):
+        return _mapped(found, shadow_type)
+    return found.copy(readonly=False) if isinstance(found, types.Array) else found
+
+
+def gradient_type(found: types.Type) -> types.Type:
+    """The type of the gradient by a value: values for numbers, new arrays for arrays, else None."""
+    if isinstance(found, types.BaseTuple):
+        return _mapped(found, gradient_type)
+    if is_number_array(found):
+        return shadow_type(found)
+    return found if is_number(found) else types.none
+
+
+def _mapped(found: Any, function: Callable[[Any], types.Type]) -> Any:
+    """A tuple type with a function applied to the types of its items."""
+    entries = tuple(map(function, items_of(found)))
+    return types.BaseTuple.from_types(entries, getattr(found, "instance_class", None))

@@ -15,7 +15,7 @@ the derivative is right for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,7 @@ from numba.core import cgutils, types
 from activerules.errors import ShadowMismatch
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.gradient import Gradient
+from activerules.numba_ext.kinds import is_number, is_number_array, items_of, shadow_type
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,8 @@ def check_memory(
     for argument, (primal, shadow), is_written in zip(
         arguments, values, gradient.written, strict=True
     ):
-        if isinstance(argument.numba_type, types.Array):
-            memories.append(checker.memory(argument, primal, shadow, is_written))
+        for part in _arrays_of(builder, argument, primal, shadow):
+            memories.append(checker.memory(*part, is_written))
     for memory in memories:
         checker.keep_shadow_apart(memory, memories)
     overlap = cgutils.false_bit
@@ -88,6 +89,20 @@ def check_memory(
         checker.refuse_if(overlap, "one array is the shadow of two arguments")
         return cgutils.false_bit
     return overlap
+
+
+def _arrays_of(
+    builder: Any, argument: Argument, primal: Any, shadow: Any
+) -> Iterator[tuple[Argument, Any, Any]]:
+    """The arrays in an argument, each with its shadow if it has one."""
+    found = argument.numba_type
+    if isinstance(found, types.BaseTuple):
+        values = (primal,) if shadow is None else (primal, shadow)
+        for i, (item, parts) in enumerate(parts_of(builder, found, *values)):
+            part = Argument(f"{argument.name}[{i}]", item, argument.activity)
+            yield from _arrays_of(builder, part, parts[0], parts[1] if shadow is not None else None)
+    elif isinstance(found, types.Array):
+        yield argument, primal, shadow if is_number_array(found) else None
 
 
 @dataclass(frozen=True)
@@ -246,11 +261,6 @@ def _extent(builder: Any, array_type: Any, array: Any) -> _Extent:
     return _Extent(data, low, high, filled)
 
 
-def shadow_type(array_type: Any) -> Any:
-    """Return the type of a new shadow: that of its primal, writable."""
-    return array_type.copy(readonly=False)
-
-
 RELEASE_DEFINITION = """
 declare void @NRT_decref(ptr)
 define void @activerules.release(ptr %meminfo) {
@@ -260,13 +270,17 @@ define void @activerules.release(ptr %meminfo) {
 """
 
 
-def release(context: Any, builder: Any, array_type: Any, shadow: Any) -> None:
-    """Emit the release of a shadow on a path that raises.
+def release(context: Any, builder: Any, found: Any, shadow: Any) -> None:
+    """Emit the release of a shadow, or of all arrays in one, on a path that raises.
 
     By a function of our own: next to an `NRT_decref`, Numba does not prune what it holds itself,
     and an exception would leak that.
     """
-    release_counted(builder, context.make_array(array_type)(context, builder, shadow).meminfo)
+    if isinstance(found, types.BaseTuple):
+        for item, (part,) in parts_of(builder, found, shadow):
+            release(context, builder, item, part)
+    elif is_number_array(found):
+        release_counted(builder, context.make_array(found)(context, builder, shadow).meminfo)
 
 
 def release_counted(builder: Any, meminfo: Any) -> None:
@@ -276,8 +290,27 @@ def release_counted(builder: Any, meminfo: Any) -> None:
     builder.call(function, [meminfo])
 
 
-def zero_shadow(context: Any, builder: Any, array_type: Any, primal: Any) -> Any:
-    """Emit a new array of zeros with the shape and strides of `primal`; the caller owns it."""
+def parts_of(builder: Any, found: Any, *values: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """The items of values of one tuple type, with the type of each."""
+    items = items_of(found)
+    unpacked = [cgutils.unpack_tuple(builder, value, len(items)) for value in values]
+    return zip(items, zip(*unpacked, strict=True), strict=True)
+
+
+def zero_shadow(context: Any, builder: Any, found: Any, primal: Any) -> Any:
+    """Emit a new shadow of zeros, arrays with the shape and strides of `primal`; the caller owns
+    them. What is constant is that of `primal`, borrowed.
+    """
+    if isinstance(found, types.BaseTuple):
+        parts = parts_of(builder, found, primal)
+        items = [zero_shadow(context, builder, item, part) for item, (part,) in parts]
+        return context.make_tuple(builder, shadow_type(found), items)
+    if is_number_array(found):
+        return _zero_array(context, builder, found, primal)
+    return context.get_constant_null(found) if is_number(found) else primal
+
+
+def _zero_array(context: Any, builder: Any, array_type: Any, primal: Any) -> Any:
     array = context.make_array(array_type)(context, builder, primal)
     extent = _extent(builder, array_type, array)
     nothing = extent.low.type(0)

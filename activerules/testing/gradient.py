@@ -26,6 +26,7 @@ from activerules.testing.numeric import (
     inner,
     inner_terms,
     is_differentiable,
+    like_tuple,
     rand_tangent,
     shifted,
 )
@@ -50,7 +51,8 @@ def check_gradient(
         f            an `@njit` function; it returns a float or nothing, and may write into arrays.
         args         plain values; they are copied, never written.
         activities   annotation classes, one per argument; by default Active for floats and tuples
-                     of floats, Duplicated for float arrays and tuples of them, else Const.
+                     of floats, Duplicated for float arrays and tuples of them, MixedDuplicated for
+                     tuples with both, else Const.
         seed         of the random shadows and directions.
         trials       random directions per argument.
 
@@ -103,7 +105,7 @@ class Check:
         if len(self.activities) != len(args):
             raise ValueError(f"{len(args)} arguments, {len(self.activities)} activities")
         self.starts = tuple(
-            rand_tangent(x, rng) if activity is ar.Duplicated else None
+            arrays_of(rand_tangent(x, rng)) if activity in _SHADOWED else None
             for x, activity in zip(args, self.activities, strict=True)
         )
 
@@ -128,19 +130,21 @@ class Check:
     def gradient(self, expected: Outcome) -> Outcome:
         """The program and its reverse sweep on copies; `derivatives` holds shadows as they end."""
         copies = tuple(shifted(x, 0.0, None) for x in self.args)
-        shadows = tuple(shifted(c, 0.0, None) for c in self.starts)
+        shadows = tuple(
+            completed(shifted(c, 0.0, None), x) for c, x in zip(self.starts, copies, strict=True)
+        )
         annotated = [
-            activity(x, shadow) if activity is ar.Duplicated else activity(x)
+            activity(x, shadow) if activity in _SHADOWED else activity(x)
             for activity, x, shadow in zip(self.activities, copies, shadows, strict=True)
         ]
         returned = ar.Active if is_differentiable(expected.value) else ar.Const
         derivatives, value = ar.autodiff(ar.ReverseWithPrimal, self.f, returned, *annotated)
         for i, (activity, entry) in enumerate(zip(self.activities, derivatives, strict=True)):
-            if activity is not ar.Active and entry is not None:
+            if activity not in _RETURNED and entry is not None:
                 raise self.failure(f"derivative of argument {i}", entry, "None: it is not Active")
         ends = tuple(
-            shadow if activity is ar.Duplicated else entry
-            for activity, shadow, entry in zip(self.activities, shadows, derivatives, strict=True)
+            completed(entry, arrays_of(shadow))
+            for shadow, entry in zip(shadows, derivatives, strict=True)
         )
         return Outcome(value, copies, ends)
 
@@ -215,16 +219,39 @@ class Check:
 
 
 def default_activity(x: Any) -> Any:
-    """Duplicated where derivatives live in memory, Active where they are returned, else Const."""
+    """Duplicated where derivatives live in memory, Active where they are returned, MixedDuplicated
+    for tuples with both, else Const.
+    """
     if not is_differentiable(x):
         return ar.Const
-    return ar.Duplicated if _holds_array(x) else ar.Active
+    if not is_differentiable(arrays_of(x)):
+        return ar.Active
+    return ar.MixedDuplicated if is_differentiable(numbers_of(x)) else ar.Duplicated
 
 
-def _holds_array(x: Any) -> bool:
+_SHADOWED = (ar.Duplicated, ar.MixedDuplicated)
+_RETURNED = (ar.Active, ar.MixedDuplicated)
+
+
+def arrays_of(x: Any) -> Any:
+    """`x` with None in place of everything that is no array."""
     if isinstance(x, tuple):
-        return any(_holds_array(entry) for entry in x)
-    return isinstance(x, np.ndarray)
+        return like_tuple(x, [arrays_of(entry) for entry in x])
+    return x if isinstance(x, np.ndarray) else None
+
+
+def numbers_of(x: Any) -> Any:
+    """`x` with None in place of its arrays."""
+    if isinstance(x, tuple):
+        return like_tuple(x, [numbers_of(entry) for entry in x])
+    return None if isinstance(x, np.ndarray) else x
+
+
+def completed(x: Any, other: Any) -> Any:
+    """`x` with what `other` has in place of None."""
+    if isinstance(x, tuple) and isinstance(other, tuple):
+        return like_tuple(x, [completed(a, b) for a, b in zip(x, other, strict=True)])
+    return other if x is None else x
 
 
 def _dtypes(x: Any) -> set[type]:

@@ -37,6 +37,7 @@ FAMILIES = (
     "science",
     "solvers",
     "stencils",
+    "tuples",
     "whiles",
 )
 
