@@ -243,11 +243,8 @@ def test_gradients_in_parallel_loops():
 
 @pytest.fixture
 def _counting():
-    was_on = _nrt_python.memsys_stats_enabled()
+    # They stay on: all tests of this process may count.
     _nrt_python.memsys_enable_stats()
-    yield
-    if not was_on:
-        _nrt_python.memsys_disable_stats()
 
 
 @pytest.mark.usefixtures("_counting")

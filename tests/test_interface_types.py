@@ -64,11 +64,8 @@ def test_annotations_go_in_and_out():
 
 @pytest.fixture
 def _counting():
-    was_on = _nrt_python.memsys_stats_enabled()
+    # They stay on: all tests of this process may count.
     _nrt_python.memsys_enable_stats()
-    yield
-    if not was_on:
-        _nrt_python.memsys_disable_stats()
 
 
 @pytest.mark.usefixtures("_counting")

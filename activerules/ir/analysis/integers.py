@@ -126,9 +126,7 @@ class Integers:
                 return candidate
         return None
 
-    def _one_behind(
-        self, phi: Instruction, loop: Loop, of: Callable[[Value], Poly]
-    ) -> Poly | None:
+    def _one_behind(self, phi: Instruction, loop: Loop, of: Callable[[Value], Poly]) -> Poly | None:
         """What a value of the iteration before is, if the one before the first fits in."""
         incoming = dict(zip(phi.blocks, phi.operands, strict=True))
         if loop.latch not in incoming or loop.preheader not in incoming:
