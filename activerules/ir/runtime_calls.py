@@ -20,6 +20,10 @@ class CallEffect:
     allocates   the result is new memory that nothing else points to; `size` is the operand with its
                 bytes (calloc: the product of two operands)
     counted     the new memory is an NRT MemInfo: `NRT_incref` and `NRT_decref` count its references
+    plain       the allocation without a destructor, called with the `size` operands alone
+    header      the memory begins with a header of fixed size, and items behind it; it can move
+    gives_data  the result is the start of the data of the MemInfo in operand 0
+    resizes     the operand with the new size of the memory behind operand 0, which may move
     returns     the result points into the memory operand `returns` points into
     reads, writes   operands through which memory is read or written
     opaque      the result is a pointer to memory of the runtime (random state, Python objects):
@@ -29,12 +33,21 @@ class CallEffect:
 
     allocates: bool = False
     counted: bool = False
+    plain: str | None = None
+    header: bool = False
+    gives_data: bool = False
+    resizes: int | None = None
     size: tuple[int, ...] = ()
     returns: int | None = None
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
     opaque: bool = False
     pure: bool = False
+
+
+def _counted_like(plain: str, *, header: bool = False) -> CallEffect:
+    """A reference-counted object with a destructor; its shadow may be one without."""
+    return CallEffect(allocates=True, counted=True, size=(0,), plain=plain, header=header)
 
 
 _NOTHING = CallEffect()
@@ -49,7 +62,12 @@ _BY_NAME: dict[str, CallEffect] = {
     "NRT_MemInfo_alloc_safe": CallEffect(allocates=True, counted=True, size=(0,)),
     "NRT_MemInfo_alloc_aligned": CallEffect(allocates=True, counted=True, size=(0,)),
     "NRT_MemInfo_alloc_safe_aligned": CallEffect(allocates=True, counted=True, size=(0,)),
-    "NRT_MemInfo_data_fast": CallEffect(returns=0, pure=True),
+    "NRT_MemInfo_alloc_dtor": _counted_like("NRT_MemInfo_alloc"),
+    "NRT_MemInfo_alloc_dtor_safe": _counted_like("NRT_MemInfo_alloc"),
+    "NRT_MemInfo_new_varsize": _counted_like("NRT_MemInfo_new_varsize", header=True),
+    "NRT_MemInfo_new_varsize_dtor": _counted_like("NRT_MemInfo_new_varsize", header=True),
+    "NRT_MemInfo_varsize_realloc": CallEffect(gives_data=True, resizes=1, returns=0, writes=(0,)),
+    "NRT_MemInfo_data_fast": CallEffect(gives_data=True, returns=0, pure=True),
     "NRT_Allocate": CallEffect(allocates=True, size=(0,)),
     "NRT_Free": _NOTHING,
     # C and C++ allocation

@@ -29,6 +29,7 @@ from activerules.ir.analysis.objects import (
     overlap,
     root,
 )
+from activerules.ir.analysis.places import Place, place_of
 from activerules.ir.cfg import ControlFlow
 from activerules.ir.constants import integer_of
 from activerules.ir.model import (
@@ -43,13 +44,7 @@ from activerules.ir.model import (
 )
 from activerules.ir.runtime_calls import CallEffect, effect_of
 from activerules.ir.types import (
-    ArrayType,
-    NamedType,
     NamedTypes,
-    StructType,
-    Type,
-    body_of,
-    field_offset,
     size_of,
 )
 
@@ -65,6 +60,27 @@ class Write:
     size: int | None
     everything: bool = False
     objects: frozenset[MemoryObject] = frozenset()
+
+
+# what takes a pointer on from where it was put
+_HANDED_ON = frozenset({"load", "phi", "select", "freeze"})
+
+
+def _made_by(o: MemoryObject) -> CallEffect | None:
+    is_call = o.kind == "allocation" and isinstance(o.key, Instruction)
+    return effect_of(o.key.callee_name) if is_call else None
+
+
+def is_counted(o: MemoryObject) -> bool:
+    """Whether an object is allocated as a MemInfo, with its data somewhere behind it."""
+    effect = _made_by(o)
+    return effect is not None and effect.counted
+
+
+def has_header(o: MemoryObject) -> bool:
+    """Whether an object is known to be a header with items behind it; its data may move."""
+    effect = _made_by(o)
+    return effect is not None and effect.header
 
 
 # the operands a pointer points into the memory of, as a slice
@@ -169,13 +185,62 @@ class MemoryFacts:
             return False
         if p_size is None or q_size is None:
             return True
-        p_base, p_offset = self.constant_offset(p)
-        q_base, q_offset = self.constant_offset(q)
-        if p_offset is None or q_offset is None:
-            return True
-        if p_base is q_base and self._is_one_address(p_base):
-            return p_offset < q_offset + q_size and q_offset < p_offset + p_size
+        a, b = self.place(p), self.place(q)
+        if (a.base is b.base and a.through == b.through and self._is_one_address(a.base)) or (
+            all(self.starts(a, o) and self.starts(b, o) for o in self.objects(p) | self.objects(q))
+        ):
+            header = all(map(has_header, self.objects(p) | self.objects(q)))
+            return a.may_overlap(p_size, b, q_size, header=header)
         return True
+
+    def place(self, pointer: Value) -> Place:
+        """Where in its object a pointer points."""
+        return place_of(pointer, self.named_types)
+
+    def constant_offset(self, pointer: Value) -> tuple[Value, int | None]:
+        """The base of a pointer, and how many bytes the pointer is behind it (None: it varies)."""
+        place = self.place(pointer)
+        return place.base, None if place.stride or place.through else place.offset
+
+    def starts(self, place: Place, o: MemoryObject) -> bool:
+        """Whether offsets of a place count from the start of this object (its data, if counted)."""
+        match o.kind:
+            case "argument":
+                return isinstance(place.base, Argument) and not place.through
+            case "allocation" if is_counted(o):
+                return place.through or self._leads_to_start(place.base, o)
+            case _:
+                return place.base is o.key and not place.through
+
+    def _leads_to_start(self, base: Value, o: MemoryObject) -> bool:
+        """Whether a pointer that was loaded or chosen is one to the start of the data of `o`.
+
+        The object itself has such pointers, too, but nobody does arithmetic on them.
+        """
+        chosen = isinstance(base, Instruction) and base.opcode in _HANDED_ON
+        return chosen and o not in self._has_interior_pointers
+
+    @cached_property
+    def _has_interior_pointers(self) -> frozenset[MemoryObject]:
+        """Counted objects with a pointer to their middle that is stored or merged somewhere."""
+        found: set[MemoryObject] = set()
+        for block in self.flow.order:
+            for i in block.instructions:
+                if i.opcode == "store" or i.opcode in _HANDED_ON - {"load"}:
+                    for p in i.operands[:1] if i.opcode == "store" else i.operands:
+                        if self._is_interior(p):
+                            found |= self.objects(p)
+                elif i.opcode == "call" and effect_of(i.callee_name) is None:
+                    found |= self.reached(i)
+        return frozenset(found)
+
+    def _is_interior(self, pointer: Value) -> bool:
+        if not isinstance(pointer, Instruction) or pointer.opcode in _HANDED_ON:
+            return False
+        place = self.place(pointer)
+        if place.offset or place.stride or pointer.opcode == "inttoptr":
+            return True
+        return not place.through and place.base is not pointer
 
     def _is_one_address(self, base: Value) -> bool:
         """Whether offsets from `base` tell addresses of one object apart.
@@ -185,15 +250,6 @@ class MemoryFacts:
         if not isinstance(base, Instruction) or self.flow.loop_of(base.owner) is None:
             return True
         return any(o.key is base for o in self.objects(base))
-
-    def constant_offset(self, pointer: Value) -> tuple[Value, int | None]:
-        """The base of a pointer, and how many bytes the pointer is behind it (None: it varies)."""
-        total: int | None = 0
-        while isinstance(pointer, Instruction) and pointer.opcode == "getelementptr":
-            step = gep_constant_offset(pointer, self.named_types)
-            total = None if step is None or total is None else total + step
-            pointer = pointer.operands[0]
-        return pointer, total
 
     def overwritten(self, instruction: Instruction, pointer: Value, size: int | None) -> bool:
         """M3: whether memory at `pointer` may change between `instruction` and the return.
@@ -307,30 +363,6 @@ class MemoryFacts:
         return frozenset(o for objects in self.points_to.values() for o in objects) | frozenset(
             self.contents
         ).union(*(c.reached for c in self.called.values()))
-
-
-def gep_constant_offset(gep: Instruction, named: NamedTypes) -> int | None:
-    """Bytes a getelementptr adds, if all its indices are literals."""
-    offset = 0
-    t: Type = gep.attributes["source"]
-    for k, index in enumerate(gep.operands[1:]):
-        number = integer_of(index)
-        if number is None:
-            return None
-        if k == 0:
-            offset += number * size_of(t, named)
-            continue
-        while isinstance(t, NamedType):
-            t = body_of(t, named)
-        if isinstance(t, StructType):
-            offset += field_offset(t, number, named)
-            t = t.elements[number]
-        elif isinstance(t, ArrayType):
-            offset += number * size_of(t.element, named)
-            t = t.element
-        else:
-            return None
-    return offset
 
 
 def objects_of_constant(value: Value) -> frozenset[MemoryObject]:

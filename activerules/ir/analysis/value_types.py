@@ -13,29 +13,29 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from activerules.ir.analysis.callee import PlaceAccess
-from activerules.ir.analysis.memory import MemoryFacts, MemoryObject
-from activerules.ir.model import BINARY_INT, Argument, Constant, Function, Instruction, Value
+from activerules.ir.analysis.memory import MemoryFacts, MemoryObject, has_header
+from activerules.ir.analysis.places import Place
+from activerules.ir.model import BINARY_INT, Constant, Function, Instruction, Value
 from activerules.ir.types import FloatType, NamedTypes, Type, size_of
 
 
 @dataclass(frozen=True)
 class Access:
-    """A load or store of `type` at a constant offset of an object; None: the offset varies."""
+    """A load or store of `type` at a place in an object; None: it may be anywhere in it."""
 
     instruction: Instruction
     type: Type
-    offset: int | None
+    place: Place | None
 
-    def overlaps(self, other: Access, named: NamedTypes) -> bool:
+    def overlaps(self, other: Access, named: NamedTypes, *, header: bool) -> bool:
         """Whether two accesses of one object may share a byte."""
-        if self.offset is None or other.offset is None:
+        if self.place is None or other.place is None:
             return True
-        end = self.offset + size_of(self.type, named)
-        other_end = other.offset + size_of(other.type, named)
-        return self.offset < other_end and other.offset < end
+        size, other_size = size_of(self.type, named), size_of(other.type, named)
+        return self.place.may_overlap(size, other.place, other_size, header=header)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +60,15 @@ class ValueTypes:
 
     def is_read_as_integer(self, store: Instruction) -> bool:
         """Whether the very place a store writes is also read as an integer: then it is one."""
-        base, offset = self.memory.constant_offset(store.operands[1])
+        place = self.memory.place(store.operands[1])
         objects = self.memory.objects(store.operands[1])
-        return offset is not None and all(
-            _is_start(base, o)
+        return place.stride == 0 and all(
+            self.memory.starts(place, o)
             and any(
                 other.instruction.opcode == "load"
                 and other.type == store.operands[0].type
-                and other.offset == offset
+                and other.place is not None
+                and (other.place.offset, other.place.stride) == (place.offset, 0)
                 for other in self.accesses.get(o, ())
             )
             for o in objects
@@ -77,17 +78,27 @@ class ValueTypes:
         """Whether a load or store of another type acts on a place where floats are, too."""
         pointer = access.operands[-1]
         t = access.operands[0].type if access.opcode == "store" else access.type
-        base, offset = self.memory.constant_offset(pointer)
+        place, named = self.memory.place(pointer), self.memory.named_types
         for memory in self.memory.objects(pointer):
             if memory in self.declared_float:
                 return True
-            mine = Access(access, t, offset if _is_start(base, memory) else None)
+            mine = Access(access, t, place if self.memory.starts(place, memory) else None)
+            header = has_header(memory)
             for other in self.accesses.get(memory, ()):
-                if isinstance(other.type, FloatType) and other.overlaps(
-                    mine, self.memory.named_types
-                ):
+                if isinstance(other.type, FloatType) and other.overlaps(mine, named, header=header):
                     return True
         return False
+
+    def may_be_copied(self, access: Access, o: MemoryObject, pointer: Value) -> bool:
+        """Whether bytes from `pointer` on, which may lead into `o`, may be those of an access."""
+        if o not in self.memory.objects(pointer):
+            return False
+        place = self.memory.place(pointer)
+        if access.place is None or access.place.stride or not self.memory.starts(place, o):
+            return True
+        start = place.offset if place.stride == 0 else place.low if has_header(o) else None
+        end = access.place.offset + size_of(access.type, self.memory.named_types)
+        return start is None or end > start
 
 
 def analyse_value_types(
@@ -100,9 +111,9 @@ def analyse_value_types(
             if i.opcode in {"load", "store"}:
                 t = i.operands[0].type if i.opcode == "store" else i.type
                 pointer = i.operands[-1]
-                base, offset = memory.constant_offset(pointer)
+                place = memory.place(pointer)
                 for o in memory.objects(pointer):
-                    accesses[o].append(Access(i, t, offset if _is_start(base, o) else None))
+                    accesses[o].append(Access(i, t, place if memory.starts(place, o) else None))
             elif i in memory.called:
                 for access in memory.called[i].summary.accesses:
                     for o, made in _accesses_of_callee(i, access, memory):
@@ -122,16 +133,11 @@ def _accesses_of_callee(
             yield o, Access(call, access.type, None)
         return
     pointer = call.operands[access.parameter]
-    base, offset = memory.constant_offset(pointer)
+    place = memory.place(pointer)
     for o in memory.objects(pointer):
-        known = offset is not None and access.offset is not None and _is_start(base, o)
-        behind = (offset or 0) + (access.offset or 0)
+        known = access.offset is not None and memory.starts(place, o)
+        behind = replace(place, offset=place.offset + (access.offset or 0), low=None)
         yield o, Access(call, access.type, behind if known else None)
-
-
-def _is_start(base: Value, memory: MemoryObject) -> bool:
-    """Whether `base` points to the beginning of the object, so that offsets from it compare."""
-    return memory.key is base or (memory.kind == "argument" and isinstance(base, Argument))
 
 
 def _float_bits(function: Function, facts: ValueTypes) -> frozenset[Value]:

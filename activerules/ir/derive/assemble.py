@@ -122,6 +122,8 @@ def _support(functions: list[Function], *, ignored: bool) -> Module:
     texts = []
     if any(name.startswith(runtime.PREFIX) for name in called):
         texts.append(runtime.TEXT)
+    if runtime.GROW_SHADOW in called:
+        texts.append(runtime.GROW_TEXT)
     for kind in ("double", "float"):
         if f"activerules.undo_copy.{kind}" in called:
             texts.append(runtime.undo_copy(kind))

@@ -434,6 +434,8 @@ class _Augmenter:
             self._allocation(i, copy)
         elif effect.returns is not None:
             self._mirror(i)
+            if effect.resizes is not None and i in self.shadows:
+                self._fail_if_null(self.shadows[i])
         elif memory_intrinsic(i) and self.plan.activity.has_shadow(i.operands[0]):
             self._mirror_intrinsic(i)
 
@@ -462,7 +464,7 @@ class _Augmenter:
         if memory not in self.plan.activity.active_memory:
             return
         operands = [self._value(o) for o in i.operands]
-        shadow = allocated_shadow(self.b, i, operands)
+        shadow = allocated_shadow(self.b, i, operands, owned=True)
         self._fail_if_null(shadow)
         release = "NRT_Free" if i.callee_name == "NRT_Allocate" else "free"
         self._own(GlobalRef("NRT_decref" if effect.counted else release), shadow)

@@ -393,6 +393,9 @@ class _Forwarder:
             self._allocation(i)
         elif effect.returns is not None:
             self._pointer(i, live)
+            if effect.resizes is not None:
+                for shadow in self.shadows.get(i, ()):
+                    self._unless(self.b.icmp("eq", shadow, null()))
         elif name in RELEASING | _COUNTING:
             if self.plan.activity.has_shadow(i.operands[0]):
                 for k in range(self.width):
@@ -404,7 +407,7 @@ class _Forwarder:
         if not self.plan.activity.has_shadow(i):
             return
         operands = [self._value(o) for o in i.operands]
-        shadows = per_lane(self.width, lambda _: allocated_shadow(self.b, i, operands))
+        shadows = per_lane(self.width, lambda _: allocated_shadow(self.b, i, operands, owned=False))
         for shadow in shadows:
             self._unless(self.b.icmp("eq", shadow, null()))
             clear_allocated(self.b, i, shadow, operands)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from activerules.ir.builder import Builder
+from activerules.ir.derive.runtime import GROW_SHADOW
 from activerules.ir.derive.sweep import clear
 from activerules.ir.model import Instruction, Value
 from activerules.ir.runtime_calls import CallEffect, effect_of
@@ -58,14 +59,25 @@ def derived_shadow(
                 return None
             operands = [value(o) for o in i.operands]
             operands[effect.returns] = shadow(i.operands[effect.returns])
+            if effect.resizes is not None:
+                return b.call(GROW_SHADOW, PTR, [operands[0], operands[effect.resizes]])
             return b.call(i.callee_name or "", PTR, operands)
         case _:
             return None
 
 
-def allocated_shadow(b: Builder, i: Instruction, operands: Sequence[Value]) -> Value:
-    """A second allocation like that of `i`; it may have failed, and is not yet cleared."""
-    return b.call(i.callee_name or "", PTR, operands)
+def allocated_shadow(
+    b: Builder, i: Instruction, operands: Sequence[Value], *, owned: bool
+) -> Value:
+    """A second allocation like that of `i`; it may have failed, and is not yet cleared.
+
+    Where the tape owns every shadow (`owned`), one that is released must not release what it holds.
+    """
+    effect = effect_of(i.callee_name)
+    assert effect is not None
+    if effect.plain is None or not owned:
+        return b.call(i.callee_name or "", PTR, operands)
+    return b.call(effect.plain, PTR, [operands[k] for k in effect.size])
 
 
 def clear_allocated(b: Builder, i: Instruction, shadow: Value, operands: Sequence[Value]) -> None:

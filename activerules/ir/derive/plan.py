@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from activerules.ir.analysis.cache import CachePlan, plan_cache
 from activerules.ir.analysis.dependence import Assumption, Dependence
-from activerules.ir.analysis.memory import MemoryObject
+from activerules.ir.analysis.memory import MemoryObject, has_header, is_counted
 from activerules.ir.analysis.nodes import (
     AT_HAND,
     MUST_KEEP,
@@ -49,6 +49,7 @@ from activerules.ir.types import size_of
 # in bytes of tape that one would rather spend (nodes.Recipe)
 RELOAD_COST = 0.25
 INDUCTION_COST = 0.05
+NEVER_KEPT = 1 << 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +166,7 @@ class _Planner:
             if block not in self.plan.returns.live:
                 continue
             for i in block.instructions:
+                self._refuse_moving(i)
                 needed = self._needs(i)
                 if needed is not None:
                     needs[i] = frozenset(n for n in needed if self._recipe(n) is not AT_HAND)
@@ -411,8 +413,32 @@ class _Planner:
             return None
         return call.operands[effect.returns]
 
+    def _moves(self, value: Value) -> bool:
+        """Whether a value is an address in memory that is resized: it may be another one later."""
+        if isinstance(value, Instruction) and value.opcode == "ptrtoint":
+            value = value.operands[0]
+        place = self.memory.place(value)
+        return place.through and not all(
+            is_counted(o) and not has_header(o) for o in self.memory.objects(place.base)
+        )
+
+    def _refuse_moving(self, i: Instruction) -> None:
+        """The reverse sweep must be able to compute such an address again where it needs it."""
+        if i.opcode not in {"phi", "select", "store", "freeze"}:
+            return
+        for value in i.operands[:1] if i.opcode == "store" else i.operands:
+            if value.type.is_pointer and self.activity.has_shadow(value) and self._moves(value):
+                raise refusal(
+                    i,
+                    "the address of an item of a list is kept while the list may grow",
+                    "its shadow may have moved when the reverse sweep comes by",
+                    ["use an array of fixed size"],
+                )
+
     def _size(self, node: Node) -> int:
         match node:
+            case (Primal(value) | Shadow(value)) if self._moves(value):
+                return NEVER_KEPT
             case Primal(value):
                 return max(1, size_of(value.type, self.memory.named_types))
             case Taken():

@@ -375,7 +375,9 @@ class _Reverser:
             a
             for o in objects
             for a in self.plan.types.accesses.get(o, ())
-            if not a.type.is_float and not _clears(a.instruction)
+            if not a.type.is_float
+            and not _clears(a.instruction)
+            and any(self.plan.types.may_be_copied(a, o, p) for p in i.operands[:2])
         ]
         if len(kinds) == 1 and kinds <= {"double", "float"} and not others:
             return kinds.pop()

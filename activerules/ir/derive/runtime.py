@@ -233,6 +233,38 @@ declare i1 @llvm.expect.i1(i1, i1)
 declare { i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)
 """
 
+GROW_SHADOW = "activerules.shadow.grow"
+
+GROW_TEXT = """
+; the shadow of memory that is resized: it never shrinks, as what the primal drops in the end was
+; there before, and new memory is zero. Its data may move; null: out of memory
+define internal ptr @activerules.shadow.grow(ptr %meminfo, i64 %bytes) nounwind {
+entry:
+  %size.at = getelementptr inbounds i8, ptr %meminfo, i64 32
+  %size = load i64, ptr %size.at, align 8
+  %fits = icmp ule i64 %bytes, %size
+  br i1 %fits, label %same, label %grow
+same:
+  %data.at = getelementptr inbounds i8, ptr %meminfo, i64 24
+  %data = load ptr, ptr %data.at, align 8
+  ret ptr %data
+grow:
+  %moved = call ptr @NRT_MemInfo_varsize_realloc(ptr %meminfo, i64 %bytes)
+  %failed = icmp eq ptr %moved, null
+  br i1 %failed, label %end, label %clear
+clear:
+  %new = getelementptr i8, ptr %moved, i64 %size
+  %more = sub i64 %bytes, %size
+  call void @llvm.memset.p0.i64(ptr %new, i8 0, i64 %more, i1 false)
+  br label %end
+end:
+  ret ptr %moved
+}
+
+declare ptr @NRT_MemInfo_varsize_realloc(ptr, i64)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+"""
+
 MOVE_TEXT = """
 ; shadow of memmove and memcpy undone: what was written to %to is added to %from, and %to is cleared
 ; (the ranges may overlap)

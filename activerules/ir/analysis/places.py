@@ -1,0 +1,112 @@
+"""Places: where in an object a pointer points, as far as its address arithmetic says.
+
+Needs       pointers of a function in normal form
+Gives       `place_of(pointer)`: the base it counts from, and the set of its offsets
+Invariants  O1  every offset the pointer may have from its base is in `offset + stride * integers`
+            O2  with `through`, the base is a reference-counted object and offsets count from the
+                start of its data, wherever that is at the moment
+            O3  in memory that begins with a header (`CallEffect.header`), an item is not in front
+                of what its address was computed from: offsets are not below `low`
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+from activerules.ir.constants import integer_of
+from activerules.ir.model import Instruction, Value
+from activerules.ir.runtime_calls import effect_of
+from activerules.ir.types import (
+    ArrayType,
+    NamedType,
+    NamedTypes,
+    StructType,
+    Type,
+    body_of,
+    field_offset,
+    size_of,
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Offsets from a base: exactly `offset` where `stride` is 0."""
+
+    base: Value
+    offset: int
+    stride: int = 0
+    low: int | None = None
+    through: bool = False
+
+    def may_overlap(
+        self, size: int, other: Place, other_size: int, *, header: bool = False
+    ) -> bool:
+        """Whether `size` bytes here may share one with `other_size` bytes at the other place.
+
+        Both must count from one address. `header`: O3 holds for the memory they are in.
+        """
+        step = gcd(self.stride, other.stride)
+        if step == 0:
+            return self.offset < other.offset + other_size and other.offset < self.offset + size
+        if header and (self.is_behind(other, other_size) or other.is_behind(self, size)):
+            return False
+        ahead = (other.offset - self.offset) % step
+        return ahead < size or step - ahead < other_size
+
+    def is_behind(self, other: Place, size: int) -> bool:
+        """Whether all of this lies behind `size` bytes at the other, which is one offset."""
+        return other.stride == 0 and self.low is not None and other.offset + size <= self.low
+
+
+def place_of(pointer: Value, named: NamedTypes) -> Place:
+    """Follow a pointer back to where its address arithmetic begins."""
+    steps: list[tuple[int, int]] = []
+    through = False
+    while isinstance(pointer, Instruction):
+        if pointer.opcode == "getelementptr":
+            steps.append(_step(pointer, named))
+            pointer = pointer.operands[0]
+        elif _gives_data(pointer):
+            pointer, through = pointer.operands[0], True
+            break
+        else:
+            break
+    offset, stride, low = 0, 0, None
+    for constant, variable in reversed(steps):
+        if variable and low is None:
+            low = offset
+        offset += constant
+        stride = gcd(stride, variable)
+    return Place(pointer, offset, stride, low, through)
+
+
+def _gives_data(i: Instruction) -> bool:
+    effect = effect_of(i.callee_name) if i.opcode == "call" else None
+    return effect is not None and effect.gives_data
+
+
+def _step(gep: Instruction, named: NamedTypes) -> tuple[int, int]:
+    """What a getelementptr adds: a constant, and the common divisor of what varies."""
+    constant, variable = 0, 0
+    t: Type = gep.attributes["source"]
+    for k, index in enumerate(gep.operands[1:]):
+        number = integer_of(index)
+        if k == 0:
+            size = size_of(t, named)
+        else:
+            while isinstance(t, NamedType):
+                t = body_of(t, named)
+            if isinstance(t, StructType) and number is not None:
+                constant += field_offset(t, number, named)
+                t = t.elements[number]
+                continue
+            if not isinstance(t, ArrayType):
+                return constant, 1
+            t = t.element
+            size = size_of(t, named)
+        if number is None:
+            variable = gcd(variable, size)
+        else:
+            constant += number * size
+    return constant, variable

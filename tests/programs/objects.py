@@ -1,0 +1,88 @@
+"""Classes and records: fields of several types in one piece of memory."""
+
+import math
+
+import numpy as np
+from numba import float64, int64, njit
+from numba.experimental import jitclass
+
+from programs import example
+
+PARTICLE = np.dtype([("mass", np.float64), ("charge", np.float64), ("kind", np.int64)])
+VECTOR = np.dtype([("kind", np.int32), ("x", np.float64), ("y", np.float64, (2,))])
+
+
+@jitclass([("k", float64), ("n", int64), ("a", float64[:])])
+class Spring:
+    def __init__(self, k, a):
+        self.k = k
+        self.n = 3
+        self.a = a * k
+
+    def energy(self, y):
+        s = 0.0
+        for i in range(self.n):
+            s += self.k * y * self.a[i % self.a.size]
+        return s
+
+    def stiffen(self, factor):
+        self.k *= factor
+        self.n += 1
+
+
+@example(lambda rng: (rng.normal(), rng.normal(size=4)))
+@njit
+def method_of_a_class(x, a):
+    spring = Spring(x, a)
+    spring.k = spring.k * 2.0
+    return spring.energy(x)
+
+
+@example(lambda rng: (rng.normal(), rng.normal(size=4)))
+@njit
+def state_changed_by_methods(x, a):
+    spring = Spring(1.5, a)
+    s = 0.0
+    for i in range(4):
+        spring.stiffen(math.sin(x + i))
+        spring.a[i] += x * spring.k
+        s += spring.energy(a[i])
+    return s
+
+
+@example(lambda rng: (rng.normal(), rng.normal(size=3)))
+@njit
+def several_objects(x, a):
+    springs = [Spring(x * i, a) for i in range(3)]
+    s = 0.0
+    for spring in springs:
+        spring.stiffen(x)
+        s += spring.energy(1.0)
+    return s
+
+
+@example(lambda rng: (rng.normal(), 4))
+@njit
+def array_of_records(x, n):
+    particles = np.zeros(n, dtype=PARTICLE)
+    for i in range(n):
+        particles[i].mass = x * i
+        particles[i].charge = particles[i].mass * x
+        particles[i].kind = i
+    s = 0.0
+    for i in range(n):
+        s += particles[i].charge * particles[i].kind
+        particles[i].mass *= particles[i].charge
+        s += particles[i].mass
+    return s
+
+
+@example(lambda rng: (rng.normal(), rng.normal()))
+@njit
+def record_overwritten(x, y):
+    particles = np.zeros(2, dtype=PARTICLE)
+    for k in range(5):
+        particles[k % 2].mass = math.sin(particles[(k + 1) % 2].charge + x)
+        particles[k % 2].charge = particles[k % 2].mass * y
+        particles[k % 2].kind += 1
+    return particles[0].mass * particles[1].charge * particles[0].kind
