@@ -13,11 +13,15 @@ ALLOCATING = (
     "learning.hidden_markov_forward",
     "learning.lstm",
     "learning.recurrent_with_ping_pong_buffers",
+    "lists.arrays_in_a_list",
+    "lists.grown_and_emptied",
+    "lists.lists_in_a_list",
     "memory.array_created_in_a_branch",
     "nests.scratch_in_every_iteration",
     "nests.scratch_in_every_iteration_of_a_while",
     "numpy_style.concatenated",
     "numpy_style.row_expression_in_loop",
+    "objects.several_objects",
     "stencils.heat_with_array_swap",
 )
 PROGRAMS = {program.name: program for program in all_programs()}

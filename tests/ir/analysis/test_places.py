@@ -1,0 +1,58 @@
+"""Places: where pointers point, and which of them cannot share a byte."""
+
+from activerules.ir.analysis.places import place_of
+from activerules.ir.parser import parse_module
+
+MODULE = """
+%pair = type { double, i64 }
+declare ptr @NRT_MemInfo_new_varsize(i64)
+declare ptr @NRT_MemInfo_data_fast(ptr)
+define void @f(ptr %a, i64 %i, i64 %j) {
+entry:
+  %field = getelementptr inbounds %pair, ptr %a, i64 0, i32 1
+  %row = getelementptr %pair, ptr %a, i64 %i
+  %second = getelementptr i8, ptr %row, i64 8
+  %other = getelementptr %pair, ptr %a, i64 %j
+  %bytes = getelementptr i8, ptr %a, i64 %i
+  %list = call ptr @NRT_MemInfo_new_varsize(i64 64)
+  %data = call ptr @NRT_MemInfo_data_fast(ptr %list)
+  %again = call ptr @NRT_MemInfo_data_fast(ptr %list)
+  %items = getelementptr i8, ptr %again, i64 24
+  %item = getelementptr double, ptr %items, i64 %i
+  %size = getelementptr i8, ptr %data, i64 8
+  ret void
+}
+"""
+
+
+def places():
+    module = parse_module(MODULE)
+    function = module.functions["f"]
+    return {
+        i.name: place_of(i, module.types) for b in function.blocks for i in b.instructions if i.name
+    }
+
+
+def test_offsets_strides_and_bases():
+    found = places()
+    assert (found["field"].offset, found["field"].stride) == (8, 0)
+    assert (found["second"].offset, found["second"].stride) == (8, 16)
+    assert found["bytes"].stride == 1
+    assert found["item"].through
+    assert (found["item"].low, found["item"].stride) == (24, 8)
+    assert found["item"].base is found["size"].base
+
+
+def test_fields_of_records_in_different_rows_are_apart():
+    found = places()
+    assert not found["second"].may_overlap(8, found["other"], 8)
+    assert found["row"].may_overlap(8, found["other"], 8)
+    assert found["second"].may_overlap(16, found["other"], 8), "it reaches into the next row"
+    assert found["bytes"].may_overlap(8, found["other"], 8)
+
+
+def test_items_are_behind_the_header_only_where_there_is_one():
+    found = places()
+    assert not found["item"].may_overlap(8, found["size"], 8, header=True)
+    assert not found["size"].may_overlap(8, found["item"], 8, header=True)
+    assert found["item"].may_overlap(8, found["size"], 8)
