@@ -5,6 +5,7 @@ stages are run.
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -34,6 +35,7 @@ from activerules.numba_ext.rulecompile import NumbaRuleCompiler
 T = TypeVar("T")
 STEM = "activerules.derivative"
 Group = int | tuple[int, int]
+_USUAL_STACK = 8 << 20
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _POINTER_ROLES = frozenset({"meminfo", "parent", "data"})
 
@@ -112,7 +114,7 @@ def make_request(
     returns: ReturnKind = "status"
     return Request(
         module, function, STEM, tuple(parameters), returns, rules,
-        separate=True, tape_limit=_tape_limit(),
+        separate=True, tape_limit=_tape_limit(), stack_limit=_stack_limit(),
         display_name=captured.name, location=captured.location,
     )  # fmt: skip
 
@@ -143,6 +145,12 @@ def _slot_activity(
     constant = isinstance(leaf, types.Array) and not is_number_array(leaf)
     shadowed = role in _POINTER_ROLES and activity in ("duplicated", "mixed") and not constant
     return "duplicated" if shadowed else "const"
+
+
+def _stack_limit() -> int:
+    """Seven eighths of the stack of a thread: what a derivative may use for recursion."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    return (soft if 0 < soft < _USUAL_STACK else _USUAL_STACK) // 8 * 7
 
 
 def _tape_limit() -> int:

@@ -12,6 +12,8 @@ ArgumentActivity = Literal["const", "active", "duplicated", "mixed"]
 
 OUT_OF_MEMORY = 0x41520001
 """Status of a derivative function whose tape did not fit into memory."""
+TOO_DEEP = 0x41520002
+"""Status of a derivative function whose recursion did not fit onto the machine's stack."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,13 @@ from activerules.errors import ActiverulesError, ActivityError, NotYetSupported
 from activerules.numba_ext import checks, link, memory
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.complex_math import POWER_DEFINITIONS
-from activerules.numba_ext.gradient import OUT_OF_MEMORY, ActivityName, Gradient, GradientCompiler
+from activerules.numba_ext.gradient import (
+    OUT_OF_MEMORY,
+    TOO_DEEP,
+    ActivityName,
+    Gradient,
+    GradientCompiler,
+)
 from activerules.numba_ext.kinds import (
     derivative_type,
     has_arrays,
@@ -45,6 +51,11 @@ from activerules.numba_ext.types import AnnotationType, ModeType, SpecType, mark
 
 _BY_VALUE = ("active", "mixed")
 _BY_SHADOW = ("duplicated", "mixed")
+# how a derivative may end on its own account: status, exception, message
+_ENDS = (
+    (OUT_OF_MEMORY, MemoryError, "the tape of a derivative does not fit into memory"),
+    (TOO_DEEP, RecursionError, "the recursion of a derivative does not fit onto the stack"),
+)
 _compilers: list[GradientCompiler] = []
 
 
@@ -421,11 +432,11 @@ class Emitter:
 
     def _propagate(self, code: Any, excinfo: Any, release: Callable[[], None]) -> None:
         convention = self.context.call_conv
-        out_of_memory = self.builder.icmp_unsigned("==", code, code.type(OUT_OF_MEMORY))
-        with cgutils.if_unlikely(self.builder, out_of_memory):
-            release()
-            message = "the tape of a derivative does not fit into memory"
-            convention.return_user_exc(self.builder, MemoryError, (message,))
+        for number, kind, message in _ENDS:
+            ended = self.builder.icmp_unsigned("==", code, code.type(number))
+            with cgutils.if_unlikely(self.builder, ended):
+                release()
+                convention.return_user_exc(self.builder, kind, (message,))
         status = convention._get_return_status(self.builder, code, self.builder.load(excinfo))
         with cgutils.if_unlikely(self.builder, status.is_error):
             release()

@@ -24,8 +24,11 @@ from numba.core.environment import lookup_environment
 from numba.core.runtime.nrt import rtsys
 
 from activerules.errors import UnknownCall, UnsupportedIR
+from activerules.numba_ext import compiler_runtime
 
 ENVIRONMENT_PREFIX = "_ZN08NumbaEnv"
+
+compiler_runtime.provide()
 
 # Numba finds environments by name but does not own them, and compiled code holds their addresses.
 _environments: dict[str, Any] = {}
@@ -41,7 +44,7 @@ def make_library(target_context: Any, name: str, text: str, libraries: Sequence[
     """
     module = _parse(name, text)
     linked = [*dict.fromkeys(libraries), rtsys.library]
-    _check_symbols(name, module, linked)
+    _check_symbols(name, (*undefined_symbols(module, linked), *compiler_runtime.missing(text)))
     codegen = target_context.codegen()
     _publish_environments(codegen, name, module)
     library = codegen.create_library(name)
@@ -118,8 +121,7 @@ def _parse(name: str, text: str) -> llvm.ModuleRef:
     return module
 
 
-def _check_symbols(name: str, module: llvm.ModuleRef, libraries: Sequence[Any]) -> None:
-    missing = undefined_symbols(module, libraries)
+def _check_symbols(name: str, missing: Sequence[str]) -> None:
     if missing:
         raise UnknownCall(
             f"{name} needs {', '.join(missing)}, which nothing defines",

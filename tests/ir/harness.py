@@ -17,6 +17,7 @@ import ctypes
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -61,6 +62,16 @@ class Compiled:
             builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(opt))
             builder.getModulePassManager().run(module, builder)
         self.engine = llvm.create_mcjit_compiler(module, machine)
+        _load_libraries()
+        undefined = [
+            f.name
+            for f in module.functions
+            if f.is_declaration
+            and not f.name.startswith("llvm.")
+            and "personality" not in f.name  # of code that catches nothing; never called
+            and llvm.address_of_symbol(f.name) is None
+        ]
+        assert not undefined, f"the process would end at the first call of {undefined}"
         self.engine.finalize_object()
 
     def function(self, name: str, module_function: Function | None = None) -> Callable[..., Any]:
@@ -72,6 +83,13 @@ class Compiled:
         call = prototype(address)
         call.engine = self.engine  # type: ignore[attr-defined]
         return call
+
+
+@cache
+def _load_libraries() -> None:
+    """What the machine code calls: libm, and the run time of compilers (`llvm.powi`)."""
+    for name in ("libm.so.6", "libgcc_s.so.1"):
+        llvm.load_library_permanently(name)
 
 
 def compile_text(text: str, opt: int | None = 2) -> Compiled:

@@ -1,6 +1,8 @@
 """Exceptions: the primal's own one comes out, shadows stay as they were, nothing is leaked."""
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -183,3 +185,35 @@ def falls_back(x, y):
 def test_an_exception_caught_inside_is_a_branch():
     assert ar.autodiff(ar.Reverse, falls_back, ar.Active(2.0), ar.Active(3.0)) == (4.0, 2.0)
     assert ar.autodiff(ar.Reverse, falls_back, ar.Active(2.0), ar.Active(-3.0)) == (13.0, 0.0)
+
+
+DEEP = """
+import math
+from numba import njit
+import activerules as ar
+
+@njit
+def deep(x, n):
+    if n == 0:
+        return x
+    return deep(x, n - 1) * 1.0001 + math.sin(x)
+
+gradient = ar.grad(deep)
+slope = gradient(0.3, 10_000)
+step = 1e-6
+expected = (deep(0.3 + step, 10_000) - deep(0.3 - step, 10_000)) / (2.0 * step)
+print(abs(slope - expected) < 1e-5 * abs(expected))
+for _ in range(2):
+    try:
+        gradient(0.3, 10_000_000)
+    except RecursionError as error:
+        print(error)
+print(gradient(0.3, 0))
+"""
+
+
+def test_recursion_too_deep_for_the_stack():
+    """10,000 levels fit; where Numba's own function ends the process, the gradient raises."""
+    done = subprocess.run([sys.executable, "-c", DEEP], capture_output=True, text=True, check=True)
+    message = "the recursion of a derivative does not fit onto the stack"
+    assert done.stdout.splitlines() == ["True", message, message, "1.0"]

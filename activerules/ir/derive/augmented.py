@@ -40,7 +40,7 @@ from activerules.ir.derive.mirror import (
     is_dropped,
 )
 from activerules.ir.derive.plan import Plan, RuleUse
-from activerules.ir.derive.runtime import OUT_OF_MEMORY
+from activerules.ir.derive.runtime import OUT_OF_MEMORY, TOO_DEEP
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.sweep import (
     RowState,
@@ -528,10 +528,10 @@ class _Augmenter:
         status = self.b.call(suffixed(use.stem, ".enter"), I32, [*operands, *places])
         if use.returns == "status":
             self.values[call] = status
-            exhausted = self.b.const(I32, OUT_OF_MEMORY)
-            self._fail_unless(self.b.icmp("ne", status, exhausted))
+            for end in (OUT_OF_MEMORY, TOO_DEEP):
+                self._return_unless("ne", status, end)
             return
-        self._return_unless_zero(status)
+        self._return_unless("eq", status, 0)
         if handed_back:
             self.values[call] = self.b.load(call.type, places[0])
         if use.result_shadow:
@@ -544,9 +544,9 @@ class _Augmenter:
         self.blocks[0].instructions.insert(0, made)
         return made
 
-    def _return_unless_zero(self, status: Value) -> None:
+    def _return_unless(self, predicate: str, status: Value, number: int) -> None:
         failed, fine = Block(self.namer("callee.failed")), Block(self.namer("callee.ok"))
-        self.b.cond_br(self.b.icmp("eq", status, self.b.const(I32, 0)), fine, failed)
+        self.b.cond_br(self.b.icmp(predicate, status, self.b.const(I32, number)), fine, failed)
         self._open(failed)
         self.b.ret(status)
         self._open(fine)

@@ -18,7 +18,7 @@ from activerules.ir.builder import Builder, Namer
 from activerules.ir.derive.layout import Layout, stack_type
 from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.reverse import derivatives_type
-from activerules.ir.derive.runtime import OUT_OF_MEMORY, STACK_CHUNK, TAPE_SIZE
+from activerules.ir.derive.runtime import OUT_OF_MEMORY, STACK_CHUNK, TAPE_SIZE, TOO_DEEP
 from activerules.ir.derive.sweep import (
     make_parameters,
     names_of,
@@ -27,7 +27,7 @@ from activerules.ir.derive.sweep import (
     suffixed,
 )
 from activerules.ir.model import Argument, Block, Function, Value
-from activerules.ir.types import I32, I64, PTR, VOID, StructType, Type
+from activerules.ir.types import I1, I32, I64, PTR, VOID, StructType, Type
 
 
 def build_gradient(
@@ -102,6 +102,7 @@ class _Gradient:
         buffer = self.b.alloca(stack_type(STACK_CHUNK), align=16, hint="buffer")
         limit = self.b.const(I64, self.plan.request.tape_limit)
         self.b.call("activerules.tape.open", VOID, [tape, buffer, limit])
+        bound_stack(self.b, self.plan, tape)
         return frame, tape
 
     def _report(self, stats: Value, tape: Value, blocks: list[Block]) -> None:
@@ -133,6 +134,12 @@ class _Gradient:
             self.b.ret()
 
 
+def bound_stack(b: Builder, plan: Plan, tape: Value) -> None:
+    """Where a derivative begins, note how deep its callees may recurse."""
+    if plan.pairs:
+        b.call("activerules.tape.bound", VOID, [tape, b.const(I64, plan.request.stack_limit)])
+
+
 def build_enter(plan: Plan, layout: Layout, declarations: dict[str, str]) -> Function:
     """The augmented primal of a callee with its frame on the tape (derive/callees.py)."""
     results = result_parameters(plan.request)
@@ -141,8 +148,11 @@ def build_enter(plan: Plan, layout: Layout, declarations: dict[str, str]) -> Fun
     own = len(parameters.arguments) - 2 - len(results)
     arguments = [*parameters.arguments[:own], place, parameters.tape, *results]
     namer = names_of(plan)
-    entry, fine, failed = (Block(namer(hint)) for hint in ("entry", "fine", "out.of.memory"))
+    hints = ("entry", "frame", "fine", "out.of.memory", "too.deep")
+    entry, room, fine, failed, too_deep = (Block(namer(hint)) for hint in hints)
     b = Builder(entry, namer, declarations)
+    b.cond_br(b.call("activerules.tape.has_stack", I1, [parameters.tape]), room, too_deep)
+    b.target = room
     frame: Value = null()
     if layout.frame_size:
         size = b.const(I64, layout.frame_size)
@@ -156,7 +166,9 @@ def build_enter(plan: Plan, layout: Layout, declarations: dict[str, str]) -> Fun
     b.ret(b.call(suffixed(plan.request.name, ".augmented"), I32, operands))
     b.target = failed
     b.ret(b.const(I32, OUT_OF_MEMORY))
-    blocks = [entry, fine, failed]
+    b.target = too_deep
+    b.ret(b.const(I32, TOO_DEEP))
+    blocks = [entry, room, fine, failed, too_deep]
     name = suffixed(plan.request.name, ".enter")
     function = Function(name, I32, arguments, blocks, "internal")
     for block in blocks:

@@ -70,6 +70,7 @@ class Request:
     checked     the caller checks the plan's assumptions on its arguments, and runs another version
                 where they do not hold
     tape_limit  bytes the tape may use before the derivative reports that memory is exhausted
+    stack_limit bytes of the machine's stack that recursion may use before it reports the same
     width       how many shadows or tangents each Duplicated parameter has (forward mode)
     """
 
@@ -84,6 +85,7 @@ class Request:
     split: bool = False
     checked: bool = False
     tape_limit: int = (1 << 63) - 1
+    stack_limit: int = 6 << 20
     width: int = 1
     display_name: str = ""
     location: str = ""

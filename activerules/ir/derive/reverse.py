@@ -31,6 +31,7 @@ from activerules.ir.derive.layout import Layout
 from activerules.ir.derive.mirror import derived_shadow
 from activerules.ir.derive.plan import Plan, RuleUse
 from activerules.ir.derive.reversal import Decision, Step
+from activerules.ir.derive.runtime import TOO_DEEP
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.sweep import (
     RowState,
@@ -45,7 +46,7 @@ from activerules.ir.derive.sweep import (
 from activerules.ir.model import Argument, Block, Constant, Function, Instruction, Value
 from activerules.ir.refusal import refusal
 from activerules.ir.runtime_calls import memory_intrinsic
-from activerules.ir.types import I8, I32, I64, PTR, VOID, StructType
+from activerules.ir.types import I1, I8, I32, I64, PTR, VOID, StructType
 
 SUM = ("reassoc", "nsz")
 
@@ -104,6 +105,8 @@ class _Reverser:
         self._make_loop_state()
         self._open(start)
         self.memo = {}
+        if self.plan.request.callee:
+            self._return_if_too_deep()
         if self.seed is not None:
             self._add(self.plan.returns.exit.terminator.operands[0], self.seed)
         self.b.br(self.heads[self.plan.returns.exit])
@@ -113,6 +116,14 @@ class _Reverser:
         for block in self.blocks:
             block.parent = self.function
         return self.function
+
+    def _return_if_too_deep(self) -> None:
+        fine, failed = Block(self.namer("fine")), Block(self.namer("too.deep"))
+        has_stack = self.b.call("activerules.tape.has_stack", I1, [self.parameters.tape])
+        self.b.cond_br(has_stack, fine, failed)
+        self._open(failed)
+        self.b.ret(self.b.const(I32, TOO_DEEP))
+        self._open(fine)
 
     def _make_loop_state(self) -> None:
         for loop in self.plan.reversal.loops:

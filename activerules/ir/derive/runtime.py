@@ -11,6 +11,7 @@ A tape is a struct on the stack of the gradient:
    40  i64 limit    bytes `held` may not exceed
    48  i64 used     bytes used in chunks before this one
    56  ptr first    start of this chunk's rows
+   64  ptr floor    how far down the machine's stack recursion may go (only where there are callees)
 
 `reserve` returns null when memory is exhausted. Memory is given back as a whole by `release`, on
 success and on error alike, after every owned object has been released.
@@ -18,9 +19,10 @@ success and on error alike, after every owned object has been released.
 
 from __future__ import annotations
 
-TAPE_SIZE = 64
+TAPE_SIZE = 80
 STACK_CHUNK = 2048
 OUT_OF_MEMORY = 0x41520001
+TOO_DEEP = 0x41520002
 
 PREFIX = "activerules.tape."
 
@@ -152,6 +154,27 @@ entry:
   store ptr %buffer, ptr %first.at, align 8
   ret void
 }
+
+define internal void @activerules.tape.bound(ptr %tape, i64 %bytes) alwaysinline nounwind {
+entry:
+  %here = call ptr @llvm.frameaddress.p0(i32 0)
+  %down = sub i64 0, %bytes
+  %floor = getelementptr i8, ptr %here, i64 %down
+  %floor.at = getelementptr inbounds i8, ptr %tape, i64 64
+  store ptr %floor, ptr %floor.at, align 8
+  ret void
+}
+
+define internal i1 @activerules.tape.has_stack(ptr %tape) alwaysinline nounwind {
+entry:
+  %here = call ptr @llvm.frameaddress.p0(i32 0)
+  %floor.at = getelementptr inbounds i8, ptr %tape, i64 64
+  %floor = load ptr, ptr %floor.at, align 8
+  %fine = icmp uge ptr %here, %floor
+  ret i1 %fine
+}
+
+declare ptr @llvm.frameaddress.p0(i32 immarg)
 
 define internal i64 @activerules.tape.used(ptr %tape) nounwind {
 entry:

@@ -17,6 +17,7 @@ The memory holds the tape, its first chunk, and the frame.
 from __future__ import annotations
 
 from activerules.ir.builder import Builder, Namer
+from activerules.ir.derive.gradient import bound_stack
 from activerules.ir.derive.layout import Layout
 from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.runtime import STACK_CHUNK, TAPE_SIZE
@@ -54,6 +55,7 @@ class _Split:
         function, b, inner = self._begin(".split.augmented", [])
         if self.uses_tape:
             self._open_tape(b)
+            bound_stack(b, self.plan, self.memory)
         status = b.call(suffixed(self.plan.request.name, ".augmented"), I32, inner)
         if self.uses_tape:
             failed, done = Block("ar.failed"), Block("ar.done")
@@ -71,6 +73,7 @@ class _Split:
         if self.plan.request.returns == "active":
             extra.insert(0, Argument("ar.seed", self.plan.request.function.result))
         function, b, inner = self._begin(".split.reverse", extra)
+        bound_stack(b, self.plan, self.memory)
         name = suffixed(self.plan.request.name, ".reverse")
         b.ret(b.call(name, I32, [*inner, *extra]))
         return _owning(function)

@@ -1,0 +1,32 @@
+"""Functions that machine code of LLVM calls though no IR names them.
+
+`llvm.powi`, which fast-math makes of `pow(x, float(n))`, becomes a call of `__powidf2`. Compilers
+link it in from their run time library; Numba does not, and a process that runs into it ends. It is
+taken from `libgcc_s` here, once for the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import llvmlite.binding as llvm
+
+NAMES = ("__powidf2", "__powisf2")
+
+
+def provide() -> None:
+    """Make the functions known to LLVM where the platform has them."""
+    try:
+        library = ctypes.CDLL("libgcc_s.so.1")
+    except OSError:
+        return
+    for name in NAMES:
+        if hasattr(library, name):
+            llvm.add_symbol(name, ctypes.cast(getattr(library, name), ctypes.c_void_p).value)
+
+
+def missing(text: str) -> tuple[str, ...]:
+    """Those that the machine code of an IR text needs, and that nobody defines."""
+    if "llvm.powi." not in text:
+        return ()
+    return tuple(name for name in NAMES if llvm.address_of_symbol(name) is None)
