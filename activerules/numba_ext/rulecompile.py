@@ -25,6 +25,7 @@ from numba.core.compiler_lock import global_compiler_lock
 
 from activerules.errors import (
     NotYetSupported,
+    RuleDefinitionError,
     RuleError,
 )
 from activerules.ir.rulecall import (
@@ -227,7 +228,7 @@ class NumbaRuleCompiler:
         key = (symbol, request)
         if key not in self._codes:
             marked = self._marked[symbol]
-            with _located(marked):
+            with _compiling(marked, request):
                 self._codes[key] = self._compile(marked, request)
         return self._codes[key]
 
@@ -240,7 +241,7 @@ class NumbaRuleCompiler:
         key = (symbol, request)
         if key not in self._forward_codes:
             marked = self._marked[symbol]
-            with _located(marked):
+            with _compiling(marked, request):
                 self._forward_codes[key] = self._compile_forward(marked, request)
         return self._forward_codes[key]
 
@@ -293,11 +294,26 @@ class NumbaRuleCompiler:
         )
 
 
+# The rules that are being compiled, each because the one before it asked for a derivative.
+_in_progress: list[tuple[str, RuleRequest | ForwardRuleRequest]] = []
+
+
 @contextmanager
-def _located(marked: MarkedCall) -> Iterator[None]:
-    """Errors about a rule say at which call it was wanted."""
+def _compiling(marked: MarkedCall, request: RuleRequest | ForwardRuleRequest) -> Iterator[None]:
+    """Errors about a rule say at which call it was wanted; a rule that needs itself is refused."""
+    key = (marked.symbol, request)
     try:
-        yield
+        if key in _in_progress:
+            raise RuleDefinitionError(
+                f"the rule of {marked.name} needs itself",
+                why=f"it asks for the derivative of a function that calls {marked.name}",
+                instead=[f"differentiate a function that does not call {marked.name}"],
+            )
+        _in_progress.append(key)
+        try:
+            yield
+        finally:
+            _in_progress.pop()
     except RuleError as error:
         error.add_where("at the call", marked.name, marked.location)
         raise

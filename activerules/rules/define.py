@@ -20,8 +20,9 @@ from dataclasses import replace as replace_fields
 from importlib import import_module
 from typing import Any, TypeVar
 
-from activerules.annotations.activity import BY_NAME, Annotation
+from activerules.annotations.activity import BY_NAME, Active, Annotation
 from activerules.errors import RuleDefinitionError
+from activerules.rules import pattern as patterns
 from activerules.rules.pattern import Pattern, pattern_of
 from activerules.rules.registry import RULES
 from activerules.rules.rule import Half, Rule, RuleHalf, display_name
@@ -231,6 +232,7 @@ def _read(
         arguments=tuple(_pattern(values[p.name], p.name, plain, location) for p in arguments),
         result=_pattern(values[parameters[1].name], parameters[1].name, plain, location),
     )
+    _refuse_hopeless(function, which, rule, location)
     half = RuleHalf(
         function=written,
         module=plain.__module__,
@@ -239,6 +241,43 @@ def _read(
         tape_type=values[parameters[2].name] if which == "reverse" else None,
     )
     return rule, half
+
+
+def _refuse_hopeless(function: Any, which: Half, rule: Rule, location: str) -> None:
+    """Refuse what no call will ever fit."""
+    where = [("the rule", f"@{which}({rule.name})", location)]
+    for pattern in rule.signature:
+        if which == "forward" and all(a.kind is Active for a in pattern):
+            raise RuleDefinitionError(
+                "in forward mode nothing is Active",
+                where=where,
+                instead=["Duplicated: `x.dval` is the tangent, of floats too"],
+            )
+        for alternative in pattern:
+            if alternative.kind is Active and hasattr(alternative.type, "layout"):
+                raise RuleDefinitionError(
+                    f"an array is never Active: {alternative}",
+                    where=where,
+                    instead=[f"Duplicated[{patterns.type_name(alternative.type)}]"],
+                )
+    count = _parameter_count(function)
+    if count is not None and count != len(rule.arguments):
+        raise RuleDefinitionError(
+            f"{rule.name} takes {count} arguments, and its rule {len(rule.arguments)}",
+            where=where,
+            why="a rule has a parameter for each argument, those with defaults too",
+        )
+
+
+def _parameter_count(function: Any) -> int | None:
+    """How many arguments a call of an `@njit` function has; None if that is not known."""
+    plain = getattr(function, "py_func", None)
+    if plain is None:
+        return None
+    parameters = inspect.signature(plain).parameters.values()
+    if any(p.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD for p in parameters):
+        return None
+    return len(parameters)
 
 
 def _closure(plain: Any) -> dict[str, Any]:

@@ -1,0 +1,413 @@
+"""Wrong rules: each gives the documented error at the documented time.
+
+What only shows in numbers (a missing accumulate, a Const that is written, an overwritten input) is
+noticed by debug mode: see test_debug.py. Results that share memory are in test_declarations.py.
+"""
+
+import math
+
+import numba
+import numpy as np
+import pytest
+from numba import float64, int64
+
+import activerules as ar
+from activerules.errors import (
+    AmbiguousRule,
+    IncompleteRule,
+    NoRuleForActivity,
+    NotCompilable,
+    RuleDefinitionError,
+    RuleReturnError,
+    TapeMismatch,
+)
+
+Active, Const, Duplicated = ar.Active, ar.Const, ar.Duplicated
+Result = ar.AugmentedReturn
+
+
+def fresh():
+    """A function no other test knows."""
+
+    @numba.njit
+    def f(x):
+        return x * x
+
+    return f
+
+
+# --- where the rule is defined ---
+
+
+def spline_is_a_string():
+    ar.reverse("spline")
+
+
+def annotation_is_a_type():
+    @ar.reverse(fresh())
+    def _(config, dret: Active, tape, x: float): ...
+
+
+def annotation_is_unknown():
+    @ar.reverse(fresh())
+    def _(config, dret: Active, tape, x: "Actve"): ...  # noqa: F821
+
+
+def no_place_for_the_tape():
+    @ar.reverse(fresh())
+    def _(config, dret: Active): ...
+
+
+def starred_arguments():
+    @ar.augmented_primal(fresh())
+    def _(config, ret: Active, *x: Active): ...
+
+
+def keyword_arguments():
+    @ar.augmented_primal(fresh())
+    def _(config, ret: Active, *, x: Active): ...
+
+
+def no_function():
+    ar.augmented_primal(fresh())(int)
+
+
+def too_many_arguments():
+    @ar.augmented_primal(fresh())
+    def _(config, ret: Active, x: Active, n: Const): ...
+
+
+def too_few_arguments():
+    @ar.augmented_primal(fresh())
+    def _(config, ret: Active): ...
+
+
+def active_array():
+    @ar.augmented_primal(fresh())
+    def _(config, ret: Active, x: Active[float64[:]]): ...
+
+
+def active_forward():
+    @ar.forward(fresh())
+    def _(config, ret: Duplicated, x: Active): ...
+
+
+def unknown_saves():
+    @ar.reverse(fresh(), saves="y")
+    def _(config, dret: Active, tape, x: Active): ...
+
+
+def unknown_inactive():
+    ar.inactive(fresh(), args="y")
+
+
+def opting_out_of_nothing():
+    ar.opt_out(fresh(), float64)
+
+
+DEFINITIONS = [
+    (spline_is_a_string, "takes a function, not 'spline'"),
+    (annotation_is_a_type, "annotation of `x` in _: <class 'float'> is not an annotation"),
+    (annotation_is_unknown, "annotation of `x` cannot be evaluated: name 'Actve'"),
+    (no_place_for_the_tape, r"not a function of \(config, dret, tape, arguments"),
+    (starred_arguments, r"not a function of \(config, ret, arguments"),
+    (keyword_arguments, r"not a function of \(config, ret, arguments"),
+    (no_function, "decorates a Python function, not <class 'int'>"),
+    (too_many_arguments, "f takes 1 arguments, and its rule 2"),
+    (too_few_arguments, "f takes 1 arguments, and its rule 0"),
+    (active_array, r"an array is never Active: Active\[array"),
+    (active_forward, "in forward mode nothing is Active"),
+    (unknown_saves, "saves names 'y', which is no argument of the rule"),
+    (unknown_inactive, "f has no argument 'y'"),
+    (opting_out_of_nothing, "annotation of `argument 0`"),
+]
+
+
+@pytest.mark.parametrize(("define", "message"), DEFINITIONS)
+def test_refused_where_it_is_defined(define, message):
+    with pytest.raises(RuleDefinitionError, match=message):
+        define()
+
+
+def test_ties_are_refused_where_the_second_rule_is_defined():
+    @numba.njit
+    def f(x, y):
+        return x * y
+
+    @ar.reverse(f)
+    def _(config, dret: Active, tape, x: Active, y: Active | Const): ...
+
+    with pytest.raises(AmbiguousRule, match="neither is more specific") as caught:
+
+        @ar.reverse(f)
+        def _(config, dret: Active, tape, x: Active | Const, y: Active): ...
+
+    assert "x: Active, y: Active | Const" in str(caught.value)
+    assert "x: Active | Const, y: Active" in str(caught.value)
+
+
+# --- where the rule is compiled: a float ---
+
+
+def square(config, ret: Active, x: Active):
+    return Result(x.val * x.val, None, x.val)
+
+
+def pulled(config, dret: Active, tape, x: Active):
+    return 2.0 * tape * dret.val
+
+
+def bare_value(config, ret: Active, x: Active):
+    return x.val * x.val
+
+
+def text_as_primal(config, ret: Active, x: Active):
+    return Result("x squared", None, x.val)
+
+
+def nothing_as_primal(config, ret: Active, x: Active):
+    return Result(None, None, x.val)
+
+
+def sometimes_a_tape(config, ret: Active, x: Active):
+    tape = None
+    if x.val > 0.0:
+        tape = x.val
+    return Result(x.val, None, tape)
+
+
+def unknown_name(config, ret: Active, x: Active):
+    return Result(undefined(x.val), None, x.val)  # noqa: F821
+
+
+def not_nopython(config, ret: Active, x: Active):
+    return Result(eval("x.val"), None, x.val)
+
+
+def accumulates_a_float(config, dret: Active, tape, x: Active):
+    ar.accumulate(x, 2.0 * tape * dret.val)
+    return 0.0
+
+
+def two_entries(config, dret: Active, tape, x: Active):
+    return 2.0 * tape * dret.val, None
+
+
+def text_as_derivative(config, dret: Active, tape, x: Active):
+    return "2 x"
+
+
+def no_derivative(config, dret: Active, tape, x: Active):
+    return None
+
+
+def tape_as_array(config, dret: Active, tape, x: Active):
+    return 2.0 * tape[0] * dret.val
+
+
+def tape_as_integer(config, dret: Active, tape: int64, x: Active):
+    return 2.0 * tape * dret.val
+
+
+def shadow_of_a_float(config, dret: Active, tape, x: Active):
+    return dret.dval
+
+
+FLOATS = [
+    (bare_value, pulled, RuleReturnError, r"returns float64, expected AugmentedReturn\("),
+    (text_as_primal, pulled, RuleReturnError, "expected float64 as primal"),
+    (nothing_as_primal, pulled, RuleReturnError, "expected float64 as primal"),
+    (sometimes_a_tape, pulled, RuleReturnError, "expected a tape of one type"),
+    (unknown_name, pulled, NotCompilable, "cannot compile the rule of f"),
+    (not_nopython, pulled, NotCompilable, "cannot compile the rule of f"),
+    (square, accumulates_a_float, NotCompilable, "an Active derivative is returned"),
+    (square, two_entries, RuleReturnError, r"expected \(float64,\) or float64"),
+    (square, text_as_derivative, RuleReturnError, r"expected \(float64,\) or float64"),
+    (square, no_derivative, RuleReturnError, r"expected \(float64,\) or float64"),
+    (square, tape_as_array, TapeMismatch, "cannot use the tape"),
+    (square, tape_as_integer, TapeMismatch, "is float64, and its reverse takes int64"),
+    (square, shadow_of_a_float, NotCompilable, "cannot compile the rule of f"),
+    (square, None, IncompleteRule, "without reverse"),
+    (None, pulled, IncompleteRule, "without augmented_primal"),
+]
+
+
+def program_of(augmented, reverse):
+    f = fresh()
+    if augmented is not None:
+        ar.augmented_primal(f)(augmented)
+    if reverse is not None:
+        ar.reverse(f)(reverse)
+
+    @numba.njit
+    def program(x):
+        return f(x)
+
+    return program
+
+
+@pytest.mark.parametrize(("augmented", "reverse", "error", "message"), FLOATS)
+def test_refused_where_it_is_compiled(augmented, reverse, error, message):
+    program = program_of(augmented, reverse)
+    with pytest.raises(error, match=message) as caught:
+        ar.grad(program)(3.0)
+    assert "test_misuse.py" in str(caught.value)
+
+
+# --- where the rule is compiled: an array ---
+
+
+@numba.njit
+def doubled(a):
+    return a * 2.0
+
+
+@numba.njit
+def uses_doubled(a):
+    return doubled(a).sum()
+
+
+def array_pair(augmented, reverse):
+    ar.augmented_primal(doubled, replace=True)(augmented)
+    ar.reverse(doubled, replace=True)(reverse)
+
+
+def two(config, ret: Duplicated, a: Duplicated):
+    y = a.val * 2.0
+    return Result(y, np.zeros_like(y), None)
+
+
+def back(config, dret: Duplicated, tape, a: Duplicated):
+    ar.accumulate(a, 2.0 * dret.dval)
+
+
+def without_shadow(config, ret: Duplicated, a: Duplicated):
+    return Result(a.val * 2.0, None, None)
+
+
+def float_as_array(config, ret: Duplicated, a: Duplicated):
+    return Result(2.0, np.zeros_like(a.val), None)
+
+
+def returns_what_it_should_add(config, dret: Duplicated, tape, a: Duplicated):
+    return 2.0 * dret.dval
+
+
+def accumulates_a_number(config, dret: Duplicated, tape, a: Duplicated):
+    ar.accumulate(a, 2.0)
+
+
+def accumulates_a_slice(config, dret: Duplicated, tape, a: Duplicated):
+    ar.accumulate(a, 2.0 * dret.dval[1:])
+
+
+def raises_forwards(config, ret: Duplicated, a: Duplicated):
+    if a.val[0] > 0.0:
+        raise ArithmeticError("forwards")
+    y = a.val * 2.0
+    return Result(y, np.zeros_like(y), None)
+
+
+def raises_backwards(config, dret: Duplicated, tape, a: Duplicated):
+    if a.val[0] > 0.0:
+        raise ArithmeticError("backwards")
+
+
+ARRAYS = [
+    (without_shadow, back, RuleReturnError, r"expected array\(float64, 1d, C\) as shadow"),
+    (float_as_array, back, RuleReturnError, r"expected array\(float64, 1d, C\) as primal"),
+    (two, returns_what_it_should_add, RuleReturnError, r"expected \(None,\) or None"),
+    (two, accumulates_a_number, NotCompilable, "a cotangent of array.* is not float64"),
+    (two, accumulates_a_slice, RuleReturnError, "has another shape than the shadow"),
+    (raises_forwards, back, ArithmeticError, "forwards"),
+    (two, raises_backwards, ArithmeticError, "backwards"),
+]
+
+
+@pytest.mark.parametrize(("augmented", "reverse", "error", "message"), ARRAYS)
+def test_wrong_rules_of_an_array(augmented, reverse, error, message):
+    array_pair(augmented, reverse)
+    a, a_bar = np.array([1.0, 2.0]), np.array([0.5, 0.5])
+    with pytest.raises(error, match=message):
+        ar.autodiff(ar.Reverse, uses_doubled, Duplicated(a, a_bar))
+    np.testing.assert_array_equal(a, [1.0, 2.0])
+    np.testing.assert_array_equal(a_bar, [0.5, 0.5])
+
+
+def test_no_rule_for_an_activity_says_what_to_write():
+    f = fresh()
+
+    @ar.augmented_primal(f)
+    def _(config, ret: Const, x: Const):
+        return Result(x.val, None, None)
+
+    @ar.reverse(f)
+    def _(config, dret: Const, tape, x: Const):
+        return None
+
+    @numba.njit
+    def program(x):
+        return f(x)
+
+    with pytest.raises(NoRuleForActivity, match=r"no reverse rule for f\(Active\[float64\]\)") as e:
+        ar.grad(program)(3.0)
+    assert "def _(config, dret: Active, tape, x: Active): ..." in str(e.value)
+
+
+# --- what is no mistake, or ends well ---
+
+
+def test_a_rule_that_needs_itself():
+    f = fresh()
+
+    @numba.njit
+    def program(x):
+        return f(x) + 1.0
+
+    @ar.augmented_primal(f)
+    def _(config, ret: Active, x: Active):
+        return Result(f(x.val), None, None)
+
+    @ar.reverse(f)
+    def _(config, dret: Active, tape, x: Active):
+        return ar.autodiff(ar.Reverse, program, Active(x.val))[0] * dret.val
+
+    with pytest.raises(ar.ActiverulesError, match="the rule of f needs itself"):
+        ar.grad(program)(3.0)
+
+
+def test_a_rule_may_differentiate_the_body_of_its_own_function():
+    f = fresh()
+
+    @ar.augmented_primal(f)
+    def _(config, ret: Active, x: Active):
+        return Result(f(x.val), None, None)
+
+    @ar.reverse(f)
+    def _(config, dret: Active, tape, x: Active):
+        return 10.0 * ar.autodiff(ar.Reverse, f, Active(x.val))[0] * dret.val
+
+    @numba.njit
+    def program(x):
+        return f(x)
+
+    assert ar.grad(program)(3.0) == 60.0
+
+
+@pytest.mark.parametrize("builtin", [math.sinh, abs])
+def test_rules_of_what_numba_inlines_fire(builtin):
+    @ar.augmented_primal(builtin, replace=True)
+    def _(config, ret: Active, x: Active[numba.float32]):
+        return Result(builtin(x.val), None, None)
+
+    @ar.reverse(builtin, replace=True)
+    def _(config, dret: Active, tape, x: Active[numba.float32]):
+        return numba.float32(100.0) * dret.val
+
+    @numba.njit
+    def program(x):
+        return builtin(x)
+
+    ar.opt_out(builtin, Active[float64])
+    assert ar.grad(program)(np.float32(0.5)) == 100.0
+    np.testing.assert_allclose(ar.grad(program)(0.5), math.cosh(0.5) if builtin != abs else 1.0)
