@@ -67,18 +67,22 @@ def compile_gradient(
     return_activity: ActivityName | None,
     *,
     split: bool = False,
+    options: frozenset[str] = frozenset(),
 ) -> Gradient:
     """The gradient of `function` for these argument types and activities.
 
-    It is compiled once per rule epoch; with `split` as two functions, see `Gradient`.
+    It is compiled once per rule epoch; with `split` as two functions, see `Gradient`. `options` are
+    those of the mode.
 
     Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
     """
     dispatcher = as_dispatcher(function)
     known = _compiled.setdefault(dispatcher, {})
-    key = (argtypes, activities, return_activity, split, RULES.epoch)
+    key = (argtypes, activities, return_activity, split, options, RULES.epoch)
     if key not in known:
-        derivation = derive(dispatcher, argtypes, activities, return_activity, split=split)
+        derivation = derive(
+            dispatcher, argtypes, activities, return_activity, split=split, options=options
+        )
         known[key] = derivation.gradient
     return known[key]
 
@@ -90,19 +94,21 @@ def derive(
     return_activity: ActivityName | None,
     *,
     split: bool = False,
+    options: frozenset[str] = frozenset(),
 ) -> Derivation:
     """As `compile_gradient`, anew, with everything that was found out on the way."""
     dispatcher = as_dispatcher(function)
     stage = Stages()
     captured = stage("capture", capture, dispatcher, argtypes, rules=RULES)
     if return_activity == "active" and not split:
-        require_float_return(dispatcher, captured.signature.return_type)
+        returned, holomorphic = captured.signature.return_type, "holomorphic" in options
+        require_float_return(dispatcher, returned, holomorphic=holomorphic)
     text = stage("normalise", normalise, captured.text, captured.symbol)
     module = stage("parse", read_module, text, captured.symbol)
     rules = NumbaRuleCompiler(captured.marked, RULES)
     try:
         plan, careful, scratch = stage(
-            "plan", _planned, captured, module, activities, return_activity, rules, split
+            "plan", _planned, captured, module, activities, return_activity, rules, split, options
         )
         functions, declarations, layout = stage("derive", generate, plan)
         memory = memory_size(layout, uses_tape(functions))
@@ -147,6 +153,7 @@ def _planned(
     return_activity: ActivityName | None,
     rules: NumbaRuleCompiler,
     split: bool,
+    options: frozenset[str],
 ) -> tuple[Plan, Plan | None, set[int]]:
     """The plan, that for arguments which overlap if it is another one, and the Const arrays that
     need a scratch shadow.
@@ -154,7 +161,9 @@ def _planned(
 
     def make(shadowed: tuple[ArgumentActivity, ...]) -> tuple[Plan, Plan | None]:
         request = make_request(captured, module, shadowed, return_activity, rules)
-        plan = make_plan(replace(request, split=split, checked=not split))
+        strong = "strong_zero" in options
+        request = replace(request, split=split, checked=not split, strong_zero=strong)
+        plan = make_plan(request)
         careful = _careful(plan)
         if careful is None:
             separate = not _overlap_matters(plan)

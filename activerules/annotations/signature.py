@@ -72,11 +72,13 @@ class Mode:
     direction        "reverse" or "forward".
     returns_primal   whether the result also holds what the function returned.
     split            whether augmented primal and reverse are separate functions.
+    options          names of the options that were asked for.
     """
 
     direction: str
     returns_primal: bool = False
     split: bool = False
+    options: frozenset[str] = frozenset()
 
     def with_primal(self) -> Mode:
         """Return the mode that gives the function's own result, too."""
@@ -86,13 +88,23 @@ class Mode:
         """Let what is constant be found out at run time; not in this version."""
         _refuse_option("runtime_activity")
 
-    def strong_zero(self) -> NoReturn:
-        """Let a zero cotangent give zero even against infinities; not in this version."""
-        _refuse_option("strong_zero")
+    def strong_zero(self) -> Mode:
+        """Return the mode in which a zero cotangent stays zero, also where a derivative is infinite
+        or NaN. What rules return is up to them: they see `config.strong_zero`.
+        """
+        return self._with("strong_zero")
 
-    def holomorphic(self) -> NoReturn:
-        """Give f'(z) of a complex function; not in this version."""
-        _refuse_option("holomorphic")
+    def holomorphic(self) -> Mode:
+        """Return the mode that gives f'(z) of a holomorphic function of Active complex numbers."""
+        return self._with("holomorphic")
+
+    def _with(self, option: str) -> Mode:
+        if self.direction != "reverse" or self.split:
+            raise NotYetSupported(
+                f"the option .{option}() of {self} is not yet supported",
+                instead=[f"Reverse.{option}()"],
+            )
+        return replace(self, options=self.options | {option})
 
     def fast(self, reassociate: bool = True, vector_math: bool = True) -> NoReturn:
         """Trade exactness of the primal for speed; not in this version."""
@@ -116,8 +128,10 @@ class Mode:
         """Return the name the mode is exported under."""
         direction = self.direction.capitalize() + ("Split" if self.split else "")
         if self.returns_primal:
-            return direction + "WithPrimal"
-        return direction + ("NoPrimal" if self.split else "")
+            direction += "WithPrimal"
+        elif self.split:
+            direction += "NoPrimal"
+        return direction + "".join(f".{option}()" for option in sorted(self.options))
 
 
 def _refuse_option(name: str) -> NoReturn:

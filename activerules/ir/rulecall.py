@@ -108,6 +108,7 @@ class RuleRequest:
     overwritten: tuple[bool, ...]
     needs_primal: bool = True
     needs_shadow: bool = True
+    strong_zero: bool = False
 
 
 @dataclass(frozen=True)

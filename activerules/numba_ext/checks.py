@@ -246,15 +246,43 @@ def _require_shadow(name: str, primal: Any, shadow: Any) -> None:
     raise ShadowMismatch(f"the shadow of `{name}` {problem}", instead=[f"make_zero({name})"])
 
 
-def require_float_return(function: Any, result: Any) -> None:
+def require_holomorphic(arguments: Sequence[Argument]) -> None:
+    """Raise `ActivityError` unless f'(z) makes sense for these arguments: Active complex ones."""
+    for argument in arguments:
+        complex_only = all(
+            isinstance(leaf, types.Complex)
+            for leaf in leaves_of(argument.numba_type)
+            if is_number(leaf)
+        )
+        if argument.activity == "const" or (argument.activity == "active" and complex_only):
+            continue
+        raise ActivityError(
+            f"`{argument.name}` is {argument.annotation}, and the mode is holomorphic",
+            why="f'(z) is returned for Active complex numbers; by real numbers and arrays, a "
+            "complex result has two gradients, one of each part",
+            instead=[
+                "Active complex numbers",
+                "differentiate the real and the imaginary part of the result, without the option",
+            ],
+        )
+
+
+def require_float_return(function: Any, result: Any, *, holomorphic: bool = False) -> None:
     """Raise `NotAFloatReturn` unless `result` can be an Active return."""
-    if isinstance(result, types.Float):
+    if isinstance(result, types.Complex if holomorphic else types.Float):
         return
+    if holomorphic:
+        raise NotAFloatReturn(
+            f"{function.py_func.__name__} returns {type_name(result)}, not a complex number",
+            why="f'(z) is the derivative of one complex number",
+            instead=["Reverse, for a function that returns a float"],
+        )
     raise NotAFloatReturn(
         f"{function.py_func.__name__} returns {type_name(result)}, not a float",
         why="a gradient is the derivative of one number",
         instead=[
             "return one float: a sum, a loss",
+            "Reverse.holomorphic(), for a holomorphic function of complex numbers",
             "jacobian, or autodiff_thunk and vjp, for functions that return arrays",
             "the activity Const for a function that writes its result into an argument",
         ],

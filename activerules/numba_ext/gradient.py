@@ -81,6 +81,7 @@ class GradientCompiler(Protocol):
         /,
         *,
         split: bool = False,
+        options: frozenset[str] = frozenset(),
     ) -> Gradient:
         """Compile the derivative of a dispatcher for Numba argument types."""
         ...

@@ -79,10 +79,15 @@ def give_compiled_form(function: Callable[..., Any], definition: Callable[..., A
 
 @dataclass(frozen=True)
 class Call:
-    """A typed call: the arguments of the differentiated function, and its derivative."""
+    """A typed call: the arguments of the differentiated function, and its derivative.
+
+    holomorphic   whether f'(z) is asked for: the conjugate of what the sweep gives for the real
+                  part of f, by the equations of Cauchy and Riemann
+    """
 
     arguments: tuple[Argument, ...]
     gradient: Gradient
+    holomorphic: bool = False
 
     @property
     def derivative_types(self) -> tuple[Any, ...]:
@@ -99,7 +104,7 @@ def autodiff_form(typing_context, mode, function, *args):
         raise ActivityError("the first argument of autodiff is a mode such as Reverse")
     mode.value.require_supported()
     args = tuple(map(types.unliteral, args))
-    call, skipped = _read_call(function, args)
+    call, skipped = _read_call(function, args, mode.value.options)
     result_type = types.Tuple(call.derivative_types)
     if mode.value.returns_primal:
         result_type = types.Tuple([result_type, call.gradient.result_type])
@@ -192,14 +197,22 @@ def _joined(context: Any, builder: Any, found: Any, derivative: Any, shadow: Any
     return context.make_tuple(builder, gradient_type_of(found), items)
 
 
-def _read_call(function: Any, args: Sequence[Any]) -> tuple[Call, int]:
+def _read_call(
+    function: Any, args: Sequence[Any], options: frozenset[str] = frozenset()
+) -> tuple[Call, int]:
     """The typed call, and how many of `args` (0 or 1) say the activity of the return."""
     marker = marker_class(args[0]) if args else None
     skipped = 0 if marker is None else 1
     dispatcher = dispatcher_in(function)
     names = checks.read_arity(dispatcher, len(args) - skipped)
     arguments = checks.read_arguments(names, args[skipped:])
-    return Call(arguments, compiled(dispatcher, arguments, _return_activity(marker))), skipped
+    returned = _return_activity(marker)
+    holomorphic = "holomorphic" in options
+    if holomorphic:
+        checks.require_holomorphic(arguments)
+        returned = "active"
+    gradient = compiled(dispatcher, arguments, returned, options=options)
+    return Call(arguments, gradient, holomorphic), skipped
 
 
 def dispatcher_in(function: Any) -> Any:
@@ -239,15 +252,19 @@ def compiled(
     return_activity: ActivityName | None,
     *,
     split: bool = False,
+    options: frozenset[str] = frozenset(),
 ) -> Gradient:
     """Compile the derivative; an error says which call it was for."""
     (compiler,) = _compilers
     activities = tuple(a.activity for a in arguments)
     argtypes = tuple(argument.numba_type for argument in arguments)
     try:
-        gradient = compiler(dispatcher, argtypes, activities, return_activity, split=split)
-        if gradient.return_activity == "active" and not split:
-            checks.require_float_return(dispatcher, gradient.result_type)
+        gradient = compiler(
+            dispatcher, argtypes, activities, return_activity, split=split, options=options
+        )
+        if not split and _needs_float_return(gradient, arguments, return_activity):
+            holomorphic = "holomorphic" in options
+            checks.require_float_return(dispatcher, gradient.result_type, holomorphic=holomorphic)
     except ActiverulesError as error:
         code = dispatcher.py_func.__code__
         call = f"{dispatcher.py_func.__name__}({', '.join(map(str, arguments))})"
@@ -255,6 +272,22 @@ def compiled(
         error.where.insert(0, ("while differentiating", call, location))
         raise
     return gradient
+
+
+def _needs_float_return(
+    gradient: Gradient, arguments: Sequence[Argument], asked: ActivityName | None
+) -> bool:
+    """Whether the derivative is that of the return value: it is seeded, or the result holds numbers
+    and there is no other way out of the function. Without a seed all derivatives would be zero.
+    """
+    if gradient.return_activity == "active":
+        return True
+    result = gradient.result_type
+    has_way_out = any(
+        written and argument.activity in _BY_SHADOW
+        for written, argument in zip(gradient.written, arguments, strict=True)
+    )
+    return asked is None and not has_way_out and (has_numbers(result) or has_arrays(result))
 
 
 # --- lowering ---
@@ -308,6 +341,7 @@ class Emitter:
         self.arguments = call.arguments
         self.derivative_types = call.derivative_types
         self.gradient = call.gradient
+        self.holomorphic = call.holomorphic
         self.owns_shadows = owns_shadows
 
     def emit(self, fields: Sequence[tuple[Any, Any]], stats: Any = None) -> tuple[list[Any], Any]:
@@ -380,7 +414,9 @@ class Emitter:
     def _return_memory(self) -> tuple[Any, Any]:
         """Memory for the primal's result and for its shadow, which holds the seed."""
         ty = self.context.call_conv.get_return_type(self.gradient.result_type).pointee
-        seed = ty(1.0) if self.gradient.return_activity == "active" else ty(None)
+        seed = ty(None)
+        if self.gradient.return_activity == "active":
+            seed = ty([1.0, 0.0]) if self.holomorphic else ty(1.0)
         return self._stored(ty(None)), self._stored(seed)
 
     def _excinfo(self) -> Any:
@@ -463,6 +499,8 @@ class Emitter:
         if isinstance(found, types.Complex):
             number = self.context.make_complex(self.builder, found)
             number.real, number.imag = next(floats), next(floats)
+            if self.holomorphic:
+                number.imag = self.builder.fneg(number.imag)
             return number._getvalue()
         if isinstance(found, types.BaseTuple):
             items = [self._rebuilt(item, floats) for item in items_of(found)]

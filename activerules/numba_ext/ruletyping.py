@@ -67,6 +67,7 @@ def compile_rule(
                 overwritten=request.overwritten,
                 needs_primal=request.needs_primal,
                 needs_shadow=request.needs_shadow,
+                strong_zero=request.strong_zero,
                 written=written,
             )
         )

@@ -203,10 +203,15 @@ register_static(RuleConfig, ConfigType)
 register_static(GradientSpec, SpecType)
 
 
-@overload_method(ModeType, "with_primal")
-def _with_primal(mode):
-    result = mode.value.with_primal()
-    return lambda mode: result
+def _register_option(name: str) -> None:
+    @overload_method(ModeType, name)
+    def _option(mode):
+        result = getattr(mode.value, name)()
+        return lambda mode: result
+
+
+for _name in ("with_primal", "strong_zero", "holomorphic"):
+    _register_option(_name)
 
 
 @infer_getattr

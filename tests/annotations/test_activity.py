@@ -82,6 +82,15 @@ def test_modes_of_other_functions_refuse_by_name():
         ReverseSplitNoPrimal.require_supported()
 
 
+def test_options_make_other_modes():
+    mode = Reverse.strong_zero().holomorphic()
+    assert mode.options == {"strong_zero", "holomorphic"}
+    assert str(mode.with_primal()) == "ReverseWithPrimal.holomorphic().strong_zero()"
+    assert not Reverse.options
+
+
 def test_options_to_come_refuse_by_name():
-    with pytest.raises(NotYetSupported, match="strong_zero"):
-        Reverse.strong_zero()
+    with pytest.raises(NotYetSupported, match="runtime_activity"):
+        Reverse.runtime_activity()
+    with pytest.raises(NotYetSupported, match=r"strong_zero\(\) of Forward"):
+        Forward.strong_zero()

@@ -327,11 +327,8 @@ def balance(call):
 def nrt_stats():
     from numba.core.runtime import _nrt_python
 
-    was_on = _nrt_python.memsys_stats_enabled()
+    # They stay on: all tests of this process may count.
     _nrt_python.memsys_enable_stats()
-    yield
-    if not was_on:
-        _nrt_python.memsys_disable_stats()
 
 
 @pytest.mark.usefixtures("nrt_stats")

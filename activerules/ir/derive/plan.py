@@ -286,6 +286,7 @@ class _Planner:
                 for a in info.arguments
             ),
             needs_shadow=how.result == "duplicated",
+            strong_zero=self.plan.request.strong_zero,
         )
         assert self.plan.request.rules is not None
         code = self.plan.request.rules.choose(call.callee_name or "", request)

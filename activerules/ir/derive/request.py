@@ -69,6 +69,7 @@ class Request:
     arguments   of a callee: the groups of the user's function that its groups may stand for
     checked     the caller checks the plan's assumptions on its arguments, and runs another version
                 where they do not hold
+    strong_zero  a zero cotangent gives zero, against infinite and undefined slopes too
     tape_limit  bytes the tape may use before the derivative reports that memory is exhausted
     stack_limit bytes of the machine's stack that recursion may use before it reports the same
     width       how many shadows or tangents each Duplicated parameter has (forward mode)
@@ -84,6 +85,7 @@ class Request:
     separate: bool = False
     split: bool = False
     checked: bool = False
+    strong_zero: bool = False
     tape_limit: int = (1 << 63) - 1
     stack_limit: int = 6 << 20
     width: int = 1

@@ -405,11 +405,14 @@ class _Reverser:
         access = row.access(i, wanted, self._primal)
         for operand, bar in zip(i.operands, row.adjoint(self.b, access, g, wanted), strict=True):
             if bar is not None:
-                self._add(operand, self._unless_speculated(i, g, bar))
+                self._add(operand, self._unless_unused(i, g, bar))
 
-    def _unless_speculated(self, i: Instruction, g: Value, bar: Value) -> Value:
-        """Zero where the program did not use the result of `i`, whatever the slope is there."""
-        if i not in self.plan.speculated or bar is g:
+    def _unless_unused(self, i: Instruction, g: Value, bar: Value) -> Value:
+        """Zero where the program did not use the result of `i`, whatever the slope is there; with
+        strong zeros wherever the cotangent is zero.
+        """
+        strong = self.plan.request.strong_zero
+        if bar is g or not (strong or i in self.plan.speculated):
             return bar
         unused = self.b.fcmp("oeq", g, self.b.const(g.type, 0.0))
         return self.b.select(unused, self.b.const(bar.type, 0.0), bar)
