@@ -15,6 +15,7 @@ Capture may be called from several threads, and from inside a compile of Numba.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -93,7 +94,7 @@ def capture(
         session = _session(rules)
         try:
             pysig, folded = dispatcher.fold_argument_types(tuple(argtypes), {})
-            result = session.compile(dispatcher, tuple(folded))
+            result = session.compile(_entry(dispatcher, rules), tuple(folded))
         except (numba_errors.NumbaError, TypeError) as error:
             raise _not_compilable(dispatcher, argtypes, error) from error
         return _captured(session, dispatcher, result, tuple(pysig.parameters))
@@ -109,6 +110,31 @@ def as_dispatcher(function: CPUDispatcher | Callable[..., Any]) -> CPUDispatcher
 
 
 _dispatchers: dict[Callable[..., Any], Any] = {}
+_calls_of: dict[CPUDispatcher, Any] = {}
+
+
+def _entry(dispatcher: CPUDispatcher, rules: RuleView) -> Any:
+    """What is captured: the function, or one call of it where it has a rule itself.
+
+    The body of a function with rules is never differentiated; a call of it is a marked call.
+    """
+    plain: Any = dispatcher.py_func
+    parameters = inspect.signature(plain).parameters.values()
+    simple = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
+    if not simple or not rules.carries_rule(dispatcher):
+        return dispatcher
+    if dispatcher not in _calls_of:
+        names = ", ".join(p.name for p in parameters)
+        before = "\n" * (plain.__code__.co_firstlineno - 1)
+        scope = {"_function": dispatcher, "__name__": plain.__module__}
+        source = f"{before}def call({names}): return _function({names})"
+        exec(compile(source, plain.__code__.co_filename, "exec"), scope)
+        call: Any = scope["call"]
+        call.__defaults__ = plain.__defaults__
+        _calls_of[dispatcher] = numba.njit(call)
+    return _calls_of[dispatcher]
+
+
 _sessions: dict[int, tuple[RuleView, Session]] = {}
 
 

@@ -517,6 +517,22 @@ def test_the_rules_own_closure_is_live():
     assert explicit_one(conversion, 1.0, 1.0) == (5.0,)
 
 
+def test_a_function_with_a_rule_is_differentiated_by_it():
+    """Not by its body, when it is itself what is differentiated."""
+
+    @njit
+    def measured(x, offset=1.0):
+        return x * x + offset
+
+    @rrule.register(measured)
+    def _(f, x, offset):
+        return x * x + offset, lambda dy: (NoTangent(), 7.0 * dy, ZeroTangent())
+
+    assert ar.grad(measured)(3.0) == 7.0
+    assert ar.value_and_grad(measured)(3.0, 2.0) == (11.0, 7.0)
+    assert ar.autodiff(ar.Forward, measured, ar.Duplicated(3.0, 1.0)) == 6.0
+
+
 # --- choice among several rules ---
 
 
