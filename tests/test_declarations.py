@@ -83,6 +83,9 @@ def test_opting_out_by_type():
     assert gradient(np.float32(2.0)) == 12.0
     ar.opt_out(cube, ar.Annotation[float64])
     assert gradient(2.0) == 12.0
+    (call,) = ar.explain(program, ar.Active(2.0)).rules
+    assert (call.followed, call.reason) == (True, "opt_out")
+    assert "cube   its body is differentiated: opt_out" in str(ar.explain(program, ar.Active(2.0)))
 
 
 def test_a_rule_for_more_specific_types_is_stronger_than_opting_out():

@@ -86,7 +86,7 @@ class _Collector:
             cached=tuple(map(self._kept, in_order(self.plan.cache.kept, self.plan))),
             recomputed=tuple(self._recomputed()),
             retained=tuple(self._retained()),
-            rules=tuple(map(self._rule, marked_calls(self.plan))),
+            rules=(*map(self._rule, marked_calls(self.plan)), *self._followed()),
             frame_bytes=self.layout.frame_size,
             overlap=self._overlap(),
             stages=dict(self.derivation.stages.seconds),
@@ -209,6 +209,15 @@ class _Collector:
             rule=use.code.description if use else None,
             reason=why_served(call, self.plan),
         )
+
+    def _followed(self) -> Iterable[RuleCall]:
+        """Calls of functions with rules, in what this function reaches, that no rule can serve."""
+        here = {(line.place.file, line.place.line) for line in self._lines()}
+        for call in self.derivation.captured.followed:
+            file, _, line = call.location.rpartition(":")
+            place = self._place_at(file, int(line))
+            if (place.file, place.line) in here:
+                yield RuleCall(call.name, place, (), None, call.reason, followed=True)
 
     def _name_of(self, memory: MemoryObject) -> str:
         """Memory in the words of the function: its arguments by name, its arrays by their line."""

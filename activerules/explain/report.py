@@ -82,8 +82,9 @@ class Recomputed:
 class RuleCall:
     """A call of a function that has rules.
 
-    rule      the rule that serves it and where it is defined; None if none was needed
-    reason    why none was needed
+    rule      the rule that serves it and where it is defined; None if none does
+    reason    why none was needed, or why the body is differentiated
+    followed  whether the body is differentiated
     """
 
     name: str
@@ -91,6 +92,7 @@ class RuleCall:
     activities: tuple[str, ...]
     rule: str | None
     reason: str
+    followed: bool = False
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,8 @@ def _loop(loop: LoopLength, here: str) -> Row:
 
 def _call(call: RuleCall, here: str) -> Row:
     written = f"{call.name}({', '.join(call.activities)})" if call.activities else call.name
-    return where(call.place, here), written, call.rule or f"no rule needed: {call.reason}"
+    without = "its body is differentiated" if call.followed else "no rule needed"
+    return where(call.place, here), written, call.rule or f"{without}: {call.reason}"
 
 
 def _amount(size: int, loop: Place | None, here: str) -> str:

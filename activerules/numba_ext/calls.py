@@ -31,6 +31,7 @@ from typing import Any, Protocol
 import numba
 from numba.core import cgutils, errors, types
 from numba.core.compiler import Flags
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.datamodel import models
 from numba.core.datamodel.registry import register_default
 from numba.core.imputils import lower_constant
@@ -96,9 +97,19 @@ class MarkedCall:
     @cached_property
     def promises(self) -> tuple[frozenset[bytes], ...]:
         """What LLVM has proved of each parameter of the compiled callable, as attributes."""
-        module = self.cpu_library._get_module_for_linking()
+        with global_compiler_lock:
+            module = self.cpu_library._get_module_for_linking()
         function = module.get_function(self.cpu_symbol)
         return tuple(frozenset(argument.attributes) for argument in function.arguments)
+
+
+@dataclass(frozen=True)
+class FollowedCall:
+    """A call of a function the registry knows, which is not kept: where it is, and why."""
+
+    name: str
+    location: str
+    reason: str
 
 
 class CallTable:
@@ -108,6 +119,7 @@ class CallTable:
         self._rules = rules
         self._types: dict[int, RuleFunction] = {}
         self._calls: dict[str, MarkedCall] = {}
+        self.followed: dict[tuple[str, str], FollowedCall] = {}
 
     def carries_rule(self, value: object) -> bool:
         """True where `value` is a callable with a rule."""
@@ -137,6 +149,10 @@ class CallTable:
         if not call.location:
             self._calls[symbol] = replace(call, location=location)
 
+    def follow(self, followed: FollowedCall) -> None:
+        """Record a call of a function with rules whose body is followed."""
+        self.followed[followed.name, followed.location] = followed
+
     def get(self, symbol: str) -> MarkedCall:
         """The record of `symbol`; KeyError if it is not marked."""
         return self._calls[symbol]
@@ -152,7 +168,7 @@ class RuleFunction(types.Callable, types.Opaque):
         self.ordinary = ordinary
         self._table = table
         self._marked: dict[tuple[types.Type, ...], MarkedCall] = {}
-        self._inactive: dict[tuple[types.Type, ...], frozenset[int]] = {}
+        self._followed: dict[tuple[types.Type, ...], tuple[frozenset[int], str]] = {}
         super().__init__(f"RuleFunction({display_name(function)}, {id(table)}, {id(function)})")
 
     def get_call_type(self, context: Any, args: Sequence[Any], kws: dict[str, Any]) -> Any:
@@ -164,16 +180,15 @@ class RuleFunction(types.Callable, types.Opaque):
         try:
             marked, pysig = compile_for_cpu(self.function, tuple(map(on_cpu, args)), cpu_kws)
         except errors.NumbaError:
-            return self.ordinary.get_call_type(context, args, kws)
+            return self._follow(context, args, kws, "Numba cannot compile it by itself")
         returned = marked.signature.return_type
         if isinstance(returned, types.Optional | types.Generator):
-            return self.ordinary.get_call_type(context, args, kws)
+            return self._follow(context, args, kws, f"rules do not return {returned}")
         treatment = self._table.treatment(marked)
         if not treatment.kept and not _needs_rule(marked, treatment.inactive):
-            followed = self.ordinary.get_call_type(context, args, kws)
-            if followed is not None:
-                self._inactive[followed.args] = treatment.inactive
-            return followed
+            stopped = [marked.argument_names[i] for i in sorted(treatment.inactive)]
+            reason = f"{', '.join(stopped)} inactive, and it has no rule" if stopped else "opt_out"
+            return self._follow(context, args, kws, reason, treatment.inactive)
         ad_args = tuple(
             seen_here.get(arg, arg) if isinstance(arg, types.Callable) else arg
             for arg in marked.signature.args
@@ -181,6 +196,20 @@ class RuleFunction(types.Callable, types.Opaque):
         self._marked[ad_args] = marked
         self._table.add(marked)
         return signature(returned, *ad_args).replace(pysig=pysig)
+
+    def _follow(
+        self,
+        context: Any,
+        args: Sequence[Any],
+        kws: dict[str, Any],
+        reason: str,
+        inactive: frozenset[int] = frozenset(),
+    ) -> Any:
+        """The signature of a call whose body is followed, with what is inactive in it."""
+        followed = self.ordinary.get_call_type(context, args, kws)
+        if followed is not None:
+            self._followed[followed.args] = (inactive, reason)
+        return followed
 
     def get_call_signatures(self) -> Any:
         """Known signatures, for Numba's error messages."""
@@ -197,10 +226,15 @@ class RuleFunction(types.Callable, types.Opaque):
 
     def without_derivatives(self, context: Any, sig: Any, implementation: Any) -> Any:
         """The implementation of a call whose body is followed, with what is inactive stopped."""
-        inactive = self._inactive.get(sig.args)
-        if not inactive:
+        if sig.args not in self._followed:
             return implementation
-        return _Stopping(context, implementation, sig.args, inactive)
+        inactive, reason = self._followed[sig.args]
+        name, table = display_name(self.function), self._table
+
+        def record(loc: Any) -> None:
+            table.follow(FollowedCall(name, f"{loc.filename}:{loc.line}", reason))
+
+        return _Stopping(context, implementation, sig.args, inactive, record)
 
     def implementation(self, marked: MarkedCall) -> Callable[..., Any]:
         """The lowering of `marked`, in the form Numba's target context registers."""
@@ -217,11 +251,17 @@ class RuleFunction(types.Callable, types.Opaque):
 
 
 class _Stopping:
-    """An implementation that passes constants for some of its arguments (M5)."""
+    """An implementation that is recorded, and passes constants for some arguments (M5)."""
 
     def __init__(
-        self, context: Any, implementation: Any, args: Sequence[Any], inactive: frozenset[int]
+        self,
+        context: Any,
+        implementation: Any,
+        args: Sequence[Any],
+        inactive: frozenset[int],
+        record: Callable[[Any], None],
     ) -> None:
+        self._record = record
         self._context = context
         self._implementation = implementation
         self._args = args
@@ -231,6 +271,8 @@ class _Stopping:
         return getattr(self._implementation, name)
 
     def __call__(self, builder: Any, args: Sequence[Any], loc: Any = None) -> Any:
+        if loc is not None:
+            self._record(loc)
         context = self._context
         passed = list(args)
         stopped = [i for i in self._inactive if _may_carry(self._args[i])]

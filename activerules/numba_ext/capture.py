@@ -31,7 +31,13 @@ from numba.core.registry import CPUDispatcher
 
 from activerules.errors import NotCompilable
 from activerules.numba_ext.abi import Slot, flatten
-from activerules.numba_ext.calls import SYMBOL_PREFIX, MarkedCall, RuleView, display_name
+from activerules.numba_ext.calls import (
+    SYMBOL_PREFIX,
+    FollowedCall,
+    MarkedCall,
+    RuleView,
+    display_name,
+)
 from activerules.numba_ext.target import Session
 
 ENVIRONMENT_PREFIX = "_ZN08NumbaEnv"
@@ -60,6 +66,7 @@ class Captured:
     environments  Numba environment objects that the module's `_ZN08NumbaEnv...` globals must point
                   to, by name
     location      "file:line" of the function
+    followed      calls of functions with rules whose body is followed, of this and other captures
     """
 
     text: str
@@ -71,6 +78,7 @@ class Captured:
     marked: Mapping[str, MarkedCall]
     environments: Mapping[str, Any]
     location: str
+    followed: tuple[FollowedCall, ...] = ()
 
     @property
     def argument_names(self) -> tuple[str, ...]:
@@ -166,6 +174,7 @@ def _captured(session: Session, function: Any, result: Any, names: tuple[str, ..
         },
         environments=_environments(module),
         location=location_of(function),
+        followed=tuple(session.calls.followed.values()),
     )
 
 

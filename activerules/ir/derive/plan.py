@@ -438,7 +438,7 @@ class _Planner:
 
     def _size(self, node: Node) -> int:
         match node:
-            case (Primal(value) | Shadow(value)) if self._moves(value):
+            case Primal(value) | Shadow(value) if self._moves(value):
                 return NEVER_KEPT
             case Primal(value):
                 return max(1, size_of(value.type, self.memory.named_types))
