@@ -65,7 +65,9 @@ from activerules.numba_ext.overloads import (
     make_zero,
     onehot,
 )
+from activerules.pullback import vjp
 from activerules.recompute import checkpoint
+from activerules.reverse_jacobians import jacobian, jacrev
 from activerules.rules.debug import debug_mode
 from activerules.rules.define import (
     augmented_primal,
@@ -142,6 +144,8 @@ __all__ = [
     "inactive",
     "inactive_type",
     "jacfwd",
+    "jacobian",
+    "jacrev",
     "jvp",
     "make_zero",
     "noalias",
@@ -152,4 +156,5 @@ __all__ = [
     "stop_gradient",
     "tape_bytes",
     "value_and_grad",
+    "vjp",
 ]

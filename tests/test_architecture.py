@@ -59,6 +59,8 @@ LAYERS = {
     "forward_pipeline": 8,
     "autodiff": 8,
     "thunk": 8,
+    "pullback": 8,
+    "reverse_jacobians": 8,
     "everyday": 8,
     "recompute": 8,
     "testing": 9,

@@ -50,10 +50,11 @@ class GradientSpec:
 class SplitSpec:
     """What `autodiff_thunk` and `vjp` ask for.
 
-    result          the activity of the return value.
+    result          the activity of the return value; Annotation for the one that fits it.
     arguments       the activity of each argument.
     returns_primal  whether `augmented` gives what the function returned.
-    repeated        whether the reverse may run several times over one tape.
+    repeated        whether the reverse may run several times over one tape; who calls it then says
+                    when it begins and ends.
     """
 
     result: type[Annotation]

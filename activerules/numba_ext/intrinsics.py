@@ -476,9 +476,9 @@ class Emitter:
         status = convention._get_return_status(self.builder, code, self.builder.load(excinfo))
         with cgutils.if_unlikely(self.builder, status.is_error):
             release()
-            self._return_error(status)
+            self.return_error(status)
 
-    def _return_error(self, status: Any) -> None:
+    def return_error(self, status: Any) -> None:
         """Leave with the primal's exception.
 
         As Numba's `return_status_propagate`, but marked as a raise: only then does Numba prune the

@@ -13,6 +13,7 @@ Invariants  S1  what fails leaves no tape: `record` releases everything when the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from llvmlite import ir
@@ -51,7 +52,7 @@ from activerules.numba_ext.types import (
 from activerules.rules.pattern import type_name
 
 _ACTIVITIES: dict[type[Annotation], ActivityName] = {Const: "const", Active: "active"}
-_COMPARED = frozenset({"float", "int", "data", "size", "shape", "stride", "pointer"})
+_COMPARED = frozenset({"float", "int", "data", "size", "shape", "stride"})
 
 
 class SplitType(StaticType):
@@ -67,7 +68,7 @@ register_static(SplitSpec, SplitType)
 def record_form(typing_context, spec, function, *args):
     """`(tape, primal, shadow)`; None for what is not asked for, or does not exist."""
     args = tuple(map(types.unliteral, args))
-    asked, call = _read(spec, function, args)
+    asked, call = read_split(spec.value, function, args)
     result = call.gradient.result_type
     wants_primal = asked.returns_primal and asked.result is not DuplicatedNoNeed
     parts = (
@@ -78,7 +79,7 @@ def record_form(typing_context, spec, function, *args):
 
     def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
         fields = all_fields(context, builder, args, values[2])
-        tape, primal, shadow = _SplitEmitter(context, builder, call, asked).record(fields)
+        tape, primal, shadow = SplitEmitter(context, builder, call, asked).record(fields)
         nothing = context.get_dummy_value()
         if not wants_primal:
             context.nrt.decref(builder, result, primal)
@@ -98,7 +99,7 @@ def play_form(typing_context, spec, function, *args):
     """
     args = tuple(map(types.unliteral, args))
     *annotated, dret, tape = args
-    asked, call = _read(spec, function, annotated)
+    asked, call = read_split(spec.value, function, annotated)
     if tape != tape_type(call):
         owner = tape.function if isinstance(tape, TapeType) else None
         raise TapeError(
@@ -112,7 +113,7 @@ def play_form(typing_context, spec, function, *args):
     def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
         fields = all_fields(context, builder, args, values[2])
         (cotangent, _), (handle, _) = fields[-2:]
-        emitter = _SplitEmitter(context, builder, call, asked)
+        emitter = SplitEmitter(context, builder, call, asked)
         derivatives = emitter.play(fields[:-2], (dret, cotangent), handle)
         return context.make_tuple(builder, typed.return_type, derivatives)
 
@@ -146,7 +147,7 @@ def tape_type(call: Call) -> TapeType:
         if own
     )
     symbol = call.gradient.symbol
-    return TapeType(symbol, symbol.split(".")[1], held)
+    return TapeType(symbol, symbol.split(".")[1], call.gradient.memory, held)
 
 
 def shadow_of(found: Any) -> Any:
@@ -163,8 +164,11 @@ def _has_shadow(result: type[Annotation]) -> bool:
     return result not in (Active, Const)
 
 
-def _read(spec: Any, function: Any, args: Sequence[Any]) -> tuple[SplitSpec, Call]:
-    asked: SplitSpec = spec.value
+def read_split(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[SplitSpec, Call]:
+    """Compile the derivative for annotated types.
+
+    A result asked for as `Annotation` has the activity that fits it.
+    """
     dispatcher = dispatcher_in(function)
     names = checks.read_arity(dispatcher, len(args))
     for name, ty, kind in zip(names, args, asked.arguments, strict=True):
@@ -177,7 +181,10 @@ def _read(spec: Any, function: Any, args: Sequence[Any]) -> tuple[SplitSpec, Cal
     arguments = checks.read_arguments(names, args)
     activity = _ACTIVITIES.get(asked.result, "duplicated")
     gradient = compiled(dispatcher, arguments, activity, split=True)
-    _require_result(dispatcher.py_func.__name__, asked.result, gradient.result_type)
+    name = dispatcher.py_func.__name__
+    if asked.result is Annotation:
+        asked = replace(asked, result=_fitting(name, gradient.result_type))
+    _require_result(name, asked.result, gradient.result_type)
     return asked, Call(arguments, gradient)
 
 
@@ -204,6 +211,20 @@ def _require_result(name: str, asked: type[Annotation], found: Any) -> None:
         f"{name} returns {type_name(found)}, which cannot be {asked.__name__}",
         why="floats are Active, arrays Duplicated, tuples with both MixedDuplicated",
         instead=[f"the return activity {one}" for one in better or ["Const"]],
+    )
+
+
+def _fitting(name: str, found: Any) -> type[Annotation]:
+    """The activity of a result; `ActivityError` if it has no derivative."""
+    kinds = set(_kinds(found))
+    if "array" in kinds:
+        return MixedDuplicated if "float" in kinds else Duplicated
+    if "float" in kinds or "other" in kinds:
+        return Active
+    raise ActivityError(
+        f"{name} returns {type_name(found)}, which has no derivative",
+        why="a result with a cotangent is a float, an array of floats, or a tuple with such",
+        instead=["a function that returns what it computes"],
     )
 
 
@@ -248,11 +269,26 @@ def _fits(typing_context: Any, dret: Any, result: Any) -> bool:
 # --- lowering ---
 
 
-class _SplitEmitter(Emitter):
+def _has_identity(found: Any) -> bool:
+    """Whether two values of a type can be told to be the same by their bits (strings cannot)."""
+    if isinstance(found, types.BaseTuple):
+        return all(map(_has_identity, checks.items_of(found)))
+    return isinstance(found, types.Array | types.Number | types.Boolean)
+
+
+class SplitEmitter(Emitter):
     """Emits one half of a derivative."""
 
-    def __init__(self, context: Any, builder: Any, call: Call, asked: SplitSpec) -> None:
-        super().__init__(context, builder, call)
+    def __init__(
+        self,
+        context: Any,
+        builder: Any,
+        call: Call,
+        asked: SplitSpec,
+        *,
+        owns_shadows: bool = False,
+    ) -> None:
+        super().__init__(context, builder, call, owns_shadows=owns_shadows)
         self.asked = asked
         self.tape_type = tape_type(call)
         self.repeated = asked.repeated
@@ -263,7 +299,7 @@ class _SplitEmitter(Emitter):
         fields = self._with_scratch(fields)
 
         def release() -> None:
-            self._release(fields, everything=False)
+            self._release(fields, everything=self.owns_shadows)
 
         overlap = memory.check_memory(
             context, builder, self.arguments, fields, self.gradient, release
@@ -310,8 +346,11 @@ class _SplitEmitter(Emitter):
         block.at(tape.block)
         self._require_same(block, words)
         cotangent = self._cotangent(block, dret)
-        taken = block.change_state(FRESH, RUNNING)
-        self._refuse_if(builder.not_(taken), "a tape is used a second time: its reverse has run")
+        if not self.repeated:
+            taken = block.change_state(FRESH, RUNNING)
+            self._refuse_if(
+                builder.not_(taken), "a tape is used a second time: its reverse has run"
+            )
         if cotangent is not None:
             builder.store(cotangent, block.returned[1])
         variant = self._variant(block)
@@ -321,10 +360,11 @@ class _SplitEmitter(Emitter):
         status = self._run([*parameters, block.memory, derivatives], variant, ".reverse")
 
         def finish() -> None:
-            self._finish(block, variant)
+            self._drop_tape(block, variant)
 
         self._propagate(status, excinfo, finish)
-        finish()
+        if not self.repeated:
+            finish()
         floats = iter(cgutils.unpack_tuple(builder, builder.load(derivatives)))
         return [self._rebuilt(ty, floats) for ty in self.derivative_types]
 
@@ -361,11 +401,8 @@ class _SplitEmitter(Emitter):
         variant = self.builder.load(block.variant)
         return self.builder.icmp_unsigned("!=", variant, variant.type(0))
 
-    def _finish(self, block: Block, variant: Any) -> None:
-        """Empty the tape, or make it ready for another reverse."""
-        if self.repeated:
-            block.set_state(FRESH)
-            return
+    def _drop_tape(self, block: Block, variant: Any) -> None:
+        """Release all that the tape holds: it is used, or its reverse failed half-way."""
         drop = self._drop(self.gradient.symbol)
         if variant is not cgutils.false_bit:
             other = self._drop(self.gradient.conservative_symbol)
@@ -382,6 +419,8 @@ class _SplitEmitter(Emitter):
         """The bits of every argument and shadow of the user's, with the argument's name."""
         scratch = self.gradient.scratch or (False,) * len(fields)
         for argument, (primal, shadow), own in zip(self.arguments, fields, scratch, strict=True):
+            if not _has_identity(argument.numba_type):
+                continue
             roles = [slot.role for slot in abi.flatten(argument.numba_type)]
             for value in (primal, None if own else shadow):
                 if value is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from numba.core import types
 from numba.core.imputils import lower_constant
-from numba.extending import NativeValue, models, register_model, unbox
+from numba.extending import NativeValue, models, register_model, typeof_impl, unbox
 
 
 class StubType(types.Callable, types.Opaque):
@@ -36,6 +36,18 @@ class StubType(types.Callable, types.Opaque):
     def get_impl_key(self, sig: Any) -> Any:
         """Where the target context has the compiled function."""
         return self.stub.get_impl_key(sig)
+
+
+class Stub:
+    """A dispatcher as such a value, in Python."""
+
+    def __init__(self, dispatcher: Any) -> None:
+        self.dispatcher = dispatcher
+
+
+@typeof_impl.register(Stub)
+def _typeof_stub(value: Stub, c: Any) -> StubType:
+    return StubType(value.dispatcher)
 
 
 register_model(StubType)(models.OpaqueModel)

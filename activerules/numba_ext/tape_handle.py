@@ -34,12 +34,16 @@ FRESH, RUNNING, USED = 0, 1, 2
 class TapeType(types.Type):
     """The tape of one derivative, named by the symbol of its functions.
 
-    `held`: the types of the arrays it keeps alive.
+    memory  bytes the engine has of its block
+    held    the types of the arrays it keeps alive
     """
 
-    def __init__(self, symbol: str, function: str, held: tuple[types.Type, ...]) -> None:
+    def __init__(
+        self, symbol: str, function: str, memory: int, held: tuple[types.Type, ...]
+    ) -> None:
         self.symbol = symbol
         self.function = function
+        self.memory = memory
         self.held = types.Tuple(held)
         super().__init__(f"Tape of {function}({symbol}, {self.held})")
 

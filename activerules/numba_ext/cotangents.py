@@ -1,0 +1,117 @@
+"""Cotangents of a result and the shadows they go to: arrays, and tuples with arrays.
+
+Python functions that are compiled into their callers; none of them raises, so that none of them
+leaks. Where nothing is an array they do nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba.core import types
+from numba.extending import overload, register_jitable
+
+from activerules.errors import ActivityError
+from activerules.numba_ext.checks import items_of
+from activerules.rules.pattern import type_name
+
+_FLOATS = types.Float | types.Complex
+
+
+def require_fitting(shadow: Any, cotangent: Any) -> None:
+    """Raise `ActivityError` unless the type of a cotangent is one of the result's."""
+    if isinstance(shadow, types.BaseTuple):
+        fits = isinstance(cotangent, types.BaseTuple) and len(cotangent) == len(shadow)
+        if fits:
+            for one, other in zip(items_of(shadow), items_of(cotangent), strict=True):
+                require_fitting(one, other)
+            return
+    elif isinstance(shadow, types.Array):
+        fits = isinstance(cotangent, types.Array) and cotangent.ndim == shadow.ndim
+        fits = fits and _holds(shadow.dtype, cotangent.dtype)
+    else:
+        fits = not isinstance(shadow, _FLOATS) or _holds(shadow, cotangent)
+    if not fits:
+        raise ActivityError(
+            f"the cotangent of a result of type {type_name(shadow)} is {type_name(cotangent)}",
+            why="it has the type and the shape of the result",
+        )
+
+
+def _holds(shadow: Any, cotangent: Any) -> bool:
+    if isinstance(cotangent, types.Complex):
+        return isinstance(shadow, types.Complex)
+    return isinstance(cotangent, types.Float | types.Integer | types.Boolean)
+
+
+def fits(shadow: Any, cotangent: Any) -> Any:
+    """Whether the arrays of a cotangent have the shapes of the result's."""
+    return fits(shadow, cotangent)
+
+
+def clear(shadow: Any) -> Any:
+    """Make the arrays in a shadow zero."""
+    clear(shadow)
+
+
+def seed(shadow: Any, cotangent: Any) -> Any:
+    """Add the arrays of a cotangent to the shadow of the result."""
+    seed(shadow, cotangent)
+
+
+@register_jitable
+def copied(shadow: Any) -> Any:
+    """A new array with what is in the shadow."""
+    result = np.empty(shadow.shape, shadow.dtype)
+    result[...] = shadow
+    return result
+
+
+@overload(fits)
+def _fits(shadow, cotangent):
+    if isinstance(shadow, types.BaseTuple):
+        tests = " and ".join(f"fits(shadow[{k}], cotangent[{k}])" for k in range(len(shadow)))
+        return _from_source(f"def impl(shadow, cotangent): return {tests or True}")
+    if isinstance(shadow, types.Array):
+        return lambda shadow, cotangent: shadow.shape == cotangent.shape
+    return lambda shadow, cotangent: True
+
+
+@overload(clear)
+def _clear(shadow):
+    if isinstance(shadow, types.BaseTuple):
+        lines = "; ".join(f"clear(shadow[{k}])" for k in range(len(shadow)))
+        return _from_source(f"def impl(shadow): {lines or 'pass'}")
+    if not _takes(shadow):
+        return lambda shadow: None
+
+    def impl(shadow):
+        shadow[...] = 0
+
+    return impl
+
+
+@overload(seed)
+def _seed(shadow, cotangent):
+    if isinstance(shadow, types.BaseTuple):
+        lines = "; ".join(f"seed(shadow[{k}], cotangent[{k}])" for k in range(len(shadow)))
+        return _from_source(f"def impl(shadow, cotangent): {lines or 'pass'}")
+    if not _takes(shadow):
+        return lambda shadow, cotangent: None
+
+    def impl(shadow, cotangent):
+        for place in np.ndindex(shadow.shape):
+            shadow[place] += cotangent[place]
+
+    return impl
+
+
+def _takes(shadow: Any) -> bool:
+    return isinstance(shadow, types.Array) and isinstance(shadow.dtype, _FLOATS)
+
+
+def _from_source(source: str) -> Any:
+    scope = {"fits": fits, "clear": clear, "seed": seed, "__name__": __name__}
+    exec(source, scope)
+    return scope["impl"]

@@ -1,0 +1,295 @@
+"""A pullback as a value: a compiled stub that carries the tape and the arrays it works on.
+
+`pullback(cotangent)` calls the stub with the pullback itself before the cotangent. The forms here
+are what the stubs of `vjp` run: `make_form` gives `(out, pullback)`, `pull_form` the cotangents of
+the primals.
+
+A pullback carries the tape, the primals, one working shadow per Duplicated primal, and the shadow
+of the result. A run clears the shadows, adds the cotangent to that of the result, plays the tape,
+and hands out copies. Both forms are intrinsics that hold no reference where they raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.typing.templates import signature
+from numba.extending import (
+    NativeValue,
+    box,
+    models,
+    register_model,
+    typeof_impl,
+    unbox,
+)
+
+from activerules.annotations.activity import Const, Duplicated
+from activerules.annotations.signature import SplitSpec
+from activerules.errors import ShadowMismatch, TapeError
+from activerules.numba_ext import cotangents, memory
+from activerules.numba_ext.checks import items_of
+from activerules.numba_ext.cotangents import require_fitting
+from activerules.numba_ext.intrinsics import Call
+from activerules.numba_ext.split import SplitEmitter, read_split, shadow_of, tape_type
+from activerules.numba_ext.stubs import StubType
+from activerules.numba_ext.tape_handle import FRESH, RUNNING, Block
+from activerules.numba_ext.types import AnnotationType
+
+
+class PullbackType(StubType):
+    """The type of the pullbacks one stub makes, with the type of what they carry."""
+
+    def __init__(self, dispatcher: Any, data: types.BaseTuple) -> None:
+        self.data = data
+        super().__init__(dispatcher)
+        self.name = f"pullback({self.stub}, {data})"
+
+    @property
+    def key(self) -> Any:
+        """What makes two types equal."""
+        return self.stub.key, self.data
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        """The signature of a call, with the pullback as its receiver."""
+        if kws:
+            raise TypeError("a pullback takes the cotangent, and no keyword")
+        found = super().get_call_type(context, (self, *args), {})
+        return signature(found.return_type, *found.args[1:], recvr=self)
+
+
+@register_model(PullbackType)
+class _PullbackModel(models.StructModel):
+    def __init__(self, dmm: Any, fe_type: PullbackType) -> None:
+        super().__init__(dmm, fe_type, [("data", fe_type.data)])
+
+
+class Pullback:
+    """A pullback in Python; `pullback(cotangent)` gives one cotangent per argument."""
+
+    __slots__ = ("_data", "_type")
+
+    # set by the module that defines `vjp`: how compiled code is called from Python
+    run: Callable[..., Any]
+
+    def __init__(self, pullback_type: PullbackType, data: tuple[Any, ...]) -> None:
+        self._type, self._data = pullback_type, data
+
+    def __call__(self, cotangent: Any) -> Any:
+        """Return the cotangents of the primals, `None` for those that carry no derivative."""
+        return Pullback.run(self._type.stub.dispatcher, self, cotangent)
+
+    def __repr__(self) -> str:
+        """Say whose pullback it is."""
+        return f"<pullback of {self._data[0]!r}>"
+
+    def __reduce__(self) -> Any:
+        """A pullback is memory of this process."""
+        raise TypeError("a pullback cannot be pickled or copied")
+
+
+@typeof_impl.register(Pullback)
+def _typeof_pullback(value: Pullback, c: Any) -> PullbackType:
+    return value._type
+
+
+@box(PullbackType)
+def _box_pullback(ty: PullbackType, value: Any, c: Any) -> Any:
+    native = cgutils.create_struct_proxy(ty)(c.context, c.builder, value)
+    # The type holds functions of the user's, which need not be picklable. Its address is good in
+    # this process only, and code with such an address is not cached on disk.
+    _boxed[id(ty)] = ty
+    address = c.context.add_dynamic_addr(c.builder, id(ty), info="activerules pullback")
+    kind = c.pyapi.unserialize(c.pyapi.serialize_object(Pullback))
+    data = c.box(ty.data, native.data)
+    result = c.pyapi.call_function_objargs(kind, [address, data])
+    c.pyapi.decref(kind)
+    c.pyapi.decref(data)
+    return result
+
+
+_boxed: dict[int, PullbackType] = {}
+
+
+@unbox(PullbackType)
+def _unbox_pullback(ty: PullbackType, value: Any, c: Any) -> NativeValue:
+    native = cgutils.create_struct_proxy(ty)(c.context, c.builder)
+    item = c.pyapi.object_getattr_string(value, "_data")
+    unboxed = c.unbox(ty.data, item)
+    c.pyapi.decref(item)
+    native.data = unboxed.value
+    return NativeValue(native._getvalue(), is_error=unboxed.is_error, cleanup=unboxed.cleanup)
+
+
+def make_form(typing_context, stub, spec, function, *args):
+    """`(out, pullback)` for plain arguments; `stub` is what the pullback runs."""
+    args = tuple(map(types.unliteral, args))
+    asked, call = read_plain(spec.value, function, args)
+    result = call.gradient.result_type
+    pullback_type = PullbackType(stub.stub.dispatcher, _data_type(call, args))
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        primals = cgutils.unpack_tuple(builder, values[3], len(args))
+        fields = [
+            (
+                primal,
+                memory.zero_shadow(context, builder, argument.numba_type, primal)
+                if argument.activity == "duplicated"
+                else None,
+            )
+            for argument, primal in zip(call.arguments, primals, strict=True)
+        ]
+        emitter = SplitEmitter(context, builder, call, asked, owns_shadows=True)
+        tape, out, shadow = emitter.record(fields)
+        context.nrt.incref(builder, shadow_of(result), shadow)
+        _, primal_types, shadow_types, _ = items_of(pullback_type.data)
+        kept = context.make_tuple(builder, primal_types, primals)
+        context.nrt.incref(builder, primal_types, kept)
+        shadows = [shadow for _, shadow in fields if shadow is not None]
+        packed = context.make_tuple(builder, shadow_types, shadows)
+        pullback = cgutils.create_struct_proxy(pullback_type)(context, builder)
+        parts = [tape, kept, packed, shadow]
+        pullback.data = context.make_tuple(builder, pullback_type.data, parts)
+        return context.make_tuple(builder, typed.return_type, [out, pullback._getvalue()])
+
+    out_type = types.Tuple([result, pullback_type])
+    return signature(out_type, stub, spec, function, types.Tuple(args)), codegen
+
+
+def pull_form(typing_context, spec, function, pullback, cotangent):
+    """One cotangent per primal; None for those that carry no derivative."""
+    _, args, _, shadow_type = items_of(pullback.data)
+    asked, call = read_plain(spec.value, function, args)
+    require_fitting(shadow_type, cotangent)
+    items = [
+        memory.shadow_type(ty).copy(layout="C") if kind is Duplicated else bar
+        for kind, ty, bar in zip(asked.arguments, args, call.derivative_types, strict=True)
+    ]
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        emitter = SplitEmitter(context, builder, call, asked)
+        run = _Run(emitter, pullback, cotangent, values[2:])
+        run.prepare()
+        bars = emitter.play(run.fields(asked), run.merged(), run.tape)
+        items = run.copies(asked, bars)
+        run.block.set_state(FRESH)
+        return context.make_tuple(builder, typed.return_type, items)
+
+    result = types.Tuple(items)
+    return signature(result, spec, function, pullback, cotangent), codegen
+
+
+def read_plain(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[SplitSpec, Call]:
+    """As `read_split`, for the types of plain arguments."""
+    return read_split(asked, function, _annotated(asked, args))
+
+
+def _annotated(asked: SplitSpec, args: Sequence[Any]) -> list[Any]:
+    """The annotation types of plain arguments."""
+    shadows = {Duplicated: memory.shadow_type}
+    return [
+        ty
+        if kind is Const
+        else AnnotationType(kind, ty, *([shadows[kind](ty)] if kind in shadows else []))
+        for kind, ty in zip(asked.arguments, args, strict=True)
+    ]
+
+
+def _data_type(call: Call, args: Sequence[Any]) -> types.BaseTuple:
+    """The types of tape, primals, working shadows, and the shadow of the result."""
+    shadows = [memory.shadow_type(a.numba_type) for a in call.arguments if _is_duplicated(a)]
+    result = shadow_of(call.gradient.result_type)
+    return types.Tuple([tape_type(call), types.Tuple(args), types.Tuple(shadows), result])
+
+
+def _is_duplicated(argument: Any) -> bool:
+    return argument.activity == "duplicated"
+
+
+class _Run:
+    """One call of a pullback, in the IR of its stub."""
+
+    def __init__(
+        self, emitter: SplitEmitter, pullback: PullbackType, cotangent: Any, values: Any
+    ) -> None:
+        self.emitter = emitter
+        self.context, self.builder = context, builder = emitter.context, emitter.builder
+        self.types: Any = items_of(pullback.data)
+        native = cgutils.create_struct_proxy(pullback)(context, builder, values[0])
+        parts = cgutils.unpack_tuple(builder, native.data, 4)
+        self.tape, self.primals, self.shadows, self.shadow = parts
+        self.cotangent_type, self.cotangent = cotangent, values[1]
+        tape = cgutils.create_struct_proxy(self.types[0])(context, builder, self.tape)
+        # only the state is asked for: what follows it does not matter
+        self.block = Block(context, builder, self.types[0].memory, ir.IntType(8), 0)
+        self.block.at(tape.block)
+
+    def prepare(self) -> None:
+        """Check the cotangent, take the tape, clear the shadows, and put the cotangent in."""
+        builder = self.builder
+        pair_types, pair = (self.types[3], self.cotangent_type), (self.shadow, self.cotangent)
+        fits = self._internal(cotangents.fits, types.boolean, pair_types, pair)
+        message = "the cotangent has another shape than the result"
+        self._refuse_if(builder.not_(fits), ShadowMismatch, message)
+        taken = self.block.change_state(FRESH, RUNNING)
+        message = "the pullback runs already (in another thread), or its last run failed"
+        self._refuse_if(builder.not_(taken), TapeError, message)
+        self._internal(cotangents.clear, types.none, (self.types[2],), (self.shadows,))
+        self._internal(cotangents.clear, types.none, (self.types[3],), (self.shadow,))
+        self._internal(cotangents.seed, types.none, pair_types, pair)
+
+    def merged(self) -> tuple[Any, Any]:
+        """Type and value of the cotangent, with its arrays replaced by those of the shadow."""
+        return self._merge(self.types[3], self.shadow, self.cotangent_type, self.cotangent)
+
+    def _merge(self, ty: Any, shadow: Any, given_type: Any, given: Any) -> tuple[Any, Any]:
+        if isinstance(ty, types.Array):
+            return ty, shadow
+        if not isinstance(ty, types.BaseTuple):
+            return given_type, given
+        unpacked = (cgutils.unpack_tuple(self.builder, one, len(ty)) for one in (shadow, given))
+        pair = items_of(ty), items_of(given_type)
+        parts = zip(pair[0], next(unpacked), pair[1], next(unpacked), strict=True)
+        found = [self._merge(a, b, c, d) for a, b, c, d in parts]
+        merged_type = types.Tuple([one for one, _ in found])
+        items = [value for _, value in found]
+        return merged_type, self.context.make_tuple(self.builder, merged_type, items)
+
+    def fields(self, asked: SplitSpec) -> list[tuple[Any, Any]]:
+        """Primal and working shadow of every argument."""
+        primals = cgutils.unpack_tuple(self.builder, self.primals, len(asked.arguments))
+        shadows = iter(cgutils.unpack_tuple(self.builder, self.shadows, len(self.types[2])))
+        return [
+            (primal, next(shadows) if kind is Duplicated else None)
+            for kind, primal in zip(asked.arguments, primals, strict=True)
+        ]
+
+    def copies(self, asked: SplitSpec, bars: Sequence[Any]) -> list[Any]:
+        """The derivatives, with copies of the working shadows in their places."""
+        items = []
+        rows = zip(asked.arguments, self.types[1], self.fields(asked), bars, strict=True)
+        for kind, ty, (_, shadow), bar in rows:
+            if kind is Duplicated:
+                source = memory.shadow_type(ty)
+                result = source.copy(layout="C")
+                items.append(self._internal(cotangents.copied, result, (source,), (shadow,)))
+            else:
+                items.append(bar)
+        return items
+
+    def _internal(self, function: Any, result: Any, argtypes: Any, values: Any) -> Any:
+        """Call a Python function, compiled here; an error is passed on as `SplitEmitter` does."""
+        typed, context = signature(result, *argtypes), self.context
+        compiled = context.compile_subroutine(self.builder, function, typed)
+        status, value = context.call_internal_no_propagate(
+            self.builder, compiled.fndesc, typed, values
+        )
+        with cgutils.if_unlikely(self.builder, status.is_error):
+            self.emitter.return_error(status)
+        return value
+
+    def _refuse_if(self, condition: Any, error: type[Exception], message: str) -> None:
+        with cgutils.if_unlikely(self.builder, condition):
+            self.context.call_conv.return_user_exc(self.builder, error, (message,))

@@ -1,0 +1,144 @@
+"""`vjp`: a function's result together with its pullback, from Python and inside `@njit`.
+
+What a pullback carries and does is in `numba_ext.pullback`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from numba import njit, typeof, types
+from numba.extending import overload
+
+from activerules.annotations.activity import Active, Annotation, Const, Duplicated
+from activerules.annotations.signature import SplitSpec
+from activerules.autodiff import NO_C_WRAPPER, dispatcher_of, run_compiled
+from activerules.errors import NotYetSupported
+from activerules.numba_ext import checks
+from activerules.numba_ext.intrinsics import dispatcher_in, give_compiled_form
+from activerules.numba_ext.pullback import Pullback, make_form, pull_form
+from activerules.numba_ext.stubs import Stub
+from activerules.rules.pattern import type_name
+from activerules.rules.registry import RULES
+
+_lock = threading.RLock()
+_stubs: dict[Any, Any] = {}
+_FLOATS = types.Float | types.Complex
+
+Pullback.run = staticmethod(run_compiled)
+
+
+def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Any]:
+    """Return `(out, pullback)`: what the function returns, and the pullback of its cotangents.
+
+    Arguments
+        function  an `@njit` function or a plain one that Numba can compile; it returns floats,
+                  arrays of floats, or tuples of these.
+        primals   its arguments; they hold afterwards what the function wrote.
+
+    Returns
+        out       the function's result.
+        pullback  `pullback(cotangent)`, for a cotangent of the type and shapes of `out`, gives a
+                  tuple with one entry per primal: its cotangent, of the primal's own type and
+                  shape (a new array), or None for what carries no derivative. It may be called
+                  any number of times, whatever has happened to primals and `out` since; not from
+                  two threads at once.
+
+    Raises
+        ActivityError   the function returns nothing that has a derivative, or the cotangent is not
+                        of the type of `out`.
+        ShadowMismatch  the cotangent has another shape than `out`.
+        TapeError       two threads call one pullback at once, or its last call raised.
+        and what `autodiff` raises.
+
+    Cost      the primal and its tape now, one reverse sweep per call of the pullback.
+
+    >>> out, pullback = vjp(lambda x, y: x * y, 3.0, 4.0)
+    >>> out, pullback(1.0), pullback(10.0)
+    (12.0, (4.0, 3.0), (40.0, 30.0))
+    """
+    target = dispatcher_of(function)
+    argtypes = tuple(map(typeof, primals))
+    return run_compiled(vjp_stub(target, argtypes), *primals)
+
+
+@overload(vjp)
+def _vjp(function, *primals):
+    stub = vjp_stub(dispatcher_in(function), primals)
+    return lambda function, *primals: stub(*primals)
+
+
+def vjp_stub(target: Any, argtypes: Sequence[Any], argnums: Sequence[int] | None = None) -> Any:
+    """The compiled function that gives `(out, pullback)` for arguments of these types.
+
+    argnums   the arguments to differentiate by; by default all that carry a derivative.
+    """
+    spec = spec_of(target, argtypes, argnums)
+    with _lock:
+        key = (target, spec, RULES.epoch)
+        if key not in _stubs:
+            _stubs[key] = _make_stub(target, spec)
+        return _stubs[key]
+
+
+def spec_of(target: Any, argtypes: Sequence[Any], argnums: Sequence[int] | None) -> SplitSpec:
+    """What is asked for by plain arguments of these types."""
+    names = checks.read_arity(target, len(argtypes))
+    chosen = range(len(argtypes)) if argnums is None else argnums
+    kinds = tuple(
+        kind_of(name, ty) if k in chosen else Const
+        for k, (name, ty) in enumerate(zip(names, map(types.unliteral, argtypes), strict=True))
+    )
+    return SplitSpec(Annotation, kinds, True, repeated=True)
+
+
+def kind_of(name: str, found: Any) -> type[Annotation]:
+    """The activity of a plain argument: what it carries decides."""
+    if isinstance(found, types.Array) and isinstance(found.dtype, _FLOATS):
+        return Duplicated
+    if isinstance(found, _FLOATS):
+        return Active
+    if isinstance(found, types.BaseTuple):
+        kinds = {kind_of(name, item) for item in checks.items_of(found)}
+        if Duplicated in kinds:
+            raise NotYetSupported(
+                f"`{name}` is {type_name(found)}: vjp of tuples with arrays is not yet supported",
+                instead=["the arrays as arguments of their own"],
+            )
+        return Active if Active in kinds else Const
+    return Const
+
+
+def _make_stub(target: Any, spec: SplitSpec) -> Any:
+    """Write out the stub for these activities; arguments of a compiled function have names."""
+    name = target.py_func.__name__
+    scope = {"make": make_with_pullback, "pull": pull, "spec": spec, "target": target}
+    source = "def stub(pullback, cotangent): return pull(spec, target, pullback, cotangent)"
+    scope["pullback"] = Stub(_compiled(f"pullback_{name}", source, scope))
+    names = ", ".join(f"x{k}" for k, _ in enumerate(spec.arguments))
+    source = f"def stub({names}): return make(pullback, spec, target, {names})"
+    return _compiled(f"vjp_{name}", source, scope)
+
+
+def _compiled(name: str, source: str, scope: dict[str, Any]) -> Any:
+    names = {**scope, "__name__": __name__}
+    exec(compile(source, __file__, "exec"), names)
+    stub = names["stub"]
+    stub.__name__ = stub.__qualname__ = name
+    return njit(**NO_C_WRAPPER)(stub)
+
+
+def make_with_pullback(stub: Any, spec: SplitSpec, target: Any, *primals: Any) -> Any:
+    """Run the primal; only called from compiled stubs."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def pull(spec: SplitSpec, target: Any, pullback: Any, cotangent: Any) -> Any:
+    """Run the reverse; only called from compiled stubs."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+give_compiled_form(make_with_pullback, make_form)
+give_compiled_form(pull, pull_form)

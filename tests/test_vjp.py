@@ -1,0 +1,266 @@
+"""`vjp` and Jacobians: one tape, any number of reverse sweeps."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+import activerules as ar
+from activerules.testing.numeric import directional_derivative, inner, rand_tangent
+
+RNG = np.random.default_rng(11)
+VECTOR = np.linspace(0.5, 1.4, 5)
+MATRIX = np.array([[2.0, 0.3], [0.1, 1.5]])
+
+
+@njit
+def chain(x, a):
+    """Buffers change places: shadow pointers are on the tape."""
+    y = x.copy()
+    z = np.empty_like(x)
+    k = 0
+    while k < 4 and y[0] < 50.0:
+        for i in range(len(x)):
+            z[i] = np.sin(a * y[i]) + y[i - 1] * x[i]
+        y, z = z, y
+        k += 1
+    return y
+
+
+@njit
+def weighted_solution(m, b):
+    return np.linalg.solve(m, b * b).sum(), np.linalg.solve(m, b)
+
+
+@njit
+def same_memory_twice(x, a):
+    x *= a
+    return x, x[1:]
+
+
+@njit
+def counted(x, n, name):
+    return x * n, n
+
+
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [
+        (chain, (VECTOR, 1.2)),
+        (weighted_solution, (MATRIX, VECTOR[:2])),
+        (same_memory_twice, (VECTOR, 1.2)),
+    ],
+    ids=lambda f: getattr(f, "__name__", ""),
+)
+def test_a_pullback_runs_any_number_of_times(f, args):
+    primals = tuple(x.copy() if isinstance(x, np.ndarray) else x for x in args)
+    out, pullback = ar.vjp(f, *primals)
+    template = tuple(x.copy() if isinstance(x, np.ndarray) else x for x in _tuple(out))
+    for array in (*primals, *_tuple(out)):
+        if isinstance(array, np.ndarray):
+            array[...] = 1e6  # what happens to them since does not matter
+    for _ in range(3):
+        cotangent = rand_tangent(template, RNG)
+        found = pullback(cotangent if isinstance(out, tuple) else cotangent[0])
+        for k, x in enumerate(args):
+            tangents = [None] * len(args)
+            tangents[k] = rand_tangent(x, RNG)
+
+            def phi(*moved, cotangent=cotangent):
+                return inner(cotangent, _tuple(f.py_func(*moved)))
+
+            expected, error = directional_derivative(phi, args, tuple(tangents))
+            assert inner(found[k], tangents[k]) == pytest.approx(expected, abs=1e-7 + 10 * error)
+
+
+def _tuple(value):
+    return value if isinstance(value, tuple) else (value,)
+
+
+def test_arguments_without_a_derivative_give_none():
+    out, pullback = ar.vjp(counted, VECTOR, 3, None)
+    np.testing.assert_array_equal(out[0], 3.0 * VECTOR)
+    (x_bar, n_bar, name_bar) = pullback((VECTOR, None))
+    np.testing.assert_array_equal(x_bar, 3.0 * VECTOR)
+    assert (n_bar, name_bar) == (None, None)
+
+
+@njit
+def inside(x):
+    out, pullback = ar.vjp(chain, x, 1.2)
+    first = pullback(np.ones_like(out))
+    second = pullback(2.0 * np.ones_like(out))
+    return out, first, second
+
+
+def test_inside_njit_as_outside(unfreed):
+    out, first, second = inside(VECTOR)
+    again, pullback = ar.vjp(chain, VECTOR, 1.2)
+    np.testing.assert_array_equal(out, again)
+    for found, scale in ((first, 1.0), (second, 2.0)):
+        x_bar, a_bar = pullback(np.full(5, scale))
+        np.testing.assert_array_equal(found[0], x_bar)
+        assert found[1] == a_bar
+    assert unfreed(lambda: inside(VECTOR)) == 0
+
+
+def uses(times):
+    def action():
+        _, pullback = ar.vjp(weighted_solution, MATRIX, VECTOR[:2])
+        for _ in range(times):
+            pullback((1.0, VECTOR[:2]))
+
+    return action
+
+
+@pytest.mark.parametrize("times", [0, 2])
+def test_nothing_is_leaked(times, unfreed):
+    assert unfreed(uses(times)) == 0
+
+
+def test_cotangents_that_do_not_fit_change_nothing():
+    _, pullback = ar.vjp(chain, VECTOR, 1.2)
+    with pytest.raises(ar.ShadowMismatch, match="another shape"):
+        pullback(np.ones(4))
+    for wrong in (1.0, np.ones((5, 1)), np.ones(5) * 1j, (np.ones(5),)):
+        with pytest.raises(ar.ActivityError, match="the cotangent of a result"):
+            pullback(wrong)
+    np.testing.assert_array_equal(pullback(np.ones(5))[0], inside(VECTOR)[1][0])
+
+
+@njit
+def index_of_largest(x):
+    return x.argmax()
+
+
+def test_a_result_without_a_derivative_is_refused():
+    with pytest.raises(ar.ActivityError, match="has no derivative"):
+        ar.vjp(index_of_largest, VECTOR)
+
+
+# --- a rule whose reverse fails ---
+
+
+@njit
+def fragile(x):
+    return x * x
+
+
+@ar.augmented_primal(fragile)
+def _(config, ret: ar.Active, x: ar.Active):
+    return ar.AugmentedReturn(x.val * x.val, None, x.val)
+
+
+@ar.reverse(fragile)
+def _(config, dret: ar.Active, tape, x: ar.Active):
+    if dret.val > 100.0:
+        raise ValueError("too much")
+    return 2.0 * tape * dret.val
+
+
+@njit
+def uses_fragile(x):
+    return np.sin(x) * fragile(x[0])
+
+
+def test_a_pullback_whose_run_failed_says_so(unfreed):
+    def action():
+        _, pullback = ar.vjp(uses_fragile, VECTOR)
+        pullback(np.ones(5))
+        with pytest.raises(ValueError, match="too much"):
+            pullback(np.full(5, 1e3))
+        with pytest.raises(ar.TapeError, match="its last run failed"):
+            pullback(np.ones(5))
+
+    assert unfreed(action) == 0
+
+
+# --- Jacobians ---
+
+
+@njit
+def table(x, a):
+    return np.sin(a * x.reshape((2, 1)) * x) + x[0]
+
+
+@njit
+def norm(x, a):
+    return a * np.sqrt((x * x).sum())
+
+
+@njit
+def powers(x, a):
+    return np.array([a, a * a, a * x[0]])
+
+
+def jacobian_fd(f, args, k):
+    """Column by column."""
+    if not isinstance(args[k], np.ndarray):
+        tangents = [None] * len(args)
+        tangents[k] = 1.0
+        return directional_derivative(f, args, tuple(tangents))[0]
+    columns = []
+    for index in np.ndindex(args[k].shape):
+        tangents = [None] * len(args)
+        tangents[k] = np.zeros_like(args[k])
+        tangents[k][index] = 1.0
+        columns.append(directional_derivative(f, args, tuple(tangents))[0])
+    shape = np.shape(columns[0]) + args[k].shape
+    return np.stack(columns, axis=-1).reshape(shape)
+
+
+@pytest.mark.parametrize("f", [table, norm, powers])
+def test_jacobians(f):
+    args = (VECTOR[:2].copy(), 1.2)
+    by_x, by_a = ar.jacrev(f, (0, 1))(*args)
+    np.testing.assert_allclose(by_x, jacobian_fd(f.py_func, args, 0), atol=1e-7)
+    np.testing.assert_allclose(by_a, jacobian_fd(f.py_func, args, 1), atol=1e-7)
+    assert np.shape(by_x) == (*np.shape(f(*args)), 2)
+
+
+@njit
+def tall(x, n):
+    x *= x
+    return np.sin(np.arange(float(n)) * x.sum()) + x[0]
+
+
+@pytest.mark.parametrize("n", [1, 9])  # fewer sweeps backwards, fewer forwards
+def test_the_mode_follows_the_sizes_and_arguments_stay_as_they_were(n):
+    x = VECTOR.copy()
+    expected = jacobian_fd(tall.py_func, (VECTOR, n), 0)
+    for mode in ("auto", "reverse", "forward"):
+        np.testing.assert_allclose(ar.jacobian(tall, mode=mode)(x, n), expected, atol=1e-7)
+        np.testing.assert_array_equal(x, VECTOR)
+
+
+TABLE_JACOBIAN = ar.jacobian(table, argnums=-1)
+
+
+@njit
+def jacobian_inside(x, a):
+    return TABLE_JACOBIAN(x, a)
+
+
+def test_a_jacobian_inside_njit(unfreed):
+    args = (VECTOR[:2].copy(), 1.2)
+    np.testing.assert_array_equal(jacobian_inside(*args), ar.jacrev(table, 1)(*args))
+    assert unfreed(lambda: jacobian_inside(*args)) == 0
+
+
+def test_an_empty_result_and_an_empty_argument():
+    assert ar.jacrev(table.py_func)(VECTOR[:2], 1.0).shape == (2, 2, 2)
+    doubled = ar.jacrev(lambda x: 2.0 * x)
+    assert doubled(np.empty(0)).shape == (0, 0)
+
+
+def test_what_has_no_jacobian_is_refused():
+    with pytest.raises(ar.ActivityError, match="vjp"):
+        ar.jacrev(same_memory_twice)(VECTOR.copy(), 1.2)
+    with pytest.raises(ar.ActivityError, match="`n` is int64"):
+        ar.jacrev(counted, 1)(VECTOR, 3, None)
+    with pytest.raises(ar.UnknownOption, match="sideways"):
+        ar.jacobian(table, mode="sideways")
+
+
+def test_grad_of_an_array_names_jacobian():
+    with pytest.raises(ar.NotAFloatReturn, match="jacobian"):
+        ar.grad(table)(VECTOR[:2], 1.2)
