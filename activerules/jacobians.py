@@ -23,7 +23,7 @@ from activerules.numba_ext import checks
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.forward_forms import compiled_forward, compiles_for_derivative
 from activerules.numba_ext.gradient import ActivityName
-from activerules.numba_ext.intrinsics import dispatcher_in
+from activerules.numba_ext.intrinsics import dispatcher_of_type
 from activerules.numba_ext.types import SpecType
 from activerules.rules.pattern import type_name
 
@@ -40,7 +40,7 @@ def _jacobian_forward(spec, function, *args):
     if not isinstance(spec, SpecType):
         return None
     request = spec.value
-    dispatcher = dispatcher_in(function)
+    dispatcher = dispatcher_of_type(function)
     names = checks.read_arity(dispatcher, len(args))
     found = tuple(map(types.unliteral, args))
     for i in request.argnums:

@@ -58,6 +58,7 @@ _BY_NAME: dict[str, CallEffect] = {
     # Numba's runtime (NRT)
     "NRT_incref": _NOTHING,
     "NRT_decref": _NOTHING,
+    "activerules.release": _NOTHING,
     "NRT_MemInfo_alloc": CallEffect(allocates=True, counted=True, size=(0,)),
     "NRT_MemInfo_alloc_safe": CallEffect(allocates=True, counted=True, size=(0,)),
     "NRT_MemInfo_alloc_aligned": CallEffect(allocates=True, counted=True, size=(0,)),

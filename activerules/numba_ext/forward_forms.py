@@ -25,7 +25,7 @@ from activerules.numba_ext.forward_checks import (
     require_tangible,
 )
 from activerules.numba_ext.gradient import ActivityName, ForwardCompiler, Gradient
-from activerules.numba_ext.intrinsics import all_fields, autodiff_form, dispatcher_in
+from activerules.numba_ext.intrinsics import all_fields, autodiff_form, dispatcher_of_type
 from activerules.numba_ext.overloads import AD_TARGET
 from activerules.numba_ext.types import ModeType, marker_class
 
@@ -49,7 +49,7 @@ def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
     """`autodiff(Forward, function, [return activity,] *annotated)`."""
     marker = marker_class(args[0]) if args else None
     skipped = 0 if marker is None else 1
-    dispatcher = dispatcher_in(function)
+    dispatcher = dispatcher_of_type(function)
     names = checks.read_arity(dispatcher, len(args) - skipped)
     read = read_forward_arguments(names, args[skipped:])
     gradient = compiled_forward(dispatcher, read.arguments, _is_wanted(marker), read.width)
@@ -121,7 +121,7 @@ def jvp_form(typing_context, function, primals, tangents):
         )
     if len(primals) != len(tangents):
         raise ArityError(f"jvp has {len(primals)} primals and {len(tangents)} tangents")
-    dispatcher = dispatcher_in(function)
+    dispatcher = dispatcher_of_type(function)
     names = checks.read_arity(dispatcher, len(primals))
     found = [types.unliteral(ty) for ty in checks.items_of(primals)]
     given = [types.unliteral(ty) for ty in checks.items_of(tangents)]

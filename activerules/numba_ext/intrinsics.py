@@ -17,6 +17,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.target_extension import current_target
 from numba.core.typing.templates import (
     infer,
     infer_global,
@@ -27,6 +28,7 @@ from numba.core.typing.templates import (
 from activerules.annotations.activity import Active, Const
 from activerules.errors import ActiverulesError, ActivityError, NotYetSupported
 from activerules.numba_ext import checks, link, memory
+from activerules.numba_ext.calls import on_cpu
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.complex_math import POWER_DEFINITIONS
 from activerules.numba_ext.gradient import (
@@ -45,8 +47,7 @@ from activerules.numba_ext.kinds import (
     items_of,
 )
 from activerules.numba_ext.kinds import gradient_type as gradient_type_of
-from activerules.numba_ext.overloads import IGNORE_DEFINITIONS
-from activerules.numba_ext.target import ADDispatcher
+from activerules.numba_ext.overloads import AD_TARGET, IGNORE_DEFINITIONS
 from activerules.numba_ext.types import AnnotationType, ModeType, SpecType, marker_class
 
 _BY_VALUE = ("active", "mixed")
@@ -215,14 +216,23 @@ def _read_call(
     return Call(arguments, gradient, holomorphic), skipped
 
 
-def dispatcher_in(function: Any) -> Any:
-    """The dispatcher a Numba type stands for; `ActivityError` if it is something else."""
+def dispatcher_of_type(function: Any) -> Any:
+    """The CPU dispatcher a Numba type stands for; `ActivityError` if it is something else."""
+    function = on_cpu(function)
     if not isinstance(function, types.Dispatcher):
         raise ActivityError(
             f"inside @njit, only an @njit function has a derivative, not {function}"
         )
-    if isinstance(function.dispatcher, ADDispatcher):
-        name = function.dispatcher.py_func.__name__
+    return function.dispatcher
+
+
+def dispatcher_in(function: Any) -> Any:
+    """As `dispatcher_of_type`, where the derivative is not differentiated again; refused if it
+    is.
+    """
+    dispatcher = dispatcher_of_type(function)
+    if current_target() == AD_TARGET:
+        name = dispatcher.py_func.__name__
         raise NotYetSupported(
             "a derivative of a derivative: the differentiated function asks for the gradient "
             f"of {name}",
@@ -232,7 +242,7 @@ def dispatcher_in(function: Any) -> Any:
                 f"{name}'s gradient"
             ],
         )
-    return function.dispatcher
+    return dispatcher
 
 
 def _return_activity(marker: Any) -> ActivityName | None:
@@ -300,6 +310,12 @@ def link_derivative(context: Any, gradient: Gradient) -> None:
     it.
     """
     known = _libraries.setdefault(context, {})
+    if context.target_name == AD_TARGET:
+        # differentiated again: the IR as it is, in which what the engine knows stays a declaration
+        if gradient.symbol not in known:
+            known[gradient.symbol] = link.make_source(context, gradient.symbol, gradient.text)
+        context.add_linking_libs([known[gradient.symbol]])
+        return
     if not known:
         support = IGNORE_DEFINITIONS + memory.RELEASE_DEFINITION + POWER_DEFINITIONS
         known["support"] = link.make_library(context, "activerules.support", support)

@@ -68,6 +68,15 @@ def leave_to_caller(library: Any) -> None:
     library._finalize_final_module = lambda: _only_for_linking(library)
 
 
+@global_compiler_lock
+def make_source(target_context: Any, name: str, text: str) -> Any:
+    """Put LLVM IR into a code library of the AD target, which only links it into its callers."""
+    library = target_context.codegen().create_library(name)
+    library.add_llvm_module(_parse(name, text))
+    library.finalize()
+    return library
+
+
 def _leave_as_is(*_: Any) -> None:
     """Stand in for an optimisation."""
 

@@ -21,7 +21,7 @@ def vector(rng, dtype=np.float64):
 
 def spd(rng, dtype=np.float64):
     a = matrix(rng, dtype=dtype)
-    return (a @ a.conj().T).astype(dtype)
+    return (a @ a.conj().T + np.eye(3)).astype(dtype)
 
 
 FUNCTIONS = {

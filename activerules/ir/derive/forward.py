@@ -38,7 +38,7 @@ from activerules.ir.runtime_calls import effect_of, memory_intrinsic
 from activerules.ir.types import I32, I64, PTR, VOID, ArrayType, StructType, Type, size_of
 
 RELEASING = {"free", "NRT_Free", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"}
-_COUNTING = {"NRT_incref", "NRT_decref"}
+_COUNTING = {"NRT_incref", "NRT_decref", "activerules.release"}
 
 
 def build_forward(plan: ForwardPlan, scopes: Scopes, declarations: dict[str, str]) -> Function:
