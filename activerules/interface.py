@@ -81,6 +81,7 @@ from activerules.rules.define import (
     rules_for,
 )
 from activerules.rules.protocol import AugmentedReturn
+from activerules.second import hessian, hvp
 from activerules.thunk import autodiff_thunk
 
 stop_gradient = ignore_derivatives
@@ -140,6 +141,8 @@ __all__ = [
     "forward",
     "grad",
     "has_rule",
+    "hessian",
+    "hvp",
     "ignore_derivatives",
     "inactive",
     "inactive_type",

@@ -51,7 +51,7 @@ def _jacobian_forward(spec, function, *args):
         lines += _block(dispatcher, names, found, i)
     results = [f"jac{i}" for i in request.argnums]
     lines.append("return " + (results[0] if request.single else f"({', '.join(results)},)"))
-    return _compiled("\n    ".join(lines))
+    return compiled_source("\n    ".join(lines))
 
 
 def _require_direction(name: str, found: Any) -> None:
@@ -73,19 +73,19 @@ def _block(dispatcher: Any, names: Sequence[str], found: Sequence[Any], i: int) 
     """Lines that leave the Jacobian by argument `i` in `jac<i>`."""
     # what is differentiated again is scalar code
     width = 1 if compiles_for_derivative() else WIDTH
-    written = _written(dispatcher, names, found, i, width)
+    written = written_arrays(dispatcher, names, found, i, width)
     if isinstance(found[i], types.Float):
         push = _push(written, i, f"Duplicated(x{i}, type(x{i})(1.0))")
-        return [*_copies(written), f"jac{i} = {push}"]
+        return [*copies_of(written), f"jac{i} = {push}"]
     if isinstance(found[i], types.BaseTuple):
         push = _push(written, i, f"BatchDuplicated(x{i}, onehot(x{i}))")
-        return [*_copies(written), f"jac{i} = {push}"]
+        return [*copies_of(written), f"jac{i} = {push}"]
     lanes = [f"d{i}_{c}" for c in range(width)]
     primal = f"y{i}" if written[i] else f"x{i}"
     push = _push(written, i, f"BatchDuplicated({primal}, ({', '.join(lanes)},))")
     body = [
         *(f"set_unit({lane}, k + {c})" for c, lane in enumerate(lanes)),
-        *_copies(written),
+        *copies_of(written),
         f"t{i} = {push}",
     ]
     put = [f"put_column(jac{i}, t{i}[{c}], k + {c}, x{i}.size)" for c in range(width)]
@@ -100,7 +100,7 @@ def _block(dispatcher: Any, names: Sequence[str], found: Sequence[Any], i: int) 
     ]
 
 
-def _written(
+def written_arrays(
     dispatcher: Any, names: Sequence[str], found: Sequence[Any], i: int, width: int
 ) -> tuple[bool, ...]:
     """Which arguments are arrays that the function writes."""
@@ -118,18 +118,26 @@ def _written(
     )
 
 
-def _copies(written: Sequence[bool]) -> list[str]:
+def copies_of(written: Sequence[bool]) -> list[str]:
+    """Lines that copy what the function writes: `y0` of `x0`."""
     return [f"y{k} = copy_of(x{k})" for k, is_written in enumerate(written) if is_written]
 
 
+def names_of(written: Sequence[bool]) -> list[str]:
+    """What to pass for each argument: itself, or its copy."""
+    return [f"y{k}" if is_written else f"x{k}" for k, is_written in enumerate(written)]
+
+
 def _push(written: Sequence[bool], i: int, annotated: str) -> str:
-    args = [f"y{k}" if is_written else f"x{k}" for k, is_written in enumerate(written)]
+    args = names_of(written)
     args[i] = annotated
     return f"autodiff(Forward, function, {', '.join(args)})"
 
 
-def _compiled(source: str) -> Any:
+def compiled_source(source: str, **more: Any) -> Any:
+    """The function `impl` of a source text, which may call what is defined here."""
     scope = {
+        **more,
         "__name__": __name__,
         "autodiff": autodiff,
         "Forward": Forward,

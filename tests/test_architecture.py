@@ -56,6 +56,7 @@ LAYERS = {
     "pipeline": 8,
     "directional": 8,
     "jacobians": 8,
+    "second": 8,
     "forward_pipeline": 8,
     "autodiff": 8,
     "thunk": 8,

@@ -47,6 +47,7 @@ from activerules.numba_ext.kinds import (
     items_of,
 )
 from activerules.numba_ext.kinds import gradient_type as gradient_type_of
+from activerules.numba_ext.nested import nested_gradient
 from activerules.numba_ext.overloads import AD_TARGET, IGNORE_DEFINITIONS
 from activerules.numba_ext.types import AnnotationType, ModeType, SpecType, marker_class
 
@@ -142,7 +143,9 @@ def gradient_form(typing_context, spec, function, *args):
     request = spec.value if isinstance(spec, SpecType) else None
     if request is None:
         return None
-    dispatcher = dispatcher_in(function)
+    dispatcher = dispatcher_of_type(function)
+    if current_target() == AD_TARGET:
+        return nested_gradient(typing_context, spec, function, dispatcher, args)
     names = checks.read_arity(dispatcher, len(args))
     arguments = checks.read_gradient_arguments(names, args, request.argnums)
     call = Call(arguments, compiled(dispatcher, arguments, "active"))

@@ -144,6 +144,15 @@ class Registry:
             self._entries[_identity(function)] = entry
             self._epoch += 1
 
+    def attach(self, function: Any, which: Half, rule: Rule, half: RuleHalf) -> None:
+        """Give a new function, which no compiled code calls yet, its rule: the epoch stays."""
+        with self._lock:
+            entry = self._entries.setdefault(_identity(function), _Entry(function))
+            group = entry.rules.setdefault("forward" if which == "forward" else "reverse", [])
+            if not group:
+                group.append(rule)
+            group[0].halves[which] = half
+
     def declare_inactive(self, function: Any, arguments: Iterable[str | int] | None) -> None:
         """Declare a function (or, with `arguments`, some of its arguments) to carry no
         derivative.

@@ -1,0 +1,269 @@
+"""Second order: `hvp`, `hessian`, and gradients of functions that ask for gradients.
+
+Everything here is reverse over forward. With D the derivative of f along a direction,
+
+    D(x, v) = f'(x) v            by forward mode: tape-free code that is differentiated again
+    H(x) v  = the gradient of D(·, v) at x, by reverse mode
+
+The gradient g of a function is a function with rules (its *core*): the reverse of g hands its
+cotangent v on as the direction, and so does its forward rule with its tangent, as H is symmetric.
+
+Source    Pearlmutter (1994), Fast exact multiplication by the Hessian; Griewank and Walther (2008),
+          section 5.4
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from numba import njit, types
+from numba.extending import overload
+
+from activerules.annotations.signature import GradientSpec, Reverse
+from activerules.annotations.values import make_zero
+from activerules.autodiff import NO_C_WRAPPER, autodiff, dispatcher_of, run_compiled
+from activerules.directional import jvp
+from activerules.errors import ActivityError
+from activerules.everyday import ArgNums, DerivedFunction, GradientFunction, gradient_stub
+from activerules.jacobians import compiled_source, copies_of, names_of, written_arrays
+from activerules.numba_ext import checks
+from activerules.numba_ext.intrinsics import dispatcher_of_type
+from activerules.numba_ext.nested import use_cores
+from activerules.numba_ext.types import SpecType
+from activerules.rules.define import define_on
+from activerules.rules.pattern import type_name
+from activerules.rules.protocol import AugmentedReturn, active
+from activerules.rules.registry import RULES
+from activerules.rules.rule import Half
+
+_lock = threading.RLock()
+_made: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
+
+
+def hvp(function: Callable[..., Any], x: Any, v: Any) -> Any:
+    """The Hessian of a function of one argument, times a vector: `H(x) v`.
+
+    Arguments
+        function  an `@njit` function or a plain one that Numba can compile; it returns one float.
+        x         its argument: a float, an array of floats, a tuple of floats.
+        v         of the type, shape and strides of `x`.
+
+    Returns
+        What `grad` returns: a float, a new array, a tuple.
+
+    Raises
+        what `grad` and `jvp` raise.
+
+    Cost      a small multiple of the function, whatever the size of `x`; the tape of the derivative
+              along `v`.
+
+    >>> hvp(lambda x: x * x * x, 2.0, 10.0)
+    120.0
+    """
+    return run_compiled(hessian_product(dispatcher_of(function)).dispatcher, x, v)
+
+
+def hessian(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -> HessianFunction:
+    """Return the Hessian of a function that returns one float.
+
+    Arguments
+        function  an `@njit` function or a plain one that Numba can compile.
+        argnums   the argument to differentiate by, or a tuple of them: floats and arrays of floats.
+        options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
+
+    Returns
+        A function with the signature of `function`, callable from Python and inside `@njit`. Its
+        result has the shape `in.shape + in.shape`; with a tuple of `argnums` it is a tuple of
+        tuples, entry [i][j] by argument i and argument j. Arrays that the function writes into are
+        copied first.
+
+    Raises
+        ActivityError (at the call) for an argument that is no float and no array of floats; and
+        what `grad` and `jvp` raise.
+
+    Cost      one product with the Hessian per number of the input.
+
+    >>> hessian(lambda x: x * x * x)(2.0)
+    12.0
+    """
+    return HessianFunction(function, argnums, options=options)
+
+
+def hessian_of(spec: Any, function: Any, *args: Any) -> Any:
+    """Stand for the Hessian; only called from compiled stubs."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+class HessianFunction(DerivedFunction):
+    """What `hessian` returns."""
+
+    form = staticmethod(hessian_of)
+    kind = "hessian"
+
+
+@overload(hvp)
+def _hvp(function, x, v):
+    product = hessian_product(dispatcher_of_type(function)).dispatcher
+    return lambda function, x, v: product(x, v)
+
+
+@overload(hessian_of)
+def _hessian_of(spec, function, *args):
+    if not isinstance(spec, SpecType):
+        return None
+    places, single = spec.value.argnums, spec.value.single
+    dispatcher = dispatcher_of_type(function)
+    names = checks.read_arity(dispatcher, len(args))
+    found = tuple(map(types.unliteral, args))
+    lines = ["def impl(spec, function, *args):"]
+    lines += [f"x{k} = args[{k}]" for k in range(len(args))]
+    gradients = {}
+    for j in places:
+        _require_hessian(names[j], found[j])
+        written = written_arrays(dispatcher, names, found, j, 1)
+        lines += _columns(j, places, written, isinstance(found[j], types.Array))
+        gradients[f"g{j}"] = GradientFunction(along(dispatcher, j), places, options={}).dispatcher
+    rows = [", ".join(f"h{i}_{j}" for j in places) for i in places]
+    lines.append("return " + (rows[0] if single else "".join(f"({row},), " for row in rows)))
+    return compiled_source("\n    ".join(lines), **gradients)
+
+
+def _require_hessian(name: str, found: Any) -> None:
+    numbers = found.dtype if isinstance(found, types.Array) else found
+    if not isinstance(numbers, types.Float):
+        raise ActivityError(
+            f"`{name}` is {type_name(found)}: there is no Hessian by it",
+            why="argnums names the arguments to differentiate by: floats and arrays of floats",
+            instead=["another argnums", "hvp, which takes tuples of floats, too"],
+        )
+
+
+def _columns(j: int, places: Sequence[int], written: Sequence[bool], is_array: bool) -> list[str]:
+    """Lines that leave the blocks of the Hessian with columns for argument `j` in `h<i>_<j>`."""
+    product = f"c = g{j}({', '.join(names_of(written))}, "
+    if not is_array:
+        blocks = [f"h{i}_{j} = c[{n}]" for n, i in enumerate(places)]
+        return [*copies_of(written), product + f"type(x{j})(1.0))", *blocks]
+    one = [f"set_unit(e{j}, k)", *copies_of(written), product + f"e{j})"]
+    put = [f"put_column(h{i}_{j}, c[{n}], k, x{j}.size)" for n, i in enumerate(places)]
+    return [
+        f"e{j} = make_zero(x{j})",
+        "k = 0",
+        *one,
+        *(f"h{i}_{j} = new_jacobian(c[{n}], x{j})" for n, i in enumerate(places)),
+        *put,
+        f"for k in range(1, x{j}.size):",
+        *("    " + line for line in (*one, *put)),
+    ]
+
+
+# --- the functions that reverse mode is applied to ---
+
+
+def hessian_product(dispatcher: Any) -> GradientFunction:
+    """The function `(x, v) -> H(x) v` of a function of one argument."""
+    return _once(
+        dispatcher, "product", lambda: GradientFunction(along(dispatcher, 0), 0, options={})
+    )
+
+
+def along(dispatcher: Any, place: int | None) -> Any:
+    """The function `(*args, v) -> f'(args) v`, where v is a tangent of the argument in `place`.
+
+    `place` None: `(*args, *tangents)`, with a tangent (or None) for every argument.
+    """
+
+    def make() -> Any:
+        names = list(inspect.signature(dispatcher.py_func).parameters)
+        if place is None:
+            tangents = [f"dot_{name}" for name in names]
+            extra = ", ".join(tangents)
+        else:
+            extra = f"dot_{names[place]}"
+            tangents = [extra if k == place else "None" for k in range(len(names))]
+        source = (
+            f"def along({', '.join(names)}, {extra}):\n"
+            f"    return jvp(function, ({', '.join(names)},), ({', '.join(tangents)},))[1]\n"
+        )
+        return njit(_function("along", source, jvp=jvp, function=dispatcher))
+
+    return _once(dispatcher, ("along", place), make)
+
+
+def core_of(dispatcher: Any, place: int) -> Any:
+    """The gradient of a function by one argument, as a compiled function that has rules."""
+
+    def make() -> Any:
+        spec = GradientSpec((place,), single=True, with_value=False)
+        name = f"gradient of {dispatcher.py_func.__name__}"
+        core = njit(**NO_C_WRAPPER)(gradient_stub(name, dispatcher, spec))
+        _give_rules(core, dispatcher, place)
+        return core
+
+    return _once(dispatcher, ("core", place, RULES.epoch), make)
+
+
+use_cores(core_of)
+
+
+def _give_rules(core: Any, dispatcher: Any, place: int) -> None:
+    """The pair, and the forward rule, of a core; no call of it can have been compiled before."""
+    names = list(inspect.signature(dispatcher.py_func).parameters)
+    given = ", ".join(names)
+    values = ", ".join(f"{name}.val" for name in names)
+    tangents = ", ".join(f"{name}.dval if active({name}) else None" for name in names)
+    entries = ", ".join(f"found[{k}]" for k in range(len(names)))
+    scope = {
+        "core": core,
+        "along": along(dispatcher, place),
+        "second": GradientFunction(along(dispatcher, None), place, options={}),
+        "autodiff": autodiff,
+        "Reverse": Reverse,
+        "AugmentedReturn": AugmentedReturn,
+        "active": active,
+        "make_zero": make_zero,
+    }
+    halves: dict[Half, str] = {
+        "augmented_primal": f"""
+def rule(config, ret, {given}):
+    primal = core({values})
+    if config.needs_shadow:
+        return AugmentedReturn(primal, make_zero(primal), None)
+    return AugmentedReturn(primal, None, None)
+""",
+        "reverse": f"""
+def rule(config, dret, tape, {given}):
+    if config.needs_shadow:
+        found = autodiff(Reverse, along, {given}, dret.dval)
+    else:
+        found = autodiff(Reverse, along, {given}, dret.val)
+    return ({entries},)
+""",
+        "forward": f"""
+def rule(config, ret, {given}):
+    return core({values}), second({values}, {tangents})
+""",
+    }
+    for which, source in halves.items():
+        saves = tuple(names) if which == "reverse" else ()
+        written = _function("rule", source, **scope)
+        RULES.attach(core, which, *define_on(core, which, written, saves))
+
+
+def _function(name: str, source: str, **scope: Any) -> Any:
+    """A Python function from a text; Numba's cache wants the name of a module that exists."""
+    scope["__name__"] = __name__
+    exec(source, scope)
+    return scope[name]
+
+
+def _once(dispatcher: Any, key: Any, make: Callable[[], Any]) -> Any:
+    with _lock:
+        known = _made.setdefault(dispatcher, {})
+        if key not in known:
+            known[key] = make()
+        return known[key]

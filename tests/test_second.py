@@ -1,0 +1,144 @@
+"""Second and third derivatives: `hvp`, `hessian`, gradients of gradients, and mixtures of modes."""
+
+import math
+
+import numpy as np
+import pytest
+from numba import njit
+
+import activerules as ar
+from activerules import Duplicated, Forward, autodiff
+
+
+@njit
+def cubic(x):
+    return x**3 * math.sin(x)
+
+
+def derivatives_of_cubic(x):
+    s, c = math.sin(x), math.cos(x)
+    return [
+        x**3 * s,
+        3 * x**2 * s + x**3 * c,
+        6 * x * s + 6 * x**2 * c - x**3 * s,
+        6 * s + 18 * x * c - 9 * x**2 * s - x**3 * c,
+    ]
+
+
+@njit
+def rosenbrock(x, s):
+    """Allocates, and writes nothing it was given."""
+    u = x * x
+    d = x[1:] - u[:-1]
+    return s * (d * d).sum() + ((1.0 - x[:-1]) ** 2).sum()
+
+
+def hessian_of_rosenbrock(x, s):
+    h = np.zeros((x.size, x.size))
+    for i in range(x.size - 1):
+        h[i, i] += 12 * s * x[i] ** 2 - 4 * s * x[i + 1] + 2
+        h[i + 1, i + 1] += 2 * s
+        h[i, i + 1] = h[i + 1, i] = -4 * s * x[i]
+    return h
+
+
+X = np.array([0.3, -0.8, 1.2, 0.5])
+V = np.array([1.0, 0.2, -0.4, 0.7])
+by_x = ar.grad(rosenbrock)
+both = ar.value_and_grad(rosenbrock, (0, 1))
+
+
+@njit
+def at_hundred(x):
+    return rosenbrock(x, 100.0)
+
+
+class TestScalars:
+    def test_forward_over_forward_over_forward(self):
+        @njit
+        def first(x):
+            return autodiff(Forward, cubic, Duplicated(x, 1.0))
+
+        @njit
+        def second(x):
+            return ar.jvp(first, (x,), (1.0,))[1]
+
+        third = autodiff(Forward, second, Duplicated(0.7, 1.0))
+        assert third == pytest.approx(derivatives_of_cubic(0.7)[3])
+        assert ar.grad(second)(0.7) == pytest.approx(derivatives_of_cubic(0.7)[3])
+
+    def test_gradient_of_the_gradient(self):
+        assert ar.grad(ar.grad(cubic))(0.7) == pytest.approx(derivatives_of_cubic(0.7)[2])
+        assert ar.hessian(cubic)(0.7) == pytest.approx(derivatives_of_cubic(0.7)[2])
+
+    def test_jacobian_of_the_gradient(self):
+        assert ar.jacfwd(ar.grad(cubic))(0.7) == pytest.approx(derivatives_of_cubic(0.7)[2])
+
+
+class TestArrays:
+    def test_product_with_the_hessian(self):
+        expected = hessian_of_rosenbrock(X, 100.0) @ V
+        np.testing.assert_allclose(ar.hvp(at_hundred, X, V), expected, rtol=1e-12)
+
+        @njit
+        def inside(x, v):
+            return ar.hvp(at_hundred, x, v).sum()
+
+        assert inside(X, V) == pytest.approx(expected.sum())
+
+    def test_hessian_by_several_arguments(self):
+        x = X.copy()
+        (xx, xs), (sx, ss) = ar.hessian(rosenbrock, argnums=(0, 1))(x, 3.0)
+        np.testing.assert_allclose(xx, hessian_of_rosenbrock(X, 3.0), rtol=1e-12)
+        by_s = by_x(X, 4.0) - by_x(X, 3.0)  # the gradient is linear in s
+        np.testing.assert_allclose(xs, by_s, rtol=1e-9)
+        np.testing.assert_allclose(sx, by_s, rtol=1e-9)
+        assert ss == 0.0
+        np.testing.assert_array_equal(x, X)
+
+    def test_function_of_a_gradient(self):
+        @njit
+        def size(x, s):
+            value, (g, by_s) = both(x, s)
+            return (g * g).sum() * s + value * by_s
+
+        h, g = hessian_of_rosenbrock(X, 3.0), by_x(X, 3.0)
+        value, (_, by_s) = both(X, 3.0)
+        g_by_s = by_x(X, 4.0) - by_x(X, 3.0)
+        found_x, found_s = ar.grad(size, (0, 1))(X, 3.0)
+        np.testing.assert_allclose(found_x, 6 * h @ g + by_s * g + value * g_by_s, rtol=1e-9)
+        assert found_s == pytest.approx(g @ g + 6 * g_by_s @ g + by_s * by_s)
+        _, forwards = ar.jvp(size, (X, 3.0), (V, 0.5))
+        assert forwards == pytest.approx(found_x @ V + 0.5 * found_s)
+
+    def test_arrays_that_are_overwritten_afterwards(self):
+        @njit
+        def descend(x, rate):
+            for _ in range(3):
+                g = by_x(x, 1.0)
+                for i in range(x.size):
+                    x[i] -= rate * g[i]
+            return rosenbrock(x, 1.0)
+
+        x, shadow = X.copy(), np.zeros(4)
+        (_, by_rate) = autodiff(ar.Reverse, descend, Duplicated(x, shadow), ar.Active(0.01))
+
+        def run(rate):
+            return descend.py_func(X.copy(), rate)
+
+        expected = (run(0.01 + 1e-5) - run(0.01 - 1e-5)) / 2e-5
+        assert by_rate == pytest.approx(expected, rel=1e-7)
+        _, forwards = ar.jvp(descend, (X.copy(), 0.01), (V.copy(), 0.0))
+        assert shadow @ V == pytest.approx(forwards, rel=1e-10)
+
+
+def test_refusals():
+    with pytest.raises(ar.ActivityError, match="no Hessian by it"):
+        ar.hessian(rosenbrock)((1.0, 2.0), 1.0)
+
+    @njit
+    def asks(x):
+        return autodiff(ar.Reverse, cubic, ar.Active(x))[0]
+
+    with pytest.raises(ar.NotYetSupported, match="a derivative of a derivative"):
+        ar.grad(asks)(1.0)
