@@ -57,8 +57,9 @@ def derived_shadow(
             effect = effect_of(i.callee_name)
             if effect is None or effect.returns is None:
                 return None
-            operands = [value(o) for o in i.operands]
-            operands[effect.returns] = shadow(i.operands[effect.returns])
+            operands = [
+                shadow(o) if k == effect.returns else value(o) for k, o in enumerate(i.operands)
+            ]
             if effect.resizes is not None:
                 return b.call(GROW_SHADOW, PTR, [operands[0], operands[effect.resizes]])
             return b.call(i.callee_name or "", PTR, operands)

@@ -501,6 +501,8 @@ class _Reverser:
         return self.memo[node]
 
     def _compute(self, node: Node) -> Value:
+        is_stack = isinstance(node, Primal | Shadow) and _opcode(node.value) == "alloca"
+        assert is_stack or node in self.plan.cache.computed, f"L2: {node} is not planned"
         match node:
             case LeavingIteration(loop):
                 count = self.plan.loops[loop].trip_count
@@ -568,3 +570,7 @@ def _clears(access: Instruction) -> bool:
 
 def _is_one(step: Value) -> bool:
     return isinstance(step, Constant) and step.text == "1"
+
+
+def _opcode(value: Value) -> str:
+    return value.opcode if isinstance(value, Instruction) else ""
