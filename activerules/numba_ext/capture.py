@@ -30,6 +30,7 @@ from numba.core.environment import lookup_environment
 from numba.core.registry import CPUDispatcher
 
 from activerules.errors import NotCompilable
+from activerules.numba_ext import implementations  # noqa: F401  (what is compiled in its own way)
 from activerules.numba_ext.abi import Slot, flatten
 from activerules.numba_ext.calls import (
     SYMBOL_PREFIX,

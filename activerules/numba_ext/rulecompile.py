@@ -209,7 +209,7 @@ class NumbaRuleCompiler:
                     kind=kind,
                     operands=tuple(range(start, start + len(slots))),
                     data_operand=data[0] if kind == "memory" else None,
-                    written=_may_write(marked, found, pointers),
+                    written=_may_write(marked, i, found, pointers),
                     element=float_elements(found),
                     declared_inactive=stopped,
                     pointers=tuple(pointers),
@@ -344,7 +344,9 @@ def _leaf_holds_floats(found: types.Type) -> bool:
     return is_number(getattr(found, "dtype", found))
 
 
-def _may_write(marked: MarkedCall, found: types.Type, pointers: Sequence[int]) -> bool:
+def _may_write(
+    marked: MarkedCall, position: int, found: types.Type, pointers: Sequence[int]
+) -> bool:
     """Whether a function may write into the memory of an argument; LLVM may have proved it does
     not.
     """
@@ -357,7 +359,9 @@ def _may_write(marked: MarkedCall, found: types.Type, pointers: Sequence[int]) -
     module = getattr(function, "__module__", None) or ""
     if isinstance(function, np.ufunc) or module in (math.__name__, operator.__name__, "_operator"):
         return isinstance(function, np.ufunc) or name.startswith("i")
-    return not (module.split(".")[0] == "numpy" and name not in _NUMPY_WRITERS)
+    if module.split(".")[0] != "numpy" or name in _NUMPY_WRITERS:
+        return True
+    return marked.argument_names[position] == "out" or (name, position) == ("dot", 2)
 
 
 def _symbols(rule: CompiledRule, request: RuleRequest) -> Symbols:

@@ -1,5 +1,12 @@
 """The rules that come with activerules; importing this package defines them."""
 
-from activerules.rules.library import inactive, linalg, linalg_forward, random
+from activerules.rules.library import (
+    decompositions,
+    inactive,
+    leastsquares,
+    linalg,
+    linalg_forward,
+    random,
+)
 
-__all__ = ["inactive", "linalg", "linalg_forward", "random"]
+__all__ = ["decompositions", "inactive", "leastsquares", "linalg", "linalg_forward", "random"]

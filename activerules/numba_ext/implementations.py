@@ -1,0 +1,146 @@
+"""NumPy functions that the AD target implements by functions with rules.
+
+Needs       the library of rules
+Gives       implementations that only code compiled for a derivative uses
+Invariants  I1  values are those of Numba's own implementation, bit for bit; errors too
+            I2  where the rules do not serve the argument types, Numba's implementation is used
+
+A rule returns one array; these functions return several. Each is made of a function of the library
+that returns its parts in one vector (see `rules.library.decompositions`), and of views of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from activerules.numba_ext.target import TARGET_NAME
+from activerules.rules.library.decompositions import (
+    eig_parts,
+    eigh_parts,
+    qr_parts,
+    svd_parts,
+    svd_shapes,
+)
+from activerules.rules.library.leastsquares import (
+    condition_number,
+    lstsq_parts,
+    pseudo_inverse,
+)
+
+
+def _is_real(a: Any, *dimensions: int) -> bool:
+    return (
+        isinstance(a, types.Array)
+        and a.dtype in (types.float32, types.float64)
+        and a.ndim in dimensions
+    )
+
+
+def _is_none(p: Any) -> bool:
+    return p is None or isinstance(p, types.NoneType) or getattr(p, "value", p) is None
+
+
+@overload(np.linalg.eigh, target=TARGET_NAME)
+def _eigh(a):
+    if not _is_real(a, 2):
+        return None
+    return _eigh_of_parts
+
+
+def _eigh_of_parts(a):
+    n = a.shape[0]
+    parts = eigh_parts(a)
+    return parts[:n], parts[n:].reshape(n, n).T
+
+
+@overload(np.linalg.eig, target=TARGET_NAME)
+def _eig(a):
+    if not _is_real(a, 2):
+        return None
+    return _eig_of_parts
+
+
+def _eig_of_parts(a):
+    n = a.shape[0]
+    parts = eig_parts(a)
+    return parts[:n], parts[n:].reshape(n, n).T
+
+
+@overload(np.linalg.svd, target=TARGET_NAME)
+def _svd(a, full_matrices=1):
+    if not _is_real(a, 2):
+        return None
+    return _svd_of_parts
+
+
+def _svd_of_parts(a, full_matrices=1):
+    m, n = a.shape
+    parts = svd_parts(a, full_matrices)
+    k, columns_u, columns_v = svd_shapes(a, full_matrices)
+    u = parts[: m * columns_u].reshape(columns_u, m).T
+    s = parts[m * columns_u : m * columns_u + k]
+    v = parts[m * columns_u + k :].reshape(columns_v, n)
+    # Numba's result is in Fortran order, too.
+    return u, s, np.asfortranarray(v)
+
+
+@overload(np.linalg.qr, target=TARGET_NAME)
+def _qr(a):
+    if not _is_real(a, 2):
+        return None
+    return _qr_of_parts
+
+
+def _qr_of_parts(a):
+    m, n = a.shape
+    k = min(m, n)
+    parts = qr_parts(a)
+    return parts[: m * k].reshape(k, m).T, parts[m * k :].reshape(n, k).T
+
+
+@overload(np.linalg.pinv, target=TARGET_NAME)
+def _pinv(a, rcond=1.0e-15):
+    if not _is_real(a, 2):
+        return None
+    return _pinv_of
+
+
+def _pinv_of(a, rcond=1.0e-15):
+    return pseudo_inverse(a, rcond)
+
+
+@overload(np.linalg.lstsq, target=TARGET_NAME)
+def _lstsq(a, b, rcond=-1.0):
+    if not (_is_real(a, 2) and _is_real(b, 1, 2) and a.dtype == b.dtype):
+        return None
+    return _lstsq_of_vector if b.ndim == 1 else _lstsq_of_matrix
+
+
+def _lstsq_of_vector(a, b, rcond=-1.0):
+    n, values = a.shape[1], min(a.shape)
+    parts = lstsq_parts(a, b, rcond)
+    last = parts.shape[0] - 1
+    return parts[:n], parts[n : last - values], np.int32(parts[last]), parts[last - values : last]
+
+
+def _lstsq_of_matrix(a, b, rcond=-1.0):
+    n, values, k = a.shape[1], min(a.shape), b.shape[1]
+    parts = lstsq_parts(a, b, rcond)
+    last = parts.shape[0] - 1
+    x = np.ascontiguousarray(parts[: n * k].reshape(k, n).T)
+    return x, parts[n * k : last - values], np.int32(parts[last]), parts[last - values : last]
+
+
+@overload(np.linalg.cond, target=TARGET_NAME)
+def _cond(x, p=None):
+    if not (_is_real(x, 2) and _is_none(p)):
+        return None
+    return _cond_of
+
+
+def _cond_of(x, p=None):
+    return condition_number(x)

@@ -1,0 +1,486 @@
+"""Rules of the decompositions of a real matrix: symmetric and general eigenvalues, SVD, QR.
+
+NumPy returns several arrays, a rule one. So each function has a form here that returns its parts in
+one vector, matrices column by column, and that form carries the rules; `numba_ext.implementations`
+makes NumPy's function of it where a derivative is compiled.
+
+Where two eigenvalues (or singular values) are equal the vectors have no derivative: what is not
+finite then says so. Values alone do.
+
+Sources: Giles (2008), "Collected matrix derivative results"; Townsend (2016), "Differentiating the
+singular value decomposition"; Walter and Lehmann (2018), "Algorithmic differentiation of linear
+algebra functions with application in optimum experimental design" (QR); Boeddeker et al. (2017),
+"On the computation of complex-valued gradients" (eigenvectors of unit length).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import boolean, float32, float64, int64, njit
+from numba.extending import register_jitable
+
+from activerules.annotations.activity import Const, Duplicated
+from activerules.errors import NotYetSupported
+from activerules.rules.define import augmented_primal, forward, reverse
+from activerules.rules.protocol import AugmentedReturn, accumulate
+
+RealVectorResult = Duplicated[float64[:]] | Duplicated[float32[:]]
+RealMatrix = (
+    Duplicated[float64[:, :]]
+    | Duplicated[float32[:, :]]
+    | Const[float64[:, :]]
+    | Const[float32[:, :]]
+)
+Flag = Const[int64] | Const[boolean]
+
+
+# --- matrices in a vector, and small products ---
+
+
+@register_jitable
+def _put(parts, start, A):
+    """Write the columns of A into `parts` from `start`; return where they end."""
+    for j in range(A.shape[1]):
+        for i in range(A.shape[0]):
+            parts[start] = A[i, j]
+            start += 1
+    return start
+
+
+@register_jitable
+def _get(parts, start, rows, columns):
+    """Return the matrix that `_put` wrote."""
+    A = np.empty((rows, columns), parts.dtype)
+    for j in range(columns):
+        for i in range(rows):
+            A[i, j] = parts[start]
+            start += 1
+    return A
+
+
+@register_jitable
+def times(A, B):
+    """Return A B, of any layouts."""
+    return np.dot(np.ascontiguousarray(A), np.ascontiguousarray(B))
+
+
+@register_jitable
+def transposed_times(A, B):
+    """Return Aᵀ B."""
+    return np.dot(np.ascontiguousarray(A.T), np.ascontiguousarray(B))
+
+
+@register_jitable
+def times_transposed(A, B):
+    """Return A Bᵀ."""
+    return np.dot(np.ascontiguousarray(A), np.ascontiguousarray(B.T))
+
+
+@register_jitable
+def _over_gaps(M, values):
+    """Return Mᵢⱼ / (valuesⱼ - valuesᵢ), 0 where Mᵢⱼ is."""
+    n = values.shape[0]
+    result = np.zeros((n, n), M.dtype)
+    for i in range(n):
+        for j in range(n):
+            if i != j and M[i, j] != 0:
+                result[i, j] = M[i, j] / (values[j] - values[i])
+    return result
+
+
+@register_jitable
+def _symmetric_of_lower(A):
+    """Return the symmetric matrix that LAPACK reads: the lower triangle, mirrored."""
+    n = A.shape[0]
+    S = np.empty((n, n), A.dtype)
+    for i in range(n):
+        for j in range(i + 1):
+            S[i, j] = A[i, j]
+            S[j, i] = A[i, j]
+    return S
+
+
+@register_jitable
+def _lower_of_symmetric(S):
+    """The transpose of `_symmetric_of_lower`, for cotangents."""
+    n = S.shape[0]
+    lower = np.zeros((n, n), S.dtype)
+    for i in range(n):
+        for j in range(i):
+            lower[i, j] = S[i, j] + S[j, i]
+        lower[i, i] = S[i, i]
+    return lower
+
+
+# --- symmetric eigenvalues ---
+
+
+@njit
+def eigh_parts(a):
+    """Return the eigenvalues of a symmetric matrix, then its eigenvectors."""
+    w, v = np.linalg.eigh(a)
+    n = w.shape[0]
+    parts = np.empty(n + n * n, a.dtype)
+    parts[:n] = w
+    _put(parts, n, v)
+    return parts
+
+
+@augmented_primal(eigh_parts)
+def _eigh(config, ret: RealVectorResult, a: RealMatrix):
+    parts = eigh_parts(a.val)
+    return AugmentedReturn(primal=parts, shadow=np.zeros_like(parts), tape=parts.copy())
+
+
+@reverse(eigh_parts)
+def _eigh_reverse(config, dret: RealVectorResult, tape, a: RealMatrix):
+    """Ā = V (diag(w̄) + (Vᵀ V̄) / gaps) Vᵀ, on the lower triangle, which alone is read."""
+    n = a.val.shape[0]
+    V = _get(tape, n, n, n)
+    inner = _over_gaps(transposed_times(V, _get(dret.dval, n, n, n)), tape[:n])
+    for i in range(n):
+        inner[i, i] = dret.dval[i]
+    accumulate(a, _lower_of_symmetric(times_transposed(times(V, inner), V)))
+
+
+@forward(eigh_parts)
+def _eigh_forward(config, ret: RealVectorResult, a: RealMatrix):
+    """With X = Vᵀ Ȧ V: ẇ = diag(X), V̇ = V (X / gaps)."""
+    parts = eigh_parts(a.val)
+    n = a.val.shape[0]
+    V = _get(parts, n, n, n)
+    X = transposed_times(V, times(_symmetric_of_lower(a.dval), V))
+    parts_dot = np.empty_like(parts)
+    for i in range(n):
+        parts_dot[i] = X[i, i]
+    _put(parts_dot, n, times(V, _over_gaps(X, parts[:n])))
+    return parts, parts_dot
+
+
+@augmented_primal(np.linalg.eigvalsh)
+def _eigvalsh(config, ret: RealVectorResult, a: RealMatrix):
+    w = np.linalg.eigvalsh(a.val)
+    V = np.linalg.eigh(a.val)[1]
+    return AugmentedReturn(primal=w, shadow=np.zeros_like(w), tape=V)
+
+
+@reverse(np.linalg.eigvalsh)
+def _eigvalsh_reverse(config, dret: RealVectorResult, tape, a: RealMatrix):
+    """Ā = V diag(w̄) Vᵀ, on the lower triangle."""
+    V = np.ascontiguousarray(tape)
+    accumulate(a, _lower_of_symmetric(times_transposed(V * dret.dval, V)))
+
+
+@forward(np.linalg.eigvalsh)
+def _eigvalsh_forward(config, ret: RealVectorResult, a: RealMatrix):
+    """ẇ = diag(Vᵀ Ȧ V)."""
+    V = np.ascontiguousarray(np.linalg.eigh(a.val)[1])
+    AV = times(_symmetric_of_lower(a.dval), V)
+    return np.linalg.eigvalsh(a.val), _columnwise_dot(V, AV)
+
+
+@register_jitable
+def _columnwise_dot(A, B):
+    """Return the dot products of the columns of A with those of B."""
+    dots = np.zeros(A.shape[1], A.dtype)
+    for i in range(A.shape[0]):
+        for j in range(A.shape[1]):
+            dots[j] += A[i, j] * B[i, j]
+    return dots
+
+
+# --- eigenvalues of a general matrix, where they are real ---
+
+
+@njit
+def eig_parts(a):
+    """Return the eigenvalues of a matrix, then its eigenvectors; Numba's error if not real."""
+    w, v = np.linalg.eig(a)
+    n = w.shape[0]
+    parts = np.empty(n + n * n, a.dtype)
+    parts[:n] = w
+    _put(parts, n, v)
+    return parts
+
+
+@register_jitable
+def _without_parallel(V, Y):
+    """Return Y less the component of each column along the column of V, of unit length."""
+    return Y - V * _columnwise_dot(V, Y)
+
+
+@augmented_primal(eig_parts)
+def _eig(config, ret: RealVectorResult, a: RealMatrix):
+    parts = eig_parts(a.val)
+    return AugmentedReturn(primal=parts, shadow=np.zeros_like(parts), tape=parts.copy())
+
+
+@reverse(eig_parts)
+def _eig_reverse(config, dret: RealVectorResult, tape, a: RealMatrix):
+    """Ā = V⁻ᵀ (diag(w̄) + (Vᵀ Y) / gaps) Vᵀ; Y is V̄ without what would change lengths."""
+    n = a.val.shape[0]
+    V = _get(tape, n, n, n)
+    Y = _without_parallel(V, _get(dret.dval, n, n, n))
+    inner = _over_gaps(transposed_times(V, Y), tape[:n])
+    for i in range(n):
+        inner[i, i] = dret.dval[i]
+    accumulate(a, np.linalg.solve(np.ascontiguousarray(V.T), times_transposed(inner, V)))
+
+
+@forward(eig_parts)
+def _eig_forward(config, ret: RealVectorResult, a: RealMatrix):
+    """With X = V⁻¹ Ȧ V: ẇ = diag(X), V̇ = V (X / gaps) at constant length."""
+    parts = eig_parts(a.val)
+    n = a.val.shape[0]
+    V = _get(parts, n, n, n)
+    X = np.linalg.solve(V, times(a.dval, V))
+    parts_dot = np.empty_like(parts)
+    for i in range(n):
+        parts_dot[i] = X[i, i]
+    _put(parts_dot, n, _without_parallel(V, times(V, _over_gaps(X, parts[:n]))))
+    return parts, parts_dot
+
+
+@register_jitable
+def _right_and_left_vectors(a, w):
+    """Return V and V⁻ᵀ of a, columns in the order of w: `eig` may find another one."""
+    n = w.shape[0]
+    found, vectors = np.linalg.eig(a)
+    V = np.empty((n, n), a.dtype)
+    free = np.ones(n, np.bool_)
+    for i in range(n):
+        best = -1
+        for j in range(n):
+            if free[j] and (best < 0 or abs(found[j] - w[i]) < abs(found[best] - w[i])):
+                best = j
+        free[best] = False
+        V[:, i] = vectors[:, best]
+    return V, np.linalg.inv(np.ascontiguousarray(V.T))
+
+
+@augmented_primal(np.linalg.eigvals)
+def _eigvals(config, ret: RealVectorResult, a: RealMatrix):
+    w = np.linalg.eigvals(a.val)
+    tape = _right_and_left_vectors(a.val, w)
+    return AugmentedReturn(primal=w, shadow=np.zeros_like(w), tape=tape)
+
+
+@reverse(np.linalg.eigvals)
+def _eigvals_reverse(config, dret: RealVectorResult, tape, a: RealMatrix):
+    """Ā = V⁻ᵀ diag(w̄) Vᵀ."""
+    V, left = tape
+    accumulate(a, times_transposed(left * dret.dval, V))
+
+
+@forward(np.linalg.eigvals)
+def _eigvals_forward(config, ret: RealVectorResult, a: RealMatrix):
+    """ẇ = diag(V⁻¹ Ȧ V)."""
+    w = np.linalg.eigvals(a.val)
+    V, left = _right_and_left_vectors(a.val, w)
+    return w, _columnwise_dot(left, times(a.dval, V))
+
+
+# --- singular values ---
+
+
+@njit
+def svd_parts(a, full):
+    """Return U, the singular values and V of a = U diag(s) Vᵀ; U and V are square if `full`."""
+    u, s, vt = np.linalg.svd(a, full)
+    parts = np.empty(u.size + s.size + vt.size, a.dtype)
+    start = _put(parts, 0, u)
+    parts[start : start + s.size] = s
+    _put(parts, start + s.size, vt.T)
+    return parts
+
+
+@register_jitable
+def svd_shapes(a, full):
+    """Return how many singular values there are, columns of U, and columns of V."""
+    m, n = a.shape
+    k = min(m, n)
+    return (k, m, n) if full else (k, k, k)
+
+
+@register_jitable
+def _svd_of(parts, a, full):
+    """Return U, s and V from `parts`, k columns each."""
+    m, n = a.shape
+    k, columns_u, columns_v = svd_shapes(a, full)
+    U = _get(parts, 0, m, columns_u)[:, :k]
+    s = parts[m * columns_u : m * columns_u + k]
+    V = _get(parts, m * columns_u + k, n, columns_v)[:, :k]
+    return np.ascontiguousarray(U), s, np.ascontiguousarray(V)
+
+
+@augmented_primal(svd_parts)
+def _svd(config, ret: RealVectorResult, a: RealMatrix, full: Flag):
+    parts = svd_parts(a.val, full.val)
+    return AugmentedReturn(primal=parts, shadow=np.zeros_like(parts), tape=parts.copy())
+
+
+@reverse(svd_parts)
+def _svd_reverse(config, dret: RealVectorResult, tape, a: RealMatrix, full: Flag):
+    """Ā = (U (P s + s̄ + s Q) + (I - UUᵀ) Ū s⁻¹) Vᵀ + U s⁻¹ V̄ᵀ (I - VVᵀ), with
+    P = (UᵀŪ - ŪᵀU) / gaps of s², Q = (VᵀV̄ - V̄ᵀV) / gaps of s².
+    """
+    m, n = a.val.shape
+    U, s, V = _svd_of(tape, a.val, full.val)
+    _refuse_unused_columns(dret.dval, a.val, full.val)
+    U_bar, s_bar, V_bar = _svd_of(dret.dval, a.val, full.val)
+    UU, VV = transposed_times(U, U_bar), transposed_times(V, V_bar)
+    inner = _over_gaps(UU - UU.T, s * s) * s
+    other = _over_gaps(VV - VV.T, s * s)
+    for i in range(s.shape[0]):
+        for j in range(s.shape[0]):
+            inner[i, j] += s[i] * other[i, j]
+        inner[i, i] += s_bar[i]
+    left = times(U, inner)
+    if m > n:
+        left += (U_bar - times(U, UU)) / s
+    A_bar = times_transposed(left, V)
+    if n > m:
+        A_bar += times_transposed(U / s, V_bar - times(V, VV))
+    accumulate(a, A_bar)
+
+
+@register_jitable
+def _refuse_unused_columns(parts_bar, a, full):
+    """The columns that `full` adds are any orthonormal ones: they have no derivative."""
+    m, n = a.shape
+    k, columns_u, _columns_v = svd_shapes(a, full)
+    for i in range(m * k, m * columns_u):
+        if parts_bar[i] != 0:
+            raise NotYetSupported("svd: the last columns of a full U have no derivative")
+    for i in range(m * columns_u + k + n * k, parts_bar.shape[0]):
+        if parts_bar[i] != 0:
+            raise NotYetSupported("svd: the last rows of a full Vᵀ have no derivative")
+
+
+@forward(svd_parts)
+def _svd_forward(config, ret: RealVectorResult, a: RealMatrix, full: Flag):
+    """With X = UᵀȦV: ṡ = diag(X), U̇ = U ((X s + s Xᵀ) / gaps) + (I - UUᵀ) Ȧ V s⁻¹, and V̇ alike;
+    not a number in the columns that `full` adds.
+    """
+    m, n = a.val.shape
+    parts = svd_parts(a.val, full.val)
+    U, s, V = _svd_of(parts, a.val, full.val)
+    AV, AtU = times(a.dval, V), transposed_times(a.dval, U)
+    X = transposed_times(U, AV)
+    Xs, sX = X * s, (X.T * s).T
+    U_dot = times(U, _over_gaps(Xs + Xs.T, s * s))
+    V_dot = times(V, _over_gaps(sX + sX.T, s * s))
+    if m > n:
+        U_dot += (AV - times(U, X)) / s
+    if n > m:
+        V_dot += (AtU - times(V, X.T)) / s
+    k, columns_u, _columns_v = svd_shapes(a.val, full.val)
+    parts_dot = np.full_like(parts, np.nan)
+    _put(parts_dot, 0, U_dot)
+    for i in range(k):
+        parts_dot[m * columns_u + i] = X[i, i]
+    _put(parts_dot, m * columns_u + k, V_dot)
+    return parts, parts_dot
+
+
+# --- QR ---
+
+
+@njit
+def qr_parts(a):
+    """Return Q and R of a = Q R, the reduced ones."""
+    q, r = np.linalg.qr(a)
+    parts = np.empty(q.size + r.size, a.dtype)
+    _put(parts, _put(parts, 0, q), r)
+    return parts
+
+
+@register_jitable
+def _qr_of(parts, a):
+    """Return Q and R from `parts`."""
+    m, n = a.shape
+    k = min(m, n)
+    return _get(parts, 0, m, k), _get(parts, m * k, k, n)
+
+
+@register_jitable
+def _over_upper(B, R):
+    """Return X of X R = B for the upper triangle R in the first columns."""
+    rows, n = B.shape
+    X = np.empty((rows, n), B.dtype)
+    for i in range(rows):
+        for j in range(n):
+            rest = B[i, j]
+            for k in range(j):
+                rest -= X[i, k] * R[k, j]
+            X[i, j] = rest / R[j, j]
+    return X
+
+
+@register_jitable
+def _over_upper_transposed(B, R):
+    """Return X of X Rᵀ = B."""
+    rows, n = B.shape
+    X = np.empty((rows, n), B.dtype)
+    for i in range(rows):
+        for j in range(n - 1, -1, -1):
+            rest = B[i, j]
+            for k in range(j + 1, n):
+                rest -= X[i, k] * R[j, k]
+            X[i, j] = rest / R[j, j]
+    return X
+
+
+@augmented_primal(qr_parts)
+def _qr(config, ret: RealVectorResult, a: RealMatrix):
+    parts = qr_parts(a.val)
+    A_tape = a.val.copy() if config.overwritten[0] else a.val
+    tape = (parts.copy(), A_tape)
+    return AugmentedReturn(primal=parts, shadow=np.zeros_like(parts), tape=tape)
+
+
+@reverse(qr_parts)
+def _qr_reverse(config, dret: RealVectorResult, tape, a: RealMatrix):
+    """Ā = (Q̄ + Q copyltu(R R̄ᵀ - Q̄ᵀQ)) R⁻ᵀ, where copyltu mirrors the lower triangle.
+
+    A wide A is [X Y] and R [U V] with V = QᵀY: Ȳ = Q V̄, and Y V̄ᵀ is added to Q̄.
+    """
+    parts, A = tape
+    m, n = A.shape
+    k = min(m, n)
+    Q, R = _qr_of(parts, A)
+    Q_bar, R_bar = _qr_of(dret.dval, A)
+    A_bar = np.empty((m, n), A.dtype)
+    if n > m:
+        Q_bar += times_transposed(A[:, k:], R_bar[:, k:])
+        A_bar[:, k:] = times(Q, R_bar[:, k:])
+    inner = times_transposed(R[:, :k], R_bar[:, :k]) - transposed_times(Q_bar, Q)
+    mirrored = _symmetric_of_lower(inner)
+    A_bar[:, :k] = _over_upper_transposed(Q_bar + times(Q, mirrored), R)
+    accumulate(a, A_bar)
+
+
+@forward(qr_parts)
+def _qr_forward(config, ret: RealVectorResult, a: RealMatrix):
+    """With X = Qᵀ Ȧ R⁻¹ and Ω = its lower triangle less the transpose: Q̇ = QΩ + (I - QQᵀ) Ȧ R⁻¹,
+    Ṙ = (X - Ω) R.
+    """
+    m, n = a.val.shape
+    k = min(m, n)
+    parts = qr_parts(a.val)
+    Q, R = _qr_of(parts, a.val)
+    AR = _over_upper(a.dval[:, :k], R)
+    X = transposed_times(Q, AR)
+    omega = np.zeros((k, k), parts.dtype)
+    for i in range(k):
+        for j in range(i):
+            omega[i, j] = X[i, j]
+            omega[j, i] = -X[i, j]
+    Q_dot = times(Q, omega - X) + AR
+    R_dot = np.empty((k, n), parts.dtype)
+    R_dot[:, :k] = times(X - omega, R[:, :k])
+    if n > m:
+        R_dot[:, k:] = transposed_times(Q_dot, a.val[:, k:]) + transposed_times(Q, a.dval[:, k:])
+    parts_dot = np.empty_like(parts)
+    _put(parts_dot, _put(parts_dot, 0, Q_dot), R_dot)
+    return parts, parts_dot

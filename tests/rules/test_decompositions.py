@@ -1,0 +1,172 @@
+"""Decompositions, least squares and numbers of matrices: reverse and forward against finite
+differences, in both precisions, for memory of any layout; LinAlgError as the primal raises it."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+import activerules as ar
+from activerules.testing.gradient import check_gradient
+from activerules.testing.numeric import directional_derivative, rand_tangent, shifted
+
+RNG = np.random.default_rng(0)
+SQUARE = RNG.normal(size=(4, 4)) + np.diag([1.0, 3.0, 6.0, 9.0])
+SYMMETRIC = SQUARE @ SQUARE.T
+TALL = RNG.normal(size=(4, 3))
+WIDE = RNG.normal(size=(3, 4))
+W = np.cos(np.arange(16.0).reshape(4, 4) * 1.3 + 0.4)
+
+
+@njit
+def of_eigh(a):
+    values, vectors = np.linalg.eigh(a)
+    return (values * W[0]).sum() + (vectors * vectors * W).sum() + np.linalg.eigvalsh(a)[1]
+
+
+@njit
+def of_eig(a):
+    values, vectors = np.linalg.eig(a)
+    powers = np.linalg.eigvals(a) ** 2
+    return (values**3).sum() / 50.0 + (vectors**4).sum() + powers.sum()
+
+
+@njit
+def of_svd(a):
+    u, s, vt = np.linalg.svd(a, False)
+    k = s.size
+    weights = W[: a.shape[0], :k]
+    return (u * u * weights).sum() + (s * W[0, :k]).sum() + (vt[0] ** 4).sum()
+
+
+@njit
+def of_full_svd(a):
+    u, s, vt = np.linalg.svd(a)
+    return (s * W[0, : s.size]).sum() + (u[:, 0] ** 4).sum() + (vt[1] ** 4).sum()
+
+
+@njit
+def of_qr(a):
+    q, r = np.linalg.qr(a)
+    k = q.shape[1]
+    return (q * W[: a.shape[0], :k]).sum() + (r * W[:k, : a.shape[1]]).sum()
+
+
+@njit
+def of_pinv(a):
+    p = np.linalg.pinv(a)
+    return (p * W[: p.shape[0], : p.shape[1]]).sum()
+
+
+@njit
+def of_lstsq(a, b):
+    x, residuals, rank, s = np.linalg.lstsq(a, b)
+    return (x**3).sum() + residuals.sum() + (s * W[0, : s.size]).sum() + rank
+
+
+@njit
+def of_numbers(a):
+    sign, logarithm = np.linalg.slogdet(a)
+    norms = np.linalg.norm(a, 2) - np.linalg.norm(a, -2) + np.linalg.norm(a, np.inf)
+    norms += np.linalg.norm(a, 1) * np.linalg.norm(a, -1)
+    return np.linalg.cond(a) + norms + sign * logarithm**2 + np.linalg.matrix_rank(a)
+
+
+CASES = {
+    "eigh": (of_eigh, (SYMMETRIC,)),
+    "eig": (of_eig, (SYMMETRIC + 0.1 * TALL @ WIDE,)),
+    "svd_square": (of_svd, (SQUARE,)),
+    "svd_tall": (of_svd, (TALL,)),
+    "svd_wide": (of_svd, (WIDE,)),
+    "svd_full": (of_full_svd, (TALL,)),
+    "qr_square": (of_qr, (SQUARE,)),
+    "qr_tall": (of_qr, (TALL,)),
+    "qr_wide": (of_qr, (WIDE,)),
+    "pinv_tall": (of_pinv, (TALL,)),
+    "pinv_wide": (of_pinv, (WIDE,)),
+    "lstsq": (of_lstsq, (TALL, W[0])),
+    "lstsq_underdetermined": (of_lstsq, (WIDE, W[0, :3])),
+    "lstsq_matrix": (of_lstsq, (TALL, W[:, :2].copy())),
+    "numbers": (of_numbers, (SQUARE,)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_modes(name):
+    program, args = CASES[name]
+    check_gradient(program, args, trials=1)
+    check_forward(program, args)
+
+
+def check_forward(program, args):
+    rng = np.random.default_rng(3)
+    tangents = tuple(rand_tangent(x, rng) for x in args)
+    annotated = [ar.Duplicated(x.copy(), t) for x, t in zip(args, tangents, strict=True)]
+    found = ar.autodiff(ar.Forward, program, ar.Duplicated, *annotated)
+
+    def value(*moved):
+        return float(program(*[shifted(x, 0.0, None) for x in moved]))
+
+    expected, error = directional_derivative(value, args, tangents)
+    assert abs(found - expected) <= 10 * error + 1e-8 * abs(expected)
+
+
+def test_single_precision_and_layouts():
+    check_gradient(of_qr, (TALL.astype(np.float32),), trials=1)
+    wide = np.zeros((8, 8))
+    wide[::2, ::2] = SYMMETRIC
+    check_gradient(of_eigh, (wide[::2, ::2],), trials=1)
+    check_gradient(of_eigh, (np.asfortranarray(SYMMETRIC),), trials=1)
+
+
+@njit
+def in_a_loop(a):
+    total = 0.0
+    for _ in range(3):
+        values, vectors = np.linalg.eigh(a)
+        total += values[0] * vectors[0, 0] ** 2
+        a[0, 0] += 0.5 * values[1]
+    return total
+
+
+def test_the_matrix_is_overwritten_in_a_loop():
+    check_gradient(in_a_loop, (SYMMETRIC,), trials=1)
+
+
+@njit
+def last_column(a):
+    return np.linalg.svd(a)[0][0, 3]
+
+
+def test_columns_without_a_derivative_are_refused():
+    with pytest.raises(ar.NotYetSupported, match="last columns of a full U"):
+        ar.grad(last_column)(TALL)
+
+
+def test_errors_of_the_primal():
+    with pytest.raises(ValueError, match="domain change"):
+        ar.grad(of_eig)(np.array([[0.0, 1.0], [-1.0, 0.0]]))
+    with pytest.raises(np.linalg.LinAlgError, match="square"):
+        ar.grad(of_eigh)(TALL)
+
+
+@njit
+def product_into(a, b):
+    c = np.empty((a.shape[0], b.shape[1]))
+    np.dot(a, b, c)
+    return c.sum()
+
+
+def test_a_product_written_to_an_argument_is_refused():
+    """It was a silent zero: the result is an argument, and no rule speaks of it."""
+    with pytest.raises(ar.NoRuleForActivity):
+        ar.grad(product_into)(SQUARE, W)
+
+
+@njit
+def shuffled(x):
+    np.random.seed(5)
+    return (np.random.permutation(x) ** 2 * np.arange(x.size)).sum()
+
+
+def test_a_permutation_of_active_values():
+    check_gradient(shuffled, (W[0].copy(),), trials=1)
