@@ -53,7 +53,9 @@ def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
     names = checks.read_arity(dispatcher, len(args) - skipped)
     read = read_forward_arguments(names, args[skipped:])
     gradient = compiled_forward(dispatcher, read.arguments, _is_wanted(marker), read.width)
-    call = ForwardCall(read.arguments, gradient, read.shadows, read.batched)
+    call = ForwardCall(
+        read.arguments, gradient, shadows=read.shadows, batched=read.batched
+    )
     result_type = call.tangent_type
     if mode.value.returns_primal:
         result_type = types.Tuple([result_type, gradient.result_type])
@@ -134,7 +136,7 @@ def jvp_form(typing_context, function, primals, tangents):
         arguments.append(Argument(name, ty, "const" if constant else "duplicated"))
         shadows.append(() if constant else (tangent,))
     gradient = compiled_forward(dispatcher, arguments, True, 1)
-    call = ForwardCall(tuple(arguments), gradient, tuple(shadows))
+    call = ForwardCall(tuple(arguments), gradient, shadows=tuple(shadows))
 
     def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
         parts = [cgutils.unpack_tuple(builder, packed, len(primals)) for packed in values[1:]]
