@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from llvmlite import ir
@@ -89,7 +89,7 @@ class Call:
 
     arguments: tuple[Argument, ...]
     gradient: Gradient
-    holomorphic: bool = False
+    holomorphic: bool = field(default=False, kw_only=True)
 
     @property
     def derivative_types(self) -> tuple[Any, ...]:
@@ -216,7 +216,7 @@ def _read_call(
         checks.require_holomorphic(arguments)
         returned = "active"
     gradient = compiled(dispatcher, arguments, returned, options=options)
-    return Call(arguments, gradient, holomorphic), skipped
+    return Call(arguments, gradient, holomorphic=holomorphic), skipped
 
 
 def dispatcher_of_type(function: Any) -> Any:
