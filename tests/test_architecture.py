@@ -32,6 +32,7 @@ LAYERS = {
     "ir.constants": 3,
     "ir.copying": 3,
     "ir.constant_parts": 3,
+    "ir.devirtualise": 3,
     "ir.reading": 3,
     "ir.scalarise": 3,
     "ir.lexer": 3,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from activerules.ir.devirtualise import devirtualise
 from activerules.ir.model import Module
 from activerules.ir.parser import parse_module
 from activerules.ir.scalarise import scalarise
 
 
 def read_module(text: str, function: str) -> Module:
-    """Parse what `normalise(…, function)` gives, and take values with parts apart."""
+    """Parse what `normalise(…, function)` gives; calls through pointers are called by name, and
+    values with parts taken apart, where that can be done.
+    """
     module = parse_module(text)
+    devirtualise(module)
     scalarise(module, function if function in module.functions else f'"{function}"')
     return module

@@ -61,6 +61,7 @@ from numba.core.untyped_passes import InlineInlinables
 from numba.np.ufunc import ufuncbuilder
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
+from numba.stencils.stencil import StencilFunc
 
 from activerules.errors import NotYetSupported
 from activerules.numba_ext import complex_math, versions
@@ -161,8 +162,8 @@ class ADTypingContext(Context):
         found = super()._get_global_type(gv)
         if found is not None:
             return found
-        if isinstance(gv, DUFunc | GUFunc):
-            return super()._get_global_type(self._session.install_ufunc(gv))
+        if isinstance(gv, DUFunc | GUFunc | StencilFunc):
+            return super()._get_global_type(self._session.installed(gv))
         # Classes made by @jitclass are registered with the CPU target only.
         cpu_context: Any = cpu_target.typing_context
         return cpu_context._get_global_type(gv)
@@ -460,9 +461,9 @@ class Session:
             return self.calls.function_type(original, ordinary)
         return ordinary
 
-    def install_ufunc(self, original: Any) -> Any:
-        """Make a `@vectorize` or `@guvectorize` function known here; gives the object that is
-        registered.
+    def installed(self, original: Any) -> Any:
+        """Make a `@vectorize`, `@guvectorize` or `@stencil` function known here; gives the object
+        that is registered.
 
         The kernel of a `DUFunc` gets a twin. That of a `GUFunc` stays what the CPU target compiled.
         """
@@ -471,6 +472,8 @@ class Session:
         return self._ufuncs[id(original)][1]
 
     def _installed(self, original: Any) -> Any:
+        if isinstance(original, StencilFunc):
+            return self._stencil(original)
         if isinstance(original, GUFunc):
             shared: Any = original
             shared._install_type(self.typing_context)
@@ -478,4 +481,12 @@ class Session:
             return shared
         twin: Any = DUFunc.__new__(DUFunc)
         twin._initialize(ADUFuncDispatcher(self, original._dispatcher), original.identity)
+        return twin
+
+    def _stencil(self, original: Any) -> Any:
+        """A stencil that is typed and compiled for the AD target."""
+        twin: Any = StencilFunc(original.kernel_ir, original.mode, dict(original.options))
+        twin.kws = original.kws
+        twin._typingctx, twin._targetctx = self.typing_context, self.target_context
+        twin._install_type(self.typing_context)
         return twin

@@ -19,6 +19,7 @@ import numpy as np
 
 FAMILIES = (
     "branches",
+    "callables",
     "calls",
     "complex_numbers",
     "dynamics",

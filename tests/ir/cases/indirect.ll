@@ -1,6 +1,6 @@
 ; a call through a pointer
 ; arguments: Active double 0.5, Const i64 3
-; expect: refused UnknownCall
+; expect: gradient
 
 define internal double @a(double %x) {
   %r = fmul double %x, %x
