@@ -37,6 +37,7 @@ from activerules.numba_ext.calls import (
     FollowedCall,
     MarkedCall,
     RuleView,
+    compile_for_cpu,
     display_name,
 )
 from activerules.numba_ext.target import Session
@@ -104,7 +105,7 @@ def capture(
         try:
             pysig, folded = dispatcher.fold_argument_types(tuple(argtypes), {})
             result = session.compile(_entry(dispatcher, rules), tuple(folded))
-        except (numba_errors.NumbaError, TypeError) as error:
+        except (numba_errors.NumbaError, TypeError, NotImplementedError) as error:
             raise _not_compilable(dispatcher, argtypes, error) from error
         return _captured(session, dispatcher, result, tuple(pysig.parameters))
 
@@ -225,9 +226,28 @@ def location_of(function: Any) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}"
 
 
+def _compiles_for_cpu(function: Any, argtypes: Any) -> bool:
+    try:
+        compile_for_cpu(function, tuple(argtypes), {})
+    except (numba_errors.NumbaError, TypeError, NotImplementedError):
+        return False
+    return True
+
+
 def _not_compilable(function: Any, argtypes: Any, error: Exception) -> NotCompilable:
     name = display_name(function)
     call = f"{name}({', '.join(str(t) for t in argtypes)})"
+    if _compiles_for_cpu(function, argtypes):
+        return NotCompilable(
+            f"Numba compiles {call}, but not in the form that is differentiated",
+            where=[("while compiling", call, location_of(function))],
+            why="each function is compiled anew for that, and without signatures: "
+            + str(error).strip(),
+            instead=[
+                "call functions by name, or choose among them by `if`, not from lists and tuples",
+                "give the function that does so a rule",
+            ],
+        )
     return NotCompilable(
         f"Numba cannot compile {call} in nopython mode",
         where=[("while compiling", call, location_of(function))],

@@ -162,26 +162,3 @@ def smoothed(a):
 @njit
 def stencil_kernel(a):
     return (smoothed(a) ** 2).sum()
-
-
-@njit
-def sine(x, y):
-    return math.sin(x) * y
-
-
-@njit
-def product(x, y):
-    return x * y * y
-
-
-@example(lambda rng: (rng.normal(size=5), 1), seeds=1)
-@njit
-def function_chosen_by_a_branch(a, kind):
-    if kind > 0:
-        f = sine
-    else:
-        f = product
-    s = 1.0
-    for v in a:
-        s = f(s, v) + v
-    return s
