@@ -38,6 +38,7 @@ class _Package(ModuleType):
         interface = import_module("activerules.interface")
         public = {each: getattr(interface, each) for each in interface.__all__}
         vars(self).update(public, __all__=interface.__all__)
+        import_module("activerules.rules.plugins").load()
         try:
             return vars(self)[name]
         except KeyError:

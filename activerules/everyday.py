@@ -93,6 +93,9 @@ class DerivedFunction:
             epoch, dispatcher = self._compiled
             if epoch != RULES.epoch:
                 stub = _make_stub(self.__name__, self._target, self._spec, type(self).form)
+                if self._options.get("cache"):
+                    # Numba's cache does not see other functions; rules at least must not be stale.
+                    stub.__qualname__ += f"_{RULES.fingerprint}"
                 epoch, dispatcher = RULES.epoch, njit(**NO_C_WRAPPER, **self._options)(stub)
                 self._compiled = epoch, dispatcher
             return dispatcher

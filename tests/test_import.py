@@ -1,7 +1,14 @@
 """What an import loads: rule authors pay for the rule vocabulary, not for the engine."""
 
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGES = Path(__file__).parent / "packages"
 
 
 def loaded_by(statement: str) -> set[str]:
@@ -37,3 +44,21 @@ def test_a_submodule_does_not_hide_the_function_of_its_name():
         "assert ar.autodiff.__name__ == 'autodiff' and ar.explain.__name__ == 'explain'\n"
         "assert {'grad', 'Active'} <= set(dir(ar)) and not hasattr(ar, 'nonsense')"
     )
+
+
+@pytest.mark.parametrize("way", ["announced", "imported"])
+def test_rules_of_another_package(way, tmp_path):
+    """By its entry point, or by importing the module that defines them."""
+    shutil.copytree(PACKAGES / "springs", tmp_path / "springs")
+    if way == "announced":
+        metadata = "springs-1.0.dist-info"
+        shutil.copytree(PACKAGES / metadata, tmp_path / metadata)
+    program = shutil.copy(PACKAGES / "uses_springs.py", tmp_path)
+    path = os.pathsep.join([str(tmp_path), str(PACKAGES.parents[1])])
+    done = subprocess.run(
+        [sys.executable, program, way],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr

@@ -19,6 +19,7 @@ from activerules.annotations.activity import BY_NAME
 from activerules.errors import AmbiguousRule
 from activerules.rules import pattern as patterns
 from activerules.rules.choose import Call, choose, choose_forward, prefers_body
+from activerules.rules.fingerprint import digest, written_rule
 from activerules.rules.pattern import Pattern
 from activerules.rules.rule import ForwardRule, Half, Kind, Rule, RuleHalf, RulePair, display_name
 
@@ -34,6 +35,14 @@ class _Entry:
     noalias: bool = False
     opted_out: list[tuple[Pattern, ...] | None] = field(default_factory=list)
     recomputed: Rule | None = None
+
+    def written(self) -> list[str]:
+        """Everything that is declared, as text."""
+        name = display_name(self.function)
+        facts = (self.inactive, sorted(map(str, self.inactive_arguments)), self.noalias)
+        out = [None if s is None else [*map(patterns.show, s)] for s in self.opted_out]
+        rules = [written_rule(rule) for group in self.rules.values() for rule in group]
+        return [f"{name} {facts} {out}", *rules]
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,7 @@ class Registry:
         self._recomputation: Callable[[Any], Rule] | None = None
         self.forward_view = ForwardView(self)
         self.debug: Any = None
+        self._fingerprint: tuple[int | None, str] = (None, "")
 
     @property
     def epoch(self) -> int:
@@ -69,6 +79,18 @@ class Registry:
         if self.debug is None:
             return self._epoch
         return -(4 * self._epoch + 2 * self.debug.primal + self.debug.derivatives + 4)
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of all rules and declarations, for what is cached on disk."""
+        with self._lock:
+            known, found = self._fingerprint
+            if known != self.epoch:
+                entries = self._entries.values()
+                parts = [str(self.debug), *map(str, self._inactive_types)]
+                found = digest([*parts, *(part for entry in entries for part in entry.written())])
+                self._fingerprint = self.epoch, found
+            return found
 
     def carries_rule(self, function: object) -> bool:
         """Tell whether calls of `function` may be kept: it has a reverse rule, or is declared

@@ -11,7 +11,7 @@ from activerules import errors
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated
 from activerules.rules import define
 from activerules.rules.define import augmented_primal, forward, has_rule, inactive, reverse
-from activerules.rules.registry import RULES
+from activerules.rules.registry import RULES, Registry
 
 
 def fresh():
@@ -260,3 +260,19 @@ def test_registration_from_several_threads():
         thread.join()
     assert RULES.epoch == before + 40
     assert all(found(f).arguments == (Active, Const) for f in functions)
+
+
+def test_fingerprint_is_that_of_what_the_rules_say():
+    def registry_of(factor, inactive_name):
+        found, f = Registry(), fresh()
+
+        def back(config, dret: Active, tape, x: Active, n: Const):
+            return factor
+
+        rule, half = define.define_on(f, "reverse", back)
+        found.add(f, "reverse", rule, half, replace=False)
+        found.declare_inactive(f, (inactive_name,))
+        return found.fingerprint
+
+    assert registry_of(1.0, "n") == registry_of(1.0, "n")
+    assert len({registry_of(1.0, "n"), registry_of(2.0, "n"), registry_of(1.0, "x")}) == 3

@@ -1,0 +1,58 @@
+"""A digest of what rules say: the same in every process that defines the same rules.
+
+What is cached on disk is stored under it. It reads the code of the rule functions, not that of the
+functions they call (as Numba's own cache does with its functions).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from types import CellType, CodeType
+from typing import Any
+
+from activerules.rules.rule import Rule
+
+
+def digest(parts: Iterable[object]) -> str:
+    """Digest of the written forms of some values; their order does not matter."""
+    written = "\n".join(sorted(map(str, parts)))
+    return hashlib.sha256(written.encode()).hexdigest()[:16]
+
+
+def written_rule(rule: Rule) -> str:
+    """A rule as text: signature, and the code of its functions."""
+    halves = (
+        f"{which} {half.saves} {_written_function(half.function)}"
+        for which, half in sorted(rule.halves.items())
+    )
+    return "\n".join((str(rule), *halves))
+
+
+def _written_function(function: Any) -> str:
+    plain = getattr(function, "py_func", function)
+    cells = (cell.cell_contents for cell in plain.__closure__ or () if _is_filled(cell))
+    captured = (_written_function(c) if _is_function(c) else _plain(c) for c in cells)
+    return "\n".join((_written_code(plain.__code__), *captured))
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        cell.cell_contents
+    except ValueError:
+        return False
+    return True
+
+
+def _is_function(value: Any) -> bool:
+    return hasattr(getattr(value, "py_func", value), "__code__")
+
+
+def _plain(value: Any) -> str:
+    """The value, where its text is the same in every process."""
+    return repr(value) if isinstance(value, bool | int | float | complex | str) else ""
+
+
+def _written_code(code: CodeType) -> str:
+    constants = (_written_code(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts)
+    return "\n".join((code.co_code.hex(), *code.co_names, *constants))
