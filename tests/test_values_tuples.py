@@ -60,6 +60,16 @@ def test_the_gradient_of_a_tuple_is_a_tuple():
     np.testing.assert_array_equal(of_pair, (2 * X, X))
 
 
+def test_forward_mode_carries_the_tangents_of_all_items():
+    @njit
+    def total(t):
+        return t[0].sum() * t[1] * t[2][0]
+
+    t, t_dot = (X, 2.0, np.array([4, 5])), (np.ones(2), 1.0, np.array([7, 7]))
+    assert ar.autodiff(ar.Forward, total, ar.Duplicated(t, t_dot)) == 2 * 2 * 4 + 9 * 4
+    assert ar.autodiff(ar.Forward, total, ar.Duplicated(t, (t_dot[0], 1.0, None))) == 52
+
+
 def test_inside_njit():
     bias, weights = from_compiled_code(layer(), X)
     assert bias == 2.0

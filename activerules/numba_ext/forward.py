@@ -19,6 +19,7 @@ from activerules.numba_ext import checks, memory
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.gradient import Gradient
 from activerules.numba_ext.intrinsics import Call, Emitter, link_derivative
+from activerules.numba_ext.kinds import is_number_array
 
 Lanes = Sequence[Any]
 
@@ -117,7 +118,7 @@ class ForwardEmitter(Emitter):
             tangents = cgutils.unpack_tuple(self.builder, tangent, len(items))
             parts = zip(items, primals, checks.items_of(ty), tangents, strict=True)
             return self.context.make_tuple(self.builder, found, [self._cast(*p) for p in parts])
-        return tangent if isinstance(found, types.Array) else primal
+        return tangent if is_number_array(found) else primal
 
     def _with_zeros(self, fields: Sequence[tuple[Any, Lanes]]) -> list[tuple[Any, Lanes]]:
         """`fields`, with new shadows of zeros for the Const arrays that need one."""
@@ -160,7 +161,8 @@ class ForwardEmitter(Emitter):
         """The arrays in an argument, those in tuples too."""
         found = argument.numba_type
         if isinstance(found, types.Array):
-            yield memory.LaneArray(argument, written, primal, tuple(lanes))
+            own = tuple(lanes) if is_number_array(found) else ()
+            yield memory.LaneArray(argument, written, primal, own)
         elif isinstance(found, types.BaseTuple):
             items = checks.items_of(found)
             primals = cgutils.unpack_tuple(self.builder, primal, len(items))

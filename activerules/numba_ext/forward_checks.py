@@ -115,7 +115,7 @@ def require_tangible(name: str, found: Any) -> None:
             )
     if isinstance(found, types.BaseTuple):
         for i, item in enumerate(items_of(found)):
-            if not isinstance(item, WITHOUT):
+            if not _is_constant(item):
                 require_tangible(f"{name}[{i}]", item)
         return
     raise ActivityError(
@@ -126,6 +126,11 @@ def require_tangible(name: str, found: Any) -> None:
 
 
 WITHOUT = (types.Integer, types.Boolean, types.NoneType, types.UnicodeType)
+
+
+def _is_constant(item: Any) -> bool:
+    """Whether an item of a tuple has no tangent, and needs none."""
+    return isinstance(item.dtype if isinstance(item, types.Array) else item, WITHOUT)
 
 
 def require_tangent(name: str, primal: Any, tangent: Any) -> None:
@@ -144,7 +149,7 @@ def require_tangent(name: str, primal: Any, tangent: Any) -> None:
         fits = isinstance(tangent, types.BaseTuple) and len(tangent) == len(primal)
         pairs = zip(items_of(primal), items_of(tangent)) if fits else ()
         for i, (item, other) in enumerate(pairs):
-            if not isinstance(item, WITHOUT):
+            if not _is_constant(item):
                 require_tangent(f"{name}[{i}]", item, other)
     else:
         fits = True
