@@ -53,9 +53,7 @@ def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
     names = checks.read_arity(dispatcher, len(args) - skipped)
     read = read_forward_arguments(names, args[skipped:])
     gradient = compiled_forward(dispatcher, read.arguments, _is_wanted(marker), read.width)
-    call = ForwardCall(
-        read.arguments, gradient, shadows=read.shadows, batched=read.batched
-    )
+    call = ForwardCall(read.arguments, gradient, shadows=read.shadows, batched=read.batched)
     result_type = call.tangent_type
     if mode.value.returns_primal:
         result_type = types.Tuple([result_type, gradient.result_type])

@@ -118,6 +118,25 @@ def global_array(x):
     return s
 
 
+@example(lambda rng: (rng.normal(size=4), bool(rng.integers(2))))
+@njit
+def global_array_or_argument(x, table):
+    z = TABLE if table else x
+    return (z * x).sum() + np.dot(z, x)
+
+
+@example(lambda rng: (rng.normal(size=4), 2))
+@njit
+def global_array_first(x, n):
+    z = TABLE
+    s = 0.0
+    for _ in range(n):
+        for i in range(len(x)):
+            s += z[i] * x[i]
+        z = x
+    return s
+
+
 @example(lambda rng: (float(rng.normal()), float(rng.normal())))
 @njit
 def inner_function(x, y):

@@ -11,8 +11,6 @@ from numba.typed import List
 import activerules as ar
 from activerules.testing import check_gradient
 
-TABLE = np.array([1.0, 2.0, 3.0])
-
 _libm = ctypes.CDLL(ctypes.util.find_library("m"))
 external_cos = _libm.cos
 external_cos.argtypes = [ctypes.c_double]
@@ -75,12 +73,6 @@ def external(x):
     return external_cos(x) * x
 
 
-@njit
-def constant_table_or_argument(x, table):
-    z = TABLE if table else x
-    return (z * z).sum()
-
-
 REFUSED = [
     (values_of_a_dictionary, (1.3,), ar.UnknownCall),
     (appended, (1.3,), ar.UnknownCall),
@@ -89,7 +81,6 @@ REFUSED = [
     (sign_bit_flipped, (1.3,), ar.FloatBitsInInteger),
     (bits_as_a_number, (np.array([1.0, 2.0]),), ar.FloatBitsInInteger),
     (external, (1.3,), ar.UnknownCall),
-    (constant_table_or_argument, (np.ones(3), True), ar.MixedActivity),
 ]
 
 

@@ -47,6 +47,8 @@ class Seeds:
     handed_out    memory the function made, and hands out with a shadow
     written_only  Duplicated memory the function fills, a return slot: its contents are no input,
                   and what pointers in it lead to is dependent
+    shadowable    constant memory that gets a shadow where a pointer may lead to it or to active
+                  memory
     """
 
     values: frozenset[Value]
@@ -55,6 +57,7 @@ class Seeds:
     returned: Value | None
     written_only: frozenset[MemoryObject] = frozenset()
     handed_out: frozenset[MemoryObject] = frozenset()
+    shadowable: frozenset[MemoryObject] = frozenset()
 
     @property
     def results(self) -> frozenset[MemoryObject]:
@@ -108,7 +111,8 @@ def analyse_activity(
     # a caller puts a cotangent into their shadow
     wanted = (varied_memory & useful_memory) | returned | seeds.handed_out
     active_memory = {o for o in wanted if may_have_shadow(o, seeds)}
-    _extend_to_neighbours(body, memory, active_memory, seeds.results)
+    shadowable = seeds.shadowable - returned - seeds.handed_out
+    _extend_to_neighbours(body, memory, active_memory, seeds.results, shadowable)
     facts = Activity(
         frozenset(varied), frozenset(useful), frozenset(varied_memory), frozenset(useful_memory),
         frozenset(active_memory), memory,
@@ -322,9 +326,10 @@ def _extend_to_neighbours(
     memory: MemoryFacts,
     active: set[MemoryObject],
     results: frozenset[MemoryObject],
+    shadowable: frozenset[MemoryObject],
 ) -> None:
-    """Local memory, or a return slot, that also gets a shadow, though no active float is in it
-    (A4).
+    """Local or constant memory, or a return slot, that also gets a shadow, though no active float
+    is in it (A4).
 
     It is behind a pointer that may also point to active memory; or it holds pointers to active
     memory, and its shadow holds the pointers to their shadows.
@@ -342,7 +347,7 @@ def _extend_to_neighbours(
         for objects in _shared_pointers(body, memory):
             if active.isdisjoint(objects):
                 continue
-            local = {o for o in objects if o.is_local and o not in active}
+            local = {o for o in objects if o.is_local or o in shadowable} - active
             changed |= bool(local)
             active |= local
 

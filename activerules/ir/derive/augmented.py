@@ -32,6 +32,7 @@ from activerules.ir.builder import Builder, add_incoming
 from activerules.ir.cfg import Loop
 from activerules.ir.constants import constant
 from activerules.ir.derive.callees import CalleeUse
+from activerules.ir.derive.constant_shadows import shadow_of_constant
 from activerules.ir.derive.layout import Layout, stack_size, taken_type
 from activerules.ir.derive.mirror import (
     allocated_shadow,
@@ -50,7 +51,6 @@ from activerules.ir.derive.sweep import (
     names_of,
     null,
     result_parameters,
-    shadow_of_constant,
     suffixed,
 )
 from activerules.ir.model import Block, Function, GlobalRef, Instruction, Value
@@ -120,7 +120,7 @@ class _Augmenter:
 
     def _shadow(self, value: Value) -> Value:
         """The shadow of a pointer; null where it has none (it is then never followed)."""
-        constant_shadow = shadow_of_constant(value)
+        constant_shadow = shadow_of_constant(value, self.plan, self.b.declarations)
         if constant_shadow is not None:
             return constant_shadow
         return self.shadows.get(value, null())

@@ -7,6 +7,7 @@ Gives       Facts, frozen: control flow, memory, types and activity of the funct
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -23,7 +24,7 @@ from activerules.ir.derive.calls import EngineCalls
 from activerules.ir.derive.request import Parameter, Request
 from activerules.ir.derive.summaries import CallsIn, ModuleSummaries
 from activerules.ir.forward_loads import forward_loads
-from activerules.ir.model import Instruction, Value
+from activerules.ir.model import Instruction, Module, Value
 from activerules.ir.retype import retype_float_copies
 from activerules.ir.types import Type
 
@@ -144,6 +145,16 @@ def _float_memory_of_calls(
     return found
 
 
+CONSTANT_NUMBERS = re.compile(r" constant (?P<type>\[\d+ x (?:i8|float|double)\]|float|double) ")
+"""The definition of a constant global that holds numbers and no pointers."""
+
+
+def _shadowable(module: Module) -> frozenset[MemoryObject]:
+    """Globals that may have a shadow of zeros, see `derive.constant_shadows`."""
+    names = (k for k, line in module.globals.items() if CONSTANT_NUMBERS.search(line))
+    return frozenset(MemoryObject("global", name) for name in names)
+
+
 def _seeds(request: Request, returns: Returns, memory: MemoryFacts) -> Seeds:
     pointers = [p for p in request.parameters if p.argument.type.is_pointer]
     end = returns.exit.terminator
@@ -158,6 +169,7 @@ def _seeds(request: Request, returns: Returns, memory: MemoryFacts) -> Seeds:
         - frozenset(p.memory for p in pointers if p.activity == "duplicated"),
         returned=end.operands[0] if request.returns == "active" else None,
         written_only=request.filled,
+        shadowable=_shadowable(request.module),
         handed_out=memory.escaping(end.operands[0] if end.operands else None)
         if request.fresh_shadow
         else frozenset(),

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from activerules.ir.builder import add_incoming
 from activerules.ir.derive.callees import CalleeUse
+from activerules.ir.derive.constant_shadows import shadow_of_constant
 from activerules.ir.derive.derivatives import row_for
 from activerules.ir.derive.forward_plan import ForwardPlan, ForwardRule
 from activerules.ir.derive.lanes import LaneBuilder, per_lane
@@ -32,7 +33,7 @@ from activerules.ir.derive.mirror import (
 )
 from activerules.ir.derive.runtime import OUT_OF_MEMORY
 from activerules.ir.derive.scopes import Scopes
-from activerules.ir.derive.sweep import clear, names_of, null, shadow_of_constant, suffixed
+from activerules.ir.derive.sweep import clear, names_of, null, suffixed
 from activerules.ir.model import Argument, Block, Constant, Function, GlobalRef, Instruction, Value
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
 from activerules.ir.types import I32, I64, PTR, VOID, ArrayType, StructType, Type, size_of
@@ -160,7 +161,7 @@ class _Forwarder:
 
     def _shadow(self, value: Value, lane: int) -> Value:
         """The shadow of a pointer; null where it has none (it is then never followed)."""
-        constant_shadow = shadow_of_constant(value)
+        constant_shadow = shadow_of_constant(value, self.plan, self.b.declarations)
         if constant_shadow is not None:
             return constant_shadow
         return self.shadows[value][lane] if value in self.shadows else null()

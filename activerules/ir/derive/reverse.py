@@ -26,6 +26,7 @@ from activerules.ir.analysis.value_types import is_zero
 from activerules.ir.builder import Builder
 from activerules.ir.cfg import Loop
 from activerules.ir.derive.callees import CalleeUse
+from activerules.ir.derive.constant_shadows import shadow_of_constant
 from activerules.ir.derive.derivatives import row_for
 from activerules.ir.derive.layout import Layout
 from activerules.ir.derive.mirror import derived_shadow
@@ -40,7 +41,6 @@ from activerules.ir.derive.sweep import (
     make_parameters,
     names_of,
     null,
-    shadow_of_constant,
     suffixed,
 )
 from activerules.ir.model import Argument, Block, Constant, Function, Instruction, Value
@@ -484,7 +484,7 @@ class _Reverser:
         return self._have(Primal(value))
 
     def _shadow(self, value: Value) -> Value:
-        constant_shadow = shadow_of_constant(value)
+        constant_shadow = shadow_of_constant(value, self.plan, self.top.declarations)
         if constant_shadow is not None:
             return constant_shadow
         if not isinstance(value, Instruction):

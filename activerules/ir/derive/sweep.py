@@ -16,7 +16,7 @@ from activerules.ir.derive.layout import Field, Layout
 from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.request import Request
 from activerules.ir.derive.scopes import Scopes
-from activerules.ir.model import Argument, Constant, GlobalRef, Value
+from activerules.ir.model import Argument, Constant, Value
 from activerules.ir.types import I1, I8, I64, PTR, VOID
 
 
@@ -84,13 +84,6 @@ def names_of(facts: Facts) -> Namer:
 def null() -> Constant:
     """The null pointer."""
     return Constant(PTR, "null")
-
-
-def shadow_of_constant(value: Value) -> Value | None:
-    """The shadow of a pointer that leads nowhere; null for a global, which is never active."""
-    if isinstance(value, Constant):
-        return null() if value.globals else value
-    return null() if isinstance(value, GlobalRef) else None
 
 
 def clear(b: Builder, pointer: Value, size: Value) -> None:
