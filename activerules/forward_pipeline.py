@@ -106,6 +106,7 @@ def _derive(
         libraries=tuple(rules.libraries),
         environments=captured.environments,
         width=width,
+        sources=rules.sources,
     )
 
 

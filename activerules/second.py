@@ -180,16 +180,16 @@ def along(dispatcher: Any, place: int | None) -> Any:
     def make() -> Any:
         names = list(inspect.signature(dispatcher.py_func).parameters)
         if place is None:
-            tangents = [f"dot_{name}" for name in names]
+            tangents = [_free(f"dot_{name}", names) for name in names]
             extra = ", ".join(tangents)
         else:
-            extra = f"dot_{names[place]}"
+            extra = _free(f"dot_{names[place]}", names)
             tangents = [extra if k == place else "None" for k in range(len(names))]
         source = (
             f"def along({', '.join(names)}, {extra}):\n"
-            f"    return jvp(function, ({', '.join(names)},), ({', '.join(tangents)},))[1]\n"
+            f"    return _jvp(_function, ({', '.join(names)},), ({', '.join(tangents)},))[1]\n"
         )
-        return njit(_function("along", source, jvp=jvp, function=dispatcher))
+        return njit(_from_source("along", source, _jvp=jvp, _function=dispatcher))
 
     return _once(dispatcher, ("along", place), make)
 
@@ -215,50 +215,54 @@ def _give_rules(core: Any, dispatcher: Any, place: int) -> None:
     names = list(inspect.signature(dispatcher.py_func).parameters)
     given = ", ".join(names)
     values = ", ".join(f"{name}.val" for name in names)
-    tangents = ", ".join(f"{name}.dval if active({name}) else None" for name in names)
-    entries = ", ".join(f"found[{k}]" for k in range(len(names)))
+    tangents = ", ".join(f"{name}.dval if _active({name}) else None" for name in names)
+    entries = ", ".join(f"_found[{k}]" for k in range(len(names)))
     scope = {
-        "core": core,
-        "along": along(dispatcher, place),
-        "second": GradientFunction(along(dispatcher, None), place, options={}),
-        "autodiff": autodiff,
-        "Reverse": Reverse,
-        "AugmentedReturn": AugmentedReturn,
-        "active": active,
-        "make_zero": make_zero,
+        "_core": core,
+        "_along": along(dispatcher, place),
+        "_second": GradientFunction(along(dispatcher, None), place, options={}),
+        "_autodiff": autodiff,
+        "_Reverse": Reverse,
+        "_AugmentedReturn": AugmentedReturn,
+        "_active": active,
+        "_make_zero": make_zero,
     }
     halves: dict[Half, str] = {
         "augmented_primal": f"""
-def rule(config, ret, {given}):
-    primal = core({values})
-    if config.needs_shadow:
-        return AugmentedReturn(primal, make_zero(primal), None)
-    return AugmentedReturn(primal, None, None)
+def rule(_config, _ret, {given}):
+    _primal = _core({values})
+    if _config.needs_shadow:
+        return _AugmentedReturn(_primal, _make_zero(_primal), None)
+    return _AugmentedReturn(_primal, None, None)
 """,
         "reverse": f"""
-def rule(config, dret, tape, {given}):
-    if config.needs_shadow:
-        found = autodiff(Reverse, along, {given}, dret.dval)
+def rule(_config, _dret, _tape, {given}):
+    if _config.needs_shadow:
+        _found = _autodiff(_Reverse, _along, {given}, _dret.dval)
     else:
-        found = autodiff(Reverse, along, {given}, dret.val)
+        _found = _autodiff(_Reverse, _along, {given}, _dret.val)
     return ({entries},)
 """,
         "forward": f"""
-def rule(config, ret, {given}):
-    return core({values}), second({values}, {tangents})
+def rule(_config, _ret, {given}):
+    return _core({values}), _second({values}, {tangents})
 """,
     }
     for which, source in halves.items():
         saves = tuple(names) if which == "reverse" else ()
-        written = _function("rule", source, **scope)
+        written = _from_source("rule", source, **scope)
         RULES.attach(core, which, *define_on(core, which, written, saves))
 
 
-def _function(name: str, source: str, **scope: Any) -> Any:
+def _from_source(name: str, source: str, **scope: Any) -> Any:
     """A Python function from a text; Numba's cache wants the name of a module that exists."""
     scope["__name__"] = __name__
     exec(source, scope)
     return scope[name]
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    return _free(f"{name}_", taken) if name in taken else name
 
 
 def _once(dispatcher: Any, key: Any, make: Callable[[], Any]) -> Any:

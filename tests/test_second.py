@@ -71,6 +71,10 @@ class TestScalars:
         assert ar.grad(ar.grad(cubic))(0.7) == pytest.approx(derivatives_of_cubic(0.7)[2])
         assert ar.hessian(cubic)(0.7) == pytest.approx(derivatives_of_cubic(0.7)[2])
 
+    def test_gradient_of_the_gradient_of_the_gradient(self):
+        third = ar.grad(ar.grad(ar.grad(cubic)))
+        assert third(0.7) == pytest.approx(derivatives_of_cubic(0.7)[3])
+
     def test_jacobian_of_the_gradient(self):
         assert ar.jacfwd(ar.grad(cubic))(0.7) == pytest.approx(derivatives_of_cubic(0.7)[2])
 
@@ -130,6 +134,21 @@ class TestArrays:
         assert by_rate == pytest.approx(expected, rel=1e-7)
         _, forwards = ar.jvp(descend, (X.copy(), 0.01), (V.copy(), 0.0))
         assert shadow @ V == pytest.approx(forwards, rel=1e-10)
+
+
+def test_rules_are_differentiated_too():
+    """The forward rule of `@` is code of its own: its products have reverse rules again."""
+
+    @njit
+    def logistic(w, data, labels):
+        margins = labels * (data @ w)
+        return np.log1p(np.exp(-margins)).sum()
+
+    rng = np.random.default_rng(0)
+    data, labels, w = rng.normal(size=(5, 3)), np.sign(rng.normal(size=5)), rng.normal(size=3)
+    p = 1 / (1 + np.exp(-(data @ w)))
+    expected = data.T @ (data * (p * (1 - p))[:, None])
+    np.testing.assert_allclose(ar.hessian(logistic)(w, data, labels), expected, rtol=1e-12)
 
 
 def test_refusals():

@@ -30,6 +30,7 @@ from activerules.numba_ext.link import leave_to_caller
 from activerules.numba_ext.rulechecks import copy_of, make_zero_of, owned, restore
 from activerules.numba_ext.ruletyping import (
     alias_checks,
+    callable_rule,
     compile_function,
     converts,
     cpu_typing_context,
@@ -42,6 +43,7 @@ from activerules.numba_ext.rulewrap import (
     cpu_context,
     types_of,
 )
+from activerules.numba_ext.target import TARGET_NAME, Session
 from activerules.numba_ext.types import ConfigType
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import ForwardRule
@@ -75,9 +77,18 @@ class CompiledForwardRule:
 
 
 def compile_forward_rule(
-    marked: MarkedCall, chosen: ForwardRule, request: ForwardRuleRequest, *, noalias: bool = False
+    marked: MarkedCall,
+    chosen: ForwardRule,
+    request: ForwardRuleRequest,
+    *,
+    noalias: bool = False,
+    target: str = "cpu",
 ) -> CompiledForwardRule:
-    """Compile the rule for the CPU and check what it returns (F1)."""
+    """Compile the rule and check what it returns (F1).
+
+    `target` is the CPU's, or that of the engine for code that is differentiated again.
+    """
+    compile_one = compile_function if target == "cpu" else _compile_source
     width = 1 if chosen.looped else request.width
     config = ConfigType(
         RuleConfig(
@@ -88,12 +99,12 @@ def compile_forward_rule(
         )
     )
     with ExitStack() as stack:
-        stack.enter_context(target_override("cpu"))
+        stack.enter_context(target_override(target))
         stack.enter_context(uninherited_flags())
         marker = cpu_typing_context().resolve_value_type(chosen.result)
         arguments = rule_arguments(marked, chosen, request, width)
         annotations = tuple(argument.annotation for argument in arguments)
-        compiled = compile_function(chosen.function, (config, marker, *annotations), chosen)
+        compiled = compile_one(chosen.function, (config, marker, *annotations), chosen)
         primal, tangent = _places(compiled, marked, chosen, request)
         scratch = {a.value_type for a in arguments if a.needs_scratch}
         arrays = {a.value_type for a in arguments if _is_restored(a, chosen.looped)}
@@ -106,11 +117,23 @@ def compile_forward_rule(
             compiled=compiled,
             primal=primal,
             tangent=tangent,
-            zero_makers={t: compile_function(make_zero_of, (t,), chosen) for t in scratch},
-            copies={t: compile_function(copy_of, (t,), chosen) for t in arrays},
-            restorers={t: compile_function(restore, (t, owned(t)), chosen) for t in arrays},
+            zero_makers={t: compile_one(make_zero_of, (t,), chosen) for t in scratch},
+            copies={t: compile_one(copy_of, (t,), chosen) for t in arrays},
+            restorers={t: compile_one(restore, (t, owned(t)), chosen) for t in arrays},
             apart={} if noalias else alias_checks(marked, arguments),
         )
+
+
+_callable_rules: dict[Any, Any] = {}
+
+
+def _compile_source(function: Any, args: tuple[types.Type, ...], chosen: ForwardRule) -> Any:
+    """The compile result of a function of a rule for the AD target of the session that compiles."""
+    if function not in _callable_rules:
+        _callable_rules[function] = callable_rule(function)
+    twin = Session.current().twin(_callable_rules[function])
+    twin.compile(args)
+    return twin.overloads[args]
 
 
 def _is_restored(argument: RuleArgument, looped: bool) -> bool:
@@ -147,6 +170,28 @@ def build_forward(rule: CompiledForwardRule, symbol: str, written: Sequence[bool
     context = cpu_context()
     library = context.codegen().create_library(symbol)
     leave_to_caller(library)
+    return _filled(context, library, rule, symbol, written)
+
+
+def build_source(
+    context: Any,
+    marked: MarkedCall,
+    chosen: ForwardRule,
+    request: ForwardRuleRequest,
+    symbol: str,
+    written: Sequence[bool],
+) -> Any:
+    """The same function as IR of the AD target: the derivative that calls it is differentiated
+    again, and so is the rule. Calls in it that carry rules are marked calls.
+    """
+    rule = compile_forward_rule(marked, chosen, request, noalias=True, target=TARGET_NAME)
+    library = context.codegen().create_library(symbol)
+    return _filled(context, library, rule, symbol, written)
+
+
+def _filled(
+    context: Any, library: Any, rule: CompiledForwardRule, symbol: str, written: Sequence[bool]
+) -> Any:
     module = library.create_ir_module(symbol)
     _Forward(context, module, rule, symbol, written).build()
     library.add_ir_module(module)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -41,6 +41,8 @@ class Gradient:
     libraries            Numba code libraries to link with it.
     memory               bytes the functions of split mode share.
     width                tangents or shadows per Duplicated parameter (forward mode).
+    sources              per forward rule called: makes, for an AD target context, a library with
+                         its IR, for code that is differentiated again.
     environments         Numba environments by the names of the globals that must point to them.
     result_type          Numba type the primal returns.
     return_activity      whether its cotangent (one) is put into the shadow of the return memory.
@@ -64,6 +66,7 @@ class Gradient:
     environments: Mapping[str, Any] = field(default_factory=dict)
     memory: int = 0
     width: int = 1
+    sources: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
 
 class GradientCompiler(Protocol):

@@ -317,7 +317,10 @@ def link_derivative(context: Any, gradient: Gradient) -> None:
         # differentiated again: the IR as it is, in which what the engine knows stays a declaration
         if gradient.symbol not in known:
             known[gradient.symbol] = link.make_source(context, gradient.symbol, gradient.text)
-        context.add_linking_libs([known[gradient.symbol]])
+        for symbol, make in gradient.sources.items():
+            if symbol not in known:
+                known[symbol] = make(context)
+        context.add_linking_libs([known[one] for one in (gradient.symbol, *gradient.sources)])
         return
     if not known:
         support = IGNORE_DEFINITIONS + memory.RELEASE_DEFINITION + POWER_DEFINITIONS

@@ -15,8 +15,9 @@ import hashlib
 import math
 import operator
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,7 +43,7 @@ from activerules.numba_ext import overloads  # noqa: F401  (what rules call: acc
 from activerules.numba_ext.abi import flatten
 from activerules.numba_ext.calls import MarkedCall, plain_type
 from activerules.numba_ext.debugrules import checked_pair
-from activerules.numba_ext.forwardrules import build_forward, compile_forward_rule
+from activerules.numba_ext.forwardrules import build_forward, build_source, compile_forward_rule
 from activerules.numba_ext.kinds import (
     float_elements,
     has_arrays,
@@ -124,6 +125,7 @@ class NumbaRuleCompiler:
         self._marked = marked
         self._registry = registry
         self._codes: dict[tuple[str, RuleRequest], RuleCode] = {}
+        self.sources: dict[str, Callable[[Any], Any]] = {}
         self._forward_codes: dict[tuple[str, ForwardRuleRequest], ForwardRuleCode | None] = {}
         self._checked: dict[str, str] = {}
         self._libraries: list[Any] = []
@@ -264,6 +266,14 @@ class NumbaRuleCompiler:
         symbol = f"{stem}.forward"
         written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
         self._libraries.append(build_forward(rule, symbol, written))
+        self.sources[symbol] = partial(
+            build_source,
+            marked=marked,
+            chosen=chosen,
+            request=request,
+            symbol=symbol,
+            written=written,
+        )
         return ForwardRuleCode(symbol, f"{_written(chosen, rule.arguments)} {chosen.location}")
 
     def _compile(self, marked: MarkedCall, request: RuleRequest) -> RuleCode:
