@@ -17,7 +17,7 @@ help:
 	@echo "make format   let ruff sort imports and format"
 	@echo "make bench    measure gradient / primal ratios, write benchmarks/results.json and the README table"
 	@echo "make docs     build the documentation, warnings are errors"
-	@echo "make generate rewrite the generated pages (docs/errors.md, docs/design.md)"
+	@echo "make generate rewrite the generated pages (docs/errors.md, docs/design.md, docs/all_rules.md)"
 	@echo "make clean    remove the virtual environment and build products"
 
 $(BIN)/python:
@@ -53,6 +53,7 @@ docs: $(VENV)/.installed-docs
 generate: $(VENV)/.installed-tests
 	$(BIN)/python docs/generate_errors.py
 	$(BIN)/python docs/generate_design.py
+	$(BIN)/python docs/generate_rules.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis

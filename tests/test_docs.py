@@ -52,6 +52,12 @@ def test_the_errors_page_is_current():
     assert script.PAGE.read_text() == script.render()
 
 
+def test_the_page_of_all_rules_is_current():
+    """`make generate` rewrites it."""
+    script = load("generate_rules")
+    assert script.PAGE.read_text() == script.render()
+
+
 def test_the_design_page_is_current():
     """`make generate` rewrites it. Other versions print other names, but the same sections."""
     script = load("generate_design")

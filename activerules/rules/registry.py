@@ -146,6 +146,11 @@ class Registry:
         entry = self._entry(function)
         return () if entry is None else tuple(r for group in entry.rules.values() for r in group)
 
+    def functions(self) -> list[Any]:
+        """Every function that has rules or declarations."""
+        with self._lock:
+            return [entry.function for entry in self._entries.values()]
+
     def add(self, function: Any, which: Half, rule: Rule, half: RuleHalf, replace: bool) -> None:
         """Add one half of a rule; `rule` holds its name and patterns.
 
