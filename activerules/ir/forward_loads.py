@@ -38,18 +38,26 @@ def forward_loads(
     for loop in sorted(flow.loops, key=lambda one: -one.depth):
         if loop.header in live:
             mover.hoist(loop)
+    instead = repeated_loads(flow, memory, dependence, live)
+    if instead:
+        _replace(function, instead)
+    return mover.changed or bool(instead)
+
+
+def repeated_loads(
+    flow: ControlFlow, memory: MemoryFacts, dependence: Dependence, live: Collection[Block]
+) -> dict[Value, Value]:
+    """For loads of what was loaded or stored before in the same block: the value."""
+    found: dict[Value, Value] = {}
     for block in flow.order:
         if block in live:
-            mover.forward(block)
-    if mover.instead:
-        _replace(function, mover.instead)
-    return mover.changed
+            _Mover(flow, memory, dependence).note_repeated(block, found)
+    return found
 
 
 class _Mover:
     def __init__(self, flow: ControlFlow, memory: MemoryFacts, dependence: Dependence) -> None:
         self.flow, self.memory, self.dependence = flow, memory, dependence
-        self.instead: dict[Value, Value] = {}
         self.changed = False
 
     # --- out of a loop ---
@@ -84,16 +92,14 @@ class _Mover:
 
     # --- within a block ---
 
-    def forward(self, block: Block) -> None:
-        """Use the values of earlier loads and stores of the same pointer."""
+    def note_repeated(self, block: Block, found: dict[Value, Value]) -> None:
+        """Note the values of loads that repeat earlier loads and stores of the same pointer."""
         known: dict[tuple[Value, str], tuple[Instruction, Value]] = {}
-        for i in list(block.instructions):
+        for i in block.instructions:
             if _is_plain_load(i):
                 key = (i.operands[0], str(i.type))
                 if key in known:
-                    self.instead[i] = known[key][1]
-                    block.instructions.remove(i)
-                    self.changed = True
+                    found[i] = known[key][1]
                 else:
                     known[key] = (i, i)
             else:
@@ -124,6 +130,8 @@ def _is_plain_load(i: Instruction) -> bool:
 
 
 def _replace(function: Function, instead: dict[Value, Value]) -> None:
+    for block in function.blocks:
+        block.instructions = [i for i in block.instructions if i not in instead]
     for i in function.instructions():
         for k, value in enumerate(i.operands):
             while value in instead:

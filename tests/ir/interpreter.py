@@ -22,11 +22,16 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda x, y: signed(x + y), "sub": lambda x, y: signed(x - y),
+    "srem": lambda x, y: abs(x) % abs(y) * (1 if x >= 0 else -1),
+    "urem": lambda x, y: signed(x % (1 << 64) % (y % (1 << 64))),
     "mul": lambda x, y: signed(x * y), "shl": lambda x, y: signed(x << y),
     "or": lambda x, y: x | y, "and": lambda x, y: x & y, "xor": lambda x, y: x ^ y,
     "fadd": lambda x, y: x + y, "fsub": lambda x, y: x - y, "fmul": lambda x, y: x * y,
 }  # fmt: skip
 _CALLS: dict[str, Callable[..., Any]] = {
+    "llvm.umul.with.overflow.i64": lambda x, y: (
+        signed(x * y), x % (1 << 64) * (y % (1 << 64)) >= 1 << 64
+    ),
     "llvm.smax.i64": max,
     "llvm.smin.i64": min,
     "llvm.umax.i64": lambda x, y: max(x, y, key=lambda v: v % (1 << 64)),
@@ -116,13 +121,15 @@ class Interpreter:
                 return None
             case "icmp":
                 predicate = i.attributes["predicate"]
-                if predicate[0] == "u":
+                if predicate[0] == "u" and isinstance(x[0], int):
                     x = [v % (1 << 64) for v in x]
                 return _COMPARE[predicate if len(predicate) == 2 else predicate[1:]](*x)
             case "select":
                 return x[1] if x[0] else x[2]
             case "call":
                 return _CALLS[i.callee_name or ""](*x)
+            case "extractvalue":
+                return x[0][i.attributes["indices"][0]]
             case "zext":
                 return int(x[0])
             case opcode:

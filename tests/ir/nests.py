@@ -7,6 +7,7 @@ import random
 _SUBSCRIPTS = (
     ("{i}", 4), ("{i} + 1", 2), ("{i} - 1", 2), ("{j}", 2), ("{i} + {j}", 1), ("2 * {i}", 1),
     ("2 * {i} + 1", 1), ("n - 1 - {i}", 1), ("0", 1), ("3", 1), ("m", 1),
+    ("{i} + 1 urem m", 2), ("{i} - 1 srem m", 2),
 )  # fmt: skip
 
 
@@ -118,7 +119,7 @@ class Nest:
         tokens = expression.split()
         value = self._factor(tokens[0])
         for operator, token in zip(tokens[1::2], tokens[2::2], strict=True):
-            opcode = {"+": "add", "-": "sub", "*": "mul"}[operator]
+            opcode = {"+": "add", "-": "sub", "*": "mul"}.get(operator, operator)
             value = self._emit(f"{opcode} i64 {value}, {self._factor(token)}")
         return value
 

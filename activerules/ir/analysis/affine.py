@@ -131,7 +131,8 @@ def infeasible(nonnegative: Iterable[Poly], zero: Iterable[Poly] = ()) -> bool:
     remaining = _without_equalities(list(nonnegative), list(zero))
     if remaining is None:
         return True
-    return _eliminate(remaining, lambda _: True) is None
+    system = _System(remaining)
+    return not system.eliminate(set(range(len(system.monomials))))
 
 
 def project(nonnegative: Iterable[Poly], away: Callable[[Monomial], bool]) -> list[Poly] | None:
@@ -139,11 +140,15 @@ def project(nonnegative: Iterable[Poly], away: Callable[[Monomial], bool]) -> li
 
     None if the constraints contradict each other.
     """
-    rows = _eliminate(list(nonnegative), away)
-    return None if rows is None else [Poly(row) for row in rows if not any(map(away, row))]
-
-
-_Row = dict[Monomial, int]
+    system = _System(nonnegative)
+    gone = {k for k, monomial in enumerate(system.monomials) if away(monomial)}
+    if not system.eliminate(gone):
+        return None
+    return [
+        Poly({system.monomials[k]: c for k, c in row}) + constant
+        for row, constant in system.rows.items()
+        if gone.isdisjoint(k for k, _ in row)
+    ]
 
 
 def _without_equalities(nonnegative: list[Poly], zero: list[Poly]) -> list[Poly] | None:
@@ -180,58 +185,71 @@ def _solved(equality: Poly) -> tuple[Atom, Poly] | None:
     return None
 
 
-def _eliminate(nonnegative: list[Poly], away: Callable[[Monomial], bool]) -> list[_Row] | None:
-    """Fourier-Motzkin elimination of the monomials that are `away`; None for a contradiction.
+_Row = tuple[tuple[int, int], ...]
 
-    Given up where there are too many inequalities: those that are left are true all the same.
+
+class _System:
+    """Inequalities as rows: numbered monomials with their coefficients, and the constant.
+
+    Of rows that differ only in the constant the strictest is there.
     """
-    rows = _tightened(p.terms for p in nonnegative)
-    while rows is not None:
-        candidates = {m for row in rows for m in row if m and away(m)}
-        if not candidates or len(rows) > _MOST_INEQUALITIES:
-            return rows
-        rows = _without(min(candidates, key=lambda m: _growth(m, rows or [])), rows)
-    return None
 
+    def __init__(self, nonnegative: Iterable[Poly]) -> None:
+        numbers: dict[Monomial, int] = {}
+        self.rows: dict[_Row, int] = {}
+        self.contradiction = False
+        for p in nonnegative:
+            row = {numbers.setdefault(m, len(numbers)): c for m, c in p.terms.items() if m}
+            self._add(row, p.constant)
+        self.monomials = list(numbers)
 
-def _growth(monomial: Monomial, rows: list[_Row]) -> int:
-    up = sum(row.get(monomial, 0) > 0 for row in rows)
-    down = sum(row.get(monomial, 0) < 0 for row in rows)
-    return up * down - up - down
+    def eliminate(self, away: set[int]) -> bool:
+        """Fourier-Motzkin elimination of some monomials; False for a contradiction.
 
+        Given up where there are too many inequalities: those that are left are true all the same.
+        """
+        while not self.contradiction and len(self.rows) <= _MOST_INEQUALITIES:
+            best = self._cheapest(away)
+            if best is None:
+                break
+            self._remove(best)
+        return not self.contradiction
 
-def _without(monomial: Monomial, rows: list[_Row]) -> list[_Row] | None:
-    up = [row for row in rows if row.get(monomial, 0) > 0]
-    down = [row for row in rows if row.get(monomial, 0) < 0]
-    new = [row for row in rows if not row.get(monomial, 0)]
-    for low in up:
-        for high in down:
-            a, b = low[monomial], -high[monomial]
-            joined = Counter({m: c * b for m, c in low.items()})
-            for m, c in high.items():
-                joined[m] += c * a
-            new.append(joined)
-    return _tightened(new)
+    def _cheapest(self, away: set[int]) -> int | None:
+        """The monomial that leaves the fewest rows."""
+        up: Counter[int] = Counter()
+        down: Counter[int] = Counter()
+        for row in self.rows:
+            for k, c in row:
+                (up if c > 0 else down)[k] += 1
+        candidates = (up.keys() | down.keys()) & away
+        return min(candidates, key=lambda k: up[k] * down[k] - up[k] - down[k], default=None)
 
+    def _remove(self, k: int) -> None:
+        up, down, others = [], [], {}
+        for row, constant in self.rows.items():
+            c = dict(row).get(k)
+            if c is None:
+                others[row] = constant
+            else:
+                (up if c > 0 else down).append((dict(row), constant))
+        self.rows = others
+        for low, low_constant in up:
+            for high, high_constant in down:
+                a, b = low[k], -high[k]
+                joined = {m: c * b for m, c in low.items()}
+                for m, c in high.items():
+                    joined[m] = joined.get(m, 0) + c * a
+                self._add(joined, low_constant * b + high_constant * a)
 
-def _tightened(rows: Iterable[_Row]) -> list[_Row] | None:
-    """Rows divided by what their coefficients share, the strictest of each kind.
-
-    None for a contradiction.
-    """
-    best: dict[frozenset[tuple[Monomial, int]], int] = {}
-    for row in rows:
-        g = gcd(*(c for m, c in row.items() if m))
-        constant = row.get((), 0)
+    def _add(self, row: dict[int, int], constant: int) -> None:
+        """Add a row divided by what its coefficients share."""
+        g = gcd(*row.values())
         if g == 0:
-            if constant < 0:
-                return None
-            continue
-        key = frozenset((m, c // g) for m, c in row.items() if m and c)
-        constant //= g
-        best[key] = min(best.get(key, constant), constant)
-    for key, constant in best.items():
-        opposite = best.get(frozenset((m, -c) for m, c in key))
-        if opposite is not None and constant + opposite < 0:
-            return None
-    return [dict(key) | ({(): constant} if constant else {}) for key, constant in best.items()]
+            self.contradiction |= constant < 0
+            return
+        key = tuple(sorted((m, c // g) for m, c in row.items() if c))
+        strictest = min(self.rows.get(key, constant // g), constant // g)
+        self.rows[key] = strictest
+        opposite = self.rows.get(tuple((m, -c) for m, c in key))
+        self.contradiction |= opposite is not None and strictest + opposite < 0

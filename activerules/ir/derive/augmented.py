@@ -296,7 +296,10 @@ class _Augmenter:
     def _terminator(self, block: Block) -> None:
         end = block.terminator
         if end.opcode != "ret":
-            self._clone(end)
+            copy = self._clone(end)
+            loop = self.plan.flow.loop_of(block)
+            if loop is not None and loop.latch is block:
+                copy.attributes["metadata"] = self.slots.scopes.loop()
             return
         if self.plan.request.returns == "status":
             self._clone(end)

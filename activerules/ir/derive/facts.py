@@ -19,7 +19,7 @@ from activerules.ir.analysis.memory import MemoryFacts, MemoryObject, analyse_me
 from activerules.ir.analysis.returns import Returns, analyse_returns
 from activerules.ir.analysis.value_types import ValueTypes, analyse_value_types
 from activerules.ir.cfg import ControlFlow, control_flow
-from activerules.ir.decide import decide_selects
+from activerules.ir.decide import decide
 from activerules.ir.derive.calls import EngineCalls
 from activerules.ir.derive.request import Parameter, Request
 from activerules.ir.derive.summaries import CallsIn, ModuleSummaries
@@ -68,7 +68,7 @@ def analyse(request: Request, summaries: ModuleSummaries | None = None) -> Facts
     returns = analyse_returns(function, flow, status=request.returns == "status")
     normal_form.check(function, flow, returns.live)
     integers = integers_of(request, flow)
-    if decide_selects(function, integers):
+    if decide(function, integers):
         integers = integers_of(request, flow)
     calls = EngineCalls(request.rules)
     summaries = summaries if summaries is not None else ModuleSummaries(request.module, calls)

@@ -10,6 +10,7 @@ Invariants  L1  nothing behind this module asks the rule compiler or runs an ana
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from activerules.ir.analysis.cache import CachePlan, plan_cache
@@ -40,6 +41,7 @@ from activerules.ir.derive.marked import activities_of
 from activerules.ir.derive.request import Request
 from activerules.ir.derive.reversal import Decision, Reversal, plan_reversal
 from activerules.ir.derive.summaries import ModuleSummaries
+from activerules.ir.forward_loads import repeated_loads
 from activerules.ir.model import Block, Instruction, Value
 from activerules.ir.refusal import refusal
 from activerules.ir.rulecall import CallInfo, RuleCode, RuleRequest
@@ -85,6 +87,7 @@ class Plan(Facts):
 
     overwriters   by load: what may later write what it reads
     assumptions   on the arguments, without which the plan is wrong
+    copies        by load: the value it has from an earlier load or store
     """
 
     loops: dict[Loop, LoopFacts]
@@ -98,6 +101,7 @@ class Plan(Facts):
     speculated: frozenset[Instruction] = frozenset()
     overwriters: dict[Instruction, Instruction] = field(default_factory=dict)
     assumptions: tuple[Assumption, ...] = ()
+    copies: Mapping[Value, Value] = field(default_factory=dict)
 
     def home(self, node: Node) -> Loop | None:
         """The innermost loop in whose rows a node is kept; None: in the frame."""
@@ -157,6 +161,7 @@ class _Planner:
             draft.integers, may_assume=draft.request.checked and not draft.request.callee
         )
         self.overwriters: dict[Instruction, Instruction | None] = {}
+        self.copies = repeated_loads(draft.flow, draft.memory, self.dependence, draft.returns.live)
 
     def finish(self) -> Plan:
         needs: dict[Instruction, frozenset[Node]] = {}
@@ -187,6 +192,7 @@ class _Planner:
             speculated=speculated(self.plan.returns),
             overwriters={load: by for load, by in self.overwriters.items() if by is not None},
             assumptions=tuple(self.dependence.assumptions),
+            copies=self.copies,
         )
 
     # --- what an instruction needs to be undone ---
@@ -342,6 +348,8 @@ class _Planner:
             case "phi":
                 return self._recipe_of_phi(value)
             case "load":
+                if value in self.copies:
+                    return self._from(self.copies[value])
                 if self._is_overwritten(value):
                     return MUST_KEEP
                 return self._from(value.operands[0], cost=RELOAD_COST)

@@ -242,6 +242,7 @@ class _Reverser:
         rows = self.layout.rows.get(loop)
         if rows is not None and not rows.known_length:
             self.b.store(self.b.load(PTR, self.slots.state[loop].base), self.bases[loop])
+        end.attributes["metadata"] = self.slots.scopes.loop()
         again.append(end)
 
     def _choose(self, block: Block, step: Step, edges: list[Block]) -> None:
@@ -508,6 +509,8 @@ class _Reverser:
                 count = self.plan.loops[loop].trip_count
                 assert count is not None
                 return count.emit(self.b, self._primal(count.start), self._primal(count.bound))
+            case Primal(Instruction() as i) if i in self.plan.copies:
+                return self._primal(self.plan.copies[i])
             case Primal(Instruction() as i):
                 return self._compute_primal(i)
             case Shadow(Instruction() as i):

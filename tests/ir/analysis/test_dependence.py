@@ -12,7 +12,7 @@ from activerules.ir.analysis.affine import Poly
 from activerules.ir.analysis.dependence import Dependence
 from activerules.ir.analysis.integers import Integers
 from activerules.ir.cfg import Loop, control_flow
-from activerules.ir.decide import decide_selects
+from activerules.ir.decide import decide
 from activerules.ir.model import Argument, Function, Instruction
 from activerules.ir.normalise import normalise
 from activerules.ir.parser import parse_module
@@ -88,7 +88,7 @@ def test_claims_hold_in_every_run(block: int) -> None:
         function = parsed(Nest(random.Random(seed)).text)
         flow = control_flow(function)
         lengths = function.arguments[1:]
-        if decide_selects(function, Integers(flow, {}, lengths)):
+        if decide(function, Integers(flow, {}, lengths)):
             flow = control_flow(function)
         integers = Integers(flow, {}, lengths)
         loads = [i for i in function.instructions() if i.opcode == "load"]

@@ -1,0 +1,48 @@
+"""A stencil loop keeps the states its reverse needs, and no more: counted in bytes."""
+
+import numpy as np
+import pytest
+
+import activerules as ar
+from programs import stencils
+
+# bytes of control flow: per run of an inner loop, per step of the outer, and in the frame
+CONTROL = 64
+
+
+def duplicated(*shape):
+    return ar.Duplicated(np.full(shape, 0.5), np.zeros(shape))
+
+
+@pytest.mark.parametrize("steps", [1, 7])
+def test_a_linear_stencil_keeps_nothing(steps):
+    used = ar.tape_bytes(stencils.gauss_seidel, duplicated(20, 30), ar.Const(steps))
+    assert used <= CONTROL * (1 + steps * 20)
+
+
+@pytest.mark.parametrize("steps", [2, 9])
+def test_a_reaction_keeps_the_state_it_is_computed_from(steps):
+    """u'_ij needs u_ij² v_ij undone: two values per cell and step, whatever the diffusion."""
+    shape = (20, 20)
+    fields = [duplicated(*shape) for _ in range(4)]
+    numbers = (ar.Const(3.4), ar.Const(1.0), ar.Const(0.5), ar.Const(steps))
+    call = (stencils.brusselator, *fields, *numbers)
+    used = ar.tape_bytes(*call, return_activity=ar.Const)
+    states = 8 * 2 * shape[0] * shape[1] * steps
+    assert states <= used <= states + CONTROL * (1 + steps * (1 + shape[0]))
+
+
+@pytest.mark.parametrize("steps", [2, 9])
+def test_a_nonlinear_sweep_keeps_what_its_sine_takes(steps):
+    """u_ij becomes mean (1 + 0.1 sin u_ij): the mean, u_ij, and its sine, not taken twice."""
+    used = ar.tape_bytes(stencils.gauss_seidel_nonlinear, duplicated(20, 30), ar.Const(steps))
+    states = 8 * 3 * 18 * 28 * steps
+    assert states <= used <= states + CONTROL * (1 + steps * (1 + 20) + 20)
+
+
+def test_a_history_keeps_nothing_it_holds_itself():
+    """Time steps in the rows of an array: each is read where it stands."""
+    history = duplicated(40, 30)
+    used = ar.tape_bytes(stencils.time_by_space_history, history, return_activity=ar.Const)
+    # only what a step overwrites itself: one value per cell
+    assert used <= 8 * 39 * 28 + CONTROL * 41
