@@ -117,7 +117,8 @@ def derive(
         if careful is not None:
             more, added, other = stage("derive", generate, careful)
             for one in more:
-                one.suffix += " cold minsize optsize"
+                if "alwaysinline" not in one.suffix:
+                    one.suffix += " cold minsize optsize"
             memory = max(memory, memory_size(other, uses_tape(more)))
             functions, declarations = functions + more, declarations | added
             conservative = ".conservative" + suffix
