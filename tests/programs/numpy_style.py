@@ -1,5 +1,7 @@
 """NumPy as its users write it: expressions on whole arrays, reductions, slices."""
 
+import random
+
 import numpy as np
 from numba import njit
 
@@ -213,3 +215,18 @@ def interpolated(x):
     grid = np.array([-3.0, -1.0, 0.0, 1.0, 3.0])
     values = np.array([0.2, 1.0, -0.5, 0.7, 2.0])
     return np.sum(np.interp(x, grid, values) * x)
+
+
+@example(lambda rng: (rng.normal(), rng.uniform(1.0, 2.0)), seeds=1)
+@njit
+def random_draws(loc, scale):
+    np.random.seed(7)
+    random.seed(3)
+    z = np.random.normal(loc, scale, 3)
+    return (z * z).sum() + np.random.uniform(loc, scale) + random.gauss(loc, scale)
+
+
+@example(vector(5), seeds=1)
+@njit
+def signs_and_neighbours(x):
+    return np.sum(np.signbit(x) * x * x + np.nextafter(x, 2.0) * np.spacing(x) * 1e15)

@@ -156,24 +156,6 @@ def test_cholesky_of_a_complex_matrix_reads_the_lower_triangle():
     assert inner(x.dval, STEP * direction) == pytest.approx(inner(w, change) / 2, rel=1e-6)
 
 
-@pytest.mark.parametrize("function", [np.random.normal, np.random.uniform])
-def test_random_numbers_follow_their_parameters(function):
-    def drawn(*parameters):
-        np.random.seed(7)
-        return function(*parameters)
-
-    parameters = (1.0, 2.5)
-    pair = RULES.find(function, [float64] * 2, float64, ["active"] * 2, "active")
-    np.random.seed(7)
-    arguments = [Active(p) for p in parameters]
-    answer = pair.augmented(RuleConfig((False, False)), Active, *arguments)
-    derivatives = pair.reverse(None, Active(1.0), answer.tape, *arguments)
-    for i, derivative in enumerate(derivatives):
-        ahead = [p + STEP * (i == j) for j, p in enumerate(parameters)]
-        slope = (drawn(*ahead) - drawn(*parameters)) / STEP
-        assert derivative == pytest.approx(slope, rel=1e-6, abs=1e-8)
-
-
 def test_what_has_no_derivative():
     assert library.inactive
     for function in (np.argsort, np.searchsorted, np.random.rand, np.random.seed):

@@ -427,7 +427,7 @@ np.linalg.matrix_rank    np.linalg.matrix_rank(m) * s
 np.linalg.norm           np.linalg.norm(x)
 np.linalg.norm (2-D)     np.linalg.norm(a)
 np.linalg.norm (order)   np.linalg.norm(x, 3)
-np.linalg.norm (nuclear)  np.linalg.norm(m, 2)
+np.linalg.norm (2)  np.linalg.norm(m, 2)
 np.linalg.pinv           np.linalg.pinv(a)
 np.linalg.qr             r, q = np.linalg.qr(m); weigh(r) + weigh(q)
 np.linalg.slogdet        np.linalg.slogdet(m)[1]

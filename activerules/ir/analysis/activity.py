@@ -17,7 +17,7 @@ Source      Hascoët, Naumann, Pascual (2005), "To be recorded" analysis; Griewa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 
 from activerules.errors import ActiveMemoryInConst, FloatBitsInInteger, MixedActivity, UnknownCall
@@ -191,7 +191,7 @@ class _Spread:
                 if holds_float(i.type) and not objects.isdisjoint(at(i.operands[0])):
                     values.add(i)
             case "store":
-                if i.operands[0] in values or self._stores_bits(i, objects):
+                if i.operands[0] in values or self._stores_bits(i, values, objects):
                     objects.update(at(i.operands[1]))
             case "call":
                 self._forward_call(i, values, objects)
@@ -270,14 +270,16 @@ class _Spread:
             elif argument.kind == "memory":
                 objects.update(self.memory.objects(call.operands[argument.pointer]))
 
-    def _stores_bits(self, store: Instruction, objects: set[MemoryObject]) -> bool:
-        """A store of an integer that may be a float's bits: varied if any memory is.
+    def _stores_bits(
+        self, store: Instruction, values: set[Value], objects: set[MemoryObject]
+    ) -> bool:
+        """A store of an integer that may be a float's bits: varied if what they come from is.
 
         What was loaded from the caller's memory may be a float, too, if it goes where floats are.
         """
         value = store.operands[0]
         if value in self.types.float_bits:
-            return bool(objects)
+            return _are_varied_bits(value, values, objects, self.memory)
         return (
             value.type.is_int
             and self.types.touches_floats(store)
@@ -421,8 +423,10 @@ class _Check:
             )
 
     def _operand_bits(self, i: Instruction) -> None:
-        if i.operands[0] in self.types.float_bits:
-            self._float_bits(i)
+        facts, value = self.activity, i.operands[0]
+        if value in self.types.float_bits:
+            if _are_varied_bits(value, facts.varied, facts.varied_memory, facts.memory):
+                self._float_bits(i)
 
     def _load(self, i: Instruction) -> None:
         pointer = i.operands[0]
@@ -618,6 +622,26 @@ def holds_float(t: Type) -> bool:
             return any(map(holds_float, elements))
         case _:
             return t.is_float
+
+
+def _are_varied_bits(
+    value: Value, values: Set[Value], objects: Set[MemoryObject], memory: MemoryFacts
+) -> bool:
+    """Whether an integer may hold bits of a varied float: of `values`, or loaded from `objects`."""
+    seen: set[Value] = set()
+    work = [value]
+    while work:
+        one = work.pop()
+        if one in seen or not isinstance(one, Instruction):
+            continue
+        seen.add(one)
+        if not values.isdisjoint(one.operands) or (one.opcode == "call" and objects):
+            return True
+        if one.opcode != "load":
+            work.extend(one.operands)
+        elif not objects.isdisjoint(memory.objects(one.operands[0])):
+            return True
+    return False
 
 
 def _loads_behind(value: Value) -> list[Instruction]:

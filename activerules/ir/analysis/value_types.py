@@ -18,8 +18,9 @@ from dataclasses import dataclass, replace
 from activerules.ir.analysis.callee import PlaceAccess
 from activerules.ir.analysis.memory import MemoryFacts, MemoryObject, has_header
 from activerules.ir.analysis.places import Place
+from activerules.ir.constants import integer_of
 from activerules.ir.model import BINARY_INT, Constant, Function, Instruction, Value
-from activerules.ir.types import FloatType, NamedTypes, Type, size_of
+from activerules.ir.types import FloatType, IntType, NamedTypes, Type, size_of
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,8 @@ def _takes_bits(i: Instruction, tainted: set[Value], facts: ValueTypes) -> bool:
             return i.operands[0] in tainted
         case "call":
             return any(o in tainted for o in i.operands) or _returns_bits(i, facts)
+        case "lshr" | "ashr" if _is_sign(i):
+            return False
         case opcode if opcode in BINARY_INT:
             return any(o in tainted for o in i.operands)
         case _:
@@ -185,6 +188,12 @@ def _returns_bits(call: Instruction, facts: ValueTypes) -> bool:
         for access in called.summary.bits
         for o, read in _accesses_of_callee(call, access, facts.memory)
     )
+
+
+def _is_sign(shift: Instruction) -> bool:
+    """Whether a shift leaves nothing but the sign of a float, which has no derivative."""
+    places = integer_of(shift.operands[1])
+    return isinstance(shift.type, IntType) and places == shift.type.bits - 1
 
 
 def is_zero(value: Value) -> bool:

@@ -15,6 +15,7 @@ Where a function has no derivative, the convention is
     hypot at (0, 0)                0
     min and max of equal operands  all to the first operand
     floor, ceil, rint ...          0, at the jumps too
+    nextafter(x, y)                that of x: the step to the next number is a constant
     sqrt, cbrt at 0                inf
     x ** y                         in x: 0 if y is 0; in y: 0 if the result is 0
     frem, fmod, remainder          the quotient is locally constant
@@ -446,6 +447,7 @@ FUNCTIONS: dict[str, Row] = {
     "ldexp": _row(_by("y", _ldexp_x), None),
     "cpow.re": _power_row("re"),
     "cpow.im": _power_row("im"),
+    "nextafter": _row(_same, None),
     "canonicalize": _row(_same),
     "arithmetic.fence": _row(_same),
     **dict.fromkeys(
@@ -467,6 +469,7 @@ _SYMBOLS = {
         ("fmax", "maxnum"),
         ("numba_gamma", "tgamma"),
         ("numba_ldexp", "ldexp"),
+        ("numba_nextafter", "nextafter"),
     )
     for suffix in ("", "f")
 } | POWER_SYMBOLS
