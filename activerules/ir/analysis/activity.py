@@ -44,6 +44,7 @@ class Seeds:
     memory        what Duplicated parameters point to
     constant      memory the caller marked Const
     returned      the Active return value, if there is one
+    known         memory of the caller in which integers are known not to be bits of floats
     handed_out    memory the function made, and hands out with a shadow
     written_only  Duplicated memory the function fills, a return slot: its contents are no input,
                   and what pointers in it lead to is dependent
@@ -56,6 +57,7 @@ class Seeds:
     constant: frozenset[MemoryObject]
     returned: Value | None
     written_only: frozenset[MemoryObject] = frozenset()
+    known: frozenset[MemoryObject] = frozenset()
     handed_out: frozenset[MemoryObject] = frozenset()
     shadowable: frozenset[MemoryObject] = frozenset()
 
@@ -489,7 +491,7 @@ class _Check:
 
     def _is_from_outside(self, o: MemoryObject) -> bool:
         """Active memory with contents that the caller knows and the engine does not."""
-        return o in self.activity.active_memory - self.seeds.written_only and not o.is_local
+        return o in self.activity.active_memory - self.seeds.known and not o.is_local
 
     def _bits_go_in(self, call: Instruction) -> bool:
         return any(o in self.types.float_bits for o in call.operands) and bool(self.activity.varied)

@@ -19,10 +19,13 @@ Inside = Callable[[MemoryObject], Iterable[MemoryObject]]
 
 @dataclass(frozen=True, eq=False)
 class CalledMemory:
-    """What a call reads and writes. `direct` and `deep` are the objects of each group."""
+    """What a call reads and writes. `direct` and `deep` are the objects of each group; `apart`:
+    those of different groups do not overlap.
+    """
 
     call: Instruction
     groups: Groups
+    apart: bool
     summary: Summary
     direct: dict[int, frozenset[MemoryObject]]
     deep: dict[int, frozenset[MemoryObject]]
@@ -68,7 +71,7 @@ def called_memory(
 ) -> CalledMemory:
     """Group the operands of a call, and look its summary up."""
     points = {k: frozenset(objects(o)) for k, o in enumerate(call.operands) if o.type.is_pointer}
-    groups = _grouped(points, disjoint)
+    groups = _grouped(points)
     direct = {
         g: frozenset(o for k in points if groups[k] == g for o in points[k])
         for g in set(groups.values())
@@ -76,25 +79,33 @@ def called_memory(
     deep = {g: frozenset(_behind(found, inside)) for g, found in direct.items()}
     numbers = tuple(groups.get(k) for k in range(len(call.operands)))
     everything = closure((o for found in direct.values() for o in found), inside)
-    return CalledMemory(
-        call, numbers, summaries.summary(call, numbers), direct, deep, frozenset(everything)
+    apart = not any(
+        overlap(a, b, disjoint)
+        for g, found in direct.items()
+        for h, others in direct.items()
+        if g < h
+        for a in found
+        for b in others
     )
+    summary = summaries.summary(call, numbers, apart)
+    return CalledMemory(call, numbers, apart, summary, direct, deep, frozenset(everything))
 
 
 def _behind(start: Iterable[MemoryObject], inside: Inside) -> set[MemoryObject]:
     return closure((behind for o in start for behind in inside(o)), inside)
 
 
-def _grouped(points: dict[int, frozenset[MemoryObject]], disjoint: bool) -> dict[int, int]:
-    """Operands whose memory may overlap, directly or by others between them, have one number."""
+def _grouped(points: dict[int, frozenset[MemoryObject]]) -> dict[int, int]:
+    """Operands that may point to one object, directly or by others between them, have one number.
+
+    Where different objects may overlap the callee is told so (`apart`), as its caller was.
+    """
     groups = {k: k for k in points}
     for k in points:
         for earlier in points:
             if earlier >= k:
                 break
-            if groups[earlier] != groups[k] and any(
-                overlap(a, b, disjoint) for a in points[earlier] for b in points[k]
-            ):
+            if groups[earlier] != groups[k] and not points[earlier].isdisjoint(points[k]):
                 low, high = sorted((groups[earlier], groups[k]))
                 groups = {n: low if g == high else g for n, g in groups.items()}
     return groups

@@ -4,8 +4,8 @@ Gives       Summary, frozen: the records `derive/summaries.py` computes for a fu
             CalledMemory, the same at one call, in terms of the caller's memory objects
 Invariants  S1  a summary leaves nothing out: what is not in it the function does not do, unless
                 `everything` is set
-            S2  it holds for calls in which pointer operands of different groups lead to memory
-                that does not overlap
+            S2  it holds for calls in which pointer operands of different groups lead to different
+                objects
 
 A `Place` is memory a caller can name: what the pointers of one group of parameters point to, a
 global, or memory the call made; `deep`: what is behind pointers stored in it, however far.
@@ -89,8 +89,8 @@ class Summaries(Protocol):
         """
         ...
 
-    def summary(self, call: Instruction, groups: Groups) -> Summary:
-        """The effects of such a call. `groups`: per operand the first operand whose memory it may
-        share; None for one that is no pointer.
+    def summary(self, call: Instruction, groups: Groups, apart: bool) -> Summary:
+        """The effects of such a call. `groups`: per operand the first operand that may point to
+        the same object; None for one that is no pointer. `apart`: no two groups overlap.
         """
         ...

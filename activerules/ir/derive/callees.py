@@ -80,7 +80,6 @@ class _Way:
     result_shadow: bool
     disjoint: bool
     private: tuple[bool, ...]
-    written_only: tuple[bool, ...]
     overwritten: tuple[bool, ...]
     copies_pointers: tuple[bool, ...]
     copies_integers: tuple[bool, ...]
@@ -117,7 +116,6 @@ class Family:
                 way.activities[k],
                 group=way.variant.groups[k] if argument.type.is_pointer else ("value", k),
                 private=way.private[k],
-                written_only=way.written_only[k],
                 floats=way.floats[k],
                 overwritten=way.overwritten[k],
                 copies_pointers=way.copies_pointers[k],
@@ -174,7 +172,7 @@ def use_callee(call: Instruction, facts: Facts, family: Family) -> CalleeUse | N
     activities: tuple[ActivityName, ...] = tuple(
         _activity(k, o, called, facts, family.forward) for k, o in enumerate(call.operands)
     )
-    variant = facts.callees.variant(call, called.groups)
+    variant = facts.callees.variant(call, called.groups, called.apart)
     returns: ReturnKind = "const"
     if variant.status:
         returns = "status"
@@ -230,9 +228,9 @@ def _way(
         returns,
         called.fresh in facts.activity.active_memory,
         result_shadow,
-        disjoint=not any(o.kind in {"global", "loaded"} for found in objects for o in found),
+        disjoint=called.apart
+        and not any(o.kind in {"global", "loaded"} for found in objects for o in found),
         private=tuple(bool(o) and all(p.is_local or p.private for p in o) for o in objects),
-        written_only=tuple(_is_written_only(called, k) for k in numbers),
         overwritten=tuple(_is_overwritten(call, called, k, facts) for k in numbers),
         copies_pointers=tuple(all(p.is_local or p in own for p in o) for o in objects),
         copies_integers=tuple(_copies_integers(called, k, facts) for k in numbers),
@@ -256,7 +254,7 @@ def _copies_integers(called: CalledMemory, k: int, facts: Facts) -> bool:
     """Whether the callee may copy integers to the shadow: the memory is of this engine's making,
     and no float in it can be taken for one.
     """
-    own = facts.request.filled & facts.request.copied_integers
+    own = facts.request.copied_integers
     objects = called.group(k)
     return _is_written_only(called, k) and all(
         (o.is_local or o in own) and not facts.types.holds_float(o) for o in objects

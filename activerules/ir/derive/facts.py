@@ -53,8 +53,8 @@ class Facts:
 
     def _is_from_outside(self, pointer: Value) -> bool:
         """Whether a pointer may lead to memory with contents only the caller knows."""
-        filled = self.request.filled
-        return any(not o.is_local and o not in filled for o in self.memory.objects(pointer))
+        known = self.request.filled | self.request.copied_integers
+        return any(not o.is_local and o not in known for o in self.memory.objects(pointer))
 
 
 def analyse(request: Request, summaries: ModuleSummaries | None = None) -> Facts:
@@ -170,6 +170,7 @@ def _seeds(request: Request, returns: Returns, memory: MemoryFacts) -> Seeds:
         returned=end.operands[0] if request.returns == "active" else None,
         written_only=request.filled,
         shadowable=_shadowable(request.module),
+        known=request.filled | request.copied_integers,
         handed_out=memory.escaping(end.operands[0] if end.operands else None)
         if request.fresh_shadow
         else frozenset(),

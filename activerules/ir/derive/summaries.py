@@ -28,11 +28,12 @@ from activerules.ir.types import Type
 class Variant:
     """One way a function is called.
 
-    status: callers go on only if it returns 0.
+    apart: memory of different groups does not overlap; status: callers go on only if it returns 0.
     """
 
     name: str
     groups: Groups
+    apart: bool
     status: bool
 
 
@@ -86,7 +87,7 @@ class ModuleSummaries:
             flow,
             group_of=lambda a: variant.groups[number[a]],
             private=lambda a: False,
-            disjoint=True,
+            disjoint=variant.apart,
             marked=self._calls.marked_effect,
             arithmetic=self._calls.is_arithmetic,
             named_types=self._module.types,
@@ -107,13 +108,13 @@ class CallsIn:
         """Whether the call goes to a function of the module that nothing else stands for."""
         return self.summaries.callee(call) is not None
 
-    def summary(self, call: Instruction, groups: Groups) -> Summary:
+    def summary(self, call: Instruction, groups: Groups, apart: bool) -> Summary:
         """Its effects."""
-        return self.summaries.of(self.variant(call, groups))
+        return self.summaries.of(self.variant(call, groups, apart))
 
-    def variant(self, call: Instruction, groups: Groups) -> Variant:
+    def variant(self, call: Instruction, groups: Groups, apart: bool) -> Variant:
         """The way it is called."""
-        return Variant(call.callee_name or "", groups, fails_with(call, self.returns))
+        return Variant(call.callee_name or "", groups, apart, fails_with(call, self.returns))
 
 
 @dataclass
