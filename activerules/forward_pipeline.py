@@ -25,6 +25,7 @@ from activerules.ir.rulecall import ActivityName
 from activerules.numba_ext.capture import as_dispatcher, capture
 from activerules.numba_ext.forward_checks import has_tangent
 from activerules.numba_ext.gradient import Gradient
+from activerules.numba_ext.kinds import returned_type
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
 from activerules.requests import (
     STEM,
@@ -73,7 +74,7 @@ def _derive(
 ) -> Gradient:
     stage = Stages()
     captured = stage("capture", capture, dispatcher, argtypes, rules=RULES.forward_view)
-    wanted = wanted and has_tangent(captured.signature.return_type)
+    wanted = wanted and has_tangent(returned_type(captured.signature.return_type))
     text = stage("normalise", normalise, captured.text, captured.symbol)
     module = stage("parse", read_module, text, captured.symbol)
     rules = NumbaRuleCompiler(captured.marked, RULES)
@@ -98,7 +99,7 @@ def _derive(
         symbol=name + ".forward",
         conservative_symbol=name + ".forward",
         text=text.replace(STEM, name),
-        result_type=captured.signature.return_type,
+        result_type=returned_type(captured.signature.return_type),
         return_activity="duplicated" if wanted else "const",
         parameters=tuple(p.activity for p in plan.request.parameters),
         scratch=tuple(k in scratch for k in range(len(activities))),

@@ -29,6 +29,7 @@ from activerules.ir.rulecall import ActivityName
 from activerules.numba_ext.capture import Captured, as_dispatcher, capture
 from activerules.numba_ext.checks import require_float_return
 from activerules.numba_ext.gradient import ArgumentActivity, Gradient
+from activerules.numba_ext.kinds import returned_type
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
 from activerules.requests import (
     STEM,
@@ -101,8 +102,8 @@ def derive(
     stage = Stages()
     captured = stage("capture", capture, dispatcher, argtypes, rules=RULES)
     if return_activity == "active" and not split:
-        returned, holomorphic = captured.signature.return_type, "holomorphic" in options
-        require_float_return(dispatcher, returned, holomorphic=holomorphic)
+        returned = returned_type(captured.signature.return_type)
+        require_float_return(dispatcher, returned, holomorphic="holomorphic" in options)
     text = stage("normalise", normalise, captured.text, captured.symbol)
     module = stage("parse", read_module, text, captured.symbol)
     rules = NumbaRuleCompiler(captured.marked, RULES)
@@ -135,7 +136,7 @@ def derive(
         conservative_symbol=name + conservative if conservative else None,
         assumption_symbol=name + ".holds" if plan.assumptions else None,
         text=text.replace(STEM, name),
-        result_type=captured.signature.return_type,
+        result_type=returned_type(captured.signature.return_type),
         return_activity=seeded_return(captured, return_activity),
         parameters=tuple(p.activity for p in plan.request.parameters),
         scratch=tuple(k in scratch for k in range(len(activities))),

@@ -29,7 +29,12 @@ from activerules.ir.rulecall import ActivityName
 from activerules.numba_ext.abi import Slot, flatten
 from activerules.numba_ext.capture import Captured
 from activerules.numba_ext.gradient import ArgumentActivity
-from activerules.numba_ext.kinds import float_elements, is_number_array, leaves_of
+from activerules.numba_ext.kinds import (
+    float_elements,
+    is_number_array,
+    leaves_of,
+    returned_type,
+)
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
 
 T = TypeVar("T")
@@ -73,7 +78,8 @@ def _readable(result: object) -> str:
 def seeded_return(captured: Captured, return_activity: ActivityName | None) -> ActivityName:
     """The activity of the return; by default Active for a float."""
     if return_activity is None:
-        return "active" if isinstance(captured.signature.return_type, types.Float) else "const"
+        returned = returned_type(captured.signature.return_type)
+        return "active" if isinstance(returned, types.Float) else "const"
     return return_activity
 
 

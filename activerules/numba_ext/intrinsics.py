@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import callconv, cgutils, types
 from numba.core.target_extension import current_target
 from numba.core.typing.templates import (
     infer,
@@ -26,7 +26,12 @@ from numba.core.typing.templates import (
 )
 
 from activerules.annotations.activity import Active, Const
-from activerules.errors import ActiverulesError, ActivityError, NotYetSupported
+from activerules.errors import (
+    ActiverulesError,
+    ActivityError,
+    NotAFloatReturn,
+    NotYetSupported,
+)
 from activerules.numba_ext import checks, link, memory
 from activerules.numba_ext.calls import on_cpu
 from activerules.numba_ext.checks import Argument
@@ -57,6 +62,11 @@ _BY_SHADOW = ("duplicated", "mixed")
 _ENDS = (
     (OUT_OF_MEMORY, MemoryError, "the tape of a derivative does not fit into memory"),
     (TOO_DEEP, RecursionError, "the recursion of a derivative does not fit onto the stack"),
+    (
+        callconv.RETCODE_NONE.constant,
+        NotAFloatReturn,
+        "the differentiated function returned None at this point, which has no derivative",
+    ),
 )
 _compilers: list[GradientCompiler] = []
 

@@ -63,6 +63,13 @@ def float_elements(found: types.Type) -> Type | None:
     return _ELEMENTS.get(found.dtype) if isinstance(found, types.Array) else None
 
 
+def returned_type(found: Any) -> types.Type:
+    """The type of what a function of this return type returns where it returns a number: Numba
+    passes an optional number as the number, and None as a status.
+    """
+    return found.type if isinstance(found, types.Optional) and is_number(found.type) else found
+
+
 def derivative_type(found: types.Type) -> types.Type:
     """The type of what is returned for an Active value: its own, None in place of what is constant
     or has a shadow.

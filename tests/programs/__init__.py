@@ -18,6 +18,7 @@ from importlib import import_module
 import numpy as np
 
 FAMILIES = (
+    "arguments",
     "branches",
     "callables",
     "calls",
