@@ -24,6 +24,7 @@ from activerules.annotations.signature import Mode, SplitSpec
 from activerules.autodiff import NO_C_WRAPPER, dispatcher_of, run_compiled
 from activerules.errors import ActivityError, ArityError
 from activerules.numba_ext import checks
+from activerules.numba_ext.batch import refuse_holomorphic
 from activerules.numba_ext.intrinsics import give_compiled_form
 from activerules.numba_ext.split import halves_form, play_form, record_form
 from activerules.numba_ext.stubs import StubType
@@ -89,7 +90,9 @@ def autodiff_thunk(
             )
     target = dispatcher_of(function)
     checks.read_arity(target, len(activities))
-    return thunks(target, SplitSpec(result, activities, mode.returns_primal))
+    refuse_holomorphic(mode)
+    spec = SplitSpec(result, activities, mode.returns_primal, options=mode.options)
+    return thunks(target, spec)
 
 
 def thunks(target: Any, spec: SplitSpec) -> tuple[Thunk, Thunk]:

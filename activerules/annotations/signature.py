@@ -55,12 +55,14 @@ class SplitSpec:
     returns_primal  whether `augmented` gives what the function returned.
     repeated        whether the reverse may run several times over one tape; who calls it then says
                     when it begins and ends.
+    options         of the mode.
     """
 
     result: type[Annotation]
     arguments: tuple[type[Annotation], ...]
     returns_primal: bool
     repeated: bool = False
+    options: frozenset[str] = frozenset()
 
 
 _OPTIONS = ("with_primal", "runtime_activity", "strong_zero", "holomorphic", "fast")

@@ -16,6 +16,7 @@ from numba.core.typing.templates import signature
 from activerules.annotations.activity import Active, Const, MixedDuplicated
 from activerules.errors import ActiverulesError, ActivityError, ArityError
 from activerules.numba_ext import checks
+from activerules.numba_ext.batch import batch_form, is_batched
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.forward import ForwardCall, ForwardEmitter
 from activerules.numba_ext.forward_checks import (
@@ -40,6 +41,10 @@ def use_forward_compiler(compiler: ForwardCompiler) -> None:
 def mode_form(typing_context, mode, function, *args):
     """`autodiff` of any mode."""
     if not isinstance(mode, ModeType) or mode.value.direction != "forward":
+        args = tuple(map(types.unliteral, args))
+        if isinstance(mode, ModeType) and is_batched(args):
+            mode.value.require_supported()
+            return batch_form(mode, function, args)
         return autodiff_form(typing_context, mode, function, *args)
     mode.value.require_supported()
     return forward_form(mode, function, tuple(map(types.unliteral, args)))

@@ -53,6 +53,7 @@ from activerules.numba_ext.kinds import (
 )
 from activerules.numba_ext.kinds import gradient_type as gradient_type_of
 from activerules.numba_ext.nested import nested_gradient
+from activerules.numba_ext.outline import return_error
 from activerules.numba_ext.overloads import AD_TARGET, IGNORE_DEFINITIONS
 from activerules.numba_ext.types import AnnotationType, ModeType, SpecType, marker_class
 
@@ -220,7 +221,7 @@ def _read_call(
     dispatcher = dispatcher_in(function)
     names = checks.read_arity(dispatcher, len(args) - skipped)
     arguments = checks.read_arguments(names, args[skipped:])
-    returned = _return_activity(marker)
+    returned = return_activity(marker)
     holomorphic = "holomorphic" in options
     if holomorphic:
         checks.require_holomorphic(arguments)
@@ -258,7 +259,8 @@ def dispatcher_in(function: Any) -> Any:
     return dispatcher
 
 
-def _return_activity(marker: Any) -> ActivityName | None:
+def return_activity(marker: Any) -> ActivityName | None:
+    """The activity a marker class asks for; None if there is no marker."""
     if marker is None:
         return None
     if marker in (Active, Const):
@@ -348,10 +350,10 @@ def all_fields(
 ) -> list[tuple[Any, Any]]:
     """Primal and shadow of every annotated argument."""
     values = cgutils.unpack_tuple(builder, packed, len(args))
-    return [_fields(context, builder, ty, value) for ty, value in zip(args, values, strict=True)]
+    return [field_of(context, builder, ty, value) for ty, value in zip(args, values, strict=True)]
 
 
-def _fields(context: Any, builder: Any, ty: Any, value: Any) -> tuple[Any, Any]:
+def field_of(context: Any, builder: Any, ty: Any, value: Any) -> tuple[Any, Any]:
     """Primal and shadow of one annotated argument; the shadow is None if it has none."""
     if not isinstance(ty, AnnotationType):
         return value, None
@@ -511,18 +513,8 @@ class Emitter:
             self.return_error(status)
 
     def return_error(self, status: Any) -> None:
-        """Leave with the primal's exception.
-
-        As Numba's `return_status_propagate`, but marked as a raise: only then does Numba prune the
-        references it holds to the arguments of this function, which an exception would leak.
-        """
-        convention, builder = self.context.call_conv, self.builder
-        try_status = convention.check_try_status(builder)
-        store = builder.store(status.excinfoptr, convention._get_excinfo_argument(builder.function))
-        mark = builder.module.add_metadata([ir.IntType(1)(1)])
-        store.set_metadata("numba_exception_output", mark)
-        with builder.if_then(builder.not_(try_status.in_try)):
-            convention._return_errcode_raw(builder, status.code)
+        """Leave with the primal's exception."""
+        return_error(self.context, self.builder, status)
 
     def _rebuilt(self, found: Any, floats: Iterator[Any]) -> Any:
         """Put derivatives, in order, into the structure of the values they belong to."""

@@ -280,15 +280,7 @@ class _Run:
         return items
 
     def _internal(self, function: Any, result: Any, argtypes: Any, values: Any) -> Any:
-        """Call a Python function, compiled here; an error is passed on as `SplitEmitter` does."""
-        typed, context = signature(result, *argtypes), self.context
-        compiled = context.compile_subroutine(self.builder, function, typed)
-        status, value = context.call_internal_no_propagate(
-            self.builder, compiled.fndesc, typed, values
-        )
-        with cgutils.if_unlikely(self.builder, status.is_error):
-            self.emitter.return_error(status)
-        return value
+        return self.emitter.call_jitable(function, signature(result, *argtypes), values)
 
     def _refuse_if(self, condition: Any, error: type[Exception], message: str) -> None:
         with cgutils.if_unlikely(self.builder, condition):

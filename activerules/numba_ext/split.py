@@ -180,7 +180,7 @@ def read_split(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[Sp
             )
     arguments = checks.read_arguments(names, args)
     activity = _ACTIVITIES.get(asked.result, "duplicated")
-    gradient = compiled(dispatcher, arguments, activity, split=True)
+    gradient = compiled(dispatcher, arguments, activity, split=True, options=asked.options)
     name = dispatcher.py_func.__name__
     if asked.result is Annotation:
         asked = replace(asked, result=_fitting(name, gradient.result_type))
@@ -329,9 +329,16 @@ class SplitEmitter(Emitter):
         return tape._getvalue(), primal, shadow
 
     def play(
-        self, fields: Sequence[tuple[Any, Any]], dret: tuple[Any, Any], handle: Any
+        self,
+        fields: Sequence[tuple[Any, Any]],
+        dret: tuple[Any, Any],
+        handle: Any,
+        release: Callable[[], None] = lambda: None,
     ) -> list[Any]:
-        """Run the reverse over a tape; gives the derivative by each argument."""
+        """Run the reverse over a tape; gives the derivative by each argument.
+
+        Where it fails, the tape is emptied, and what `release` emits runs.
+        """
         builder = self.builder
         tape = cgutils.create_struct_proxy(self.tape_type)(self.context, builder, handle)
         held = iter(cgutils.unpack_tuple(builder, tape.held, self.tape_type.held.count))
@@ -359,14 +366,25 @@ class SplitEmitter(Emitter):
         parameters = self._parameters(fields, block.returned, excinfo)
         status = self._run([*parameters, block.memory, derivatives], variant, ".reverse")
 
-        def finish() -> None:
+        def fail() -> None:
             self._drop_tape(block, variant)
+            release()
 
-        self._propagate(status, excinfo, finish)
+        self._propagate(status, excinfo, fail)
         if not self.repeated:
-            finish()
+            self._drop_tape(block, variant)
         floats = iter(cgutils.unpack_tuple(builder, builder.load(derivatives)))
         return [self._rebuilt(ty, floats) for ty in self.derivative_types]
+
+    def call_jitable(self, function: Any, typed: Any, values: Sequence[Any]) -> Any:
+        """Call a Python function, compiled here; its exceptions are passed on as the primal's."""
+        code = self.context.compile_subroutine(self.builder, function, typed)
+        status, value = self.context.call_internal_no_propagate(
+            self.builder, code.fndesc, typed, values
+        )
+        with cgutils.if_unlikely(self.builder, status.is_error):
+            self.return_error(status)
+        return value
 
     # --- the tape ---
 

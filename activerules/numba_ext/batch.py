@@ -1,0 +1,251 @@
+"""Reverse mode for several shadows at once: one primal sweep, and a reverse per lane.
+
+The primal is recorded once, with working shadows. For every lane the reverse plays over that tape.
+An argument the function only reads has its derivative added to the lane's shadow; one that it
+writes has the lane's shadow moved in and out, since the reverse consumes what it holds. The seed of
+an Active return goes to every lane.
+
+Invariants  B1  one width for the whole call (`BatchWidthMismatch`)
+            B2  the shadows of all lanes are checked before the primal runs: layout, overlap with
+                primals and with other lanes
+            B3  nothing is held when an exception leaves
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.core.typing.templates import signature
+from numba.extending import register_jitable
+
+from activerules.annotations.activity import (
+    Active,
+    Annotation,
+    BatchDuplicated,
+    BatchDuplicatedNoNeed,
+    Const,
+    Duplicated,
+)
+from activerules.annotations.signature import Mode, SplitSpec
+from activerules.errors import ActivityError, BatchWidthMismatch, NotYetSupported
+from activerules.numba_ext import checks, memory
+from activerules.numba_ext.intrinsics import (
+    Call,
+    compiled,
+    dispatcher_in,
+    field_of,
+    return_activity,
+)
+from activerules.numba_ext.outline import outlined
+from activerules.numba_ext.split import SplitEmitter
+from activerules.numba_ext.types import AnnotationType, marker_class
+
+BATCHED = (BatchDuplicated, BatchDuplicatedNoNeed)
+
+
+def is_batched(args: Sequence[Any]) -> bool:
+    """Whether any argument of a call has several shadows."""
+    return any(isinstance(ty, AnnotationType) and ty.kind in BATCHED for ty in args)
+
+
+def batch_form(mode, function, args):
+    """`autodiff(Reverse, function, [return activity,] *annotated)` with batched arguments."""
+    marker = marker_class(args[0]) if args else None
+    annotated = args if marker is None else args[1:]
+    dispatcher = dispatcher_in(function)
+    names = checks.read_arity(dispatcher, len(annotated))
+    width = _width(names, annotated)
+    arguments = checks.read_arguments(names, [_first_lane(ty) for ty in annotated])
+    refuse_holomorphic(mode.value)
+    gradient = compiled(
+        dispatcher, arguments, return_activity(marker), split=True, options=mode.value.options
+    )
+    result: type[Annotation] = Const
+    if gradient.return_activity == "active":
+        checks.require_float_return(dispatcher, gradient.result_type)
+        result = Active
+    call = Call(arguments, gradient)
+    by_argument: list[Any] = [
+        types.none if isinstance(ty, types.NoneType) else types.UniTuple(ty, width)
+        for ty in call.derivative_types
+    ]
+    derivatives = types.Tuple(by_argument)
+    result_type: Any = derivatives
+    if mode.value.returns_primal:
+        result_type = types.Tuple([derivatives, gradient.result_type])
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        def emit(inner: Any, given: Sequence[Any]) -> Any:
+            fields = [
+                field_of(context, inner, *pair) for pair in zip(annotated, given, strict=True)
+            ]
+            asked = SplitSpec(result, (), True, repeated=True)
+            emitter = SplitEmitter(context, inner, call, asked, owns_shadows=True)
+            bars, primal = _Lanes(emitter, annotated, fields, width).run()
+            items = [
+                context.make_tuple(inner, ty, lanes)
+                if isinstance(ty, types.UniTuple)
+                else context.get_dummy_value()
+                for ty, lanes in zip(by_argument, zip(*bars, strict=True), strict=True)
+            ]
+            gradients = context.make_tuple(inner, derivatives, items)
+            if mode.value.returns_primal:
+                return context.make_tuple(inner, result_type, [gradients, primal])
+            context.nrt.decref(inner, gradient.result_type, primal)
+            return gradients
+
+        given = cgutils.unpack_tuple(builder, values[2], len(args))[len(args) - len(annotated) :]
+        pairs = list(zip(annotated, given, strict=True))
+        return outlined(context, builder, result_type, pairs, emit)
+
+    return signature(result_type, mode, function, types.Tuple(args)), codegen
+
+
+def refuse_holomorphic(mode: Mode) -> None:
+    """f'(z) is for calls that return the derivative of one complex number."""
+    if "holomorphic" in mode.options:
+        raise NotYetSupported(
+            f"{mode} with batched arguments or in split mode is not yet supported",
+            instead=["autodiff(Reverse.holomorphic(), …) with one shadow per argument"],
+        )
+
+
+def _width(names: Sequence[str], args: Sequence[Any]) -> int:
+    """The one width of a call (B1)."""
+    widths: dict[str, int] = {}
+    for name, ty in zip(names, args, strict=True):
+        kind = ty.kind if isinstance(ty, AnnotationType) else Const
+        if kind in BATCHED:
+            if not isinstance(ty.dval, types.BaseTuple) or not len(ty.dval):
+                raise ActivityError(
+                    f"the shadows of `{name}` are {ty.dval}",
+                    why=f"{kind.__name__} takes a tuple of shadows, one per derivative",
+                    instead=[f"{kind.__name__}({name}, (d{name}1, d{name}2))"],
+                )
+            widths[name] = len(ty.dval)
+        elif kind not in (Active, Const):
+            widths[name] = 1
+    if len(set(widths.values())) > 1:
+        found = ", ".join(f"`{name}` has {n}" for name, n in widths.items())
+        raise BatchWidthMismatch(
+            f"the arguments of one call have different numbers of shadows: {found}",
+            instead=["BatchDuplicated with as many shadows for each"],
+        )
+    return next(iter(widths.values()))
+
+
+def _first_lane(ty: Any) -> Any:
+    """The annotation of a call of width one; every lane has its type."""
+    if not isinstance(ty, AnnotationType) or ty.kind not in BATCHED:
+        return ty
+    lanes = checks.items_of(ty.dval)
+    if any(lane != lanes[0] for lane in lanes):
+        raise ActivityError(f"the shadows of one argument have different types: {ty.dval}")
+    return AnnotationType(Duplicated, ty.val, lanes[0])
+
+
+class _Lanes:
+    """The code of one batched call."""
+
+    def __init__(
+        self, emitter: SplitEmitter, args: Sequence[Any], fields: Sequence[Any], width: int
+    ) -> None:
+        self.emitter, self.width = emitter, width
+        self.context, self.builder = emitter.context, emitter.builder
+        self.args = args
+        self.primals = [primal for primal, _ in fields]
+        self.lanes = [
+            cgutils.unpack_tuple(self.builder, shadows, width) if self._is_batched(k) else None
+            for k, (_, shadows) in enumerate(fields)
+        ]
+        self.written = emitter.gradient.written
+
+    def run(self) -> tuple[list[list[Any]], Any]:
+        """The derivatives of every lane, and what the primal returned."""
+        context, builder, emitter = self.context, self.builder, self.emitter
+        self._check()
+        fields = [
+            (primal, memory.zero_shadow(context, builder, argument.numba_type, primal))
+            if self._is_batched(k)
+            else (primal, None)
+            for k, (primal, argument) in enumerate(
+                zip(self.primals, emitter.arguments, strict=True)
+            )
+        ]
+        tape, primal, _ = emitter.record(fields)
+
+        def release() -> None:
+            self._release(fields, tape)
+
+        bars = []
+        for lane in range(self.width):
+            self._each(fields, lane, _move_in, _clear)
+            bars.append(emitter.play(fields, self._seed(), tape, release=release))
+            self._each(fields, lane, _move_out, _add)
+        release()
+        return bars, primal
+
+    def _seed(self) -> tuple[Any, Any]:
+        """Type and value of the cotangent of the result."""
+        if self.emitter.asked.result is not Active:
+            return types.none, None
+        ty = self.emitter.gradient.result_type
+        return ty, self.context.get_constant(ty, 1.0)
+
+    def _is_batched(self, k: int) -> bool:
+        ty = self.args[k]
+        return isinstance(ty, AnnotationType) and ty.kind in BATCHED
+
+    def _check(self) -> None:
+        arrays = [
+            memory.LaneArray(argument, written, primal, tuple(lanes or ()))
+            for argument, written, primal, lanes in zip(
+                self.emitter.arguments, self.written, self.primals, self.lanes, strict=True
+            )
+            if isinstance(argument.numba_type, types.Array)
+        ]
+        memory.check_lanes(self.context, self.builder, arrays, self.width, lambda: None)
+
+    def _each(self, fields: Any, lane: int, moved: Callable[..., Any], summed: Any) -> None:
+        """Between the working shadow and the lane's: moved if it is written, else summed."""
+        for k, (_, working) in enumerate(fields):
+            if working is None:
+                continue
+            function = moved if self.written[k] else summed
+            ty = self.emitter.arguments[k].numba_type
+            typed = (memory.shadow_type(ty), checks.items_of(self.args[k].dval)[0])
+            values = [working, (self.lanes[k] or ())[lane]]
+            self.emitter.call_jitable(function, signature(types.none, *typed), values)
+
+    def _release(self, fields: Any, tape: Any) -> None:
+        for argument, (_, working) in zip(self.emitter.arguments, fields, strict=True):
+            if working is not None:
+                memory.release(self.context, self.builder, argument.numba_type, working)
+        native = cgutils.create_struct_proxy(self.emitter.tape_type)(
+            self.context, self.builder, tape
+        )
+        for own in cgutils.unpack_tuple(self.builder, native.held):
+            memory.release_counted(self.builder, self.builder.extract_value(own, 0))
+        memory.release_counted(self.builder, native.block)
+
+
+@register_jitable
+def _move_in(working, lane):
+    working[...] = lane
+
+
+@register_jitable
+def _clear(working, lane):
+    working[...] = 0
+
+
+@register_jitable
+def _move_out(working, lane):
+    lane[...] = working
+
+
+@register_jitable
+def _add(working, lane):
+    lane += working
