@@ -258,18 +258,8 @@ class TestAnnotations:
         with pytest.raises(ar.ActivityError, match=r"Duplicated\(x, make_zero\(x\)\)"):
             ar.autodiff(ar.Reverse, reads_only, ar.Active(x), y)
 
-    @pytest.mark.parametrize(
-        "annotation",
-        [
-            ar.BatchDuplicated(np.ones(3), (np.zeros(3),)),
-        ],
-    )
-    def test_that_are_still_to_come(self, y, annotation):
-        with pytest.raises(ar.NotYetSupported, match="`x` is"):
-            ar.autodiff(ar.Reverse, reads_only, annotation, y)
-
-    def test_returns_that_are_still_to_come(self, x, y):
-        with pytest.raises(ar.NotYetSupported, match="a Duplicated return"):
+    def test_returns_with_a_shadow_are_for_split_mode(self, x, y):
+        with pytest.raises(ar.ActivityError, match="autodiff_thunk"):
             ar.autodiff(ar.Reverse, reads_only, ar.Duplicated, x, y)
 
     def test_the_number_of_arguments(self, x, y):

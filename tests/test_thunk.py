@@ -476,6 +476,14 @@ def test_the_activity_of_the_return_must_fit(f, asked, better):
         augmented(ar.Duplicated(VECTOR, np.zeros(5)), ar.Active(1.0))
 
 
+def test_batches_are_refused_in_split_mode():
+    augmented, _ = ar.autodiff_thunk(
+        ar.ReverseSplitNoPrimal, late_failure, ar.Duplicated, ar.BatchDuplicated
+    )
+    with pytest.raises(ar.NotYetSupported, match="BatchDuplicated"):
+        augmented(ar.BatchDuplicated(VECTOR, (np.zeros(5), np.zeros(5))))
+
+
 def test_autodiff_says_what_split_modes_are_for():
     with pytest.raises(ar.ActivityError, match="autodiff_thunk"):
         ar.autodiff(ar.ReverseSplitNoPrimal, square, ar.Active, ar.Active(1.0))

@@ -33,12 +33,11 @@ from activerules.errors import ActivityError, BatchWidthMismatch, NotYetSupporte
 from activerules.numba_ext import checks, memory
 from activerules.numba_ext.intrinsics import (
     Call,
+    all_fields,
     compiled,
     dispatcher_in,
-    field_of,
     return_activity,
 )
-from activerules.numba_ext.outline import outlined
 from activerules.numba_ext.split import SplitEmitter
 from activerules.numba_ext.types import AnnotationType, marker_class
 
@@ -77,28 +76,21 @@ def batch_form(mode, function, args):
         result_type = types.Tuple([derivatives, gradient.result_type])
 
     def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
-        def emit(inner: Any, given: Sequence[Any]) -> Any:
-            fields = [
-                field_of(context, inner, *pair) for pair in zip(annotated, given, strict=True)
-            ]
-            asked = SplitSpec(result, (), True, repeated=True)
-            emitter = SplitEmitter(context, inner, call, asked, owns_shadows=True)
-            bars, primal = _Lanes(emitter, annotated, fields, width).run()
-            items = [
-                context.make_tuple(inner, ty, lanes)
-                if isinstance(ty, types.UniTuple)
-                else context.get_dummy_value()
-                for ty, lanes in zip(by_argument, zip(*bars, strict=True), strict=True)
-            ]
-            gradients = context.make_tuple(inner, derivatives, items)
-            if mode.value.returns_primal:
-                return context.make_tuple(inner, result_type, [gradients, primal])
-            context.nrt.decref(inner, gradient.result_type, primal)
-            return gradients
-
-        given = cgutils.unpack_tuple(builder, values[2], len(args))[len(args) - len(annotated) :]
-        pairs = list(zip(annotated, given, strict=True))
-        return outlined(context, builder, result_type, pairs, emit)
+        fields = all_fields(context, builder, args, values[2])[len(args) - len(annotated) :]
+        asked = SplitSpec(result, (), True, repeated=True)
+        emitter = SplitEmitter(context, builder, call, asked, owns_shadows=True)
+        bars, primal = _Lanes(emitter, annotated, fields, width).run()
+        items = [
+            context.make_tuple(builder, ty, lanes)
+            if isinstance(ty, types.UniTuple)
+            else context.get_dummy_value()
+            for ty, lanes in zip(by_argument, zip(*bars, strict=True), strict=True)
+        ]
+        gradients = context.make_tuple(builder, derivatives, items)
+        if mode.value.returns_primal:
+            return context.make_tuple(builder, typed.return_type, [gradients, primal])
+        context.nrt.decref(builder, gradient.result_type, primal)
+        return gradients
 
     return signature(result_type, mode, function, types.Tuple(args)), codegen
 

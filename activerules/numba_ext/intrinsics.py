@@ -53,7 +53,7 @@ from activerules.numba_ext.kinds import (
 )
 from activerules.numba_ext.kinds import gradient_type as gradient_type_of
 from activerules.numba_ext.nested import nested_gradient
-from activerules.numba_ext.outline import return_error
+from activerules.numba_ext.outline import outlining, return_error
 from activerules.numba_ext.overloads import AD_TARGET, IGNORE_DEFINITIONS
 from activerules.numba_ext.types import AnnotationType, ModeType, SpecType, marker_class
 
@@ -82,7 +82,7 @@ def give_compiled_form(function: Callable[..., Any], definition: Callable[..., A
 
     `definition(typing_context, *types)` returns a signature and a code generator.
     """
-    template = make_intrinsic_template(function, definition, definition.__name__)
+    template = make_intrinsic_template(function, outlining(definition), definition.__name__)
     infer(template)
     infer_global(function, types.Function(template))
 
@@ -265,9 +265,14 @@ def return_activity(marker: Any) -> ActivityName | None:
         return None
     if marker in (Active, Const):
         return "active" if marker is Active else "const"
-    raise NotYetSupported(
-        f"a {marker.__name__} return is not yet supported",
-        instead=["Active for a float", "Const for a function that writes into its arguments"],
+    raise ActivityError(
+        f"a return marked {marker.__name__}, in one call",
+        why="its shadow takes a cotangent between the primal and the reverse",
+        instead=[
+            "autodiff_thunk, or vjp, which take the cotangent of what is returned",
+            "Active for a float",
+            "Const for a function that writes into its arguments",
+        ],
     )
 
 
@@ -350,10 +355,10 @@ def all_fields(
 ) -> list[tuple[Any, Any]]:
     """Primal and shadow of every annotated argument."""
     values = cgutils.unpack_tuple(builder, packed, len(args))
-    return [field_of(context, builder, ty, value) for ty, value in zip(args, values, strict=True)]
+    return [_field(context, builder, ty, value) for ty, value in zip(args, values, strict=True)]
 
 
-def field_of(context: Any, builder: Any, ty: Any, value: Any) -> tuple[Any, Any]:
+def _field(context: Any, builder: Any, ty: Any, value: Any) -> tuple[Any, Any]:
     """Primal and shadow of one annotated argument; the shadow is None if it has none."""
     if not isinstance(ty, AnnotationType):
         return value, None

@@ -7,12 +7,16 @@ branches. Behind a call, a form may have as many as it likes.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils
+from numba.core import cgutils, types
+from numba.core.target_extension import current_target
+
+from activerules.numba_ext.overloads import AD_TARGET
 
 _numbers = count()
 
@@ -34,7 +38,6 @@ def outlined(
     name = f"{builder.function.name}.outlined.{next(_numbers)}"
     function = ir.Function(builder.module, function_type, name)
     function.linkage = "internal"
-    function.attributes.add("noinline")
     convention.decorate_function(function, [f"arg.{k}" for k, _ in enumerate(argtypes)], argtypes)
     inner = ir.IRBuilder(function.append_basic_block("entry"))
     value = emit(inner, convention.decode_arguments(inner, argtypes, function))
@@ -44,6 +47,42 @@ def outlined(
     with cgutils.if_unlikely(builder, status.is_error):
         return_error(context, builder, status)
     return returned
+
+
+def outlining(form: Callable[..., Any]) -> Callable[..., Any]:
+    """A form whose code is a function of its own.
+
+    Not where it is differentiated again: there the engine sees through nothing but its own.
+    """
+
+    @functools.wraps(form)
+    def outlined_form(typing_context: Any, *argtypes: Any) -> Any:
+        found = form(typing_context, *argtypes)
+        if found is None or current_target() == AD_TARGET:
+            return found
+        typed, codegen = found
+        return typed, functools.partial(_outline, codegen)
+
+    return outlined_form
+
+
+def _outline(codegen: Any, context: Any, builder: Any, typed: Any, values: Any) -> Any:
+    arguments = [
+        (ty, _repacked(context, builder, ty, value))
+        for ty, value in zip(typed.args, values, strict=True)
+    ]
+
+    def emit(inner: Any, given: Sequence[Any]) -> Any:
+        return codegen(context, inner, typed, given)
+
+    return outlined(context, builder, typed.return_type, arguments, emit)
+
+
+def _repacked(context: Any, builder: Any, ty: Any, value: Any) -> Any:
+    """A value as its type has it: a `*args` of one type is a struct, and should be an array."""
+    if not isinstance(ty, types.BaseTuple):
+        return value
+    return context.make_tuple(builder, ty, cgutils.unpack_tuple(builder, value, len(ty)))
 
 
 def return_error(context: Any, builder: Any, status: Any) -> None:
