@@ -76,7 +76,7 @@ class ProjectTo:
             dx = 1.0
         if isinstance(dx, AbstractTangent) or not np.issubdtype(np.asarray(dx).dtype, np.number):
             raise TangentMismatch(f"{dx!r} is not a tangent of {self.kind.__name__}")
-        found = np.asarray(dx)
+        found: Any = np.asarray(dx)
         if found.shape != (self.shape or ()):
             raise TangentMismatch(
                 f"a tangent of shape {found.shape} where the primal has {self.shape or ()}",

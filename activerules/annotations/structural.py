@@ -193,4 +193,4 @@ def _backing(primal: type, args: tuple[Any, ...], fields: dict[str, Any]) -> dic
     unknown = [name for name in given if name not in names]
     if unknown:
         raise TypeError(f"{primal.__name__} has no field {unknown[0]!r}")
-    return dict(given)
+    return {**given}

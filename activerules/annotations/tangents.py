@@ -37,7 +37,8 @@ class AbstractTangent:
 
     def __neg__(self) -> Any:
         """Scale by -1."""
-        return self * -1.0
+        itself: Any = self
+        return itself * -1.0
 
 
 class _Identity(AbstractTangent):

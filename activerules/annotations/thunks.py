@@ -157,5 +157,3 @@ def add_inplace(x: Any, y: Any) -> Any:
         return x
     return x + y
 
-
-globals()["add!!"] = add_inplace

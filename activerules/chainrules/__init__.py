@@ -25,32 +25,41 @@ from activerules.annotations.thunks import (
     is_inplaceable_destination,
     unthunk,
 )
+from activerules.chainrules.capabilities import HasForwardsMode, HasReverseMode, RuleConfig
 from activerules.chainrules.direct import frule, rrule
 from activerules.chainrules.scalar import scalar_rule
+from activerules.chainrules.via_ad import frule_via_ad, rrule_via_ad
 from activerules.numba_ext import delivery, tangents  # noqa: F401  their compiled forms
 from activerules.rules import library  # noqa: F401  users' rules are defined after these
+from activerules.rules.debug import debug_mode
 from activerules.rules.define import inactive as non_differentiable
 from activerules.rules.define import opt_out
 
 __all__ = [
     "AbstractTangent",
     "AbstractThunk",
+    "HasForwardsMode",
+    "HasReverseMode",
     "InplaceableThunk",
     "NoTangent",
     "NotImplementedTangent",
     "One",
     "ProjectTo",
+    "RuleConfig",
     "Tangent",
     "Thunk",
     "ZeroTangent",
     "add_inplace",
     "canonicalize",
+    "debug_mode",
     "extern",
     "frule",
+    "frule_via_ad",
     "is_inplaceable_destination",
     "non_differentiable",
     "opt_out",
     "rrule",
+    "rrule_via_ad",
     "scalar_rule",
     "unthunk",
 ]

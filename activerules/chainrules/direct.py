@@ -7,6 +7,7 @@ from typing import Any
 
 from activerules.annotations.tangents import NoTangent
 from activerules.chainrules import pairs, table
+from activerules.chainrules.capabilities import NOTHING, Requirement, RuleConfig
 from activerules.chainrules.registry import (
     FRULES,
     RRULES,
@@ -24,13 +25,15 @@ Pullback = Callable[[Any], tuple[Any, ...]]
 class ReverseRules:
     """`rrule(f, *x)` calls the rule of `f`; `rrule.register(f)` defines one."""
 
-    def __call__(self, function: Any, *x: Any, **keywords: Any) -> tuple[Any, Pullback] | None:
+    def __call__(
+        self, function: Any, *x: Any, config: RuleConfig = NOTHING, **keywords: Any
+    ) -> tuple[Any, Pullback] | None:
         """Return `(f(*x), pullback)`, or None where `f` has no rule for these arguments.
 
         `pullback(dy)` returns the cotangents of `f` itself (NoTangent, unless it has data) and of
-        each argument. It may be called more than once.
+        each argument. It may be called more than once. `config` says what the caller can do.
         """
-        written = RRULES.find(function, (*x, *keywords.values()))
+        written = RRULES.find(function, (*x, *keywords.values()), config)
         if written is not None:
             return written.function(function, *x, **keywords)
         if RULES.is_inactive(function):
@@ -41,10 +44,15 @@ class ReverseRules:
         return table.rrule(function, x) if found is None else found
 
     def register(
-        self, function: Any, *, replace: bool = False, compiled: bool = True
+        self,
+        function: Any,
+        *,
+        replace: bool = False,
+        compiled: bool = True,
+        requires: Requirement | None = None,
     ) -> Callable[[F], F]:
         """Define a rule; see `register_rrule`."""
-        return register_rrule(function, replace=replace, compiled=compiled)
+        return register_rrule(function, replace=replace, compiled=compiled, requires=requires)
 
 
 class ForwardRules:

@@ -48,9 +48,13 @@ def rrule(function: Any, x: Sequence[Any]) -> tuple[Any, Callable[[Any], Any]] |
 
 def _annotated(pair: RulePair, x: Sequence[Any]) -> list[Annotation]:
     return [
-        Duplicated(value, make_zero(value)) if kind is Duplicated else kind(value)
+        _annotated_as(kind, value, make_zero(value))
         for kind, value in zip(pair.arguments, x, strict=True)
     ]
+
+
+def _annotated_as(kind: Any, value: Any, shadow: Any) -> Annotation:
+    return Duplicated(value, shadow) if kind is Duplicated else kind(value)
 
 
 def _pulled(pair: RulePair, config: RuleConfig, made: Any, x: Sequence[Any], dy: Any) -> list[Any]:

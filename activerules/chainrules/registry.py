@@ -25,6 +25,7 @@ import numpy as np
 from numba.extending import is_jitted
 
 from activerules.annotations.activity import Active, Const, Duplicated, Narrowed
+from activerules.chainrules.capabilities import NOTHING, Requirement, RuleConfig
 from activerules.errors import RuleDefinitionError
 from activerules.rules import pattern as patterns
 from activerules.rules.closures.convert import Conversion, convert
@@ -49,18 +50,22 @@ class WrittenRule:
     function     `(f, *x)` of an rrule, `(deltas, f, *x)` of an frule; plain Python.
     types        per argument, the Numba type (or class of types) it is for; None for any.
     conversion   the explicit pair; None where there is none.
+    requires     what the caller must be able to do; None for nothing.
     """
 
     function: Callable[..., Any]
     types: tuple[Any, ...]
     conversion: Conversion | None = None
+    requires: Requirement | None = None
 
     def admits(self, found: Sequence[Any]) -> bool:
         """Tell whether the rule is for arguments of these types."""
         return len(found) == len(self.types) and all(map(patterns.admits, self.types, found))
 
     def order(self, other: WrittenRule) -> Order:
-        """Which of two rules is the more specific one."""
+        """Which of two rules is the more specific one; one that requires something comes first."""
+        if (self.requires is None) != (other.requires is None):
+            return Order.NARROWER if self.requires is not None else Order.WIDER
         return patterns.combined(map(patterns.type_order, self.types, other.types))
 
 
@@ -75,19 +80,22 @@ class RuleTable:
         """Add a rule; one for the same types takes the place of the older one."""
         key = identity(function)
         _, rules = self._rules.setdefault(key, (function, []))
-        rules[:] = [other for other in rules if other.types != rule.types] + [rule]
+        replaced = (rule.types, rule.requires)
+        rules[:] = [old for old in rules if (old.types, old.requires) != replaced] + [rule]
 
     def rules_for(self, function: Any) -> tuple[WrittenRule, ...]:
         """The rules of a function, in the order of their definition."""
         return tuple(self._rules.get(identity(function), (function, []))[1])
 
-    def find(self, function: Any, values: Sequence[Any]) -> WrittenRule | None:
+    def find(
+        self, function: Any, values: Sequence[Any], config: RuleConfig = NOTHING
+    ) -> WrittenRule | None:
         """The most specific rule for arguments with these values; None if there is none."""
         rules = self.rules_for(function)
         if not rules:
             return None
         found = [type_of(value) for value in values]
-        fitting = [rule for rule in rules if rule.admits(found)]
+        fitting = [rule for rule in rules if rule.admits(found) and config.has(rule.requires)]
         best = None
         for rule in fitting:
             if best is None or rule.order(best) is Order.NARROWER:
@@ -113,7 +121,11 @@ def type_of(value: Any) -> Any:
 
 
 def register_rrule(
-    function: Any, *, replace: bool = False, compiled: bool = True
+    function: Any,
+    *,
+    replace: bool = False,
+    compiled: bool = True,
+    requires: Requirement | None = None,
 ) -> Callable[[F], F]:
     """Define the reverse rule of `function` by a function `(f, *x)` that returns `(y, pullback)`.
 
@@ -121,6 +133,7 @@ def register_rrule(
         function   an `@njit` function, a NumPy or math function, an operator.
         replace    take the place of another module's rule of the same signature.
         compiled   False: the rule is only for direct calls from Python.
+        requires   HasReverseMode: direct calls find it if their `config` has that.
 
     `pullback(dy)` returns one entry for `function` itself and one per argument. Parameters may be
     annotated with Numba types (`x: float64[:]`) or number classes; the most specific rule serves a
@@ -137,7 +150,7 @@ def register_rrule(
         conversion = convert(plain, function) if compiled else None
         if conversion is not None:
             add_pair(function, plain, types, conversion, replace)
-        RRULES.add(function, WrittenRule(plain, types, conversion))
+        RRULES.add(function, WrittenRule(plain, types, conversion, requires))
         return rule
 
     return register
@@ -157,13 +170,17 @@ def register_frule(
         types = parameter_types(plain, leading=2)
         if compiled:
             names = tuple(inspect.signature(plain).parameters)[2:]
-            inner = rule if is_jitted(rule) else numba.njit(plain)
+            inner = _jitted(rule, plain)
             made = forward_rule(plain, function, names, inner)
             add_forward(function, plain, types, made, replace)
         FRULES.add(function, WrittenRule(plain, types))
         return rule
 
     return register
+
+
+def _jitted(rule: Any, plain: Any) -> Any:
+    return rule if is_jitted(rule) else numba.njit(plain)
 
 
 def add_pair(

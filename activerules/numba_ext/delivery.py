@@ -18,6 +18,7 @@ from activerules.annotations.tangents import NoTangent, One, ZeroTangent, conjug
 from activerules.annotations.values import make_zero
 from activerules.errors import RuleReturnError
 from activerules.numba_ext import overloads  # noqa: F401  accumulate and make_zero
+from activerules.numba_ext.rulewrap import types_of
 from activerules.numba_ext.tangents import TangentType, is_zero_type, refuse_type
 from activerules.numba_ext.types import AnnotationType, marker_class
 from activerules.rules.closures.delivery import (
@@ -70,7 +71,14 @@ def _returned(x: AnnotationType, x_bar: Any) -> Any:
 
 
 def _projected(found: Any, tangent: Any) -> Any:
-    """Return a compiled `(x, tangent) -> tangent`, as a number of the type of x."""
+    """Return a compiled `(x, tangent) -> tangent`, as a value of the type of x: numbers, and tuples
+    of them, with None in place of integers.
+    """
+    refuse_type(tangent)
+    if isinstance(found, types.BaseTuple):
+        return _projected_tuple(found, tangent)
+    if not isinstance(found, types.Float | types.Complex):
+        return register_jitable(lambda x, tangent: None)
     if is_zero_type(tangent):
         return register_jitable(lambda x, tangent: make_zero(x))
     convert = as_dtype(found).type
@@ -85,6 +93,23 @@ def _projected(found: Any, tangent: Any) -> Any:
     if isinstance(tangent, types.Complex) and not isinstance(found, types.Complex):
         return register_jitable(lambda x, tangent: convert(tangent.real))
     return register_jitable(lambda x, tangent: convert(tangent))
+
+
+def _projected_tuple(found: Any, tangent: Any) -> Any:
+    """Write out the items: each has a type of its own."""
+    zero, items_of = is_zero_type(tangent), types_of(found)
+    count = len(items_of)
+    if not zero and (not isinstance(tangent, types.BaseTuple) or len(tangent) != count):
+        raise RuleReturnError(f"a rule gives {tangent} as the tangent or cotangent of {found}")
+    items = "".join(
+        f"project{i}(x[{i}], {'None' if zero else f'tangent[{i}]'}), " for i in range(count)
+    )
+    named = isinstance(found, types.BaseNamedTuple)
+    scope: dict[str, Any] = {"__name__": __name__, "made": getattr(found, "instance_class", None)}
+    for i in range(count):
+        scope[f"project{i}"] = _projected(items_of[i], types.none if zero else types_of(tangent)[i])
+    exec(f"def project(x, tangent):\n return {'made' if named else ''}({items})", scope)
+    return register_jitable(scope["project"])
 
 
 def _require_array(x: AnnotationType, x_bar: Any) -> None:
@@ -193,7 +218,7 @@ def _contracted(slopes, i, bar):
     k = i.literal_value
     if not isinstance(slopes, types.BaseTuple):
         return lambda slopes, i, bar: conjugate(slopes) * bar
-    if not isinstance(slopes[0], types.BaseTuple):
+    if not isinstance(types_of(slopes)[0], types.BaseTuple):
         return lambda slopes, i, bar: conjugate(slopes[k]) * bar
     terms = " + ".join(f"conjugate(slopes[{row}][{k}]) * bar[{row}]" for row in range(len(slopes)))
     scope = {"conjugate": conjugate, "__name__": __name__}
@@ -231,7 +256,7 @@ def _pushed(y, dy):
     refuse_type(dy)
     if is_zero_type(dy):
         return lambda y, dy: make_zero(y)
-    if isinstance(y, types.Number):
+    if isinstance(y, types.Number) or (isinstance(y, types.BaseTuple) and _of_numbers(y)):
         project = _projected(y, dy)
         return lambda y, dy: project(y, dy)
     if not isinstance(y, types.Array):
@@ -245,6 +270,12 @@ def _pushed(y, dy):
         return dy
 
     return in_shape
+
+
+def _of_numbers(found: Any) -> bool:
+    if isinstance(found, types.BaseTuple):
+        return all(map(_of_numbers, types_of(found)))
+    return isinstance(found, types.Float | types.Complex)
 
 
 @overload(separate)
@@ -270,7 +301,7 @@ def _separate(dy, x):
 def _combined(slopes, dots):
     if not isinstance(slopes, types.BaseTuple):
         return lambda slopes, dots: slopes * dots[0]
-    if isinstance(slopes[0], types.BaseTuple):
+    if isinstance(types_of(slopes)[0], types.BaseTuple):
         terms = "".join(f"combined(slopes[{row}], dots), " for row in range(len(slopes)))
     else:
         terms = " + ".join(f"slopes[{i}] * dots[{i}]" for i in range(len(slopes)))

@@ -1,6 +1,6 @@
 """Checks of derivatives against finite differences, for users, rule authors and our own tests."""
 
-from activerules.testing.gradient import check_gradient, check_grads
+from activerules.testing.gradient import check_gradient
 from activerules.testing.numeric import (
     central_fdm,
     directional_derivative,
@@ -9,6 +9,7 @@ from activerules.testing.numeric import (
     well_conditioned,
 )
 from activerules.testing.rule import arg, check_rule
+from activerules.testing.second import check_grads
 
 __all__ = [
     "arg",

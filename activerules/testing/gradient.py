@@ -65,18 +65,6 @@ def check_gradient(
     Check(f, args, activities, np.random.default_rng(seed)).run(trials)
 
 
-def check_grads(f: Callable[..., Any], args: tuple, order: int = 1, seed: int = 0) -> None:
-    """Check derivatives of `f` up to `order`; `check_gradient` with default activities.
-
-    Raises
-        RuleCheckError   as `check_gradient`.
-        ValueError       for orders other than 1: second derivatives are not offered yet.
-    """
-    if order != 1:
-        raise ValueError(f"derivatives of order {order} are not offered yet; order must be 1")
-    check_gradient(f, args, seed=seed)
-
-
 @dataclass
 class Outcome:
     """What a call left behind: its value, its arguments after it, derivatives if there are any."""

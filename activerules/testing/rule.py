@@ -226,7 +226,7 @@ class RuleCheck:
             for x, c, kind in zip(self.values, self.starts, situation.kinds, strict=True)
         )
         annotated = [
-            Duplicated(x, shadow) if kind is Duplicated else kind(x)
+            _annotated(kind, x, shadow)
             for kind, x, shadow in zip(pair.arguments, copies, shadows, strict=True)
         ]
         bar = make_zero(self.result) if situation.result is Const else self.result_bar
@@ -291,7 +291,7 @@ class RuleCheck:
             for v, kind, x in zip(self.directions, situation.kinds, self.values, strict=True)
         ]
         annotated = [
-            Duplicated(x, v) if kind is Duplicated else kind(x)
+            _annotated(kind, x, v)
             for kind, x, v in zip(rule.arguments, copies, tangents, strict=True)
         ]
         config = RuleConfig(overwritten=(False,) * len(copies))
@@ -389,6 +389,10 @@ class RuleCheck:
             where=[("in the situation", str(situation), "")],
             why=why,
         )
+
+
+def _annotated(kind: Any, x: Any, shadow: Any) -> Annotation:
+    return Duplicated(x, shadow) if kind is Duplicated else kind(x)
 
 
 def _argument(x: Any) -> Argument:

@@ -687,3 +687,36 @@ def test_a_pullback_of_the_module():
         return x, outside
 
     assert explicit_one(convert(rule, f), 1.0, 3.0) == (3.0,)
+
+
+# --- tuples and complex numbers ---
+
+
+@njit
+def pair_product(t, c):
+    return c * (t[0] * t[1])
+
+
+@rrule.register(pair_product)
+def _(f, t, c):
+    a, b = t
+    return c * a * b, lambda dy: (NoTangent(), (c * b * dy, c * a * dy), a * b * dy)
+
+
+@njit
+def squared(z):
+    return z * z
+
+
+@rrule.register(squared)
+def _(f, z):
+    return z * z, lambda dy: (NoTangent(), 2 * np.conj(z) * dy)
+
+
+@njit
+def of_pairs_and_complex(x, y):
+    return pair_product((x, y), y) * squared(complex(x, y)).imag
+
+
+def test_tuples_and_complex_numbers():
+    check_gradient(of_pairs_and_complex, (0.3, 0.7))

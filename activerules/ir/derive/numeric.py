@@ -32,13 +32,13 @@ def partials(name: str, result: float, *x: float) -> tuple[float, ...]:
     row = row_named(name)
     if row is None or len(row.partials) != len(x):
         raise KeyError(name)
-    point = _Point(x, result)
+    # Rows are written for values of the IR; numbers take their place.
+    point: Any = _Point(x, result)
     builder: Any = _Calculator()
+    one: Any = _Number(1.0)
     with np.errstate(all="ignore"):
-        return tuple(
-            float(partial.times(builder, point, _Number(1.0)).value) if partial else 0.0
-            for partial in row.partials
-        )
+        found: list[Any] = [p and p.times(builder, point, one) for p in row.partials]
+    return tuple(float(number.value) if number is not None else 0.0 for number in found)
 
 
 class _Number:

@@ -33,7 +33,13 @@ from typing import Any
 
 from activerules.rules.closures import delivery
 from activerules.rules.closures.pullback import PullbackFinder, refuse
-from activerules.rules.closures.source import Definition, definition_of, function_from, own_nodes
+from activerules.rules.closures.source import (
+    Definition,
+    definition_of,
+    function_from,
+    own_nodes,
+    written_function,
+)
 from activerules.rules.closures.thunks import inline_thunks
 from activerules.rules.protocol import AugmentedReturn, active
 
@@ -115,8 +121,7 @@ class _Converter:
     def function(self, suffix: str, parameters: Sequence[str], body: list[ast.stmt]) -> Any:
         name = self.rule.__name__
         name = suffix if name in ("_", "<lambda>") else f"{name}_{suffix}"
-        arguments = ast.arguments([], [ast.arg(p) for p in parameters], None, [], [], None, [])
-        made = ast.FunctionDef(name, arguments, body, [], None, None, type_params=[])
+        made = written_function(name, parameters, body)
         return ast.fix_missing_locations(ast.copy_location(made, self.definition))
 
     # --- the augmented primal ---
@@ -315,7 +320,7 @@ def _as_function(definition: Definition) -> ast.FunctionDef:
     if isinstance(definition, ast.FunctionDef):
         return definition
     body: list[ast.stmt] = [ast.copy_location(ast.Return(definition.body), definition.body)]
-    made = ast.FunctionDef("rule", definition.args, body, [], None, None, type_params=[])
+    made = written_function("rule", definition.args, body)
     return ast.copy_location(made, definition)
 
 

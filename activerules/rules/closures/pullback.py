@@ -29,7 +29,7 @@ _UNKNOWN = object()
 
 
 def refuse(
-    rule: types.FunctionType, node: ast.AST | None, what: str, why: str = "", *instead: str
+    rule: Any, node: ast.AST | None, what: str, why: str = "", *instead: str
 ) -> RuleDefinitionError:
     """The error for a rule that cannot be converted, at the line of `node`."""
     text = ast.unparse(node).splitlines()[0] if node is not None else rule.__name__
@@ -51,7 +51,7 @@ class Pullback:
     helpers       local functions of the rule that it uses, to be defined in front of it.
     """
 
-    rule: types.FunctionType
+    rule: Any
     definitions: list[Definition]
     captured: tuple[str, ...] = ()
     defaults: dict[str, str] = field(default_factory=dict)

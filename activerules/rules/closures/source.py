@@ -44,8 +44,11 @@ def definition_of(function: types.FunctionType) -> Definition:
         tree = _parsed("".join(lines))
     except (OSError, SyntaxError) as error:
         raise _no_source(function, "its source cannot be read") from error
-    candidates = [node for node in ast.walk(tree) if _stands_at(node, code)]
-    candidates = [node for node in candidates if _holds(node, code)]
+    candidates = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, Definition) and _stands_at(node, code) and _holds(node, code)
+    ]
     if len(candidates) != 1 or not any(_same_code(code, other) for other in _codes(tree, code)):
         raise _no_source(function, "its file has changed since it was loaded")
     return _copy(candidates[0])
@@ -110,10 +113,10 @@ def _copy(node: Any) -> Any:
     return [_copy(item) for item in node] if isinstance(node, list) else node
 
 
-def _stands_at(node: ast.AST, code: types.CodeType) -> bool:
+def _stands_at(node: Definition, code: types.CodeType) -> bool:
     if isinstance(node, ast.Lambda):
         return code.co_name == "<lambda>" and node.lineno == code.co_firstlineno
-    if not isinstance(node, ast.FunctionDef) or node.name != code.co_name:
+    if node.name != code.co_name:
         return False
     return min([node.lineno, *(d.lineno for d in node.decorator_list)]) == code.co_firstlineno
 
@@ -123,7 +126,8 @@ def _holds(node: Definition, code: types.CodeType) -> bool:
     body = node.body if isinstance(node.body, list) else [node.body]
     start = body[0].lineno, body[0].col_offset
     end = body[-1].end_lineno or 0, body[-1].end_col_offset or 0
-    places = [(line, column) for line, _, column, _ in code.co_positions() if column]
+    positions = ((line, column) for line, _, column, _ in code.co_positions())
+    places = [(line, column) for line, column in positions if line and column]
     return all(start <= place <= end for place in places if place[0] >= start[0])
 
 
@@ -142,14 +146,23 @@ def _compiled(tree: ast.Module, file: str) -> types.CodeType:
     return compile(tree, file, "exec", dont_inherit=True)
 
 
+def written_function(
+    name: str, arguments: ast.arguments | Sequence[str], body: Sequence[ast.stmt]
+) -> ast.FunctionDef:
+    """A definition made of statements; its parameters are names, or those of another one."""
+    if not isinstance(arguments, ast.arguments):
+        parameters = [ast.arg(n) for n in arguments]
+        arguments = ast.arguments([], parameters, None, [], [], None, [])
+    fields: dict[str, Any] = {"decorator_list": [], "type_params": []}
+    return ast.FunctionDef(name, arguments, list(body), **fields)
+
+
 def _enclosing(body: Sequence[Definition], names: Sequence[str]) -> ast.Module:
     """Return a module with a function of `names` that holds a definition."""
-    statements = [ast.Expr(node) if isinstance(node, ast.Lambda) else node for node in body]
-    arguments = ast.arguments(
-        posonlyargs=[], args=[ast.arg(n) for n in names], kwonlyargs=[], kw_defaults=[], defaults=[]
-    )
-    fields: dict[str, Any] = {"decorator_list": [], "type_params": []}
-    outer = ast.FunctionDef("enclosing", arguments, statements, **fields)
+    statements: list[ast.stmt] = [
+        ast.Expr(node) if isinstance(node, ast.Lambda) else node for node in body
+    ]
+    outer = written_function("enclosing", names, statements)
     return ast.fix_missing_locations(ast.Module([outer], type_ignores=[]))
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from activerules.annotations.thunks import InplaceableThunk, Thunk, extern, unthunk
-from activerules.rules.closures.source import own_nodes
+from activerules.rules.closures.source import own_nodes, written_function
 
 Resolve = Callable[[ast.AST], Any]
 
@@ -49,15 +49,13 @@ def _thunk_body(node: ast.AST, resolve: Resolve) -> ast.expr | None:
         return None
     made = resolve(node.func)
     if made is InplaceableThunk and len(node.args) == 2:
-        inner = node.args[1]
-        return inner.body if _is_delayed(inner) else _thunk_body(inner, resolve)
-    if made is Thunk and len(node.args) == 1 and _is_delayed(node.args[0]):
-        return node.args[0].body  # type: ignore[attr-defined]
-    return None
+        return _delayed(node.args[1]) or _thunk_body(node.args[1], resolve)
+    return _delayed(node.args[0]) if made is Thunk and len(node.args) == 1 else None
 
 
-def _is_delayed(node: ast.AST) -> bool:
-    return isinstance(node, ast.Lambda) and not node.args.args
+def _delayed(node: ast.AST) -> ast.expr | None:
+    """E of `lambda: E`."""
+    return node.body if isinstance(node, ast.Lambda) and not node.args.args else None
 
 
 class _Inliner(ast.NodeTransformer):
@@ -71,9 +69,7 @@ class _Inliner(ast.NodeTransformer):
             return self.generic_visit(node)
         value = _thunk_body(node.value, self.resolve)
         assert value is not None
-        arguments = ast.arguments([], [], None, [], [], None, [])
-        body: list[ast.stmt] = [ast.Return(self.visit(value))]
-        made = ast.FunctionDef(target.id, arguments, body, [], None, None, type_params=[])
+        made = written_function(target.id, (), [ast.Return(self.visit(value))])
         return ast.fix_missing_locations(ast.copy_location(made, node))
 
     def visit_Call(self, node: ast.Call) -> Any:

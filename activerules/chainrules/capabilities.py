@@ -1,0 +1,54 @@
+"""What the caller of a rule can do: the `RuleConfig` of ChainRules.
+
+    @rrule.register(map_over, requires=HasReverseMode)      a rule that calls back into AD
+    rrule(map_over, f, xs, config=RuleConfig(HasReverseMode))
+
+A rule that requires something is found by callers that have it, and is preferred to one that does
+not. The engine has both modes: in compiled code such a rule always serves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Capability:
+    """Base class of what a caller may be able to do; used as a class, never made."""
+
+
+class HasReverseMode(Capability):
+    """The caller can run `rrule_via_ad`."""
+
+
+class HasForwardsMode(Capability):
+    """The caller can run `frule_via_ad`."""
+
+
+Requirement = type[Capability]
+
+
+class RuleConfig:
+    """The capabilities of a caller of `frule` or `rrule`; both modes are those of the engine."""
+
+    def __init__(self, *capabilities: Requirement) -> None:
+        for capability in capabilities:
+            if not (isinstance(capability, type) and issubclass(capability, Capability)):
+                raise TypeError(f"{capability!r} is not HasReverseMode or HasForwardsMode")
+        self.capabilities = frozenset(capabilities)
+
+    def has(self, requirement: Requirement | None) -> bool:
+        """Tell whether a rule with this requirement can serve."""
+        return requirement is None or requirement in self.capabilities
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RuleConfig) and other.capabilities == self.capabilities
+
+    def __hash__(self) -> int:
+        return hash(self.capabilities)
+
+    def __repr__(self) -> str:
+        return f"RuleConfig({', '.join(sorted(c.__name__ for c in self.capabilities))})"
+
+
+NOTHING: Any = RuleConfig()
+"""What a plain call of a rule can do."""

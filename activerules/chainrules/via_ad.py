@@ -1,0 +1,69 @@
+"""`rrule_via_ad` and `frule_via_ad`: a rule where there is one, else the derivative by the engine.
+
+For rules of functions that take functions, and for code that calls rules by hand. From Python; in a
+rule that is compiled, `activerules.vjp` and `activerules.jvp` say the same, and a pullback of `vjp`
+may be captured like any other value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from activerules.annotations.projection import ProjectTo
+from activerules.annotations.tangents import NoTangent, is_zero
+from activerules.annotations.thunks import extern
+from activerules.annotations.values import make_zero
+from activerules.chainrules.direct import frule, rrule
+from activerules.directional import jvp
+from activerules.pullback import vjp
+
+
+def rrule_via_ad(function: Callable[..., Any], *x: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """Return `(y, pullback)`, as `rrule` does, for any function the engine can differentiate.
+
+    A rule of the function comes first. Raises what `vjp` raises.
+    """
+    found = rrule(function, *x)
+    if found is not None:
+        return found
+    y, pull = vjp(function, *x)
+
+    def pullback(dy: Any) -> tuple[Any, ...]:
+        bars = pull(_in_form(y, extern(dy)))
+        return NoTangent(), *(NoTangent() if bar is None else bar for bar in bars)
+
+    return y, pullback
+
+
+def frule_via_ad(deltas: Sequence[Any], function: Callable[..., Any], *x: Any) -> tuple[Any, Any]:
+    """Return `(y, dy)`, as `frule` does, for any function the engine can differentiate.
+
+    A rule of the function comes first. Raises what `jvp` raises.
+    """
+    found = frule(deltas, function, *x)
+    if found is not None:
+        return found
+    tangents = tuple(_tangent(value, extern(d)) for value, d in zip(x, deltas[1:], strict=True))
+    return jvp(function, x, tangents)
+
+
+def _tangent(x: Any, dx: Any) -> Any:
+    """A tangent in the form `jvp` takes: None where there is none."""
+    return _in_form(x, dx) if ProjectTo(x).has_tangent else None
+
+
+def _in_form(x: Any, dx: Any) -> Any:
+    """A tangent or cotangent as a value of the type and layout of `x`, in memory of its own."""
+    zero = make_zero(x)
+    if is_zero(dx):
+        return zero
+    if isinstance(zero, np.ndarray):
+        zero[...] = ProjectTo(x)(dx)
+        return zero
+    if isinstance(x, tuple):
+        items = map(_in_form, x, ProjectTo(x)(dx))
+        return type(x)(*items) if hasattr(x, "_fields") else tuple(items)
+    return ProjectTo(x)(dx)

@@ -1,0 +1,106 @@
+"""Rules that call back into AD, and derivatives by the engine where there is no rule."""
+
+import math
+
+import numpy as np
+import pytest
+from numba import njit
+
+import activerules as ar
+from activerules.chainrules import (
+    HasReverseMode,
+    NoTangent,
+    RuleConfig,
+    ZeroTangent,
+    frule_via_ad,
+    rrule,
+    rrule_via_ad,
+)
+from activerules.testing import check_gradient, check_grads
+
+X = np.array([0.3, 0.7])
+
+
+@njit
+def twice(g, x):
+    return g(g(x))
+
+
+@rrule.register(twice)
+def _(f, g, x):
+    y, first = ar.vjp(g, x)
+    z, second = ar.vjp(g, y)
+
+    def pullback(dz):
+        (dy,) = second(dz)
+        (dx,) = first(dy)
+        return NoTangent(), NoTangent(), dx
+
+    return z, pullback
+
+
+@njit
+def wave(x):
+    return math.sin(x) * x
+
+
+@njit
+def of_wave(x):
+    return twice(wave, x) ** 2
+
+
+@njit
+def weighted(x, n):
+    return x * n
+
+
+@njit
+def scaled_sum(x, scale):
+    return scale * np.sum(x * x)
+
+
+def test_a_captured_pullback_is_a_tape():
+    check_gradient(of_wave, (0.3,))
+
+
+def test_reverse_via_ad():
+    y, pullback = rrule_via_ad(weighted, X, 3)
+    assert np.array_equal(y, 3 * X)
+    for _ in range(2):
+        own, x_bar, n_bar = pullback(X)
+        assert (own, n_bar) == (NoTangent(), NoTangent())
+        assert np.array_equal(x_bar, 3 * X)
+    assert np.array_equal(pullback(ZeroTangent())[1], 0 * X)
+    assert rrule_via_ad(math.sin, 0.3)[1](1.0)[1] == math.cos(0.3)
+
+
+def test_forward_via_ad():
+    y, dy = frule_via_ad((NoTangent(), X, NoTangent()), weighted, X, 3)
+    assert np.array_equal(y, dy)
+    y, dy = frule_via_ad((NoTangent(), ZeroTangent(), 2.0), scaled_sum, X, 3.0)
+    assert dy == pytest.approx(2.0 * np.sum(X * X))
+    assert frule_via_ad((NoTangent(), 1.0), math.sin, 0.3)[1] == math.cos(0.3)
+
+
+def test_requirements_choose_the_rule():
+    @njit
+    def plain(x):
+        return x
+
+    rrule.register(plain)(lambda f, x: (x, lambda dy: (NoTangent(), dy)))
+
+    @rrule.register(plain, requires=HasReverseMode, compiled=False)
+    def _(f, x):
+        return x, lambda dy: (NoTangent(), 2.0 * dy)
+
+    assert rrule(plain, 1.0)[1](1.0)[1] == 1.0
+    assert rrule(plain, 1.0, config=RuleConfig(HasReverseMode))[1](1.0)[1] == 2.0
+    with pytest.raises(TypeError, match="HasReverseMode"):
+        RuleConfig("reverse")
+
+
+def test_check_grads_of_both_orders():
+    check_grads(scaled_sum, (X, 0.4))
+    check_grads(weighted, (0.4, 2), order=1)
+    with pytest.raises(ValueError, match="order 3"):
+        check_grads(scaled_sum, (X, 0.4), order=3)
