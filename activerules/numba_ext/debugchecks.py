@@ -22,13 +22,16 @@ __all__ = [
     "cotangent",
     "direction",
     "entry",
+    "fits",
     "flag",
     "is_zero_like",
     "moved",
     "paired",
+    "part",
     "poisoned",
     "shadow",
     "size",
+    "tangent",
 ]
 
 
@@ -49,13 +52,16 @@ copy = _compiled_only("copy", "A value that nobody else writes into.")
 cotangent = _compiled_only("cotangent", "The cotangent of a result.")
 direction = _compiled_only("direction", "A direction to move an argument in; None if Const.")
 entry = _compiled_only("entry", "The derivative by an argument, returned or in its shadow.")
+fits = _compiled_only("fits", "Whether a tangent is what finite differences of a value say.")
 flag = _compiled_only("flag", "Memory of one integer.")
 is_zero_like = _compiled_only("is_zero_like", "Whether a shadow is zeros in the shape of a primal.")
 moved = _compiled_only("moved", "A value moved along a direction.")
 paired = _compiled_only("paired", "A cotangent times a difference of values.")
+part = _compiled_only("part", "Primal or tangent of what a forward rule returned.")
 poisoned = _compiled_only("poisoned", "An argument, its value NaN if it is not what it was.")
 shadow = _compiled_only("shadow", "A copy of the shadow of an argument; None if it has none.")
 size = _compiled_only("size", "A bound of `along`, without cancellation.")
+tangent = _compiled_only("tangent", "A copy of the tangent of an argument; None if it has none.")
 
 
 def _is_float(found: Any) -> bool:
@@ -284,3 +290,51 @@ def _close(coarse, fine, out, tolerance):
         return abs(best - out) <= tolerance + 10.0 * abs(fine - coarse)
 
     return of_floats
+
+
+# --- forward mode ---
+
+
+@overload(tangent)
+def _tangent(x):
+    if x.kind is Duplicated:
+        return lambda x: copy(x.dval)
+    return lambda x: None
+
+
+@overload(part)
+def _part(returned, index):
+    if isinstance(returned, types.BaseTuple) and len(returned) == 2:
+        return lambda returned, index: returned[index]
+    return lambda returned, index: None
+
+
+@overload(fits)
+def _fits(plus, minus, plus_half, minus_half, found, step, tolerance):
+    if _is_float_array(found):
+
+        def of_arrays(plus, minus, plus_half, minus_half, found, step, tolerance):
+            for place in np.ndindex(found.shape):
+                if not fits(
+                    plus[place],
+                    minus[place],
+                    plus_half[place],
+                    minus_half[place],
+                    found[place],
+                    step,
+                    tolerance,
+                ):
+                    return False
+            return True
+
+        return of_arrays
+    if _is_float(found):
+
+        def of_floats(plus, minus, plus_half, minus_half, found, step, tolerance):
+            coarse = (plus - minus) / (2.0 * step)
+            fine = (plus_half - minus_half) / step
+            size = abs(fine) + abs(found) + 1e-6
+            return close(coarse, fine, found, tolerance * size)
+
+        return of_floats
+    return lambda plus, minus, plus_half, minus_half, found, step, tolerance: True

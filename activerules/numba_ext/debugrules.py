@@ -22,12 +22,13 @@ from typing import Any
 from numba.core import types
 from numba.core.registry import CPUDispatcher
 
+from activerules.annotations.activity import BatchDuplicated
 from activerules.errors import RuleViolation, TapeError
 from activerules.numba_ext import debugchecks as checks
 from activerules.numba_ext.calls import MarkedCall, plain_type
 from activerules.numba_ext.ruletyping import callable_rule
 from activerules.rules.protocol import AugmentedReturn
-from activerules.rules.rule import RulePair
+from activerules.rules.rule import ForwardRule, RulePair
 
 
 def checked_pair(marked: MarkedCall, pair: RulePair, wanted: Any) -> RulePair:
@@ -36,11 +37,18 @@ def checked_pair(marked: MarkedCall, pair: RulePair, wanted: Any) -> RulePair:
     return replace(pair, augmented=source.augmented(), reverse=source.reverse(), tape_type=None)
 
 
+def checked_forward(marked: MarkedCall, chosen: ForwardRule, wanted: Any) -> ForwardRule:
+    """As `checked_pair`; a rule for batches is left as it is."""
+    if BatchDuplicated in (*chosen.arguments, chosen.result):
+        return chosen
+    return replace(chosen, function=_Source(marked, chosen, wanted).forward())
+
+
 class _Source:
     """Writes the two functions: the parameters have to be written out."""
 
-    def __init__(self, marked: MarkedCall, pair: RulePair, wanted: Any) -> None:
-        self.marked, self.pair, self.wanted = marked, pair, wanted
+    def __init__(self, marked: MarkedCall, rule: RulePair | ForwardRule, wanted: Any) -> None:
+        self.marked, self.rule, self.wanted = marked, rule, wanted
         self.numbers = range(len(marked.signature.args))
         self.names = marked.argument_names
         found = [plain_type(each) for each in marked.signature.args]
@@ -50,6 +58,7 @@ class _Source:
         )
 
     def augmented(self) -> Any:
+        assert isinstance(self.rule, RulePair)
         parameters = ", ".join(f"a{i}" for i in self.numbers)
         lines = [f"b{i} = _copy(a{i}.val)" for i in self.numbers]
         lines += [f"r = _rule(config, ret, {parameters})"]
@@ -69,9 +78,10 @@ class _Source:
             f"return _AugmentedReturn(r.primal, r.shadow, (r.tape, _flag(), ({before}), ({after})))"
         ]
         head = f"def augmented(config, ret, {parameters}):"
-        return self._function("augmented", head, lines, self.pair.augmented)
+        return self._function("augmented", head, lines, self.rule.augmented)
 
     def reverse(self) -> Any:
+        assert isinstance(self.rule, RulePair)
         parameters = ", ".join(f"a{i}" for i in self.numbers)
         lines = ["inner, used, before, after = tape"]
         lines += [f"if used[0] != 0: raise _TapeError({self._text('its tape was used twice')!r})"]
@@ -84,7 +94,7 @@ class _Source:
         if self.differenced:
             lines += self._differences()
         for i in self.numbers:
-            saved = i in self.pair.saves
+            saved = i in self.rule.saves
             lines += [f"v{i} = a{i}" if saved else f"v{i} = _poisoned(a{i}, after[{i}])"]
             lines += [f"c{i} = _copy(v{i}.val)"]
         passed = ", ".join(f"v{i}" for i in self.numbers)
@@ -95,7 +105,7 @@ class _Source:
         ]
         for i in self.numbers:
             what = f"the derivative by `{self.names[i]}` is NaN or infinite"
-            if i not in self.pair.saves:
+            if i not in self.rule.saves:
                 what += ", or made from a value that was overwritten since the function ran"
             lines += [f"g{i} = _entry(r, {i}, a{i})"]
             lines += [f"if fine and not _all_finite(g{i}): {self._raise(what)}"]
@@ -103,7 +113,43 @@ class _Source:
             lines += self._compared()
         lines += ["return r"]
         head = f"def reverse(config, dret, tape, {parameters}):"
-        return self._function("reverse", head, lines, self.pair.reverse)
+        return self._function("reverse", head, lines, self.rule.reverse)
+
+    def forward(self) -> Any:
+        parameters = ", ".join(f"a{i}" for i in self.numbers)
+        lines = [f"b{i} = _copy(a{i}.val)" for i in self.numbers]
+        lines += [f"t{i} = _tangent(a{i})" for i in self.numbers]
+        step = 2e-2 if self.single else 2e-4
+        for k, h in enumerate((step, step / 2)):
+            for sign, signed in (("p", h), ("m", -h)) if self.differenced else ():
+                each = f"{sign}{k}_"
+                lines += [f"{each}{i} = _moved(b{i}, t{i}, {signed})" for i in self.numbers]
+                lines += [f"y{sign}{k} = _function({self._arguments(each)})"]
+        lines += [f"r = _rule(config, ret, {parameters})"]
+        if self.wanted.primal:
+            lines += [f"e = _function({self._arguments('b')})"]
+            what = "the primal differs from that of the function"
+            lines += [self._agree("_part(r, 0)", "e", what)]
+            lines += [
+                self._agree(f"a{i}.val", f"b{i}", f"`{name}` is not left as the function does")
+                for i, name in enumerate(self.names)
+            ]
+        if self.differenced:
+            lines += [self._fits("y", "", "_part(r, 1)", "the tangent")]
+            lines += [
+                self._fits("", f"_{i}", f"_tangent(a{i})", f"the tangent of `{name}`")
+                for i, name in enumerate(self.names)
+            ]
+        lines += ["return r"]
+        head = f"def forward(config, ret, {parameters}):"
+        assert isinstance(self.rule, ForwardRule)
+        return self._function("forward", head, lines, self.rule.function)
+
+    def _fits(self, before: str, after: str, found: str, what: str) -> str:
+        step, tolerance = (2e-2, 1e-2) if self.single else (2e-4, 1e-5)
+        values = ", ".join(f"{before}{sign}{k}{after}" for k in (0, 1) for sign in "pm")
+        differs = f"{what} differs from finite differences of the function"
+        return f"if not _fits({values}, {found}, {step}, {tolerance}): {self._raise(differs)}"
 
     def _differences(self) -> list[str]:
         """What goes in, along a direction, at two steps."""
@@ -153,7 +199,7 @@ class _Source:
 
     def _text(self, what: str) -> str:
         where = f"called at {self.marked.location}" if self.marked.location else "called"
-        return f"{what}: the rule of {self.pair.name} at {self.pair.location}, {where}"
+        return f"{what}: the rule of {self.rule.name} at {self.rule.location}, {where}"
 
     def _function(self, name: str, head: str, lines: Sequence[str], rule: Any) -> Any:
         scope = {

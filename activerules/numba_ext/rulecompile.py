@@ -42,7 +42,7 @@ from activerules.ir.rulecall import (
 from activerules.numba_ext import overloads  # noqa: F401  (what rules call: accumulate, make_zero)
 from activerules.numba_ext.abi import flatten
 from activerules.numba_ext.calls import MarkedCall, plain_type
-from activerules.numba_ext.debugrules import checked_pair
+from activerules.numba_ext.debugrules import checked_forward, checked_pair
 from activerules.numba_ext.forwardrules import build_forward, build_source, compile_forward_rule
 from activerules.numba_ext.kinds import (
     float_elements,
@@ -262,6 +262,9 @@ class NumbaRuleCompiler:
             return None
         is_new = self._is_new_memory(marked)
         rule = compile_forward_rule(marked, chosen, request, noalias=is_new)
+        if self._registry.debug is not None:
+            chosen = checked_forward(marked, chosen, self._registry.debug)
+            rule = compile_forward_rule(marked, chosen, request, noalias=is_new)
         stem = _stem(marked, (rule.compiled.fndesc.llvm_func_name, repr(request)))
         symbol = f"{stem}.forward"
         written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)

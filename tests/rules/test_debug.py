@@ -81,6 +81,36 @@ def _(
     return None, by_x, None, None
 
 
+@ar.forward(scale)
+def _(
+    config,
+    ret: ar.Duplicated,
+    a: ar.Duplicated,
+    x: ar.Duplicated,
+    mistake: ar.Const,
+    n: ar.Const,
+):
+    m = mistake.val
+    y, y_dot = a.val * x.val, a.dval * x.val + a.val * x.dval
+    if m == 21:
+        y += 1.0
+    if m == 22:
+        y_dot *= 1.01
+    if m == 23:
+        a.dval[0] += 1.0
+    if m == 24:
+        n.val[0] += 1
+    return y, y_dot
+
+
+FORWARD = {
+    21: "the primal differs from that of the function",
+    22: "the tangent differs from finite differences",
+    23: "the tangent of `a` differs from finite differences",
+    24: "`n` is not left as the function does",
+}
+
+
 @numba.njit
 def program(a, x, mistake):
     b = a.copy()
@@ -108,6 +138,21 @@ def test_mistakes_are_noticed(mistake):
     rule, _, call = str(caught.value).partition("called at")
     assert "the rule of scale at " in rule
     assert "test_debug.py" in call
+
+
+def along(mistake):
+    return ar.autodiff(
+        ar.Forward, program, ar.Duplicated(A, np.ones(3)), ar.Duplicated(X, 0.5), ar.Const(mistake)
+    )
+
+
+@pytest.mark.parametrize("mistake", FORWARD)
+def test_mistakes_of_a_forward_rule_are_noticed(mistake):
+    with debug_mode():
+        y, y_dot = A * X, np.ones(3) * X + A * 0.5
+        np.testing.assert_allclose(along(0), 2.0 * np.sum(y * y_dot) + 1.5)
+        with pytest.raises(ar.RuleViolation, match=FORWARD[mistake]):
+            along(mistake)
 
 
 def test_what_is_checked_can_be_chosen():
