@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from numba.core import types
 from numba.core.registry import CPUDispatcher
 
@@ -48,6 +49,9 @@ class _Source:
     """Writes the two functions: the parameters have to be written out."""
 
     def __init__(self, marked: MarkedCall, rule: RulePair | ForwardRule, wanted: Any) -> None:
+        if isinstance(getattr(marked.function, "__self__", None), np.random.RandomState):
+            # Run beside the rule it would draw another number, and change those that follow.
+            wanted = replace(wanted, primal=False, derivatives=False)
         self.marked, self.rule, self.wanted = marked, rule, wanted
         self.numbers = range(len(marked.signature.args))
         self.names = marked.argument_names

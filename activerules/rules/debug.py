@@ -26,7 +26,8 @@ class debug_mode:
     where what it is made from is not; a tape is used twice.
 
     `primal=False` does not run the function beside the rule, for one that draws random numbers or
-    prints; `derivatives=False` leaves out finite differences, for a rule that means to differ.
+    prints (those of np.random are known); `derivatives=False` leaves out finite differences, for a
+    rule that means to differ from them.
 
     The mode holds for the process: what is compiled in it has the checks, and `@njit` functions
     that were compiled before keep what they compiled. Calls cost several runs of the function.
