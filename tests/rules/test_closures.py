@@ -632,6 +632,16 @@ def counts_its_calls(f, x):
     return x, pullback
 
 
+def writes_into_its_tape(f, x):
+    weights = x * x
+
+    def pullback(dy):
+        weights[0] *= 2.0
+        return NoTangent(), weights * dy
+
+    return x, pullback
+
+
 def variadic(f, *x):
     return x[0], lambda dy: (NoTangent(), dy)
 
@@ -654,6 +664,7 @@ REFUSED = {
     wrong_arity: "2 entries, expected 3",
     two_cotangents: "one cotangent",
     counts_its_calls: "changes a variable outside",
+    writes_into_its_tape: "writes into `weights`",
     variadic: "function of",
     returns_nothing: "returns nothing here",
 }

@@ -207,6 +207,7 @@ class PullbackFinder:
         for parameter in parameters:
             pullback.defaults[parameter.arg] = self._travelling_name(parameter.arg)
         captured = set(free_names(pullback.node, self.cells))
+        self._check_only_read(pullback.node, captured)
         self._move_helpers(pullback, captured)
         pullback.captured = (*sorted(captured), *pullback.defaults.values())
 
@@ -237,6 +238,22 @@ class PullbackFinder:
                     "a tape is read, not written: the pullback may run later, or never",
                 )
 
+    def _check_only_read(self, node: ast.AST, captured: set[str]) -> None:
+        """Refuse `captured[i] = ...`: it may be the primal's own memory, and is read again."""
+        for inner in ast.walk(node):
+            root = inner
+            while isinstance(root, ast.Subscript):
+                root = root.value
+            stored = isinstance(inner, ast.Subscript) and not isinstance(inner.ctx, ast.Load)
+            if stored and isinstance(root, ast.Name) and root.id in captured:
+                raise refuse(
+                    self.rule,
+                    inner,
+                    f"the pullback writes into `{root.id}`, which it captures",
+                    "it may be the memory of an argument, and a pullback may run more than once",
+                    f"write into a copy: {root.id}.copy()",
+                )
+
     def _move_helpers(self, pullback: Pullback, captured: set[str]) -> None:
         """Take functions out of `captured`, and add what they capture."""
         for name in self._local_functions(captured):
@@ -251,6 +268,7 @@ class PullbackFinder:
                     self.rule, definition, "a local function the pullback uses has default values"
                 )
             inner = set(free_names(definition, self.cells))
+            self._check_only_read(definition, inner)
             self._move_helpers(pullback, inner)
             captured |= inner
             pullback.helpers.append(binding)
