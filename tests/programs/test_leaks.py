@@ -22,6 +22,7 @@ ALLOCATING = (
     "numpy_style.concatenated",
     "numpy_style.row_expression_in_loop",
     "objects.several_objects",
+    "recursion.arrays_returned",
     "stencils.heat_with_array_swap",
 )
 PROGRAMS = {program.name: program for program in all_programs()}
