@@ -1,5 +1,6 @@
 """`autodiff` in forward mode: kinds of values, batches, results, and what is refused."""
 
+import contextlib
 import math
 from typing import NamedTuple
 
@@ -131,6 +132,23 @@ def test_inside_njit_and_exceptions_of_the_primal():
         both(a, da, -1.0)
 
 
+@pytest.mark.parametrize("scale", [2.0, -1.0], ids=["returns", "raises"])
+def test_shadows_leak_no_more_than_the_primal_does(scale, unfreed):
+    """An exception leaves behind what is alive where it is raised; that is Numba's way."""
+    a, lanes = np.ones(3), (np.ones(3), np.zeros(3))
+
+    def primal():
+        with contextlib.suppress(ValueError):
+            guarded(a, scale)
+
+    def forward():
+        batch = BatchDuplicated(a, lanes), BatchDuplicated(scale, (1.0, 0.0))
+        with contextlib.suppress(ValueError):
+            autodiff(ForwardWithPrimal, guarded, *batch)
+
+    assert unfreed(forward) == 3 * unfreed(primal)
+
+
 class TestRefused:
     def test_active(self):
         with pytest.raises(ar.ActivityError, match="Active, which is for reverse mode"):
@@ -161,8 +179,10 @@ class TestRefused:
         a = np.ones(3)
         with pytest.raises(ar.ShadowMismatch, match="another shape"):
             autodiff(Forward, guarded, Duplicated(a, np.ones(4)), 2.0)
+        np.testing.assert_array_equal(autodiff(Forward, guarded, Duplicated(a, a), 2.0), 2 * a)
+        a, p = np.ones(4), Point(0.3, 3, -0.7)
         with pytest.raises(ar.ShadowMismatch, match="overlaps its primal"):
-            autodiff(Forward, guarded, Duplicated(a, a), 2.0)
+            autodiff(Forward, mixed, Duplicated(a, a), p, 1.3)
 
     def test_lanes_that_overlap_where_they_are_written(self):
         p, shadow = Point(0.3, 3, -0.7), np.ones(4)

@@ -124,8 +124,9 @@ def check_lanes(
 ) -> None:
     """Emit the checks of a forward derivative, which writes a shadow only where it writes a primal.
 
-    K1 and K2 in every lane; K3 and K4 in every lane where one of two arrays is written; and the
-    shadows of a written array overlap no shadow of another lane.
+    K1 in every lane; K2 to K4 in every lane where one of two arrays is written: the tangent of an
+    array may be the array itself; and the shadows of a written array overlap no shadow of another
+    lane.
     """
     checker = _Checker(context, builder, release)
     lanes = [
@@ -137,9 +138,10 @@ def check_lanes(
     ]
     for memories in lanes:
         for i, second in enumerate(memories):
-            checker.keep_shadow_apart(second, memories)
+            touched = [m for m in memories if m.written or second.written]
+            checker.keep_shadow_apart(second, touched)
             for first in memories[:i]:
-                if first.written or second.written:
+                if first in touched:
                     checker.compare(first, second)
     for k, memories in enumerate(lanes):
         for other in lanes[:k]:
