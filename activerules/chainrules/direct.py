@@ -14,6 +14,7 @@ from activerules.chainrules.registry import (
     F,
     register_frule,
     register_rrule,
+    type_of,
 )
 from activerules.errors import ArityError
 from activerules.rules.registry import RULES
@@ -33,7 +34,10 @@ class ReverseRules:
         `pullback(dy)` returns the cotangents of `f` itself (NoTangent, unless it has data) and of
         each argument. It may be called more than once. `config` says what the caller can do.
         """
-        written = RRULES.find(function, (*x, *keywords.values()), config)
+        values = (*x, *keywords.values())
+        if RULES.is_opted_out(function, list(map(type_of, values))):
+            return None
+        written = RRULES.find(function, values, config)
         if written is not None:
             return written.function(function, *x, **keywords)
         if RULES.is_inactive(function):
@@ -71,7 +75,10 @@ class ForwardRules:
                 f"frule of {display_name(function)}: {len(deltas)} tangents, "
                 f"expected {len(x) + 1}: one for the function itself and one per argument"
             )
-        written = FRULES.find(function, (*x, *keywords.values()))
+        values = (*x, *keywords.values())
+        if RULES.is_opted_out(function, list(map(type_of, values)), "forward"):
+            return None
+        written = FRULES.find(function, values)
         if written is not None:
             return written.function(deltas, function, *x, **keywords)
         if RULES.is_inactive(function):

@@ -119,6 +119,13 @@ class Registry:
         kept = bool(rules) and not prefers_body(entry.opted_out, rules, found)
         return Treatment(kept, frozenset() if kept else self.inactive_arguments(function, names))
 
+    def is_opted_out(self, function: object, found: Sequence[Any], mode: Half = "reverse") -> bool:
+        """Tell whether the rules of a function were opted out of for arguments of these types."""
+        entry = self._entry(function)
+        return entry is not None and prefers_body(
+            entry.opted_out, entry.rules.get(mode, []), found
+        )
+
     def is_inactive(self, function: object) -> bool:
         """Tell whether the whole function was declared inactive."""
         entry = self._entry(function)

@@ -13,6 +13,7 @@ from activerules.chainrules import (
     ZeroTangent,
     frule,
     non_differentiable,
+    opt_out,
     rrule,
     scalar_rule,
 )
@@ -169,6 +170,18 @@ def test_non_differentiable():
     assert y == 6
     assert pullback(1.0) == (NoTangent(), NoTangent(), NoTangent())
     assert frule((NoTangent(), 1.0, NoTangent()), level, 2.5, 3) == (6, NoTangent())
+
+
+def test_opted_out_is_no_rule():
+    @njit
+    def halved(x):
+        return x / 2
+
+    rrule.register(halved)(lambda f, x: (x / 2, lambda dy: (NoTangent(), dy / 2)))
+    assert rrule(halved, 3.0)[1](1.0)[1] == 0.5
+    opt_out(halved, ar.Active[float])
+    assert rrule(halved, 3.0) is None
+    assert rrule(halved, np.ones(2)) is not None
 
 
 # --- scalar_rule ---
