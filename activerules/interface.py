@@ -65,6 +65,7 @@ from activerules.numba_ext.overloads import (
     make_zero,
     onehot,
 )
+from activerules.numba_ext.target import refresh
 from activerules.pullback import vjp
 from activerules.recompute import checkpoint
 from activerules.reverse_jacobians import jacobian, jacrev
@@ -85,6 +86,8 @@ from activerules.second import hessian, hvp
 from activerules.thunk import autodiff_thunk
 
 stop_gradient = ignore_derivatives
+
+refresh()
 
 __all__ = [
     "Active",

@@ -62,3 +62,15 @@ def test_rules_of_another_package(way, tmp_path):
         text=True,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_first_mention_may_be_inside_a_compiled_function():
+    program = (
+        "import activerules as ar\n"
+        "from numba import njit\n"
+        "f = njit(lambda x: x * x)\n"
+        "g = njit(lambda x: ar.autodiff(ar.Reverse, f, ar.Active, ar.Active(x)))\n"
+        "assert g(3.0) == (6.0,)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

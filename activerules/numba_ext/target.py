@@ -490,3 +490,10 @@ class Session:
         twin._typingctx, twin._targetctx = self.typing_context, self.target_context
         twin._install_type(self.typing_context)
         return twin
+
+
+def refresh() -> None:
+    """Tell Numba of what was registered since it last looked: it may be in the middle of typing a
+    function that mentions activerules for the first time.
+    """
+    cpu_target.typing_context.refresh()
