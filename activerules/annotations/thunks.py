@@ -156,4 +156,3 @@ def add_inplace(x: Any, y: Any) -> Any:
         x += found
         return x
     return x + y
-

@@ -79,9 +79,7 @@ def _zero_if(i: Instruction, value: Value, other: Value, hint: str) -> Value:
     return _before(i, "select", I64, [equal, constant(I64, 0), value], hint)
 
 
-def _before(
-    i: Instruction, opcode: str, t: Type, operands: list[Value], hint: str
-) -> Instruction:
+def _before(i: Instruction, opcode: str, t: Type, operands: list[Value], hint: str) -> Instruction:
     block, name = i.owner, i.name or ""
     name = f'{name[:-1]}.ar.{hint}"' if name.startswith('"') else f"{name}.ar.{hint}"
     made = Instruction(opcode, t, operands, name, parent=block)

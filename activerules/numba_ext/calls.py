@@ -289,7 +289,7 @@ class _Stopping:
 
 def _may_carry(found: Any) -> bool:
     if isinstance(found, types.BaseTuple):
-        return any(map(_may_carry, tuple(found)))
+        return any(map(_may_carry, found.types))  # pyright: ignore[reportAttributeAccessIssue]
     return isinstance(getattr(found, "dtype", found), types.Float | types.Complex)
 
 
@@ -317,7 +317,7 @@ def _needs_rule(call: MarkedCall, inactive: frozenset[int]) -> bool:
 
 def _is_memory(found: Any) -> bool:
     if isinstance(found, types.BaseTuple):
-        return any(map(_is_memory, tuple(found)))
+        return any(map(_is_memory, found.types))  # pyright: ignore[reportAttributeAccessIssue]
     return not isinstance(found, types.Number)
 
 

@@ -229,7 +229,7 @@ def _parameters(function: Any) -> list[str]:
 def _is_differenced(found: Any) -> bool:
     """Whether finite differences know what to do with a type: floats and what holds none."""
     if isinstance(found, types.BaseTuple):
-        return not any(map(_holds_numbers, tuple(found)))
+        return not any(map(_holds_numbers, found.types))  # pyright: ignore[reportAttributeAccessIssue]
     return isinstance(getattr(found, "dtype", found), types.Float) or not _holds_numbers(found)
 
 
