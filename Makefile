@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 ARGS   ?=
 
-.PHONY: help demo test fuzz lint format bench docs generate clean
+.PHONY: help demo test fuzz lint format bench docs generate coverage clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make bench    measure gradient / primal ratios, write benchmarks/results.json and the README table"
 	@echo "make docs     build the documentation, warnings are errors"
 	@echo "make generate rewrite the generated pages (docs/errors.md, docs/design.md, docs/all_rules.md)"
+	@echo "make coverage run a program per feature of Numba, write docs/coverage.md (an hour; ARGS='np.sort')"
 	@echo "make clean    remove the virtual environment and build products"
 
 $(BIN)/python:
@@ -54,6 +55,9 @@ generate: $(VENV)/.installed-tests
 	$(BIN)/python docs/generate_errors.py
 	$(BIN)/python docs/generate_design.py
 	$(BIN)/python docs/generate_rules.py
+
+coverage: $(VENV)/.installed-tests
+	$(BIN)/python docs/generate_coverage.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis

@@ -1,9 +1,10 @@
 """Differentiate a program per feature of Numba and write docs/coverage.md. Run by `make coverage`.
 
-    python docs/generate_coverage.py [PATTERN]
+    python docs/generate_coverage.py [PATTERN | -]
 
 A full run takes about half an hour; with a regular expression only the rows whose `section: name`
-matches it are run, the others keep their outcome (docs/coverage.json).
+matches it are run, the others keep their outcome (docs/coverage.json); `-` runs none and writes
+the page.
 """
 
 import json
@@ -25,7 +26,7 @@ sys.path.insert(0, str(TESTS))
 HEAD = """# Coverage
 
 What Numba supports of NumPy and Python, and what becomes of it in a gradient. Every row was run:
-its program (of the float arrays and floats named in [inputs.py](../tests/supported/inputs.py),
+its program (of the float arrays and floats named in `tests/supported/inputs.py`,
 returning a weighted sum of the result) was differentiated with all float arguments active and
 compared with finite differences.
 
@@ -34,7 +35,7 @@ compared with finite differences.
 | works | right, differentiated through Numba's own implementation |
 | rule | right, by a rule of the library |
 | inactive | declared to have no derivative, and right |
-| refused | an error of activerules, named; nothing is computed |
+| refused | an [error](errors.md) of activerules, named; nothing is computed |
 | not compiled | Numba itself does not compile the program |
 | not yet | the mode is not offered |
 
@@ -119,7 +120,7 @@ def cell(outcome: str) -> str:
     first, _, rest = outcome.partition(": ")
     if first == "refused":
         name = rest.partition(": ")[0]
-        return f"refused: [{name}](errors.md#{name})"
+        return f"refused: `{name}`"
     return first
 
 
@@ -133,5 +134,6 @@ def summary(results: dict) -> str:
 
 
 if __name__ == "__main__":
-    run(sys.argv[1] if len(sys.argv) > 1 else "")
+    if sys.argv[1:] != ["-"]:
+        run(sys.argv[1] if len(sys.argv) > 1 else "")
     PAGE.write_text(render())

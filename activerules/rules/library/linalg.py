@@ -175,8 +175,20 @@ def _adjoint(A):
     return np.ascontiguousarray(_conj(A).T)
 
 
+def _times_adjoint(B, X):
+    """Return B Xᴴ, for two vectors their outer product."""
+    return np.outer(B, np.conj(X)) if B.ndim == 1 else B @ np.conj(X).T
+
+
+@overload(_times_adjoint)
+def _times_adjoint_compiled(B, X):
+    if B.ndim == 1:
+        return lambda B, X: _outer(1.0, B, _conj(X))
+    return lambda B, X: np.dot(B, _conj(X).T)
+
+
 @augmented_primal(np.linalg.solve)
-def _solve_vector(config, ret: VectorResult, A: Matrix, b: Vector):
+def _solve(config, ret: VectorResult | MatrixResult, A: Matrix, b: Vector | Matrix):
     x = np.linalg.solve(A.val, b.val)
     A_tape = A.val.copy() if config.overwritten[0] else A.val
     # The program may change its result: the reverse keeps its own.
@@ -184,30 +196,15 @@ def _solve_vector(config, ret: VectorResult, A: Matrix, b: Vector):
 
 
 @reverse(np.linalg.solve)
-def _solve_vector_reverse(config, dret: VectorResult, tape, A: Matrix, b: Vector):
+def _solve_reverse(
+    config, dret: VectorResult | MatrixResult, tape, A: Matrix, b: Vector | Matrix
+):
     """b̄ = A⁻ᴴ x̄,  Ā = -b̄ xᴴ."""
     A_tape, x = tape
     b_bar = np.linalg.solve(_adjoint(A_tape), dret.dval)
     accumulate(b, b_bar)
     if active(A):
-        accumulate(A, _outer(-1.0, b_bar, _conj(x)))
-
-
-@augmented_primal(np.linalg.solve)
-def _solve_matrix(config, ret: MatrixResult, A: Matrix, B: Matrix):
-    X = np.linalg.solve(A.val, B.val)
-    A_tape = A.val.copy() if config.overwritten[0] else A.val
-    return AugmentedReturn(primal=X, shadow=np.zeros_like(X), tape=(A_tape, X.copy()))
-
-
-@reverse(np.linalg.solve)
-def _solve_matrix_reverse(config, dret: MatrixResult, tape, A: Matrix, B: Matrix):
-    """B̄ = A⁻ᴴ X̄,  Ā = -B̄ Xᴴ."""
-    A_tape, X = tape
-    B_bar = np.linalg.solve(_adjoint(A_tape), dret.dval)
-    accumulate(B, B_bar)
-    if active(A):
-        accumulate(A, -np.dot(B_bar, _conj(X).T))
+        accumulate(A, -_times_adjoint(b_bar, x))
 
 
 # --- functions of one matrix ---
