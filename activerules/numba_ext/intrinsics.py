@@ -40,6 +40,7 @@ from activerules.numba_ext.gradient import (
     OUT_OF_MEMORY,
     TOO_DEEP,
     ActivityName,
+    ArgumentActivity,
     Gradient,
     GradientCompiler,
 )
@@ -286,7 +287,7 @@ def compiled(
 ) -> Gradient:
     """Compile the derivative; an error says which call it was for."""
     (compiler,) = _compilers
-    activities = tuple(a.activity for a in arguments)
+    activities: tuple[ArgumentActivity, ...] = tuple(a.activity for a in arguments)
     argtypes = tuple(argument.numba_type for argument in arguments)
     try:
         gradient = compiler(
