@@ -29,7 +29,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import lookup_environment
 from numba.core.registry import CPUDispatcher
 
-from activerules.errors import NotCompilable
+from activerules.errors import ActiverulesError, NotCompilable
 from activerules.numba_ext import implementations  # noqa: F401  (what is compiled in its own way)
 from activerules.numba_ext.abi import Slot, flatten
 from activerules.numba_ext.calls import (
@@ -105,6 +105,8 @@ def capture(
         try:
             pysig, folded = dispatcher.fold_argument_types(tuple(argtypes), {})
             result = session.compile(_entry(dispatcher, rules), tuple(folded))
+        except ActiverulesError:
+            raise
         except (numba_errors.NumbaError, TypeError, NotImplementedError) as error:
             raise _not_compilable(dispatcher, argtypes, error) from error
         return _captured(session, dispatcher, result, tuple(pysig.parameters))
