@@ -25,7 +25,7 @@ print                    print('a row of the coverage page', n); s * t
 range                    z = s; for i in range(5): z = z * t + i; z
 reversed                 z = 0.0; for v in reversed((s, t)): z = z * s + v; z
 round                    round(4.9 * s) * t
-round (digits)           round(4.9 * s, 1) * t
+round (digits)           round(0.3 * s, 1) * t
 sorted                   sorted(x)[2] ** 2
 str                      len(str(n)) * s
 sum                      sum(x) ** 2
