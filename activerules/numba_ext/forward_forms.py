@@ -25,7 +25,7 @@ from activerules.numba_ext.forward_checks import (
     require_tangent,
     require_tangible,
 )
-from activerules.numba_ext.gradient import ActivityName, ForwardCompiler, Gradient
+from activerules.numba_ext.gradient import ForwardCompiler, Gradient
 from activerules.numba_ext.intrinsics import all_fields, autodiff_form, dispatcher_of_type
 from activerules.numba_ext.overloads import AD_TARGET
 from activerules.numba_ext.types import ModeType, marker_class
@@ -105,7 +105,7 @@ def compiled_forward(
 ) -> Gradient:
     """Compile the derivative; an error says which call it was for."""
     (compiler,) = _compilers
-    activities: tuple[ActivityName, ...] = tuple(a.activity for a in arguments)
+    activities: tuple[Any, ...] = tuple(a.activity for a in arguments)
     argtypes = tuple(a.numba_type for a in arguments)
     try:
         return compiler(dispatcher, argtypes, activities, wanted=wanted, width=width)

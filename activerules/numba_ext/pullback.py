@@ -160,7 +160,8 @@ def make_form(typing_context, stub, spec, function, *args):
 
 def pull_form(typing_context, spec, function, pullback, cotangent):
     """One cotangent per primal; None for those that carry no derivative."""
-    _, args, _, shadow_type = items_of(pullback.data)
+    parts: Any = items_of(pullback.data)
+    _, args, _, shadow_type = parts
     asked, call = read_plain(spec.value, function, args)
     require_fitting(shadow_type, cotangent)
     items = [

@@ -496,4 +496,5 @@ def refresh() -> None:
     """Tell Numba of what was registered since it last looked: it may be in the middle of typing a
     function that mentions activerules for the first time.
     """
-    cpu_target.typing_context.refresh()
+    context: Any = cpu_target.typing_context
+    context.refresh()

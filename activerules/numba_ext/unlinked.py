@@ -23,7 +23,8 @@ from activerules.numba_ext.link import leave_to_caller, publish_environment
 
 def to_link(function: Callable[..., Any], **options: Any) -> Any:
     """Return a dispatcher for `compile_to_link`."""
-    dispatcher = numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
+    jit: Any = numba.njit
+    dispatcher = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
     compiler: Any = dispatcher._compiler
     compiler._customize_flags = _without_machine_code
     return dispatcher

@@ -248,8 +248,7 @@ def descent(x, n):
     return descent(x - 0.5, n - 1) * x
 
 
-@example(lambda rng: (float(rng.uniform(2.5, 3.5)), 4))
-@example(lambda rng: (float(rng.uniform(0.6, 1.4)), 4))
+@example(lambda rng: (float(rng.uniform(*((2.5, 3.5), (0.6, 1.4))[rng.integers(2)])), 4), seeds=5)
 @njit
 def exception_caught_outside(x, n):
     try:

@@ -95,8 +95,8 @@ class Dependence:
                 return second
         together = [*self.assumptions, *new]
         for one in list(together):
-            others = [a.poly for a in together if a is not one]
-            if infeasible([*others, one.poly * -1 - 1]):
+            remaining = [a.poly for a in together if a is not one]
+            if infeasible([*remaining, one.poly * -1 - 1]):
                 together.remove(one)
         if len(together) > _MOST_ASSUMPTIONS:
             return first

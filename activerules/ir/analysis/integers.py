@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from activerules.ir.analysis.affine import Atom, Monomial, Poly, infeasible, products_of
 from activerules.ir.analysis.trip_counts import Induction, inductions_of
@@ -98,6 +99,7 @@ class Integers:
                 return True
         elif "nsw" in value.flags or value.opcode == "or":
             return True
+        assert isinstance(value, Instruction)
         return self._in_range(found, value.owner)
 
     def _in_range(self, p: Poly, block: Block) -> bool:
@@ -289,7 +291,8 @@ class Integers:
         header = loop.header
         before = list(self._facts[header])
         counter = Poly.atom(loop)
-        others = set(self._facts), set(self._exact)
+        memos: tuple[dict[Any, Any], ...] = (self._facts, self._exact)
+        others = [set(memo) for memo in memos]
         self._facts[header] = [*before, counter]
         for test in self._going_on(loop, before):
             first = test.substitute(loop, Poly.number(-1))
@@ -298,8 +301,9 @@ class Integers:
                 bound = test.substitute(loop, counter - 1)
                 self._facts[header] += [bound, *choices]
         # what was derived before the bounds were known can be known better
-        for memo, kept in zip((self._facts, self._exact), others, strict=True):
-            for key in [k for k in memo if k not in kept and k is not header]:
+        for memo, kept in zip(memos, others, strict=True):
+            stale: list[Any] = [k for k in memo if k not in kept and k is not header]
+            for key in stale:
                 del memo[key]
 
     def _going_on(self, loop: Loop, before: list[Poly]) -> Iterator[Poly]:

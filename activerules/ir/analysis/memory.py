@@ -67,8 +67,9 @@ _HANDED_ON = frozenset({"load", "phi", "select", "freeze"})
 
 
 def _made_by(o: MemoryObject) -> CallEffect | None:
-    is_call = o.kind == "allocation" and isinstance(o.key, Instruction)
-    return effect_of(o.key.callee_name) if is_call else None
+    if o.kind != "allocation" or not isinstance(o.key, Instruction):
+        return None
+    return effect_of(o.key.callee_name)
 
 
 def is_counted(o: MemoryObject) -> bool:

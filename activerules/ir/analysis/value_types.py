@@ -184,7 +184,10 @@ def _returns_bits(call: Instruction, facts: ValueTypes) -> bool:
     named = facts.memory.named_types
     return called.summary.returns_bits or any(
         o in facts.declared_float
-        or any(a.type.is_float and a.overlaps(read, named) for a in facts.accesses.get(o, ()))
+        or any(
+            a.type.is_float and a.overlaps(read, named, header=has_header(o))
+            for a in facts.accesses.get(o, ())
+        )
         for access in called.summary.bits
         for o, read in _accesses_of_callee(call, access, facts.memory)
     )

@@ -12,6 +12,8 @@ singular value decomposition"; Walter and Lehmann (2018), "Algorithmic different
 algebra functions with application in optimum experimental design" (QR); Boeddeker et al. (2017),
 "On the computation of complex-valued gradients" (eigenvectors of unit length).
 """
+# pyright: reportAttributeAccessIssue=false
+# Which arguments have a shadow is known where a rule is compiled: that is what `dval` relies on.
 
 from __future__ import annotations
 

@@ -6,6 +6,8 @@ Functions that return several arrays have a form here that returns them in one v
 Source: Golub and Pereyra (1973), "The differentiation of pseudo-inverses and nonlinear least
 squares problems whose variables separate"; Giles (2008).
 """
+# pyright: reportAttributeAccessIssue=false
+# Which arguments have a shadow is known where a rule is compiled: that is what `dval` relies on.
 
 from __future__ import annotations
 

@@ -12,9 +12,8 @@ from __future__ import annotations
 import operator
 
 import numpy as np
-from numba import complex64, complex128, float32, float64, int64
+from numba import complex64, complex128, float32, float64, int64, types
 from numba.extending import overload, register_jitable
-from numba.types import Complex
 
 from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.rules.define import augmented_primal, reverse
@@ -57,7 +56,7 @@ def _conj(x):
 
 @overload(_conj)
 def _conj_compiled(x):
-    if isinstance(getattr(x, "dtype", x), Complex):
+    if isinstance(getattr(x, "dtype", x), types.Complex):
         return lambda x: np.conj(x)
     return lambda x: x
 

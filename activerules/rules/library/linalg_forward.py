@@ -5,6 +5,8 @@ Their bodies call BLAS and LAPACK, in which forward mode sees nothing. A dot abo
 Source: Giles (2008), "Collected matrix derivative results for forward and reverse mode algorithmic
 differentiation".
 """
+# pyright: reportAttributeAccessIssue=false
+# Which arguments have a shadow is known where a rule is compiled: `active(x)` guards `x.dval`.
 
 from __future__ import annotations
 
