@@ -24,7 +24,7 @@ from activerules.ir.derive.numeric import partials, row_named
 
 _SAME_NAME = (
     "sqrt cbrt sin cos tan sinh cosh tanh exp exp2 expm1 log log2 log10 log1p hypot fabs copysign "
-    "fmod floor ceil trunc ldexp"
+    "fmod floor ceil trunc ldexp nextafter"
 ).split()
 _MATH = "asin acos atan atan2 asinh acosh atanh erf erfc pow remainder".split()
 _MATH_OTHER = {"gamma": "tgamma", "lgamma": "lgamma"}
