@@ -6,6 +6,7 @@ from functools import cache
 
 from activerules.ir.normalise import normalise
 from activerules.numba_ext.capture import Captured, capture
+from activerules.rules.library import decompositions, leastsquares
 from activerules.rules.registry import Treatment
 from corpus_functions import CORPUS, helper
 
@@ -25,7 +26,13 @@ class Marked:
         return any(function is f for f in self.functions)
 
 
-NO_RULES, HELPER_IS_MARKED = Marked(), Marked(helper)
+# NumPy's decompositions are made of these, and these of NumPy's: their rules end that.
+PARTS = (
+    decompositions.eig_parts, decompositions.eigh_parts, decompositions.qr_parts,
+    decompositions.svd_parts, leastsquares.condition_number, leastsquares.lstsq_parts,
+    leastsquares.pseudo_inverse,
+)  # fmt: skip
+NO_RULES, HELPER_IS_MARKED = Marked(*PARTS), Marked(helper, *PARTS)
 
 
 @cache
