@@ -1,9 +1,10 @@
-"""Gradients of random programs against finite differences.
+"""Gradients of random programs against finite differences, and reverse mode against forward mode.
 
 `make fuzz` runs 2,000 of them at random seeds; the ordinary tests the same 100 each time. A failure
 prints the program, shrunk; it is to be kept as a small case in `tests/programs` or `tests/ir`.
 """
 
+import math
 import os
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 import activerules as ar
 from activerules.errors import RuleCheckError
 from activerules.testing.gradient import check_gradient
+from activerules.testing.numeric import rand_tangent
 from fuzz.generator import programs
 
 SHARDS = 10
@@ -58,8 +60,10 @@ def test_gradient_of_random_programs(shard: int):
 
 
 def check(text: str, activities: tuple, at: int) -> None:
+    program = compiled(text)
     try:
-        check_gradient(compiled(text), point(at), activities, trials=1, seed=at)
+        check_gradient(program, point(at), activities, trials=1, seed=at)
+        check_modes_agree(program, point(at), activities, np.random.default_rng(at))
     except ar.ActiveMemoryInConst:
         # The program keeps active values in an array that is Const: that is what it must say.
         assume(False)
@@ -67,3 +71,29 @@ def check(text: str, activities: tuple, at: int) -> None:
         # A branch right at the point, say: there is nothing to compare with.
         assume("do not resolve" not in str(error))
         raise
+
+
+def check_modes_agree(program, args: tuple, activities: tuple, rng: np.random.Generator) -> None:
+    """One derivative along a direction, once as a tangent, once as a product with the gradient."""
+    directions = tuple(
+        None if activity is ar.Const else rand_tangent(x, rng)
+        for x, activity in zip(args, activities, strict=True)
+    )
+    _, forward = ar.jvp(program, copied(args), copied(directions))
+    shadows = [np.zeros_like(x) if isinstance(x, np.ndarray) else None for x in args]
+    annotated = [
+        activity(x, shadow) if activity is ar.Duplicated else activity(x)
+        for activity, x, shadow in zip(activities, copied(args), shadows, strict=True)
+    ]
+    derivatives, _ = ar.autodiff(ar.ReverseWithPrimal, program, ar.Active, *annotated)
+    terms = [
+        float(np.sum((shadow if derivative is None else derivative) * direction))
+        for shadow, derivative, direction in zip(shadows, derivatives, directions, strict=True)
+        if direction is not None
+    ]
+    scale = sum(map(abs, terms)) + abs(forward or 0.0)
+    assert abs(math.fsum(terms) - (forward or 0.0)) <= 1e-10 * max(scale, 1.0)
+
+
+def copied(values: tuple) -> tuple:
+    return tuple(x.copy() if isinstance(x, np.ndarray) else x for x in values)
