@@ -81,7 +81,7 @@ class Writer:
         self.draw = draw
         self.lines: list[str] = []
         self.names = 0
-        self.budget = 14
+        self.budget = 4 + draw(8)
         self.helpers: list[str] = []
 
     # --- expressions ---

@@ -54,16 +54,17 @@ def test_gradient_of_random_programs(shard: int):
     def run(text: str, activities: tuple, at: int) -> None:
         note(text)
         note(f"{[a.__name__ for a in activities]} at point({at})")
-        check(text, activities, at)
+        check(text, activities, at, both_modes=shard % 5 == 0 or not FIXED)
 
     (seed(shard)(run) if FIXED else run)()
 
 
-def check(text: str, activities: tuple, at: int) -> None:
+def check(text: str, activities: tuple, at: int, both_modes: bool) -> None:
     program = compiled(text)
     try:
         check_gradient(program, point(at), activities, trials=1, seed=at)
-        check_modes_agree(program, point(at), activities, np.random.default_rng(at))
+        if both_modes:
+            check_modes_agree(program, point(at), activities, np.random.default_rng(at))
     except ar.ActiveMemoryInConst:
         # The program keeps active values in an array that is Const: that is what it must say.
         assume(False)
