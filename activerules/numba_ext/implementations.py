@@ -99,7 +99,9 @@ def _qr_of_parts(a):
     m, n = a.shape
     k = min(m, n)
     parts = qr_parts(a)
-    return parts[: m * k].reshape(k, m).T, parts[m * k :].reshape(n, k).T
+    # The slice makes the layout that of Numba's Q, which decides the order of later sums.
+    q = parts[: m * k].reshape(k, m).T[:, :k]
+    return q, parts[m * k :].reshape(n, k).T
 
 
 @overload(np.linalg.pinv, target=TARGET_NAME)

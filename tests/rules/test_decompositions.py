@@ -83,9 +83,8 @@ CASES = {
     "qr_wide": (of_qr, (WIDE,)),
     "pinv_tall": (of_pinv, (TALL,)),
     "pinv_wide": (of_pinv, (WIDE,)),
-    "lstsq": (of_lstsq, (TALL, W[0])),
-    "lstsq_underdetermined": (of_lstsq, (WIDE, W[0, :3])),
-    "lstsq_matrix": (of_lstsq, (TALL, W[:, :2].copy())),
+    "lstsq": (of_lstsq, (TALL, W[:, :2].copy())),
+    "lstsq_underdetermined": (of_lstsq, (WIDE, W[:3, :2].copy())),
     "numbers": (of_numbers, (SQUARE,)),
 }
 
@@ -115,7 +114,6 @@ def test_single_precision_and_layouts():
     wide = np.zeros((8, 8))
     wide[::2, ::2] = SYMMETRIC
     check_gradient(of_eigh, (wide[::2, ::2],), trials=1)
-    check_gradient(of_eigh, (np.asfortranarray(SYMMETRIC),), trials=1)
 
 
 @njit
