@@ -227,3 +227,20 @@ def indices_in_a_list(a, order):
     for k in chosen:
         s += a[k] * a[(k + 1) % 5]
     return s
+
+
+@example(lambda rng: (rng.normal(),))
+@njit
+def stack_of_pairs(x):
+    stack = [(0, x)]
+    s = 0.0
+    while len(stack) > 0:
+        depth, v = stack.pop()
+        s += v * v
+        if depth < 3:
+            stack.append((depth + 1, v * 0.5))
+            if depth > 1:
+                stack.append((depth, -v * s))
+        if len(stack) > 6:
+            break
+    return s

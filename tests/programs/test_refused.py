@@ -24,34 +24,11 @@ def values_of_a_dictionary(x):
 
 
 @njit
-def appended(x):
-    values = []
-    for i in range(4):
-        values.append(x * i)
-    s = 0.0
-    for v in values:
-        s += v * v
-    return s
-
-
-@njit
 def typed_list(x):
     values = List()
     values.append(x)
     values.append(x * x)
     return values[0] * values[1]
-
-
-@njit
-def stack_of_pairs(x):
-    stack = [(0, x)]
-    s = 0.0
-    while len(stack) > 0:
-        depth, v = stack.pop()
-        s += v * v
-        if depth < 3:
-            stack.append((depth + 1, v * 0.5))
-    return s
 
 
 @njit
@@ -75,9 +52,7 @@ def external(x):
 
 REFUSED = [
     (values_of_a_dictionary, (1.3,), ar.UnknownCall),
-    (appended, (1.3,), ar.UnknownCall),
     (typed_list, (1.3,), ar.UnknownCall),
-    (stack_of_pairs, (1.3,), ar.UnknownCall),
     (sign_bit_flipped, (1.3,), ar.FloatBitsInInteger),
     (bits_as_a_number, (np.array([1.0, 2.0]),), ar.FloatBitsInInteger),
     (external, (1.3,), ar.UnknownCall),
@@ -92,29 +67,12 @@ def test_refused_with_the_line(program, args, error):
 
 
 @njit
-def square(x):
-    return x * x
-
-
-square_slope = ar.grad(square)
-
-
-@njit
-def slope_times_x(x):
-    return square_slope(x) * x
-
-
-@njit
 def interpreted(x):
     with objmode(y="float64"):
         y = float(np.cos(x))
     return y * x
 
 
-@pytest.mark.parametrize(
-    ("program", "words"),
-    [(slope_times_x, "derivative of a derivative"), (interpreted, "objmode")],
-)
-def test_refused_before_the_engine(program, words):
-    with pytest.raises(ar.NotYetSupported, match=words):
-        ar.grad(program)(1.5)
+def test_refused_before_the_engine():
+    with pytest.raises(ar.NotYetSupported, match="objmode"):
+        ar.grad(interpreted)(1.5)
