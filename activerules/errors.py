@@ -35,13 +35,12 @@ class ActiverulesError(Exception):
     def __init__(
         self,
         what: str = "",
-        *,
         where: Sequence[Where] = (),
         why: str = "",
         instead: Sequence[str] = (),
         reproduce: str = "",
     ) -> None:
-        """Only `what` is positional: compiled code raises the class with one constant argument."""
+        """The fields are positional too: compiled code raises the class with constant arguments."""
         super().__init__(what)
         self.what = what
         self.where: list[Where] = list(where)

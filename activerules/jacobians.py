@@ -44,7 +44,8 @@ def _jacobian_forward(spec, function, *args):
     names = checks.read_arity(dispatcher, len(args))
     found = tuple(map(types.unliteral, args))
     for i in request.argnums:
-        _require_direction(names[i], found[i])
+        with checks.naming(dispatcher):
+            _require_direction(names[i], found[i])
     lines = ["def impl(spec, function, *args):"]
     lines += [f"x{k} = args[{k}]" for k in range(len(args))]
     for i in request.argnums:

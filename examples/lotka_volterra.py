@@ -90,17 +90,23 @@ def main(plot="lotka_volterra.png"):
     before, gradient = value_and_gradient(START, counts)
     print(f"compiled loss and gradient in {time.perf_counter() - began:.1f} s")
     difference = np.max(np.abs(gradient - gradient_fd(loss, (START, counts))))
-    print(f"gradient against finite differences: largest difference {difference:.1e} "
-          f"of {np.max(np.abs(gradient)):.0f}\n")
+    print(
+        f"gradient against finite differences: largest difference {difference:.1e} "
+        f"of {np.max(np.abs(gradient)):.0f}\n"
+    )
 
     result, seconds = fit(lambda logs: value_and_gradient(logs, counts), True)
     by_differences, seconds_fd = fit(lambda logs: loss(logs, counts), None)
     for name, value in zip(NAMES, np.exp(result.x), strict=True):
         print(f"  {name:13s} {value:8.4f}")
-    print(f"\nloss {before:.2f} -> {result.fun:.4f}: {result.nit} iterations, {result.nfev} "
-          f"gradients, {seconds:.4f} s, |gradient| {np.max(np.abs(result.jac)):.1e}")
-    print(f"with finite differences: loss {by_differences.fun:.4f}, {by_differences.nfev} "
-          f"losses, {seconds_fd:.4f} s ({seconds_fd / seconds:.1f} times as long)")
+    print(
+        f"\nloss {before:.2f} -> {result.fun:.4f}: {result.nit} iterations, {result.nfev} "
+        f"gradients, {seconds:.4f} s, |gradient| {np.max(np.abs(result.jac)):.1e}"
+    )
+    print(
+        f"with finite differences: loss {by_differences.fun:.4f}, {by_differences.nfev} "
+        f"losses, {seconds_fd:.4f} s ({seconds_fd / seconds:.1f} times as long)"
+    )
 
     plt.switch_backend("Agg")
     path = trajectory(np.exp(result.x), len(years))

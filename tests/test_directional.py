@@ -18,6 +18,11 @@ def field(x, s):
 
 
 @njit
+def product(x, y):
+    return x * y
+
+
+@njit
 def in_place(x, scale):
     x[0] *= scale[1]
     return x.sum() * x[0]
@@ -37,6 +42,12 @@ class TestJvp:
     def test_none_and_integers_are_constant(self):
         power = njit(lambda x, n, y: x**n * y)
         assert ar.jvp(power, (3.0, 2, 2.0), (1.0, 0, None)) == (18.0, 12.0)
+
+    @pytest.mark.parametrize("tangent", [1, 0.5, True, 1j])
+    def test_a_tangent_of_an_integer_is_not_lost(self, tangent):
+        with pytest.raises(ar.ActivityError, match="`y` is int64, and its tangent is not zero"):
+            ar.jvp(product, (3.0, 2), (1.0, tangent))
+        assert ar.jvp(product, (3.0, 2), (1.0, 0 * tangent)) == (6.0, 2.0)
 
     def test_of_arrays_inside_njit(self):
         @njit

@@ -4,6 +4,8 @@ The stand-in for the pipeline returns LLVM IR for the gradient of a dot product;
 version is told apart by a factor of a hundred, and lengths of seven are out of memory.
 """
 
+import re
+
 import numpy as np
 import pytest
 from numba import njit
@@ -150,8 +152,10 @@ class TestShadows:
         ],
     )
     def test_that_do_not_fit(self, x, y, shadow, message):
-        with pytest.raises(ar.ShadowMismatch, match=f"the shadow of `x` {message}"):
+        with pytest.raises(ar.ShadowMismatch, match=f"the shadow of `x` {message}") as caught:
             ar.autodiff(ar.Reverse, reads_only, ar.Duplicated(x, shadow), y)
+        assert re.search(rf"reads_only\(x.* {__file__}:\d+\n", str(caught.value))
+        assert "  make_zero(x)\n" in str(caught.value)
 
     def test_the_stride_of_an_axis_of_one_is_free(self, y):
         one, shadow = np.ones(1), np.zeros(2)[::2]

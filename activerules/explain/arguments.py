@@ -46,10 +46,7 @@ class Question:
             if found.gradient.return_activity == "active":
                 checks.require_float_return(self.dispatcher, found.gradient.result_type)
         except ActiverulesError as error:
-            code = self.dispatcher.py_func.__code__
-            call = f"{self.dispatcher.py_func.__name__}{self.signature}"
-            location = f"{code.co_filename}:{code.co_firstlineno}"
-            error.where.insert(0, ("while differentiating", call, location))
+            error.where.insert(0, checks.asked_for(self.dispatcher, self.arguments))
             error.reproduce = error.reproduce or self.command()
             raise
         return found

@@ -54,9 +54,10 @@ def batch_form(mode, function, args):
     marker = marker_class(args[0]) if args else None
     annotated = args if marker is None else args[1:]
     dispatcher = dispatcher_in(function)
-    names = checks.read_arity(dispatcher, len(annotated))
-    width = _width(names, annotated)
-    arguments = checks.read_arguments(names, [_first_lane(ty) for ty in annotated])
+    with checks.naming(dispatcher):
+        names = checks.read_arity(dispatcher, len(annotated))
+        width = _width(names, annotated)
+        arguments = checks.read_arguments(names, [_first_lane(ty) for ty in annotated])
     refuse_holomorphic(mode.value)
     gradient = compiled(
         dispatcher, arguments, return_activity(marker), split=True, options=mode.value.options
@@ -198,7 +199,8 @@ class _Lanes:
             )
             if isinstance(argument.numba_type, types.Array)
         ]
-        memory.check_lanes(self.context, self.builder, arrays, self.width, lambda: None)
+        gradient = self.emitter.gradient
+        memory.check_lanes(self.context, self.builder, arrays, gradient, self.width, lambda: None)
 
     def _each(self, fields: Any, lane: int, moved: Callable[..., Any], summed: Any) -> None:
         """Between the working shadow and the lane's: moved if it is written, else summed."""

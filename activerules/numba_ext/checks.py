@@ -8,7 +8,8 @@ checked in the compiled code, see `memory`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +23,13 @@ from activerules.annotations.activity import (
     MixedDuplicated,
 )
 from activerules.errors import (
+    ActiverulesError,
     ActivityError,
     ArityError,
     NotAFloatReturn,
     NotYetSupported,
     ShadowMismatch,
+    Where,
 )
 from activerules.numba_ext.gradient import ArgumentActivity
 from activerules.numba_ext.kinds import (
@@ -66,6 +69,26 @@ _ANNOTATIONS: dict[ArgumentActivity, str] = {
     "duplicated": "Duplicated",
     "mixed": "MixedDuplicated",
 }
+
+
+def asked_for(function: Any, arguments: Sequence[Argument]) -> Where:
+    """Where an error of a derivative of a dispatcher happened: the entry that comes first."""
+    code = function.py_func.__code__
+    call = f"{function.py_func.__name__}({', '.join(map(str, arguments))})"
+    return ("while differentiating", call, f"{code.co_filename}:{code.co_firstlineno}")
+
+
+@contextmanager
+def naming(function: Any) -> Iterator[None]:
+    """Errors raised inside say which function's arguments they are about."""
+    try:
+        yield
+    except ActiverulesError as error:
+        code = function.py_func.__code__
+        call = f"{function.py_func.__name__}{inspect.signature(function.py_func)}"
+        place = f"{code.co_filename}:{code.co_firstlineno}"
+        error.where.insert(0, ("in the call of", call, place))
+        raise
 
 
 # --- while the call is typed ---

@@ -153,7 +153,9 @@ class ForwardEmitter(Emitter):
             )
             for part in self._arrays(argument, primal, lanes, self.gradient.written[k])
         ]
-        memory.check_lanes(self.context, self.builder, arrays, self.gradient.width, release)
+        memory.check_lanes(
+            self.context, self.builder, arrays, self.gradient, self.gradient.width, release
+        )
 
     def _arrays(
         self, argument: Argument, primal: Any, lanes: Lanes, written: bool

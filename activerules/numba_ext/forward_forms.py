@@ -6,7 +6,9 @@ lowered. The layer above says, once, who compiles (`use_forward_compiler`).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from numba.core import cgutils, types
@@ -29,6 +31,7 @@ from activerules.numba_ext.gradient import ForwardCompiler, Gradient
 from activerules.numba_ext.intrinsics import all_fields, autodiff_form, dispatcher_of_type
 from activerules.numba_ext.overloads import AD_TARGET
 from activerules.numba_ext.types import ModeType, marker_class
+from activerules.rules.pattern import type_name
 
 _compilers: list[ForwardCompiler] = []
 
@@ -55,8 +58,9 @@ def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
     marker = marker_class(args[0]) if args else None
     skipped = 0 if marker is None else 1
     dispatcher = dispatcher_of_type(function)
-    names = checks.read_arity(dispatcher, len(args) - skipped)
-    read = read_forward_arguments(names, args[skipped:])
+    with checks.naming(dispatcher):
+        names = checks.read_arity(dispatcher, len(args) - skipped)
+        read = read_forward_arguments(names, args[skipped:])
     gradient = compiled_forward(dispatcher, read.arguments, _is_wanted(marker), read.width)
     call = ForwardCall(read.arguments, gradient, shadows=read.shadows, batched=read.batched)
     result_type = call.tangent_type
@@ -107,14 +111,32 @@ def compiled_forward(
     (compiler,) = _compilers
     activities: tuple[Any, ...] = tuple(a.activity for a in arguments)
     argtypes = tuple(a.numba_type for a in arguments)
+    asked = checks.asked_for(dispatcher, arguments)
     try:
-        return compiler(dispatcher, argtypes, activities, wanted=wanted, width=width)
+        gradient = compiler(dispatcher, argtypes, activities, wanted=wanted, width=width)
     except ActiverulesError as error:
-        code = dispatcher.py_func.__code__
-        call = f"{dispatcher.py_func.__name__}({', '.join(map(str, arguments))})"
-        location = f"{code.co_filename}:{code.co_firstlineno}"
-        error.where.insert(0, ("while differentiating", call, location))
+        error.where.insert(0, asked)
         raise
+    return replace(gradient, asked=asked)
+
+
+def _require_zero(
+    context: Any, builder: Any, gradient: Gradient, argument: Argument, found: Any, tangent: Any
+) -> None:
+    """Emit the refusal of a tangent that would be lost: an integer carries none."""
+    if not isinstance(found, types.Number | types.Boolean):
+        return
+    zero = context.get_constant_null(found)
+    is_zero = context.get_function(operator.eq, signature(types.boolean, found, found))
+    lost = builder.not_(is_zero(builder, (tangent, zero)))
+    with cgutils.if_unlikely(builder, lost):
+        fields = (
+            f"`{argument.name}` is {type_name(argument.numba_type)}, and its tangent is not zero",
+            (gradient.asked,) if gradient.asked else (),
+            "tangents are of floats, of arrays of floats, and of tuples of these",
+            (f"a float for `{argument.name}`", "None as its tangent"),
+        )
+        context.call_conv.return_user_exc(builder, ActivityError, fields)
 
 
 def jvp_form(typing_context, function, primals, tangents):
@@ -134,8 +156,9 @@ def jvp_form(typing_context, function, primals, tangents):
     for name, ty, tangent in zip(names, found, given, strict=True):
         constant = isinstance(tangent, types.NoneType) or isinstance(ty, WITHOUT)
         if not constant:
-            require_tangible(name, ty)
-            require_tangent(name, ty, tangent)
+            with checks.naming(dispatcher):
+                require_tangible(name, ty)
+                require_tangent(name, ty, tangent)
         arguments.append(Argument(name, ty, "const" if constant else "duplicated"))
         shadows.append(() if constant else (tangent,))
     gradient = compiled_forward(dispatcher, arguments, True, 1)
@@ -143,6 +166,9 @@ def jvp_form(typing_context, function, primals, tangents):
 
     def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
         parts = [cgutils.unpack_tuple(builder, packed, len(primals)) for packed in values[1:]]
+        for argument, ty, tangent in zip(arguments, given, parts[1], strict=True):
+            if argument.activity == "const":
+                _require_zero(context, builder, gradient, argument, ty, tangent)
         lanes = [
             (context.cast(builder, value, ty, argument.numba_type), (tangent,) if shadow else ())
             for value, tangent, ty, argument, shadow in zip(

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from activerules.errors import Where
+
 ActivityName = Literal["const", "active", "duplicated"]
 ArgumentActivity = Literal["const", "active", "duplicated", "mixed"]
 """Mixed: a tuple with numbers, whose derivatives are returned, and arrays, which have shadows."""
@@ -41,6 +43,7 @@ class Gradient:
     libraries            Numba code libraries to link with it.
     memory               bytes the functions of split mode share.
     width                tangents or shadows per Duplicated parameter (forward mode).
+    asked                the function and the arguments it was compiled for, as errors name them.
     sources              per forward rule called: makes, for an AD target context, a library with
                          its IR, for code that is differentiated again.
     environments         Numba environments by the names of the globals that must point to them.
@@ -66,6 +69,7 @@ class Gradient:
     environments: Mapping[str, Any] = field(default_factory=dict)
     memory: int = 0
     width: int = 1
+    asked: Where | None = None
     sources: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llvmlite import ir
@@ -158,8 +158,9 @@ def gradient_form(typing_context, spec, function, *args):
     dispatcher = dispatcher_of_type(function)
     if current_target() == AD_TARGET:
         return nested_gradient(typing_context, spec, function, dispatcher, args)
-    names = checks.read_arity(dispatcher, len(args))
-    arguments = checks.read_gradient_arguments(names, args, request.argnums)
+    with checks.naming(dispatcher):
+        names = checks.read_arity(dispatcher, len(args))
+        arguments = checks.read_gradient_arguments(names, args, request.argnums)
     call = Call(arguments, compiled(dispatcher, arguments, "active"))
     gradient_types = [gradient_type_of(arguments[i].numba_type) for i in request.argnums]
     gradient_type = gradient_types[0] if request.single else types.Tuple(gradient_types)
@@ -220,12 +221,14 @@ def _read_call(
     marker = marker_class(args[0]) if args else None
     skipped = 0 if marker is None else 1
     dispatcher = dispatcher_in(function)
-    names = checks.read_arity(dispatcher, len(args) - skipped)
-    arguments = checks.read_arguments(names, args[skipped:])
+    with checks.naming(dispatcher):
+        names = checks.read_arity(dispatcher, len(args) - skipped)
+        arguments = checks.read_arguments(names, args[skipped:])
     returned = return_activity(marker)
     holomorphic = "holomorphic" in options
     if holomorphic:
-        checks.require_holomorphic(arguments)
+        with checks.naming(dispatcher):
+            checks.require_holomorphic(arguments)
         returned = "active"
     gradient = compiled(dispatcher, arguments, returned, options=options)
     return Call(arguments, gradient, holomorphic=holomorphic), skipped
@@ -289,6 +292,7 @@ def compiled(
     (compiler,) = _compilers
     activities: tuple[ArgumentActivity, ...] = tuple(a.activity for a in arguments)
     argtypes = tuple(argument.numba_type for argument in arguments)
+    asked = checks.asked_for(dispatcher, arguments)
     try:
         gradient = compiler(
             dispatcher, argtypes, activities, return_activity, split=split, options=options
@@ -297,12 +301,9 @@ def compiled(
             holomorphic = "holomorphic" in options
             checks.require_float_return(dispatcher, gradient.result_type, holomorphic=holomorphic)
     except ActiverulesError as error:
-        code = dispatcher.py_func.__code__
-        call = f"{dispatcher.py_func.__name__}({', '.join(map(str, arguments))})"
-        location = f"{code.co_filename}:{code.co_firstlineno}"
-        error.where.insert(0, ("while differentiating", call, location))
+        error.where.insert(0, asked)
         raise
-    return gradient
+    return replace(gradient, asked=asked)
 
 
 def _needs_float_return(

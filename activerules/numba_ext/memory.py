@@ -70,7 +70,7 @@ def check_memory(
     The emitted code raises `ShadowMismatch`, after what `release` emits; the value returned is true
     where arguments overlap.
     """
-    checker = _Checker(context, builder, release)
+    checker = _Checker(context, builder, gradient, release)
     memories = []
     for argument, (primal, shadow), is_written in zip(
         arguments, values, gradient.written, strict=True
@@ -86,7 +86,9 @@ def check_memory(
     if gradient.conservative_symbol == gradient.symbol:
         return cgutils.false_bit
     if gradient.conservative_symbol is None:
-        checker.refuse_if(overlap, "one array is the shadow of two arguments")
+        checker.refuse_if(
+            overlap, "one array is the shadow of two arguments", _MIXED_UP, _OWN_SHADOW
+        )
         return cgutils.false_bit
     return overlap
 
@@ -119,6 +121,7 @@ def check_lanes(
     context: Any,
     builder: Any,
     arrays: Sequence[LaneArray],
+    gradient: Gradient,
     width: int,
     release: Callable[[], None],
 ) -> None:
@@ -128,7 +131,7 @@ def check_lanes(
     array may be the array itself; and the shadows of a written array overlap no shadow of another
     lane.
     """
-    checker = _Checker(context, builder, release)
+    checker = _Checker(context, builder, gradient, release)
     lanes = [
         [
             checker.memory(a.argument, a.primal, a.lanes[k] if a.lanes else None, a.written)
@@ -151,9 +154,12 @@ def check_lanes(
 class _Checker:
     """Emits one check after another at the end of the current block."""
 
-    def __init__(self, context: Any, builder: Any, release: Callable[[], None]) -> None:
+    def __init__(
+        self, context: Any, builder: Any, gradient: Gradient, release: Callable[[], None]
+    ) -> None:
         self.context = context
         self.builder = builder
+        self.where = (gradient.asked,) if gradient.asked else ()
         self.release = release
 
     def memory(self, argument: Argument, primal: Any, shadow: Any, written: bool) -> _Memory:
@@ -176,7 +182,9 @@ class _Checker:
             overlap = memory.shadow.overlaps(other.primal, self.builder)
             name, target = memory.argument.name, other.argument.name
             whose = "its primal" if other is memory else f"`{target}`"
-            self.refuse_if(overlap, f"the shadow of `{name}` overlaps {whose}")
+            self.refuse_if(
+                overlap, f"the shadow of `{name}` overlaps {whose}", _MIXED_UP, _own_shadow(name)
+            )
 
     def compare(self, first: _Memory, second: _Memory) -> Any:
         """Check K3 and K4 for two arguments; true if they overlap in a way that is right."""
@@ -186,7 +194,8 @@ class _Checker:
         if first.written or second.written:
             overlap = first.primal.overlaps(second.primal, builder)
         if first.shadow is None or second.shadow is None:
-            self.refuse_if(overlap, f"{names} overlap, one is written, and not both have a shadow")
+            what = f"{names} overlap, one is written, and not both have a shadow"
+            self.refuse_if(overlap, what, _SAME_MEMORY, _APART)
             return cgutils.false_bit
         shadows_overlap = first.shadow.overlaps(second.shadow, builder)
         displaced_alike = builder.icmp_unsigned(
@@ -195,13 +204,10 @@ class _Checker:
             builder.sub(second.shadow.data, first.shadow.data),
         )
         different = builder.not_(displaced_alike)
-        self.refuse_if(
-            builder.and_(overlap, different), f"{names} overlap, but their shadows do not likewise"
-        )
-        self.refuse_if(
-            builder.and_(shadows_overlap, different),
-            f"the shadows of {names} overlap, but the arguments do not likewise",
-        )
+        what = f"{names} overlap, but their shadows do not likewise"
+        self.refuse_if(builder.and_(overlap, different), what, _SAME_MEMORY, _ALIKE)
+        what = f"the shadows of {names} overlap, but the arguments do not likewise"
+        self.refuse_if(builder.and_(shadows_overlap, different), what, _MIXED_UP, _OWN_SHADOW)
         return builder.or_(overlap, shadows_overlap)
 
     def keep_lanes_apart(self, memories: Sequence[_Memory], others: Sequence[_Memory]) -> None:
@@ -213,31 +219,47 @@ class _Checker:
                 if one.written or other.written:
                     overlap = one.shadow.overlaps(other.shadow, self.builder)
                     names = f"`{one.argument.name}` and `{other.argument.name}`"
-                    self.refuse_if(overlap, f"shadows of {names} for different tangents overlap")
+                    what = f"shadows of {names} for different tangents overlap"
+                    self.refuse_if(overlap, what, _MIXED_UP, _OWN_SHADOW)
 
     def _same_layout(self, argument: Argument, primal: Any, shadow: Any) -> None:
         builder = self.builder
         shapes = self._axes(argument, primal.shape, shadow.shape)
         for length, other in shapes:
             differs = builder.icmp_unsigned("!=", length, other)
-            self.refuse_if(differs, f"the shadow of `{argument.name}` has another shape")
+            what = f"the shadow of `{argument.name}` has another shape"
+            self.refuse_if(differs, what, _ITEM_BY_ITEM, _own_shadow(argument.name))
         strides = self._axes(argument, primal.strides, shadow.strides)
         for (length, _), (stride, other) in zip(shapes, strides, strict=True):
             # The stride of an axis of length one is never used, and NumPy gives it any value.
             used = builder.icmp_signed(">", length, length.type(1))
             differs = builder.and_(used, builder.icmp_unsigned("!=", stride, other))
-            self.refuse_if(differs, f"the shadow of `{argument.name}` has other strides")
+            what = f"the shadow of `{argument.name}` has other strides"
+            self.refuse_if(differs, what, _ITEM_BY_ITEM, _own_shadow(argument.name))
 
     def _axes(self, argument: Argument, primal: Any, shadow: Any) -> list[tuple[Any, Any]]:
         count = argument.numba_type.ndim
         both = (cgutils.unpack_tuple(self.builder, axes, count) for axes in (primal, shadow))
         return list(zip(*both, strict=True))
 
-    def refuse_if(self, condition: Any, message: str) -> None:
+    def refuse_if(self, condition: Any, what: str, why: str, instead: Sequence[str]) -> None:
         """Raise `ShadowMismatch` where `condition` holds."""
         with cgutils.if_unlikely(self.builder, condition):
             self.release()
-            self.context.call_conv.return_user_exc(self.builder, ShadowMismatch, (message,))
+            fields = (what, self.where, why, tuple(instead))
+            self.context.call_conv.return_user_exc(self.builder, ShadowMismatch, fields)
+
+
+_ITEM_BY_ITEM = "each item of the shadow is found where its item of the primal is"
+_MIXED_UP = "what is added for one would be taken for the other"
+_SAME_MEMORY = "they are the same memory, and so must be the derivatives that belong to it"
+_APART = ("pass a copy of one of them", "mark both Duplicated, with shadows that overlap likewise")
+_ALIKE = ("shadows that are views of one array, as the arguments are",)
+_OWN_SHADOW = ("a shadow of its own for each",)
+
+
+def _own_shadow(name: str) -> Sequence[str]:
+    return (f"make_zero({name})",)
 
 
 def _all(builder: Any, conditions: Sequence[Any]) -> Any:

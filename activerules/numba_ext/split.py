@@ -178,7 +178,8 @@ def read_split(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[Sp
                 f"`{name}` is {found.__name__}, and the thunk was made for {kind.__name__}",
                 instead=[f"{kind.__name__}(…) here", "another activity in autodiff_thunk"],
             )
-    arguments = checks.read_arguments(names, args)
+    with checks.naming(dispatcher):
+        arguments = checks.read_arguments(names, args)
     activity = _ACTIVITIES.get(asked.result, "duplicated")
     gradient = compiled(dispatcher, arguments, activity, split=True, options=asked.options)
     name = dispatcher.py_func.__name__

@@ -122,9 +122,7 @@ class Registry:
     def is_opted_out(self, function: object, found: Sequence[Any], mode: Half = "reverse") -> bool:
         """Tell whether the rules of a function were opted out of for arguments of these types."""
         entry = self._entry(function)
-        return entry is not None and prefers_body(
-            entry.opted_out, entry.rules.get(mode, []), found
-        )
+        return entry is not None and prefers_body(entry.opted_out, entry.rules.get(mode, []), found)
 
     def is_inactive(self, function: object) -> bool:
         """Tell whether the whole function was declared inactive."""

@@ -30,7 +30,8 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 _CALLS: dict[str, Callable[..., Any]] = {
     "llvm.umul.with.overflow.i64": lambda x, y: (
-        signed(x * y), x % (1 << 64) * (y % (1 << 64)) >= 1 << 64
+        signed(x * y),
+        x % (1 << 64) * (y % (1 << 64)) >= 1 << 64,
     ),
     "llvm.smax.i64": max,
     "llvm.smin.i64": min,

@@ -195,9 +195,7 @@ def _solve(config, ret: VectorResult | MatrixResult, A: Matrix, b: Vector | Matr
 
 
 @reverse(np.linalg.solve)
-def _solve_reverse(
-    config, dret: VectorResult | MatrixResult, tape, A: Matrix, b: Vector | Matrix
-):
+def _solve_reverse(config, dret: VectorResult | MatrixResult, tape, A: Matrix, b: Vector | Matrix):
     """b̄ = A⁻ᴴ x̄,  Ā = -b̄ xᴴ."""
     A_tape, x = tape
     b_bar = np.linalg.solve(_adjoint(A_tape), dret.dval)
