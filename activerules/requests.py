@@ -49,7 +49,7 @@ _POINTER_ROLES = frozenset({"meminfo", "parent", "data"})
 class Stages:
     """Names and seconds of the stages of one compile, in order."""
 
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
 
     def __call__(self, name: str, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Run one stage, time it, and print what it gives if that was asked for."""

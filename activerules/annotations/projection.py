@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from activerules.annotations.containers import is_array, is_list, is_tuple, like_tuple
 from activerules.annotations.structural import Tangent
 from activerules.annotations.tangents import AbstractTangent, NoTangent, NotImplementedTangent, One
 from activerules.annotations.tangents import is_zero as _is_zero
@@ -33,12 +34,13 @@ class ProjectTo:
         self.parts: tuple[ProjectTo, ...] = ()
         self.shape: tuple[int, ...] | None = None
         self.dtype: np.dtype[Any] | None = None
-        if isinstance(x, tuple):
+        is_scalar = isinstance(x, np.generic | float | complex)
+        if is_tuple(x):
             self.parts = tuple(map(ProjectTo, x))
-        elif isinstance(x, np.ndarray | np.generic | float | complex):
+        elif is_array(x) or is_scalar:
             dtype = np.asarray(x).dtype
             self.dtype = dtype if np.issubdtype(dtype, np.inexact) else None
-            self.shape = x.shape if isinstance(x, np.ndarray) else None
+            self.shape = x.shape if is_array(x) else None
 
     @property
     def has_tangent(self) -> bool:
@@ -66,10 +68,11 @@ class ProjectTo:
         return self._tuple(dx) if self.parts else self._numbers(dx)
 
     def _tuple(self, dx: Any) -> Any:
-        if not isinstance(dx, tuple | list | Tangent) or len(dx) != len(self.parts):
+        has_entries = is_tuple(dx) or is_list(dx) or isinstance(dx, Tangent)
+        if not has_entries or len(dx) != len(self.parts):
             raise TangentMismatch(f"a tangent of {len(self.parts)} entries, not {dx!r}")
         items = [part(entry) for part, entry in zip(self.parts, dx, strict=True)]
-        return self.kind(*items) if hasattr(self.kind, "_fields") else tuple(items)
+        return like_tuple(self.kind, items)
 
     def _numbers(self, dx: Any) -> Any:
         if isinstance(dx, One):

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from activerules.annotations.containers import is_dict, is_tuple, like_tuple
 from activerules.annotations.tangents import AbstractTangent, ZeroTangent, conjugate
 
 Key = int | str
@@ -30,7 +31,7 @@ class Tangent(AbstractTangent):
     __slots__ = ("backing", "primal")
 
     backing: dict[Key, Any]
-    primal: type
+    primal: type[Any]
 
     def __init__(self, *args: Any, **fields: Any) -> None:
         raise TypeError("a tangent belongs to a type: Tangent[P](...)")
@@ -137,7 +138,7 @@ def canonicalize(tangent: Tangent) -> Tangent:
 
     Needs a primal whose fields are known; others come back as they are.
     """
-    return _tangent(tangent.primal, {key: tangent._field(key) for key in tangent.keys()})
+    return _tangent(tangent.primal, dict(zip(tangent.keys(), tangent, strict=True)))
 
 
 def add_to_primal(x: Any, tangent: Tangent) -> Any:
@@ -147,11 +148,10 @@ def add_to_primal(x: Any, tangent: Tangent) -> Any:
     """
     if not isinstance(x, tangent.primal):
         raise TypeError(f"cannot add {tangent!r} to {x!r}: it is not a {tangent.primal.__name__}")
-    if isinstance(x, dict):
+    if is_dict(x):
         return {key: _moved(value, tangent.backing.get(key)) for key, value in x.items()}
-    if isinstance(x, tuple):
-        values = [_moved(a, b) for a, b in zip(x, tangent, strict=True)]
-        return type(x)(*values) if hasattr(x, "_fields") else tuple(values)
+    if is_tuple(x):
+        return like_tuple(type(x), map(_moved, x, tangent))
     names = _names(tangent.primal) or tuple(vars(x))
     moved = {name: _moved(getattr(x, name), tangent.backing.get(name)) for name in names}
     return type(x)(**moved)
@@ -160,7 +160,7 @@ def add_to_primal(x: Any, tangent: Tangent) -> Any:
 def _moved(value: Any, tangent: Any) -> Any:
     if tangent is None:
         return value
-    if isinstance(value, tuple) and isinstance(tangent, tuple):
+    if is_tuple(value) and is_tuple(tangent):
         return tuple(map(_moved, value, tangent))
     return value + (np.asarray(tangent) if isinstance(value, np.ndarray) else tangent)
 
@@ -174,8 +174,9 @@ def _tangent(primal: type, backing: Mapping[Key, Any]) -> Tangent:
 
 def _names(primal: type) -> tuple[str, ...] | None:
     """The fields of a class, if they can be told."""
-    if hasattr(primal, "_fields"):
-        return tuple(primal._fields)
+    named: Any = getattr(primal, "_fields", None)
+    if named is not None:
+        return tuple(named)
     if dataclasses.is_dataclass(primal):
         return tuple(field.name for field in dataclasses.fields(primal))
     return None

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from activerules.annotations.containers import is_array, is_dict, is_list, is_tuple, like_tuple
 from activerules.annotations.structural import Tangent
 from activerules.annotations.tangents import AbstractTangent, conjugate, is_zero
 
@@ -122,19 +123,18 @@ def extern(x: Any) -> Any:
         return extern(x())
     if isinstance(x, Tangent):
         return x.map(extern)
-    if isinstance(x, dict):
+    if is_dict(x):
         return {key: extern(value) for key, value in x.items()}
-    if isinstance(x, list):
+    if is_list(x):
         return [extern(value) for value in x]
-    if isinstance(x, tuple):
-        items = map(extern, x)
-        return type(x)(*items) if hasattr(x, "_fields") else tuple(items)
+    if is_tuple(x):
+        return like_tuple(type(x), map(extern, x))
     return x
 
 
 def is_inplaceable_destination(x: Any) -> bool:
     """Tell whether `add_inplace` may add to the memory of `x`: a writable array of floats."""
-    return isinstance(x, np.ndarray) and x.flags.writeable and np.issubdtype(x.dtype, np.inexact)
+    return is_array(x) and x.flags.writeable and np.issubdtype(x.dtype, np.inexact)
 
 
 def add_inplace(x: Any, y: Any) -> Any:

@@ -6,10 +6,11 @@ These are the plain Python forms; `numba_ext.overloads` gives them the same mean
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+
+from activerules.annotations.containers import is_array, is_tuple, like_tuple
 
 
 def ignore_derivatives(x: Any) -> Any:
@@ -17,9 +18,9 @@ def ignore_derivatives(x: Any) -> Any:
 
     Floats, complex numbers, tuples and arrays of them; an array is copied.
     """
-    if isinstance(x, tuple):
-        return _like_tuple(x, map(ignore_derivatives, x))
-    return x.copy() if isinstance(x, np.ndarray) else x
+    if is_tuple(x):
+        return like_tuple(type(x), map(ignore_derivatives, x))
+    return x.copy() if is_array(x) else x
 
 
 def make_zero(x: Any) -> Any:
@@ -27,22 +28,16 @@ def make_zero(x: Any) -> Any:
 
     What carries no derivative (integers, strings, None) is returned as it is.
     """
-    if isinstance(x, tuple):
-        return _like_tuple(x, map(make_zero, x))
-    if isinstance(x, np.ndarray):
+    if is_tuple(x):
+        return like_tuple(type(x), map(make_zero, x))
+    if is_array(x):
         return _zeros_with_strides(x)
-    return type(x)(0) if isinstance(x, (float, complex, np.inexact)) else x
+    return type(x)(0) if _is_number(x) else x
 
 
 def onehot(x: Any) -> tuple[Any, ...]:
     """Return one shadow per float in `x`, each with a one in its place and zeros elsewhere."""
     return tuple(_with_one(x, place) for place in range(_count(x)))
-
-
-def _like_tuple(x: tuple[Any, ...], items: Iterator[Any]) -> Any:
-    """Return `items` in a tuple of the class of `x`."""
-    make: Callable[[Iterator[Any]], Any] = getattr(type(x), "_make", type(x))
-    return make(items)
 
 
 def _zeros_with_strides(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -57,24 +52,29 @@ def _zeros_with_strides(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _count(x: Any) -> int:
-    if isinstance(x, tuple):
+    if is_tuple(x):
         return sum(map(_count, x))
-    if isinstance(x, np.ndarray):
+    if is_array(x):
         return x.size
-    return int(isinstance(x, (float, complex, np.inexact)))
+    return int(_is_number(x))
+
+
+def _is_number(x: Any) -> bool:
+    """Whether `x` is a number that may carry a derivative."""
+    return isinstance(x, (float, complex, np.inexact))
 
 
 def _with_one(x: Any, place: int) -> Any:
     """Return a zero shadow of `x` with a one at the `place`-th float."""
     zero = make_zero(x)
-    if isinstance(x, tuple):
-        items = []
+    if is_tuple(x):
+        items: list[Any] = []
         for item in x:
             count = _count(item)
             items.append(_with_one(item, place) if 0 <= place < count else make_zero(item))
             place -= count
-        return _like_tuple(x, iter(items))
-    if isinstance(x, np.ndarray):
+        return like_tuple(type(x), items)
+    if is_array(x):
         zero[np.unravel_index(place, x.shape)] = 1
         return zero
     return type(x)(1)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from activerules.annotations.containers import like_tuple
 from activerules.annotations.projection import ProjectTo
 from activerules.annotations.tangents import NoTangent, is_zero
 from activerules.annotations.thunks import extern
@@ -64,6 +65,5 @@ def _in_form(x: Any, dx: Any) -> Any:
         zero[...] = ProjectTo(x)(dx)
         return zero
     if isinstance(x, tuple):
-        items = map(_in_form, x, ProjectTo(x)(dx))
-        return type(x)(*items) if hasattr(x, "_fields") else tuple(items)
+        return like_tuple(type(x), map(_in_form, x, ProjectTo(x)(dx)))
     return ProjectTo(x)(dx)

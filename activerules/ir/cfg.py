@@ -25,7 +25,7 @@ class Loop:
     header: Block
     blocks: set[Block]
     parent: Loop | None = None
-    children: list[Loop] = field(default_factory=list)
+    children: list[Loop] = field(default_factory=lambda: [])
     preheader: Block | None = None
     latch: Block | None = None
 

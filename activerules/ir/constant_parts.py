@@ -118,7 +118,8 @@ def _split(text: str) -> list[str]:
     if opened not in {"{", "[", "<", "<{"} or '"' in text:
         raise CannotSplit
     inside = text[len(opened) : -len(opened)].strip()
-    parts, depth, start = [], 0, 0
+    parts: list[str] = []
+    depth = start = 0
     for k, c in enumerate(inside):
         depth += (c in "{[<(") - (c in "}]>)")
         if c == "," and depth == 0:

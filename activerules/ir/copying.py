@@ -8,10 +8,10 @@ from activerules.ir.model import Argument, Block, Function, Instruction, Value
 def copy_function(function: Function) -> Function:
     """A copy with instructions, blocks and parameters of its own, all named as before."""
     values: dict[Value, Value] = {}
-    arguments = []
+    arguments: list[Argument] = []
     for old in function.arguments:
-        values[old] = Argument(old.name, old.type, old.attributes)
-        arguments.append(values[old])
+        argument = values[old] = Argument(old.name, old.type, old.attributes)
+        arguments.append(argument)
     blocks = {old: Block(old.name) for old in function.blocks}
     copies: list[Instruction] = []
     for old_block, block in blocks.items():

@@ -51,7 +51,7 @@ def explain(
 
 def render_plan(plan: Plan, layout: Layout) -> str:
     """The text of a plan, whoever made its request."""
-    paragraphs = [
+    paragraphs: list[tuple[str, list[str]]] = [
         (_headline(plan), []),
         ("activity", render_activity(plan)),
         ("loops", _loops(plan, layout)),
@@ -70,7 +70,7 @@ def _headline(plan: Plan) -> str:
 
 def render_activity(plan: Plan) -> list[str]:
     """Every instruction, behind it whether it is active and whether a pointer has a shadow."""
-    lines = []
+    lines: list[str] = []
     for block in plan.flow.order:
         dead = "" if block in plan.returns.live else "   error path: not differentiated"
         lines.append(f"  {block.name}:{dead}")
@@ -165,7 +165,7 @@ def _common_part(names: Sequence[str]) -> str:
 
 
 def _calls(plan: Plan) -> list[str]:
-    rows = []
+    rows: list[tuple[str, str, str]] = []
     for call in marked_calls(plan):
         use = plan.rules.get(call)
         what = use.code.description if use is not None else why_served(call, plan)

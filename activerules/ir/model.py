@@ -117,9 +117,9 @@ class Instruction(Value):
     operands: list[Value]
     name: str | None = None
     flags: tuple[str, ...] = ()
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=lambda: [])
     callee: Value | None = None
-    attributes: dict[str, Any] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict[str, Any])
     parent: Block | None = None
 
     @property
@@ -147,7 +147,7 @@ class Block(Value):
     """A basic block: a label and its instructions, the last a terminator."""
 
     name: str
-    instructions: list[Instruction] = field(default_factory=list)
+    instructions: list[Instruction] = field(default_factory=list[Instruction])
     parent: Function | None = None
     type: Type = LABEL
 
@@ -196,7 +196,7 @@ class Function:
     name: str
     result: Type
     arguments: list[Argument]
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list[Block])
     prefix: str = ""
     suffix: str = ""
     vararg: bool = False
@@ -231,11 +231,11 @@ class Module:
     trailer     the attribute groups and metadata lines
     """
 
-    header: list[str] = field(default_factory=list)
-    types: dict[str, Type | None] = field(default_factory=dict)
-    globals: dict[str, str] = field(default_factory=dict)
-    functions: dict[str, Function] = field(default_factory=dict)
-    trailer: list[str] = field(default_factory=list)
+    header: list[str] = field(default_factory=list[str])
+    types: dict[str, Type | None] = field(default_factory=dict[str, Type | None])
+    globals: dict[str, str] = field(default_factory=dict[str, str])
+    functions: dict[str, Function] = field(default_factory=dict[str, Function])
+    trailer: list[str] = field(default_factory=list[str])
 
     def defined(self) -> list[Function]:
         """The functions with a body, in order."""

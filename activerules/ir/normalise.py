@@ -18,10 +18,13 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import Any
 
-import llvmlite.binding as llvm
+from llvmlite import binding
 
 from activerules.errors import UnsupportedIR
+
+llvm: Any = binding  # not annotated: to a type checker all that comes from it is Any
 
 _EQUALITY = re.compile(
     r"fcmp (?P<flags>(?:\w+ )*?)(?P<predicate>oeq|une|ueq|one) (?P<type>double|float) "
@@ -39,7 +42,7 @@ HIDDEN_EQUALITY = "activerules.fcmp."
 
 
 @cache
-def target_machine() -> llvm.TargetMachine:
+def target_machine() -> Any:
     """The host's target machine; initialises LLVM's native target on first use."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -96,7 +99,7 @@ def exposed(text: str) -> str:
     return _INTERNAL.sub(lambda start: start[1], text)
 
 
-def _parsed(text: str) -> llvm.ModuleRef:
+def _parsed(text: str) -> Any:
     try:
         module = llvm.parse_assembly(text)
         module.verify()
@@ -109,7 +112,7 @@ def _parsed(text: str) -> llvm.ModuleRef:
     return module
 
 
-def _check_defined(module: llvm.ModuleRef, function: str) -> None:
+def _check_defined(module: Any, function: str) -> None:
     defined = [one.name for one in module.functions if not one.is_declaration]
     if function not in defined:
         raise UnsupportedIR(
@@ -119,7 +122,7 @@ def _check_defined(module: llvm.ModuleRef, function: str) -> None:
         )
 
 
-def _scalar_tuning() -> llvm.PipelineTuningOptions:
+def _scalar_tuning() -> Any:
     tuning = llvm.create_pipeline_tuning_options(2)
     tuning.loop_vectorization = False
     tuning.slp_vectorization = False
@@ -128,7 +131,7 @@ def _scalar_tuning() -> llvm.PipelineTuningOptions:
     return tuning
 
 
-def _ask_to_inline(function: llvm.ValueRef) -> None:
+def _ask_to_inline(function: Any) -> None:
     """Mark a callee `alwaysinline` unless it is marked otherwise (both together do not verify)."""
     text = " ".join(str(one) for one in function.attributes)
     if "noinline" not in text and "optnone" not in text and not _calls_itself(function):
@@ -143,7 +146,7 @@ def _allow_passes(text: str) -> str:
     return _OPTNONE.sub(lambda line: re.sub(r"\b(?:optnone|noinline) ?", "", line[0]), text)
 
 
-def _calls_itself(function: llvm.ValueRef) -> bool:
+def _calls_itself(function: Any) -> bool:
     return any(
         operand.name == function.name
         for block in function.blocks

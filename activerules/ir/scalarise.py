@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from typing import ClassVar
 
 from activerules.ir.builder import Builder, Namer, suffixed
 from activerules.ir.constant_parts import CannotSplit, Leaf, leaves_of, parts_of_constant
@@ -282,7 +283,7 @@ class _Scalariser:
         elif i.opcode in _LANEWISE:
             self._lanewise(i)
         else:
-            handler = _HANDLERS.get(i.opcode)
+            handler = self._HANDLERS.get(i.opcode)
             if handler is None:
                 raise CannotSplit
             handler(self, i)
@@ -304,7 +305,7 @@ class _Scalariser:
         widths = [len(self._parts(o)) for o in i.operands if is_composite(o.type)]
         if len(elements) != count or any(w != count for w in widths) or not is_composite(t):
             raise CannotSplit
-        made = []
+        made: list[Value] = []
         for k in range(count):
             operands = [self._parts(o)[k] if is_composite(o.type) else o for o in i.operands]
             if i.opcode == "bitcast" and size_of(operands[0].type) != size_of(elements[k]):
@@ -316,7 +317,7 @@ class _Scalariser:
         self._keep(i, made)
 
     def _phi(self, i: Instruction) -> None:
-        made = []
+        made: list[Instruction] = []
         for leaf in leaves_of(i.type, self.named):
             phi = self._like(i, leaf.type, [])
             assert isinstance(phi, Instruction)
@@ -339,7 +340,7 @@ class _Scalariser:
 
     def _load(self, i: Instruction) -> None:
         self._ordinary(i)
-        made = []
+        made: list[Value] = []
         for leaf in leaves_of(i.type, self.named):
             place = self._address(i.operands[0], leaf)
             made.append(self._like(i, leaf.type, [place], align=_aligned(i, leaf)))
@@ -515,19 +516,18 @@ class _Scalariser:
                 total = self.b.binary(operation, total, lane, i.flags)
         self.values[i] = total
 
-
-_HANDLERS: dict[str, Callable[[_Scalariser, Instruction], None]] = {
-    "phi": _Scalariser._phi,
-    "select": _Scalariser._select,
-    "load": _Scalariser._load,
-    "store": _Scalariser._store,
-    "extractvalue": _Scalariser._extractvalue,
-    "insertvalue": _Scalariser._insertvalue,
-    "extractelement": _Scalariser._extractelement,
-    "insertelement": _Scalariser._insertelement,
-    "shufflevector": _Scalariser._shufflevector,
-    "ret": _Scalariser._ret,
-}
+    _HANDLERS: ClassVar[dict[str, Callable[[_Scalariser, Instruction], None]]] = {
+        "phi": _phi,
+        "select": _select,
+        "load": _load,
+        "store": _store,
+        "extractvalue": _extractvalue,
+        "insertvalue": _insertvalue,
+        "extractelement": _extractelement,
+        "insertelement": _insertelement,
+        "shufflevector": _shufflevector,
+        "ret": _ret,
+    }
 
 
 def _suffix_of(t: Type) -> str:

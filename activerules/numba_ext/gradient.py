@@ -66,11 +66,11 @@ class Gradient:
     scratch: tuple[bool, ...] = ()
     assumption_symbol: str | None = None
     libraries: tuple[Any, ...] = ()
-    environments: Mapping[str, Any] = field(default_factory=dict)
+    environments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     memory: int = 0
     width: int = 1
     asked: Where | None = None
-    sources: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    sources: Mapping[str, Callable[[Any], Any]] = field(default_factory=lambda: {})
 
 
 class GradientCompiler(Protocol):

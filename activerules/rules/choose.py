@@ -118,7 +118,7 @@ def _narrowest(signature: Sequence[Pattern], found: Sequence[Any]) -> list[Any] 
     """The narrowest types of a signature that admit those of a call; None if it does not fit."""
     if len(signature) != len(found):
         return None
-    narrowest = []
+    narrowest: list[Any] = []
     for pattern, one in zip(signature, found, strict=True):
         fitting = [a.type for a in pattern if patterns.admits(a.type, one)]
         if not fitting:
@@ -153,7 +153,8 @@ def _best(rules: Sequence[Rule], call: Call) -> Candidate:
 def _serve(rule: Rule, call: Call) -> Candidate | None:
     if len(rule.signature) != len(call.types):
         return None
-    served, lowered = [], 0
+    served: list[Narrowed] = []
+    lowered = 0
     for pattern, kind, found in zip(rule.signature, call.kinds, call.types, strict=True):
         alternative = patterns.matching(pattern, kind, found)
         if alternative is None and kind is Const:
@@ -248,7 +249,7 @@ def _why(rules: Sequence[Rule], call: Call, names: Sequence[str]) -> str:
     fitting = [rule for rule in rules if len(rule.signature) == len(call.types)]
     if not fitting:
         return f"no rule takes {len(call.types) - 1} arguments"
-    lines = []
+    lines: list[str] = []
     for i, (kind, found) in enumerate(zip(call.kinds, call.types, strict=True)):
         if not any(patterns.matching(rule.signature[i], kind, found) for rule in fitting):
             what = f"`{names[i]}`" if i < len(names) else "the result"

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace as replace_fields
 from importlib import import_module
@@ -174,8 +173,7 @@ def _decorator(
     if not callable(function):
         raise RuleDefinitionError(f"@{which} takes a function, not {function!r}")
     _library_first()
-    # The caller of the decorator: annotations in strings may name its local variables.
-    names = sys._getframe(2).f_locals
+    names = _locals_of_caller()
     kept = (saves,) if isinstance(saves, str) else tuple(saves)
 
     def decorate(written: F) -> F:
@@ -185,6 +183,14 @@ def _decorator(
         return written
 
     return decorate
+
+
+def _locals_of_caller() -> dict[str, Any]:
+    """The local variables where a decorator is applied: annotations in strings may name them."""
+    frame = inspect.currentframe()
+    for _ in range(3):  # this function, `_decorator`, the decorator itself
+        frame = frame.f_back if frame is not None else None
+    return frame.f_locals if frame is not None else {}
 
 
 def define_on(
@@ -282,7 +288,7 @@ def _parameter_count(function: Any) -> int | None:
 
 def _closure(plain: Any) -> dict[str, Any]:
     """Return the captured variables that have a value by now."""
-    values = {}
+    values: dict[str, Any] = {}
     for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):
             values[name] = cell.cell_contents

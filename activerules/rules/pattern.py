@@ -54,12 +54,15 @@ def pattern_key(pattern: Pattern) -> frozenset[tuple[type[Annotation], Any]]:
 
 def canonical_type(written: Any) -> Any:
     """Turn `float` or `np.float64` in brackets into Numba's type; anything else stays as it is."""
-    is_scalar = isinstance(written, type) and issubclass(written, (np.generic, numbers.Number))
-    if not is_scalar:
+    if not _is_scalar_class(written):
         return written
     from numba import from_dtype
 
     return from_dtype(np.dtype(written))
+
+
+def _is_scalar_class(written: Any) -> bool:
+    return isinstance(written, type) and issubclass(written, (np.generic, numbers.Number))
 
 
 def admits(constraint: Any, found: Any) -> bool:
@@ -172,7 +175,7 @@ def show(pattern: Pattern) -> str:
     for alternative in pattern:
         groups.setdefault(alternative.type, []).append(alternative.kind.__name__)
     every = len(list(alternatives(Annotation)))
-    parts = []
+    parts: list[str] = []
     for wanted, kinds in groups.items():
         names = ["Annotation"] if len(kinds) == every else kinds
         bracket = "" if wanted is None else f"[{type_name(wanted)}]"

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from activerules.annotations.activity import Annotation, Const
+from activerules.annotations.containers import is_array
 from activerules.errors import RuleReturnError
 
 
@@ -59,7 +60,7 @@ def accumulate(x: Annotation, g: Any) -> None:
     if isinstance(x, Const):
         return
     shadow = getattr(x, "dval", None)
-    if not isinstance(shadow, np.ndarray):
+    if not is_array(shadow):
         raise RuleReturnError(
             "accumulate takes a Duplicated array; an Active derivative is returned"
         )

@@ -29,11 +29,11 @@ class _Entry:
     """Everything known of one function; holds it, as its id is the key."""
 
     function: Any
-    rules: dict[Half, list[Rule]] = field(default_factory=dict)
+    rules: dict[Half, list[Rule]] = field(default_factory=dict[Half, list[Rule]])
     inactive: bool = False
-    inactive_arguments: set[str | int] = field(default_factory=set)
+    inactive_arguments: set[str | int] = field(default_factory=set[str | int])
     noalias: bool = False
-    opted_out: list[tuple[Pattern, ...] | None] = field(default_factory=list)
+    opted_out: list[tuple[Pattern, ...] | None] = field(default_factory=lambda: [])
     recomputed: Rule | None = None
 
     def written(self) -> list[str]:
@@ -132,7 +132,7 @@ class Registry:
     def inactive_arguments(self, function: object, names: Sequence[str]) -> frozenset[int]:
         """Return the positions of the arguments (called `names`) that were declared inactive."""
         entry = self._entry(function)
-        declared = entry.inactive_arguments if entry is not None else set()
+        declared = entry.inactive_arguments if entry is not None else ()
         return frozenset(i for i, name in enumerate(names) if i in declared or name in declared)
 
     def is_noalias(self, function: object) -> bool:

@@ -38,7 +38,7 @@ class Rule:
     name: str
     arguments: tuple[Pattern, ...]
     result: Pattern
-    halves: dict[Half, RuleHalf] = field(default_factory=dict)
+    halves: dict[Half, RuleHalf] = field(default_factory=dict[Half, RuleHalf])
 
     @property
     def signature(self) -> tuple[Pattern, ...]:

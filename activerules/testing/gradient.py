@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 
 import activerules as ar
+from activerules.annotations.containers import like_tuple
 from activerules.errors import RuleCheckError
 from activerules.testing.numeric import (
     directional_derivative,
     inner,
     inner_terms,
     is_differentiable,
-    like_tuple,
     rand_tangent,
     shifted,
 )
@@ -224,21 +224,21 @@ _RETURNED = (ar.Active, ar.MixedDuplicated)
 def arrays_of(x: Any) -> Any:
     """`x` with None in place of everything that is no array."""
     if isinstance(x, tuple):
-        return like_tuple(x, [arrays_of(entry) for entry in x])
+        return like_tuple(type(x), [arrays_of(entry) for entry in x])
     return x if isinstance(x, np.ndarray) else None
 
 
 def numbers_of(x: Any) -> Any:
     """`x` with None in place of its arrays."""
     if isinstance(x, tuple):
-        return like_tuple(x, [numbers_of(entry) for entry in x])
+        return like_tuple(type(x), [numbers_of(entry) for entry in x])
     return None if isinstance(x, np.ndarray) else x
 
 
 def completed(x: Any, other: Any) -> Any:
     """`x` with what `other` has in place of None."""
     if isinstance(x, tuple) and isinstance(other, tuple):
-        return like_tuple(x, [completed(a, b) for a, b in zip(x, other, strict=True)])
+        return like_tuple(type(x), [completed(a, b) for a, b in zip(x, other, strict=True)])
     return other if x is None else x
 
 

@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from activerules.annotations.containers import like_tuple
+
 _SHRINK = 2.0
 _ROWS = 13
 
@@ -151,7 +153,7 @@ def rand_tangent(x: Any, rng: np.random.Generator | None = None) -> Any:
     """
     rng = np.random.default_rng() if rng is None else rng
     if isinstance(x, tuple):
-        return like_tuple(x, [rand_tangent(entry, rng) for entry in x])
+        return like_tuple(type(x), [rand_tangent(entry, rng) for entry in x])
     if not is_differentiable(x):
         return None
     sample = rng.standard_normal(np.shape(x))
@@ -177,7 +179,7 @@ def shifted(x: Any, t: float, tangent: Any) -> Any:
     """A fresh x + t tangent with the type and the layout of `x`."""
     if isinstance(x, tuple):
         tangents = [None] * len(x) if tangent is None else tangent
-        return like_tuple(x, [shifted(a, t, v) for a, v in zip(x, tangents, strict=True)])
+        return like_tuple(type(x), [shifted(a, t, v) for a, v in zip(x, tangents, strict=True)])
     if isinstance(x, np.ndarray):
         result = copy_layout(x)
         if tangent is not None:
@@ -231,11 +233,6 @@ def well_conditioned(n: int, rng: np.random.Generator | None = None) -> np.ndarr
     left, _ = np.linalg.qr(rng.standard_normal((n, n)))
     right, _ = np.linalg.qr(rng.standard_normal((n, n)))
     return (left * rng.uniform(1.0, 3.0, n)) @ right
-
-
-def like_tuple(x: tuple, entries: list) -> tuple:
-    """A tuple of the class of `x`."""
-    return type(x)(*entries) if hasattr(x, "_fields") else tuple(entries)
 
 
 def _size(value: Any) -> float:

@@ -197,8 +197,9 @@ class _Spread:
                     objects.update(at(i.operands[1]))
             case "call":
                 self._forward_call(i, values, objects)
-            case _ if not values.isdisjoint(self._smooth(i)):
-                values.add(i)
+            case _:
+                if not values.isdisjoint(self._smooth(i)):
+                    values.add(i)
 
     def _forward_call(
         self, call: Instruction, values: set[Value], objects: set[MemoryObject]
@@ -240,8 +241,9 @@ class _Spread:
                     values.add(i.operands[0])
             case "call":
                 self._backward_call(i, values, objects)
-            case _ if i in values:
-                values.update(self._smooth(i))
+            case _:
+                if i in values:
+                    values.update(self._smooth(i))
 
     def _backward_call(
         self, call: Instruction, values: set[Value], objects: set[MemoryObject]
@@ -407,6 +409,8 @@ class _Check:
                 self._operand_bits(i)
             case "inttoptr" if self.activity.has_shadow(i):
                 self._hidden_pointer(i)
+            case _:
+                pass
 
     def _type(self, i: Instruction) -> None:
         if not i.type.is_float and holds_float(i.type):
@@ -648,7 +652,9 @@ def _are_varied_bits(
 
 def _loads_behind(value: Value) -> list[Instruction]:
     """The loads a value comes from, through phi, select and freeze."""
-    found, seen, work = [], set(), [value]
+    found: list[Instruction] = []
+    seen: set[Instruction] = set()
+    work = [value]
     while work:
         one = work.pop()
         if one in seen or not isinstance(one, Instruction):

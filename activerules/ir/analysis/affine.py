@@ -226,7 +226,9 @@ class _System:
         return min(candidates, key=lambda k: up[k] * down[k] - up[k] - down[k], default=None)
 
     def _remove(self, k: int) -> None:
-        up, down, others = [], [], {}
+        up: list[tuple[dict[int, int], int]] = []
+        down: list[tuple[dict[int, int], int]] = []
+        others: dict[_Row, int] = {}
         for row, constant in self.rows.items():
             c = dict(row).get(k)
             if c is None:

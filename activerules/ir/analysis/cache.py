@@ -46,7 +46,8 @@ def plan_cache(
     recipes = _closure(needed, recipe)
     network, source = _network(needed, recipes, size, depth)
     reachable = network.reachable(source)
-    kept, computed = set(), set()
+    kept: set[Node] = set()
+    computed: set[Node] = set()
     work, seen = list(needed), set(needed)
     while work:
         node = work.pop()

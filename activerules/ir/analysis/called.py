@@ -43,7 +43,9 @@ class CalledMemory:
     def all_at(self, places: Iterable[Place]) -> frozenset[MemoryObject]:
         """The objects several places stand for; all it can reach if it calls what is unknown."""
         found = {o for place in places for o in self.at(place)}
-        return frozenset(found) | (self.reached if self.summary.everything else frozenset())
+        if self.summary.everything:
+            found |= self.reached
+        return frozenset(found)
 
     @property
     def reads(self) -> frozenset[MemoryObject]:

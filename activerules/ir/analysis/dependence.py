@@ -84,7 +84,7 @@ class Dependence:
 
     integers: Integers
     may_assume: bool = False
-    assumptions: list[Assumption] = field(default_factory=list)
+    assumptions: list[Assumption] = field(default_factory=list[Assumption])
 
     def met_later(self, first: Instruction, others: Iterable[Instruction]) -> Instruction | None:
         """One of `others` that may access, later than `first` does, what `first` accesses."""

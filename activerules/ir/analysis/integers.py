@@ -231,7 +231,8 @@ class Integers:
 
     def _edge(self, source: Block, target: Block) -> tuple[list[Poly], list[Poly]]:
         """What is not negative, and what is zero, where control goes from one block to another."""
-        known, equal = list(self.facts(source)), []
+        known = list(self.facts(source))
+        equal: list[Poly] = []
         branch = source.terminator
         if branch.opcode == "br" and len(set(branch.blocks)) == 2:
             for condition, holds in _conditions(branch.operands[0], branch.blocks[0] is target):
@@ -377,7 +378,8 @@ def _combine(value: Instruction, x: Poly, y: Poly) -> Poly | None:
             return x * (1 << y.constant)
         case "or" if "disjoint" in value.flags:
             return x + y
-    return None
+        case _:
+            return None
 
 
 def _conditions(condition: Value, holds: bool) -> Iterator[tuple[Instruction, bool]]:

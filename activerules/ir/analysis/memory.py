@@ -109,7 +109,7 @@ class MemoryFacts:
     named_types: NamedTypes
     split: bool
     _reach: dict[tuple[Block, Block | None], set[Block]]
-    called: Mapping[Instruction, CalledMemory] = field(default_factory=dict)
+    called: Mapping[Instruction, CalledMemory] = field(default_factory=lambda: {})
     clobbered: Callable[[MemoryObject], bool] = lambda memory: False
 
     def objects(self, pointer: Value) -> frozenset[MemoryObject]:
@@ -129,13 +129,15 @@ class MemoryFacts:
 
     def read_by(self, call: Instruction) -> frozenset[MemoryObject]:
         """What a function of the module may read when it is called here."""
-        unknown = self.called[call].summary.everything
-        return self.called[call].reads | (self.reached(call) if unknown else frozenset())
+        return self.called[call].reads | self._reached_unseen(call)
 
     def changed_by(self, call: Instruction) -> frozenset[MemoryObject]:
         """What a function of the module may write when it is called here."""
-        unknown = self.called[call].summary.everything
-        return self.called[call].writes | (self.reached(call) if unknown else frozenset())
+        return self.called[call].writes | self._reached_unseen(call)
+
+    def _reached_unseen(self, call: Instruction) -> frozenset[MemoryObject]:
+        """What a function of the module reaches through calls of unknown functions."""
+        return self.reached(call) if self.called[call].summary.everything else frozenset()
 
     @cached_property
     def _exposed(self) -> frozenset[MemoryObject]:
@@ -197,11 +199,6 @@ class MemoryFacts:
     def place(self, pointer: Value) -> Place:
         """Where in its object a pointer points."""
         return place_of(pointer, self.named_types)
-
-    def constant_offset(self, pointer: Value) -> tuple[Value, int | None]:
-        """The base of a pointer, and how many bytes the pointer is behind it (None: it varies)."""
-        place = self.place(pointer)
-        return place.base, None if place.stride or place.through else place.offset
 
     def starts(self, place: Place, o: MemoryObject) -> bool:
         """Whether offsets of a place count from the start of this object (its data, if counted)."""
@@ -526,6 +523,8 @@ class _Solver:
                     self.point(i, self.objects(operand))
             case opcode if i.type.is_int and opcode in _CARRIES_ADDRESS:
                 self._integer(i)
+            case _:
+                pass
 
     def _load(self, i: Instruction) -> None:
         for memory in self.objects(i.operands[0]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from activerules.errors import UnsupportedIR
 from activerules.ir.derive import runtime
@@ -60,7 +61,7 @@ def _sweeps(plan: Plan, layout: Layout, declarations: dict[str, str]) -> list[Fu
 def generate_forward(plan: ForwardPlan) -> tuple[list[Function], dict[str, str]]:
     """The forward derivative, those of callees behind it, and the declarations they call by."""
     declarations: dict[str, str] = {}
-    functions = []
+    functions: list[Function] = []
     for one in (plan, *plan.pairs):
         scopes = Scopes(one)
         functions.append(build_forward(one, scopes, declarations))
@@ -119,7 +120,7 @@ def with_missing(source: Module, functions: list[Function], normalised: Module) 
 
 def _support(functions: list[Function], *, ignored: bool) -> Module:
     called = {i.callee_name or "" for f in functions for i in f.instructions()}
-    texts = []
+    texts: list[str] = []
     if any(name.startswith(runtime.PREFIX) for name in called):
         texts.append(runtime.TEXT)
     if runtime.GROW_SHADOW in called:
@@ -186,8 +187,9 @@ def verified(text: str) -> str:
 
     A failure is a bug of the engine and says so.
     """
-    import llvmlite.binding as llvm
+    from llvmlite import binding
 
+    llvm: Any = binding  # not annotated
     try:
         llvm.parse_assembly(text).verify()
     except RuntimeError as error:

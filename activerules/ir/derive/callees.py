@@ -96,8 +96,8 @@ class Family:
 
     top: Request
     forward: bool = False
-    known: dict[_Way, Request] = field(default_factory=dict)
-    todo: list[Request] = field(default_factory=list)
+    known: dict[_Way, Request] = field(default_factory=dict[_Way, Request])
+    todo: list[Request] = field(default_factory=list[Request])
 
     def request(self, way: _Way, arguments: dict[object, frozenset[object]]) -> Request:
         """The request of a pair; made once."""
@@ -141,7 +141,7 @@ class Family:
 
 def plan_callees(family: Family, plan_one: Callable[[Request], P]) -> tuple[P, ...]:
     """The plans of all functions that the family's functions call."""
-    plans = []
+    plans: list[P] = []
     while family.todo:
         request = family.todo.pop()
         try:

@@ -89,7 +89,7 @@ class _Forwarder:
     # --- parameters and result ---
 
     def _parameters(self) -> list[Argument]:
-        arguments = []
+        arguments: list[Argument] = []
         for parameter in self.plan.request.parameters:
             old = parameter.argument
             primal = self.values[old] = Argument(old.name, old.type)

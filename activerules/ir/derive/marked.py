@@ -64,6 +64,8 @@ def _of_argument(call: Instruction, argument: CallArgument, facts: Facts) -> Act
             _refuse_lost_write(call, argument, facts)
         case "const":
             _refuse_hidden_activity(call, argument, facts)
+        case _:
+            pass
     return "const"
 
 

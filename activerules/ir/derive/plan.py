@@ -95,13 +95,13 @@ class Plan(Facts):
     cache: CachePlan
     rules: dict[Instruction, RuleUse]
     retained: frozenset[MemoryObject]
-    needs: dict[Instruction, frozenset[Node]] = field(default_factory=dict)
-    derived: dict[Instruction, CalleeUse] = field(default_factory=dict)
+    needs: dict[Instruction, frozenset[Node]] = field(default_factory=lambda: {})
+    derived: dict[Instruction, CalleeUse] = field(default_factory=dict[Instruction, CalleeUse])
     pairs: tuple[Plan, ...] = ()
     speculated: frozenset[Instruction] = frozenset()
-    overwriters: dict[Instruction, Instruction] = field(default_factory=dict)
+    overwriters: dict[Instruction, Instruction] = field(default_factory=lambda: {})
     assumptions: tuple[Assumption, ...] = ()
-    copies: Mapping[Value, Value] = field(default_factory=dict)
+    copies: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
 
     def home(self, node: Node) -> Loop | None:
         """The innermost loop in whose rows a node is kept; None: in the frame."""

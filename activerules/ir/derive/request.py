@@ -94,7 +94,7 @@ class Request:
     callee: int = 0
     fresh_shadow: bool = False
     result_shadow: bool = False
-    arguments: Mapping[object, frozenset[object]] = field(default_factory=dict)
+    arguments: Mapping[object, frozenset[object]] = field(default_factory=lambda: {})
 
     @property
     def mirrored(self) -> frozenset[MemoryObject]:

@@ -159,7 +159,7 @@ class _Planner:
         branch = at.terminator
         if branch.opcode != "br" or len(arms) != 2:
             return None
-        sides = []
+        sides: list[Decision | Block | None] = []
         for arm in branch.blocks:
             if arm is join:
                 sides.append(at)
@@ -167,11 +167,12 @@ class _Planner:
                 return None
             else:
                 sides.append(self._follow(arm, join, depth + 1))
-        if sides[0] is None or sides[1] is None:
+        if_true, if_false = sides
+        if if_true is None or if_false is None:
             return None
-        if _leaves(sides[0]) & _leaves(sides[1]):
-            return sides[0] if sides[0] is sides[1] else None
-        return Decision(branch.operands[0], sides[0], sides[1])
+        if _leaves(if_true) & _leaves(if_false):
+            return if_true if if_true is if_false else None
+        return Decision(branch.operands[0], if_true, if_false)
 
     def _is_back_edge(self, source: Block, target: Block) -> bool:
         return self.flow.position[target] <= self.flow.position[source]

@@ -74,7 +74,7 @@ class _Reverser:
     ) -> None:
         self.plan, self.layout = plan, layout
         self.seed = None
-        extra = []
+        extra: list[Argument] = []
         if plan.request.returns == "active":
             self.seed = Argument("ar.seed", plan.request.function.result)
             extra.append(self.seed)
@@ -263,7 +263,7 @@ class _Reverser:
 
     def _decide(self, tree: Decision, edges: dict[Block, Block]) -> None:
         condition = self._primal(tree.condition)
-        arms = []
+        arms: list[Block] = []
         here = self.b.target
         for branch in (tree.if_true, tree.if_false):
             if isinstance(branch, Block):

@@ -50,7 +50,8 @@ def digamma_value(x: float) -> float:
 
 def definition() -> str:
     """The text of `activerules.digamma`; it calls the intrinsics floor, rint, tan and log."""
-    series, terms = "0.0", []
+    series = "0.0"
+    terms: list[str] = []
     for k, coefficient in reversed(list(enumerate(_SERIES, 1))):
         # Horner's scheme in 1/x², from the last term
         terms += [

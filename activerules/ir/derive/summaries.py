@@ -229,15 +229,14 @@ class _Summariser:
                     yield PlaceAccess(place, access.type)
 
     def _access(self, pointer: Value, t: Type, behind: int | None) -> Iterable[PlaceAccess]:
-        base, offset = self.memory.constant_offset(pointer)
-        if isinstance(base, Argument) and offset is not None and behind is not None:
-            number = self.numbers[base]
-            if offset == 0 or behind == 0:  # an offset that grows from call to call never settles
-                for place in self._places(self.memory.objects(pointer)):
-                    yield PlaceAccess(place, t, number, offset + behind)
-                return
-        for place in self._places(self.memory.objects(pointer)):
-            yield PlaceAccess(place, t)
+        at = self.memory.place(pointer)
+        places = self._places(self.memory.objects(pointer))
+        # one offset is zero: one that grows from call to call would never settle
+        fixed = not (at.stride or at.through) and (at.offset == 0 or behind == 0)
+        if isinstance(at.base, Argument) and fixed and behind is not None:
+            number = self.numbers[at.base]
+            return [PlaceAccess(place, t, number, at.offset + behind) for place in places]
+        return [PlaceAccess(place, t) for place in places]
 
     def _pointers(self) -> set[tuple[Place, Place]]:
         found: set[tuple[Place, Place]] = set()
@@ -268,7 +267,9 @@ class _Summariser:
 
 def _behind(value: Value, wanted: Callable[[Instruction], bool]) -> list[Instruction]:
     """The instructions a value is computed from that are `wanted`; it is not looked behind them."""
-    found, seen, work = [], set(), [value]
+    found: list[Instruction] = []
+    seen: set[Instruction] = set()
+    work = [value]
     while work:
         one = work.pop()
         if one in seen or not isinstance(one, Instruction):

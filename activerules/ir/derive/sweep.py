@@ -113,7 +113,7 @@ class Slots:
     layout: Layout
     frame: Value
     scopes: Scopes
-    state: dict[Loop, RowState] = field(default_factory=dict)
+    state: dict[Loop, RowState] = field(default_factory=dict[Loop, RowState])
 
     def address(self, b: Builder, node: Node) -> tuple[Value, Field]:
         """A pointer to the node's slot, in the current iterations."""

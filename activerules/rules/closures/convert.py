@@ -140,7 +140,7 @@ class _Converter:
         result = self.fresh("result")
         self._taken.discard(result)
         tools = self.tools
-        kept = []
+        kept: list[str] = []
         statements = [*self.lines(at, f"{result} = None")]
         statements[0].value = primal  # type: ignore[attr-defined]
         for given in self.given.values():
@@ -170,7 +170,7 @@ class _Converter:
     def reverse(self, config: str, dret: str, tape: str) -> list[ast.stmt]:
         """The body of the pullback, after what brings its captured variables back."""
         at, tools = self.pullback.node, self.tools
-        lines = []
+        lines: list[str] = []
         for place, name in enumerate(self.unchanged):
             flag = f"{config}.overwritten[{self.arguments.index(name)}]"
             lines += [

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated
+from activerules.annotations.containers import is_array, is_tuple
 from activerules.annotations.projection import ProjectTo
 from activerules.annotations.tangents import (
     NoTangent,
@@ -71,10 +72,9 @@ def kept(value: Any, result: Any, overwritten: bool) -> Any:
     An array is copied if its memory may change before it is read: it may be an argument's that is
     `overwritten`, or overlap `result`, which belongs to the caller.
     """
-    if isinstance(value, np.ndarray):
-        shared = isinstance(result, np.ndarray) and np.may_share_memory(value, result)
-        return value.copy() if overwritten or shared else value
-    if isinstance(value, tuple):
+    if is_array(value):
+        return value.copy() if overwritten or _shared(value, result) else value
+    if is_tuple(value):
         return tuple(kept(entry, result, overwritten) for entry in value)
     return value
 
@@ -128,8 +128,7 @@ def separate(dy: Any, x: Annotation) -> Any:
 
 
 def _shared(a: Any, b: Any) -> bool:
-    is_memory = isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
-    return is_memory and np.may_share_memory(a, b)
+    return is_array(a) and is_array(b) and np.may_share_memory(a, b)
 
 
 def contracted(slopes: Any, i: int, bar: Any) -> Any:

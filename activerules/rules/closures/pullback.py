@@ -54,8 +54,8 @@ class Pullback:
     rule: Any
     definitions: list[Definition]
     captured: tuple[str, ...] = ()
-    defaults: dict[str, str] = field(default_factory=dict)
-    helpers: list[ast.stmt] = field(default_factory=list)
+    defaults: dict[str, str] = field(default_factory=dict[str, str])
+    helpers: list[ast.stmt] = field(default_factory=list[ast.stmt])
 
     @property
     def node(self) -> Definition:
@@ -276,7 +276,7 @@ class PullbackFinder:
                 self.moved.append(binding)
 
     def _local_functions(self, captured: Iterable[str]) -> list[str]:
-        names = []
+        names: list[str] = []
         for name in sorted(captured):
             bound = self._bindings(name)
             functions = [b for b in bound if _is_function(b)]

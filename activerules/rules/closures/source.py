@@ -18,6 +18,7 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from activerules.annotations.containers import is_list
 from activerules.errors import RuleDefinitionError
 
 Definition = ast.FunctionDef | ast.Lambda
@@ -110,7 +111,7 @@ def _copy(node: Any) -> Any:
     if isinstance(node, ast.AST):
         fields = {name: _copy(value) for name, value in ast.iter_fields(node)}
         return ast.copy_location(type(node)(**fields), node)
-    return [_copy(item) for item in node] if isinstance(node, list) else node
+    return [_copy(item) for item in node] if is_list(node) else node
 
 
 def _stands_at(node: Definition, code: types.CodeType) -> bool:
