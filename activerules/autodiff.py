@@ -15,12 +15,13 @@ from typing import Any
 from numba import njit
 from numba.extending import is_jitted
 
-from activerules.annotations.activity import Annotation, is_annotation_class
-from activerules.annotations.signature import Mode
+from activerules.annotations.activity import is_annotation_class
+from activerules.annotations.signature import Mode, PlainSpec
 from activerules.errors import ActiverulesError, ActivityError, NotCompilable
 from activerules.forward_pipeline import compile_forward
 from activerules.numba_ext.forward_forms import mode_form, use_forward_compiler
 from activerules.numba_ext.intrinsics import give_compiled_form, use_compiler
+from activerules.numba_ext.plain import plain_form, spread
 from activerules.pipeline import compile_gradient
 from activerules.rules.registry import RULES
 
@@ -78,11 +79,18 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
         raise ActivityError("the first argument of autodiff is a mode such as Reverse")
     mode.require_supported()
     result = args[0] if args and is_annotation_class(args[0]) else None
-    annotated = args if result is None else args[1:]
-    return run_compiled(_entry(dispatcher_of(function), mode, result, len(annotated)), *annotated)
+    kinds, fields = spread(args if result is None else args[1:])
+    spec = PlainSpec(mode, result, kinds)
+    return run_compiled(_entry(dispatcher_of(function), spec, len(fields)), *fields)
+
+
+def _plain(spec: PlainSpec, function: Any, *fields: Any) -> Any:
+    """`autodiff` of the fields of annotations; only called from compiled entries."""
+    raise NotImplementedError("this function only has a compiled form")
 
 
 give_compiled_form(autodiff, mode_form)
+give_compiled_form(_plain, plain_form(mode_form))
 
 
 def run_compiled(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -108,27 +116,24 @@ def dispatcher_of(function: Any) -> Any:
             ) from error
 
 
-def _entry(dispatcher: Any, mode: Mode, result: type[Annotation] | None, count: int) -> Any:
+def _entry(dispatcher: Any, spec: PlainSpec, count: int) -> Any:
     """Return the compiled entry; one made under other rules is replaced."""
     with _lock:
         entries = _entries.setdefault(dispatcher, {})
-        key = (mode, result, count)
-        epoch, entry = entries.get(key, (None, None))
+        epoch, entry = entries.get(spec, (None, None))
         if epoch != RULES.epoch:
-            epoch, entry = RULES.epoch, _make_entry(dispatcher, mode, result, count)
-            entries[key] = epoch, entry
+            epoch, entry = RULES.epoch, make_entry(_plain, spec, dispatcher, count)
+            entries[spec] = epoch, entry
         return entry
 
 
-def _make_entry(dispatcher: Any, mode: Mode, result: type[Annotation] | None, count: int) -> Any:
-    """Compile `autodiff` for a number of arguments.
+def make_entry(form: Callable[..., Any], spec: PlainSpec, dispatcher: Any, count: int) -> Any:
+    """Compile `form(spec, dispatcher, *fields)` for a number of fields.
 
-    Named parameters, not `*args`: a tuple of annotated arrays is slow to compile.
+    Named parameters, not `*args`: a tuple of arrays is slow to compile.
     """
     names = ", ".join(f"x{k}" for k in range(count))
-    before = "" if result is None else "result, "
-    scope = {"autodiff": autodiff, "mode": mode, "dispatcher": dispatcher, "result": result}
-    scope["__name__"] = __name__
-    source = f"def entry({names}): return autodiff(mode, dispatcher, {before}{names})"
+    scope = {"form": form, "spec": spec, "dispatcher": dispatcher, "__name__": __name__}
+    source = f"def entry({names}): return form(spec, dispatcher, {names})"
     exec(compile(source, __file__, "exec"), scope)
     return njit(**NO_C_WRAPPER)(scope["entry"])

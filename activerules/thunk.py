@@ -20,12 +20,13 @@ from activerules.annotations.activity import (
     MixedDuplicated,
     is_annotation_class,
 )
-from activerules.annotations.signature import Mode, SplitSpec
-from activerules.autodiff import NO_C_WRAPPER, dispatcher_of, run_compiled
+from activerules.annotations.signature import Mode, PlainSpec, SplitSpec
+from activerules.autodiff import NO_C_WRAPPER, dispatcher_of, make_entry, run_compiled
 from activerules.errors import ActivityError, ArityError
 from activerules.numba_ext import checks
 from activerules.numba_ext.batch import refuse_holomorphic
 from activerules.numba_ext.intrinsics import give_compiled_form
+from activerules.numba_ext.plain import Kinds, plain_form, spread
 from activerules.numba_ext.split import halves_form, play_form, record_form
 from activerules.numba_ext.stubs import StubType
 from activerules.rules.registry import RULES
@@ -112,6 +113,7 @@ class Thunk:
     def __init__(self, target: Any, spec: SplitSpec, half: str) -> None:
         self._target, self._spec, self._half = target, spec, half
         self._compiled: tuple[int, Any] = (-1, None)
+        self._entries: dict[Kinds, tuple[int | None, Any]] = {}
         self.__name__ = f"{half}_{target.py_func.__name__}"
         self._parameters = _parameters(target, spec, half)
 
@@ -132,7 +134,21 @@ class Thunk:
                 f"{self.__name__} takes {len(self._parameters)} arguments, and got {len(args)}",
                 instead=[f"{self.__name__}({', '.join(self._parameters)})"],
             )
-        return run_compiled(self.dispatcher, *args)
+        if self._half == "reverse" and not _takes_cotangent(self._spec):
+            args = (*args[:-1], None, args[-1])
+        kinds, fields = spread(args)
+        return run_compiled(self._entry(kinds, len(fields)), *fields)
+
+    def _entry(self, kinds: Kinds, count: int) -> Any:
+        """The compiled entry for calls from Python with annotations of these kinds."""
+        with _lock:
+            epoch, entry = self._entries.get(kinds, (None, None))
+            if epoch != RULES.epoch:
+                form = _plain_record if self._half == "augmented" else _plain_play
+                spec = PlainSpec(self._spec, None, kinds)
+                epoch, entry = RULES.epoch, make_entry(form, spec, self._target, count)
+                self._entries[kinds] = epoch, entry
+            return entry
 
     def __repr__(self) -> str:
         """Return whose half it is, for which activities."""
@@ -184,6 +200,18 @@ def play(spec: SplitSpec, target: Any, *args: Any) -> Any:
     raise NotImplementedError("this function only has a compiled form")
 
 
+def _plain_record(spec: PlainSpec, target: Any, *fields: Any) -> Any:
+    """`record` of the fields of annotations; only called from compiled entries."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def _plain_play(spec: PlainSpec, target: Any, *fields: Any) -> Any:
+    """`play` of the fields of annotations; only called from compiled entries."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+give_compiled_form(_plain_record, plain_form(record_form))
+give_compiled_form(_plain_play, plain_form(play_form))
 give_compiled_form(autodiff_thunk, halves_form(autodiff_thunk))
 give_compiled_form(record, record_form)
 give_compiled_form(play, play_form)

@@ -65,6 +65,20 @@ class SplitSpec:
     options: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True)
+class PlainSpec:
+    """How plain values make up the annotated arguments of a call.
+
+    asked    what the call asks for: a mode, or a `SplitSpec`.
+    result   the activity of the return value that was given, if one was.
+    kinds    per argument, the annotation its values are the fields of; None for a bare value.
+    """
+
+    asked: Mode | SplitSpec
+    result: type[Annotation] | None
+    kinds: tuple[type[Annotation] | None, ...]
+
+
 _OPTIONS = ("with_primal", "runtime_activity", "strong_zero", "holomorphic", "fast")
 
 
