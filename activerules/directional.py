@@ -11,6 +11,7 @@ from numba import njit
 from activerules.autodiff import NO_C_WRAPPER, dispatcher_of, run_compiled
 from activerules.everyday import ArgNums, DerivedFunction
 from activerules.jacobians import jacobian_forward
+from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.forward_forms import jvp_form
 from activerules.numba_ext.intrinsics import give_compiled_form
 from activerules.rules.registry import RULES
@@ -93,3 +94,6 @@ class ForwardJacobian(DerivedFunction):
 
     form = staticmethod(jacobian_forward)
     kind = "jacfwd"
+
+
+give_factory_form(jacfwd)

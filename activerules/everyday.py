@@ -19,6 +19,7 @@ from numba.extending import typeof_impl
 from activerules.annotations.signature import GradientSpec
 from activerules.autodiff import NO_C_WRAPPER, dispatcher_of, run_compiled
 from activerules.errors import ArityError, NotYetSupported
+from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.intrinsics import give_compiled_form, gradient_form
 from activerules.rules.registry import RULES
 
@@ -177,3 +178,7 @@ class GradientFunction(DerivedFunction):
 
     form = staticmethod(_gradient)
     kind = "grad"
+
+
+give_factory_form(grad)
+give_factory_form(value_and_grad)

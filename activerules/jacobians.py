@@ -24,6 +24,7 @@ from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.forward_forms import compiled_forward, compiles_for_derivative
 from activerules.numba_ext.gradient import ActivityName
 from activerules.numba_ext.intrinsics import dispatcher_of_type
+from activerules.numba_ext.overwriting import overwrite
 from activerules.numba_ext.types import SpecType
 from activerules.rules.pattern import type_name
 
@@ -170,7 +171,7 @@ def set_unit(direction, k):
 def copy_of(x):
     """A copy with the strides of `x`."""
     y = make_zero(x)
-    y[...] = x
+    overwrite(y, x)
     return y
 
 

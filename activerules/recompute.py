@@ -20,6 +20,7 @@ from activerules.annotations.activity import Active, Annotation, Const, Duplicat
 from activerules.annotations.signature import ForwardWithPrimal, Reverse
 from activerules.autodiff import autodiff, dispatcher_of
 from activerules.errors import RuleDefinitionError
+from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.types import AnnotationType
 from activerules.rules.define import augmented_primal, define_on, reverse
 from activerules.rules.protocol import AugmentedReturn, active
@@ -214,3 +215,6 @@ def _seeds_of_number(dret):
 @register_jitable
 def _seeds_of_array(dret):
     return np.zeros_like(dret.val), dret.dval.copy()
+
+
+give_factory_form(checkpoint)

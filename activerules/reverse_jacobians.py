@@ -19,7 +19,9 @@ from activerules.everyday import ArgNums, DerivedFunction
 from activerules.jacobians import WIDTH, jacobian_forward
 from activerules.numba_ext import checks
 from activerules.numba_ext.cotangents import copied
+from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.intrinsics import dispatcher_in
+from activerules.numba_ext.overwriting import overwrite
 from activerules.numba_ext.pullback import read_plain
 from activerules.pullback import spec_of, vjp_stub
 from activerules.rules.pattern import type_name
@@ -145,7 +147,7 @@ def _recorded(
         *(f" x{k} = args[{k}]" for k in range(len(args))),
         *(f" before{k} = copied(x{k})" for k in written),
         f" out, pullback = record({names})",
-        *(f" x{k}[...] = before{k}" for k in written),
+        *(f" overwrite(x{k}, before{k})" for k in written),
     ]
 
 
@@ -175,7 +177,9 @@ def _rows(request: Any, result: Any, args: Sequence[Any]) -> list[str]:
         for k in argnums
     ]
     put = [
-        f"  j{k}[row, :] = bars[{k}].ravel()" if k in arrays else f"  j{k}[row, 0] = bars[{k}]"
+        f"  overwrite(j{k}[row], bars[{k}].ravel())"
+        if k in arrays
+        else f"  j{k}[row, 0] = bars[{k}]"
         for k in argnums
     ]
     if shape == "()":
@@ -214,6 +218,7 @@ def _compiled(
         "__name__": __name__,
         "np": np,
         "copied": copied,
+        "overwrite": overwrite,
         "jacobian_forward": jacobian_forward,
         "record": vjp_stub(dispatcher, args, argnums),
         "dtype": np.dtype(str(_element(call.gradient.result_type))),
@@ -242,3 +247,7 @@ _MODES: dict[str, type[DerivedFunction]] = {
     "forward": _ForwardJacobian,
     "reverse": _ReverseJacobian,
 }
+
+
+give_factory_form(jacrev)
+give_factory_form(jacobian)

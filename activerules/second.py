@@ -23,6 +23,7 @@ from typing import Any
 from numba import njit, types
 from numba.extending import overload
 
+from activerules.annotations.activity import Const, Duplicated
 from activerules.annotations.signature import GradientSpec, Reverse
 from activerules.annotations.values import make_zero
 from activerules.autodiff import NO_C_WRAPPER, autodiff, dispatcher_of, run_compiled
@@ -31,6 +32,7 @@ from activerules.errors import ActivityError
 from activerules.everyday import ArgNums, DerivedFunction, GradientFunction, gradient_stub
 from activerules.jacobians import compiled_source, copies_of, names_of, written_arrays
 from activerules.numba_ext import checks
+from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.intrinsics import dispatcher_of_type
 from activerules.numba_ext.nested import use_cores
 from activerules.numba_ext.types import SpecType
@@ -221,6 +223,7 @@ def _give_rules(core: Any, dispatcher: Any, place: int) -> None:
         "_core": core,
         "_along": along(dispatcher, place),
         "_second": GradientFunction(along(dispatcher, None), place, options={}),
+        "_Single": Const | Duplicated,
         "_autodiff": autodiff,
         "_Reverse": Reverse,
         "_AugmentedReturn": AugmentedReturn,
@@ -243,8 +246,9 @@ def rule(_config, _dret, _tape, {given}):
         _found = _autodiff(_Reverse, _along, {given}, _dret.val)
     return ({entries},)
 """,
+        # Not of batches: it takes one tangent of each argument, and runs once per lane.
         "forward": f"""
-def rule(_config, _ret, {given}):
+def rule(_config, _ret: _Single, {", ".join(f"{name}: _Single" for name in names)}):
     return _core({values}), _second({values}, {tangents})
 """,
     }
@@ -271,3 +275,6 @@ def _once(dispatcher: Any, key: Any, make: Callable[[], Any]) -> Any:
         if key not in known:
             known[key] = make()
         return known[key]
+
+
+give_factory_form(hessian)

@@ -38,6 +38,7 @@ from activerules.numba_ext.intrinsics import (
     dispatcher_in,
     return_activity,
 )
+from activerules.numba_ext.overwriting import overwrite
 from activerules.numba_ext.split import SplitEmitter
 from activerules.numba_ext.types import AnnotationType, marker_class
 
@@ -227,7 +228,7 @@ class _Lanes:
 
 @register_jitable
 def _move_in(working, lane):
-    working[...] = lane
+    overwrite(working, lane)
 
 
 @register_jitable
@@ -237,7 +238,7 @@ def _clear(working, lane):
 
 @register_jitable
 def _move_out(working, lane):
-    lane[...] = working
+    overwrite(lane, working)
 
 
 @register_jitable

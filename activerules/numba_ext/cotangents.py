@@ -14,6 +14,7 @@ from numba.extending import overload, register_jitable
 
 from activerules.errors import ActivityError
 from activerules.numba_ext.checks import items_of
+from activerules.numba_ext.overwriting import overwrite
 from activerules.rules.pattern import type_name
 
 _FLOATS = types.Float | types.Complex
@@ -64,7 +65,7 @@ def seed(shadow: Any, cotangent: Any) -> Any:
 def copied(shadow: Any) -> Any:
     """A new array with what is in the shadow."""
     result = np.empty(shadow.shape, shadow.dtype)
-    result[...] = shadow
+    overwrite(result, shadow)
     return result
 
 

@@ -18,6 +18,7 @@ from activerules.annotations.tangents import NoTangent, One, ZeroTangent, conjug
 from activerules.annotations.values import make_zero
 from activerules.errors import RuleReturnError
 from activerules.numba_ext import overloads  # noqa: F401  accumulate and make_zero
+from activerules.numba_ext.overwriting import overwrite
 from activerules.numba_ext.rulewrap import types_of
 from activerules.numba_ext.tangents import TangentType, is_zero_type, refuse_type
 from activerules.numba_ext.types import AnnotationType, marker_class
@@ -136,7 +137,7 @@ def _copied(value):
 
     def copy(value):
         made = np.empty_like(value)
-        made[...] = value
+        overwrite(made, value)
         return made
 
     return copy

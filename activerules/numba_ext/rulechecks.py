@@ -14,6 +14,7 @@ from numba.extending import register_jitable
 
 from activerules.annotations.values import make_zero
 from activerules.errors import RuleReturnError
+from activerules.numba_ext.overwriting import overwrite
 
 
 def make_zero_of(x: Any) -> Any:
@@ -28,7 +29,7 @@ def copy_of(x: Any) -> Any:
 
 def restore(x: Any, saved: Any) -> None:
     """Put back what was kept."""
-    x[...] = saved
+    overwrite(x, saved)
 
 
 def owned(found: Any) -> types.Array:

@@ -1,0 +1,35 @@
+"""Write an array into another one of its shape.
+
+What `target[...] = source` does, without Numba's error for a source of another shape: its text is
+formatted, and that alone compiles for seconds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba.extending import overload
+
+
+def overwrite(target: Any, source: Any) -> None:
+    """Write every item of `source` into `target`, which has its shape and does not overlap it."""
+    target[...] = source
+
+
+@overload(overwrite)
+def _overwrite(target, source):
+    if target.layout == source.layout == "C":
+
+        def in_one_run(target, source):
+            to, of = target.reshape(target.size), source.reshape(source.size)
+            for i in range(to.size):
+                to[i] = of[i]
+
+        return in_one_run
+
+    def by_place(target, source):
+        for place in np.ndindex(target.shape):
+            target[place] = source[place]
+
+    return by_place
