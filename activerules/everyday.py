@@ -168,11 +168,6 @@ def _gradient(spec: GradientSpec, target: Any, *args: Any) -> Any:
 give_compiled_form(_gradient, gradient_form)
 
 
-def gradient_stub(name: str, target: Any, spec: GradientSpec) -> Any:
-    """Return a plain function that calls the compiled form of a gradient."""
-    return _make_stub(name, target, spec, _gradient)
-
-
 class GradientFunction(DerivedFunction):
     """What `grad` and `value_and_grad` return."""
 

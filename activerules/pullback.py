@@ -16,8 +16,10 @@ from activerules.annotations.activity import Active, Annotation, Const, Duplicat
 from activerules.annotations.signature import SplitSpec
 from activerules.autodiff import NO_C_WRAPPER, dispatcher_of, run_compiled
 from activerules.errors import NotYetSupported
+from activerules.nested_pullbacks import nested_vjp_stub
 from activerules.numba_ext import checks
-from activerules.numba_ext.intrinsics import dispatcher_in, give_compiled_form
+from activerules.numba_ext.forward_forms import compiles_for_derivative
+from activerules.numba_ext.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.pullback import Pullback, make_form, pull_form
 from activerules.numba_ext.stubs import Stub
 from activerules.rules.pattern import type_name
@@ -66,7 +68,9 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Any]:
 
 @overload(vjp)
 def _vjp(function, *primals):
-    stub = vjp_stub(dispatcher_in(function), primals)
+    dispatcher = dispatcher_of_type(function)
+    make = nested_vjp_stub if compiles_for_derivative() else vjp_stub
+    stub = make(dispatcher, primals)
     return lambda function, *primals: stub(*primals)
 
 

@@ -1,12 +1,12 @@
-"""Second order: `hvp`, `hessian`, and gradients of functions that ask for gradients.
+"""Second order: `hvp` and `hessian`.
 
-Everything here is reverse over forward. With D the derivative of f along a direction,
+Both are reverse over forward. With D the derivative of f along a direction,
 
     D(x, v) = f'(x) v            by forward mode: tape-free code that is differentiated again
     H(x) v  = the gradient of D(·, v) at x, by reverse mode
 
-The gradient g of a function is a function with rules (its *core*): the reverse of g hands its
-cotangent v on as the direction, and so does its forward rule with its tangent, as H is symmetric.
+A gradient inside a function that is differentiated is one step of the same kind: see
+`gradient_rules`.
 
 Source    Pearlmutter (1994), Fast exact multiplication by the Hessian; Griewank and Walther (2008),
           section 5.4
@@ -23,24 +23,16 @@ from typing import Any
 from numba import njit, types
 from numba.extending import overload
 
-from activerules.annotations.activity import Const, Duplicated
-from activerules.annotations.signature import GradientSpec, Reverse
-from activerules.annotations.values import make_zero
-from activerules.autodiff import NO_C_WRAPPER, autodiff, dispatcher_of, run_compiled
+from activerules.autodiff import dispatcher_of, run_compiled
 from activerules.directional import jvp
 from activerules.errors import ActivityError
-from activerules.everyday import ArgNums, DerivedFunction, GradientFunction, gradient_stub
+from activerules.everyday import ArgNums, DerivedFunction, GradientFunction
 from activerules.jacobians import compiled_source, copies_of, names_of, written_arrays
 from activerules.numba_ext import checks
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.intrinsics import dispatcher_of_type
-from activerules.numba_ext.nested import use_cores
 from activerules.numba_ext.types import SpecType
-from activerules.rules.define import define_on
 from activerules.rules.pattern import type_name
-from activerules.rules.protocol import AugmentedReturn, active
-from activerules.rules.registry import RULES
-from activerules.rules.rule import Half
 
 _lock = threading.RLock()
 _made: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
@@ -173,20 +165,13 @@ def hessian_product(dispatcher: Any) -> GradientFunction:
     )
 
 
-def along(dispatcher: Any, place: int | None) -> Any:
-    """The function `(*args, v) -> f'(args) v`, where v is a tangent of the argument in `place`.
-
-    `place` None: `(*args, *tangents)`, with a tangent (or None) for every argument.
-    """
+def along(dispatcher: Any, place: int) -> Any:
+    """The function `(*args, v) -> f'(args) v`, where v is a tangent of the argument in `place`."""
 
     def make() -> Any:
         names = list(inspect.signature(dispatcher.py_func).parameters)
-        if place is None:
-            tangents = [_free(f"dot_{name}", names) for name in names]
-            extra = ", ".join(tangents)
-        else:
-            extra = _free(f"dot_{names[place]}", names)
-            tangents = [extra if k == place else "None" for k in range(len(names))]
+        extra = _free(f"dot_{names[place]}", names)
+        tangents = [extra if k == place else "None" for k in range(len(names))]
         source = (
             f"def along({', '.join(names)}, {extra}):\n"
             f"    return _jvp(_function, ({', '.join(names)},), ({', '.join(tangents)},))[1]\n"
@@ -194,68 +179,6 @@ def along(dispatcher: Any, place: int | None) -> Any:
         return njit(_from_source("along", source, _jvp=jvp, _function=dispatcher))
 
     return _once(dispatcher, ("along", place), make)
-
-
-def core_of(dispatcher: Any, place: int) -> Any:
-    """The gradient of a function by one argument, as a compiled function that has rules."""
-
-    def make() -> Any:
-        spec = GradientSpec((place,), single=True, with_value=False)
-        name = f"gradient of {dispatcher.py_func.__name__}"
-        core = njit(**NO_C_WRAPPER)(gradient_stub(name, dispatcher, spec))
-        _give_rules(core, dispatcher, place)
-        return core
-
-    return _once(dispatcher, ("core", place, RULES.epoch), make)
-
-
-use_cores(core_of)
-
-
-def _give_rules(core: Any, dispatcher: Any, place: int) -> None:
-    """The pair, and the forward rule, of a core; no call of it can have been compiled before."""
-    names = list(inspect.signature(dispatcher.py_func).parameters)
-    given = ", ".join(names)
-    values = ", ".join(f"{name}.val" for name in names)
-    tangents = ", ".join(f"{name}.dval if _active({name}) else None" for name in names)
-    entries = ", ".join(f"_found[{k}]" for k in range(len(names)))
-    scope = {
-        "_core": core,
-        "_along": along(dispatcher, place),
-        "_second": GradientFunction(along(dispatcher, None), place, options={}),
-        "_Single": Const | Duplicated,
-        "_autodiff": autodiff,
-        "_Reverse": Reverse,
-        "_AugmentedReturn": AugmentedReturn,
-        "_active": active,
-        "_make_zero": make_zero,
-    }
-    halves: dict[Half, str] = {
-        "augmented_primal": f"""
-def rule(_config, _ret, {given}):
-    _primal = _core({values})
-    if _config.needs_shadow:
-        return _AugmentedReturn(_primal, _make_zero(_primal), None)
-    return _AugmentedReturn(_primal, None, None)
-""",
-        "reverse": f"""
-def rule(_config, _dret, _tape, {given}):
-    if _config.needs_shadow:
-        _found = _autodiff(_Reverse, _along, {given}, _dret.dval)
-    else:
-        _found = _autodiff(_Reverse, _along, {given}, _dret.val)
-    return ({entries},)
-""",
-        # Not of batches: it takes one tangent of each argument, and runs once per lane.
-        "forward": f"""
-def rule(_config, _ret: _Single, {", ".join(f"{name}: _Single" for name in names)}):
-    return _core({values}), _second({values}, {tangents})
-""",
-    }
-    for which, source in halves.items():
-        saves = tuple(names) if which == "reverse" else ()
-        written = _from_source("rule", source, **scope)
-        RULES.attach(core, which, *define_on(core, which, written, saves))
 
 
 def _from_source(name: str, source: str, **scope: Any) -> Any:

@@ -6,6 +6,7 @@ what they do is in `numba_ext.split`.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import threading
 from collections.abc import Callable
@@ -23,8 +24,9 @@ from activerules.annotations.activity import (
 from activerules.annotations.signature import Mode, PlainSpec, SplitSpec
 from activerules.autodiff import NO_C_WRAPPER, dispatcher_of, make_entry, run_compiled
 from activerules.errors import ActivityError, ArityError
+from activerules.nested_pullbacks import nested_play_form, nested_record_form
 from activerules.numba_ext import checks
-from activerules.numba_ext.batch import refuse_holomorphic
+from activerules.numba_ext.forward_forms import compiles_for_derivative
 from activerules.numba_ext.intrinsics import give_compiled_form
 from activerules.numba_ext.plain import Kinds, plain_form, spread
 from activerules.numba_ext.split import halves_form, play_form, record_form
@@ -91,7 +93,7 @@ def autodiff_thunk(
             )
     target = dispatcher_of(function)
     checks.read_arity(target, len(activities))
-    refuse_holomorphic(mode)
+    checks.refuse_holomorphic(mode)
     spec = SplitSpec(result, activities, mode.returns_primal, options=mode.options)
     return thunks(target, spec)
 
@@ -213,7 +215,19 @@ def _plain_play(spec: PlainSpec, target: Any, *fields: Any) -> Any:
 give_compiled_form(_plain_record, plain_form(record_form))
 give_compiled_form(_plain_play, plain_form(play_form))
 give_compiled_form(autodiff_thunk, halves_form(autodiff_thunk))
-give_compiled_form(record, record_form)
-give_compiled_form(play, play_form)
+
+
+def _by_target(ordinary: Callable[..., Any], nested: Callable[..., Any]) -> Callable[..., Any]:
+    """The form of a call: another one where it is differentiated again."""
+
+    @functools.wraps(ordinary)
+    def form(*args: Any) -> Any:
+        return (nested if compiles_for_derivative() else ordinary)(*args)
+
+    return form
+
+
+give_compiled_form(record, _by_target(record_form, nested_record_form))
+give_compiled_form(play, _by_target(play_form, nested_play_form))
 
 __all__ = ["Thunk", "autodiff_thunk", "thunks"]

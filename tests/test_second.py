@@ -154,10 +154,3 @@ def test_rules_are_differentiated_too():
 def test_refusals():
     with pytest.raises(ar.ActivityError, match="no Hessian by it"):
         ar.hessian(rosenbrock)((1.0, 2.0), 1.0)
-
-    @njit
-    def asks(x):
-        return autodiff(ar.Reverse, cubic, ar.Active(x))[0]
-
-    with pytest.raises(ar.NotYetSupported, match="a derivative of a derivative"):
-        ar.grad(asks)(1.0)

@@ -28,8 +28,8 @@ from activerules.annotations.activity import (
     Const,
     Duplicated,
 )
-from activerules.annotations.signature import Mode, SplitSpec
-from activerules.errors import ActivityError, BatchWidthMismatch, NotYetSupported
+from activerules.annotations.signature import SplitSpec
+from activerules.errors import ActivityError, BatchWidthMismatch
 from activerules.numba_ext import checks, memory
 from activerules.numba_ext.intrinsics import (
     Call,
@@ -57,9 +57,9 @@ def batch_form(mode, function, args):
     dispatcher = dispatcher_in(function)
     with checks.naming(dispatcher):
         names = checks.read_arity(dispatcher, len(annotated))
-        width = _width(names, annotated)
+        width = width_of(names, annotated)
         arguments = checks.read_arguments(names, [_first_lane(ty) for ty in annotated])
-    refuse_holomorphic(mode.value)
+    checks.refuse_holomorphic(mode.value)
     gradient = compiled(
         dispatcher, arguments, return_activity(marker), split=True, options=mode.value.options
     )
@@ -97,16 +97,7 @@ def batch_form(mode, function, args):
     return signature(result_type, mode, function, types.Tuple(args)), codegen
 
 
-def refuse_holomorphic(mode: Mode) -> None:
-    """f'(z) is for calls that return the derivative of one complex number."""
-    if "holomorphic" in mode.options:
-        raise NotYetSupported(
-            f"{mode} with batched arguments or in split mode is not yet supported",
-            instead=["autodiff(Reverse.holomorphic(), …) with one shadow per argument"],
-        )
-
-
-def _width(names: Sequence[str], args: Sequence[Any]) -> int:
+def width_of(names: Sequence[str], args: Sequence[Any]) -> int:
     """The one width of a call (B1)."""
     widths: dict[str, int] = {}
     for name, ty in zip(names, args, strict=True):

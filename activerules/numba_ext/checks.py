@@ -22,6 +22,7 @@ from activerules.annotations.activity import (
     DuplicatedNoNeed,
     MixedDuplicated,
 )
+from activerules.annotations.signature import Mode
 from activerules.errors import (
     ActiverulesError,
     ActivityError,
@@ -287,6 +288,15 @@ def require_holomorphic(arguments: Sequence[Argument]) -> None:
                 "Active complex numbers",
                 "differentiate the real and the imaginary part of the result, without the option",
             ],
+        )
+
+
+def refuse_holomorphic(mode: Mode, where: str = "with batched arguments or in split mode") -> None:
+    """f'(z) is for calls that return the derivative of one complex number."""
+    if "holomorphic" in mode.options:
+        raise NotYetSupported(
+            f"{mode} {where} is not yet supported",
+            instead=["autodiff(Reverse.holomorphic(), …) with one shadow per argument"],
         )
 
 

@@ -7,7 +7,7 @@ lowered. The layer above says, once, who compiles (`use_forward_compiler`).
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,16 +41,28 @@ def use_forward_compiler(compiler: ForwardCompiler) -> None:
     _compilers[:] = [compiler]
 
 
+_lanes_forms: list[Callable[..., Any]] = []
+
+
+def use_nested_lanes(form: Callable[..., Any]) -> None:
+    """Say which form serves batched calls in code that is differentiated again."""
+    _lanes_forms[:] = [form]
+
+
 def mode_form(typing_context, mode, function, *args):
     """`autodiff` of any mode."""
+    args = tuple(map(types.unliteral, args))
+    if compiles_for_derivative() and isinstance(mode, ModeType) and is_batched(args):
+        mode.value.require_supported()
+        (form,) = _lanes_forms
+        return form(typing_context, mode, function, args)
     if not isinstance(mode, ModeType) or mode.value.direction != "forward":
-        args = tuple(map(types.unliteral, args))
         if isinstance(mode, ModeType) and is_batched(args):
             mode.value.require_supported()
             return batch_form(mode, function, args)
         return autodiff_form(typing_context, mode, function, *args)
     mode.value.require_supported()
-    return forward_form(mode, function, tuple(map(types.unliteral, args)))
+    return forward_form(mode, function, args)
 
 
 def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:

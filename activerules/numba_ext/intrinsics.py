@@ -53,7 +53,12 @@ from activerules.numba_ext.kinds import (
     items_of,
 )
 from activerules.numba_ext.kinds import gradient_type as gradient_type_of
-from activerules.numba_ext.nested import nested_gradient
+from activerules.numba_ext.nested import (
+    NestedCall,
+    nested_form,
+    require_float_primal,
+    returned_by,
+)
 from activerules.numba_ext.outline import outlining, return_error
 from activerules.numba_ext.overloads import AD_TARGET, IGNORE_DEFINITIONS
 from activerules.numba_ext.types import AnnotationType, ModeType, SpecType, marker_class
@@ -118,6 +123,8 @@ def autodiff_form(typing_context, mode, function, *args):
         raise ActivityError("the first argument of autodiff is a mode such as Reverse")
     mode.value.require_supported()
     args = tuple(map(types.unliteral, args))
+    if current_target() == AD_TARGET:
+        return _nested_autodiff(typing_context, mode, function, args)
     call, skipped = _read_call(function, args, mode.value.options)
     result_type = types.Tuple(call.derivative_types)
     if mode.value.returns_primal:
@@ -133,6 +140,25 @@ def autodiff_form(typing_context, mode, function, *args):
         return gradient
 
     return signature(result_type, mode, function, types.Tuple(args)), codegen
+
+
+def _nested_autodiff(typing_context: Any, mode: Any, function: Any, args: Sequence[Any]) -> Any:
+    """As `autodiff_form`, where the call stands in a function that is differentiated."""
+    marker = marker_class(args[0]) if args else None
+    given = tuple(args if marker is None else args[1:])
+    dispatcher = dispatcher_of_type(function)
+    names = checks.read_arity(dispatcher, len(given))
+    arguments = checks.read_arguments(names, given)
+    checks.refuse_holomorphic(mode.value, "inside a function that is differentiated")
+    found = returned_by(typing_context, dispatcher, arguments)
+    wanted = return_activity(marker)
+    seeded = wanted == "active" or (wanted is None and is_number(found))
+    if mode.value.returns_primal:
+        require_float_primal(dispatcher.py_func.__name__, found)
+    asked = NestedCall(
+        dispatcher, given, arguments, seeded, mode.value.returns_primal, None, mode.value.options
+    )
+    return nested_form(typing_context, asked, (mode, function), args)
 
 
 def tape_bytes_form(typing_context, mode, function, *args):
@@ -156,11 +182,13 @@ def gradient_form(typing_context, spec, function, *args):
     if request is None:
         return None
     dispatcher = dispatcher_of_type(function)
-    if current_target() == AD_TARGET:
-        return nested_gradient(typing_context, spec, function, dispatcher, args)
     with checks.naming(dispatcher):
         names = checks.read_arity(dispatcher, len(args))
         arguments = checks.read_gradient_arguments(names, args, request.argnums)
+    if current_target() == AD_TARGET:
+        plain = tuple(argument.numba_type for argument in arguments)
+        asked = NestedCall(dispatcher, plain, arguments, True, request.with_value, request)
+        return nested_form(typing_context, asked, (spec, function), args)
     call = Call(arguments, compiled(dispatcher, arguments, "active"))
     gradient_types = [gradient_type_of(arguments[i].numba_type) for i in request.argnums]
     gradient_type = gradient_types[0] if request.single else types.Tuple(gradient_types)
@@ -250,15 +278,10 @@ def dispatcher_in(function: Any) -> Any:
     """
     dispatcher = dispatcher_of_type(function)
     if current_target() == AD_TARGET:
-        name = dispatcher.py_func.__name__
         raise NotYetSupported(
-            "a derivative of a derivative: the differentiated function asks for the gradient "
-            f"of {name}",
-            why="the generated code of a gradient is not differentiated again yet",
-            instead=[
-                "give the function that calls it a rule that knows the derivative of "
-                f"{name}'s gradient"
-            ],
+            f"the tape of {dispatcher.py_func.__name__} inside a function that is differentiated",
+            why="a tape is not differentiated",
+            instead=["autodiff, vjp, autodiff_thunk"],
         )
     return dispatcher
 

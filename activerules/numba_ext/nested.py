@@ -1,57 +1,94 @@
 """Gradients asked for by code that is itself differentiated.
 
-The call of a gradient becomes calls of *cores*: a core is the gradient of one function by one
-argument, as a compiled function with rules of its own (the layer above makes it, `use_cores`). In
-the captured code its calls are marked calls, like those of any function with rules; what a rule
-does with them is reverse over forward, so that no code with a tape is ever differentiated.
-See docs/decisions/0008-reverse-over-forward.md.
+The call of a gradient becomes the call of a compiled function that the layer above makes
+(`use_nested`). In it is a call of the gradient as a function with rules; what a rule does is
+reverse over forward, so that no code with a tape is ever differentiated. See
+docs/decisions/0008-reverse-over-forward.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from numba.core import cgutils, types
 from numba.core.typing.templates import signature
 
-_makers: list[Callable[[Any, int], Any]] = []
+from activerules.annotations.signature import GradientSpec
+from activerules.errors import NotYetSupported
+from activerules.numba_ext.checks import Argument
+from activerules.rules.pattern import type_name
+
+_makers: list[Callable[[NestedCall], Any]] = []
 
 
-def use_cores(make_core: Callable[[Any, int], Any]) -> None:
-    """Say who makes the core of a dispatcher for an argument; the last one said counts."""
-    _makers[:] = [make_core]
+@dataclass(frozen=True)
+class NestedCall:
+    """A call of a gradient.
+
+    given        the Numba types of what is passed: annotated arguments, or plain ones of `gradient`
+    arguments    the arguments of the function, with their activities
+    seeded       whether its return is Active
+    with_primal  whether what it returns is asked for
+    gradient     what a stub of `grad` asks for; None for `autodiff`
+    options      of the mode
+    """
+
+    dispatcher: Any
+    given: tuple[Any, ...]
+    arguments: tuple[Argument, ...]
+    seeded: bool
+    with_primal: bool
+    gradient: GradientSpec | None = None
+    options: frozenset[str] = frozenset()
 
 
-def nested_gradient(
-    typing_context: Any, spec: Any, function: Any, dispatcher: Any, args: Sequence[Any]
+def use_nested(make: Callable[[NestedCall], Any]) -> None:
+    """Say who makes the functions that stand for calls; the last one said counts."""
+    _makers[:] = [make]
+
+
+def nested_form(
+    typing_context: Any, asked: NestedCall, before: Sequence[Any], args: Sequence[Any]
 ) -> Any:
-    """The compiled form of `grad` and `value_and_grad` where it is differentiated again."""
-    (make_core,) = _makers
-    request = spec.value
-    callees = [make_core(dispatcher, place) for place in request.argnums]
-    callees += [dispatcher] * request.with_value
-    found = [typing_context.resolve_value_type(callee) for callee in callees]
-    called = [one.get_call_type(typing_context, args, {}) for one in found]
-    gradient_types = [one.return_type for one in called[: len(request.argnums)]]
-    gradient_type = gradient_types[0] if request.single else types.Tuple(gradient_types)
-    result_type = gradient_type
-    if request.with_value:
-        result_type = types.Tuple([called[-1].return_type, gradient_type])
+    """The compiled form of a call whose last parameter is a tuple of `args`.
+
+    The first of `args` that are not in `asked.given` say the activity of the return.
+    """
+    (make,) = _makers
+    skipped = len(args) - len(asked.given)
+    return calling(typing_context, make(asked), before, args, skipped)
+
+
+def calling(
+    typing_context: Any, callee: Any, before: Sequence[Any], args: Sequence[Any], skipped: int = 0
+) -> Any:
+    """A form that calls a compiled function with what is in its tuple of arguments."""
+    found = typing_context.resolve_value_type(callee)
+    called = found.get_call_type(typing_context, tuple(args[skipped:]), {})
 
     def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
-        primals = cgutils.unpack_tuple(builder, values[2], len(args))
-        results = []
-        for ty, sig in zip(found, called, strict=True):
-            cast = zip(primals, args, sig.args, strict=True)
-            passed = [context.cast(builder, value, *types_) for value, *types_ in cast]
-            results.append(context.get_function(ty, sig)(builder, passed))
-        gradient = results[0]
-        if not request.single:
-            items = results[: len(request.argnums)]
-            gradient = context.make_tuple(builder, gradient_type, items)
-        if not request.with_value:
-            return gradient
-        return context.make_tuple(builder, typed.return_type, [results[-1], gradient])
+        given = cgutils.unpack_tuple(builder, values[-1], len(args))[skipped:]
+        cast = zip(given, args[skipped:], called.args, strict=True)
+        passed = [context.cast(builder, value, *types_) for value, *types_ in cast]
+        return context.get_function(found, called)(builder, passed)
 
-    return signature(result_type, spec, function, types.Tuple(args)), codegen
+    return signature(called.return_type, *before, types.Tuple(args)), codegen
+
+
+def returned_by(typing_context: Any, dispatcher: Any, arguments: Sequence[Argument]) -> Any:
+    """What a function returns for these arguments."""
+    found = typing_context.resolve_value_type(dispatcher)
+    argtypes = tuple(argument.numba_type for argument in arguments)
+    return found.get_call_type(typing_context, argtypes, {}).return_type
+
+
+def require_float_primal(name: str, found: Any) -> None:
+    """Raise `NotYetSupported` unless the value of a nested gradient is one float."""
+    if not isinstance(found, types.Float):
+        raise NotYetSupported(
+            f"the value of {name}, {type_name(found)}, together with its gradient, inside a "
+            "function that is differentiated",
+            instead=["the mode without primal, and a call of the function by itself"],
+        )

@@ -20,6 +20,7 @@ from numba.core.typing.templates import signature
 from numba.extending import (
     NativeValue,
     box,
+    intrinsic,
     models,
     register_model,
     typeof_impl,
@@ -93,6 +94,32 @@ class Pullback:
 @typeof_impl.register(Pullback)
 def _typeof_pullback(value: Pullback, c: Any) -> PullbackType:
     return value._type
+
+
+@intrinsic
+def bind(typing_context, stub, data):
+    """A pullback with a stub of its own, which carries `data`."""
+    bound = PullbackType(stub.stub.dispatcher, data)
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        pullback = cgutils.create_struct_proxy(bound)(context, builder)
+        pullback.data = values[1]
+        context.nrt.incref(builder, data, values[1])
+        return pullback._getvalue()
+
+    return signature(bound, stub, data), codegen
+
+
+@intrinsic
+def data_of(typing_context, pullback):
+    """What a pullback carries."""
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        data = cgutils.create_struct_proxy(pullback)(context, builder, values[0]).data
+        context.nrt.incref(builder, pullback.data, data)
+        return data
+
+    return signature(pullback.data, pullback), codegen
 
 
 @box(PullbackType)

@@ -52,8 +52,8 @@ def _extent(x):
 
 
 @cache
-def apart(message: str) -> Callable[[Any, Any], None]:
-    """The function that raises `RuleReturnError(message)` if two arrays share memory.
+def apart(message: str, error: type[Exception] = RuleReturnError) -> Callable[[Any, Any], None]:
+    """The function that raises `error(message)` if two arrays share memory.
 
     The engine takes an array that a rule returns for new memory: a result that is an argument, or a
     part of one, would carry the cotangents of both.
@@ -64,6 +64,6 @@ def apart(message: str) -> Callable[[Any, Any], None]:
             low, high = _extent(result)
             other_low, other_high = _extent(other)
             if low < other_high and other_low < high:
-                raise RuleReturnError(message)
+                raise error(message)
 
     return check

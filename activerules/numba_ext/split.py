@@ -31,6 +31,7 @@ from activerules.annotations.activity import (
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import ActivityError, NotYetSupported, TapeError
 from activerules.numba_ext import abi, checks, memory
+from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.gradient import ActivityName
 from activerules.numba_ext.intrinsics import (
     Call,
@@ -38,6 +39,7 @@ from activerules.numba_ext.intrinsics import (
     all_fields,
     compiled,
     dispatcher_in,
+    dispatcher_of_type,
     link_derivative,
 )
 from activerules.numba_ext.stubs import StubType
@@ -74,7 +76,7 @@ def record_form(typing_context, spec, function, *args):
     parts = (
         tape_type(call),
         result if wants_primal else types.none,
-        shadow_of(result) if _has_shadow(asked.result) else types.none,
+        shadow_of(result) if has_shadow(asked.result) else types.none,
     )
 
     def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
@@ -84,7 +86,7 @@ def record_form(typing_context, spec, function, *args):
         if not wants_primal:
             context.nrt.decref(builder, result, primal)
             primal = nothing
-        if _has_shadow(asked.result):
+        if has_shadow(asked.result):
             context.nrt.incref(builder, result, shadow)  # S2
         else:
             shadow = nothing
@@ -127,7 +129,7 @@ def halves_form(make: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
     def form(typing_context, mode, function, *activities):
         if not isinstance(mode, ModeType):
             raise ActivityError("the first argument of autodiff_thunk is a mode")
-        halves = make(mode.value, dispatcher_in(function), *map(marker_class, activities))
+        halves = make(mode.value, dispatcher_of_type(function), *map(marker_class, activities))
         result = types.Tuple([StubType(half.dispatcher) for half in halves])
 
         def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
@@ -160,7 +162,8 @@ def shadow_of(found: Any) -> Any:
     return found
 
 
-def _has_shadow(result: type[Annotation]) -> bool:
+def has_shadow(result: type[Annotation]) -> bool:
+    """Whether a result of this activity has a shadow that `augmented` returns."""
     return result not in (Active, Const)
 
 
@@ -170,6 +173,14 @@ def read_split(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[Sp
     A result asked for as `Annotation` has the activity that fits it.
     """
     dispatcher = dispatcher_in(function)
+    arguments = read_kinds(asked, dispatcher, args)
+    activity = _ACTIVITIES.get(asked.result, "duplicated")
+    gradient = compiled(dispatcher, arguments, activity, split=True, options=asked.options)
+    return read_result(asked, dispatcher, gradient.result_type), Call(arguments, gradient)
+
+
+def read_kinds(asked: SplitSpec, dispatcher: Any, args: Sequence[Any]) -> tuple[Argument, ...]:
+    """The arguments of a call; `ActivityError` unless they have the activities of the thunk."""
     names = checks.read_arity(dispatcher, len(args))
     for name, ty, kind in zip(names, args, asked.arguments, strict=True):
         found = ty.kind if isinstance(ty, AnnotationType) else Const
@@ -179,14 +190,16 @@ def read_split(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[Sp
                 instead=[f"{kind.__name__}(…) here", "another activity in autodiff_thunk"],
             )
     with checks.naming(dispatcher):
-        arguments = checks.read_arguments(names, args)
-    activity = _ACTIVITIES.get(asked.result, "duplicated")
-    gradient = compiled(dispatcher, arguments, activity, split=True, options=asked.options)
+        return checks.read_arguments(names, args)
+
+
+def read_result(asked: SplitSpec, dispatcher: Any, found: Any) -> SplitSpec:
+    """`asked`, with the activity of the result; `ActivityError` if it does not fit."""
     name = dispatcher.py_func.__name__
     if asked.result is Annotation:
-        asked = replace(asked, result=_fitting(name, gradient.result_type))
-    _require_result(name, asked.result, gradient.result_type)
-    return asked, Call(arguments, gradient)
+        asked = replace(asked, result=_fitting(name, found))
+    _require_result(name, asked.result, found)
+    return asked
 
 
 # --- what may be returned, and its cotangent ---

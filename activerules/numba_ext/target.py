@@ -67,6 +67,7 @@ from activerules.errors import NotYetSupported
 from activerules.numba_ext import complex_math, versions
 from activerules.numba_ext.array_literals import ArrayLiterals
 from activerules.numba_ext.calls import CallTable, RuleFunction, RuleView, uninherited_flags
+from activerules.numba_ext.stubs import StubType
 
 versions.check()
 
@@ -208,6 +209,8 @@ class ADContext(cpu.CPUContext):
 
     def get_function(self, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
         """The implementation of a call."""
+        if isinstance(fn, StubType):
+            fn, sig = fn.stub, sig.as_function()
         fn = self._session.visible(fn)
         if isinstance(fn, RuleFunction):
             marked = fn.marked_call(sig)

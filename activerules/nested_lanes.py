@@ -1,0 +1,102 @@
+"""Batches of shadows in code that is itself differentiated: a call per lane.
+
+What is differentiated again is scalar code, and a gradient there is a function with rules. So a
+batched call is written out: all lanes but the last run on copies of the arguments, as each runs the
+function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from numba import njit
+
+from activerules.annotations.activity import Active, Const, Duplicated
+from activerules.autodiff import NO_C_WRAPPER, autodiff
+from activerules.nested_pullbacks import kept
+from activerules.numba_ext import checks
+from activerules.numba_ext.batch import BATCHED, width_of
+from activerules.numba_ext.forward_checks import has_tangent, read_forward_arguments
+from activerules.numba_ext.forward_forms import use_nested_lanes
+from activerules.numba_ext.intrinsics import dispatcher_of_type
+from activerules.numba_ext.nested import calling, returned_by
+from activerules.numba_ext.types import AnnotationType, marker_class
+
+
+def lanes_form(typing_context, mode, function, args):
+    """`autodiff(mode, function, [return activity,] *annotated)` with batched arguments."""
+    marker = marker_class(args[0]) if args else None
+    annotated = tuple(args if marker is None else args[1:])
+    dispatcher = dispatcher_of_type(function)
+    with checks.naming(dispatcher):
+        names = checks.read_arity(dispatcher, len(annotated))
+    forward = mode.value.direction == "forward"
+    if forward:
+        read = read_forward_arguments(names, annotated)
+        arguments, width = read.arguments, read.width
+    else:
+        width = width_of(names, annotated)
+        arguments = checks.read_arguments(names, [_one_lane(ty) for ty in annotated])
+    found = returned_by(typing_context, dispatcher, arguments)
+    with_tangent = forward and marker is not Const and has_tangent(found)
+    call = f"autodiff(mode, function, {'' if marker is None else 'marker, '}"
+    lines = [
+        f"f{lane} = {call}{', '.join(_given(annotated, lane, last=lane == width - 1))})"
+        for lane in range(width)
+    ]
+    lines.append(f"return {_result(mode.value, annotated, width, with_tangent)}")
+    source = f"def call({', '.join(f'a{k}' for k, _ in enumerate(annotated))}):\n "
+    scope = {
+        "__name__": __name__,
+        "Active": Active,
+        "Const": Const,
+        "Duplicated": Duplicated,
+        "autodiff": autodiff,
+        "function": dispatcher,
+        "kept": kept,
+        "marker": marker,
+        "mode": mode.value,
+    }
+    exec(source + "\n ".join(lines), scope)
+    callee = njit(**NO_C_WRAPPER)(scope["call"])
+    return calling(typing_context, callee, (mode, function), args, len(args) - len(annotated))
+
+
+def _one_lane(ty: Any) -> Any:
+    if not isinstance(ty, AnnotationType) or ty.kind not in BATCHED:
+        return ty
+    return AnnotationType(Duplicated, ty.val, checks.items_of(ty.dval)[0])
+
+
+def _given(annotated: Sequence[Any], lane: int, *, last: bool) -> list[str]:
+    """The arguments of one lane."""
+    given = []
+    for k, ty in enumerate(annotated):
+        kind = ty.kind if isinstance(ty, AnnotationType) else None
+        value = f"a{k}" if kind is None else f"a{k}.val"
+        value = value if last else f"kept({value})"
+        if kind in BATCHED:
+            given.append(f"Duplicated({value}, a{k}.dval[{lane}])")
+        else:
+            given.append(f"{'Active' if kind is Active else 'Const'}({value})")
+    return given
+
+
+def _result(mode: Any, annotated: Sequence[Any], width: int, with_tangent: bool) -> str:
+    bars = "[0]" if mode.returns_primal else ""
+    if mode.direction == "forward":
+        lanes = "".join(f"f{lane}{bars}, " for lane in range(width))
+        result = f"({lanes})" if with_tangent else "None"
+    else:
+        entries = [
+            f"({''.join(f'f{lane}{bars}[{k}], ' for lane in range(width))})"
+            if isinstance(ty, AnnotationType) and ty.kind is Active
+            else "None"
+            for k, ty in enumerate(annotated)
+        ]
+        result = f"({''.join(entry + ', ' for entry in entries)})"
+    return f"({result}, f{width - 1}[1])" if mode.returns_primal else result
+
+
+use_nested_lanes(lanes_form)

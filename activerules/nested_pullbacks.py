@@ -1,0 +1,307 @@
+"""`vjp` and `autodiff_thunk` in code that is itself differentiated.
+
+A tape is never differentiated. Here a pullback, and the tape of a split derivative, keep copies of
+the arguments, and the reverse is a gradient by itself: that of <cotangent, f(x)>, which runs f
+once more. What is differentiated is then the gradient of a function: see `gradient_rules`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+from activerules.annotations.activity import (
+    Active,
+    Const,
+    Duplicated,
+    DuplicatedNoNeed,
+    MixedDuplicated,
+)
+from activerules.annotations.signature import Mode, SplitSpec
+from activerules.annotations.values import make_zero
+from activerules.autodiff import NO_C_WRAPPER, autodiff
+from activerules.errors import NotYetSupported, ShadowMismatch, TapeError
+from activerules.everyday import GradientFunction
+from activerules.numba_ext import checks
+from activerules.numba_ext.cotangents import clear, require_fitting
+from activerules.numba_ext.intrinsics import dispatcher_of_type
+from activerules.numba_ext.kinds import has_arrays, has_numbers, is_number
+from activerules.numba_ext.nested import calling, returned_by
+from activerules.numba_ext.pullback import bind, data_of
+from activerules.numba_ext.rulechecks import apart
+from activerules.numba_ext.split import has_shadow, read_kinds, read_result
+from activerules.numba_ext.stubs import Stub
+from activerules.rules.registry import RULES
+
+_lock = threading.RLock()
+_stubs: dict[Any, Any] = {}
+_IS_VIEW = (
+    "inside a function that is differentiated, autodiff_thunk is not yet supported for a function "
+    "that returns memory of its arguments"
+)
+
+
+# --- vjp ---
+
+
+def nested_vjp_stub(dispatcher: Any, argtypes: Sequence[Any]) -> Any:
+    """The compiled function that gives `(out, pullback)` in code that is differentiated."""
+    found = tuple(map(types.unliteral, argtypes))
+    checks.read_arity(dispatcher, len(found))
+    places = [k for k, ty in enumerate(found) if has_numbers(ty) or has_arrays(ty)]
+    return _once((dispatcher, len(found), tuple(places)), _vjp_stub)
+
+
+def _vjp_stub(dispatcher: Any, count: int, places: tuple[int, ...]) -> Any:
+    names = [f"x{k}" for k in range(count)]
+    again = "".join(f"kept(data[{k}]), " for k in range(count))
+    entries = [f"found[{places.index(k)}]" if k in places else "None" for k in range(count)]
+    phi = _weighted(dispatcher, count)
+    by_places = GradientFunction(phi, places, options={}).dispatcher if places else None
+    lines = ["data = data_of(pullback)"]
+    lines += [f"found = gradient({again}cotangent)"] * bool(places)
+    lines.append(f"return ({''.join(entry + ', ' for entry in entries)})")
+    pull = _compiled("pull", ["pullback", "cotangent"], lines, gradient=by_places)
+    lines = [
+        f"data = ({''.join(f'kept({name}), ' for name in names)})",
+        f"out = function({', '.join(names)})",
+        "return out, bind(pull, data)",
+    ]
+    return _compiled("vjp", names, lines, function=dispatcher, pull=Stub(pull))
+
+
+def _weighted(dispatcher: Any, count: int) -> Any:
+    """The function `(x…, cotangent) -> <cotangent, f(x…)>`."""
+    names = ", ".join(f"x{k}" for k in range(count))
+    parameters = [*(f"x{k}" for k in range(count)), "cotangent"]
+    lines = [f"return paired(cotangent, function({names}))"]
+    return _compiled("weighted", parameters, lines, function=dispatcher)
+
+
+# --- autodiff_thunk ---
+
+
+def nested_record_form(typing_context, spec, function, *args):
+    """`(tape, primal, shadow)`; the tape is a tuple of copies, the shadow, and whether it is used.
+
+    As `split.record_form`; a function that returns memory of its arguments is refused at run time.
+    """
+    asked, arguments, dispatcher, result = _read(typing_context, spec.value, function, args)
+    plan = (dispatcher, asked, tuple(a.activity for a in arguments), has_arrays(result))
+    return calling(typing_context, _once(plan, _record_stub), (spec, function), args)
+
+
+def _record_stub(
+    dispatcher: Any, asked: SplitSpec, activities: tuple[str, ...], arrays: bool
+) -> Any:
+    names = [f"a{k}" for k, _ in enumerate(activities)]
+    values = [_value(name, kind) for name, kind in zip(names, asked.arguments, strict=True)]
+    shadowed = has_shadow(asked.result)
+    primal = asked.returns_primal and asked.result is not DuplicatedNoNeed
+    lines = [
+        f"data = ({''.join(f'kept({value}), ' for value in values)})",
+        f"out = function({', '.join(values)})",
+        *(f"keep_apart(out, {value})" for value in values if shadowed),
+        f"shadow = {'shadow_of(out)' if shadowed else 'None'}",
+        "used = np.zeros(1, np.int64)",
+        f"return (data, shadow, used), {'out' if primal else 'None'}, shadow",
+    ]
+    return _compiled("record", names, lines, function=dispatcher)
+
+
+def nested_play_form(typing_context, spec, function, *args):
+    """As `split.play_form`; the last two of `args` are the cotangent (or None) and the tape."""
+    *annotated, dret, tape = map(types.unliteral, args)
+    asked, arguments, dispatcher, result = _read(typing_context, spec.value, function, annotated)
+    if not isinstance(tape, types.BaseTuple) or len(tape) != 3:
+        raise TapeError(
+            f"{tape} was given to the reverse of {dispatcher.py_func.__name__}",
+            instead=["the tape that `augmented` of the same autodiff_thunk returned"],
+        )
+    if asked.result in (Active, MixedDuplicated):
+        require_fitting(result, dret)
+    plan = (dispatcher, asked, tuple(a.activity for a in arguments))
+    return calling(typing_context, _once(plan, _play_stub), (spec, function), args)
+
+
+def _play_stub(dispatcher: Any, asked: SplitSpec, activities: tuple[str, ...]) -> Any:
+    names = [f"a{k}" for k, _ in enumerate(activities)]
+    given = [
+        f"{kind.__name__}(data[{k}]{f', a{k}.dval' if kind not in (Active, Const) else ''})"
+        for k, kind in enumerate(asked.arguments)
+    ]
+    seeded = asked.result is not Const
+    if seeded:
+        cotangent = "dret" if asked.result in (Active, MixedDuplicated) else "shadow"
+        given.append(f"Const({cotangent})")
+    call = f"autodiff(mode, target, {', '.join(['Active' if seeded else 'Const', *given])})"
+    lines = [
+        "data, shadow, used = tape",
+        "if used[0] != 0:",
+        "    raise TapeError('a tape is used a second time: its reverse has run')",
+        "used[0] = 1",
+        f"found = {call}",
+        *["clear(shadow)"] * has_shadow(asked.result),
+        f"return ({''.join(f'found[{k}], ' for k, _ in enumerate(names))})",
+    ]
+    target = _weighted(dispatcher, len(names)) if seeded else dispatcher
+    mode = Mode("reverse", options=asked.options)
+    return _compiled("play", [*names, "dret", "tape"], lines, target=target, mode=mode)
+
+
+def _value(name: str, kind: Any) -> str:
+    return name if kind is Const else f"{name}.val"
+
+
+def _read(typing_context: Any, asked: SplitSpec, function: Any, args: Sequence[Any]) -> Any:
+    dispatcher = dispatcher_of_type(function)
+    found = [types.unliteral(ty) for ty in args]
+    arguments = read_kinds(asked, dispatcher, found)
+    result = returned_by(typing_context, dispatcher, arguments)
+    return read_result(asked, dispatcher, result), arguments, dispatcher, result
+
+
+# --- what the stubs call ---
+
+
+def kept(x: Any) -> Any:
+    """A copy of the arrays in a value, with their strides."""
+    raise NotImplementedError
+
+
+def paired(cotangent: Any, y: Any) -> Any:
+    """<cotangent, y>, a real number: Re of the sum of conj(cotangent) y."""
+    raise NotImplementedError
+
+
+def keep_apart(result: Any, other: Any) -> None:
+    """Raise if an array in `result` shares memory with one in `other`."""
+    raise NotImplementedError
+
+
+def shadow_of(y: Any) -> Any:
+    """Zeros for the arrays in a result; what else is in it comes along."""
+    raise NotImplementedError
+
+
+@overload(kept)
+def _kept(x):
+    if isinstance(x, types.BaseTuple) and has_arrays(x):
+        return _items("kept(x[{}])", "x", x)
+    if not isinstance(x, types.Array):
+        return lambda x: x
+    if x.layout == "C":
+        return lambda x: x.copy()
+
+    def impl(x):
+        copy = make_zero(x)
+        copy[...] = x
+        return copy
+
+    return impl
+
+
+@overload(shadow_of)
+def _shadow_of(y):
+    return lambda y: make_zero(y)
+
+
+@overload(paired)
+def _paired(cotangent, y):
+    require_fitting(y, cotangent)
+    if isinstance(y, types.BaseTuple):
+        terms = " + ".join(f"paired(cotangent[{k}], y[{k}])" for k in range(len(y)))
+        return _source(f"def impl(cotangent, y): return {terms or '0.0'}")
+    if isinstance(y, types.Array) and is_number(y.dtype):
+        return _paired_vectors if y.ndim == 1 else _paired_arrays
+    if isinstance(y, types.Complex):
+        return lambda cotangent, y: cotangent.real * y.real + cotangent.imag * y.imag
+    if is_number(y):
+        return lambda cotangent, y: cotangent * y
+    return lambda cotangent, y: 0.0
+
+
+def _paired_vectors(cotangent, y):
+    if cotangent.shape != y.shape:
+        raise ShadowMismatch("the cotangent has another shape than the result")
+    total = 0.0
+    for i in range(y.size):
+        total += paired(cotangent[i], y[i])
+    return total
+
+
+def _paired_arrays(cotangent, y):
+    if cotangent.shape != y.shape:
+        raise ShadowMismatch("the cotangent has another shape than the result")
+    total = 0.0
+    for place in np.ndindex(y.shape):
+        total += paired(cotangent[place], y[place])
+    return total
+
+
+@overload(keep_apart)
+def _keep_apart(result, other):
+    if isinstance(result, types.BaseTuple):
+        return _each("keep_apart(result[{}], other)", result)
+    if isinstance(other, types.BaseTuple):
+        return _each("keep_apart(result, other[{}])", other)
+    if isinstance(result, types.Array) and isinstance(other, types.Array):
+        return apart(_IS_VIEW, NotYetSupported)
+    return lambda result, other: None
+
+
+def _items(form: str, name: str, found: Any) -> Any:
+    items = "".join(form.format(k) + ", " for k in range(len(found)))
+    named = getattr(found, "instance_class", None)
+    result = f"({items})" if named is None else f"named({items})"
+    return _source(f"def impl({name}): return {result}", named=named)
+
+
+def _each(form: str, found: Any) -> Any:
+    lines = "; ".join(form.format(k) for k in range(len(found)))
+    return _source(f"def impl(result, other): {lines or 'pass'}")
+
+
+def _source(source: str, **more: Any) -> Any:
+    scope = {**_SCOPE, **more}
+    exec(source, scope)
+    return scope["impl"]
+
+
+def _compiled(name: str, names: Sequence[str], lines: Sequence[str], **more: Any) -> Any:
+    scope = {**_SCOPE, **more}
+    exec(f"def {name}({', '.join(names)}):\n " + "\n ".join(lines), scope)
+    return njit(**NO_C_WRAPPER)(scope[name])
+
+
+def _once(plan: tuple[Any, ...], make: Any) -> Any:
+    with _lock:
+        key = (make, plan, RULES.epoch)
+        if key not in _stubs:
+            _stubs[key] = make(*plan)
+        return _stubs[key]
+
+
+_SCOPE = {
+    "__name__": __name__,
+    "Active": Active,
+    "Const": Const,
+    "Duplicated": Duplicated,
+    "DuplicatedNoNeed": DuplicatedNoNeed,
+    "MixedDuplicated": MixedDuplicated,
+    "TapeError": TapeError,
+    "autodiff": autodiff,
+    "bind": bind,
+    "clear": clear,
+    "data_of": data_of,
+    "keep_apart": keep_apart,
+    "kept": kept,
+    "np": np,
+    "paired": paired,
+    "shadow_of": shadow_of,
+}

@@ -1,0 +1,292 @@
+"""Gradients of any kind inside functions that are themselves differentiated."""
+
+import math
+from collections import namedtuple
+
+import numpy as np
+import pytest
+from numba import njit
+
+import activerules as ar
+from activerules import (
+    Active,
+    BatchDuplicated,
+    Const,
+    Duplicated,
+    Forward,
+    MixedDuplicated,
+    Reverse,
+    ReverseSplitWithPrimal,
+    ReverseWithPrimal,
+    autodiff,
+)
+from activerules.testing import check_gradient
+
+X = np.array([0.3, -0.8, 1.2])
+D = np.array([0.5, 0.1, -0.3])
+
+
+@njit
+def product(x, y):
+    return x * x * math.sin(y)
+
+
+@njit
+def of_scalars(x, y):
+    (by_x, by_y), value = autodiff(ReverseWithPrimal, product, Active(x * y), Active(y))
+    return by_x * by_y + value * x
+
+
+@njit
+def overwriting(x, s):
+    t = 0.0
+    for i in range(x.size):
+        x[i] = x[i] * x[i] * s + math.sin(x[i])
+        t += x[i] * s * x[i]
+    return t
+
+
+@njit
+def dot(x, y):
+    s = 0.0
+    for i in range(x.size):
+        s += x[i] * y[i]
+    return s
+
+
+@njit
+def scaled(x, s):
+    y = np.empty(x.size)
+    for i in range(x.size):
+        y[i] = x[i] * s
+    return y
+
+
+@njit
+def of_written_memory(x, s, d):
+    """The shadow holds a cotangent of what is written; shadow and memory are used afterwards."""
+    y, dy = np.zeros(6)[::2], np.zeros(6)[::2]
+    for i in range(3):
+        y[i], dy[i] = 1.5 * x[i], d[i] * s
+    (_, by_s), value = autodiff(ReverseWithPrimal, overwriting, Duplicated(y, dy), Active(s * s))
+    return by_s * value + dot(dy, dy) + dot(y, dy)
+
+
+@njit
+def result_into(out, x, scratch, a):
+    for i in range(x.size):
+        scratch[i] = a[i] * x[i] * x[i]
+    for i in range(x.size):
+        out[i] = scratch[i] * scratch[i - 1]
+
+
+@njit
+def of_an_output(x, d, a):
+    """The return is Const: the cotangent is in the shadow of the output. `a` is Const inside. In a
+    loop, so that everything is overwritten.
+    """
+    total, w = 0.0, x.copy()
+    for _ in range(2):
+        out, dout, dx, scratch = np.zeros(3), d.copy(), np.zeros(3), np.zeros(3)
+        autodiff(
+            Reverse,
+            result_into,
+            Const,
+            Duplicated(out, dout),
+            Duplicated(w, dx),
+            Duplicated(scratch, np.zeros(3)),
+            Const(a * a),
+        )
+        total += dot(dx, out)
+        for i in range(3):
+            w[i] -= 0.1 * dx[i]
+    return total
+
+
+Spring = namedtuple("Spring", ["stiffness", "ends"])
+
+
+@njit
+def energy(spring, pair):
+    stretch = spring.ends[0][1] - spring.ends[0][0]
+    return 0.25 * abs(spring.stiffness) ** 2 * stretch**4 + pair[0] * pair[1] ** 2 * stretch
+
+
+@njit
+def of_tuples(x, k, c):
+    spring, shadow = Spring(complex(k, c), (x,)), Spring(0j, (np.zeros(3),))
+    by_spring, by_pair = autodiff(
+        Reverse, energy, MixedDuplicated(spring, shadow), Active((k, c * k))
+    )
+    found = by_spring.stiffness
+    return found.real * found.imag * shadow.ends[0][0] + by_pair[0] * by_pair[1]
+
+
+@njit
+def chain(x, a, n):
+    y = np.empty(x.size)
+    for i in range(x.size):
+        y[i] = x[i] * math.sin(x[i - 1] * a)
+    x[0] = a
+    return y, y[0] * a, n
+
+
+@njit
+def of_a_pullback(x, a):
+    """Called twice, after its arguments have changed; the cotangents vary, too."""
+    z = scaled(x, a)
+    (y, s, _), pullback = ar.vjp(chain, z, a, 2)
+    z[1] = 3.0
+    by_x, by_a, _ = pullback((scaled(y, a), s, None))
+    again, again_a, _ = pullback((y, 1.0, None))
+    return dot(by_x, by_x) + by_a * a + dot(again, x) * again_a + z[0]
+
+
+augmented, pulled = ar.autodiff_thunk(
+    ReverseSplitWithPrimal, chain, MixedDuplicated, Duplicated, Active, Const
+)
+
+
+@njit
+def of_a_thunk(x, a):
+    z, dz = scaled(x, a), scaled(x, 2.0)
+    tape, (_, s, _), (dy, _, _) = augmented(Duplicated(z, dz), Active(a), 2)
+    dy[1] += z[1] * a
+    _, by_a, _ = pulled(Duplicated(z, dz), Active(a), 2, (dy, s, None), tape)
+    return dot(dz, dz) * by_a + z[0] * s + dy[1]
+
+
+@njit
+def vector(x, a):
+    y = np.empty(2)
+    y[0], y[1] = x[0] * a * x[1], x[1] ** 2 * a
+    return y
+
+
+by_reverse = ar.jacrev(vector)
+
+
+@njit
+def of_jacobians(x, a):
+    by_x = by_reverse(x, a)
+    return by_x[0, 1] * by_x[1, 1]
+
+
+@njit
+def of_lanes(x, s):
+    y, z, d, e = scaled(x, s), scaled(x, 0.5), scaled(x, 1.0), scaled(x, 0.3)
+    (_, (one, other)), value = autodiff(
+        ReverseWithPrimal, overwriting, BatchDuplicated(y, (d, e)), Active(s)
+    )
+    first, second = autodiff(
+        Forward, overwriting, BatchDuplicated(z, (d, e)), BatchDuplicated(s, (1.0, s))
+    )
+    return dot(d, e) + one * other * value + y[0] + first * second * z[0]
+
+
+PROGRAMS = [
+    (of_scalars, (0.7, 1.3)),
+    (of_written_memory, (X, 0.7, D)),
+    (of_an_output, (X, D, np.array([1.1, 0.4, -0.6]))),
+    (of_tuples, (X, 0.8, 1.7)),
+    (of_a_pullback, (X, 0.7)),
+    (of_a_thunk, (X, 0.7)),
+    (of_jacobians, (X, 0.7)),
+    (of_lanes, (X, 0.7)),
+]
+
+
+@pytest.mark.parametrize(("f", "args"), PROGRAMS, ids=lambda f: getattr(f, "__name__", ""))
+def test_against_finite_differences(f, args):
+    check_gradient(f, args)
+
+
+def test_forward_mode_agrees_and_nothing_is_leaked(unfreed):
+    f, args = PROGRAMS[1]
+    gradient = ar.grad(f, tuple(range(len(args))))
+    found = gradient(*args)
+    tangents = tuple(np.cos(X) if np.ndim(a) else 0.3 for a in args)
+    _, forwards = ar.jvp(f, args, tangents)
+    expected = sum(np.sum(g * t) for g, t in zip(found, tangents, strict=True))
+    assert forwards == pytest.approx(expected, rel=1e-10)
+    assert unfreed(lambda: gradient(*args)) == 0
+    assert unfreed(lambda: ar.jvp(f, args, tangents)) == 0
+
+
+def refused(f, *args):
+    with pytest.raises(ar.NotYetSupported) as caught:
+        ar.grad(f)(*args)
+    return str(caught.value)
+
+
+@njit
+def neighbours(x, y):
+    x[0] = x[0] * y[1]
+    return x[0]
+
+
+@njit
+def of_overlapping_memory(x):
+    dy, dz = np.zeros(2), np.zeros(2)
+    autodiff(Reverse, neighbours, Duplicated(x[1:], dy), Duplicated(x[:2], dz))
+    return dy[0] * dz[1]
+
+
+def test_arguments_that_share_written_memory_are_refused():
+    assert "share memory that the function writes" in refused(of_overlapping_memory, X)
+
+
+@njit
+def tail(x):
+    return x[1:]
+
+
+of_tail, pulled_tail = ar.autodiff_thunk(ReverseSplitWithPrimal, tail, Duplicated, Duplicated)
+
+
+@njit
+def of_a_view(x):
+    dx = np.zeros_like(x)
+    tape, _, shadow = of_tail(Duplicated(x, dx))
+    shadow[1] += 1.0
+    pulled_tail(Duplicated(x, dx), tape)
+    return dx[2] * x[2]
+
+
+def test_a_thunk_of_a_view_is_refused():
+    assert of_a_view(X) == X[2]
+    assert "memory of its arguments" in refused(of_a_view, X)
+
+
+cube, by_cube = ar.autodiff_thunk(ReverseSplitWithPrimal, product, Active, Active, Active)
+
+
+@njit
+def pulls_twice(x):
+    args = Active(x), Active(x)
+    tape, _, _ = cube(*args)
+    by_cube(*args, 1.0, tape)
+    return by_cube(*args, 1.0, tape)[0]
+
+
+@njit
+def value_of_an_array(x):
+    _, y = autodiff(ReverseWithPrimal, vector, Const, Active(x), Const(2.0))
+    return y[0]
+
+
+@njit
+def holomorphic(x):
+    (z,) = autodiff(Reverse.holomorphic(), square, Active(complex(x, 1.0)))
+    return z.real
+
+
+@njit
+def square(z):
+    return z * z
+
+
+def test_misuse():
+    with pytest.raises(ar.TapeError, match="used a second time"):
+        ar.grad(pulls_twice)(2.0)
+    assert "holomorphic" in refused(holomorphic, 2.0)
