@@ -32,7 +32,7 @@ from activerules.errors import (
     NotAFloatReturn,
     NotYetSupported,
 )
-from activerules.numba_ext import checks, link, memory
+from activerules.numba_ext import checks, extents, link, memory
 from activerules.numba_ext.calls import on_cpu
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.complex_math import POWER_DEFINITIONS
@@ -365,7 +365,9 @@ def link_derivative(context: Any, gradient: Gradient) -> None:
         context.add_linking_libs([known[one] for one in (gradient.symbol, *gradient.sources)])
         return
     if not known:
-        support = IGNORE_DEFINITIONS + memory.RELEASE_DEFINITION + POWER_DEFINITIONS
+        support = (
+            IGNORE_DEFINITIONS + memory.RELEASE_DEFINITION + POWER_DEFINITIONS + extents.DEFINITION
+        )
         known["support"] = link.make_library(context, "activerules.support", support)
     if gradient.symbol not in known:
         known[gradient.symbol] = link.make_library(

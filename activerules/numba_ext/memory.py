@@ -22,39 +22,22 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from activerules.errors import ShadowMismatch
 from activerules.numba_ext.checks import Argument
+from activerules.numba_ext.extents import Refusal, Tests, extent_of
 from activerules.numba_ext.gradient import Gradient
 from activerules.numba_ext.kinds import is_number, is_number_array, items_of, shadow_type
 
 
 @dataclass(frozen=True)
-class _Extent:
-    """The bytes from `low` up to, not including, `high` that an array may touch."""
-
-    data: Any
-    low: Any
-    high: Any
-    filled: Any
-
-    def overlaps(self, other: _Extent, builder: Any) -> Any:
-        conditions = (
-            builder.icmp_unsigned("<", self.low, other.high),
-            builder.icmp_unsigned("<", other.low, self.high),
-            self.filled,
-            other.filled,
-        )
-        return _all(builder, conditions)
-
-
-@dataclass(frozen=True)
 class _Memory:
-    """An array argument with the extents of its primal and, if Duplicated, of its shadow."""
+    """An array argument with the numbers of the extents of its primal and, if Duplicated, of its
+    shadow.
+    """
 
     argument: Argument
     written: bool
-    primal: _Extent
-    shadow: _Extent | None
+    primal: int
+    shadow: int | None
 
 
 def check_memory(
@@ -79,16 +62,17 @@ def check_memory(
             memories.append(checker.memory(*part, is_written))
     for memory in memories:
         checker.keep_shadow_apart(memory, memories)
-    overlap = cgutils.false_bit
     for i, second in enumerate(memories):
         for first in memories[:i]:
-            overlap = builder.or_(overlap, checker.compare(first, second))
+            checker.compare(first, second)
+    overlap = checker.tests.emit()
     if gradient.conservative_symbol == gradient.symbol:
         return cgutils.false_bit
     if gradient.conservative_symbol is None:
-        checker.refuse_if(
-            overlap, "one array is the shadow of two arguments", _MIXED_UP, _OWN_SHADOW
-        )
+        other = Tests(context, builder, checker.tests.where, release)
+        what = "one array is the shadow of two arguments"
+        other.refuse_if(overlap, Refusal(what, _MIXED_UP, _OWN_SHADOW))
+        other.emit()
         return cgutils.false_bit
     return overlap
 
@@ -149,66 +133,60 @@ def check_lanes(
     for k, memories in enumerate(lanes):
         for other in lanes[:k]:
             checker.keep_lanes_apart(memories, other)
+    checker.tests.emit()
 
 
 class _Checker:
-    """Emits one check after another at the end of the current block."""
+    """Collects the tests of one call."""
 
     def __init__(
         self, context: Any, builder: Any, gradient: Gradient, release: Callable[[], None]
     ) -> None:
         self.context = context
         self.builder = builder
-        self.where = (gradient.asked,) if gradient.asked else ()
-        self.release = release
+        self.tests = Tests(context, builder, (gradient.asked,) if gradient.asked else (), release)
 
     def memory(self, argument: Argument, primal: Any, shadow: Any, written: bool) -> _Memory:
-        """Return the extents of an array argument; checks K1."""
+        """Return an array argument by its extents; checks K1."""
         make = self.context.make_array(argument.numba_type)
         array = make(self.context, self.builder, primal)
-        extent = _extent(self.builder, argument.numba_type, array)
+        extent = extent_of(self.builder, argument.numba_type, array)
+        number = self.tests.add(extent)
         if shadow is None:
-            return _Memory(argument, written, extent, None)
+            return _Memory(argument, written, number, None)
         shadow_array = make(self.context, self.builder, shadow)
         self._same_layout(argument, array, shadow_array)
-        shadow_extent = _extent(self.builder, argument.numba_type, shadow_array)
-        return _Memory(argument, written, extent, shadow_extent)
+        behind = self.tests.add(extent.moved(shadow_array.data, self.builder))  # by K1
+        return _Memory(argument, written, number, behind)
 
     def keep_shadow_apart(self, memory: _Memory, others: Sequence[_Memory]) -> None:
         """Check K2 for the shadow of one argument."""
         if memory.shadow is None:
             return
         for other in others:
-            overlap = memory.shadow.overlaps(other.primal, self.builder)
             name, target = memory.argument.name, other.argument.name
             whose = "its primal" if other is memory else f"`{target}`"
-            self.refuse_if(
-                overlap, f"the shadow of `{name}` overlaps {whose}", _MIXED_UP, _own_shadow(name)
-            )
+            what = f"the shadow of `{name}` overlaps {whose}"
+            refusal = Refusal(what, _MIXED_UP, _own_shadow(name))
+            self.tests.keep_apart(memory.shadow, other.primal, refusal)
 
-    def compare(self, first: _Memory, second: _Memory) -> Any:
-        """Check K3 and K4 for two arguments; true if they overlap in a way that is right."""
-        builder = self.builder
+    def compare(self, first: _Memory, second: _Memory) -> None:
+        """Check K3 and K4 for two arguments."""
         names = f"`{first.argument.name}` and `{second.argument.name}`"
-        overlap = cgutils.false_bit
-        if first.written or second.written:
-            overlap = first.primal.overlaps(second.primal, builder)
+        written = first.written or second.written
         if first.shadow is None or second.shadow is None:
             what = f"{names} overlap, one is written, and not both have a shadow"
-            self.refuse_if(overlap, what, _SAME_MEMORY, _APART)
-            return cgutils.false_bit
-        shadows_overlap = first.shadow.overlaps(second.shadow, builder)
-        displaced_alike = builder.icmp_unsigned(
-            "==",
-            builder.sub(second.primal.data, first.primal.data),
-            builder.sub(second.shadow.data, first.shadow.data),
-        )
-        different = builder.not_(displaced_alike)
+            if written:
+                refusal = Refusal(what, _SAME_MEMORY, _APART)
+                self.tests.keep_apart(first.primal, second.primal, refusal)
+            return
         what = f"{names} overlap, but their shadows do not likewise"
-        self.refuse_if(builder.and_(overlap, different), what, _SAME_MEMORY, _ALIKE)
+        unlike = Refusal(what, _SAME_MEMORY, _ALIKE)
         what = f"the shadows of {names} overlap, but the arguments do not likewise"
-        self.refuse_if(builder.and_(shadows_overlap, different), what, _MIXED_UP, _OWN_SHADOW)
-        return builder.or_(overlap, shadows_overlap)
+        mixed = Refusal(what, _MIXED_UP, _OWN_SHADOW)
+        self.tests.keep_alike(
+            first.primal, second.primal, (unlike, mixed), shadows_only=not written
+        )
 
     def keep_lanes_apart(self, memories: Sequence[_Memory], others: Sequence[_Memory]) -> None:
         """Check that what one lane writes is no shadow of the other."""
@@ -217,37 +195,32 @@ class _Checker:
                 if one.shadow is None or other.shadow is None:
                     continue
                 if one.written or other.written:
-                    overlap = one.shadow.overlaps(other.shadow, self.builder)
                     names = f"`{one.argument.name}` and `{other.argument.name}`"
                     what = f"shadows of {names} for different tangents overlap"
-                    self.refuse_if(overlap, what, _MIXED_UP, _OWN_SHADOW)
+                    refusal = Refusal(what, _MIXED_UP, _OWN_SHADOW)
+                    self.tests.keep_apart(one.shadow, other.shadow, refusal)
 
     def _same_layout(self, argument: Argument, primal: Any, shadow: Any) -> None:
-        builder = self.builder
+        builder, name = self.builder, argument.name
         shapes = self._axes(argument, primal.shape, shadow.shape)
-        for length, other in shapes:
-            differs = builder.icmp_unsigned("!=", length, other)
-            what = f"the shadow of `{argument.name}` has another shape"
-            self.refuse_if(differs, what, _ITEM_BY_ITEM, _own_shadow(argument.name))
         strides = self._axes(argument, primal.strides, shadow.strides)
-        for (length, _), (stride, other) in zip(shapes, strides, strict=True):
+        other_shape, other_strides = cgutils.false_bit, cgutils.false_bit
+        for (length, other_length), (stride, other) in zip(shapes, strides, strict=True):
+            differs = builder.icmp_unsigned("!=", length, other_length)
+            other_shape = builder.or_(other_shape, differs)
             # The stride of an axis of length one is never used, and NumPy gives it any value.
             used = builder.icmp_signed(">", length, length.type(1))
             differs = builder.and_(used, builder.icmp_unsigned("!=", stride, other))
-            what = f"the shadow of `{argument.name}` has other strides"
-            self.refuse_if(differs, what, _ITEM_BY_ITEM, _own_shadow(argument.name))
+            other_strides = builder.or_(other_strides, differs)
+        for condition, what in ((other_shape, "another shape"), (other_strides, "other strides")):
+            what = f"the shadow of `{name}` has {what}"
+            refusal = Refusal(what, _ITEM_BY_ITEM, _own_shadow(name))
+            self.tests.refuse_if(condition, refusal)
 
     def _axes(self, argument: Argument, primal: Any, shadow: Any) -> list[tuple[Any, Any]]:
         count = argument.numba_type.ndim
         both = (cgutils.unpack_tuple(self.builder, axes, count) for axes in (primal, shadow))
         return list(zip(*both, strict=True))
-
-    def refuse_if(self, condition: Any, what: str, why: str, instead: Sequence[str]) -> None:
-        """Raise `ShadowMismatch` where `condition` holds."""
-        with cgutils.if_unlikely(self.builder, condition):
-            self.release()
-            fields = (what, self.where, why, tuple(instead))
-            self.context.call_conv.return_user_exc(self.builder, ShadowMismatch, fields)
 
 
 _ITEM_BY_ITEM = "each item of the shadow is found where its item of the primal is"
@@ -258,31 +231,8 @@ _ALIKE = ("shadows that are views of one array, as the arguments are",)
 _OWN_SHADOW = ("a shadow of its own for each",)
 
 
-def _own_shadow(name: str) -> Sequence[str]:
+def _own_shadow(name: str) -> tuple[str, ...]:
     return (f"make_zero({name})",)
-
-
-def _all(builder: Any, conditions: Sequence[Any]) -> Any:
-    result = cgutils.true_bit
-    for condition in conditions:
-        result = builder.and_(result, condition)
-    return result
-
-
-def _extent(builder: Any, array_type: Any, array: Any) -> _Extent:
-    data = builder.ptrtoint(array.data, cgutils.intp_t)
-    zero, one = data.type(0), data.type(1)
-    low, high = data, builder.add(data, array.itemsize)
-    filled = cgutils.true_bit
-    shape = cgutils.unpack_tuple(builder, array.shape, array_type.ndim)
-    strides = cgutils.unpack_tuple(builder, array.strides, array_type.ndim)
-    for length, stride in zip(shape, strides, strict=True):
-        reach = builder.mul(builder.sub(length, one), stride)
-        backwards = builder.icmp_signed("<", reach, zero)
-        low = builder.add(low, builder.select(backwards, reach, zero))
-        high = builder.add(high, builder.select(backwards, zero, reach))
-        filled = builder.and_(filled, builder.icmp_signed(">", length, zero))
-    return _Extent(data, low, high, filled)
 
 
 RELEASE_DEFINITION = """
@@ -336,14 +286,13 @@ def zero_shadow(context: Any, builder: Any, found: Any, primal: Any) -> Any:
 
 def _zero_array(context: Any, builder: Any, array_type: Any, primal: Any) -> Any:
     array = context.make_array(array_type)(context, builder, primal)
-    extent = _extent(builder, array_type, array)
-    nothing = extent.low.type(0)
-    size = builder.select(extent.filled, builder.sub(extent.high, extent.low), nothing)
+    extent = extent_of(builder, array_type, array)
+    size = builder.sub(extent.high, extent.low)
     alignment = context.get_preferred_array_alignment(array_type.dtype)
     meminfo = context.nrt.meminfo_alloc_aligned(builder, size, cgutils.int32_t(alignment))
     base = context.nrt.meminfo_data(builder, meminfo)
     cgutils.memset(builder, base, size, 0)
-    below = builder.select(extent.filled, builder.sub(extent.data, extent.low), nothing)
+    below = builder.sub(extent.data, extent.low)
     shadow = context.make_array(shadow_type(array_type))(context, builder, primal)
     data = cgutils.pointer_add(builder, base, below)
     shadow.data = builder.bitcast(data, array.data.type)
