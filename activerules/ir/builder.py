@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from activerules.ir.constants import constant
 from activerules.ir.model import Block, Constant, GlobalRef, Instruction, Value
-from activerules.ir.types import I1, PTR, VOID, FloatType, IntType, PointerType, Type
+from activerules.ir.types import I1, I8, I64, PTR, VOID, FloatType, IntType, PointerType, Type
 
 Flags = tuple[str, ...]
 
@@ -268,6 +268,11 @@ class Builder:
     def unreachable(self) -> Instruction:
         """The end of a path that is never taken."""
         return self.emit("unreachable", VOID, [])
+
+
+def displaced(b: Builder, pointer: Value, count: int) -> Value:
+    """The address `count` bytes behind `pointer`."""
+    return b.gep(I8, pointer, [b.const(I64, count)]) if count else pointer
 
 
 def add_incoming(phi: Instruction, value: Value, block: Block) -> None:

@@ -51,6 +51,19 @@ def integer_of(value: Value) -> int | None:
     return None
 
 
+def float_of_bits(t: Type, bits: int) -> Constant | None:
+    """The literal of a float type that has these bits; None for a NaN, whose payload may be lost,
+    and types other than `double` and `float`.
+    """
+    formats = {"double": ("<Q", "<d", 64), "float": ("<I", "<f", 32)}
+    if not isinstance(t, FloatType) or t.kind not in formats:
+        return None
+    as_integer, as_float, size = formats[t.kind]
+    packed = struct.pack(as_integer, bits & ((1 << size) - 1))
+    number: float = struct.unpack(as_float, packed)[0]
+    return constant(t, number) if number == number else None
+
+
 def _float_text(kind: str, number: float) -> str:
     match kind:
         case "double":

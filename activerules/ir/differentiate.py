@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from activerules.errors import ActivityError, ArityError
+from activerules.ir.by_value import copies_at_entry
 from activerules.ir.derive.assemble import (
     assemble,
     generate,
@@ -75,7 +76,7 @@ def differentiate(
     if mode not in ("reverse", "forward"):
         raise ActivityError(what=f"there is no mode {mode!r}", instead=["reverse", "forward"])
     source = canonical(llvm_ir)
-    module = read_module(normalise(exposed(source), function), function)
+    module = read_module(normalise(copies_at_entry(exposed(source), function), function), function)
     symbol = function if function in module.functions else f'"{function}"'
     request = read_request(
         module, symbol, activities, return_activity, name or symbol, mode=mode, width=width

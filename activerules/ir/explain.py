@@ -11,6 +11,7 @@ from itertools import takewhile
 
 from activerules.ir.analysis.memory import MemoryObject
 from activerules.ir.analysis.nodes import Node, Primal, Shadow
+from activerules.ir.by_value import copies_at_entry
 from activerules.ir.cfg import Loop
 from activerules.ir.derive.layout import Layout, make_layout
 from activerules.ir.derive.plan import Plan, make_plan
@@ -43,7 +44,9 @@ def explain(
     Raises
         what `differentiate` raises, except for what only shows when code is made.
     """
-    module = read_module(normalise(exposed(canonical(llvm_ir)), function), function)
+    module = read_module(
+        normalise(copies_at_entry(exposed(canonical(llvm_ir)), function), function), function
+    )
     symbol = function if function in module.functions else f'"{function}"'
     plan = make_plan(read_request(module, symbol, activities, return_activity, symbol))
     return render_plan(plan, make_layout(plan))

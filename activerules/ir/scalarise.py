@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import ClassVar
 
-from activerules.ir.builder import Builder, Namer, suffixed
+from activerules.ir.builder import Builder, Namer, displaced, suffixed
 from activerules.ir.constant_parts import CannotSplit, Leaf, leaves_of, parts_of_constant
 from activerules.ir.constants import integer_of
 from activerules.ir.copying import copy_function
@@ -36,8 +36,6 @@ from activerules.ir.model import (
     Value,
 )
 from activerules.ir.types import (
-    I8,
-    I64,
     PTR,
     VOID,
     ArrayType,
@@ -336,7 +334,7 @@ class _Scalariser:
     # --- memory ---
 
     def _address(self, pointer: Value, leaf: Leaf) -> Value:
-        return self.b.gep(I8, pointer, [self.b.const(I64, leaf.offset)]) if leaf.offset else pointer
+        return displaced(self.b, pointer, leaf.offset)
 
     def _load(self, i: Instruction) -> None:
         self._ordinary(i)

@@ -2,8 +2,8 @@
 differences, or which is refused.
 
 A case begins with comments: what it is about; `arguments`, with the activity of each; and what
-is expected. Memory is filled with random numbers; `same as k` is the very memory of argument k,
-with the same shadow.
+is expected. Memory is filled with the numbers listed, or random ones; `same as k` is the very
+memory of argument k, with the same shadow.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from activerules.ir.differentiate import differentiate
 from tests.ir.harness import Active, Const, Duplicated, check_gradient
 
 FILES = sorted((Path(__file__).parent / "cases").glob("*.ll"))
+DTYPES = {"double": "f8", "float": "f4", "i64": "i8", "i32": "i4"}
 ACTIVITIES = {"Active": Active, "Const": Const, "Duplicated": Duplicated}
 
 
@@ -53,9 +54,12 @@ def read_case(path: Path) -> Case:
 def _argument(value: str, before: list[Any], rng: np.random.Generator) -> Any:
     if value.startswith("same as "):
         return before[int(value.removeprefix("same as "))]
-    memory = re.fullmatch(r"(double|float)\[(\d+)\]", value)
+    memory = re.fullmatch(r"(double|float|i64|i32)\[(\d+)\](.*)", value)
     if memory:
-        return rng.normal(size=int(memory[2])).astype({"double": "f8", "float": "f4"}[memory[1]])
+        numbers = [float(one) for one in memory[3].split()]
+        drawn = numbers if numbers else rng.normal(size=int(memory[2]))
+        assert len(drawn) == int(memory[2])
+        return np.array(drawn).astype(DTYPES[memory[1]])
     kind, number = value.split(" ")
     return float(number) if kind in {"double", "float"} else int(number)
 

@@ -23,14 +23,14 @@ from dataclasses import dataclass
 from activerules.errors import ActiveMemoryInConst, FloatBitsInInteger, MixedActivity, UnknownCall
 from activerules.ir.analysis.called import CalledMemory
 from activerules.ir.analysis.callee import Place
-from activerules.ir.analysis.memory import UNKNOWN, MemoryFacts, MemoryObject
+from activerules.ir.analysis.memory import UNKNOWN, MemoryFacts, MemoryObject, loads_behind
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.value_types import ValueTypes
 from activerules.ir.model import Instruction, Value
 from activerules.ir.refusal import refusal
 from activerules.ir.rulecall import CallInfo
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
-from activerules.ir.types import ArrayType, StructType, Type, VectorType
+from activerules.ir.types import I64, ArrayType, StructType, Type, VectorType
 
 _COPIES = {"memcpy", "memmove"}
 _TOO_WIDE = {"x86_fp80", "fp128", "ppc_fp128"}
@@ -289,7 +289,7 @@ class _Spread:
             and self.types.touches_floats(store)
             and any(
                 not o.is_local and o in objects
-                for load in _loads_behind(value)
+                for load in loads_behind(value)
                 if load.type == value.type
                 for o in self.memory.objects(load.operands[0])
             )
@@ -407,6 +407,8 @@ class _Check:
                 self._operand_bits(i)
             case "bitcast" if i.type.is_float:
                 self._operand_bits(i)
+                if i in self.activity.useful and self._is_unknown(i.operands[0]):
+                    self._float_bits(i)
             case "inttoptr" if self.activity.has_shadow(i):
                 self._hidden_pointer(i)
             case _:
@@ -468,6 +470,8 @@ class _Check:
                 )
             if value.type.is_int and value in self.types.float_bits:
                 self._float_bits(i)
+            if self._copies_pointer(i):
+                self._hidden_pointer(i)
             if value.type.is_int and self.types.touches_floats(i):
                 self._shadowed(i, pointer)
 
@@ -484,7 +488,7 @@ class _Check:
         objects = self.activity.memory.objects
         unknown = any(
             self._is_from_outside(o)
-            for load in _loads_behind(value)
+            for load in loads_behind(value)
             if load.type == value.type
             for o in objects(load.operands[0])
         )
@@ -493,9 +497,25 @@ class _Check:
             or any(self._is_from_outside(o) for o in objects(pointer))
         )
 
+    def _copies_pointer(self, store: Instruction) -> bool:
+        """Whether an integer that is stored may be a pointer to active memory: its shadow would
+        have to go with it.
+        """
+        facts = self.activity
+        return any(
+            (self.types.touches_pointers(load) or self.types.touches_pointers(store))
+            and not facts.active_memory.isdisjoint(facts.memory.inside(o))
+            for load in loads_behind(store.operands[0])
+            if load.type == I64
+            for o in facts.memory.objects(load.operands[0])
+        )
+
     def _is_from_outside(self, o: MemoryObject) -> bool:
-        """Active memory with contents that the caller knows and the engine does not."""
-        return o in self.activity.active_memory - self.seeds.known and not o.is_local
+        """Active memory with contents that the caller knows and the engine does not; or a copy."""
+        unknown = self.activity.active_memory - self.seeds.known
+        return o in unknown and any(
+            p in unknown and not p.is_local for p in self.activity.memory.copied_with(o)
+        )
 
     def _bits_go_in(self, call: Instruction) -> bool:
         return any(o in self.types.float_bits for o in call.operands) and bool(self.activity.varied)
@@ -579,8 +599,16 @@ class _Check:
                 ["pass the memory as an argument"],
                 MixedActivity,
             )
-        if self._bits_go_in(i):
+        if self._bits_go_in(i) or any(
+            self._is_unknown(i.operands[k]) for k in called.summary.takes_bits
+        ):
             self._float_bits(i)
+
+    def _is_unknown(self, value: Value) -> bool:
+        """Whether an integer comes from memory that varies, and that nothing tells the type of."""
+        facts = self.activity
+        unknown = facts.varied_memory - self.seeds.known
+        return value.type.is_int and _are_varied_bits(value, frozenset(), unknown, facts.memory)
 
     def _pointers_used(self, call: Instruction) -> list[Value]:
         """Pointers whose shadow memory the reverse of a call reads or writes."""
@@ -648,23 +676,6 @@ def _are_varied_bits(
         elif not objects.isdisjoint(memory.objects(one.operands[0])):
             return True
     return False
-
-
-def _loads_behind(value: Value) -> list[Instruction]:
-    """The loads a value comes from, through phi, select and freeze."""
-    found: list[Instruction] = []
-    seen: set[Instruction] = set()
-    work = [value]
-    while work:
-        one = work.pop()
-        if one in seen or not isinstance(one, Instruction):
-            continue
-        seen.add(one)
-        if one.opcode == "load":
-            found.append(one)
-        elif one.opcode in {"phi", "select", "freeze"}:
-            work.extend(one.operands)
-    return found
 
 
 def _names(objects: Iterable[MemoryObject]) -> str:

@@ -49,11 +49,14 @@ class Summary:
     """A function's effects.
 
     stores        (a, b): a pointer to b may be left in a
+    copies        (a, b): bytes of b may be copied to a
     returns       what a pointer it returns may point to
     releases      it may free memory it did not make
     bits          from where an integer it returns is read: it may be the bits of a float
     returns_bits  an integer it returns is made of the bits of a float
     everything    it calls what nothing is known of
+    takes_bits    the parameters that are integers and may be used as the bits of a float: it makes
+                  a float of them, or stores them where the caller can see it
     """
 
     reads: frozenset[Place] = frozenset()
@@ -65,6 +68,8 @@ class Summary:
     releases: bool = False
     returns_bits: bool = False
     everything: bool = False
+    takes_bits: frozenset[int] = frozenset()
+    copies: frozenset[tuple[Place, Place]] = frozenset()
 
     def __or__(self, other: Summary) -> Summary:
         return Summary(
@@ -77,6 +82,8 @@ class Summary:
             self.releases or other.releases,
             self.returns_bits or other.returns_bits,
             self.everything or other.everything,
+            self.takes_bits | other.takes_bits,
+            self.copies | other.copies,
         )
 
 

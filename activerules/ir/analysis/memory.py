@@ -43,10 +43,7 @@ from activerules.ir.model import (
     Value,
 )
 from activerules.ir.runtime_calls import CallEffect, effect_of
-from activerules.ir.types import (
-    NamedTypes,
-    size_of,
-)
+from activerules.ir.types import I64, IntType, NamedTypes, size_of
 
 
 @dataclass(frozen=True)
@@ -98,7 +95,9 @@ class MemoryFacts:
     """Frozen result of `analyse_memory`; the invariants are in the module docstring.
 
     `called` are the calls of functions of the module; `clobbered` tells the objects that may change
-    after the return, so that everything read from them counts as overwritten.
+    after the return, so that everything read from them counts as overwritten; `copied` are the
+    objects from which bytes of unknown type are copied to an object, `carried` those from which
+    integers are, which may be pointers.
     """
 
     points_to: dict[Value, frozenset[MemoryObject]]
@@ -111,6 +110,8 @@ class MemoryFacts:
     _reach: dict[tuple[Block, Block | None], set[Block]]
     called: Mapping[Instruction, CalledMemory] = field(default_factory=lambda: {})
     clobbered: Callable[[MemoryObject], bool] = lambda memory: False
+    copied: Mapping[MemoryObject, frozenset[MemoryObject]] = field(default_factory=dict)
+    carried: Mapping[MemoryObject, frozenset[MemoryObject]] = field(default_factory=dict)
 
     def objects(self, pointer: Value) -> frozenset[MemoryObject]:
         """What `pointer` may point to; empty for null and undef."""
@@ -118,7 +119,20 @@ class MemoryFacts:
 
     def inside(self, memory: MemoryObject) -> frozenset[MemoryObject]:
         """What pointers stored in `memory` may point to."""
-        return frozenset(_inside(memory, self.contents.get(memory, ())))
+        return frozenset(_inside(memory, self.contents, self.copied, self.carried))
+
+    def copied_with(self, memory: MemoryObject) -> frozenset[MemoryObject]:
+        """The objects whose bytes may come from this one by copies, or go there; itself, too."""
+        return frozenset(closure([memory], lambda o: self._copied_both_ways.get(o, ())))
+
+    @cached_property
+    def _copied_both_ways(self) -> dict[MemoryObject, set[MemoryObject]]:
+        found: dict[MemoryObject, set[MemoryObject]] = {}
+        for target, sources in self.copied.items():
+            for source in sources:
+                found.setdefault(target, set()).add(source)
+                found.setdefault(source, set()).add(target)
+        return found
 
     def reached(self, call: Instruction) -> frozenset[MemoryObject]:
         """All memory a function can get at.
@@ -363,6 +377,32 @@ class MemoryFacts:
         ).union(*(c.reached for c in self.called.values()))
 
 
+def loads_behind(value: Value) -> list[Instruction]:
+    """The loads a value comes from, through phi, select, freeze and arithmetic on its sign."""
+    found: list[Instruction] = []
+    seen: set[Instruction] = set()
+    work = [value]
+    while work:
+        one = work.pop()
+        if one in seen or not isinstance(one, Instruction):
+            continue
+        seen.add(one)
+        if one.opcode == "load":
+            found.append(one)
+        elif one.opcode in {"phi", "select", "freeze"} or _changes_sign(one):
+            work.extend(one.operands)
+    return found
+
+
+def _changes_sign(i: Instruction) -> bool:
+    """Whether integer arithmetic acts on the highest bit alone, as that of a float's sign does."""
+    if i.opcode not in {"and", "or", "xor"} or not isinstance(i.type, IntType):
+        return False
+    sign = 1 << (i.type.bits - 1)
+    masks = {number & (2 * sign - 1) for o in i.operands if (number := integer_of(o)) is not None}
+    return bool(masks & ({sign - 1} if i.opcode == "and" else {sign}))
+
+
 def objects_of_constant(value: Value) -> frozenset[MemoryObject]:
     """The globals a constant pointer mentions; nothing for null, undef and poison."""
     if isinstance(value, GlobalRef):
@@ -427,15 +467,25 @@ def analyse_memory(
         _reach={},
         called=solver.called,
         clobbered=clobbered,
+        copied={o: frozenset(s) for o, s in solver.copied.items()},
+        carried={o: frozenset(s) for o, s in solver.carried.items()},
     )
 
 
-def _inside(memory: MemoryObject, contents: Iterable[MemoryObject]) -> set[MemoryObject]:
-    held = set(contents)
-    if memory.kind in {"argument", "loaded", "global"}:
-        held.add(memory if memory.kind == "loaded" else MemoryObject("loaded", memory))
-    elif memory == RUNTIME:
-        held.add(RUNTIME)
+_Objects = Mapping[MemoryObject, Iterable[MemoryObject]]
+
+
+def _inside(
+    memory: MemoryObject, contents: _Objects, copied: _Objects, carried: _Objects
+) -> set[MemoryObject]:
+    """What pointers in `memory` may point to, those copied there from other memory included."""
+    held: set[MemoryObject] = set()
+    for one in closure([memory], lambda o: (*copied.get(o, ()), *carried.get(o, ()))):
+        held.update(contents.get(one, ()))
+        if one.kind in {"argument", "loaded", "global"}:
+            held.add(one if one.kind == "loaded" else MemoryObject("loaded", one))
+        elif one == RUNTIME:
+            held.add(RUNTIME)
     return held
 
 
@@ -463,6 +513,8 @@ class _Solver:
         self.called: dict[Instruction, CalledMemory] = {}
         self.points_to: dict[Value, set[MemoryObject]] = {}
         self.contents: dict[MemoryObject, set[MemoryObject]] = {}
+        self.copied: dict[MemoryObject, set[MemoryObject]] = {}
+        self.carried: dict[MemoryObject, set[MemoryObject]] = {}
         self.changed = False
 
     def point(self, value: Value, objects: Iterable[MemoryObject]) -> None:
@@ -484,7 +536,14 @@ class _Solver:
 
     def inside(self, memory: MemoryObject) -> set[MemoryObject]:
         """What pointers stored in `memory` may point to."""
-        return _inside(memory, self.contents.get(memory, ()))
+        return _inside(memory, self.contents, self.copied, self.carried)
+
+    def copy(self, target: MemoryObject, source: MemoryObject) -> None:
+        """`target` may hold bytes of `source`, pointers among them."""
+        if target != source:
+            self._grow(self.copied.setdefault(target, set()), {source})
+        if self.contents.get(source):
+            self.hold(target, self.contents[source])
 
     def solve(self) -> None:
         """Visit all instructions until nothing changes."""
@@ -503,6 +562,8 @@ class _Solver:
                 self._load(i)
             case "store" if i.operands[0].type.is_pointer:
                 self._store(i)
+            case "store" if i.operands[0].type == I64:
+                self._store_integer(i)
             case "call":
                 self._visit_call(i)
             case _:
@@ -534,6 +595,14 @@ class _Solver:
         for memory in self.objects(i.operands[1]):
             self.hold(memory, self.objects(i.operands[0]))
 
+    def _store_integer(self, i: Instruction) -> None:
+        """An integer that was loaded may be a pointer."""
+        for load in loads_behind(i.operands[0]):
+            if load.type == I64:
+                for source in self.objects(load.operands[0]):
+                    for target in self.objects(i.operands[1]):
+                        self._grow(self.carried.setdefault(target, set()), {source})
+
     def _integer(self, i: Instruction) -> None:
         """An integer made from an address keeps pointing; one that was not points nowhere."""
         for operand in i.operands:
@@ -562,8 +631,7 @@ class _Solver:
     def _copy(self, origin: Value, destination: Value) -> None:
         for source in self.objects(origin):
             for target in self.objects(destination):
-                if self.contents.get(source):
-                    self.hold(target, self.contents[source])
+                self.copy(target, source)
 
     def _marked_call(self, call: Instruction) -> None:
         """It writes pointers to fresh memory into the struct behind its first operand."""
@@ -576,6 +644,10 @@ class _Solver:
         for place, source in called.summary.stores:
             for memory in called.at(place):
                 self.hold(memory, called.at(source))
+        for place, source in called.summary.copies:
+            for target in called.at(place):
+                for memory in called.at(source):
+                    self.copy(target, memory)
         if called.summary.everything:
             self._unknown_call(call)
         if call.type.is_pointer:

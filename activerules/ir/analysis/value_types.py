@@ -12,7 +12,7 @@ Invariants  V1  an integer outside `float_bits` holds no bits of a float that va
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from activerules.ir.analysis.callee import PlaceAccess
@@ -77,16 +77,23 @@ class ValueTypes:
 
     def touches_floats(self, access: Instruction) -> bool:
         """Whether a load or store of another type acts on a place where floats are, too."""
+        return any(
+            o in self.declared_float for o in self.memory.objects(access.operands[-1])
+        ) or self._touches(access, lambda t: t.is_float)
+
+    def touches_pointers(self, access: Instruction) -> bool:
+        """Whether a load or store of another type acts on a place where pointers are, too."""
+        return self._touches(access, lambda t: t.is_pointer)
+
+    def _touches(self, access: Instruction, wanted: Callable[[Type], bool]) -> bool:
         pointer = access.operands[-1]
         t = access.operands[0].type if access.opcode == "store" else access.type
         place, named = self.memory.place(pointer), self.memory.named_types
         for memory in self.memory.objects(pointer):
-            if memory in self.declared_float:
-                return True
             mine = Access(access, t, place if self.memory.starts(place, memory) else None)
             header = has_header(memory)
             for other in self.accesses.get(memory, ()):
-                if isinstance(other.type, FloatType) and other.overlaps(mine, named, header=header):
+                if wanted(other.type) and other.overlaps(mine, named, header=header):
                     return True
         return False
 

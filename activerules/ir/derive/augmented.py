@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from activerules.ir.analysis.copies import MixedCopy, copied_pieces, has_pointers
 from activerules.ir.analysis.memory import MemoryObject
 from activerules.ir.analysis.nodes import (
     LeavingIteration,
@@ -28,7 +29,7 @@ from activerules.ir.analysis.nodes import (
     Shadow,
     Taken,
 )
-from activerules.ir.builder import Builder, add_incoming
+from activerules.ir.builder import Builder, add_incoming, displaced
 from activerules.ir.cfg import Loop
 from activerules.ir.constants import constant
 from activerules.ir.derive.callees import CalleeUse
@@ -443,19 +444,30 @@ class _Augmenter:
             self._mirror_intrinsic(i)
 
     def _mirror_intrinsic(self, i: Instruction) -> None:
-        """Repeat copies of structs where the memory holds pointers."""
+        """Repeat copies of structs where the memory holds pointers; floats are undone instead."""
         objects = self.plan.memory.objects(i.operands[0])
-        if not any(self.plan.memory.contents.get(o) for o in objects) or not all(
-            o.is_local for o in objects
-        ):
+        if not has_pointers(i.operands[0], self.plan.types) or not all(o.is_local for o in objects):
             return
-        if any(self.plan.types.holds_float(o) and o.kind != "alloca" for o in objects):
+        if memory_intrinsic(i) != "memset" and any(map(self.plan.types.holds_float, objects)):
+            self._mirror_pointers(i)
             return
         operands = [self._value(o) for o in i.operands]
         operands[0] = self._shadow(i.operands[0])
         if memory_intrinsic(i) != "memset":
             operands[1] = self._shadow(i.operands[1])
         self.b.call(i.callee_name or "", VOID, operands)
+
+    def _mirror_pointers(self, i: Instruction) -> None:
+        """Copy the shadows of pointers alone; the reverse refuses what is not known to be one."""
+        try:
+            copied = copied_pieces(i, self.plan.types)
+        except MixedCopy:
+            return
+        pieces = [p for p in copied if p.type.is_pointer] if isinstance(copied, list) else []
+        target, source = self._shadow(i.operands[0]), self._shadow(i.operands[1])
+        found = [self.b.load(p.type, displaced(self.b, source, p.offset), align=1) for p in pieces]
+        for piece, pointer in zip(pieces, found, strict=True):
+            self.b.store(pointer, displaced(self.b, target, piece.offset), align=1)
 
     def _allocation(self, i: Instruction, copy: Instruction) -> None:
         effect = effect_of(i.callee_name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from activerules.ir import normal_form
 from activerules.ir.analysis.activity import Activity, Seeds, analyse_activity
@@ -25,7 +26,7 @@ from activerules.ir.derive.request import Parameter, Request
 from activerules.ir.derive.summaries import CallsIn, ModuleSummaries
 from activerules.ir.forward_loads import forward_loads
 from activerules.ir.model import Instruction, Module, Value
-from activerules.ir.retype import retype_float_copies
+from activerules.ir.retype import retype_float_copies, retype_pointer_copies
 from activerules.ir.types import Type
 
 
@@ -74,7 +75,8 @@ def analyse(request: Request, summaries: ModuleSummaries | None = None) -> Facts
     summaries = summaries if summaries is not None else ModuleSummaries(request.module, calls)
     callees = CallsIn(summaries, returns)
     by_argument = {p.argument: p for p in request.parameters}
-    memory = analyse_memory(
+    find_memory = partial(
+        analyse_memory,
         function,
         flow,
         group_of=lambda a: by_argument[a].group,
@@ -88,6 +90,11 @@ def analyse(request: Request, summaries: ModuleSummaries | None = None) -> Facts
         callees=callees,
         clobbered=_clobbered(request),
     )
+    memory = find_memory()
+    if memory.carried and retype_pointer_copies(
+        function, analyse_value_types(function, memory, {})
+    ):
+        memory = find_memory()
     # a rewrite must be right for overlapping arguments, too: the two versions share the function
     anywhere = replace(memory, disjoint=False)
     if forward_loads(function, flow, anywhere, Dependence(integers), returns.live):

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from activerules.ir.analysis.copies import MixedCopy, Piece, copied_pieces
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Node, Primal, Shadow, Taken
-from activerules.ir.analysis.value_types import is_zero
-from activerules.ir.builder import Builder
+from activerules.ir.builder import Builder, displaced
 from activerules.ir.cfg import Loop
 from activerules.ir.derive.callees import CalleeUse
 from activerules.ir.derive.constant_shadows import shadow_of_constant
@@ -364,39 +364,31 @@ class _Reverser:
         if memory_intrinsic(i) == "memset" or not self.plan.activity.has_shadow(i.operands[1]):
             clear(self.b, target, size)
             return
-        kind = self._float_kind(i)
-        if kind is not None:
-            self.b.call(
-                f"activerules.undo_copy.{kind}", VOID, [target, self._shadow(i.operands[1]), size]
-            )
+        try:
+            copied = copied_pieces(i, self.plan.types)
+        except MixedCopy:
+            raise refusal(
+                i, "a copy of memory that mixes types carries a derivative",
+                "which bytes hold floats is not known", ["copy the parts one by one"],
+            ) from None  # fmt: skip
+        source = self._shadow(i.operands[1])
+        if isinstance(copied, list):
+            self._undo_pieces([piece for piece in copied if piece.type.is_float], target, source)
+        elif copied is not None:
+            self.b.call(f"activerules.undo_copy.{copied}", VOID, [target, source, size])
 
-    def _float_kind(self, i: Instruction) -> str | None:
-        """The one float type in the copied memory; None if it holds no floats."""
-        objects = self.plan.memory.objects(i.operands[0]) | self.plan.memory.objects(i.operands[1])
-        kinds = {str(t) for o in objects for t in self.plan.types.float_types(o)}
-        untyped = [
-            all(
-                not o.is_local and not self.plan.types.holds_float(o)
-                for o in self.plan.memory.objects(pointer)
-            )
-            for pointer in i.operands[:2]
+    def _undo_pieces(self, pieces: list[Piece], target: Value, source: Value) -> None:
+        """All are taken before any is added: the two places may overlap."""
+        places = [displaced(self.b, target, piece.offset) for piece in pieces]
+        bars = [
+            self.b.load(p.type, place, align=1) for p, place in zip(pieces, places, strict=True)
         ]
-        if not kinds and not all(untyped):
-            return None
-        others = [
-            a
-            for o in objects
-            for a in self.plan.types.accesses.get(o, ())
-            if not a.type.is_float
-            and not _clears(a.instruction)
-            and any(self.plan.types.may_be_copied(a, o, p) for p in i.operands[:2])
-        ]
-        if len(kinds) == 1 and kinds <= {"double", "float"} and not others:
-            return kinds.pop()
-        raise refusal(
-            i, "a copy of memory that mixes types carries a derivative",
-            "which bytes hold floats is not known", ["copy the parts one by one"],
-        )  # fmt: skip
+        for piece, place in zip(pieces, places, strict=True):
+            self.b.store(self.b.const(piece.type, 0.0), place, align=1)
+        for piece, bar in zip(pieces, bars, strict=True):
+            place = displaced(self.b, source, piece.offset)
+            old = self.b.load(piece.type, place, align=1)
+            self.b.store(self.b.fadd(old, bar), place, align=1)
 
     def _undo_arithmetic(self, i: Instruction) -> None:
         row = row_for(i)
@@ -565,10 +557,6 @@ class _Reverser:
                 shadow = derived_shadow(self.b, i, self._primal, self._shadow, scope)
                 assert shadow is not None, f"L2: no shadow of {i.opcode}"
                 return shadow
-
-
-def _clears(access: Instruction) -> bool:
-    return access.opcode == "store" and is_zero(access.operands[0])
 
 
 def _is_one(step: Value) -> bool:

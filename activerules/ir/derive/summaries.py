@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from activerules.ir import normal_form
 from activerules.ir.analysis.callee import FRESH, Groups, Place, PlaceAccess, Summary
 from activerules.ir.analysis.memory import UNKNOWN, MemoryFacts, MemoryObject, analyse_memory, root
+from activerules.ir.analysis.objects import closure
 from activerules.ir.analysis.returns import Returns, analyse_returns, fails_with
 from activerules.ir.analysis.value_types import analyse_value_types
 from activerules.ir.cfg import control_flow
@@ -159,6 +160,8 @@ class _Summariser:
             releases,
             returns_bits,
             self.everything,
+            frozenset(self._takes_bits()),
+            frozenset(self._copies()),
         )
 
     def _place(self, o: MemoryObject) -> Place | None:
@@ -246,6 +249,14 @@ class _Summariser:
                 found |= {(place, source) for source in self._places(held)}
         return found
 
+    def _copies(self) -> Iterable[tuple[Place, Place]]:
+        copied, carried = self.memory.copied, self.memory.carried
+        for o in copied.keys() | carried.keys():
+            for target in self._places([o]):
+                for source in closure([o], lambda s: (*copied.get(s, ()), *carried.get(s, ()))):
+                    for place in self._places([source]):
+                        yield target, place
+
     def _returned_objects(self) -> Iterable[MemoryObject]:
         if self.returned is None:
             return ()
@@ -263,6 +274,42 @@ class _Summariser:
             elif i in self.memory.called:
                 found.update(self._translated(i, self.memory.called[i].summary.bits))
         return found, self.returned in types.float_bits
+
+    def _takes_bits(self) -> Iterable[int]:
+        """The integer parameters that become floats, or go into memory the caller can see."""
+        for i in self.body:
+            for value in self._used_as_bits(i):
+                if value.type.is_int:
+                    for argument in _sources(value):
+                        yield self.numbers[argument]
+
+    def _used_as_bits(self, i: Instruction) -> Iterable[Value]:
+        match i.opcode:
+            case "bitcast" if i.type.is_float:
+                return i.operands
+            case "store" if self._places(self.memory.objects(i.operands[1])):
+                return i.operands[:1]
+            case "call" if i in self.memory.called:
+                return [i.operands[k] for k in self.memory.called[i].summary.takes_bits]
+            case _:
+                return ()
+
+
+def _sources(value: Value) -> list[Argument]:
+    """The parameters an integer is computed from, by arithmetic alone."""
+    found: list[Argument] = []
+    seen: set[Value] = set()
+    work = [value]
+    while work:
+        one = work.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        if isinstance(one, Argument):
+            found.append(one)
+        elif isinstance(one, Instruction) and one.opcode not in {"load", "call"}:
+            work += [o for o in one.operands if o.type == value.type or o.type.is_int]
+    return found
 
 
 def _behind(value: Value, wanted: Callable[[Instruction], bool]) -> list[Instruction]:

@@ -1,0 +1,153 @@
+"""Copies of memory: which bytes that a `memcpy` or `memmove` moves are floats.
+
+Needs       MemoryFacts and ValueTypes of a function
+Gives       `kind_of(copy)`: the one float type all of it has, None if there are no floats in it;
+            `pieces_of(copy)`: where its floats and pointers are, if it mixes types
+Invariants  C1  what is known of a piece of memory holds for memory its bytes are copied to or from
+            C2  a byte that may hold a float of a derivative is in a float piece, or the program is
+                refused (`MixedCopy`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import gcd
+
+from activerules.ir.analysis.memory import MemoryFacts, MemoryObject
+from activerules.ir.analysis.places import Place
+from activerules.ir.analysis.value_types import Access, ValueTypes, is_zero
+from activerules.ir.constants import integer_of
+from activerules.ir.model import Instruction, Value
+from activerules.ir.types import DOUBLE, FLOAT, Type, size_of
+
+
+class MixedCopy(Exception):
+    """Which bytes of a copy hold floats is not known."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A float or pointer among the copied bytes: `offset` bytes behind their start."""
+
+    offset: int
+    type: Type
+
+
+def kind_of(copy: Instruction, types: ValueTypes) -> Type | None:
+    """The float type of everything copied; None if no floats are copied.
+
+    Raises `MixedCopy` if neither is known.
+    """
+    memory = types.memory
+    behind = frozenset(o for p in copy.operands[:2] for o in memory.objects(p))
+    objects = behind.union(*map(memory.copied_with, behind))
+    kinds = {t for o in objects for t in types.float_types(o)}
+    if not kinds:
+        seen = any(types.accesses.get(o) for o in objects)
+        if not seen and not all(o.is_local for o in objects):
+            raise MixedCopy
+        return None
+    if len(kinds) > 1 or any(_others(copy, o, types) for o in behind):
+        raise MixedCopy
+    (kind,) = kinds
+    if kind not in {DOUBLE, FLOAT}:
+        raise MixedCopy
+    return kind
+
+
+def _others(copy: Instruction, o: MemoryObject, types: ValueTypes) -> bool:
+    """Whether something that is no float may be among the bytes copied from or to an object."""
+    return any(
+        not a.type.is_float
+        and not _clears(a.instruction)
+        and any(types.may_be_copied(a, o, p) for p in copy.operands[:2])
+        for a in types.accesses.get(o, ())
+    )
+
+
+def _clears(i: Instruction) -> bool:
+    return i.opcode == "store" and is_zero(i.operands[0])
+
+
+def pieces_of(copy: Instruction, types: ValueTypes) -> list[Piece]:
+    """The floats and pointers of a copy of known length, in order.
+
+    Raises `MixedCopy` if not all are known.
+    """
+    length = integer_of(copy.operands[2])
+    memory = types.memory
+    behind = {o: p for p in copy.operands[:2] for o in memory.objects(p)}
+    group = frozenset(behind).union(*map(memory.copied_with, behind))
+    elsewhere = group - frozenset(behind)
+    if length is None or any(o in types.declared_float for o in group):
+        raise MixedCopy
+    if any(not a.type.is_int for o in elsewhere for a in types.accesses.get(o, ())):
+        raise MixedCopy  # it is not known where in this copy that is
+    found = {
+        (piece.offset, piece.type)
+        for pointer in copy.operands[:2]
+        for o in memory.objects(pointer)
+        for access in types.accesses.get(o, ())
+        if not _clears(access.instruction)
+        for piece in _placed(access, memory.place(pointer), o, length, memory)
+    }
+    pieces = sorted((Piece(*one) for one in found), key=lambda piece: piece.offset)
+    _check(pieces, length, memory, all(o.is_local for o in group))
+    return [piece for piece in pieces if not piece.type.is_int]
+
+
+def _placed(
+    access: Access, start: Place, o: MemoryObject, length: int, memory: MemoryFacts
+) -> Iterable[Piece]:
+    """Where among `length` bytes from `start` on an access is."""
+    if access.place is None or not memory.starts(start, o):
+        raise MixedCopy
+    size = size_of(access.type, memory.named_types)
+    period = gcd(access.place.stride, start.stride)
+    offset = access.place.offset - start.offset
+    if period:
+        offset %= period
+        if offset + size > period:
+            raise MixedCopy
+    while offset < length:
+        if 0 <= offset and offset + size <= length:
+            yield Piece(offset, access.type)
+        elif offset + size > 0:
+            raise MixedCopy
+        if not period:
+            break
+        offset += period
+
+
+def _check(pieces: list[Piece], length: int, memory: MemoryFacts, local: bool) -> None:
+    """Pieces must not overlap, but for integers; bytes of the caller's memory must all be known."""
+    end = 0
+    for k, piece in enumerate(pieces):
+        size = size_of(piece.type, memory.named_types)
+        if not local and piece.offset > end:
+            raise MixedCopy
+        before = pieces[k - 1]
+        if piece.offset < end and not (piece.type.is_int and before.type.is_int):
+            raise MixedCopy
+        end = max(end, piece.offset + size)
+    if not local and end < length:
+        raise MixedCopy
+
+
+def copied_pieces(copy: Instruction, types: ValueTypes) -> Type | list[Piece] | None:
+    """`kind_of`, or `pieces_of` where it is not known; raises `MixedCopy`."""
+    try:
+        return kind_of(copy, types)
+    except MixedCopy:
+        return pieces_of(copy, types)
+
+
+def has_pointers(pointer: Value, types: ValueTypes) -> bool:
+    """Whether memory is known to hold pointers: stored there, or copied and loaded."""
+    memory = types.memory
+    return any(
+        memory.contents.get(o)
+        or (o in memory.copied and any(a.type.is_pointer for a in types.accesses.get(o, ())))
+        for o in memory.objects(pointer)
+    )
