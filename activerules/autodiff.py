@@ -13,12 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 from numba import njit
-from numba.extending import is_jitted
 
 from activerules.annotations.activity import is_annotation_class
 from activerules.annotations.signature import Mode, PlainSpec
-from activerules.errors import ActiverulesError, ActivityError, NotCompilable
+from activerules.errors import ActiverulesError, ActivityError
 from activerules.forward_pipeline import compile_forward
+from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.forward_forms import mode_form, use_forward_compiler
 from activerules.numba_ext.intrinsics import give_compiled_form, use_compiler
 from activerules.numba_ext.plain import plain_form, spread
@@ -32,7 +32,6 @@ use_forward_compiler(compile_forward)
 NO_C_WRAPPER: dict[str, Any] = {"no_cfunc_wrapper": True}
 
 _lock = threading.RLock()
-_dispatchers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 _entries: weakref.WeakKeyDictionary[Any, dict[Any, tuple[int, Any]]] = weakref.WeakKeyDictionary()
 
 
@@ -100,20 +99,6 @@ def run_compiled(function: Any, *args: Any, **kwargs: Any) -> Any:
     except ActiverulesError as error:
         cause = error.__cause__.with_traceback(None) if error.__cause__ else None
         raise error.with_traceback(None) from cause
-
-
-def dispatcher_of(function: Any) -> Any:
-    """Return the `@njit` dispatcher of a function; a plain function gets one, once."""
-    own = getattr(function, "dispatcher", function)
-    if is_jitted(own):
-        return own
-    with _lock:
-        try:
-            return _dispatchers.setdefault(function, njit(function))
-        except (TypeError, AttributeError) as error:
-            raise NotCompilable(
-                f"{function!r} is not a Python function that Numba compiles"
-            ) from error
 
 
 def _entry(dispatcher: Any, spec: PlainSpec, count: int) -> Any:

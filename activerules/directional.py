@@ -8,9 +8,10 @@ from typing import Any
 
 from numba import njit
 
-from activerules.autodiff import NO_C_WRAPPER, dispatcher_of, run_compiled
+from activerules.autodiff import NO_C_WRAPPER, run_compiled
 from activerules.everyday import ArgNums, DerivedFunction
 from activerules.jacobians import jacobian_forward
+from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.forward_forms import jvp_form
 from activerules.numba_ext.intrinsics import give_compiled_form

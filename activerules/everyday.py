@@ -17,8 +17,10 @@ from numba import njit, types
 from numba.extending import typeof_impl
 
 from activerules.annotations.signature import GradientSpec
-from activerules.autodiff import NO_C_WRAPPER, dispatcher_of, run_compiled
-from activerules.errors import ArityError, NotYetSupported
+from activerules.autodiff import NO_C_WRAPPER, run_compiled
+from activerules.errors import ArityError
+from activerules.numba_ext import checks
+from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.intrinsics import give_compiled_form, gradient_form
 from activerules.rules.registry import RULES
@@ -144,17 +146,18 @@ def _make_stub(name: str, target: Any, spec: GradientSpec, form: Callable[..., A
     """Return a plain function with the parameters and defaults of the target."""
     plain = target.py_func
     signature = inspect.signature(plain)
-    if any(p.kind is not p.POSITIONAL_OR_KEYWORD for p in signature.parameters.values()):
-        raise NotYetSupported(f"{plain.__name__} takes a variable number of arguments")
+    checks.refuse_variable(plain.__name__, signature)
     names = ", ".join(signature.parameters)
+    bare = [p.replace(default=p.empty, annotation=p.empty) for p in signature.parameters.values()]
+    written = inspect.Signature(bare)
     # Compiled under the file and line of the target: Numba's cache looks for the source there.
     source = "\n" * (plain.__code__.co_firstlineno - 1)
-    source += f"def stub({names}): return _form(_spec, _target, {names})\n"
+    source += f"def stub{written}: return _form(_spec, _target, {names})\n"
     scope = {"_form": form, "_spec": spec, "_target": target}
     scope["__name__"] = plain.__module__
     exec(compile(source, plain.__code__.co_filename, "exec"), scope)
     stub = scope["stub"]
-    stub.__defaults__ = plain.__defaults__
+    stub.__defaults__, stub.__kwdefaults__ = plain.__defaults__, plain.__kwdefaults__
     stub.__name__ = name
     stub.__qualname__ = f"{plain.__qualname__}.{name}_{'_'.join(map(str, spec.argnums))}"
     return stub

@@ -14,10 +14,11 @@ from numba.extending import overload
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated
 from activerules.annotations.signature import SplitSpec
-from activerules.autodiff import NO_C_WRAPPER, dispatcher_of, run_compiled
+from activerules.autodiff import NO_C_WRAPPER, run_compiled
 from activerules.errors import NotYetSupported
 from activerules.nested_pullbacks import nested_vjp_stub
 from activerules.numba_ext import checks
+from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.forward_forms import compiles_for_derivative
 from activerules.numba_ext.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.pullback import Pullback, make_form, pull_form

@@ -18,8 +18,9 @@ from numba.extending import overload, register_jitable
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated
 from activerules.annotations.signature import ForwardWithPrimal, Reverse
-from activerules.autodiff import autodiff, dispatcher_of
+from activerules.autodiff import autodiff
 from activerules.errors import RuleDefinitionError
+from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.types import AnnotationType
 from activerules.rules.define import augmented_primal, define_on, reverse

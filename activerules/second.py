@@ -23,12 +23,13 @@ from typing import Any
 from numba import njit, types
 from numba.extending import overload
 
-from activerules.autodiff import dispatcher_of, run_compiled
+from activerules.autodiff import run_compiled
 from activerules.directional import jvp
 from activerules.errors import ActivityError
 from activerules.everyday import ArgNums, DerivedFunction, GradientFunction
 from activerules.jacobians import compiled_source, copies_of, names_of, written_arrays
 from activerules.numba_ext import checks
+from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.intrinsics import dispatcher_of_type
 from activerules.numba_ext.types import SpecType

@@ -22,10 +22,11 @@ from activerules.annotations.activity import (
     is_annotation_class,
 )
 from activerules.annotations.signature import Mode, PlainSpec, SplitSpec
-from activerules.autodiff import NO_C_WRAPPER, dispatcher_of, make_entry, run_compiled
+from activerules.autodiff import NO_C_WRAPPER, make_entry, run_compiled
 from activerules.errors import ActivityError, ArityError
 from activerules.nested_pullbacks import nested_play_form, nested_record_form
 from activerules.numba_ext import checks
+from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.forward_forms import compiles_for_derivative
 from activerules.numba_ext.intrinsics import give_compiled_form
 from activerules.numba_ext.plain import Kinds, plain_form, spread

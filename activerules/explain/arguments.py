@@ -15,10 +15,10 @@ import numba
 from numba import types
 
 from activerules.annotations.activity import Active, Annotation, Const, Narrowed
-from activerules.autodiff import dispatcher_of
 from activerules.errors import ActiverulesError, ActivityError, NotYetSupported
 from activerules.numba_ext import checks
 from activerules.numba_ext.checks import Argument
+from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.gradient import ActivityName, ArgumentActivity
 from activerules.numba_ext.types import AnnotationType
 from activerules.pipeline import Derivation, derive

@@ -10,7 +10,8 @@ from numba import njit
 
 from activerules.annotations.activity import Annotation
 from activerules.annotations.signature import Mode, Reverse
-from activerules.autodiff import dispatcher_of, run_compiled
+from activerules.autodiff import run_compiled
+from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.intrinsics import give_compiled_form, tape_bytes_form
 from activerules.rules.registry import RULES
 

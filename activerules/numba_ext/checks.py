@@ -101,17 +101,39 @@ def read_arity(function: Any, count: int) -> tuple[str, ...]:
     """
     signature = inspect.signature(function.py_func)
     name = function.py_func.__name__
+    refuse_variable(name, signature)
     try:
-        bound = signature.bind(*range(count))
+        bound = _by_position(signature).bind(*range(count))
     except TypeError as error:
         raise ArityError(
             f"{name} cannot be called with {count} argument{'s' * (count != 1)}: {error}",
             why=f"its signature is {name}{signature}",
             instead=["one annotation or value per argument, after the activity of the return"],
         ) from error
-    if len(bound.arguments) != count:
-        raise NotYetSupported(f"{name} takes a variable number of arguments")
     return tuple(bound.arguments)
+
+
+def refuse_variable(name: str, signature: inspect.Signature) -> None:
+    """Raise `NotYetSupported` for a function with `*args` or `**kwargs`."""
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    if any(p.kind in variable for p in signature.parameters.values()):
+        raise NotYetSupported(
+            f"{name} takes a variable number of arguments",
+            instead=["a function of a tuple, or of a fixed number of arguments"],
+        )
+
+
+def _by_position(signature: inspect.Signature) -> inspect.Signature:
+    """The signature with keyword-only parameters in the places where Numba has them."""
+    kinds = inspect.Parameter
+    plain = [p for p in signature.parameters.values() if p.kind is not kinds.KEYWORD_ONLY]
+    only = [p for p in signature.parameters.values() if p.kind is kinds.KEYWORD_ONLY]
+    if any(p.default is not p.empty for p in plain):
+        # a parameter without default cannot follow: all that is left to check is their number
+        only = [p.replace(default=None) for p in only]
+    return signature.replace(
+        parameters=plain + [p.replace(kind=kinds.POSITIONAL_OR_KEYWORD) for p in only]
+    )
 
 
 def read_arguments(names: Sequence[str], found: Sequence[Any]) -> tuple[Argument, ...]:

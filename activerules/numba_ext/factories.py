@@ -20,6 +20,7 @@ from numba.core.typing.templates import (
     signature,
 )
 
+from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.intrinsics import dispatcher_of_type
 from activerules.numba_ext.kinds import items_of
 
@@ -43,7 +44,7 @@ def give_factory_form(make: Callable[..., Any]) -> None:
         bound.apply_defaults()
         function, *options = bound.arguments.values()
         values = tuple(map(_literal, options))
-        target = dispatcher_of_type(function)
+        target = _target(function)
         if (target, values) not in made:
             made[target, values] = make(target, *values)
         result = typing_context.resolve_value_type(made[target, values])
@@ -56,6 +57,13 @@ def give_factory_form(make: Callable[..., Any]) -> None:
     template = make_intrinsic_template(make, definition, make.__name__)
     infer(template)
     infer_global(make, types.Function(template))
+
+
+def _target(function: Any) -> Any:
+    """The dispatcher of what a function is made from; what Numba knows by itself has one too."""
+    if isinstance(function, types.Function):
+        return dispatcher_of(function.typing_key)
+    return dispatcher_of_type(function)
 
 
 _CONTEXT = inspect.Parameter("typing_context", inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -1,0 +1,97 @@
+"""Which `@njit` dispatcher stands for what the user wants differentiated.
+
+That of an `@njit` function, or of what `grad` made; a plain Python function gets one, and what
+Numba knows by itself (`math.sin`, a ufunc) gets a function that calls it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import weakref
+from typing import Any
+
+from numba import njit
+from numba.core.errors import NumbaError
+from numba.core.registry import cpu_target
+from numba.core.types import Function, NumberClass
+from numba.extending import is_jitted
+
+from activerules.errors import NotCompilable
+
+_lock = threading.RLock()
+_dispatchers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+# Functions of C, which live as long as their modules: most have no weak references.
+_of_c: dict[Any, Any] = {}
+
+
+def dispatcher_of(function: Any) -> Any:
+    """Return the `@njit` dispatcher of a function; one that has none gets one, once.
+
+    Raises `NotCompilable` for what Numba does not compile and does not know.
+    """
+    own = getattr(function, "dispatcher", function)
+    if is_jitted(own):
+        return own
+    with _lock:
+        try:
+            known = _dispatchers if inspect.isfunction(function) else _of_c
+            if function not in known:
+                known[function] = _new_dispatcher(function)
+            return known[function]
+        except (TypeError, AttributeError) as error:
+            raise _not_a_function(function) from error
+
+
+def _new_dispatcher(function: Any) -> Any:
+    count = _known_arity(function)
+    if count is None:
+        return njit(function)
+    names = ", ".join(("x", "y", "z")[:count]) if count <= 3 else _numbered(count)
+    name = function.__name__
+    scope = {"_function": function, "__name__": __name__}
+    exec(f"def call({names}): return _function({names})", scope)
+    call: Any = scope["call"]
+    call.__name__ = call.__qualname__ = name if name.isidentifier() else "function"
+    return njit(call)
+
+
+def _numbered(count: int) -> str:
+    return ", ".join(f"x{k}" for k in range(count))
+
+
+def _known_arity(function: Any) -> int | None:
+    """How many arguments something takes that Numba knows without compiling it; None for others."""
+    try:
+        typing_context: Any = cpu_target.typing_context
+        typing_context.refresh()
+        known = typing_context.resolve_value_type(function)
+    except (NumbaError, ValueError):
+        return None
+    if not isinstance(known, Function) or isinstance(known, NumberClass):
+        return None
+    if isinstance(getattr(function, "nin", None), int):
+        return function.nin
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        counts = {len(one.args) for each in known.templates for one in getattr(each, "cases", ())}
+        return counts.pop() if len(counts) == 1 else None
+    return sum(p.default is p.empty and p.kind in _POSITIONAL for p in parameters) or None
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _not_a_function(function: Any) -> NotCompilable:
+    name = getattr(function, "__name__", type(function).__name__)
+    instead = [f"an @njit function that calls {name}"]
+    why = ""
+    if inspect.ismethod(function) or hasattr(function, "func"):
+        why = "the object and the arguments bound to it are unknown to compiled code"
+        instead = ["an @njit function that takes them as arguments, or captures them"]
+    elif not callable(function):
+        instead = ["an @njit function"]
+    return NotCompilable(
+        f"{function!r} is not a Python function that Numba compiles", why=why, instead=instead
+    )
