@@ -24,6 +24,7 @@ from activerules.numba_ext.intrinsics import give_compiled_form, use_compiler
 from activerules.numba_ext.plain import plain_form, spread
 from activerules.pipeline import compile_gradient
 from activerules.rules.registry import RULES
+from activerules.rules.written import function_from
 
 use_compiler(compile_gradient)
 use_forward_compiler(compile_forward)
@@ -118,7 +119,7 @@ def make_entry(form: Callable[..., Any], spec: PlainSpec, dispatcher: Any, count
     Named parameters, not `*args`: a tuple of arrays is slow to compile.
     """
     names = ", ".join(f"x{k}" for k in range(count))
-    scope = {"form": form, "spec": spec, "dispatcher": dispatcher, "__name__": __name__}
+    scope = {"form": form, "spec": spec, "dispatcher": dispatcher}
     source = f"def entry({names}): return form(spec, dispatcher, {names})"
-    exec(compile(source, __file__, "exec"), scope)
-    return njit(**NO_C_WRAPPER)(scope["entry"])
+    entry = function_from(source, "entry", scope, module=__name__, file=__file__)
+    return njit(**NO_C_WRAPPER)(entry)

@@ -24,6 +24,7 @@ from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.intrinsics import give_compiled_form, gradient_form
 from activerules.rules.registry import RULES
+from activerules.rules.written import function_from
 
 ArgNums = int | tuple[int, ...]
 
@@ -149,14 +150,14 @@ def _make_stub(name: str, target: Any, spec: GradientSpec, form: Callable[..., A
     checks.refuse_variable(plain.__name__, signature)
     names = ", ".join(signature.parameters)
     bare = [p.replace(default=p.empty, annotation=p.empty) for p in signature.parameters.values()]
-    written = inspect.Signature(bare)
-    # Compiled under the file and line of the target: Numba's cache looks for the source there.
-    source = "\n" * (plain.__code__.co_firstlineno - 1)
-    source += f"def stub{written}: return _form(_spec, _target, {names})\n"
-    scope = {"_form": form, "_spec": spec, "_target": target}
-    scope["__name__"] = plain.__module__
-    exec(compile(source, plain.__code__.co_filename, "exec"), scope)
-    stub = scope["stub"]
+    stub = function_from(
+        f"def stub{inspect.Signature(bare)}: return _form(_spec, _target, {names})\n",
+        "stub",
+        {"_form": form, "_spec": spec, "_target": target},
+        module=plain.__module__,
+        file=plain.__code__.co_filename,
+        line=plain.__code__.co_firstlineno,
+    )
     stub.__defaults__, stub.__kwdefaults__ = plain.__defaults__, plain.__kwdefaults__
     stub.__name__ = name
     stub.__qualname__ = f"{plain.__qualname__}.{name}_{'_'.join(map(str, spec.argnums))}"

@@ -27,6 +27,7 @@ from activerules.numba_ext.intrinsics import dispatcher_of_type
 from activerules.numba_ext.overwriting import overwrite
 from activerules.numba_ext.types import SpecType
 from activerules.rules.pattern import type_name
+from activerules.rules.written import function_from
 
 WIDTH = 4
 
@@ -140,7 +141,6 @@ def compiled_source(source: str, **more: Any) -> Any:
     """The function `impl` of a source text, which may call what is defined here."""
     scope = {
         **more,
-        "__name__": __name__,
         "autodiff": autodiff,
         "Forward": Forward,
         "Duplicated": Duplicated,
@@ -152,8 +152,7 @@ def compiled_source(source: str, **more: Any) -> Any:
         "new_jacobian": new_jacobian,
         "put_column": put_column,
     }
-    exec(source, scope)
-    return scope["impl"]
+    return function_from(source, "impl", scope, module=__name__)
 
 
 # --- what the code calls ---
@@ -225,6 +224,4 @@ def _put_column(jacobian, column, k, n):
 
 
 def _helper(source: str, **names: Any) -> Any:
-    scope = {"__name__": __name__, **names}
-    exec(source, scope)
-    return scope["impl"]
+    return function_from(source, "impl", names, module=__name__)

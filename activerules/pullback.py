@@ -25,6 +25,7 @@ from activerules.numba_ext.pullback import Pullback, make_form, pull_form
 from activerules.numba_ext.stubs import Stub
 from activerules.rules.pattern import type_name
 from activerules.rules.registry import RULES
+from activerules.rules.written import function_from
 
 _lock = threading.RLock()
 _stubs: dict[Any, Any] = {}
@@ -128,9 +129,7 @@ def _make_stub(target: Any, spec: SplitSpec) -> Any:
 
 
 def _compiled(name: str, source: str, scope: dict[str, Any]) -> Any:
-    names = {**scope, "__name__": __name__}
-    exec(compile(source, __file__, "exec"), names)
-    stub = names["stub"]
+    stub = function_from(source, "stub", scope, module=__name__, file=__file__)
     stub.__name__ = stub.__qualname__ = name
     return njit(**NO_C_WRAPPER)(stub)
 

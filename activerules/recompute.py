@@ -27,6 +27,7 @@ from activerules.rules.define import augmented_primal, define_on, reverse
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
 from activerules.rules.rule import Rule, display_name
+from activerules.rules.written import function_from
 
 
 def checkpoint(function: Callable[..., Any]) -> Any:
@@ -151,11 +152,9 @@ def _from_source(source: str, **names: Any) -> Any:
         "_Duplicated": Duplicated,
         "_Reverse": Reverse,
         "_ForwardWithPrimal": ForwardWithPrimal,
-        "__name__": __name__,
         **names,
     }
-    exec(source, scope)
-    return scope["f"]
+    return function_from(source, "f", scope, module=__name__)
 
 
 # --- what the rule's functions call ---

@@ -26,6 +26,7 @@ from activerules.numba_ext.overwriting import overwrite
 from activerules.numba_ext.pullback import read_plain
 from activerules.pullback import spec_of, vjp_stub
 from activerules.rules.pattern import type_name
+from activerules.rules.written import function_from
 
 
 def jacrev(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -> DerivedFunction:
@@ -220,7 +221,6 @@ def _compiled(
     found = tuple(map(types.unliteral, args))
     _, call = read_plain(spec_of(dispatcher, args, argnums), types.Dispatcher(dispatcher), found)
     scope = {
-        "__name__": __name__,
         "np": np,
         "copied": copied,
         "overwrite": overwrite,
@@ -228,8 +228,7 @@ def _compiled(
         "record": vjp_stub(dispatcher, args, argnums),
         "dtype": np.dtype(str(_element(call.gradient.result_type))),
     }
-    exec("\n".join(source), scope)
-    return scope["impl"]
+    return function_from("\n".join(source), "impl", scope, module=__name__)
 
 
 class _ReverseJacobian(DerivedFunction):

@@ -34,6 +34,7 @@ from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.intrinsics import dispatcher_of_type
 from activerules.numba_ext.types import SpecType
 from activerules.rules.pattern import type_name
+from activerules.rules.written import function_from
 
 _lock = threading.RLock()
 _made: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
@@ -177,16 +178,12 @@ def along(dispatcher: Any, place: int) -> Any:
             f"def along({', '.join(names)}, {extra}):\n"
             f"    return _jvp(_function, ({', '.join(names)},), ({', '.join(tangents)},))[1]\n"
         )
-        return njit(_from_source("along", source, _jvp=jvp, _function=dispatcher))
+        names_used = {"_jvp": jvp, "_function": dispatcher}
+        return njit(function_from(source, "along", names_used, module=__name__))
 
     return _once(dispatcher, ("along", place), make)
 
 
-def _from_source(name: str, source: str, **scope: Any) -> Any:
-    """A Python function from a text; Numba's cache wants the name of a module that exists."""
-    scope["__name__"] = __name__
-    exec(source, scope)
-    return scope[name]
 
 
 def _free(name: str, taken: Sequence[str]) -> str:

@@ -33,6 +33,7 @@ from activerules.numba_ext.plain import Kinds, plain_form, spread
 from activerules.numba_ext.split import halves_form, play_form, record_form
 from activerules.numba_ext.stubs import StubType
 from activerules.rules.registry import RULES
+from activerules.rules.written import function_from
 
 _lock = threading.Lock()
 _thunks: dict[Any, tuple[Thunk, Thunk]] = {}
@@ -164,11 +165,11 @@ class Thunk:
         if self._half == "reverse" and not _takes_cotangent(self._spec):
             given.insert(-1, "None")
         form = record if self._half == "augmented" else play
-        scope = {"form": form, "spec": self._spec, "target": self._target, "__name__": __name__}
+        scope = {"form": form, "spec": self._spec, "target": self._target}
         source = f"def stub({', '.join(names)}): return form(spec, target, {', '.join(given)})"
-        exec(compile(source, __file__, "exec"), scope)
-        scope["stub"].__name__ = scope["stub"].__qualname__ = self.__name__
-        return scope["stub"]
+        stub = function_from(source, "stub", scope, module=__name__, file=__file__)
+        stub.__name__ = stub.__qualname__ = self.__name__
+        return stub
 
 
 def _parameters(target: Any, spec: SplitSpec, half: str) -> tuple[str, ...]:

@@ -34,13 +34,13 @@ class ProjectTo:
         self.parts: tuple[ProjectTo, ...] = ()
         self.shape: tuple[int, ...] | None = None
         self.dtype: np.dtype[Any] | None = None
-        is_scalar = isinstance(x, np.generic | float | complex)
+        if is_array(x):
+            self.shape = x.shape
         if is_tuple(x):
             self.parts = tuple(map(ProjectTo, x))
-        elif is_array(x) or is_scalar:
+        elif self.shape is not None or isinstance(x, np.generic | float | complex):
             dtype = np.asarray(x).dtype
             self.dtype = dtype if np.issubdtype(dtype, np.inexact) else None
-            self.shape = x.shape if is_array(x) else None
 
     @property
     def has_tangent(self) -> bool:

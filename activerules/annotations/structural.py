@@ -152,7 +152,11 @@ def add_to_primal(x: Any, tangent: Tangent) -> Any:
         return {key: _moved(value, tangent.backing.get(key)) for key, value in x.items()}
     if is_tuple(x):
         return like_tuple(type(x), map(_moved, x, tangent))
-    names = _names(tangent.primal) or tuple(vars(x))
+    return _moved_object(x, tangent)
+
+
+def _moved_object(x: Any, tangent: Tangent) -> Any:
+    names = _names(tangent.primal) or tuple(x.__dict__)
     moved = {name: _moved(getattr(x, name), tangent.backing.get(name)) for name in names}
     return type(x)(**moved)
 

@@ -54,15 +54,6 @@ REAL_ROWS: tuple[Row, ...] = (
     (np.conjugate, 1, lambda y, x: (One(),)),
 )
 
-HOLOMORPHIC_ROWS: tuple[Row, ...] = (
-    (operator.add, 2, lambda w, a, b: (One(), One())),
-    (operator.sub, 2, lambda w, a, b: (One(), -1.0)),
-    (operator.mul, 2, lambda w, a, b: (b, a)),
-    (operator.truediv, 2, lambda w, a, b: (1 / b, -w / b)),
-    (operator.neg, 1, lambda w, z: (-1.0,)),
-    (operator.pow, 2, lambda w, z, n: (n * z ** (n - 1), w * cmath.log(z))),
-)
-
 
 def _elementary(module: Any, arc: str) -> list[Row]:
     f = module
@@ -90,7 +81,13 @@ def _elementary(module: Any, arc: str) -> list[Row]:
     ]
 
 
-HOLOMORPHIC_ROWS += (
+HOLOMORPHIC_ROWS: tuple[Row, ...] = (
+    (operator.add, 2, lambda w, a, b: (One(), One())),
+    (operator.sub, 2, lambda w, a, b: (One(), -1.0)),
+    (operator.mul, 2, lambda w, a, b: (b, a)),
+    (operator.truediv, 2, lambda w, a, b: (1 / b, -w / b)),
+    (operator.neg, 1, lambda w, z: (-1.0,)),
+    (operator.pow, 2, lambda w, z, n: (n * z ** (n - 1), w * cmath.log(z))),
     *_elementary(cmath, "a"),
     *_elementary(np, "arc"),
     (np.square, 1, lambda w, z: (2 * z,)),

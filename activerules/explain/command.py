@@ -15,6 +15,7 @@ from numba import types
 
 from activerules.annotations.activity import KINDS, Active, Annotation, Const
 from activerules.errors import ActiverulesError, ActivityError
+from activerules.explain import html
 from activerules.explain.collect import explain
 
 _RETURNS = {"Active": Active, "Const": Const}
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     if options.html is not None:
-        options.html.write_text(report._repr_html_(), encoding="utf-8")
+        options.html.write_text(html.render(report), encoding="utf-8")
     else:
         print(report)
     return 0

@@ -44,6 +44,7 @@ from activerules.annotations.values import ignore_derivatives
 from activerules.errors import NotYetSupported
 from activerules.numba_ext.unlinked import compile_to_link, to_link
 from activerules.rules.registry import Treatment
+from activerules.rules.written import function_from
 
 SYMBOL_PREFIX = "activerules.rule."
 
@@ -436,11 +437,8 @@ def _make_stub(function: Any, count: int, keywords: tuple[str, ...]) -> Callable
     parameters = ", ".join((*positional, *keywords))
     arguments = ", ".join((*positional, *(f"{name}={name}" for name in keywords)))
     source = f"def stub({parameters}):\n    return _function({arguments})\n"
-    # Globals need the name of an importable module: Numba's cache reloads environments by it. They
-    # hold `function`, so that the id in the key of `_stubs` stays taken.
-    namespace: dict[str, Any] = {"_function": function, "__name__": __name__}
-    exec(source, namespace)
-    return namespace["stub"]
+    # The stub holds `function`, so that the id in the key of `_stubs` stays taken.
+    return function_from(source, "stub", {"_function": function}, module=__name__)
 
 
 def _positional_names(function: Any, count: int, keywords: tuple[str, ...]) -> tuple[str, ...]:

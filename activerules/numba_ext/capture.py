@@ -41,6 +41,7 @@ from activerules.numba_ext.calls import (
     display_name,
 )
 from activerules.numba_ext.target import Session
+from activerules.rules.written import function_from
 
 ENVIRONMENT_PREFIX = "_ZN08NumbaEnv"
 _UNRESOLVED = ".numba.unresolved$"
@@ -137,11 +138,14 @@ def _entry(dispatcher: CPUDispatcher, rules: RuleView) -> Any:
         return dispatcher
     if dispatcher not in _calls_of:
         names = ", ".join(p.name for p in parameters)
-        before = "\n" * (plain.__code__.co_firstlineno - 1)
-        scope = {"_function": dispatcher, "__name__": plain.__module__}
-        source = f"{before}def call({names}): return _function({names})"
-        exec(compile(source, plain.__code__.co_filename, "exec"), scope)
-        call: Any = scope["call"]
+        call = function_from(
+            f"def call({names}): return _function({names})",
+            "call",
+            {"_function": dispatcher},
+            module=plain.__module__,
+            file=plain.__code__.co_filename,
+            line=plain.__code__.co_firstlineno,
+        )
         call.__defaults__ = plain.__defaults__
         _calls_of[dispatcher] = numba.njit(call)
     return _calls_of[dispatcher]

@@ -8,7 +8,7 @@ checked in the compiled code, see `memory`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -80,7 +80,7 @@ def asked_for(function: Any, arguments: Sequence[Argument]) -> Where:
 
 
 @contextmanager
-def naming(function: Any) -> Iterator[None]:
+def naming(function: Any) -> Generator[None, None, None]:
     """Errors raised inside say which function's arguments they are about."""
     try:
         yield

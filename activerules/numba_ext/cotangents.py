@@ -16,6 +16,7 @@ from activerules.errors import ActivityError
 from activerules.numba_ext.checks import items_of
 from activerules.numba_ext.overwriting import overwrite
 from activerules.rules.pattern import type_name
+from activerules.rules.written import function_from
 
 _FLOATS = types.Float | types.Complex
 
@@ -113,6 +114,5 @@ def _takes(shadow: Any) -> bool:
 
 
 def _from_source(source: str) -> Any:
-    scope = {"fits": fits, "clear": clear, "seed": seed, "__name__": __name__}
-    exec(source, scope)
-    return scope["impl"]
+    scope = {"fits": fits, "clear": clear, "seed": seed}
+    return function_from(source, "impl", scope, module=__name__)

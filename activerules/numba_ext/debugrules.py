@@ -30,6 +30,7 @@ from activerules.numba_ext.calls import MarkedCall, plain_type
 from activerules.numba_ext.ruletyping import callable_rule
 from activerules.rules.protocol import AugmentedReturn
 from activerules.rules.rule import ForwardRule, RulePair
+from activerules.rules.written import function_from
 
 
 def checked_pair(marked: MarkedCall, pair: RulePair, wanted: Any) -> RulePair:
@@ -212,11 +213,9 @@ class _Source:
             "_RuleViolation": RuleViolation,
             "_TapeError": TapeError,
             "_AugmentedReturn": AugmentedReturn,
-            "__name__": __name__,
             **{f"_{each}": getattr(checks, each) for each in checks.__all__},
         }
-        exec("\n    ".join((head, *lines)), scope)
-        return scope[name]
+        return function_from("\n    ".join((head, *lines)), name, scope, module=__name__)
 
 
 def _parameters(function: Any) -> list[str]:

@@ -36,6 +36,7 @@ from activerules.rules.closures.delivery import (
     tangent,
 )
 from activerules.rules.protocol import accumulate
+from activerules.rules.written import function_from
 
 
 @overload(cotangent)
@@ -106,11 +107,11 @@ def _projected_tuple(found: Any, tangent: Any) -> Any:
         f"project{i}(x[{i}], {'None' if zero else f'tangent[{i}]'}), " for i in range(count)
     )
     named = isinstance(found, types.BaseNamedTuple)
-    scope: dict[str, Any] = {"__name__": __name__, "made": getattr(found, "instance_class", None)}
+    scope: dict[str, Any] = {"made": getattr(found, "instance_class", None)}
     for i in range(count):
         scope[f"project{i}"] = _projected(items_of[i], types.none if zero else types_of(tangent)[i])
-    exec(f"def project(x, tangent):\n return {'made' if named else ''}({items})", scope)
-    return register_jitable(scope["project"])
+    source = f"def project(x, tangent):\n return {'made' if named else ''}({items})"
+    return register_jitable(function_from(source, "project", scope, module=__name__))
 
 
 def _require_array(x: AnnotationType, x_bar: Any) -> None:
@@ -169,9 +170,8 @@ def _kept(value, result, overwritten):
 def _kept_tuple(value: Any) -> Any:
     """Write out the items: they have types of their own."""
     items = "".join(f"kept(value[{i}], result, overwritten), " for i in range(len(value)))
-    scope = {"kept": kept, "__name__": __name__}
-    exec(f"def keep(value, result, overwritten):\n return ({items})", scope)
-    return scope["keep"]
+    source = f"def keep(value, result, overwritten):\n return ({items})"
+    return function_from(source, "keep", {"kept": kept}, module=__name__)
 
 
 def _overlap(a: Any, b: Any) -> bool:
@@ -222,9 +222,8 @@ def _contracted(slopes, i, bar):
     if not isinstance(types_of(slopes)[0], types.BaseTuple):
         return lambda slopes, i, bar: conjugate(slopes[k]) * bar
     terms = " + ".join(f"conjugate(slopes[{row}][{k}]) * bar[{row}]" for row in range(len(slopes)))
-    scope = {"conjugate": conjugate, "__name__": __name__}
-    exec(f"def contract(slopes, i, bar):\n return {terms}", scope)
-    return scope["contract"]
+    source = f"def contract(slopes, i, bar):\n return {terms}"
+    return function_from(source, "contract", {"conjugate": conjugate}, module=__name__)
 
 
 @overload(fresh)
@@ -306,6 +305,5 @@ def _combined(slopes, dots):
         terms = "".join(f"combined(slopes[{row}], dots), " for row in range(len(slopes)))
     else:
         terms = " + ".join(f"slopes[{i}] * dots[{i}]" for i in range(len(slopes)))
-    scope = {"combined": combined, "__name__": __name__}
-    exec(f"def combine(slopes, dots):\n return ({terms})", scope)
-    return scope["combine"]
+    source = f"def combine(slopes, dots):\n return ({terms})"
+    return function_from(source, "combine", {"combined": combined}, module=__name__)

@@ -21,6 +21,7 @@ from activerules.annotations.values import ignore_derivatives, make_zero, onehot
 from activerules.errors import RuleReturnError
 from activerules.numba_ext.types import AnnotationType
 from activerules.rules.protocol import accumulate, active
+from activerules.rules.written import function_from
 
 AD_TARGET = "activerules_ad"
 IGNORE_SYMBOLS = {
@@ -153,7 +154,7 @@ def _onehot(x):
 
 
 def _has_no_derivative(x: Any) -> bool:
-    scalars = types.Integer | types.Boolean | types.UnicodeType | types.NoneType | types.Literal
+    scalars = (types.Integer, types.Boolean, types.UnicodeType, types.NoneType, types.Literal)
     return isinstance(x, scalars)
 
 
@@ -185,6 +186,4 @@ def _map_tuple(function: str, x: Any) -> Any:
 def _from_source(source: str, **names: Any) -> Any:
     """Return the function `impl` of a source text; a tuple's items have to be written out."""
     scope = {"ignore_derivatives": ignore_derivatives, "make_zero": make_zero, **names}
-    scope["__name__"] = __name__
-    exec(source, scope)
-    return scope["impl"]
+    return function_from(source, "impl", scope, module=__name__)

@@ -15,7 +15,7 @@ import hashlib
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
@@ -312,7 +312,9 @@ _in_progress: list[tuple[str, RuleRequest | ForwardRuleRequest]] = []
 
 
 @contextmanager
-def _compiling(marked: MarkedCall, request: RuleRequest | ForwardRuleRequest) -> Iterator[None]:
+def _compiling(
+    marked: MarkedCall, request: RuleRequest | ForwardRuleRequest
+) -> Generator[None, None, None]:
     """Errors about a rule say at which call it was wanted; a rule that needs itself is refused."""
     key = (marked.symbol, request)
     try:

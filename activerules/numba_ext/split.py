@@ -212,7 +212,7 @@ def _require_result(name: str, asked: type[Annotation], found: Any) -> None:
         return
     if "other" in kinds:
         raise NotYetSupported(f"{name} returns {type_name(found)}, and is asked for its derivative")
-    fits = {
+    fits: dict[type[Annotation], bool] = {
         Active: kinds >= {"float"} and "array" not in kinds,
         Duplicated: kinds >= {"array"} and "float" not in kinds,
         DuplicatedNoNeed: kinds >= {"array"} and "float" not in kinds,

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any, ClassVar
@@ -412,7 +412,7 @@ class Session:
             return twin.overloads[args]
 
     @contextmanager
-    def _compiling(self) -> Iterator[None]:
+    def _compiling(self) -> Generator[None, None, None]:
         with ExitStack() as stack:
             stack.enter_context(global_compiler_lock)
             stack.enter_context(target_override(TARGET_NAME))

@@ -222,7 +222,9 @@ class _ConfigAttributes(AttributeTemplate):
         value = getattr(config.value, attribute, None)
         if isinstance(value, tuple):
             return types.UniTuple(types.boolean, len(value))
-        return {bool: types.boolean, int: types.intp}.get(type(value))
+        if isinstance(value, bool):
+            return types.boolean
+        return types.intp if isinstance(value, int) else None
 
 
 def _lower_fact(name: str) -> None:

@@ -40,7 +40,7 @@ RESOLUTION = {np.dtype(np.float64): 1e-4, np.dtype(np.float32): 2e-2}
 
 def check_gradient(
     f: Callable[..., Any],
-    args: tuple,
+    args: tuple[Any, ...],
     activities: Sequence[Any] | None = None,
     seed: int = 0,
     trials: int = 2,
@@ -70,8 +70,8 @@ class Outcome:
     """What a call left behind: its value, its arguments after it, derivatives if there are any."""
 
     value: Any
-    args: tuple
-    derivatives: tuple = ()
+    args: tuple[Any, ...]
+    derivatives: tuple[Any, ...] = ()
 
 
 class Check:
@@ -80,7 +80,7 @@ class Check:
     def __init__(
         self,
         f: Callable[..., Any],
-        args: tuple,
+        args: tuple[Any, ...],
         activities: Sequence[Any] | None,
         rng: np.random.Generator,
     ) -> None:
@@ -110,7 +110,7 @@ class Check:
                 for _ in range(trials):
                     self.compare(i, found.derivatives[i], written)
 
-    def primal(self, args: tuple) -> Outcome:
+    def primal(self, args: tuple[Any, ...]) -> Outcome:
         """The program on copies of `args`."""
         copies = tuple(shifted(x, 0.0, None) for x in args)
         return Outcome(self.f(*copies), copies)

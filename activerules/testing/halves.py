@@ -24,6 +24,7 @@ from activerules.errors import RuleCheckError
 from activerules.numba_ext.facts import RuleFunctionCompiler
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import ForwardRule, RulePair
+from activerules.rules.written import function_from
 from activerules.testing.numeric import shifted
 
 
@@ -98,9 +99,9 @@ def _driver(
     head = {"reverse": "dret, tape, ", "augmented": "", "forward": ""}[which]
     passed = "config, dret, tape, " if which == "reverse" else "config, ret, "
     source = f"def driver({head}{names}): return function({passed}{names})"
-    scope = {"function": function, "config": config, "ret": result, "__name__": __name__}
-    exec(source, scope)
-    return numba.njit(scope["driver"]) if compiled else scope["driver"]
+    scope = {"function": function, "config": config, "ret": result}
+    driver = function_from(source, "driver", scope, module=__name__)
+    return numba.njit(driver) if compiled else driver
 
 
 def _spoil(

@@ -116,7 +116,11 @@ def central_fdm(order: int, derivative: int = 1) -> CentralDifference:
 
 
 def directional_derivative(
-    f: Callable[..., Any], args: tuple, tangents: tuple, *, eps: float | None = None
+    f: Callable[..., Any],
+    args: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    *,
+    eps: float | None = None,
 ) -> tuple[Any, float]:
     """d/dt f(args + t tangents) at t = 0, as (value, error estimate).
 
@@ -130,7 +134,7 @@ def directional_derivative(
     return central_fdm(3).estimate(along, 0.0, eps=eps)
 
 
-def gradient_fd(f: Callable[..., float], args: tuple, argnum: int = 0) -> Any:
+def gradient_fd(f: Callable[..., float], args: tuple[Any, ...], argnum: int = 0) -> Any:
     """The gradient of `f` with respect to a float or an array argument, entry by entry."""
     x = args[argnum]
     gradient = np.zeros(np.shape(x))

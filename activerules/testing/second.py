@@ -15,6 +15,7 @@ from numba import njit
 
 import activerules as ar
 from activerules.errors import RuleCheckError
+from activerules.rules.written import function_from
 from activerules.testing.gradient import FLOOR, SAFETY, check_gradient, precision_of
 from activerules.testing.numeric import (
     directional_derivative,
@@ -25,7 +26,9 @@ from activerules.testing.numeric import (
 )
 
 
-def check_grads(f: Callable[..., Any], args: tuple, order: int = 2, seed: int = 0) -> None:
+def check_grads(
+    f: Callable[..., Any], args: tuple[Any, ...], order: int = 2, seed: int = 0
+) -> None:
     """Check the derivatives of `f` up to `order` by every float and array argument.
 
     Arguments
@@ -48,7 +51,7 @@ def check_grads(f: Callable[..., Any], args: tuple, order: int = 2, seed: int = 
         check_second(f, args, rng)
 
 
-def check_forward(f: Callable[..., Any], args: tuple, rng: np.random.Generator) -> None:
+def check_forward(f: Callable[..., Any], args: tuple[Any, ...], rng: np.random.Generator) -> None:
     """The tangent of forward mode along one random direction of all arguments."""
     tangents = tuple(rand_tangent(x, rng) for x in args)
     _, found = ar.jvp(f, tuple(shifted(x, 0.0, None) for x in args), tangents)
@@ -61,7 +64,7 @@ def check_forward(f: Callable[..., Any], args: tuple, rng: np.random.Generator) 
     _compare("forward mode", f, args, inner(cotangent, found), *expected)
 
 
-def check_second(f: Callable[..., Any], args: tuple, rng: np.random.Generator) -> None:
+def check_second(f: Callable[..., Any], args: tuple[Any, ...], rng: np.random.Generator) -> None:
     """The Hessian in two random directions."""
     places = tuple(i for i, x in enumerate(args) if is_differentiable(x))
     if any(not isinstance(args[i], float | np.floating | np.ndarray) for i in places):
@@ -87,16 +90,17 @@ def _slope(
     ]
     source = f"def slope({names}):\n g = gradient({names})\n return {' + '.join(terms)}"
     scope = {f"v{k}": v for k, v in enumerate(directions)}
-    scope.update(gradient=ar.grad(f, places), np=np, __name__=__name__)
-    exec(source, scope)
-    return njit(scope["slope"])
+    scope.update(gradient=ar.grad(f, places), np=np)
+    return njit(function_from(source, "slope", scope, module=__name__))
 
 
-def _eps(args: tuple) -> float:
+def _eps(args: tuple[Any, ...]) -> float:
     return float(np.finfo(precision_of(args)).eps)
 
 
-def _compare(what: str, f: Any, args: tuple, found: float, expected: Any, error: float) -> None:
+def _compare(
+    what: str, f: Any, args: tuple[Any, ...], found: float, expected: Any, error: float
+) -> None:
     scale = max(abs(found), abs(float(expected)), 1e-3)
     if not abs(found - float(expected)) <= SAFETY * error + FLOOR[precision_of(args)] * scale:
         raise RuleCheckError(

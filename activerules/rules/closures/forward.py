@@ -13,6 +13,7 @@ from typing import Any
 
 from activerules.annotations.tangents import NoTangent
 from activerules.rules.closures.delivery import pushed, separate, tangent
+from activerules.rules.written import function_from
 
 
 def forward_rule(rule: Any, function: Any, names: tuple[str, ...], compiled: Any) -> Any:
@@ -33,10 +34,14 @@ def forward_rule(rule: Any, function: Any, names: tuple[str, ...], compiled: Any
         "rule": compiled,
         "separate": separate,
         "tangent": tangent,
-        "__name__": __name__,
     }
     # Under the file and the line of the rule: that is where errors should point to.
     plain: Callable[..., Any] = rule
-    before = "\n" * (plain.__code__.co_firstlineno - 1)
-    exec(compile(before + "\n".join(source), plain.__code__.co_filename, "exec"), scope)
-    return scope["forward"]
+    return function_from(
+        "\n".join(source),
+        "forward",
+        scope,
+        module=__name__,
+        file=plain.__code__.co_filename,
+        line=plain.__code__.co_firstlineno,
+    )

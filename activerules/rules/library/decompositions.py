@@ -24,6 +24,15 @@ from numba.extending import register_jitable
 from activerules.annotations.activity import Const, Duplicated
 from activerules.errors import NotYetSupported
 from activerules.rules.define import augmented_primal, forward, reverse
+from activerules.rules.library.matrices import (
+    hermitian_of_lower,
+    lower_of_hermitian,
+    solve_adjoint,
+    solve_lower,
+    times,
+    times_transposed,
+    transposed_times,
+)
 from activerules.rules.protocol import AugmentedReturn, accumulate
 
 RealVectorResult = Duplicated[float64[:]] | Duplicated[float32[:]]
@@ -36,7 +45,7 @@ RealMatrix = (
 Flag = Const[int64] | Const[boolean]
 
 
-# --- matrices in a vector, and small products ---
+# --- matrices in a vector ---
 
 
 @register_jitable
@@ -61,21 +70,13 @@ def _get(parts, start, rows, columns):
 
 
 @register_jitable
-def times(A, B):
-    """Return A B, of any layouts."""
-    return np.dot(np.ascontiguousarray(A), np.ascontiguousarray(B))
-
-
-@register_jitable
-def transposed_times(A, B):
-    """Return Aᵀ B."""
-    return np.dot(np.ascontiguousarray(A.T), np.ascontiguousarray(B))
-
-
-@register_jitable
-def times_transposed(A, B):
-    """Return A Bᵀ."""
-    return np.dot(np.ascontiguousarray(A), np.ascontiguousarray(B.T))
+def _joined(a, values, V):
+    """Return the eigenvalues of `a`, then its eigenvectors, in a vector of its dtype."""
+    n = values.shape[0]
+    parts = np.empty(n + n * n, a.dtype)
+    parts[:n] = values
+    _put(parts, n, V)
+    return parts
 
 
 @register_jitable
@@ -90,30 +91,6 @@ def _over_gaps(M, values):
     return result
 
 
-@register_jitable
-def _symmetric_of_lower(A):
-    """Return the symmetric matrix that LAPACK reads: the lower triangle, mirrored."""
-    n = A.shape[0]
-    S = np.empty((n, n), A.dtype)
-    for i in range(n):
-        for j in range(i + 1):
-            S[i, j] = A[i, j]
-            S[j, i] = A[i, j]
-    return S
-
-
-@register_jitable
-def _lower_of_symmetric(S):
-    """The transpose of `_symmetric_of_lower`, for cotangents."""
-    n = S.shape[0]
-    lower = np.zeros((n, n), S.dtype)
-    for i in range(n):
-        for j in range(i):
-            lower[i, j] = S[i, j] + S[j, i]
-        lower[i, i] = S[i, i]
-    return lower
-
-
 # --- symmetric eigenvalues ---
 
 
@@ -121,11 +98,7 @@ def _lower_of_symmetric(S):
 def eigh_parts(a):
     """Return the eigenvalues of a symmetric matrix, then its eigenvectors."""
     w, v = np.linalg.eigh(a)
-    n = w.shape[0]
-    parts = np.empty(n + n * n, a.dtype)
-    parts[:n] = w
-    _put(parts, n, v)
-    return parts
+    return _joined(a, w, v)
 
 
 @augmented_primal(eigh_parts)
@@ -142,7 +115,7 @@ def _eigh_reverse(config, dret: RealVectorResult, tape, a: RealMatrix):
     inner = _over_gaps(transposed_times(V, _get(dret.dval, n, n, n)), tape[:n])
     for i in range(n):
         inner[i, i] = dret.dval[i]
-    accumulate(a, _lower_of_symmetric(times_transposed(times(V, inner), V)))
+    accumulate(a, lower_of_hermitian(times_transposed(times(V, inner), V)))
 
 
 @forward(eigh_parts)
@@ -151,12 +124,9 @@ def _eigh_forward(config, ret: RealVectorResult, a: RealMatrix):
     parts = eigh_parts(a.val)
     n = a.val.shape[0]
     V = _get(parts, n, n, n)
-    X = transposed_times(V, times(_symmetric_of_lower(a.dval), V))
-    parts_dot = np.empty_like(parts)
-    for i in range(n):
-        parts_dot[i] = X[i, i]
-    _put(parts_dot, n, times(V, _over_gaps(X, parts[:n])))
-    return parts, parts_dot
+    X = transposed_times(V, times(hermitian_of_lower(a.dval), V))
+    V_dot = times(V, _over_gaps(X, parts[:n]))
+    return parts, _joined(a.val, np.diag(X), V_dot)
 
 
 @augmented_primal(np.linalg.eigvalsh)
@@ -170,14 +140,14 @@ def _eigvalsh(config, ret: RealVectorResult, a: RealMatrix):
 def _eigvalsh_reverse(config, dret: RealVectorResult, tape, a: RealMatrix):
     """Ā = V diag(w̄) Vᵀ, on the lower triangle."""
     V = np.ascontiguousarray(tape)
-    accumulate(a, _lower_of_symmetric(times_transposed(V * dret.dval, V)))
+    accumulate(a, lower_of_hermitian(times_transposed(V * dret.dval, V)))
 
 
 @forward(np.linalg.eigvalsh)
 def _eigvalsh_forward(config, ret: RealVectorResult, a: RealMatrix):
     """ẇ = diag(Vᵀ Ȧ V)."""
     V = np.ascontiguousarray(np.linalg.eigh(a.val)[1])
-    AV = times(_symmetric_of_lower(a.dval), V)
+    AV = times(hermitian_of_lower(a.dval), V)
     return np.linalg.eigvalsh(a.val), _columnwise_dot(V, AV)
 
 
@@ -198,11 +168,7 @@ def _columnwise_dot(A, B):
 def eig_parts(a):
     """Return the eigenvalues of a matrix, then its eigenvectors; Numba's error if not real."""
     w, v = np.linalg.eig(a)
-    n = w.shape[0]
-    parts = np.empty(n + n * n, a.dtype)
-    parts[:n] = w
-    _put(parts, n, v)
-    return parts
+    return _joined(a, w, v)
 
 
 @register_jitable
@@ -236,11 +202,8 @@ def _eig_forward(config, ret: RealVectorResult, a: RealMatrix):
     n = a.val.shape[0]
     V = _get(parts, n, n, n)
     X = np.linalg.solve(V, times(a.dval, V))
-    parts_dot = np.empty_like(parts)
-    for i in range(n):
-        parts_dot[i] = X[i, i]
-    _put(parts_dot, n, _without_parallel(V, times(V, _over_gaps(X, parts[:n]))))
-    return parts, parts_dot
+    V_dot = _without_parallel(V, times(V, _over_gaps(X, parts[:n])))
+    return parts, _joined(a.val, np.diag(X), V_dot)
 
 
 @register_jitable
@@ -405,34 +368,6 @@ def _qr_of(parts, a):
     return _get(parts, 0, m, k), _get(parts, m * k, k, n)
 
 
-@register_jitable
-def _over_upper(B, R):
-    """Return X of X R = B for the upper triangle R in the first columns."""
-    rows, n = B.shape
-    X = np.empty((rows, n), B.dtype)
-    for i in range(rows):
-        for j in range(n):
-            rest = B[i, j]
-            for k in range(j):
-                rest -= X[i, k] * R[k, j]
-            X[i, j] = rest / R[j, j]
-    return X
-
-
-@register_jitable
-def _over_upper_transposed(B, R):
-    """Return X of X Rᵀ = B."""
-    rows, n = B.shape
-    X = np.empty((rows, n), B.dtype)
-    for i in range(rows):
-        for j in range(n - 1, -1, -1):
-            rest = B[i, j]
-            for k in range(j + 1, n):
-                rest -= X[i, k] * R[j, k]
-            X[i, j] = rest / R[j, j]
-    return X
-
-
 @augmented_primal(qr_parts)
 def _qr(config, ret: RealVectorResult, a: RealMatrix):
     parts = qr_parts(a.val)
@@ -457,8 +392,8 @@ def _qr_reverse(config, dret: RealVectorResult, tape, a: RealMatrix):
         Q_bar += times_transposed(A[:, k:], R_bar[:, k:])
         A_bar[:, k:] = times(Q, R_bar[:, k:])
     inner = times_transposed(R[:, :k], R_bar[:, :k]) - transposed_times(Q_bar, Q)
-    mirrored = _symmetric_of_lower(inner)
-    A_bar[:, :k] = _over_upper_transposed(Q_bar + times(Q, mirrored), R)
+    mirrored = hermitian_of_lower(inner)
+    A_bar[:, :k] = solve_adjoint(R.T, (Q_bar + times(Q, mirrored)).T).T
     accumulate(a, A_bar)
 
 
@@ -471,7 +406,7 @@ def _qr_forward(config, ret: RealVectorResult, a: RealMatrix):
     k = min(m, n)
     parts = qr_parts(a.val)
     Q, R = _qr_of(parts, a.val)
-    AR = _over_upper(a.dval[:, :k], R)
+    AR = solve_lower(R.T, a.dval[:, :k].T).T
     X = transposed_times(Q, AR)
     omega = np.zeros((k, k), parts.dtype)
     for i in range(k):

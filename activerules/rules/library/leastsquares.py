@@ -17,13 +17,8 @@ from numba.extending import register_jitable
 
 from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.rules.define import augmented_primal, forward, inactive, reverse
-from activerules.rules.library.decompositions import (
-    RealMatrix,
-    RealVectorResult,
-    times,
-    times_transposed,
-    transposed_times,
-)
+from activerules.rules.library.decompositions import RealMatrix, RealVectorResult
+from activerules.rules.library.matrices import times, times_transposed, transposed_times
 from activerules.rules.protocol import AugmentedReturn, accumulate, active
 
 RealMatrixResult = Duplicated[float64[:, :]] | Duplicated[float32[:, :]]

@@ -12,11 +12,18 @@ from __future__ import annotations
 import operator
 
 import numpy as np
-from numba import complex64, complex128, float32, float64, int64, types
+from numba import complex64, complex128, float32, float64, int64
 from numba.extending import overload, register_jitable
 
 from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.rules.define import augmented_primal, reverse
+from activerules.rules.library.matrices import (
+    adjoint,
+    conj,
+    lower_of_hermitian,
+    outer,
+    solve_adjoint,
+)
 from activerules.rules.protocol import AugmentedReturn, accumulate, active
 
 # Of any layout.
@@ -49,28 +56,6 @@ Matrix = (
 Order = Const[int64] | Const[float64]
 
 
-def _conj(x):
-    """Return the conjugate of `x`; a real `x` itself, not a copy."""
-    return np.conj(x)
-
-
-@overload(_conj)
-def _conj_compiled(x):
-    if isinstance(getattr(x, "dtype", x), types.Complex):
-        return lambda x: np.conj(x)
-    return lambda x: x
-
-
-@register_jitable
-def _outer(scale, u, v):
-    """Return `scale * u vᵀ`; as a loop, which compiles ten times faster than `np.outer`."""
-    product = np.empty((u.shape[0], v.shape[0]), u.dtype)
-    for i in range(u.shape[0]):
-        for j in range(v.shape[0]):
-            product[i, j] = scale * u[i] * v[j]
-    return product
-
-
 # --- products: np.dot, and @ ---
 
 
@@ -84,8 +69,8 @@ def _dot_vector_vector(config, ret: Active, x: Vector, y: Vector):
 def _dot_vector_vector_reverse(config, dret: Active, tape, x: Vector, y: Vector):
     """x̄ = r̄ conj(y),  ȳ = r̄ conj(x)."""
     x_tape, y_tape = tape
-    accumulate(x, dret.val * _conj(y_tape))
-    accumulate(y, dret.val * _conj(x_tape))
+    accumulate(x, dret.val * conj(y_tape))
+    accumulate(y, dret.val * conj(x_tape))
 
 
 def _product_matrix_vector(config, ret: VectorResult, A: Matrix, x: Vector):
@@ -99,9 +84,9 @@ def _product_matrix_vector_reverse(config, dret: VectorResult, tape, A: Matrix, 
     """Ā = ȳ xᴴ,  x̄ = Aᴴ ȳ."""
     A_tape, x_tape = tape
     if active(A):
-        accumulate(A, _outer(1.0, dret.dval, _conj(x_tape)))
+        accumulate(A, outer(1.0, dret.dval, conj(x_tape)))
     if active(x):
-        accumulate(x, np.dot(_conj(A_tape).T, dret.dval))
+        accumulate(x, np.dot(conj(A_tape).T, dret.dval))
 
 
 def _product_vector_matrix(config, ret: VectorResult, x: Vector, A: Matrix):
@@ -115,9 +100,9 @@ def _product_vector_matrix_reverse(config, dret: VectorResult, tape, x: Vector, 
     """x̄ = conj(A) ȳ,  Ā = conj(x) ȳᵀ."""
     x_tape, A_tape = tape
     if active(x):
-        accumulate(x, np.dot(_conj(A_tape), dret.dval))
+        accumulate(x, np.dot(conj(A_tape), dret.dval))
     if active(A):
-        accumulate(A, _outer(1.0, _conj(x_tape), dret.dval))
+        accumulate(A, outer(1.0, conj(x_tape), dret.dval))
 
 
 def _product_matrix_matrix(config, ret: MatrixResult, A: Matrix, B: Matrix):
@@ -131,9 +116,9 @@ def _product_matrix_matrix_reverse(config, dret: MatrixResult, tape, A: Matrix, 
     """Ā = C̄ Bᴴ,  B̄ = Aᴴ C̄."""
     A_tape, B_tape = tape
     if active(A):
-        accumulate(A, np.dot(dret.dval, _conj(B_tape).T))
+        accumulate(A, np.dot(dret.dval, conj(B_tape).T))
     if active(B):
-        accumulate(B, np.dot(_conj(A_tape).T, dret.dval))
+        accumulate(B, np.dot(conj(A_tape).T, dret.dval))
 
 
 for _product in (np.dot, operator.matmul):
@@ -159,19 +144,11 @@ def _vdot(config, ret: Active, x: Vector, y: Vector):
 def _vdot_reverse(config, dret: Active, tape, x: Vector, y: Vector):
     """x̄ = conj(r̄) y,  ȳ = r̄ x: the product conjugates x."""
     x_tape, y_tape = tape
-    accumulate(x, _conj(dret.val) * y_tape)
+    accumulate(x, conj(dret.val) * y_tape)
     accumulate(y, dret.val * x_tape)
 
 
 # --- linear systems ---
-
-
-@register_jitable
-def _adjoint(A):
-    """Return Aᴴ in C order: what takes it is compiled for that already, and `solve` copies
-    its argument anyway.
-    """
-    return np.ascontiguousarray(_conj(A).T)
 
 
 def _times_adjoint(B, X):
@@ -182,8 +159,8 @@ def _times_adjoint(B, X):
 @overload(_times_adjoint)
 def _times_adjoint_compiled(B, X):
     if B.ndim == 1:
-        return lambda B, X: _outer(1.0, B, _conj(X))
-    return lambda B, X: np.dot(B, _conj(X).T)
+        return lambda B, X: outer(1.0, B, conj(X))
+    return lambda B, X: np.dot(B, conj(X).T)
 
 
 @augmented_primal(np.linalg.solve)
@@ -198,7 +175,7 @@ def _solve(config, ret: VectorResult | MatrixResult, A: Matrix, b: Vector | Matr
 def _solve_reverse(config, dret: VectorResult | MatrixResult, tape, A: Matrix, b: Vector | Matrix):
     """b̄ = A⁻ᴴ x̄,  Ā = -b̄ xᴴ."""
     A_tape, x = tape
-    b_bar = np.linalg.solve(_adjoint(A_tape), dret.dval)
+    b_bar = np.linalg.solve(adjoint(A_tape), dret.dval)
     accumulate(b, b_bar)
     if active(A):
         accumulate(A, -_times_adjoint(b_bar, x))
@@ -216,15 +193,15 @@ def _inv(config, ret: MatrixResult, A: Matrix):
 @reverse(np.linalg.inv)
 def _inv_reverse(config, dret: MatrixResult, tape, A: Matrix):
     """Ā = -Cᴴ C̄ Cᴴ."""
-    C_h = _adjoint(tape)
+    C_h = adjoint(tape)
     accumulate(A, -np.dot(np.dot(C_h, np.ascontiguousarray(dret.dval)), C_h))
 
 
 @register_jitable
-def _cofactors(A):
+def cofactors(A):
     """Return ∂ det(A) / ∂A by minors; for singular matrices, where `det(A) A⁻ᵀ` is not defined."""
     n = A.shape[0]
-    cofactors = np.empty((n, n), A.dtype)
+    slopes = np.empty((n, n), A.dtype)
     minor = np.empty((n - 1, n - 1), A.dtype)
     for i in range(n):
         for j in range(n):
@@ -232,8 +209,8 @@ def _cofactors(A):
                 for m in range(n - 1):
                     minor[k, m] = A[k + (k >= i), m + (m >= j)]
             sign = -1.0 if (i + j) % 2 else 1.0
-            cofactors[i, j] = sign * np.linalg.det(minor)
-    return cofactors
+            slopes[i, j] = sign * np.linalg.det(minor)
+    return slopes
 
 
 @augmented_primal(np.linalg.det)
@@ -248,9 +225,9 @@ def _det_reverse(config, dret: Active, tape, A: Matrix):
     """Ā = c̄ conj(c) A⁻ᴴ."""
     A_tape, c = tape
     if c == 0.0:
-        accumulate(A, dret.val * _conj(_cofactors(np.ascontiguousarray(A_tape))))
+        accumulate(A, dret.val * conj(cofactors(np.ascontiguousarray(A_tape))))
     else:
-        accumulate(A, (dret.val * _conj(c)) * np.linalg.inv(_adjoint(A_tape)))
+        accumulate(A, (dret.val * conj(c)) * np.linalg.inv(adjoint(A_tape)))
 
 
 @register_jitable
@@ -264,35 +241,9 @@ def _half_lower_product(L, L_bar):
     for i in range(n):
         for j in range(i + 1):
             for k in range(i, n):
-                lower[i, j] += _conj(L[k, i]) * L_bar[k, j]
+                lower[i, j] += conj(L[k, i]) * L_bar[k, j]
         lower[i, i] = lower[i, i].real / 2
     return lower
-
-
-@register_jitable
-def _half_lower_of_hermitian(S):
-    """Return Φ(S + Sᴴ)."""
-    n = S.shape[0]
-    lower = np.zeros((n, n), S.dtype)
-    for i in range(n):
-        for j in range(i):
-            lower[i, j] = S[i, j] + _conj(S[j, i])
-        lower[i, i] = S[i, i].real
-    return lower
-
-
-@register_jitable
-def _solve_adjoint(L, B):
-    """Return X of Lᴴ X = B for a lower triangular L."""
-    n, m = B.shape
-    X = np.empty((n, m), B.dtype)
-    for i in range(n - 1, -1, -1):
-        for j in range(m):
-            rest = B[i, j]
-            for k in range(i + 1, n):
-                rest -= _conj(L[k, i]) * X[k, j]
-            X[i, j] = rest / _conj(L[i, i])
-    return X
 
 
 @augmented_primal(np.linalg.cholesky)
@@ -310,8 +261,8 @@ def _cholesky_reverse(config, dret: MatrixResult, tape, A: Matrix):
     L = tape
     P = _half_lower_product(L, dret.dval)
     # Sᴴ, which Φ(S + Sᴴ) does not tell from S.
-    S_h = _solve_adjoint(L, _adjoint(_solve_adjoint(L, P)))
-    accumulate(A, _half_lower_of_hermitian(S_h))
+    S_h = solve_adjoint(L, adjoint(solve_adjoint(L, P)))
+    accumulate(A, lower_of_hermitian(S_h))
 
 
 # --- norms ---
@@ -333,7 +284,7 @@ def _norm_reverse(config, dret: Active, tape, x: Vector | Matrix):
 
 
 @register_jitable
-def _norm_slopes(x, p, r):
+def norm_slopes(x, p, r):
     """Return the derivatives of r = (Σ |xᵢ|ᵖ)^(1/p): xᵢ / |xᵢ| (|xᵢ| / r)ᵖ⁻¹; 0 where xᵢ is 0.
 
     The largest and the smallest entry (p = ±∞) is the first that is.
@@ -366,4 +317,4 @@ def _norm_of_order(config, ret: Active, x: Vector, ord: Order):
 def _norm_of_order_reverse(config, dret: Active, tape, x: Vector, ord: Order):
     """x̄ = r̄ ∂r/∂x."""
     x_tape, r = tape
-    accumulate(x, dret.val * _norm_slopes(x_tape, ord.val, r))
+    accumulate(x, dret.val * norm_slopes(x_tape, ord.val, r))

@@ -21,10 +21,10 @@ from activerules.rules.library.linalg import (
     Matrix,
     Order,
     Vector,
-    _cofactors,
-    _conj,
-    _norm_slopes,
+    cofactors,
+    norm_slopes,
 )
+from activerules.rules.library.matrices import conj, hermitian_of_lower, solve_lower
 from activerules.rules.protocol import active
 
 # --- products: np.dot, and @ ---
@@ -86,40 +86,13 @@ def _det(config, ret: Duplicated, A: Matrix):
     """ċ = c tr(A⁻¹ Ȧ); by cofactors where A is singular."""
     c = np.linalg.det(A.val)
     if c == 0.0:
-        return c, np.sum(_cofactors(np.ascontiguousarray(A.val)) * A.dval)
+        return c, np.sum(cofactors(np.ascontiguousarray(A.val)) * A.dval)
     inverse = np.linalg.inv(A.val)
     trace = c - c
     for i in range(inverse.shape[0]):
         for j in range(inverse.shape[0]):
             trace += inverse[i, j] * A.dval[j, i]
     return c, c * trace
-
-
-@register_jitable
-def _hermitian_of_lower(A):
-    """Return the Hermitian matrix with the lower triangle of A, which is all that is read of A."""
-    n = A.shape[0]
-    S = np.empty((n, n), A.dtype)
-    for i in range(n):
-        for j in range(i):
-            S[i, j] = A[i, j]
-            S[j, i] = _conj(A[i, j])
-        S[i, i] = A[i, i].real
-    return S
-
-
-@register_jitable
-def _solve_lower(L, B):
-    """Return X of L X = B for a lower triangular L."""
-    n, m = B.shape
-    X = np.empty((n, m), B.dtype)
-    for i in range(n):
-        for j in range(m):
-            rest = B[i, j]
-            for k in range(i):
-                rest -= L[i, k] * X[k, j]
-            X[i, j] = rest / L[i, i]
-    return X
 
 
 @register_jitable
@@ -142,8 +115,8 @@ def _cholesky(config, ret: Duplicated, A: Matrix):
     Source: Murray (2016), "Differentiation of the Cholesky decomposition".
     """
     L = np.linalg.cholesky(A.val)
-    half = _solve_lower(L, _hermitian_of_lower(A.dval))
-    return L, _times_half_lower(L, _solve_lower(L, _conj(half).T))
+    half = solve_lower(L, hermitian_of_lower(A.dval))
+    return L, _times_half_lower(L, solve_lower(L, conj(half).T))
 
 
 # --- norms ---
@@ -154,7 +127,7 @@ def _real_inner(slopes, x_dot):
     """Return the real part of slopesᴴ ẋ."""
     total = 0.0
     for s, d in zip(slopes.flat, x_dot.flat):
-        total += (_conj(s) * d).real
+        total += (conj(s) * d).real
     return total
 
 
@@ -173,5 +146,5 @@ def _norm_of_order(config, ret: Duplicated, x: Vector, ord: Order):
     """ṙ = Re((∂r/∂x)ᴴ ẋ)."""
     r = np.linalg.norm(x.val, ord.val)
     r_dot = r - r
-    r_dot += _real_inner(_norm_slopes(x.val, ord.val, r), x.dval)
+    r_dot += _real_inner(norm_slopes(x.val, ord.val, r), x.dval)
     return r, r_dot

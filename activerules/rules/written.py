@@ -1,0 +1,29 @@
+"""Functions written out as source text: those whose parameters or items must be named one by one.
+
+Numba compiles `*args` of annotated arrays slowly, and a loop over a tuple of several types not at
+all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def function_from(
+    source: str,
+    name: str,
+    names: Mapping[str, Any],
+    *,
+    module: str,
+    file: str = "<string>",
+    line: int = 1,
+) -> Any:
+    """The function `name` that `source` defines, which sees `names`.
+
+    `module` is the name of an importable module, which Numba's cache wants; `file` and `line` are
+    where errors point to, and where that cache looks for the source.
+    """
+    scope: dict[str, Any] = {**names, "__name__": module}
+    exec(compile("\n" * (line - 1) + source, file, "exec"), scope)
+    return scope[name]
