@@ -46,6 +46,7 @@ from activerules.numba_ext.types import AnnotationType
 from activerules.rules.define import define_on
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
+from activerules.rules.written import function_from
 
 _lock = threading.RLock()
 _made: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
@@ -202,8 +203,8 @@ class _Writer:
 
     def _plain(self, name: str, names: Sequence[str], lines: Sequence[str], **more: Any) -> Any:
         scope = {**_SCOPE, **self.classes, **more}
-        exec(f"def {name}({', '.join(names)}):\n " + "\n ".join(lines), scope)
-        made = scope[name]
+        source = f"def {name}({', '.join(names)}):\n " + "\n ".join(lines)
+        made = function_from(source, name, scope, module=__name__)
         made.__name__ = f"{name}_{self.way.dispatcher.py_func.__name__}"
         return made
 
@@ -432,9 +433,9 @@ def _annotated(found: Any) -> bool:
 
 
 def _compiled(writer: _Writer, names: Sequence[str], lines: Sequence[str], **more: Any) -> Any:
-    scope = {"__name__": __name__, **writer.classes, **more}
-    exec(f"def call({', '.join(names)}):\n " + "\n ".join(lines), scope)
-    return njit(**NO_C_WRAPPER)(scope["call"])
+    source = f"def call({', '.join(names)}):\n " + "\n ".join(lines)
+    call = function_from(source, "call", {**writer.classes, **more}, module=__name__)
+    return njit(**NO_C_WRAPPER)(call)
 
 
 use_nested(call_of)
@@ -474,7 +475,6 @@ def _like_typed(x, form):
 
 
 _SCOPE = {
-    "__name__": __name__,
     "_Active": Active,
     "_AugmentedReturn": AugmentedReturn,
     "_Const": Const,

@@ -22,6 +22,7 @@ from activerules.numba_ext.forward_forms import use_nested_lanes
 from activerules.numba_ext.intrinsics import dispatcher_of_type
 from activerules.numba_ext.nested import calling, returned_by
 from activerules.numba_ext.types import AnnotationType, marker_class
+from activerules.rules.written import function_from
 
 
 def lanes_form(typing_context, mode, function, args):
@@ -48,7 +49,6 @@ def lanes_form(typing_context, mode, function, args):
     lines.append(f"return {_result(mode.value, annotated, width, with_tangent)}")
     source = f"def call({', '.join(f'a{k}' for k, _ in enumerate(annotated))}):\n "
     scope = {
-        "__name__": __name__,
         "Active": Active,
         "Const": Const,
         "Duplicated": Duplicated,
@@ -58,8 +58,8 @@ def lanes_form(typing_context, mode, function, args):
         "marker": marker,
         "mode": mode.value,
     }
-    exec(source + "\n ".join(lines), scope)
-    callee = njit(**NO_C_WRAPPER)(scope["call"])
+    source += "\n ".join(lines)
+    callee = njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__))
     return calling(typing_context, callee, (mode, function), args, len(args) - len(annotated))
 
 

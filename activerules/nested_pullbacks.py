@@ -37,6 +37,7 @@ from activerules.numba_ext.rulechecks import apart
 from activerules.numba_ext.split import has_shadow, read_kinds, read_result
 from activerules.numba_ext.stubs import Stub
 from activerules.rules.registry import RULES
+from activerules.rules.written import function_from
 
 _lock = threading.RLock()
 _stubs: dict[Any, Any] = {}
@@ -268,15 +269,14 @@ def _each(form: str, found: Any) -> Any:
 
 
 def _source(source: str, **more: Any) -> Any:
-    scope = {**_SCOPE, **more}
-    exec(source, scope)
-    return scope["impl"]
+    return function_from(source, "impl", {**_SCOPE, **more}, module=__name__)
 
 
 def _compiled(name: str, names: Sequence[str], lines: Sequence[str], **more: Any) -> Any:
-    scope = {**_SCOPE, **more}
-    exec(f"def {name}({', '.join(names)}):\n " + "\n ".join(lines), scope)
-    return njit(**NO_C_WRAPPER)(scope[name])
+    source = f"def {name}({', '.join(names)}):\n " + "\n ".join(lines)
+    return njit(**NO_C_WRAPPER)(
+        function_from(source, name, {**_SCOPE, **more}, module=__name__)
+    )
 
 
 def _once(plan: tuple[Any, ...], make: Any) -> Any:
@@ -288,7 +288,6 @@ def _once(plan: tuple[Any, ...], make: Any) -> Any:
 
 
 _SCOPE = {
-    "__name__": __name__,
     "Active": Active,
     "Const": Const,
     "Duplicated": Duplicated,

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from typing import ClassVar
 
 from activerules.ir.builder import Builder, Namer, displaced
 from activerules.ir.constants import float_of_bits, integer_of
@@ -146,7 +147,7 @@ class _Restorer:
             raise _NotFloat
         key = (value, t, shift)
         if key not in self.twins:
-            make = _TWINS.get(value.opcode)
+            make = self._TWINS.get(value.opcode)
             if make is None:
                 raise _NotFloat
             made = make(self, value, t, shift)
@@ -242,7 +243,8 @@ class _Restorer:
             case ("or", bits) if bits == sign:
                 size = self._intrinsic(i, "llvm.fabs", t, [self._twin(x, t, shift)])
                 return self._at(i).fneg(size)
-        raise _NotFloat
+            case _:
+                raise _NotFloat
 
     def _intrinsic(self, i: Instruction, name: str, t: Type, operands: list[Value]) -> Value:
         call = self._at(i).intrinsic(name, t, operands)
@@ -288,21 +290,20 @@ class _Restorer:
         for block in self.function.blocks:
             block.instructions = [i for i in block.instructions if i not in dead]
 
-
-_TWINS: dict[str, Callable[[_Restorer, Instruction, Type, int], Value]] = {
-    "bitcast": _Restorer._bitcast,
-    "load": _Restorer._load,
-    "phi": _Restorer._phi,
-    "select": _Restorer._select,
-    "freeze": _Restorer._freeze,
-    "trunc": _Restorer._trunc,
-    "zext": _Restorer._zext,
-    "lshr": _Restorer._lshr,
-    "shl": _Restorer._shl,
-    "and": _Restorer._masked,
-    "or": _Restorer._masked,
-    "xor": _Restorer._masked,
-}
+    _TWINS: ClassVar[dict[str, Callable[[_Restorer, Instruction, Type, int], Value]]] = {
+        "bitcast": _bitcast,
+        "load": _load,
+        "phi": _phi,
+        "select": _select,
+        "freeze": _freeze,
+        "trunc": _trunc,
+        "zext": _zext,
+        "lshr": _lshr,
+        "shl": _shl,
+        "and": _masked,
+        "or": _masked,
+        "xor": _masked,
+    }
 
 
 def _stores_integer(i: Instruction) -> bool:

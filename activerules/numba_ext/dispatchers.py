@@ -18,6 +18,7 @@ from numba.core.types import Function, NumberClass
 from numba.extending import is_jitted
 
 from activerules.errors import NotCompilable
+from activerules.rules.written import function_from
 
 _lock = threading.RLock()
 _dispatchers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
@@ -49,9 +50,8 @@ def _new_dispatcher(function: Any) -> Any:
         return njit(function)
     names = ", ".join(("x", "y", "z")[:count]) if count <= 3 else _numbered(count)
     name = function.__name__
-    scope = {"_function": function, "__name__": __name__}
-    exec(f"def call({names}): return _function({names})", scope)
-    call: Any = scope["call"]
+    source = f"def call({names}): return _function({names})"
+    call = function_from(source, "call", {"_function": function}, module=__name__)
     call.__name__ = call.__qualname__ = name if name.isidentifier() else "function"
     return njit(call)
 

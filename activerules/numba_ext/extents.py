@@ -196,7 +196,7 @@ class Tests:
             rows.append((test.how, test.first, test.second, len(refusals) + 1))
             refusals += test.refusals
         outcome = self._compared(rows) if rows else _I64(0)
-        for number, (condition, refusal) in reversed([*enumerate(self._conditions)]):
+        for number, (condition, _) in reversed([*enumerate(self._conditions)]):
             failed = _I64(len(refusals) + number + 1)
             outcome = self.builder.select(condition, failed, outcome)
         refusals += [refusal for _, refusal in self._conditions]

@@ -110,8 +110,8 @@ class MemoryFacts:
     _reach: dict[tuple[Block, Block | None], set[Block]]
     called: Mapping[Instruction, CalledMemory] = field(default_factory=lambda: {})
     clobbered: Callable[[MemoryObject], bool] = lambda memory: False
-    copied: Mapping[MemoryObject, frozenset[MemoryObject]] = field(default_factory=dict)
-    carried: Mapping[MemoryObject, frozenset[MemoryObject]] = field(default_factory=dict)
+    copied: Mapping[MemoryObject, frozenset[MemoryObject]] = field(default_factory=lambda: {})
+    carried: Mapping[MemoryObject, frozenset[MemoryObject]] = field(default_factory=lambda: {})
 
     def objects(self, pointer: Value) -> frozenset[MemoryObject]:
         """What `pointer` may point to; empty for null and undef."""
