@@ -30,7 +30,7 @@ from activerules.everyday import GradientFunction
 from activerules.numba_ext import checks
 from activerules.numba_ext.cotangents import clear, require_fitting
 from activerules.numba_ext.intrinsics import dispatcher_of_type
-from activerules.numba_ext.kinds import has_arrays, has_numbers, is_number
+from activerules.numba_ext.kinds import has_numbers, has_shadows, is_number
 from activerules.numba_ext.nested import calling, returned_by
 from activerules.numba_ext.pullback import bind, data_of
 from activerules.numba_ext.rulechecks import apart
@@ -54,7 +54,7 @@ def nested_vjp_stub(dispatcher: Any, argtypes: Sequence[Any]) -> Any:
     """The compiled function that gives `(out, pullback)` in code that is differentiated."""
     found = tuple(map(types.unliteral, argtypes))
     checks.read_arity(dispatcher, len(found))
-    places = [k for k, ty in enumerate(found) if has_numbers(ty) or has_arrays(ty)]
+    places = [k for k, ty in enumerate(found) if has_numbers(ty) or has_shadows(ty)]
     return _once((dispatcher, len(found), tuple(places)), _vjp_stub)
 
 
@@ -93,7 +93,7 @@ def nested_record_form(typing_context, spec, function, *args):
     As `split.record_form`; a function that returns memory of its arguments is refused at run time.
     """
     asked, arguments, dispatcher, result = _read(typing_context, spec.value, function, args)
-    plan = (dispatcher, asked, tuple(a.activity for a in arguments), has_arrays(result))
+    plan = (dispatcher, asked, tuple(a.activity for a in arguments), has_shadows(result))
     return calling(typing_context, _once(plan, _record_stub), (spec, function), args)
 
 
@@ -192,7 +192,7 @@ def shadow_of(y: Any) -> Any:
 
 @overload(kept)
 def _kept(x):
-    if isinstance(x, types.BaseTuple) and has_arrays(x):
+    if isinstance(x, types.BaseTuple) and has_shadows(x):
         return _items("kept(x[{}])", "x", x)
     if not isinstance(x, types.Array):
         return lambda x: x

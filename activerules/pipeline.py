@@ -196,10 +196,11 @@ def _keeps(plan: Plan) -> tuple[object, ...]:
 
 def _overlap_matters(plan: Plan) -> bool:
     """Whether there are two arrays, one of them written: only then can overlap change a result."""
+    pointers = [p for p in plan.request.parameters if p.argument.type.is_pointer]
     groups = {
         p.group: k
-        for p in plan.request.parameters
-        if (k := argument_of(p.group)) is not None and p.argument.type.is_pointer
+        for p in (*pointers, *plan.request.pointees)
+        if (k := argument_of(p.group)) is not None
     }
     return len(groups) > 1 and any(is_written(plan, k) for k in set(groups.values()))
 

@@ -21,6 +21,7 @@ from activerules.numba_ext import checks
 from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.forward_forms import compiles_for_derivative
 from activerules.numba_ext.intrinsics import dispatcher_of_type, give_compiled_form
+from activerules.numba_ext.kinds import has_shadow
 from activerules.numba_ext.pullback import Pullback, make_form, pull_form
 from activerules.numba_ext.stubs import Stub
 from activerules.rules.pattern import type_name
@@ -114,6 +115,11 @@ def kind_of(name: str, found: Any) -> type[Annotation]:
                 instead=["the arrays as arguments of their own"],
             )
         return Active if Active in kinds else Const
+    if has_shadow(found):
+        raise NotYetSupported(
+            f"`{name}` is {type_name(found)}, which is not yet supported in vjp",
+            instead=["autodiff(Reverse, …), with a shadow in Duplicated"],
+        )
     return Const
 
 

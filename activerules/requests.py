@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 from numba import types
 
 from activerules.errors import ActiveMemoryInConst, ActiverulesError, MixedActivity
-from activerules.ir.analysis.memory import MemoryObject
+from activerules.ir.analysis.memory import MemoryObject, root
 from activerules.ir.derive.facts import Facts
 from activerules.ir.derive.layout import Layout, make_layout
 from activerules.ir.derive.plan import Plan
-from activerules.ir.derive.request import Parameter, Request, ReturnKind
+from activerules.ir.derive.request import Parameter, Pointee, Request, ReturnKind
 from activerules.ir.explain import render_plan
 from activerules.ir.location import Locator
 from activerules.ir.model import Function, Instruction, Module
@@ -28,13 +28,9 @@ from activerules.ir.printer import print_function, print_module
 from activerules.ir.rulecall import ActivityName
 from activerules.numba_ext.abi import Slot, flatten
 from activerules.numba_ext.capture import Captured
+from activerules.numba_ext.fields import declared_of, inner_of, is_instance, is_record_array
 from activerules.numba_ext.gradient import ArgumentActivity
-from activerules.numba_ext.kinds import (
-    float_elements,
-    is_number_array,
-    leaves_of,
-    returned_type,
-)
+from activerules.numba_ext.kinds import float_elements, has_shadow, leaves_of, returned_type
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
 
 T = TypeVar("T")
@@ -42,7 +38,8 @@ STEM = "activerules.derivative"
 Group = int | tuple[int, int]
 _USUAL_STACK = 8 << 20
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
-_POINTER_ROLES = frozenset({"meminfo", "parent", "data"})
+_POINTER_ROLES = frozenset({"meminfo", "parent", "data", "pointer"})
+_DATA_ROLES = frozenset({"data", "pointer"})
 
 
 @dataclass
@@ -107,22 +104,70 @@ def make_request(
     left_out: tuple[ArgumentActivity, ...] = ("const",) * (
         len(captured.arguments) - len(activities)
     )
+    pointees: dict[object, Pointee] = {}
     for number, (argument, activity) in enumerate(
         zip(captured.arguments, activities + left_out, strict=True)
     ):
         slots = _grouped_slots(number, argument.numba_type)
         for (group, leaf, slot), index in zip(slots, argument.parameters, strict=True):
             how = _slot_activity(slot.role, leaf, activity, forward)
-            floats = float_elements(leaf) if slot.role == "data" else None
-            length = slot.role == "shape"
-            argument_value = rest[index - 2]
-            parameters.append(Parameter(argument_value, how, group, floats=floats, length=length))
+            parameter = Parameter(
+                rest[index - 2],
+                how,
+                group,
+                private=_private(leaf),
+                declared=declared_of(leaf) if _is_start(slot.role, leaf) else None,
+                length=slot.role == "shape",
+                multiple=_multiple(slot.role, leaf, activity),
+            )
+            parameters.append(parameter)
+            if parameter.declared is not None and how == "duplicated":
+                pointees |= _pointees(leaf, parameter.memory, how)
     returns: ReturnKind = "status"
     return Request(
         module, function, STEM, tuple(parameters), returns, rules,
         separate=True, tape_limit=_tape_limit(), stack_limit=_stack_limit(),
+        pointees=tuple(pointees.values()),
         display_name=captured.name, location=captured.location,
     )  # fmt: skip
+
+
+def _pointees(
+    found: types.Type, holder: MemoryObject, activity: ActivityName
+) -> dict[object, Pointee]:
+    """What is behind the pointers in the memory of an argument, however deep, by its group."""
+    pieces: dict[object, Pointee] = {}
+    start = holder.key if isinstance(holder.key, tuple) else (holder.key,)
+    for inner in inner_of(found):
+        ty = inner.numba_type
+        one = Pointee(
+            holder,
+            inner.pointers,
+            activity if has_shadow(ty) else "const",
+            (*start, *inner.path),
+            private=_private(ty),
+            declared=declared_of(ty),
+        )
+        pieces[one.group] = one
+        pieces |= _pointees(ty, one.memory, one.activity)
+    return pieces
+
+
+def _is_start(role: str, leaf: types.Type) -> bool:
+    """Whether a parameter leads to the memory of a leaf: a StructRef is its MemInfo alone."""
+    return role in _DATA_ROLES or (role == "meminfo" and isinstance(leaf, types.StructRef))
+
+
+def _multiple(role: str, leaf: types.Type, activity: ArgumentActivity) -> int:
+    """What divides a stride of an array of records: checked where the array has a shadow."""
+    known = role == "stride" and is_record_array(leaf) and has_shadow(leaf)
+    declared = declared_of(leaf)
+    return declared.period if known and declared and activity != "const" else 1
+
+
+def _private(found: types.Type) -> bool | str:
+    """Of an instance nothing but instances of its type can be in the same place."""
+    return str(found) if is_instance(found) else False
 
 
 def _grouped_slots(number: int, found: types.Type) -> Iterator[tuple[Group, types.Type, Slot]]:
@@ -135,7 +180,7 @@ def _grouped_slots(number: int, found: types.Type) -> Iterator[tuple[Group, type
 
 def argument_of(group: object) -> int | None:
     """The number of the argument a group of parameters belongs to."""
-    if isinstance(group, tuple):
+    while isinstance(group, tuple):
         group = group[0]
     return group if isinstance(group, int) else None
 
@@ -148,8 +193,7 @@ def _slot_activity(
         if forward:
             return "duplicated" if activity == "duplicated" else "const"
         return "active" if activity in ("active", "mixed") else "const"
-    constant = isinstance(leaf, types.Array) and not is_number_array(leaf)
-    shadowed = role in _POINTER_ROLES and activity in ("duplicated", "mixed") and not constant
+    shadowed = role in _POINTER_ROLES and activity in ("duplicated", "mixed") and has_shadow(leaf)
     return "duplicated" if shadowed else "const"
 
 
@@ -201,16 +245,15 @@ def _holds_floats(captured: Captured, number: int) -> bool:
 
 
 def _argument_objects(facts: Facts, number: int) -> frozenset[MemoryObject]:
-    parameters = facts.request.parameters
-    return frozenset(p.memory for p in parameters if argument_of(p.group) == number)
+    pieces = (*facts.request.parameters, *facts.request.pointees)
+    return frozenset(p.memory for p in pieces if argument_of(p.group) == number)
 
 
 def is_written(facts: Facts, number: int) -> bool:
     """Whether the primal may write into the memory of an argument."""
     targets = _argument_objects(facts, number)
     return any(
-        write.everything
-        or any(not targets.isdisjoint(facts.memory.objects(p)) for p in write.pointers)
+        write.everything or any(root(o) in targets for o in facts.memory.written_by(write))
         for write in facts.memory.writes
     )
 

@@ -6,6 +6,7 @@ These are the plain Python forms; `numba_ext.overloads` gives them the same mean
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,13 +27,27 @@ def ignore_derivatives(x: Any) -> Any:
 def make_zero(x: Any) -> Any:
     """Return a zero shadow of `x`: the same structure, dtypes, shapes and strides.
 
-    What carries no derivative (integers, strings, None) is returned as it is.
+    What carries no derivative (integers, strings, None) is returned as it is. An object of a
+    `jitclass` or a StructRef gets one of its own class, with its own integers.
     """
     if is_tuple(x):
         return like_tuple(type(x), map(make_zero, x))
     if is_array(x):
         return _zeros_with_strides(x)
+    if isinstance(x, np.void):
+        return np.zeros((), x.dtype)[()]
+    if hasattr(x, "_numba_type_"):
+        (compiled,) = _compiled_forms
+        return compiled(x)
     return type(x)(0) if _is_number(x) else x
+
+
+_compiled_forms: list[Callable[[Any], Any]] = []
+
+
+def use_compiled(zero: Callable[[Any], Any]) -> None:
+    """Say what makes the zero of an object that Numba knows and Python does not."""
+    _compiled_forms[:] = [zero]
 
 
 def onehot(x: Any) -> tuple[Any, ...]:

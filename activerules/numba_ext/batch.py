@@ -59,6 +59,7 @@ def batch_form(mode, function, args):
         names = checks.read_arity(dispatcher, len(annotated))
         width = width_of(names, annotated)
         arguments = checks.read_arguments(names, [_first_lane(ty) for ty in annotated])
+        checks.require_arrays(arguments, "batches in reverse")
     checks.refuse_holomorphic(mode.value)
     gradient = compiled(
         dispatcher, arguments, return_activity(marker), split=True, options=mode.value.options

@@ -32,11 +32,13 @@ from activerules.errors import (
     ShadowMismatch,
     Where,
 )
+from activerules.numba_ext.fields import CONSTANT, is_instance, is_record_array, unknown_field
 from activerules.numba_ext.gradient import ArgumentActivity
 from activerules.numba_ext.kinds import (
     activity_of,
-    has_arrays,
     has_numbers,
+    has_shadow,
+    has_shadows,
     is_number,
     is_number_array,
     items_of,
@@ -169,7 +171,7 @@ def _require_differentiable(name: str, found: Any) -> None:
             "floats",
             instead=["another argnums", f"floats for `{name}`"],
         )
-    _require_known_leaves(name, found)
+    require_known_leaves(name, found)
 
 
 def _read_argument(name: str, found: Any) -> Argument:
@@ -192,24 +194,20 @@ def _read_argument(name: str, found: Any) -> Argument:
 
 
 _WITHOUT_DERIVATIVE = (types.Integer, types.Boolean)
-# Leaves of tuples that carry no derivative, whatever they are made of.
-_CONSTANT_LEAVES = (
-    *_WITHOUT_DERIVATIVE,
-    types.NoneType,
-    types.UnicodeType,
-    types.EnumMember,
-    types.SliceType,
-    types.Callable,
-    types.NPDatetime,
-    types.NPTimedelta,
-)
 
 
-def _require_known_leaves(name: str, found: Any) -> None:
-    """Refuse a tuple that holds something whose floats nobody would see."""
+def require_known_leaves(name: str, found: Any) -> None:
+    """Refuse what holds something whose floats nobody would see."""
     for leaf in leaves_of(found):
+        field = unknown_field(leaf)
+        if field:
+            raise NotYetSupported(
+                f"`{name}{field}` is of a type that is not yet supported in a Duplicated argument",
+                why="fields with a derivative are numbers, arrays, tuples and other objects",
+                instead=["pass it as an argument of its own"],
+            )
         plain = getattr(leaf, "dtype", leaf) if isinstance(leaf, types.Array) else leaf
-        if not is_number(plain) and not isinstance(plain, _CONSTANT_LEAVES):
+        if not is_number(plain) and not isinstance(plain, CONSTANT) and not has_shadow(leaf):
             raise NotYetSupported(
                 f"`{name}` holds {type_name(leaf)}, which is not yet supported in a tuple",
                 instead=["pass it as an argument of its own"],
@@ -219,8 +217,8 @@ def _require_known_leaves(name: str, found: Any) -> None:
 def _require_active(name: str, found: Any) -> None:
     is_tuple = isinstance(found, types.BaseTuple)
     if activity_of(found) == "active":
-        return _require_known_leaves(name, found)
-    if isinstance(found, types.Buffer) or has_arrays(found):
+        return require_known_leaves(name, found)
+    if isinstance(found, types.Buffer) or has_shadows(found):
         kind = "MixedDuplicated" if has_numbers(found) else "Duplicated"
         instead = f"{kind}({name}, make_zero({name}))"
     else:
@@ -236,7 +234,7 @@ def _require_active(name: str, found: Any) -> None:
 def _require_duplicated(name: str, found: Any) -> None:
     activity = activity_of(found)
     if activity == "duplicated":
-        return _require_known_leaves(name, found)
+        return require_known_leaves(name, found)
     if activity == "mixed":
         raise ActivityError(
             f"`{name}` is marked Duplicated and holds numbers beside its arrays",
@@ -244,7 +242,9 @@ def _require_duplicated(name: str, found: Any) -> None:
             "a shadow",
             instead=[f"MixedDuplicated({name}, make_zero({name}))"],
         )
-    if isinstance(found, types.Array) and not isinstance(found.dtype, _WITHOUT_DERIVATIVE):
+    if is_instance(found):
+        require_known_leaves(name, found)
+    if isinstance(found, types.Array) and unknown_field(found) is not None:
         raise NotYetSupported(f"`{name}` is an array of {found.dtype}, which is not yet supported")
     raise ActivityError(
         f"`{name}` is marked Duplicated and is {type_name(found)}",
@@ -256,7 +256,7 @@ def _require_duplicated(name: str, found: Any) -> None:
 def _require_mixed(name: str, found: Any) -> None:
     activity = activity_of(found)
     if activity == "mixed":
-        return _require_known_leaves(name, found)
+        return require_known_leaves(name, found)
     instead = {
         "active": f"Active({name})",
         "duplicated": f"Duplicated({name}, make_zero({name}))",
@@ -275,8 +275,9 @@ def _require_shadow(name: str, primal: Any, shadow: Any) -> None:
                 _require_shadow(f"{name}[{i}]", item, other)
             return
         problem = f"is {type_name(shadow)}, and `{name}` is {type_name(primal)}"
-    elif not is_number_array(primal):
-        # Not used, but it is passed along in the tuple: it has to have the same form.
+    elif not is_number_array(primal) and not is_record_array(primal):
+        # An instance or a record, the contents of which are checked at run time. Or it is not
+        # used, but it is passed along in the tuple: it has to have the same form.
         if shadow == primal or types.unliteral(shadow) == types.unliteral(primal):
             return
         problem = f"is {type_name(shadow)}, and `{name}` is {type_name(primal)}"
@@ -290,6 +291,17 @@ def _require_shadow(name: str, primal: Any, shadow: Any) -> None:
     else:
         return
     raise ShadowMismatch(f"the shadow of `{name}` {problem}", instead=[f"make_zero({name})"])
+
+
+def require_arrays(arguments: Sequence[Argument], where: str) -> None:
+    """Raise `NotYetSupported` where an argument with a shadow is a record or an instance."""
+    for argument in arguments:
+        for leaf in leaves_of(argument.numba_type) if argument.activity != "const" else ():
+            if has_shadow(leaf) and not isinstance(leaf, types.Array):
+                raise NotYetSupported(
+                    f"`{argument.name}` is {type_name(leaf)}, not yet supported in {where}",
+                    instead=["autodiff(Reverse, …), with a shadow in Duplicated"],
+                )
 
 
 def require_holomorphic(arguments: Sequence[Argument]) -> None:

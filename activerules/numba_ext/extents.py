@@ -28,7 +28,7 @@ from activerules.numba_ext.overloads import AD_TARGET
 _I64, _I32 = ir.IntType(64), ir.IntType(32)
 _FIELDS = ("data", "low", "high")
 # how two extents are compared
-_APART, _SHADOWS_ALIKE, _ALIKE = range(3)
+_APART, _SHADOWS_ALIKE, _ALIKE, _MAY_MEET = range(4)
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,7 @@ class _Test:
     _ALIKE          nor may they, unless the extents behind them (those of their shadows) are
                     displaced by exactly as much; nor may the extents behind them (second refusal)
     _SHADOWS_ALIKE  only the extents behind them are compared
+    _MAY_MEET       they may, which is told
     """
 
     how: int
@@ -132,6 +133,10 @@ class Tests:
     def keep_apart(self, first: int, second: int, refusal: Refusal) -> None:
         """Refuse two extents that meet."""
         self._tests.append(_Test(_APART, first, second, (refusal,)))
+
+    def tell(self, first: int, second: int) -> None:
+        """Tell where two extents meet that may."""
+        self._tests.append(_Test(_MAY_MEET, first, second, ()))
 
     def keep_alike(
         self, first: int, second: int, refusals: tuple[Refusal, Refusal], *, shadows_only: bool
@@ -167,6 +172,8 @@ class Tests:
         if test.how == _APART:
             self._leave_if(meet, test.refusals[0])
             return cgutils.false_bit
+        if test.how == _MAY_MEET:
+            return meet
         if test.how == _SHADOWS_ALIKE:
             meet = cgutils.false_bit
         other, another = self._extents[test.first + 1], self._extents[test.second + 1]
@@ -284,7 +291,13 @@ test:
   %number.next = add i64 %number, 1
   %met = call i1 @activerules.memory.meet(ptr %extents, i32 %first, i32 %second)
   %apart = icmp eq i32 %how, {_APART}
-  br i1 %apart, label %disjoint, label %alike
+  br i1 %apart, label %disjoint, label %together
+together:
+  %may = icmp eq i32 %how, {_MAY_MEET}
+  br i1 %may, label %told, label %alike
+told:
+  %overlap.told = select i1 %met, i64 -1, i64 %overlap
+  br label %fine
 disjoint:
   br i1 %met, label %refused, label %fine
 alike:
@@ -310,7 +323,8 @@ displaced:
   %same = icmp eq i64 %here, %there
   br i1 %same, label %fine, label %refused
 fine:
-  %overlap.next = phi i64 [ %overlap, %disjoint ], [ %overlap, %alike ], [ -1, %displaced ]
+  %overlap.next = phi i64 [ %overlap, %disjoint ], [ %overlap.told, %told ],
+                          [ %overlap, %alike ], [ -1, %displaced ]
   %next = add i64 %k, 1
   br label %head
 refused:

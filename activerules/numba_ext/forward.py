@@ -19,7 +19,8 @@ from activerules.numba_ext import checks, memory
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.gradient import Gradient
 from activerules.numba_ext.intrinsics import Call, Emitter, link_derivative
-from activerules.numba_ext.kinds import is_number_array
+from activerules.numba_ext.kinds import has_shadow
+from activerules.numba_ext.pieces import pieces_of
 
 Lanes = Sequence[Any]
 
@@ -118,7 +119,7 @@ class ForwardEmitter(Emitter):
             tangents = cgutils.unpack_tuple(self.builder, tangent, len(items))
             parts = zip(items, primals, checks.items_of(ty), tangents, strict=True)
             return self.context.make_tuple(self.builder, found, [self._cast(*p) for p in parts])
-        return tangent if is_number_array(found) else primal
+        return tangent if has_shadow(found) else primal
 
     def _with_zeros(self, fields: Sequence[tuple[Any, Lanes]]) -> list[tuple[Any, Lanes]]:
         """`fields`, with new shadows of zeros for the Const arrays that need one."""
@@ -147,32 +148,15 @@ class ForwardEmitter(Emitter):
     def _check(self, fields: Sequence[tuple[Any, Lanes]], release: Callable[[], None]) -> None:
         """The checks of shadow memory, lane by lane, and that written lanes are apart."""
         arrays = [
-            part
-            for k, (argument, (primal, lanes)) in enumerate(
-                zip(self.arguments, fields, strict=True)
+            memory.LaneArray(piece, self.gradient.written[k], primal, tuple(own))
+            for k, (argument, (whole, lanes)) in enumerate(zip(self.arguments, fields, strict=True))
+            for piece, (primal, *own) in pieces_of(
+                self.context, self.builder, argument, (whole, *lanes)
             )
-            for part in self._arrays(argument, primal, lanes, self.gradient.written[k])
         ]
         memory.check_lanes(
             self.context, self.builder, arrays, self.gradient, self.gradient.width, release
         )
-
-    def _arrays(
-        self, argument: Argument, primal: Any, lanes: Lanes, written: bool
-    ) -> Iterator[memory.LaneArray]:
-        """The arrays in an argument, those in tuples too."""
-        found = argument.numba_type
-        if isinstance(found, types.Array):
-            own = tuple(lanes) if is_number_array(found) else ()
-            yield memory.LaneArray(argument, written, primal, own)
-        elif isinstance(found, types.BaseTuple):
-            items = checks.items_of(found)
-            primals = cgutils.unpack_tuple(self.builder, primal, len(items))
-            unpacked = [cgutils.unpack_tuple(self.builder, lane, len(items)) for lane in lanes]
-            for i, item in enumerate(items):
-                part = Argument(f"{argument.name}[{i}]", item, argument.activity)
-                inside = [lane[i] for lane in unpacked]
-                yield from self._arrays(part, primals[i], inside, written)
 
     def _lane_parameters(
         self, fields: Sequence[tuple[Any, Lanes]], returned: Sequence[Any], excinfo: Any

@@ -21,7 +21,9 @@ from activerules.annotations.activity import (
     DuplicatedNoNeed,
 )
 from activerules.errors import ActivityError, BatchWidthMismatch, NotYetSupported, ShadowMismatch
-from activerules.numba_ext.checks import Argument, items_of
+from activerules.numba_ext.checks import Argument, items_of, require_known_leaves
+from activerules.numba_ext.fields import is_instance
+from activerules.numba_ext.kinds import has_shadow, is_number_array
 from activerules.numba_ext.types import AnnotationType
 from activerules.rules.pattern import type_name
 
@@ -106,6 +108,10 @@ def require_tangible(name: str, found: Any) -> None:
     """Raise unless a value of this type can have a tangent."""
     if isinstance(found, types.Float | types.Complex):
         return
+    if is_instance(found) or (has_shadow(found) and not is_number_array(found)):
+        require_known_leaves(name, found)
+        if has_shadow(found):
+            return
     if isinstance(found, types.Array):
         if isinstance(found.dtype, types.Float | types.Complex):
             return
@@ -145,6 +151,8 @@ def require_tangent(name: str, primal: Any, tangent: Any) -> None:
             primal.ndim,
         )
         fits = fits and (tangent.mutable or not primal.mutable)
+    elif has_shadow(primal):
+        fits = tangent == primal
     elif isinstance(primal, types.BaseTuple):
         fits = isinstance(tangent, types.BaseTuple) and len(tangent) == len(primal)
         pairs = zip(items_of(primal), items_of(tangent)) if fits else ()

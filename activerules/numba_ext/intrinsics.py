@@ -32,7 +32,7 @@ from activerules.errors import (
     NotAFloatReturn,
     NotYetSupported,
 )
-from activerules.numba_ext import checks, extents, link, memory
+from activerules.numba_ext import checks, extents, link, memory, zeros  # noqa: F401  make_zero
 from activerules.numba_ext.calls import on_cpu
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.complex_math import POWER_DEFINITIONS
@@ -46,10 +46,10 @@ from activerules.numba_ext.gradient import (
 )
 from activerules.numba_ext.kinds import (
     derivative_type,
-    has_arrays,
     has_numbers,
+    has_shadow,
+    has_shadows,
     is_number,
-    is_number_array,
     items_of,
 )
 from activerules.numba_ext.kinds import gradient_type as gradient_type_of
@@ -61,6 +61,7 @@ from activerules.numba_ext.nested import (
 )
 from activerules.numba_ext.outline import outlining, return_error
 from activerules.numba_ext.overloads import AD_TARGET, IGNORE_DEFINITIONS
+from activerules.numba_ext.pieces import parts_of
 from activerules.numba_ext.types import AnnotationType, ModeType, SpecType, marker_class
 
 _BY_VALUE = ("active", "mixed")
@@ -224,13 +225,13 @@ def gradient_form(typing_context, spec, function, *args):
 
 def _joined(context: Any, builder: Any, found: Any, derivative: Any, shadow: Any) -> Any:
     """The gradient by one argument: derivatives of its numbers and shadows of its arrays."""
-    if is_number_array(found):
+    if has_shadow(found):
         return shadow
     if not isinstance(found, types.BaseTuple):
         return derivative if is_number(found) else context.get_dummy_value()
-    if not has_arrays(found):
+    if not has_shadows(found):
         return derivative
-    parts = memory.parts_of(builder, found, shadow)
+    parts = parts_of(builder, found, shadow)
     if has_numbers(found):
         entries = cgutils.unpack_tuple(builder, derivative, len(items_of(found)))
     else:
@@ -342,7 +343,7 @@ def _needs_float_return(
         written and argument.activity in _BY_SHADOW
         for written, argument in zip(gradient.written, arguments, strict=True)
     )
-    return asked is None and not has_way_out and (has_numbers(result) or has_arrays(result))
+    return asked is None and not has_way_out and (has_numbers(result) or has_shadows(result))
 
 
 # --- lowering ---

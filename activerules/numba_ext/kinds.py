@@ -1,9 +1,10 @@
 """What values of a Numba type are to a derivative.
 
 A value is a tree: tuples, and leaves that are no tuples. A leaf is a *number* (float or complex:
-its derivative is a value), an *array* of numbers (its derivative is added to a shadow), or neither.
-An argument made of numbers is Active, one made of arrays Duplicated, one with both MixedDuplicated;
-leaves that are neither (integers, strings, None) are constant in all of them.
+its derivative is a value), *memory* with numbers in it (an array, a record, an instance: its
+derivative is added to a shadow), or neither. An argument made of numbers is Active, one made of
+memory Duplicated, one with both MixedDuplicated; leaves that are neither (integers, strings, None)
+are constant in all of them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from numba.core import types
 
 from activerules.ir.types import DOUBLE, FLOAT, Type
+from activerules.numba_ext.fields import holds_floats, is_instance, is_record_array, items_of
 from activerules.numba_ext.gradient import ArgumentActivity
 
 _ELEMENTS: dict[types.Type, Type] = {
@@ -22,11 +24,6 @@ _ELEMENTS: dict[types.Type, Type] = {
     types.complex128: DOUBLE,
     types.complex64: FLOAT,
 }
-
-
-def items_of(tuple_type: Any) -> tuple[types.Type, ...]:
-    """The types of the items of a tuple type of any of Numba's kinds."""
-    return tuple(tuple_type)
 
 
 def leaves_of(found: types.Type) -> Iterator[types.Type]:
@@ -48,14 +45,27 @@ def is_number_array(found: types.Type) -> bool:
     return isinstance(found, types.Array) and is_number(found.dtype)
 
 
+def has_shadow(found: types.Type) -> bool:
+    """Whether a leaf is memory that holds numbers: its derivative is added to a shadow."""
+    if is_number_array(found):
+        return True
+    is_struct = is_instance(found) or is_record_array(found) or isinstance(found, types.Record)
+    return is_struct and holds_floats(found)
+
+
+def is_shadowed_array(found: types.Type) -> bool:
+    """Whether a leaf is an array of numbers, or of records with numbers."""
+    return isinstance(found, types.Array) and has_shadow(found)
+
+
 def has_numbers(found: types.Type) -> bool:
     """Whether there is a number outside arrays in a value."""
     return any(map(is_number, leaves_of(found)))
 
 
-def has_arrays(found: types.Type) -> bool:
-    """Whether there is an array of numbers in a value."""
-    return any(map(is_number_array, leaves_of(found)))
+def has_shadows(found: types.Type) -> bool:
+    """Whether there is memory with numbers in a value."""
+    return any(map(has_shadow, leaves_of(found)))
 
 
 def float_elements(found: types.Type) -> Type | None:
@@ -83,7 +93,7 @@ def derivative_type(found: types.Type) -> types.Type:
 
 def activity_of(found: types.Type) -> ArgumentActivity:
     """The activity of a value with everything in it that can be active."""
-    if has_arrays(found):
+    if has_shadows(found):
         return "mixed" if has_numbers(found) else "duplicated"
     return "active" if has_numbers(found) else "const"
 
@@ -99,7 +109,7 @@ def gradient_type(found: types.Type) -> types.Type:
     """The type of the gradient by a value: values for numbers, new arrays for arrays, else None."""
     if isinstance(found, types.BaseTuple):
         return _mapped(found, gradient_type)
-    if is_number_array(found):
+    if has_shadow(found):
         return shadow_type(found)
     return found if is_number(found) else types.none
 

@@ -15,23 +15,38 @@ the derivative is right for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.experimental.jitclass.base import imp_dtor
 
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.extents import Refusal, Tests, extent_of
+from activerules.numba_ext.fields import fields_of, is_instance, is_record_array, struct_type
 from activerules.numba_ext.gradient import Gradient
-from activerules.numba_ext.kinds import is_number, is_number_array, items_of, shadow_type
+from activerules.numba_ext.kinds import (
+    has_shadow,
+    is_number,
+    is_shadowed_array,
+    shadow_type,
+)
+from activerules.numba_ext.pieces import (
+    data_of_piece,
+    extent_of_piece,
+    field_values,
+    parts_of,
+    pieces_of,
+    struct_of,
+)
 
 
 @dataclass(frozen=True)
 class _Memory:
-    """An array argument with the numbers of the extents of its primal and, if Duplicated, of its
-    shadow.
+    """A piece of argument memory with the numbers of the extents of its primal and, if it has one,
+    of its shadow.
     """
 
     argument: Argument
@@ -58,8 +73,9 @@ def check_memory(
     for argument, (primal, shadow), is_written in zip(
         arguments, values, gradient.written, strict=True
     ):
-        for part in _arrays_of(builder, argument, primal, shadow):
-            memories.append(checker.memory(*part, is_written))
+        values = (primal,) if shadow is None else (primal, shadow)
+        for piece, own in pieces_of(context, builder, argument, values):
+            memories.append(checker.memory(piece, own[0], (*own, None)[1], is_written))
     for memory in memories:
         checker.keep_shadow_apart(memory, memories)
     for i, second in enumerate(memories):
@@ -77,23 +93,9 @@ def check_memory(
     return overlap
 
 
-def _arrays_of(
-    builder: Any, argument: Argument, primal: Any, shadow: Any
-) -> Iterator[tuple[Argument, Any, Any]]:
-    """The arrays in an argument, each with its shadow if it has one."""
-    found = argument.numba_type
-    if isinstance(found, types.BaseTuple):
-        values = (primal,) if shadow is None else (primal, shadow)
-        for i, (item, parts) in enumerate(parts_of(builder, found, *values)):
-            part = Argument(f"{argument.name}[{i}]", item, argument.activity)
-            yield from _arrays_of(builder, part, parts[0], parts[1] if shadow is not None else None)
-    elif isinstance(found, types.Array):
-        yield argument, primal, shadow if is_number_array(found) else None
-
-
 @dataclass(frozen=True)
 class LaneArray:
-    """An array argument of a forward derivative: its primal, and its shadow in each lane."""
+    """A piece of argument memory of a forward derivative: its primal, and its shadow per lane."""
 
     argument: Argument
     written: bool
@@ -147,16 +149,24 @@ class _Checker:
         self.tests = Tests(context, builder, (gradient.asked,) if gradient.asked else (), release)
 
     def memory(self, argument: Argument, primal: Any, shadow: Any, written: bool) -> _Memory:
-        """Return an array argument by its extents; checks K1."""
-        make = self.context.make_array(argument.numba_type)
-        array = make(self.context, self.builder, primal)
-        extent = extent_of(self.builder, argument.numba_type, array)
+        """Return a piece of argument memory by its extents; checks K1."""
+        found, builder = argument.numba_type, self.builder
+        extent = extent_of_piece(self.context, builder, found, primal)
         number = self.tests.add(extent)
         if shadow is None:
             return _Memory(argument, written, number, None)
-        shadow_array = make(self.context, self.builder, shadow)
-        self._same_layout(argument, array, shadow_array)
-        behind = self.tests.add(extent.moved(shadow_array.data, self.builder))  # by K1
+        data = data_of_piece(self.context, builder, found, shadow)
+        if isinstance(found, types.Array):
+            make = self.context.make_array(found)
+            arrays = (make(self.context, builder, value) for value in (primal, shadow))
+            self._same_layout(argument, *arrays)
+        else:
+            missing = builder.icmp_unsigned("!=", extent.low, extent.high)
+            missing = builder.and_(missing, cgutils.is_null(builder, data))
+            what = f"the shadow of `{argument.name}` is not set"
+            refusal = Refusal(what, _ITEM_BY_ITEM, _own_shadow(argument.name))
+            self.tests.refuse_if(missing, refusal)
+        behind = self.tests.add(extent.moved(data, builder))  # by K1
         return _Memory(argument, written, number, behind)
 
     def keep_shadow_apart(self, memory: _Memory, others: Sequence[_Memory]) -> None:
@@ -174,6 +184,10 @@ class _Checker:
         """Check K3 and K4 for two arguments."""
         names = f"`{first.argument.name}` and `{second.argument.name}`"
         written = first.written or second.written
+        if first.shadow is None and second.shadow is None:
+            if written:
+                self.tests.tell(first.primal, second.primal)
+            return
         if first.shadow is None or second.shadow is None:
             what = f"{names} overlap, one is written, and not both have a shadow"
             if written:
@@ -204,6 +218,8 @@ class _Checker:
         builder, name = self.builder, argument.name
         shapes = self._axes(argument, primal.shape, shadow.shape)
         strides = self._axes(argument, primal.strides, shadow.strides)
+        if is_record_array(argument.numba_type):
+            self._whole_records(argument, primal)
         other_shape, other_strides = cgutils.false_bit, cgutils.false_bit
         for (length, other_length), (stride, other) in zip(shapes, strides, strict=True):
             differs = builder.icmp_unsigned("!=", length, other_length)
@@ -216,6 +232,16 @@ class _Checker:
             what = f"the shadow of `{name}` has {what}"
             refusal = Refusal(what, _ITEM_BY_ITEM, _own_shadow(name))
             self.tests.refuse_if(condition, refusal)
+
+    def _whole_records(self, argument: Argument, array: Any) -> None:
+        """Check that strides are those of whole records: the engine counts on it."""
+        builder, count = self.builder, argument.numba_type.ndim
+        for stride in cgutils.unpack_tuple(builder, array.strides, count):
+            rest = builder.srem(stride, stride.type(argument.numba_type.dtype.size))
+            differs = builder.icmp_signed("!=", rest, rest.type(0))
+            what = f"the strides of `{argument.name}` are not those of whole records"
+            refusal = Refusal(what, "records that overlap share floats", ("a copy of the array",))
+            self.tests.refuse_if(differs, refusal)
 
     def _axes(self, argument: Argument, primal: Any, shadow: Any) -> list[tuple[Any, Any]]:
         count = argument.numba_type.ndim
@@ -253,8 +279,8 @@ def release(context: Any, builder: Any, found: Any, shadow: Any) -> None:
     if isinstance(found, types.BaseTuple):
         for item, (part,) in parts_of(builder, found, shadow):
             release(context, builder, item, part)
-    elif is_number_array(found):
-        release_counted(builder, context.make_array(found)(context, builder, shadow).meminfo)
+    elif has_shadow(found) and not isinstance(found, types.Record):
+        release_counted(builder, context.make_helper(builder, found, value=shadow).meminfo)
 
 
 def release_counted(builder: Any, meminfo: Any) -> None:
@@ -264,24 +290,50 @@ def release_counted(builder: Any, meminfo: Any) -> None:
     builder.call(function, [meminfo])
 
 
-def parts_of(builder: Any, found: Any, *values: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """The items of values of one tuple type, with the type of each."""
-    items = items_of(found)
-    unpacked = [cgutils.unpack_tuple(builder, value, len(items)) for value in values]
-    return zip(items, zip(*unpacked, strict=True), strict=True)
-
-
 def zero_shadow(context: Any, builder: Any, found: Any, primal: Any) -> Any:
     """Emit a new shadow of zeros, arrays with the shape and strides of `primal`; the caller owns
-    them. What is constant is that of `primal`, borrowed.
+    them. What is constant is that of `primal`, borrowed; an instance owns what is in it.
     """
     if isinstance(found, types.BaseTuple):
         parts = parts_of(builder, found, primal)
         items = [zero_shadow(context, builder, item, part) for item, (part,) in parts]
         return context.make_tuple(builder, shadow_type(found), items)
-    if is_number_array(found):
+    if is_shadowed_array(found):
         return _zero_array(context, builder, found, primal)
+    if is_instance(found) and has_shadow(found):
+        return _zero_instance(context, builder, found, primal)
     return context.get_constant_null(found) if is_number(found) else primal
+
+
+def _zero_instance(context: Any, builder: Any, found: Any, primal: Any) -> Any:
+    memory_type = struct_type(found)
+    size = context.get_constant(types.uintp, context.get_abi_sizeof(memory_type))
+    destructor = imp_dtor(context, builder.module, found)
+    meminfo = context.nrt.meminfo_alloc_dtor(builder, size, destructor)
+    data = context.nrt.meminfo_data(builder, meminfo)
+    data = builder.bitcast(data, memory_type.as_pointer())
+    builder.store(cgutils.get_null_value(memory_type), data)
+    reference = context.make_helper(builder, found)
+    reference.meminfo = meminfo
+    if not isinstance(found, types.StructRef):
+        reference.data = data
+    result = reference._getvalue()
+    struct = struct_of(context, builder, found, result)
+    values = field_values(context, builder, found, primal)
+    for k, (field, value) in enumerate(zip(fields_of(found), values, strict=True)):
+        struct[k] = _owned_zero(context, builder, field.numba_type, value)
+    return result
+
+
+def _owned_zero(context: Any, builder: Any, found: Any, primal: Any) -> Any:
+    """As `zero_shadow`, with a reference to what is constant, too."""
+    if isinstance(found, types.BaseTuple):
+        parts = parts_of(builder, found, primal)
+        items = [_owned_zero(context, builder, item, part) for item, (part,) in parts]
+        return context.make_tuple(builder, found, items)
+    if not has_shadow(found):
+        context.nrt.incref(builder, found, primal)
+    return zero_shadow(context, builder, found, primal)
 
 
 def _zero_array(context: Any, builder: Any, array_type: Any, primal: Any) -> Any:

@@ -43,11 +43,12 @@ from activerules.numba_ext import overloads  # noqa: F401  (what rules call: acc
 from activerules.numba_ext.abi import flatten
 from activerules.numba_ext.calls import MarkedCall, plain_type
 from activerules.numba_ext.debugrules import checked_forward, checked_pair
+from activerules.numba_ext.fields import holds_floats, is_instance, unknown_field
 from activerules.numba_ext.forwardrules import build_forward, build_source, compile_forward_rule
 from activerules.numba_ext.kinds import (
     float_elements,
-    has_arrays,
     has_numbers,
+    has_shadows,
     is_number,
     is_number_array,
     leaves_of,
@@ -340,7 +341,7 @@ def _compiling(
 def _argument_kind(found: types.Type) -> ArgumentKind:
     if is_number_array(found):
         return "memory"
-    return "value" if has_numbers(found) and not has_arrays(found) else "const"
+    return "value" if has_numbers(found) and not has_shadows(found) else "const"
 
 
 def _result_kind(found: types.Type) -> ResultKind:
@@ -354,8 +355,8 @@ def _holds_floats(found: types.Type) -> bool:
 
 
 def _leaf_holds_floats(found: types.Type) -> bool:
-    if isinstance(found, types.Record):
-        return any(_holds_floats(field.type) for field in found.fields.values())
+    if isinstance(found, types.Record) or is_instance(found):
+        return holds_floats(found) or unknown_field(found) is not None
     return is_number(getattr(found, "dtype", found))
 
 

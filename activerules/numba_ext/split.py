@@ -190,7 +190,9 @@ def read_kinds(asked: SplitSpec, dispatcher: Any, args: Sequence[Any]) -> tuple[
                 instead=[f"{kind.__name__}(…) here", "another activity in autodiff_thunk"],
             )
     with checks.naming(dispatcher):
-        return checks.read_arguments(names, args)
+        arguments = checks.read_arguments(names, args)
+        checks.require_arrays(arguments, "split mode")
+        return arguments
 
 
 def read_result(asked: SplitSpec, dispatcher: Any, found: Any) -> SplitSpec:

@@ -121,13 +121,25 @@ for _kind in KINDS:
 def _unbox_annotation(annotation: AnnotationType, value: Any, c: Any) -> NativeValue:
     native = cgutils.create_struct_proxy(annotation)(c.context, c.builder)
     failed = cgutils.alloca_once_value(c.builder, cgutils.false_bit)
+    cleanups = []
     for name, field in zip(annotation.kind.__slots__, annotation.fields):
         item = c.pyapi.object_getattr_string(value, name)
         unboxed = c.unbox(field, item)
         c.pyapi.decref(item)
         setattr(native, name, unboxed.value)
+        if unboxed.cleanup is not None:
+            cleanups.append(unboxed.cleanup)
         c.builder.store(c.builder.or_(c.builder.load(failed), unboxed.is_error), failed)
-    return NativeValue(native._getvalue(), is_error=c.builder.load(failed))
+
+    def clean_up() -> None:
+        for cleanup in reversed(cleanups):
+            cleanup()
+
+    return NativeValue(
+        native._getvalue(),
+        is_error=c.builder.load(failed),
+        cleanup=clean_up if cleanups else None,
+    )
 
 
 @box(AnnotationType)

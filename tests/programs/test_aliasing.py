@@ -33,6 +33,13 @@ def copies_shifted(a, b):
     return a[0] * b[len(b) - 1]
 
 
+@njit
+def writes_one_place(a, b):
+    s = a[1] * a[1]
+    b[0] = 5.0
+    return s * b[0] + a[2] * b[1]
+
+
 VIEWS = {
     "the same array": lambda x: (x, x),
     "shifted by one": lambda x: (x[:-1], x[1:]),
@@ -45,7 +52,9 @@ VIEWS = {
 
 @pytest.mark.parametrize("views", VIEWS.values(), ids=VIEWS.keys())
 @pytest.mark.parametrize(
-    "program", [reads_both, writes_first_reads_second, copies_shifted], ids=lambda f: f.__name__
+    "program",
+    [reads_both, writes_first_reads_second, copies_shifted, writes_one_place],
+    ids=lambda f: f.__name__,
 )
 def test_shadows_that_overlap_as_the_arguments_do(program, views):
     rng = np.random.default_rng(0)

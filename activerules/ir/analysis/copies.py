@@ -80,7 +80,7 @@ def pieces_of(copy: Instruction, types: ValueTypes) -> list[Piece]:
     behind = {o: p for p in copy.operands[:2] for o in memory.objects(p)}
     group = frozenset(behind).union(*map(memory.copied_with, behind))
     elsewhere = group - frozenset(behind)
-    if length is None or any(o in types.declared_float for o in group):
+    if length is None or any(o in types.declared for o in group):
         raise MixedCopy
     if any(not a.type.is_int for o in elsewhere for a in types.accesses.get(o, ())):
         raise MixedCopy  # it is not known where in this copy that is

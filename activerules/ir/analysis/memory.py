@@ -21,6 +21,7 @@ from functools import cached_property
 
 from activerules.ir.analysis.called import CalledMemory, called_memory
 from activerules.ir.analysis.callee import Summaries
+from activerules.ir.analysis.declared import Target, Targets
 from activerules.ir.analysis.objects import (
     RUNTIME,
     UNKNOWN,
@@ -29,7 +30,7 @@ from activerules.ir.analysis.objects import (
     overlap,
     root,
 )
-from activerules.ir.analysis.places import Place, place_of
+from activerules.ir.analysis.places import Multiples, Place, place_of
 from activerules.ir.cfg import ControlFlow
 from activerules.ir.constants import integer_of
 from activerules.ir.model import (
@@ -97,7 +98,8 @@ class MemoryFacts:
     `called` are the calls of functions of the module; `clobbered` tells the objects that may change
     after the return, so that everything read from them counts as overwritten; `copied` are the
     objects from which bytes of unknown type are copied to an object, `carried` those from which
-    integers are, which may be pointers.
+    integers are, which may be pointers; `starts_of` are the loads of pointers the caller declared
+    (`analysis/declared.py`).
     """
 
     points_to: dict[Value, frozenset[MemoryObject]]
@@ -112,6 +114,9 @@ class MemoryFacts:
     clobbered: Callable[[MemoryObject], bool] = lambda memory: False
     copied: Mapping[MemoryObject, frozenset[MemoryObject]] = field(default_factory=lambda: {})
     carried: Mapping[MemoryObject, frozenset[MemoryObject]] = field(default_factory=lambda: {})
+    targets: Targets = field(default_factory=lambda: {})
+    multiples: Multiples = field(default_factory=lambda: {})
+    starts_of: Mapping[Instruction, Target] = field(default_factory=lambda: {})
 
     def objects(self, pointer: Value) -> frozenset[MemoryObject]:
         """What `pointer` may point to; empty for null and undef."""
@@ -212,17 +217,30 @@ class MemoryFacts:
 
     def place(self, pointer: Value) -> Place:
         """Where in its object a pointer points."""
-        return place_of(pointer, self.named_types)
+        return place_of(pointer, self.named_types, self.multiples)
 
     def starts(self, place: Place, o: MemoryObject) -> bool:
         """Whether offsets of a place count from the start of this object (its data, if counted)."""
         match o.kind:
             case "argument":
-                return isinstance(place.base, Argument) and not place.through
+                return self._starts_argument(place, o)
             case "allocation" if is_counted(o):
                 return place.through or self._leads_to_start(place.base, o)
             case _:
                 return place.base is o.key and not place.through
+
+    def _starts_argument(self, place: Place, o: MemoryObject) -> bool:
+        """Whether a place counts from a parameter of the object, or from a declared pointer (D2).
+
+        Two objects of one private name begin at the same place, or do not overlap.
+        """
+        (memory, *others) = self.objects(place.base) or (None,)
+        if memory is None or others or (memory != o and not _begin_alike(memory, o)):
+            return False
+        if isinstance(place.base, Instruction):
+            target = self.starts_of.get(place.base)
+            return target is not None and target.is_start(place, memory)
+        return isinstance(place.base, Argument) and (not place.through or memory in self.targets)
 
     def _leads_to_start(self, base: Value, o: MemoryObject) -> bool:
         """Whether a pointer that was loaded or chosen is one to the start of the data of `o`.
@@ -403,6 +421,10 @@ def _changes_sign(i: Instruction) -> bool:
     return bool(masks & ({sign - 1} if i.opcode == "and" else {sign}))
 
 
+def _begin_alike(a: MemoryObject, b: MemoryObject) -> bool:
+    return isinstance(a.private, str) and a.private == b.private
+
+
 def objects_of_constant(value: Value) -> frozenset[MemoryObject]:
     """The globals a constant pointer mentions; nothing for null, undef and poison."""
     if isinstance(value, GlobalRef):
@@ -417,7 +439,7 @@ def analyse_memory(
     flow: ControlFlow,
     *,
     group_of: Callable[[Argument], object],
-    private: Callable[[Argument], bool],
+    private: Callable[[Argument], bool | str],
     disjoint: bool,
     marked: Callable[[Instruction], CallEffect | None],
     arithmetic: Callable[[Instruction], bool],
@@ -426,13 +448,16 @@ def analyse_memory(
     split: bool = False,
     callees: Summaries | None = None,
     clobbered: Callable[[MemoryObject], bool] = lambda memory: False,
+    targets: Targets | None = None,
+    multiples: Multiples | None = None,
 ) -> MemoryFacts:
     """Points-to sets by fixpoint iteration.
 
     Arguments
         group_of    the argument of the program a pointer parameter belongs to; parameters of one
                     group share an object
-        private     whether nothing else in the call reaches the parameter's memory (`noalias`)
+        private     whether nothing else in the call reaches the parameter's memory (`noalias`), or
+                    nothing but memory of one name
         disjoint    whether the memory of different groups is known not to overlap (checked by the
                     caller at run time)
         live        blocks on the way to a successful return: only what they write can be seen by a
@@ -442,8 +467,10 @@ def analyse_memory(
         split       whether the caller may write what it can reach before the reverse sweep runs
         callees     the summaries of the functions of the module; None: their calls are unknown
         clobbered   whether an argument's memory, or a global, may change after the return
+        targets     what pointers in argument memory lead to, as far as the caller declares it
+        multiples   numbers that divide integer parameters
     """
-    solver = _Solver(flow, marked, callees, disjoint)
+    solver = _Solver(flow, marked, callees, disjoint, targets or {}, named_types)
     for argument in function.arguments:
         if argument.type.is_pointer:
             solver.point(
@@ -469,6 +496,13 @@ def analyse_memory(
         clobbered=clobbered,
         copied={o: frozenset(s) for o, s in solver.copied.items()},
         carried={o: frozenset(s) for o, s in solver.carried.items()},
+        targets=solver.targets,
+        multiples=multiples or {},
+        starts_of={
+            i: target
+            for i, target in solver.starts_of.items()
+            if solver.points_to[i] == {target.memory}
+        },
     )
 
 
@@ -507,9 +541,13 @@ class _Solver:
         marked: Callable[[Instruction], CallEffect | None],
         callees: Summaries | None,
         disjoint: bool,
+        targets: Targets,
+        named_types: NamedTypes,
     ) -> None:
         self.flow, self.marked = flow, marked
         self.callees, self.disjoint = callees, disjoint
+        self.targets, self.named_types = targets, named_types
+        self.starts_of: dict[Instruction, Target] = {}
         self.called: dict[Instruction, CalledMemory] = {}
         self.points_to: dict[Value, set[MemoryObject]] = {}
         self.contents: dict[MemoryObject, set[MemoryObject]] = {}
@@ -547,6 +585,8 @@ class _Solver:
 
     def solve(self) -> None:
         """Visit all instructions until nothing changes."""
+        for holder, fields in self.targets.items():
+            self.hold(holder, (target.memory for target in fields.values()))
         self.changed = True
         while self.changed:
             self.changed = False
@@ -589,7 +629,27 @@ class _Solver:
 
     def _load(self, i: Instruction) -> None:
         for memory in self.objects(i.operands[0]):
-            self.point(i, self.inside(memory))
+            offset = self._offset_in_declared(memory, i.operands[0])
+            if offset is None:
+                self.point(i, self.inside(memory))
+            elif offset in self.targets[memory]:
+                self.starts_of[i] = self.targets[memory][offset]
+                self.point(i, {self.starts_of[i].memory})
+            else:
+                self.point(i, {MemoryObject("loaded", memory)})
+
+    def _offset_in_declared(self, memory: MemoryObject, pointer: Value) -> int | None:
+        """Where in memory with declared pointers a pointer points; None where that varies, or in
+        other memory.
+        """
+        if not self.targets.get(memory):
+            return None
+        place = place_of(pointer, self.named_types)
+        base = self.starts_of.get(place.base) if isinstance(place.base, Instruction) else None
+        at_start = isinstance(place.base, Argument) or (
+            base is not None and base.is_start(place, memory)
+        )
+        return place.offset if at_start and place.stride == 0 else None
 
     def _store(self, i: Instruction) -> None:
         for memory in self.objects(i.operands[1]):

@@ -19,11 +19,12 @@ class MemoryObject:
     kind    argument, alloca, allocation, result, global, loaded or runtime
     key     identifies it within its kind: group of an argument, instruction of a site, name of a
             global, the object a pointer to it was loaded from
+    private whether no other argument or global overlaps it; a name: none but what has it, too
     """
 
     kind: str
     key: object
-    private: bool = False
+    private: bool | str = False
 
     @property
     def is_local(self) -> bool:
@@ -52,7 +53,7 @@ def overlap(a: MemoryObject, b: MemoryObject, disjoint: bool) -> bool:
     if a.is_local or b.is_local or RUNTIME in (a, b):
         return False
     if {a.kind, b.kind} <= {"argument", "global"}:
-        return not (disjoint or a.private or b.private)
+        return not disjoint and a.private == b.private and a.private is not True
     return True
 
 

@@ -11,6 +11,7 @@ Invariants  O1  every offset the pointer may have from its base is in `offset + 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import gcd
 
@@ -27,6 +28,10 @@ from activerules.ir.types import (
     field_offset,
     size_of,
 )
+
+Multiples = Mapping[Value, int]
+"""Of integers the caller passes, numbers that are known to divide them."""
+_NO_MULTIPLES: Multiples = {}
 
 
 @dataclass(frozen=True)
@@ -59,13 +64,13 @@ class Place:
         return other.stride == 0 and self.low is not None and other.offset + size <= self.low
 
 
-def place_of(pointer: Value, named: NamedTypes) -> Place:
+def place_of(pointer: Value, named: NamedTypes, multiples: Multiples = _NO_MULTIPLES) -> Place:
     """Follow a pointer back to where its address arithmetic begins."""
     steps: list[tuple[int, int]] = []
     through = False
     while isinstance(pointer, Instruction):
         if pointer.opcode == "getelementptr":
-            steps.append(_step(pointer, named))
+            steps.append(_step(pointer, named, multiples))
             pointer = pointer.operands[0]
         elif _gives_data(pointer):
             pointer, through = pointer.operands[0], True
@@ -86,7 +91,24 @@ def _gives_data(i: Instruction) -> bool:
     return effect is not None and effect.gives_data
 
 
-def _step(gep: Instruction, named: NamedTypes) -> tuple[int, int]:
+def _divisor(value: Value, multiples: Multiples, depth: int = 4) -> int:
+    """A number that divides an integer, whatever it is at run time."""
+    number = integer_of(value)
+    if number is not None:
+        return abs(number)
+    if not isinstance(value, Instruction) or not depth:
+        return multiples.get(value, 1)
+    below = [_divisor(o, multiples, depth - 1) for o in value.operands[:2]]
+    match value.opcode:
+        case "mul":
+            return below[0] * below[1]
+        case "add" | "sub":
+            return gcd(*below)
+        case _:
+            return 1
+
+
+def _step(gep: Instruction, named: NamedTypes, multiples: Multiples) -> tuple[int, int]:
     """What a getelementptr adds: a constant, and the common divisor of what varies."""
     constant, variable = 0, 0
     t: Type = gep.attributes["source"]
@@ -106,7 +128,7 @@ def _step(gep: Instruction, named: NamedTypes) -> tuple[int, int]:
             t = t.element
             size = size_of(t, named)
         if number is None:
-            variable = gcd(variable, size)
+            variable = gcd(variable, size * _divisor(index, multiples))
         else:
             constant += number * size
     return constant, variable

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from activerules.ir.analysis.callee import PlaceAccess
+from activerules.ir.analysis.declared import Declared
 from activerules.ir.analysis.memory import MemoryFacts, MemoryObject, has_header
 from activerules.ir.analysis.places import Place
 from activerules.ir.constants import integer_of
@@ -44,20 +45,19 @@ class ValueTypes:
     """Frozen result of `analyse_value_types`."""
 
     accesses: Mapping[MemoryObject, tuple[Access, ...]]
-    declared_float: Mapping[MemoryObject, Type]
+    declared: Mapping[MemoryObject, Declared]
     float_bits: frozenset[Value]
     memory: MemoryFacts
 
     def holds_float(self, memory: MemoryObject) -> bool:
         """V2."""
-        return memory in self.declared_float or any(
-            isinstance(a.type, FloatType) for a in self.accesses.get(memory, ())
-        )
+        declared = memory in self.declared and bool(self.declared[memory].floats)
+        return declared or any(isinstance(a.type, FloatType) for a in self.accesses.get(memory, ()))
 
     def float_types(self, memory: MemoryObject) -> set[Type]:
         """The float types the object is known to hold."""
         found: set[Type] = {a.type for a in self.accesses.get(memory, ()) if a.type.is_float}
-        return found | ({self.declared_float[memory]} if memory in self.declared_float else set())
+        return found | (self.declared[memory].float_types if memory in self.declared else set())
 
     def is_read_as_integer(self, store: Instruction) -> bool:
         """Whether the very place a store writes is also read as an integer: then it is one."""
@@ -77,13 +77,21 @@ class ValueTypes:
 
     def touches_floats(self, access: Instruction) -> bool:
         """Whether a load or store of another type acts on a place where floats are, too."""
-        return any(
-            o in self.declared_float for o in self.memory.objects(access.operands[-1])
-        ) or self._touches(access, lambda t: t.is_float)
+        return self._meets_declared(access) or self._touches(access, lambda t: t.is_float)
 
     def touches_pointers(self, access: Instruction) -> bool:
         """Whether a load or store of another type acts on a place where pointers are, too."""
         return self._touches(access, lambda t: t.is_pointer)
+
+    def _meets_declared(self, access: Instruction) -> bool:
+        pointer = access.operands[-1]
+        t = access.operands[0].type if access.opcode == "store" else access.type
+        place, named = self.memory.place(pointer), self.memory.named_types
+        return any(
+            self.declared[o].meets_float(t, place if self.memory.starts(place, o) else None, named)
+            for o in self.memory.objects(pointer)
+            if o in self.declared
+        )
 
     def _touches(self, access: Instruction, wanted: Callable[[Type], bool]) -> bool:
         pointer = access.operands[-1]
@@ -110,9 +118,9 @@ class ValueTypes:
 
 
 def analyse_value_types(
-    function: Function, memory: MemoryFacts, declared_float: Mapping[MemoryObject, Type]
+    function: Function, memory: MemoryFacts, declared: Mapping[MemoryObject, Declared]
 ) -> ValueTypes:
-    """`declared_float`: objects the caller knows to be arrays of floats of one type."""
+    """`declared`: what the caller knows of objects."""
     accesses: dict[MemoryObject, list[Access]] = defaultdict(list)
     for block in memory.flow.order:
         for i in block.instructions:
@@ -126,10 +134,8 @@ def analyse_value_types(
                 for access in memory.called[i].summary.accesses:
                     for o, made in _accesses_of_callee(i, access, memory):
                         accesses[o].append(made)
-    facts = ValueTypes(
-        {o: tuple(a) for o, a in accesses.items()}, declared_float, frozenset(), memory
-    )
-    return ValueTypes(facts.accesses, declared_float, _float_bits(function, facts), memory)
+    facts = ValueTypes({o: tuple(a) for o, a in accesses.items()}, declared, frozenset(), memory)
+    return ValueTypes(facts.accesses, declared, _float_bits(function, facts), memory)
 
 
 def _accesses_of_callee(
@@ -190,7 +196,7 @@ def _returns_bits(call: Instruction, facts: ValueTypes) -> bool:
         return False
     named = facts.memory.named_types
     return called.summary.returns_bits or any(
-        o in facts.declared_float
+        (o in facts.declared and facts.declared[o].meets_float(read.type, read.place, named))
         or any(
             a.type.is_float and a.overlaps(read, named, header=has_header(o))
             for a in facts.accesses.get(o, ())

@@ -28,6 +28,7 @@ from typing import TypeVar
 from activerules.errors import ActiverulesError
 from activerules.ir.analysis.called import CalledMemory
 from activerules.ir.analysis.callee import Place
+from activerules.ir.analysis.declared import Declared
 from activerules.ir.analysis.memory import MemoryObject
 from activerules.ir.analysis.nodes import CalleeFrame
 from activerules.ir.builder import suffixed
@@ -83,7 +84,7 @@ class _Way:
     overwritten: tuple[bool, ...]
     copies_pointers: tuple[bool, ...]
     copies_integers: tuple[bool, ...]
-    floats: tuple[Type | None, ...]
+    declared: tuple[Declared | None, ...]
 
 
 @dataclass(eq=False)
@@ -116,7 +117,7 @@ class Family:
                 way.activities[k],
                 group=way.variant.groups[k] if argument.type.is_pointer else ("value", k),
                 private=way.private[k],
-                floats=way.floats[k],
+                declared=way.declared[k],
                 overwritten=way.overwritten[k],
                 copies_pointers=way.copies_pointers[k],
                 copies_integers=way.copies_integers[k],
@@ -230,11 +231,11 @@ def _way(
         result_shadow,
         disjoint=called.apart
         and not any(o.kind in {"global", "loaded"} for found in objects for o in found),
-        private=tuple(bool(o) and all(p.is_local or p.private for p in o) for o in objects),
+        private=tuple(bool(o) and all(p.is_local or p.private is True for p in o) for o in objects),
         overwritten=tuple(_is_overwritten(call, called, k, facts) for k in numbers),
         copies_pointers=tuple(all(p.is_local or p in own for p in o) for o in objects),
         copies_integers=tuple(_copies_integers(called, k, facts) for k in numbers),
-        floats=tuple(_declared(called.group(k), facts) for k in numbers),
+        declared=tuple(_declared(called.group(k), facts) for k in numbers),
     )
 
 
@@ -261,10 +262,13 @@ def _copies_integers(called: CalledMemory, k: int, facts: Facts) -> bool:
     )
 
 
-def _declared(objects: Iterable[MemoryObject], facts: Facts) -> Type | None:
-    """The float type that all of the memory is known to hold."""
-    kinds = {facts.types.declared_float.get(o) for o in objects}
-    return kinds.pop() if len(kinds) == 1 else None
+def _declared(objects: Iterable[MemoryObject], facts: Facts) -> Declared | None:
+    """The floats that all of the memory is known to be an array of."""
+    kinds = {facts.types.declared.get(o) for o in objects}
+    found = kinds.pop() if len(kinds) == 1 else None
+    # the callee may be given a pointer to the middle: what is known must hold from there, too
+    is_uniform = found is not None and found in map(Declared.array_of, found.float_types)
+    return found if is_uniform else None
 
 
 def _arguments_behind(called: CalledMemory, facts: Facts) -> dict[object, frozenset[object]]:

@@ -8,12 +8,12 @@ Gives       Facts, frozen: control flow, memory, types and activity of the funct
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 from activerules.ir import normal_form
 from activerules.ir.analysis.activity import Activity, Seeds, analyse_activity
+from activerules.ir.analysis.declared import Declared
 from activerules.ir.analysis.dependence import Dependence
 from activerules.ir.analysis.integers import Integers
 from activerules.ir.analysis.memory import MemoryFacts, MemoryObject, analyse_memory
@@ -22,12 +22,12 @@ from activerules.ir.analysis.value_types import ValueTypes, analyse_value_types
 from activerules.ir.cfg import ControlFlow, control_flow
 from activerules.ir.decide import decide
 from activerules.ir.derive.calls import EngineCalls
-from activerules.ir.derive.request import Parameter, Request
+from activerules.ir.derive.pointees import changes_pointers, without_pointees
+from activerules.ir.derive.request import Parameter, Pointee, Request
 from activerules.ir.derive.summaries import CallsIn, ModuleSummaries
 from activerules.ir.forward_loads import forward_loads
 from activerules.ir.model import Instruction, Module, Value
 from activerules.ir.retype import retype_float_copies, retype_pointer_copies
-from activerules.ir.types import Type
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class Facts:
 
     def _is_from_outside(self, pointer: Value) -> bool:
         """Whether a pointer may lead to memory with contents only the caller knows."""
-        known = self.request.filled | self.request.copied_integers
+        known = self.request.filled | self.request.copied_integers | self.types.declared.keys()
         return any(not o.is_local and o not in known for o in self.memory.objects(pointer))
 
 
@@ -74,10 +74,33 @@ def analyse(request: Request, summaries: ModuleSummaries | None = None) -> Facts
     calls = EngineCalls(request.rules)
     summaries = summaries if summaries is not None else ModuleSummaries(request.module, calls)
     callees = CallsIn(summaries, returns)
+    memory = _memory(request, flow, returns, calls, callees)
+    changed = changes_pointers(memory)
+    if changed is not None:
+        request = without_pointees(request, changed)
+        memory = _memory(request, flow, returns, calls, callees)
+    if memory.carried and retype_pointer_copies(
+        function, analyse_value_types(function, memory, {})
+    ):
+        memory = _memory(request, flow, returns, calls, callees)
+    # a rewrite must be right for overlapping arguments, too: the two versions share the function
+    anywhere = replace(memory, disjoint=False)
+    if forward_loads(function, flow, anywhere, Dependence(integers), returns.live):
+        integers = integers_of(request, flow)
+    declared = _declared_memory(request) | _float_memory_of_calls(memory, returns, calls)
+    types = analyse_value_types(function, memory, declared)
+    if retype_float_copies(function, types):
+        types = analyse_value_types(function, memory, declared)
+    activity = analyse_activity(memory, types, returns, calls, _seeds(request, returns, memory))
+    return Facts(request, flow, returns, memory, types, activity, calls, callees, integers)
+
+
+def _memory(
+    request: Request, flow: ControlFlow, returns: Returns, calls: EngineCalls, callees: CallsIn
+) -> MemoryFacts:
     by_argument = {p.argument: p for p in request.parameters}
-    find_memory = partial(
-        analyse_memory,
-        function,
+    return analyse_memory(
+        request.function,
         flow,
         group_of=lambda a: by_argument[a].group,
         private=lambda a: by_argument[a].private,
@@ -89,22 +112,9 @@ def analyse(request: Request, summaries: ModuleSummaries | None = None) -> Facts
         split=request.split,
         callees=callees,
         clobbered=_clobbered(request),
+        targets=request.targets,
+        multiples={p.argument: p.multiple for p in request.parameters if p.multiple > 1},
     )
-    memory = find_memory()
-    if memory.carried and retype_pointer_copies(
-        function, analyse_value_types(function, memory, {})
-    ):
-        memory = find_memory()
-    # a rewrite must be right for overlapping arguments, too: the two versions share the function
-    anywhere = replace(memory, disjoint=False)
-    if forward_loads(function, flow, anywhere, Dependence(integers), returns.live):
-        integers = integers_of(request, flow)
-    floats = _float_memory(request.parameters) | _float_memory_of_calls(memory, returns, calls)
-    types = analyse_value_types(function, memory, floats)
-    if retype_float_copies(function, types):
-        types = analyse_value_types(function, memory, floats)
-    activity = analyse_activity(memory, types, returns, calls, _seeds(request, returns, memory))
-    return Facts(request, flow, returns, memory, types, activity, calls, callees, integers)
 
 
 def integers_of(request: Request, flow: ControlFlow) -> Integers:
@@ -128,27 +138,28 @@ def _clobbered(request: Request) -> Callable[[MemoryObject], bool]:
     return clobbered
 
 
-def _float_memory(parameters: Iterable[Parameter]) -> dict[MemoryObject, Type]:
-    return {p.memory: p.floats for p in parameters if p.floats is not None}
+def _declared_memory(request: Request) -> dict[MemoryObject, Declared]:
+    pieces = (*request.parameters, *request.pointees)
+    return {p.memory: p.declared for p in pieces if p.declared is not None}
 
 
 def _float_memory_of_calls(
     memory: MemoryFacts, returns: Returns, calls: EngineCalls
-) -> dict[MemoryObject, Type]:
+) -> dict[MemoryObject, Declared]:
     """Local arrays that only marked calls read or write are arrays of floats, too."""
-    found: dict[MemoryObject, Type] = {}
+    found: dict[MemoryObject, Declared] = {}
     for block in returns.live:
         for call in block.instructions:
             info = calls.marked(call) if call.opcode == "call" else None
             if info is None:
                 continue
             if info.result_element is not None:
-                found[MemoryObject("result", call)] = info.result_element
+                found[MemoryObject("result", call)] = Declared.array_of(info.result_element)
             for argument in info.arguments:
                 if argument.element is not None and argument.data_operand is not None:
                     for o in memory.objects(call.operands[argument.data_operand]):
                         if o.kind in {"allocation", "result"}:
-                            found[o] = argument.element
+                            found[o] = Declared.array_of(argument.element)
     return found
 
 
@@ -163,7 +174,11 @@ def _shadowable(module: Module) -> frozenset[MemoryObject]:
 
 
 def _seeds(request: Request, returns: Returns, memory: MemoryFacts) -> Seeds:
-    pointers = [p for p in request.parameters if p.argument.type.is_pointer]
+    pointers: list[Parameter | Pointee] = [
+        p for p in request.parameters if p.argument.type.is_pointer
+    ]
+    pointers += request.pointees
+    duplicated = frozenset(p.memory for p in pointers if p.activity == "duplicated")
     end = returns.exit.terminator
     return Seeds(
         values=frozenset(
@@ -171,13 +186,12 @@ def _seeds(request: Request, returns: Returns, memory: MemoryFacts) -> Seeds:
             for p in request.parameters
             if p.argument.type.is_float and p.activity != "const"
         ),
-        memory=frozenset(p.memory for p in pointers if p.activity == "duplicated"),
-        constant=frozenset(p.memory for p in pointers if p.activity == "const")
-        - frozenset(p.memory for p in pointers if p.activity == "duplicated"),
+        memory=duplicated,
+        constant=frozenset(p.memory for p in pointers if p.activity == "const") - duplicated,
         returned=end.operands[0] if request.returns == "active" else None,
         written_only=request.filled,
         shadowable=_shadowable(request.module),
-        known=request.filled | request.copied_integers,
+        known=request.filled | request.copied_integers | _declared_memory(request).keys(),
         handed_out=memory.escaping(end.operands[0] if end.operands else None)
         if request.fresh_shadow
         else frozenset(),

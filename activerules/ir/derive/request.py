@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from activerules.ir.analysis.declared import Declared, Target, Way
 from activerules.ir.analysis.memory import MemoryObject
 from activerules.ir.model import Argument, Function, Module
 from activerules.ir.rulecall import ActivityName, RuleCompiler
-from activerules.ir.types import Type
 
 ReturnKind = Literal["active", "const", "status"]
 
@@ -22,30 +22,55 @@ class Parameter:
                   followed by a shadow pointer; in forward mode also a float that is followed by its
                   tangent
     group         parameters with the same group are parts of one argument and share memory
-    private       nothing else in the call reaches its memory
+    private       nothing else in the call reaches its memory; a name: nothing but what has it, too
     written_only  the function fills the memory; what it held before is no input (a return slot)
-    floats        the memory is known to be an array of floats of this type and nothing else
+    declared      what is known of the memory it points to
     overwritten   the memory, and what is behind pointers in it, may change between the two sweeps
     copies_pointers, copies_integers
                   what the function stores there it stores in the shadow, too: the shadow is of the
                   engine's making
     length        a number of elements: never negative
+    multiple      a number that divides it, if it is an integer
     """
 
     argument: Argument
     activity: ActivityName
     group: object
-    private: bool = False
+    private: bool | str = False
     written_only: bool = False
-    floats: Type | None = None
+    declared: Declared | None = None
     overwritten: bool = False
     copies_pointers: bool = False
     copies_integers: bool = False
     length: bool = False
+    multiple: int = 1
 
     @property
     def memory(self) -> MemoryObject:
         """What a pointer parameter points to."""
+        return MemoryObject("argument", self.group, self.private)
+
+
+@dataclass(frozen=True)
+class Pointee:
+    """Memory the caller declares: what pointers in the memory `holder` lead to.
+
+    pointers  where in it they are, and how each leads there
+    activity  "duplicated": the shadow of the holder has pointers to its shadow in the same places
+    group     identifies it, as that of a parameter does
+    declared  what is known of it
+    """
+
+    holder: MemoryObject
+    pointers: tuple[tuple[int, Way], ...]
+    activity: ActivityName
+    group: object
+    private: bool | str = False
+    declared: Declared | None = None
+
+    @property
+    def memory(self) -> MemoryObject:
+        """The memory object it is to the analyses: as that of a parameter."""
         return MemoryObject("argument", self.group, self.private)
 
 
@@ -66,6 +91,7 @@ class Request:
                 (derive/callees.py); its result is handed back through memory unless it is a status
     fresh_shadow   memory it makes and hands out has a shadow
     result_shadow  the pointer it returns has a shadow
+    pointees    memory behind pointers in the memory of parameters, as far as it is declared
     arguments   of a callee: the groups of the user's function that its groups may stand for
     checked     the caller checks the plan's assumptions on its arguments, and runs another version
                 where they do not hold
@@ -94,7 +120,21 @@ class Request:
     callee: int = 0
     fresh_shadow: bool = False
     result_shadow: bool = False
+    pointees: tuple[Pointee, ...] = ()
     arguments: Mapping[object, frozenset[object]] = field(default_factory=lambda: {})
+
+    @property
+    def targets(self) -> dict[MemoryObject, dict[int, Target]]:
+        """What the declared pointers lead to; an entry for memory that is one struct, too."""
+        found: dict[MemoryObject, dict[int, Target]] = {}
+        for p in (*self.parameters, *self.pointees):
+            if p.declared is not None and p.declared.period == 0:
+                found.setdefault(p.memory, {})
+        for p in self.pointees:
+            fields = found.setdefault(p.holder, {})
+            for offset, way in p.pointers:
+                fields[offset] = Target(p.memory, way)
+        return found
 
     @property
     def mirrored(self) -> frozenset[MemoryObject]:

@@ -1,0 +1,81 @@
+"""Declared memory: what a caller says is in the memory behind a parameter, as nothing in the IR
+tells.
+
+Gives       Declared, frozen: where floats are, and where pointers to other declared memory are
+            Target: a pointer in declared memory, and what it leads to
+Invariants  D1  bytes in which no float is declared never hold (parts of) the bits of a float
+            D2  a declared pointer is not changed while the function runs: a function that may
+                change one gets no targets
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from activerules.ir.analysis.objects import MemoryObject
+from activerules.ir.analysis.places import Place
+from activerules.ir.model import Constant
+from activerules.ir.types import PTR, NamedTypes, Type, size_of
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What is known of a piece of memory.
+
+    floats   the offset and type of every float in one period
+    period   the bytes after which the same follows; 0: the memory is one struct
+    """
+
+    floats: tuple[tuple[int, Type], ...] = ()
+    period: int = 0
+
+    @classmethod
+    def array_of(cls, element: Type) -> Declared:
+        """Floats of one type, and nothing else."""
+        return cls(((0, element),), size_of(element, {}))
+
+    @property
+    def float_types(self) -> set[Type]:
+        """The types of the floats in it."""
+        return {t for _, t in self.floats}
+
+    def meets_float(self, t: Type, place: Place | None, named: NamedTypes) -> bool:
+        """Whether an access of type `t` may share a byte with a float; `place` counts from the
+        start, None: it may be anywhere.
+        """
+        if place is None:
+            return bool(self.floats)
+        size = size_of(t, named)
+        return any(
+            place.may_overlap(size, Place(_START, offset, self.period), size_of(kind, named))
+            for offset, kind in self.floats
+        )
+
+
+_START = Constant(PTR, "null")
+
+
+Way = Literal["start", "counted", "somewhere"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a pointer in declared memory leads to.
+
+    way   to the start of the memory; to the MemInfo the data of which is the memory; or to what
+          owns the memory, or is otherwise never computed with
+    """
+
+    memory: MemoryObject
+    way: Way = "start"
+
+    def is_start(self, place: Place, memory: MemoryObject) -> bool:
+        """Whether a place that counts from this pointer counts from the start of `memory`."""
+        counted = self.way == "counted"
+        return self.way != "somewhere" and self.memory == memory and counted == place.through
+
+
+Targets = Mapping[MemoryObject, Mapping[int, Target]]
+"""Per memory object the targets of the pointers in it, by their offsets."""

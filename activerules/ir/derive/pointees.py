@@ -1,0 +1,65 @@
+"""Whether the pointers a caller declares in its memory stay as they are (D2 of
+`analysis/declared.py`).
+
+Needs       the MemoryFacts of a function, found as if they did
+Gives       `changes_pointers`: an instruction that may change one; `without_pointees`: the request
+            for such a function, or the refusal
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from activerules.errors import NotYetSupported
+from activerules.ir.analysis.memory import MemoryFacts, MemoryObject, Write
+from activerules.ir.derive.request import Request
+from activerules.ir.model import Instruction, Value
+from activerules.ir.refusal import refusal
+
+_POINTER_SIZE = 8
+
+
+def changes_pointers(memory: MemoryFacts) -> Instruction | None:
+    """An instruction that may write over a declared pointer; None if there is none."""
+    holders = [holder for holder, fields in memory.targets.items() if fields]
+    for write in memory.writes if holders else ():
+        if any(_hits(write, holder, memory) for holder in holders):
+            return write.instruction
+    return None
+
+
+def _hits(write: Write, holder: MemoryObject, memory: MemoryFacts) -> bool:
+    if write.everything:
+        reached = memory.reached(write.instruction) if write.instruction.opcode == "call" else ()
+        return holder in reached
+    if any(memory.may_overlap(holder, o) for o in write.objects):
+        return True
+    return any(
+        any(memory.may_overlap(holder, o) for o in memory.objects(pointer))
+        and not _beside(pointer, write.size, holder, memory)
+        for pointer in write.pointers
+    )
+
+
+def _beside(pointer: Value, size: int | None, holder: MemoryObject, memory: MemoryFacts) -> bool:
+    """Whether a write is known to lie between the declared pointers of what it writes to."""
+    place = memory.place(pointer)
+    if size is None or place.stride or not memory.starts(place, holder):
+        return False
+    return all(
+        place.offset + size <= offset or offset + _POINTER_SIZE <= place.offset
+        for offset in memory.targets[holder]
+    )
+
+
+def without_pointees(request: Request, changed: Instruction) -> Request:
+    """The request with nothing declared behind pointers; refused where there is active memory."""
+    if any(p.activity == "duplicated" for p in request.pointees):
+        raise refusal(
+            changed,
+            "an array, or another object, in a Duplicated argument is replaced",
+            "its shadow would have to be replaced in the caller's shadow as well",
+            ["write into the array: a.field[:] = x", "make the object inside the function"],
+            NotYetSupported,
+        )
+    return replace(request, pointees=())

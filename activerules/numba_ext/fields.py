@@ -1,0 +1,244 @@
+"""Values made of fields in one piece of memory: records, jitclass instances and StructRefs.
+
+Needs       a Numba type
+Gives       `fields_of`: the fields of an instance; `declared_of`: where the floats are in the
+            memory of a leaf; `inner_of`: the memory behind pointers in it
+Invariants  E1  offsets are those of Numba's own data models
+            E2  what is not known to hold no floats is refused (`unknown_field`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.core.registry import cpu_target
+
+from activerules.ir.analysis.declared import Declared, Way
+from activerules.ir.types import DOUBLE, FLOAT, Type, size_of
+
+_FLOATS: dict[types.Type, tuple[Type, ...]] = {
+    types.float64: (DOUBLE,),
+    types.float32: (FLOAT,),
+    types.complex128: (DOUBLE, DOUBLE),
+    types.complex64: (FLOAT, FLOAT),
+}
+CONSTANT = (
+    types.Integer,
+    types.Boolean,
+    types.NoneType,
+    types.UnicodeType,
+    types.EnumMember,
+    types.SliceType,
+    types.Callable,
+    types.NPDatetime,
+    types.NPTimedelta,
+)
+"""Types that hold no floats, and need no shadow."""
+NO_FLOATS = Declared((), 1)
+_CONSTANT_ELEMENTS = (*CONSTANT, types.CharSeq, types.UnicodeCharSeq)
+# where the pointers are in the struct of an array: meminfo, parent and data
+_ARRAY_POINTERS: tuple[tuple[int, Way], ...] = ((0, "somewhere"), (1, "somewhere"), (4, "start"))
+# of a reference to an instance: meminfo and data, of a StructRef the first alone
+_INSTANCE_POINTERS: tuple[tuple[int, Way], ...] = ((0, "counted"), (1, "start"))
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of an instance: its Numba type, and where it is in the instance's memory."""
+
+    name: str
+    numba_type: Any
+    offset: int
+
+
+@dataclass(frozen=True)
+class Inner:
+    """Memory behind pointers in other memory.
+
+    path      the names and indices that lead to it
+    pointers  where in the memory it is reached from, and how each leads there
+    """
+
+    path: tuple[str | int, ...]
+    numba_type: Any
+    pointers: tuple[tuple[int, Way], ...]
+
+
+def items_of(tuple_type: Any) -> tuple[types.Type, ...]:
+    """The types of the items of a tuple type of any of Numba's kinds."""
+    return tuple(tuple_type)
+
+
+def is_instance(found: Any) -> bool:
+    """Whether a value is a reference to counted memory with named fields of several types."""
+    return isinstance(found, types.ClassInstanceType | types.StructRef)
+
+
+def is_record_array(found: Any) -> bool:
+    """Whether a value is an array of records."""
+    return isinstance(found, types.Array) and isinstance(found.dtype, types.Record)
+
+
+def struct_type(found: Any) -> ir.Type:
+    """The LLVM type of the memory an instance refers to."""
+    context = _context()
+    if isinstance(found, types.StructRef):
+        return context.data_model_manager[found.get_data_type()].get_value_type()
+    return context.get_data_type(found.get_data_type())
+
+
+def fields_of(found: Any) -> tuple[Field, ...]:
+    """The fields of an instance, in order."""
+    if isinstance(found, types.StructRef):
+        named = dict(found.field_dict)
+    else:
+        named = dict(found.class_type.struct)
+    struct = struct_type(found)
+    return tuple(
+        Field(name, ty, _element_offset(struct, k)) for k, (name, ty) in enumerate(named.items())
+    )
+
+
+def holds_floats(found: Any) -> bool:
+    """Whether there are floats in a value, or in memory it leads to."""
+    if isinstance(found, types.BaseTuple):
+        return any(map(holds_floats, items_of(found)))
+    if is_instance(found):
+        return any(holds_floats(field.numba_type) for field in fields_of(found))
+    declared = declared_of(found)
+    return found in _FLOATS or (declared is not None and bool(declared.floats))
+
+
+def unknown_field(found: Any) -> str | None:
+    """The first field, of those that may hold floats, of a type nothing is known of; as `a.b`."""
+    return next((path for path, known in _known_fields(found, "") if not known), None)
+
+
+def _known_fields(found: Any, path: str) -> Iterator[tuple[str, bool]]:
+    if is_instance(found):
+        for field in fields_of(found):
+            yield from _known_fields(field.numba_type, f"{path}.{field.name}")
+    elif isinstance(found, types.BaseTuple):
+        for k, item in enumerate(items_of(found)):
+            yield from _known_fields(item, f"{path}[{k}]")
+    elif isinstance(found, types.Array):
+        yield from _known_fields(found.dtype, path)
+    elif isinstance(found, types.Record):
+        for name, field in found.fields.items():
+            yield from _known_fields(field.type, f"{path}.{name}")
+    else:
+        yield path, found in _FLOATS or isinstance(found, _CONSTANT_ELEMENTS)
+
+
+def declared_of(found: Any) -> Declared | None:
+    """Where the floats are in the memory of a leaf: an array, a record or an instance; None for
+    what is none of these, or holds what is not known.
+    """
+    if unknown_field(found) is not None:
+        return None
+    if isinstance(found, types.Array):
+        if found.dtype in _FLOATS:
+            return Declared.array_of(_FLOATS[found.dtype][0])
+        floats = tuple(_floats_of_element(found.dtype, 0))
+        return Declared(floats, _size_of_element(found.dtype)) if floats else NO_FLOATS
+    if isinstance(found, types.Record):
+        return Declared(tuple(_floats_of_element(found, 0)))
+    if is_instance(found):
+        struct = struct_type(found)
+        return Declared(
+            tuple(
+                one
+                for k, field in enumerate(fields_of(found))
+                for one in _floats_in_struct(field.numba_type, _element(struct, k), field.offset)
+            )
+        )
+    return None
+
+
+def inner_of(found: Any) -> Iterator[Inner]:
+    """What the pointers in an instance's memory lead to, one step."""
+    if is_instance(found):
+        struct = struct_type(found)
+        for k, field in enumerate(fields_of(found)):
+            llvm = _element(struct, k)
+            yield from _inner(field.numba_type, llvm, field.offset, (field.name,))
+
+
+def _inner(found: Any, llvm: ir.Type, offset: int, path: tuple[str | int, ...]) -> Iterator[Inner]:
+    if isinstance(found, types.Array):
+        yield Inner(path, found, _placed(offset, llvm, _ARRAY_POINTERS))
+    elif is_instance(found):
+        count = len(getattr(llvm, "elements", ()))
+        yield Inner(path, found, _placed(offset, llvm, _INSTANCE_POINTERS[:count]))
+    elif isinstance(found, types.BaseTuple):
+        for k, item in enumerate(items_of(found)):
+            yield from _inner(
+                item, _element(llvm, k), offset + _element_offset(llvm, k), (*path, k)
+            )
+
+
+def _placed(
+    offset: int, llvm: ir.Type, pointers: tuple[tuple[int, Way], ...]
+) -> tuple[tuple[int, Way], ...]:
+    return tuple((offset + _element_offset(llvm, k), way) for k, way in pointers)
+
+
+# --- floats ---
+
+
+def _floats_of_element(found: Any, offset: int) -> Iterator[tuple[int, Type]]:
+    """Of an item of an array: a number, or a record with its own offsets."""
+    if isinstance(found, types.Record):
+        for field in found.fields.values():
+            yield from _floats_of_element(field.type, offset + field.offset)
+    elif isinstance(found, types.NestedArray):
+        step = _size_of_element(found.dtype)
+        for k in range(found.nitems):
+            yield from _floats_of_element(found.dtype, offset + k * step)
+    else:
+        yield from _numbers(found, offset)
+
+
+def _floats_in_struct(found: Any, llvm: ir.Type, offset: int) -> Iterator[tuple[int, Type]]:
+    """Of a field of an instance: a number, or a tuple of such."""
+    if isinstance(found, types.BaseTuple):
+        for k, item in enumerate(items_of(found)):
+            inside = offset + _element_offset(llvm, k)
+            yield from _floats_in_struct(item, _element(llvm, k), inside)
+    else:
+        yield from _numbers(found, offset)
+
+
+def _numbers(found: Any, offset: int) -> Iterator[tuple[int, Type]]:
+    for t in _FLOATS.get(found, ()):
+        yield offset, t
+        offset += size_of(t, {})
+
+
+# --- sizes, as Numba has them ---
+
+
+def _context() -> Any:
+    return cpu_target.target_context
+
+
+def _size_of_element(found: Any) -> int:
+    if isinstance(found, types.Record):
+        return found.size
+    context = _context()
+    return context.get_abi_sizeof(context.get_data_type(found))
+
+
+def _element(llvm: Any, k: int) -> ir.Type:
+    return llvm.element if isinstance(llvm, ir.ArrayType) else llvm.elements[k]
+
+
+def _element_offset(llvm: Any, k: int) -> int:
+    data = _context().target_data
+    if isinstance(llvm, ir.ArrayType):
+        return k * llvm.element.get_abi_size(data)
+    return llvm.get_element_offset(data, k)

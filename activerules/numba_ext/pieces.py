@@ -1,0 +1,105 @@
+"""The pieces of memory in a value, in the IR of the caller: arrays, records and instances, those in
+tuples and in fields of instances too.
+
+Needs       the Numba type of an argument, and LLVM values of it (the primal, its shadows)
+Gives       `pieces_of`: the same piece of each of the values; `extent_of_piece`: its bytes
+            `field_values`: the fields of an instance; `parts_of`: the items of tuples
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from numba.core import cgutils, types
+
+from activerules.numba_ext.checks import Argument
+from activerules.numba_ext.extents import Extent, extent_of
+from activerules.numba_ext.fields import fields_of, is_instance, struct_type
+from activerules.numba_ext.kinds import has_shadow, items_of
+
+
+def pieces_of(
+    context: Any, builder: Any, argument: Argument, values: Sequence[Any]
+) -> Iterator[tuple[Argument, tuple[Any, ...]]]:
+    """The pieces of memory in an argument, with what each of `values` has there.
+
+    The first value is the primal; a piece without floats is given of that alone. Of a Const
+    instance the fields are no pieces: they count as memory that may be anywhere.
+    """
+    found = argument.numba_type
+    own = tuple(values) if has_shadow(found) else tuple(values[:1])
+    if isinstance(found, types.BaseTuple):
+        for i, (item, parts) in enumerate(parts_of(builder, found, *values)):
+            part = Argument(f"{argument.name}[{i}]", item, argument.activity)
+            yield from pieces_of(context, builder, part, parts)
+    elif isinstance(found, types.Array | types.Record):
+        yield argument, own
+    elif is_instance(found):
+        yield argument, own
+        if len(values) == 1:
+            return
+        unpacked = [field_values(context, builder, found, value) for value in own]
+        for field, parts in zip(fields_of(found), zip(*unpacked, strict=True), strict=True):
+            part = Argument(f"{argument.name}.{field.name}", field.numba_type, argument.activity)
+            yield from pieces_of(context, builder, part, parts)
+
+
+def parts_of(builder: Any, found: Any, *values: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """The items of values of one tuple type, with the type of each."""
+    items = items_of(found)
+    unpacked = [cgutils.unpack_tuple(builder, value, len(items)) for value in values]
+    return zip(items, zip(*unpacked, strict=True), strict=True)
+
+
+def field_values(context: Any, builder: Any, found: Any, value: Any) -> list[Any]:
+    """What an instance holds in each of its fields, borrowed."""
+    struct = struct_of(context, builder, found, value)
+    return [struct[k] for k in range(len(fields_of(found)))]
+
+
+def struct_of(context: Any, builder: Any, found: Any, value: Any) -> Any:
+    """The memory of an instance, as a struct whose items can be read by number; all zero for a
+    field that is not set.
+    """
+    pointer = memory_of(context, builder, found, value)
+    nothing = cgutils.alloca_once(builder, pointer.type.pointee, zfill=True)
+    pointer = builder.select(cgutils.is_null(builder, pointer), nothing, pointer)
+    if isinstance(found, types.StructRef):
+        payload = found.get_data_type()
+        return cgutils.create_struct_proxy(payload)(context, builder, ref=pointer)
+    data_type = found.get_data_type()
+    return context.make_data_helper(builder, data_type, ref=pointer)
+
+
+def memory_of(context: Any, builder: Any, found: Any, value: Any) -> Any:
+    """The pointer to the memory of an instance; null for a field that is not set."""
+    reference = context.make_helper(builder, found, value=value)
+    if isinstance(found, types.StructRef):
+        pointer_type = struct_type(found).as_pointer()
+        result = cgutils.alloca_once_value(builder, pointer_type(None))
+        with cgutils.if_likely(builder, cgutils.is_not_null(builder, reference.meminfo)):
+            data = context.nrt.meminfo_data(builder, reference.meminfo)
+            builder.store(builder.bitcast(data, pointer_type), result)
+        return builder.load(result)
+    return reference.data
+
+
+def extent_of_piece(context: Any, builder: Any, found: Any, value: Any) -> Extent:
+    """The bytes of a piece of memory."""
+    if isinstance(found, types.Array):
+        return extent_of(builder, found, context.make_array(found)(context, builder, value))
+    pointer = data_of_piece(context, builder, found, value)
+    data = builder.ptrtoint(pointer, cgutils.intp_t)
+    is_record = isinstance(found, types.Record)
+    size = found.size if is_record else context.get_abi_sizeof(struct_type(found))
+    is_set = cgutils.is_not_null(builder, pointer)
+    size = builder.select(is_set, data.type(size), data.type(0))
+    return Extent(data, data, builder.add(data, size))
+
+
+def data_of_piece(context: Any, builder: Any, found: Any, value: Any) -> Any:
+    """The pointer a piece of memory begins at; null for a field that is not set."""
+    if isinstance(found, types.Array):
+        return context.make_array(found)(context, builder, value).data
+    return value if isinstance(found, types.Record) else memory_of(context, builder, found, value)
