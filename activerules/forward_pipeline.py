@@ -34,6 +34,8 @@ from activerules.requests import (
     locate,
     make_request,
     plain_name,
+    relax,
+    with_options,
     with_scratch,
 )
 from activerules.rules import library  # noqa: F401  defines the rules that come with it
@@ -49,6 +51,7 @@ def compile_forward(
     *,
     wanted: bool,
     width: int,
+    options: frozenset[str] = frozenset(),
 ) -> Gradient:
     """The forward derivative of `function` for these argument types and activities.
 
@@ -59,9 +62,9 @@ def compile_forward(
     """
     dispatcher = as_dispatcher(function)
     known = _compiled.setdefault(dispatcher, {})
-    key = (argtypes, activities, wanted, width, RULES.epoch)
+    key = (argtypes, activities, wanted, width, options, RULES.epoch)
     if key not in known:
-        known[key] = _derive(dispatcher, argtypes, activities, wanted, width)
+        known[key] = _derive(dispatcher, argtypes, activities, wanted, width, options)
     return known[key]
 
 
@@ -71,6 +74,7 @@ def _derive(
     activities: tuple[ActivityName, ...],
     wanted: bool,
     width: int,
+    options: frozenset[str],
 ) -> Gradient:
     stage = Stages()
     captured = stage("capture", capture, dispatcher, argtypes, rules=RULES.forward_view)
@@ -83,7 +87,8 @@ def _derive(
         returned: ActivityName = "duplicated" if wanted else "const"
         request = make_request(captured, module, shadowed, returned, rules, forward=True)
         # Arguments may overlap if their shadows do likewise: nothing is kept that could change.
-        return make_forward_plan(replace(request, width=width, separate=False))
+        request = replace(with_options(request, options), width=width, separate=False)
+        return make_forward_plan(request)
 
     try:
         plan, scratch = stage("plan", with_scratch, captured, activities, make)
@@ -91,6 +96,7 @@ def _derive(
     except ActiverulesError as error:
         locate(error, module)
         raise
+    relax(functions, declarations, options)
     text = stage("assemble", assemble, module, functions, declarations, whole=False)
     stage("verify", verified, text)
     stem = f"activerules.{plain_name(captured.name)}"
@@ -108,6 +114,7 @@ def _derive(
         environments=captured.environments,
         width=width,
         sources=rules.sources,
+        options=options,
     )
 
 

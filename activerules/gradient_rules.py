@@ -39,7 +39,7 @@ from activerules.autodiff import NO_C_WRAPPER, autodiff
 from activerules.errors import NotYetSupported
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.forward_forms import compiled_forward
-from activerules.numba_ext.kinds import is_number, is_number_array, items_of
+from activerules.numba_ext.kinds import has_shadow, is_number, is_number_array, items_of
 from activerules.numba_ext.nested import NestedCall, use_nested
 from activerules.numba_ext.rulechecks import apart
 from activerules.numba_ext.types import AnnotationType
@@ -326,7 +326,7 @@ def _role(argument: Argument, found: Any) -> str:
         return "number"
     if is_number_array(found) and argument.activity in _SHADOWED:
         return "array"
-    if argument.activity in _SHADOWED and argument.numba_type == found:
+    if argument.activity in _SHADOWED and has_shadow(found):
         raise NotYetSupported(
             f"a gradient by {argument}, inside a function that is differentiated",
             why="only floats, arrays and tuples of them have second derivatives there",

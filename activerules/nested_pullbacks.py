@@ -36,6 +36,7 @@ from activerules.numba_ext.pullback import bind, data_of
 from activerules.numba_ext.rulechecks import apart
 from activerules.numba_ext.split import has_shadow, read_kinds, read_result
 from activerules.numba_ext.stubs import Stub
+from activerules.rules.pattern import type_name
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
 
@@ -190,12 +191,30 @@ def shadow_of(y: Any) -> Any:
     raise NotImplementedError
 
 
+_UNCHANGING = (
+    types.Number,
+    types.Boolean,
+    types.NoneType,
+    types.UnicodeType,
+    types.EnumMember,
+    types.SliceType,
+    types.Callable,
+)
+
+
 @overload(kept)
 def _kept(x):
-    if isinstance(x, types.BaseTuple) and has_shadows(x):
+    if isinstance(x, types.BaseTuple):
         return _items("kept(x[{}])", "x", x)
-    if not isinstance(x, types.Array):
+    if isinstance(x, _UNCHANGING):
         return lambda x: x
+    if not isinstance(x, types.Array) or not isinstance(x.dtype, types.Number | types.Boolean):
+        raise NotYetSupported(
+            f"{type_name(x)} in a call of vjp, of a thunk or of a batch, inside a function that is "
+            "differentiated",
+            why="its arguments are copied there",
+            instead=["autodiff or grad, which copy nothing"],
+        )
     if x.layout == "C":
         return lambda x: x.copy()
 
@@ -274,9 +293,7 @@ def _source(source: str, **more: Any) -> Any:
 
 def _compiled(name: str, names: Sequence[str], lines: Sequence[str], **more: Any) -> Any:
     source = f"def {name}({', '.join(names)}):\n " + "\n ".join(lines)
-    return njit(**NO_C_WRAPPER)(
-        function_from(source, name, {**_SCOPE, **more}, module=__name__)
-    )
+    return njit(**NO_C_WRAPPER)(function_from(source, name, {**_SCOPE, **more}, module=__name__))
 
 
 def _once(plan: tuple[Any, ...], make: Any) -> Any:

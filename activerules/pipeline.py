@@ -39,7 +39,9 @@ from activerules.requests import (
     locate,
     make_request,
     plain_name,
+    relax,
     seeded_return,
+    with_options,
     with_scratch,
 )
 from activerules.rules import library  # noqa: F401  defines the rules that come with it
@@ -126,6 +128,7 @@ def derive(
     except ActiverulesError as error:
         locate(error, module)
         raise
+    relax(functions, declarations, options)
     text = stage("assemble", assemble, module, functions, declarations, whole=False)
     stage("verify", verified, text)
     name = (
@@ -144,6 +147,7 @@ def derive(
         libraries=tuple(rules.libraries),
         environments=captured.environments,
         memory=memory if split else 0,
+        options=options,
     )
     return Derivation(gradient, captured, module, plan, layout, stage)
 
@@ -163,8 +167,7 @@ def _planned(
 
     def make(shadowed: tuple[ArgumentActivity, ...]) -> tuple[Plan, Plan | None]:
         request = make_request(captured, module, shadowed, return_activity, rules)
-        strong = "strong_zero" in options
-        request = replace(request, split=split, checked=not split, strong_zero=strong)
+        request = replace(with_options(request, options), split=split, checked=not split)
         plan = make_plan(request)
         careful = _careful(plan)
         if careful is None:

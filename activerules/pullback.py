@@ -12,7 +12,13 @@ from typing import Any
 from numba import njit, typeof, types
 from numba.extending import overload
 
-from activerules.annotations.activity import Active, Annotation, Const, Duplicated
+from activerules.annotations.activity import (
+    Active,
+    Annotation,
+    Const,
+    Duplicated,
+    MixedDuplicated,
+)
 from activerules.annotations.signature import SplitSpec
 from activerules.autodiff import NO_C_WRAPPER, run_compiled
 from activerules.errors import NotYetSupported
@@ -21,7 +27,7 @@ from activerules.numba_ext import checks
 from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.forward_forms import compiles_for_derivative
 from activerules.numba_ext.intrinsics import dispatcher_of_type, give_compiled_form
-from activerules.numba_ext.kinds import has_shadow
+from activerules.numba_ext.kinds import activity_of, has_shadow, is_number_array, leaves_of
 from activerules.numba_ext.pullback import Pullback, make_form, pull_form
 from activerules.numba_ext.stubs import Stub
 from activerules.rules.pattern import type_name
@@ -30,7 +36,6 @@ from activerules.rules.written import function_from
 
 _lock = threading.RLock()
 _stubs: dict[Any, Any] = {}
-_FLOATS = types.Float | types.Complex
 
 Pullback.run = staticmethod(run_compiled)
 
@@ -47,9 +52,9 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Any]:
         out       the function's result.
         pullback  `pullback(cotangent)`, for a cotangent of the type and shapes of `out`, gives a
                   tuple with one entry per primal: its cotangent, of the primal's own type and
-                  shape (a new array), or None for what carries no derivative. It may be called
-                  any number of times, whatever has happened to primals and `out` since; not from
-                  two threads at once.
+                  shape (new arrays, in tuples too), or None for what carries no derivative. It may
+                  be called any number of times, whatever has happened to primals and `out` since;
+                  not from two threads at once.
 
     Raises
         ActivityError   the function returns nothing that has a derivative, or the cotangent is not
@@ -95,32 +100,29 @@ def spec_of(target: Any, argtypes: Sequence[Any], argnums: Sequence[int] | None)
     names = checks.read_arity(target, len(argtypes))
     chosen = range(len(argtypes)) if argnums is None else argnums
     kinds = tuple(
-        kind_of(name, ty) if k in chosen else Const
-        for k, (name, ty) in enumerate(zip(names, map(types.unliteral, argtypes), strict=True))
+        _kind_of(name, types.unliteral(ty)) if k in chosen else Const
+        for k, (name, ty) in enumerate(zip(names, argtypes, strict=True))
     )
     return SplitSpec(Annotation, kinds, True, repeated=True)
 
 
-def kind_of(name: str, found: Any) -> type[Annotation]:
+def _kind_of(name: str, found: Any) -> type[Annotation]:
     """The activity of a plain argument: what it carries decides."""
-    if isinstance(found, types.Array) and isinstance(found.dtype, _FLOATS):
-        return Duplicated
-    if isinstance(found, _FLOATS):
-        return Active
-    if isinstance(found, types.BaseTuple):
-        kinds = {kind_of(name, item) for item in checks.items_of(found)}
-        if Duplicated in kinds:
+    for leaf in leaves_of(found):
+        if has_shadow(leaf) and not is_number_array(leaf):
             raise NotYetSupported(
-                f"`{name}` is {type_name(found)}: vjp of tuples with arrays is not yet supported",
-                instead=["the arrays as arguments of their own"],
+                f"`{name}` is {type_name(found)}, which is not yet supported in vjp",
+                instead=["autodiff(Reverse, …), with a shadow in Duplicated"],
             )
-        return Active if Active in kinds else Const
-    if has_shadow(found):
-        raise NotYetSupported(
-            f"`{name}` is {type_name(found)}, which is not yet supported in vjp",
-            instead=["autodiff(Reverse, …), with a shadow in Duplicated"],
-        )
-    return Const
+    return _KINDS[activity_of(found)]
+
+
+_KINDS: dict[str, type[Annotation]] = {
+    "const": Const,
+    "active": Active,
+    "duplicated": Duplicated,
+    "mixed": MixedDuplicated,
+}
 
 
 def _make_stub(target: Any, spec: SplitSpec) -> Any:

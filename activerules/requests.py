@@ -8,8 +8,8 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from activerules.ir.analysis.memory import MemoryObject, root
 from activerules.ir.derive.facts import Facts
 from activerules.ir.derive.layout import Layout, make_layout
 from activerules.ir.derive.plan import Plan
+from activerules.ir.derive.relaxed import reassociate, vectorise
 from activerules.ir.derive.request import Parameter, Pointee, Request, ReturnKind
 from activerules.ir.explain import render_plan
 from activerules.ir.location import Locator
@@ -32,6 +33,7 @@ from activerules.numba_ext.fields import declared_of, inner_of, is_instance, is_
 from activerules.numba_ext.gradient import ArgumentActivity
 from activerules.numba_ext.kinds import float_elements, has_shadow, leaves_of, returned_type
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
+from activerules.numba_ext.vector_math import vector_forms
 
 T = TypeVar("T")
 STEM = "activerules.derivative"
@@ -212,6 +214,25 @@ def _tape_limit() -> int:
     if _CGROUP_LIMIT.exists() and (text := _CGROUP_LIMIT.read_text().strip()).isdigit():
         memory = min(memory, int(text))
     return memory // 4 * 3
+
+
+def with_options(request: Request, options: frozenset[str]) -> Request:
+    """The request with what the options of a mode mean to the engine."""
+    return replace(
+        request,
+        strong_zero="strong_zero" in options,
+        runtime_activity="runtime_activity" in options,
+    )
+
+
+def relax(
+    functions: Sequence[Function], declarations: dict[str, str], options: frozenset[str]
+) -> None:
+    """Give generated functions the freedom that `Mode.fast` allows."""
+    if "reassociate" in options:
+        reassociate(functions)
+    if "vector_math" in options:
+        vectorise(functions, vector_forms(), declarations)
 
 
 def with_scratch(

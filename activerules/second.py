@@ -184,8 +184,6 @@ def along(dispatcher: Any, place: int) -> Any:
     return _once(dispatcher, ("along", place), make)
 
 
-
-
 def _free(name: str, taken: Sequence[str]) -> str:
     return _free(f"{name}_", taken) if name in taken else name
 

@@ -79,6 +79,22 @@ def masked_root(x, y):
     return math.sqrt(x) * y + x
 
 
+def test_strong_zero_keeps_a_zero_tangent_zero():
+    """As in other tools, zero times infinity is NaN unless the option says otherwise."""
+    x, y = ar.Duplicated(0.0, 0.0), ar.Duplicated(2.0, 1.0)
+    assert math.isnan(ar.autodiff(ar.Forward, masked_root, x, y))
+    assert ar.autodiff(ar.Forward.strong_zero(), masked_root, x, y) == 0.0
+    lanes = ar.BatchDuplicated(0.0, (0.0, 1.0)), ar.BatchDuplicated(2.0, (1.0, 0.0))
+    assert ar.autodiff(ar.Forward.strong_zero(), masked_root, *lanes) == (0.0, math.inf)
+
+
+def test_strong_zero_in_split_mode():
+    mode = ar.ReverseSplitNoPrimal.strong_zero()
+    augmented, reverse = ar.autodiff_thunk(mode, masked_root, ar.Active, ar.Active, ar.Active)
+    args = ar.Active(0.0), ar.Active(0.0)
+    assert reverse(*args, 1.0, augmented(*args)[0]) == (1.0, 0.0)
+
+
 def test_strong_zero_keeps_a_zero_cotangent_zero():
     """d sqrt(x) is infinite at 0, and y = 0 multiplies it."""
     plain = ar.autodiff(ar.Reverse, masked_root, ar.Active(0.0), ar.Active(0.0))
@@ -106,3 +122,107 @@ def test_rules_see_strong_zero():
     f = njit(lambda x: square(x))
     assert ar.autodiff(ar.Reverse, f, ar.Active(3.0)) == (2.0,)
     assert ar.autodiff(ar.Reverse.strong_zero(), f, ar.Active(3.0)) == (1.0,)
+
+
+@njit
+def moving(x, pair, s):
+    """Writes into an array, and returns a view of it."""
+    for i in range(x.size):
+        x[i] = x[i] * pair[0][i] + s * pair[1][i]
+    return x[1:]
+
+
+KEPT = np.array([0.5, 0.25])
+
+
+def moving_arguments(constant):
+    """x, and the two arrays of the pair; those of these numbers are their own shadows."""
+    arrays = [np.array([1.0, 2.0]) * k for k in (1.0, 3.0, 5.0)]
+    shadows = [a if k in constant else KEPT.copy() for k, a in enumerate(arrays)]
+    pair = ar.Duplicated((arrays[1], arrays[2]), (shadows[1], shadows[2]))
+    return ar.Duplicated(arrays[0], shadows[0]), pair
+
+
+@pytest.mark.parametrize("constant", [(), (0,), (0, 2)])
+def test_an_array_that_is_its_own_shadow_is_constant(constant, unfreed):
+    """ẋ' = ẋ p + x ṗ + s q̇, where the tangent of what is constant is zero."""
+    mode = ar.Forward.runtime_activity()
+    (x, pair), s = moving_arguments(constant), ar.Duplicated(2.0, 0.0)
+    moved = [np.zeros(2) if k in constant else KEPT for k in range(3)]
+    p, q = pair.val
+    expected = moved[0] * p + x.val * moved[1] + 2.0 * moved[2]
+    primal = x.val * p + 2.0 * q
+    np.testing.assert_allclose(ar.autodiff(mode, moving, x, pair, s), expected[1:])
+    np.testing.assert_allclose(x.val, primal)
+    if 0 not in constant:
+        np.testing.assert_allclose(x.dval, expected)
+    assert unfreed(lambda: ar.autodiff(mode, moving, x, pair, s)) == 0
+
+
+@njit
+def moved_product(x, pair, s):
+    moving(x, pair, s)
+    return x[0] * x[1]
+
+
+@pytest.mark.parametrize("constant", [(), (0,), (1, 2)])
+def test_runtime_activity_in_reverse_and_split_mode(constant, unfreed):
+    """ȳ = the slopes of the product, plus what the shadow of x held, if it has one."""
+    x, pair = moving_arguments(constant)
+    before, (p, q) = x.val.copy(), pair.val
+    y = before * p + 2.0 * q
+    y_bar = y[::-1] + (0.0 if 0 in constant else KEPT)
+    bars = y_bar * p, KEPT + y_bar * before, KEPT + 2.0 * y_bar
+    mode = ar.Reverse.runtime_activity()
+    (_, _, by_s) = ar.autodiff(mode, moved_product, x, pair, ar.Active(2.0))
+    assert by_s == pytest.approx(y_bar @ q)
+    np.testing.assert_allclose(x.val, y)
+    np.testing.assert_array_equal(q, [5.0, 10.0])
+    for k, found in enumerate((x.dval, *pair.dval)):
+        if k not in constant:
+            np.testing.assert_allclose(found, bars[k])
+    mode = ar.ReverseSplitNoPrimal.runtime_activity()
+    kinds = ar.Active, ar.Duplicated, ar.Duplicated, ar.Active
+    augmented, reverse = ar.autodiff_thunk(mode, moved_product, *kinds)
+    args = *moving_arguments(constant), ar.Active(2.0)
+    assert reverse(*args, 1.0, augmented(*args)[0])[2] == pytest.approx(by_s)
+    for again, found in zip((args[0].dval, *args[1].dval), (x.dval, *pair.dval), strict=True):
+        np.testing.assert_allclose(again, found)
+    assert unfreed(lambda: augmented(*args)) == 0
+
+
+def test_runtime_activity_is_refused_where_pointers_are_not_compared():
+    f = njit(lambda x: x[0])
+    x = np.ones(2)
+    with pytest.raises(ar.NotYetSupported, match="runtime_activity"):
+        ar.autodiff(ar.Reverse.runtime_activity(), f, ar.BatchDuplicated(x, (x * 0, x * 1)))
+
+
+@njit
+def waves(x, s):
+    total = 0.0
+    for i in range(x.size):
+        total += math.sin(x[i] * s) * math.exp(-x[i])
+    return total
+
+
+def test_fast_agrees_to_the_last_digits():
+    x = np.linspace(0.1, 3.0, 41)
+    found = []
+    for mode in (ar.ReverseWithPrimal, ar.ReverseWithPrimal.fast()):
+        x_bar = np.zeros(41)
+        (_, by_s), value = ar.autodiff(mode, waves, ar.Duplicated(x, x_bar), ar.Active(1.3))
+        found.append(np.array([value, by_s, *x_bar]))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-13, atol=1e-15)
+    along = ar.Const(x), ar.Duplicated(1.3, 1.0)
+    assert ar.autodiff(ar.Forward.fast(), waves, *along) == pytest.approx(found[0][1], rel=1e-13)
+
+
+def test_fast_inside_njit():
+    @njit
+    def slope(x):
+        return ar.autodiff(ar.Reverse.fast(vector_math=False), waves, ar.Const(x), ar.Active(1.3))
+
+    x = np.linspace(0.1, 3.0, 41)
+    expected = ar.autodiff(ar.Reverse, waves, ar.Const(x), ar.Active(1.3))
+    assert slope(x)[1] == pytest.approx(expected[1], rel=1e-13)

@@ -1,5 +1,7 @@
 """`vjp` and Jacobians: one tape, any number of reverse sweeps."""
 
+from collections import namedtuple
+
 import numpy as np
 import pytest
 from numba import njit
@@ -264,3 +266,30 @@ def test_what_has_no_jacobian_is_refused():
 def test_grad_of_an_array_names_jacobian():
     with pytest.raises(ar.NotAFloatReturn, match="jacobian"):
         ar.grad(table)(VECTOR[:2], 1.2)
+
+
+Spring = namedtuple("Spring", ["stiffness", "rest"])
+
+
+@njit
+def forces(spring, ends):
+    stretch = ends[0][0] - ends[0][1] - spring.rest[0] * ends[1]
+    return spring.stiffness * stretch, stretch * spring.rest
+
+
+def test_arguments_that_are_tuples_with_arrays(unfreed):
+    """With s the stretch: ē = k f̄ + <r, r̄ᵒ> is its cotangent, r̄ᵒ that of s r."""
+    spring, x = Spring(2.0, np.array([0.3, 0.7])), np.array([1.5, 0.2])
+    out, pullback = ar.vjp(forces, spring, (x, 3))
+    stretch = 1.5 - 0.2 - 0.9
+    np.testing.assert_allclose(out[1], stretch * spring.rest)
+    cotangent = 0.5, np.array([2.0, -1.0])
+    by_stretch = 2.0 * 0.5 + spring.rest @ cotangent[1]
+    for _ in range(2):
+        by_spring, (by_x, by_count) = pullback(cotangent)
+        assert by_spring.stiffness == pytest.approx(stretch * 0.5)
+        expected = stretch * cotangent[1] - np.array([3.0 * by_stretch, 0.0])
+        np.testing.assert_allclose(by_spring.rest, expected)
+        np.testing.assert_allclose(by_x, [by_stretch, -by_stretch])
+        assert by_count is None
+    assert unfreed(lambda: ar.vjp(forces, spring, (x, 3))[1](cotangent)) == 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any
 
 from activerules.annotations.activity import BY_NAME, Annotation
 from activerules.errors import ActivityError, NotYetSupported, UnknownOption
@@ -101,31 +101,40 @@ class Mode:
         """Return the mode that gives the function's own result, too."""
         return replace(self, returns_primal=True)
 
-    def runtime_activity(self) -> NoReturn:
-        """Let what is constant be found out at run time; not in this version."""
-        _refuse_option("runtime_activity")
+    def runtime_activity(self) -> Mode:
+        """Return the mode in which an array whose shadow is the array itself is constant: pointers
+        are compared when the derivative is called. Rules see `config.runtime_activity`.
+        """
+        return self._with("runtime_activity")
 
     def strong_zero(self) -> Mode:
-        """Return the mode in which a zero cotangent stays zero, also where a derivative is infinite
-        or NaN. What rules return is up to them: they see `config.strong_zero`.
+        """Return the mode in which a zero cotangent or tangent stays zero, also where a derivative
+        is infinite or NaN. What rules return is up to them: they see `config.strong_zero`.
         """
         return self._with("strong_zero")
 
     def holomorphic(self) -> Mode:
         """Return the mode that gives f'(z) of a holomorphic function of Active complex numbers."""
-        return self._with("holomorphic")
-
-    def _with(self, option: str) -> Mode:
         if self.direction != "reverse" or self.split:
             raise NotYetSupported(
-                f"the option .{option}() of {self} is not yet supported",
-                instead=[f"Reverse.{option}()"],
+                f"the option .holomorphic() of {self} is not yet supported",
+                instead=["Reverse.holomorphic()"],
             )
-        return replace(self, options=self.options | {option})
+        return self._with("holomorphic")
 
-    def fast(self, reassociate: bool = True, vector_math: bool = True) -> NoReturn:
-        """Trade exactness of the primal for speed; not in this version."""
-        _refuse_option("fast")
+    def fast(self, reassociate: bool = True, vector_math: bool = True) -> Mode:
+        """Return the mode that trades the last digits of values and derivatives for speed.
+
+        reassociate  sums and products of the function may be taken in another order, as with
+                     `fastmath={"reassoc"}`, in the code of the derivative alone.
+        vector_math  sin, exp and their like in loops may be the vector functions of the C library
+                     (libmvec: within 4 units in the last place), where the machine has them.
+        """
+        names = ("reassociate",) * reassociate + ("vector_math",) * vector_math
+        return replace(self, options=self.options | set(names))
+
+    def _with(self, option: str) -> Mode:
+        return replace(self, options=self.options | {option})
 
     def __getattr__(self, name: str) -> Any:
         """Name the option that does not exist; `UnknownOption` is an AttributeError."""
@@ -148,11 +157,14 @@ class Mode:
             direction += "WithPrimal"
         elif self.split:
             direction += "NoPrimal"
-        return direction + "".join(f".{option}()" for option in sorted(self.options))
+        plain = sorted(self.options - {"reassociate", "vector_math"})
+        return direction + "".join(f".{option}()" for option in plain) + self._speed()
 
-
-def _refuse_option(name: str) -> NoReturn:
-    raise NotYetSupported(f"the option .{name}() is not yet supported")
+    def _speed(self) -> str:
+        chosen = self.options & {"reassociate", "vector_math"}
+        if len(chosen) != 1:
+            return ".fast()" * bool(chosen)
+        return ".fast(vector_math=False)" if "reassociate" in chosen else ".fast(reassociate=False)"
 
 
 Reverse = Mode("reverse")

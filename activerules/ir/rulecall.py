@@ -109,6 +109,7 @@ class RuleRequest:
     needs_primal: bool = True
     needs_shadow: bool = True
     strong_zero: bool = False
+    runtime_activity: bool = False
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,8 @@ class ForwardRuleRequest:
     result: ActivityName
     width: int = 1
     needs_primal: bool = True
+    strong_zero: bool = False
+    runtime_activity: bool = False
 
 
 @dataclass(frozen=True)

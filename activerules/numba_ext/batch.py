@@ -61,6 +61,7 @@ def batch_form(mode, function, args):
         arguments = checks.read_arguments(names, [_first_lane(ty) for ty in annotated])
         checks.require_arrays(arguments, "batches in reverse")
     checks.refuse_holomorphic(mode.value)
+    checks.refuse_runtime_activity(mode.value, "with several shadows per argument")
     gradient = compiled(
         dispatcher, arguments, return_activity(marker), split=True, options=mode.value.options
     )

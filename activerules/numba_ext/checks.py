@@ -334,6 +334,15 @@ def refuse_holomorphic(mode: Mode, where: str = "with batched arguments or in sp
         )
 
 
+def refuse_runtime_activity(mode: Mode, where: str) -> None:
+    """Refuse the option where nobody compares the pointers."""
+    if "runtime_activity" in mode.options:
+        raise NotYetSupported(
+            f"{mode} {where} is not yet supported",
+            instead=["Const for the array that is constant", "a branch between two calls"],
+        )
+
+
 def require_float_return(function: Any, result: Any, *, holomorphic: bool = False) -> None:
     """Raise `NotAFloatReturn` unless `result` can be an Active return."""
     if isinstance(result, types.Complex if holomorphic else types.Float):

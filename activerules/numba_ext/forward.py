@@ -123,24 +123,20 @@ class ForwardEmitter(Emitter):
 
     def _with_zeros(self, fields: Sequence[tuple[Any, Lanes]]) -> list[tuple[Any, Lanes]]:
         """`fields`, with new shadows of zeros for the Const arrays that need one."""
-        scratch = self._scratch(fields)
+        owned = memory.owned_shadows(self.gradient, self.arguments)
         return [
-            (primal, [self._zeros(argument, primal) for _ in range(self.gradient.width)])
-            if own
-            else (primal, lanes)
-            for argument, (primal, lanes), own in zip(self.arguments, fields, scratch, strict=True)
+            (primal, self._owned_lanes(argument, primal, lanes) if own else lanes)
+            for argument, (primal, lanes), own in zip(self.arguments, fields, owned, strict=True)
         ]
 
-    def _zeros(self, argument: Argument, primal: Any) -> Any:
-        return memory.zero_shadow(self.context, self.builder, argument.numba_type, primal)
-
-    def _scratch(self, fields: Sequence[Any]) -> Sequence[bool]:
-        return self.gradient.scratch or (False,) * len(fields)
+    def _owned_lanes(self, argument: Argument, primal: Any, lanes: Lanes) -> Lanes:
+        shadows = lanes or [None] * self.gradient.width
+        return [self._owned_shadow(argument.numba_type, primal, shadow) for shadow in shadows]
 
     def _release_lanes(self, fields: Sequence[tuple[Any, Lanes]], *, everything: bool) -> None:
         """Release the scratch shadows; or every shadow there is."""
-        scratch = self._scratch(fields)
-        for argument, (_, lanes), own in zip(self.arguments, fields, scratch, strict=True):
+        owned = memory.owned_shadows(self.gradient, self.arguments)
+        for argument, (_, lanes), own in zip(self.arguments, fields, owned, strict=True):
             if own or (everything and isinstance(argument.numba_type, types.Array)):
                 for lane in lanes:
                     memory.release(self.context, self.builder, argument.numba_type, lane)

@@ -73,7 +73,12 @@ def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
     with checks.naming(dispatcher):
         names = checks.read_arity(dispatcher, len(args) - skipped)
         read = read_forward_arguments(names, args[skipped:])
-    gradient = compiled_forward(dispatcher, read.arguments, _is_wanted(marker), read.width)
+    options = mode.value.options
+    if compiles_for_derivative():
+        checks.refuse_runtime_activity(mode.value, "inside a function that is differentiated")
+    gradient = compiled_forward(
+        dispatcher, read.arguments, _is_wanted(marker), read.width, options=options
+    )
     call = ForwardCall(read.arguments, gradient, shadows=read.shadows, batched=read.batched)
     result_type = call.tangent_type
     if mode.value.returns_primal:
@@ -117,7 +122,12 @@ def _is_wanted(marker: Any) -> bool:
 
 
 def compiled_forward(
-    dispatcher: Any, arguments: Sequence[Argument], wanted: bool, width: int
+    dispatcher: Any,
+    arguments: Sequence[Argument],
+    wanted: bool,
+    width: int,
+    *,
+    options: frozenset[str] = frozenset(),
 ) -> Gradient:
     """Compile the derivative; an error says which call it was for."""
     (compiler,) = _compilers
@@ -125,7 +135,9 @@ def compiled_forward(
     argtypes = tuple(a.numba_type for a in arguments)
     asked = checks.asked_for(dispatcher, arguments)
     try:
-        gradient = compiler(dispatcher, argtypes, activities, wanted=wanted, width=width)
+        gradient = compiler(
+            dispatcher, argtypes, activities, wanted=wanted, width=width, options=options
+        )
     except ActiverulesError as error:
         error.where.insert(0, asked)
         raise

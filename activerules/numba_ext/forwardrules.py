@@ -96,6 +96,8 @@ def compile_forward_rule(
             needs_primal=request.needs_primal,
             needs_shadow=request.result != "const",
             width=width,
+            strong_zero=request.strong_zero,
+            runtime_activity=request.runtime_activity,
         )
     )
     with ExitStack() as stack:

@@ -54,6 +54,7 @@ class Gradient:
     written              per Numba argument: whether the primal writes into it.
     scratch              per Numba argument: whether it is Const, but needs a shadow of zeros for
                          the time of the call, as the primal mixes its memory with active memory.
+    options              of the mode: "runtime_activity" is for who calls it.
     """
 
     symbol: str
@@ -64,6 +65,7 @@ class Gradient:
     parameters: tuple[ActivityName, ...]
     written: tuple[bool, ...]
     scratch: tuple[bool, ...] = ()
+    options: frozenset[str] = frozenset()
     assumption_symbol: str | None = None
     libraries: tuple[Any, ...] = ()
     environments: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -109,6 +111,7 @@ class ForwardCompiler(Protocol):
         *,
         wanted: bool,
         width: int,
+        options: frozenset[str] = frozenset(),
     ) -> Gradient:
         """Compile the forward derivative of a dispatcher for Numba argument types."""
         ...

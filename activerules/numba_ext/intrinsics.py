@@ -32,7 +32,14 @@ from activerules.errors import (
     NotAFloatReturn,
     NotYetSupported,
 )
-from activerules.numba_ext import checks, extents, link, memory, zeros  # noqa: F401  make_zero
+from activerules.numba_ext import (
+    checks,
+    extents,
+    link,
+    memory,
+    vector_math,
+    zeros,  # noqa: F401  make_zero
+)
 from activerules.numba_ext.calls import on_cpu
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.complex_math import POWER_DEFINITIONS
@@ -65,7 +72,7 @@ from activerules.numba_ext.pieces import parts_of
 from activerules.numba_ext.types import AnnotationType, ModeType, SpecType, marker_class
 
 _BY_VALUE = ("active", "mixed")
-_BY_SHADOW = ("duplicated", "mixed")
+BY_SHADOW = ("duplicated", "mixed")
 # how a derivative may end on its own account: status, exception, message
 _ENDS = (
     (OUT_OF_MEMORY, MemoryError, "the tape of a derivative does not fit into memory"),
@@ -151,6 +158,7 @@ def _nested_autodiff(typing_context: Any, mode: Any, function: Any, args: Sequen
     names = checks.read_arity(dispatcher, len(given))
     arguments = checks.read_arguments(names, given)
     checks.refuse_holomorphic(mode.value, "inside a function that is differentiated")
+    checks.refuse_runtime_activity(mode.value, "inside a function that is differentiated")
     found = returned_by(typing_context, dispatcher, arguments)
     wanted = return_activity(marker)
     seeded = wanted == "active" or (wanted is None and is_number(found))
@@ -203,7 +211,7 @@ def gradient_form(typing_context, spec, function, *args):
             (
                 context.cast(builder, primal, ty, argument.numba_type),
                 memory.zero_shadow(context, builder, argument.numba_type, primal)
-                if argument.activity in _BY_SHADOW
+                if argument.activity in BY_SHADOW
                 else None,
             )
             for ty, argument, primal in zip(args, arguments, primals, strict=True)
@@ -340,7 +348,7 @@ def _needs_float_return(
         return True
     result = gradient.result_type
     has_way_out = any(
-        written and argument.activity in _BY_SHADOW
+        written and argument.activity in BY_SHADOW
         for written, argument in zip(gradient.written, arguments, strict=True)
     )
     return asked is None and not has_way_out and (has_numbers(result) or has_shadows(result))
@@ -365,6 +373,9 @@ def link_derivative(context: Any, gradient: Gradient) -> None:
                 known[symbol] = make(context)
         context.add_linking_libs([known[one] for one in (gradient.symbol, *gradient.sources)])
         return
+    if "vector_math" in gradient.options:
+        # what Numba stores on disk loads the library before its code
+        context.active_code_library._reload_init.add(vector_math.load)
     if not known:
         support = (
             IGNORE_DEFINITIONS + memory.RELEASE_DEFINITION + POWER_DEFINITIONS + extents.DEFINITION
@@ -441,22 +452,25 @@ class Emitter:
 
     def _release(self, fields: Sequence[tuple[Any, Any]], *, everything: bool) -> None:
         """Release the scratch shadows; or every shadow there is."""
-        scratch = self.gradient.scratch or (False,) * len(fields)
-        for argument, (_, shadow), own in zip(self.arguments, fields, scratch, strict=True):
+        owned = memory.owned_shadows(self.gradient, self.arguments)
+        for argument, (_, shadow), own in zip(self.arguments, fields, owned, strict=True):
             if own or (everything and shadow is not None):
                 memory.release(self.context, self.builder, argument.numba_type, shadow)
 
     def _with_scratch(self, fields: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        """`fields`, with new shadows of zeros for the Const arguments that need one."""
-        wanted = self.gradient.scratch or (False,) * len(fields)
+        """`fields`, with new shadows of zeros for the Const arguments that need one; and for arrays
+        that turn out to be constant.
+        """
+        owned = memory.owned_shadows(self.gradient, self.arguments)
         return [
-            (primal, memory.zero_shadow(self.context, self.builder, argument.numba_type, primal))
-            if scratch
-            else (primal, shadow)
-            for argument, (primal, shadow), scratch in zip(
-                self.arguments, fields, wanted, strict=True
-            )
+            (primal, self._owned_shadow(argument.numba_type, primal, shadow) if own else shadow)
+            for argument, (primal, shadow), own in zip(self.arguments, fields, owned, strict=True)
         ]
+
+    def _owned_shadow(self, found: Any, primal: Any, shadow: Any) -> Any:
+        if shadow is None:
+            return memory.zero_shadow(self.context, self.builder, found, primal)
+        return memory.constant_where_same(self.context, self.builder, found, primal, shadow)
 
     def _parameters(
         self, fields: Sequence[tuple[Any, Any]], returned: Sequence[Any], excinfo: Any

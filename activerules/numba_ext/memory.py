@@ -29,6 +29,7 @@ from activerules.numba_ext.fields import fields_of, is_instance, is_record_array
 from activerules.numba_ext.gradient import Gradient
 from activerules.numba_ext.kinds import (
     has_shadow,
+    has_shadows,
     is_number,
     is_shadowed_array,
     shadow_type,
@@ -288,6 +289,41 @@ def release_counted(builder: Any, meminfo: Any) -> None:
     function_type = ir.FunctionType(ir.VoidType(), [meminfo.type])
     function = cgutils.get_or_insert_function(builder.module, function_type, "activerules.release")
     builder.call(function, [meminfo])
+
+
+def owned_shadows(gradient: Gradient, arguments: Sequence[Argument]) -> tuple[bool, ...]:
+    """Per argument: whether the call of a derivative makes its shadow, or holds a reference to it:
+    scratch, and, with the option runtime_activity, every shadow of memory.
+    """
+    scratch = gradient.scratch or (False,) * len(arguments)
+    if "runtime_activity" not in gradient.options:
+        return scratch
+    return tuple(
+        own or (a.activity != "const" and has_shadows(a.numba_type))
+        for own, a in zip(scratch, arguments, strict=True)
+    )
+
+
+def constant_where_same(context: Any, builder: Any, found: Any, primal: Any, shadow: Any) -> Any:
+    """The shadow with zeros in place of memory that is the primal's own: this is constant.
+
+    What holds at run time decides; a reference to all counted memory in the result is the caller's.
+    A record cannot be told: it is returned as it is.
+    """
+    if isinstance(found, types.BaseTuple):
+        parts = parts_of(builder, found, primal, shadow)
+        items = [constant_where_same(context, builder, item, *pair) for item, pair in parts]
+        return context.make_tuple(builder, shadow_type(found), items)
+    if not has_shadow(found) or isinstance(found, types.Record):
+        return shadow
+    own, other = (data_of_piece(context, builder, found, value) for value in (primal, shadow))
+    result = cgutils.alloca_once_value(builder, shadow)
+    with builder.if_else(builder.icmp_unsigned("==", own, other), likely=False) as (same, apart):
+        with same:
+            builder.store(zero_shadow(context, builder, found, primal), result)
+        with apart:
+            context.nrt.incref(builder, found, shadow)
+    return builder.load(result)
 
 
 def zero_shadow(context: Any, builder: Any, found: Any, primal: Any) -> Any:

@@ -27,13 +27,14 @@ from numba.extending import (
     unbox,
 )
 
-from activerules.annotations.activity import Const, Duplicated
+from activerules.annotations.activity import Const, Duplicated, MixedDuplicated
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import ShadowMismatch, TapeError
 from activerules.numba_ext import cotangents, memory
 from activerules.numba_ext.checks import items_of
 from activerules.numba_ext.cotangents import require_fitting
-from activerules.numba_ext.intrinsics import Call
+from activerules.numba_ext.intrinsics import BY_SHADOW, Call
+from activerules.numba_ext.kinds import is_number, is_number_array
 from activerules.numba_ext.split import SplitEmitter, read_split, shadow_of, tape_type
 from activerules.numba_ext.stubs import StubType
 from activerules.numba_ext.tape_handle import FRESH, RUNNING, Block
@@ -163,7 +164,7 @@ def make_form(typing_context, stub, spec, function, *args):
             (
                 primal,
                 memory.zero_shadow(context, builder, argument.numba_type, primal)
-                if argument.activity == "duplicated"
+                if argument.activity in BY_SHADOW
                 else None,
             )
             for argument, primal in zip(call.arguments, primals, strict=True)
@@ -192,8 +193,8 @@ def pull_form(typing_context, spec, function, pullback, cotangent):
     asked, call = read_plain(spec.value, function, args)
     require_fitting(shadow_type, cotangent)
     items = [
-        memory.shadow_type(ty).copy(layout="C") if kind is Duplicated else bar
-        for kind, ty, bar in zip(asked.arguments, args, call.derivative_types, strict=True)
+        types.none if kind is Const else _pulled_type(ty)
+        for kind, ty in zip(asked.arguments, args, strict=True)
     ]
 
     def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
@@ -216,24 +217,32 @@ def read_plain(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[Sp
 
 def _annotated(asked: SplitSpec, args: Sequence[Any]) -> list[Any]:
     """The annotation types of plain arguments."""
-    shadows = {Duplicated: memory.shadow_type}
     return [
         ty
         if kind is Const
-        else AnnotationType(kind, ty, *([shadows[kind](ty)] if kind in shadows else []))
+        else AnnotationType(kind, ty, *([memory.shadow_type(ty)] if kind in _SHADOWED else []))
         for kind, ty in zip(asked.arguments, args, strict=True)
     ]
 
 
+_SHADOWED = (Duplicated, MixedDuplicated)
+
+
+def _pulled_type(found: Any) -> Any:
+    """The type of a cotangent that a pullback hands out: its arrays are new."""
+    if isinstance(found, types.BaseTuple):
+        entries = tuple(map(_pulled_type, items_of(found)))
+        return types.BaseTuple.from_types(entries, getattr(found, "instance_class", None))
+    if is_number_array(found):
+        return memory.shadow_type(found).copy(layout="C")
+    return found if is_number(found) else types.none
+
+
 def _data_type(call: Call, args: Sequence[Any]) -> types.BaseTuple:
     """The types of tape, primals, working shadows, and the shadow of the result."""
-    shadows = [memory.shadow_type(a.numba_type) for a in call.arguments if _is_duplicated(a)]
+    shadows = [memory.shadow_type(a.numba_type) for a in call.arguments if a.activity in BY_SHADOW]
     result = shadow_of(call.gradient.result_type)
     return types.Tuple([tape_type(call), types.Tuple(args), types.Tuple(shadows), result])
-
-
-def _is_duplicated(argument: Any) -> bool:
-    return argument.activity == "duplicated"
 
 
 class _Run:
@@ -290,22 +299,34 @@ class _Run:
         primals = cgutils.unpack_tuple(self.builder, self.primals, len(asked.arguments))
         shadows = iter(cgutils.unpack_tuple(self.builder, self.shadows, len(self.types[2])))
         return [
-            (primal, next(shadows) if kind is Duplicated else None)
+            (primal, next(shadows) if kind in _SHADOWED else None)
             for kind, primal in zip(asked.arguments, primals, strict=True)
         ]
 
     def copies(self, asked: SplitSpec, bars: Sequence[Any]) -> list[Any]:
         """The derivatives, with copies of the working shadows in their places."""
-        items = []
         rows = zip(asked.arguments, self.types[1], self.fields(asked), bars, strict=True)
-        for kind, ty, (_, shadow), bar in rows:
-            if kind is Duplicated:
-                source = memory.shadow_type(ty)
-                result = source.copy(layout="C")
-                items.append(self._internal(cotangents.copied, result, (source,), (shadow,)))
-            else:
-                items.append(bar)
-        return items
+        return [
+            self._pulled(ty, shadow, None if kind is Duplicated else bar)
+            if kind in _SHADOWED
+            else bar
+            for kind, ty, (_, shadow), bar in rows
+        ]
+
+    def _pulled(self, ty: Any, shadow: Any, bar: Any) -> Any:
+        """One part of a cotangent: a copy of its shadow, or the derivative `bar`."""
+        if is_number_array(ty):
+            source = memory.shadow_type(ty)
+            result = source.copy(layout="C")
+            return self._internal(cotangents.copied, result, (source,), (shadow,))
+        if not isinstance(ty, types.BaseTuple):
+            return bar if is_number(ty) else self.context.get_dummy_value()
+        count = len(ty)
+        shadows = cgutils.unpack_tuple(self.builder, shadow, count)
+        bars = [None] * count if bar is None else cgutils.unpack_tuple(self.builder, bar, count)
+        parts = zip(items_of(ty), shadows, bars, strict=True)
+        items = [self._pulled(*part) for part in parts]
+        return self.context.make_tuple(self.builder, _pulled_type(ty), items)
 
     def _internal(self, function: Any, result: Any, argtypes: Any, values: Any) -> Any:
         return self.emitter.call_jitable(function, signature(result, *argtypes), values)

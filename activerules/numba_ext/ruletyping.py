@@ -68,6 +68,7 @@ def compile_rule(
                 needs_primal=request.needs_primal,
                 needs_shadow=request.needs_shadow,
                 strong_zero=request.strong_zero,
+                runtime_activity=request.runtime_activity,
                 written=written,
             )
         )

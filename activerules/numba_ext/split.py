@@ -145,11 +145,15 @@ def tape_type(call: Call) -> TapeType:
     """The type of the tapes of one derivative."""
     held = tuple(
         memory.shadow_type(argument.numba_type)
-        for argument, own in zip(call.arguments, call.gradient.scratch, strict=True)
+        for argument, own in zip(call.arguments, _owned(call), strict=True)
         if own
     )
     symbol = call.gradient.symbol
     return TapeType(symbol, symbol.split(".")[1], call.gradient.memory, held)
+
+
+def _owned(call: Call) -> tuple[bool, ...]:
+    return memory.owned_shadows(call.gradient, call.arguments)
 
 
 def shadow_of(found: Any) -> Any:
@@ -358,7 +362,7 @@ class SplitEmitter(Emitter):
         builder = self.builder
         tape = cgutils.create_struct_proxy(self.tape_type)(self.context, builder, handle)
         held = iter(cgutils.unpack_tuple(builder, tape.held, self.tape_type.held.count))
-        scratch = self.gradient.scratch or (False,) * len(fields)
+        scratch = memory.owned_shadows(self.gradient, self.arguments)
         fields = [
             (primal, next(held) if own else shadow)
             for (primal, shadow), own in zip(fields, scratch, strict=True)
@@ -446,12 +450,12 @@ class SplitEmitter(Emitter):
         block.set_state(USED)
 
     def _scratch(self, fields: Sequence[tuple[Any, Any]]) -> list[Any]:
-        scratch = self.gradient.scratch or (False,) * len(fields)
+        scratch = memory.owned_shadows(self.gradient, self.arguments)
         return [shadow for (_, shadow), own in zip(fields, scratch, strict=True) if own]
 
     def _words(self, fields: Sequence[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
         """The bits of every argument and shadow of the user's, with the argument's name."""
-        scratch = self.gradient.scratch or (False,) * len(fields)
+        scratch = memory.owned_shadows(self.gradient, self.arguments)
         for argument, (primal, shadow), own in zip(self.arguments, fields, scratch, strict=True):
             if not _has_identity(argument.numba_type):
                 continue

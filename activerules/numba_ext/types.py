@@ -222,8 +222,18 @@ def _register_option(name: str) -> None:
         return lambda mode: result
 
 
-for _name in ("with_primal", "strong_zero", "holomorphic"):
+for _name in ("with_primal", "runtime_activity", "strong_zero", "holomorphic"):
     _register_option(_name)
+
+
+@overload_method(ModeType, "fast")
+def _fast(mode, reassociate=True, vector_math=True):
+    given = [getattr(x, "literal_value", x) for x in (reassociate, vector_math)]
+    chosen = [getattr(x, "value", x) for x in given]
+    if not all(isinstance(x, bool) for x in chosen):
+        return None
+    result = mode.value.fast(*chosen)
+    return lambda mode, reassociate=True, vector_math=True: result
 
 
 @infer_getattr

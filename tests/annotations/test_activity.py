@@ -89,8 +89,12 @@ def test_options_make_other_modes():
     assert not Reverse.options
 
 
-def test_options_to_come_refuse_by_name():
-    with pytest.raises(NotYetSupported, match="runtime_activity"):
-        Reverse.runtime_activity()
-    with pytest.raises(NotYetSupported, match=r"strong_zero\(\) of Forward"):
-        Forward.strong_zero()
+def test_the_parts_of_fast_are_options():
+    assert Forward.fast().options == {"reassociate", "vector_math"}
+    assert str(Forward.fast()) == "Forward.fast()"
+    assert str(Reverse.fast(vector_math=False)) == "Reverse.fast(vector_math=False)"
+
+
+def test_forward_mode_is_not_holomorphic():
+    with pytest.raises(NotYetSupported, match=r"holomorphic\(\) of Forward"):
+        Forward.holomorphic()

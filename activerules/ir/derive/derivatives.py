@@ -154,12 +154,21 @@ class Row:
             for p, w in zip(self.partials, wanted, strict=True)
         )
 
-    def tangent(self, b: Builder, i: Access, tangents: Sequence[Value | None]) -> Value | None:
-        """The tangent of the result; None in `tangents` and in the answer stands for zero."""
+    def tangent(
+        self,
+        b: Builder,
+        i: Access,
+        tangents: Sequence[Value | None],
+        finish: Callable[[Value, Value], Value] = lambda tangent, term: term,
+    ) -> Value | None:
+        """The tangent of the result; None in `tangents` and in the answer stands for zero.
+
+        `finish` gives what is to be added up, from the tangent of an operand and its term.
+        """
         total: Value | None = None
         for p, t in zip(self.partials, tangents, strict=True):
             if p is not None and t is not None:
-                term = (p.push or p.times)(b, i, t)
+                term = finish(t, (p.push or p.times)(b, i, t))
                 total = term if total is None else b.fadd(total, term)
         return total
 

@@ -330,7 +330,10 @@ class _Forwarder:
         assert row is not None, f"W1: {i!r}"
         tangents = [self.tangents.get(o) for o in i.operands]
         access = row.access(i, [t is not None for t in tangents], self._value)
-        tangent = row.tangent(self.b, access, tangents)
+        if self.plan.request.strong_zero:
+            tangent = row.tangent(self.b, access, tangents, self.b.zero_where_zero)
+        else:
+            tangent = row.tangent(self.b, access, tangents)
         if tangent is not None:
             self.tangents[i] = tangent
 

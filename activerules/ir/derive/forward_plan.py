@@ -94,7 +94,14 @@ def _rule(call: Instruction, info: CallInfo, facts: Facts) -> ForwardRule | None
         return None
     assert facts.request.rules is not None
     activities: tuple[ActivityName, ...] = tuple(_as_forward(a) for a in how.arguments)
-    request = ForwardRuleRequest(activities, _as_forward(how.result), facts.request.width)
+    asked = facts.request
+    request = ForwardRuleRequest(
+        activities,
+        _as_forward(how.result),
+        asked.width,
+        strong_zero=asked.strong_zero,
+        runtime_activity=asked.runtime_activity,
+    )
     code = facts.request.rules.choose_forward(call.callee_name or "", request)
     if code is None:
         raise refusal(

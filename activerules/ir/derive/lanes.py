@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from activerules.ir.builder import Builder, Flags, Namer
 from activerules.ir.model import Block, Constant, Instruction, Value
-from activerules.ir.types import I32, FloatType, Type, VectorType
+from activerules.ir.types import I1, I32, FloatType, Type, VectorType
 
 
 class LaneBuilder(Builder):
@@ -50,6 +50,15 @@ class LaneBuilder(Builder):
     def zero(self, t: Type) -> Value:
         """The tangent of what does not vary."""
         return self.const(self.packed(t), 0.0)
+
+    def zero_where_zero(self, tangent: Value, term: Value) -> Value:
+        """`term`, but zero in the lanes where `tangent` is, whatever it is multiplied with."""
+        if term is tangent:
+            return term
+        mask = VectorType(self.width, I1) if isinstance(tangent.type, VectorType) else I1
+        operands = [tangent, self.const(tangent.type, 0.0)]
+        unmoved = self.emit("fcmp", mask, operands, predicate="oeq")
+        return super().select(unmoved, self.const(term.type, 0.0), term)
 
     # --- rows of the derivative table, on vectors ---
 

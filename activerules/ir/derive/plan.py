@@ -293,6 +293,7 @@ class _Planner:
             ),
             needs_shadow=how.result == "duplicated",
             strong_zero=self.plan.request.strong_zero,
+            runtime_activity=self.plan.request.runtime_activity,
         )
         assert self.plan.request.rules is not None
         code = self.plan.request.rules.choose(call.callee_name or "", request)

@@ -96,6 +96,7 @@ class Request:
     checked     the caller checks the plan's assumptions on its arguments, and runs another version
                 where they do not hold
     strong_zero  a zero cotangent gives zero, against infinite and undefined slopes too
+    runtime_activity  what rules are told of the option of that name; here it changes nothing
     tape_limit  bytes the tape may use before the derivative reports that memory is exhausted
     stack_limit bytes of the machine's stack that recursion may use before it reports the same
     width       how many shadows or tangents each Duplicated parameter has (forward mode)
@@ -112,6 +113,7 @@ class Request:
     split: bool = False
     checked: bool = False
     strong_zero: bool = False
+    runtime_activity: bool = False
     tape_limit: int = (1 << 63) - 1
     stack_limit: int = 6 << 20
     width: int = 1

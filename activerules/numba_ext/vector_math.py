@@ -1,0 +1,40 @@
+"""The vector functions of this machine's C library, for `Mode.fast`.
+
+glibc has them in a library of their own, libmvec; where it is missing, or the processor has no
+AVX2, there are none, and the option changes nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+
+from llvmlite import binding
+
+_NAMES = (
+    *("sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan", "atan2"),
+    *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "pow", "hypot", "cbrt", "erf"),
+)
+_OF_TWO = {"atan2", "pow", "hypot"}
+
+
+@cache
+def load() -> ctypes.CDLL | None:
+    """Load the library, so that compiled code finds it; None if there is none.
+
+    Code that Numba cached on disk needs it in the process that reads the cache, too.
+    """
+    try:
+        return ctypes.CDLL("libmvec.so.1", mode=ctypes.RTLD_GLOBAL)
+    except OSError:
+        return None
+
+
+@cache
+def vector_forms() -> dict[str, str]:
+    """The symbols for four doubles, by the name of the function."""
+    library = load()
+    if library is None or not binding.get_host_cpu_features().get("avx2"):
+        return {}
+    symbols = {name: f"_ZGVdN4{'vv' if name in _OF_TWO else 'v'}_{name}" for name in _NAMES}
+    return {name: symbol for name, symbol in symbols.items() if hasattr(library, symbol)}
