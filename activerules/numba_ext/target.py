@@ -6,7 +6,7 @@ Invariants  T1  every callee that is not a runtime function is defined in the mo
                 unoptimised, scalar
             T2  functions of the NRT stay declarations
             T3  nothing is registered in, or compiled for, the CPU target (but the callables of
-                marked calls)
+                marked calls); a compile for the CPU that is under way finds what it typed
             T4  flags that Numba lets a callee inherit from whoever compiles it first are part of a
                 twin's key
             T5  the user's functions have line tables, which change no instruction; what Numba
@@ -67,6 +67,7 @@ from activerules.errors import NotYetSupported
 from activerules.numba_ext import complex_math, versions
 from activerules.numba_ext.array_literals import ArrayLiterals
 from activerules.numba_ext.calls import CallTable, RuleFunction, RuleView, uninherited_flags
+from activerules.numba_ext.implementation_keys import ImplementationKeys
 from activerules.numba_ext.stubs import StubType
 
 versions.check()
@@ -157,7 +158,13 @@ class ADTypingContext(Context):
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
         """The signature of a call; dispatchers arrive here as arguments too."""
-        return super().resolve_function_type(self._session.visible(func), args, kws)
+        callee = self._session.visible(func)
+        function = callee if isinstance(callee, types.Callable) else self._lookup_global(callee)
+
+        def resolve() -> Any:
+            return super(ADTypingContext, self).resolve_function_type(callee, args, kws)
+
+        return self._session.keys.typed(function, resolve)
 
     def _get_global_type(self, gv: Any) -> Any:
         found = super()._get_global_type(gv)
@@ -225,7 +232,8 @@ class ADContext(cpu.CPUContext):
             # Arguments and methods were typed through the CPU dispatcher, which compiled nothing
             # for this target.
             fn.dispatcher.compile(tuple(sig.args))
-        return super().get_function(fn, sig, _firstcall)
+        with self._session.keys.lowering(fn, sig.args):
+            return super().get_function(fn, sig, _firstcall)
 
 
 class ADDescriptor(TargetDescriptor):
@@ -385,6 +393,7 @@ class Session:
     def __init__(self, rules: RuleView) -> None:
         self.epoch = rules.epoch
         self.calls = CallTable(rules)
+        self.keys = ImplementationKeys()
         self.libraries: dict[str, ADCodeLibrary] = {}
         self._twins: weakref.WeakKeyDictionary[Any, dict[tuple[str, str], ADDispatcher]]
         self._twins = weakref.WeakKeyDictionary()

@@ -9,6 +9,7 @@ import numba
 import numpy as np
 import pytest
 from numba import float64, int64, types
+from numba.extending import intrinsic
 
 from activerules.errors import NotCompilable
 from activerules.numba_ext import target
@@ -328,6 +329,31 @@ def test_capturing_compiles_nothing_for_the_cpu():
     capture(program, (VECTOR,), rules=NOTHING)
     assert not program.signatures
     assert not callee.signatures
+
+
+@intrinsic
+def capture_here(typing_context):
+    """Captures `mean` while the call is lowered: its caller is typed, and half of it compiled."""
+
+    def codegen(context, builder, signature, args):
+        capture(numba.njit(mean), (VECTOR,), rules=Keeping())
+        return context.get_dummy_value()
+
+    return types.none(), codegen
+
+
+def mean(a):
+    return np.mean(a)
+
+
+def around_a_capture(a):
+    capture_here()
+    return np.mean(a)
+
+
+def test_a_compile_around_it_finds_the_implementations_it_typed():
+    assert numba.njit(around_a_capture)(np.arange(4.0)) == 1.5
+    capture(numba.njit(around_a_capture), (VECTOR,), rules=NOTHING)
 
 
 def test_threads():

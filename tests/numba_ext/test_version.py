@@ -9,6 +9,7 @@ import inspect
 import pytest
 from numba.core import (
     base,
+    callconv,
     codegen,
     compiler,
     compiler_machinery,
@@ -24,9 +25,12 @@ from numba.core import (
     untyped_passes,
 )
 from numba.core.registry import cpu_target
+from numba.core.runtime.context import NRTContext
 from numba.core.runtime.nrt import rtsys
+from numba.core.types.functions import BaseFunction
 from numba.core.typing.context import BaseContext as TypingContext
 from numba.np.ufunc import dufunc, gufunc, ufuncbuilder
+from numba.stencils.stencil import StencilFunc
 
 from activerules.errors import UnsupportedVersion
 from activerules.numba_ext import versions
@@ -48,12 +52,15 @@ PRIVATE = [
     (TypingContext, "resolve_value_type"),
     (TypingContext, "resolve_function_type"),
     (TypingContext, "_get_global_type"),
+    (TypingContext, "_lookup_global"),
+    (TypingContext, "refresh"),
     (cpu.CPUContext, "init"),
     (cpu.CPUContext, "post_lowering"),
     (cpu.CPUContext, "create_cpython_wrapper"),
     (cpu.CPUContext, "create_cfunc_wrapper"),
     (cpu.CPUContext, "get_executable"),
     (cpu.CPUContext, "get_function"),
+    (cpu.CPUContext, "get_ufunc_info"),
     (cpu.CPUContext, "insert_func_defn"),
     (cpu.CPUContext, "subtarget"),
     (cpu.CPUContext, "enable_debuginfo"),
@@ -83,6 +90,7 @@ PRIVATE = [
     (gufunc.GUFunc, "_install_type"),
     (gufunc.GUFunc, "_install_cg"),
     (ufuncbuilder.UFuncDispatcher, "compile"),
+    (StencilFunc, "_install_type"),
     # capture, link, rules
     (environment, "lookup_environment"),
     (rtsys, "library"),
@@ -91,6 +99,20 @@ PRIVATE = [
     (base.BaseContext, "get_returned_value"),
     (base.BaseContext, "get_return_value"),
     (base.BaseContext, "add_linking_libs"),
+    (codegen.CPUCodeLibrary, "_get_module_for_linking"),
+    # what derivatives are called by
+    (base.BaseContext, "add_dynamic_addr"),
+    (base.BaseContext, "call_internal_no_propagate"),
+    (base.BaseContext, "compile_subroutine"),
+    (cpu.CPUContext, "get_env_name"),
+    (callconv.CPUCallConv, "call_function"),
+    (callconv.CPUCallConv, "decode_arguments"),
+    (callconv.CPUCallConv, "decorate_function"),
+    (callconv.CPUCallConv, "get_function_type"),
+    (compiler.Flags, "no_compile"),
+    (dispatcher._FunctionCompiler, "_customize_flags"),
+    (dispatcher._FunctionCompiler, "compile"),
+    (NRTContext, "meminfo_alloc_dtor_unchecked"),
 ]
 
 MADE_BY_CONSTRUCTORS = [
@@ -98,6 +120,7 @@ MADE_BY_CONSTRUCTORS = [
     (codegen.CPUCodegen, "_data_layout"),
     (cpu.CPUContext, "_internal_codegen"),
     (base.BaseContext, "_defns"),
+    (BaseFunction, "_impl_keys"),
     (dispatcher.Dispatcher, "_compiler"),
     (dispatcher._FunctionCompiler, "pipeline_class"),
     (compiler_machinery.PassManager, "passes"),

@@ -1,0 +1,59 @@
+"""Which implementation a call was typed with, for each session apart.
+
+Numba notes it in the type of the function, by the argument types, and all typing contexts share
+that type: whoever typed such a call last has the say. A derivative that is compiled while its
+caller is between typing and lowering would leave the caller an implementation of the AD target, for
+which the caller's context has "no definition". So a session keeps its own notes and puts the
+others' back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any
+
+from numba.core.types.functions import BaseFunction
+
+
+class ImplementationKeys:
+    """The notes of one session."""
+
+    def __init__(self) -> None:
+        self._own: dict[tuple[Any, tuple[Any, ...]], Any] = {}
+
+    def typed(self, function: Any, resolve: Callable[[], Any]) -> Any:
+        """The signature that `resolve` finds for a call of `function`; the note is taken here."""
+        shared = _notes(function)
+        if shared is None:
+            return resolve()
+        before = dict(shared)
+        found = resolve()
+        if found is not None and found.args in shared:
+            self._own[function, found.args] = shared[found.args]
+            if found.args in before:
+                shared[found.args] = before[found.args]
+        return found
+
+    @contextmanager
+    def lowering(self, function: Any, args: tuple[Any, ...]) -> Generator[None, None, None]:
+        """The session's own note stands while a call is looked up."""
+        shared = _notes(function)
+        own = None if shared is None else self._own.get((function, args))
+        if shared is None or own is None:
+            yield
+            return
+        before = shared[args]
+        shared[args] = own
+        try:
+            yield
+        finally:
+            shared[args] = before
+
+
+def _notes(function: Any) -> dict[Any, Any] | None:
+    """Numba's own: which implementation a function has for argument types."""
+    if not isinstance(function, BaseFunction):
+        return None
+    notes: dict[Any, Any] = vars(function)["_impl_keys"]
+    return notes
