@@ -47,8 +47,10 @@ class CallArgument:
     memory behind operand `data_operand` is active; "const": never active. `operands` are indices
     into the operands of the call. `written` is False where the function is known not to write the
     argument's memory; `element` is the float type the memory holds; `pointers` are the operands
-    that point to memory of any kind, integers too. A "const" argument with active data in it is
-    refused unless it is `declared_inactive`.
+    that point to memory of any kind, integers too. A "const" argument is `opaque` where its type
+    holds floats in a way rules do not take (a list, an object): one with active data in it, or
+    that active data may be written to, is refused unless it is `declared_inactive`. A `container`
+    holds pointers, which the function may follow and exchange.
     """
 
     name: str
@@ -58,6 +60,8 @@ class CallArgument:
     written: bool = True
     element: Type | None = None
     declared_inactive: bool = False
+    opaque: bool = False
+    container: bool = False
     pointers: tuple[int, ...] = ()
 
     def floats(self, call: Instruction) -> list[Value]:
@@ -82,7 +86,7 @@ class CallInfo:
 
     `result_meminfos` are the byte offsets, in the returned struct of `result_size` bytes, of
     pointers to reference-counted memory; `primal_symbol` is the function to call where nothing is
-    active.
+    active; `hands_out`: what it returns may be memory of its arguments.
     """
 
     name: str
@@ -93,6 +97,7 @@ class CallInfo:
     result_meminfos: tuple[int, ...]
     primal_symbol: str
     inactive: bool = False
+    hands_out: bool = False
     result_element: Type | None = None
 
 

@@ -26,6 +26,8 @@ class CallEffect:
     resizes     the operand with the new size of the memory behind operand 0, which may move
     returns     the result points into the memory operand `returns` points into
     reads, writes   operands through which memory is read or written
+    follows     operands of containers: what pointers in them lead to may be written, too
+    hands_out   the call may return memory that it was given, or that is reached from there
     opaque      the result is a pointer to memory of the runtime (random state, Python objects):
                 never active
     pure        no effect beside the result: may be repeated in the reverse sweep
@@ -41,6 +43,8 @@ class CallEffect:
     returns: int | None = None
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
+    follows: tuple[int, ...] = ()
+    hands_out: bool = False
     opaque: bool = False
     pure: bool = False
 

@@ -6,8 +6,9 @@ Gives       `RuleFunction`, the Numba type of such a callable while compiling fo
             Numba's own calling convention, with the arguments flattened;
             `MarkedCall`, what the rest of the system must know of each such symbol
 Invariants  M1  the argument and return types are those of the ordinary CPU compile of the callable
-            M2  a callable the CPU target cannot compile for some argument types, or whose result is
-                Optional or a generator, is not marked for them: its body is captured
+            M2  a NumPy function or operator that the CPU target cannot compile for some argument
+                types is not marked for them: its body is captured. An `@njit` function is refused
+                there, and any function whose result is Optional or a generator
             M3  the declaration promises nothing about memory, and any status but 0 is propagated
             M4  one callable and one tuple of argument types give one symbol
             M5  where the registry has the body followed, arguments that were declared inactive are
@@ -42,6 +43,7 @@ from numba.core.typing.templates import Signature, signature
 
 from activerules.annotations.values import ignore_derivatives
 from activerules.errors import NotYetSupported
+from activerules.numba_ext.effects import only_reads
 from activerules.numba_ext.unlinked import compile_to_link, to_link
 from activerules.rules.registry import Treatment
 from activerules.rules.written import function_from
@@ -98,10 +100,18 @@ class MarkedCall:
     @cached_property
     def promises(self) -> tuple[frozenset[bytes], ...]:
         """What LLVM has proved of each parameter of the compiled callable, as attributes."""
+        arguments = self._compiled_function().arguments
+        return tuple(frozenset(argument.attributes) for argument in arguments)
+
+    @cached_property
+    def only_reads(self) -> bool:
+        """Whether the callable leaves as it was what its arguments hold and lead to."""
+        return only_reads(self._compiled_function())
+
+    def _compiled_function(self) -> Any:
         with global_compiler_lock:
             module = self.cpu_library._get_module_for_linking()
-        function = module.get_function(self.cpu_symbol)
-        return tuple(frozenset(argument.attributes) for argument in function.arguments)
+        return module.get_function(self.cpu_symbol)
 
 
 @dataclass(frozen=True)
@@ -180,11 +190,14 @@ class RuleFunction(types.Callable, types.Opaque):
         cpu_kws = {name: on_cpu(arg) for name, arg in kws.items()}
         try:
             marked, pysig = compile_for_cpu(self.function, tuple(map(on_cpu, args)), cpu_kws)
-        except errors.NumbaError:
-            return self._follow(context, args, kws, "Numba cannot compile it by itself")
+        except errors.NumbaError as error:
+            followed = self._follow(context, args, kws, "Numba cannot compile it by itself")
+            if followed is not None and isinstance(self.function, CPUDispatcher):
+                raise self._unserved(f"({', '.join(map(str, args))})", str(error)) from error
+            return followed
         returned = marked.signature.return_type
         if isinstance(returned, types.Optional | types.Generator):
-            return self._follow(context, args, kws, f"rules do not return {returned}")
+            raise self._unserved(f"to return {returned}", "rules cannot return that")
         treatment = self._table.treatment(marked)
         if not treatment.kept and not _needs_rule(marked, treatment.inactive):
             stopped = [marked.argument_names[i] for i in sorted(treatment.inactive)]
@@ -197,6 +210,14 @@ class RuleFunction(types.Callable, types.Opaque):
         self._marked[ad_args] = marked
         self._table.add(marked)
         return signature(returned, *ad_args).replace(pysig=pysig)
+
+    def _unserved(self, what: str, why: str) -> NotYetSupported:
+        """The error where neither the rule can serve a call, nor its body may be taken instead."""
+        return NotYetSupported(
+            f"a call of {display_name(self.function)} {what}, which has a rule or is inactive",
+            why=why,
+            instead=["split the function: a rule for the part that returns numbers or arrays"],
+        )
 
     def _follow(
         self,
@@ -220,6 +241,10 @@ class RuleFunction(types.Callable, types.Opaque):
         """Numba's key of the implementation: the symbol where the call is marked."""
         marked = self.marked_call(sig)
         return marked.symbol if marked else self.ordinary.get_impl_key(sig)
+
+    def is_known(self, sig: Any) -> bool:
+        """Whether it was decided what becomes of a call."""
+        return sig.args in self._marked or sig.args in self._followed
 
     def marked_call(self, sig: Any) -> MarkedCall | None:
         """The marked call for a resolved signature; None where the callable's body is used."""

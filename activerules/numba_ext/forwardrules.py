@@ -30,6 +30,7 @@ from activerules.numba_ext.link import leave_to_caller
 from activerules.numba_ext.rulechecks import copy_of, make_zero_of, owned, restore
 from activerules.numba_ext.ruletyping import (
     alias_checks,
+    alike_checks,
     callable_rule,
     compile_function,
     converts,
@@ -59,7 +60,7 @@ class CompiledForwardRule:
     compiled         compile result of (config, ret, *annotations)
     primal, tangent  where they stand in what it returns; None: not there, and not asked for
     copies           compile results of `copy_of`, by the type of the value
-    apart            compile results of `rulechecks.apart`, by types
+    apart, alike     compile results of `rulechecks.apart` and `alike`, by types
     """
 
     marked: MarkedCall
@@ -74,6 +75,7 @@ class CompiledForwardRule:
     copies: dict[types.Type, Any]
     restorers: dict[types.Type, Any]
     apart: dict[tuple[types.Type, types.Type], Any]
+    alike: dict[tuple[types.Type, types.Type], Any]
 
 
 def compile_forward_rule(
@@ -123,6 +125,7 @@ def compile_forward_rule(
             copies={t: compile_one(copy_of, (t,), chosen) for t in arrays},
             restorers={t: compile_one(restore, (t, owned(t)), chosen) for t in arrays},
             apart={} if noalias else alias_checks(marked, arguments),
+            alike=alike_checks(marked, chosen.result) if target == "cpu" else {},
         )
 
 
@@ -197,7 +200,7 @@ def _filled(
     module = library.create_ir_module(symbol)
     _Forward(context, module, rule, symbol, written).build()
     library.add_ir_module(module)
-    helpers = (rule.zero_makers, rule.copies, rule.restorers, rule.apart)
+    helpers = (rule.zero_makers, rule.copies, rule.restorers, rule.apart, rule.alike)
     for result in (rule.compiled, *(each for found in helpers for each in found.values())):
         library.add_linking_library(result.library)
     library.finalize()
@@ -220,6 +223,7 @@ class _Forward(RuleCaller):
         super().__init__(context, module, name, rule.marked, rule.arguments, leading, width)
         self.zero_makers = rule.zero_makers
         self.others: list[tuple[Any, types.Type]] = []
+        self.first: list[tuple[Any, types.Type]] = []
         self.restored = [
             (index, argument.value_type)
             for index, (argument, may_write) in enumerate(zip(rule.arguments, written, strict=True))
@@ -295,10 +299,14 @@ class _Forward(RuleCaller):
             self.pending.append((value_type, value))
             self.check_apart(self.rule.apart, (value, value_type), self.others)
             self.store_result(name, value, value_type)
-        if len(kept) > 1:
-            (_, primal_type, primal), *tangents = kept
-            others = [(tangent, found) for _, found, tangent in tangents]
-            self.check_apart(self.rule.apart, (primal, primal_type), others)
+        if kept and kept[0][0] == "ret":
+            (_, primal_type, primal), *kept = kept
+            self.first = [(primal, primal_type)]
+        for first in self.first:
+            tangents = [(tangent, found) for _, found, tangent in kept]
+            self.check_apart(self.rule.apart, first, tangents)
+            for tangent in tangents:
+                self.check_alike(self.rule.alike, first, tangent)
 
 
 def _at(builder: Any, value: Any, found: types.Type, place: Sequence[int]) -> tuple[Any, Any]:

@@ -63,6 +63,60 @@ def has_numbers(found: types.Type) -> bool:
     return any(map(is_number, leaves_of(found)))
 
 
+def may_hold_numbers(found: Any, seen: tuple[Any, ...] = ()) -> bool:
+    """Whether there may be a float or complex number anywhere in a value: in arrays, containers,
+    objects. A type that is not known here may hold some.
+    """
+    if found in seen or isinstance(found, _WITHOUT_NUMBERS):
+        return False
+    if isinstance(found, types.Optional):
+        parts: list[Any] = [found.type]
+    elif isinstance(found, types.BaseTuple):
+        parts = list(items_of(found))
+    elif isinstance(found, types.Record):
+        parts = [field.type for field in found.fields.values()]
+    elif isinstance(found, types.ClassInstanceType):
+        parts = list(found.struct.values())
+    elif isinstance(found, types.StructRef):
+        parts = list(found.field_dict.values())
+    elif isinstance(found, types.DictType):
+        parts = [found.key_type, found.value_type]
+    elif hasattr(found, "dtype"):
+        parts = [found.dtype]
+    else:
+        return True
+    return any(is_number(part) or may_hold_numbers(part, (*seen, found)) for part in parts)
+
+
+_WITHOUT_NUMBERS = (
+    types.Integer,
+    types.Boolean,
+    types.UnicodeType,
+    types.Bytes,
+    types.Callable,
+    types.NoneType,
+    types.Omitted,
+    types.Literal,
+    types.SliceType,
+    types.EnumMember,
+    types.DTypeSpec,
+    types.NPDatetime,
+    types.NPTimedelta,
+    types.Module,
+    types.EllipsisType,
+)
+
+
+def is_container(found: types.Type) -> bool:
+    """Whether a value may hold pointers to memory that a function it is passed to can change: a
+    list, an object. Arrays hold none, texts are never changed.
+    """
+    return any(
+        not isinstance(leaf, (types.Array, types.Number, types.Record, *_WITHOUT_NUMBERS))
+        for leaf in leaves_of(found)
+    )
+
+
 def has_shadows(found: types.Type) -> bool:
     """Whether there is memory with numbers in a value."""
     return any(map(has_shadow, leaves_of(found)))

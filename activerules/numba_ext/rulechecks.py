@@ -1,4 +1,4 @@
-"""Small compiled functions that wrappers of rules call: copies, zeros, and the check of aliases.
+"""Small compiled functions that wrappers of rules call: copies, zeros, checks of what rules return.
 
 All of them are compiled for the CPU, by the types of their arguments, and linked with the wrapper.
 """
@@ -51,6 +51,15 @@ def _extent(x):
     return low, high
 
 
+@register_jitable
+def _overlap(x, y):
+    if x.size == 0 or y.size == 0:
+        return False
+    low, high = _extent(x)
+    other_low, other_high = _extent(y)
+    return low < other_high and other_low < high
+
+
 @cache
 def apart(message: str, error: type[Exception] = RuleReturnError) -> Callable[[Any, Any], None]:
     """The function that raises `error(message)` if two arrays share memory.
@@ -60,10 +69,28 @@ def apart(message: str, error: type[Exception] = RuleReturnError) -> Callable[[A
     """
 
     def check(result, other):
-        if result.size > 0 and other.size > 0:
-            low, high = _extent(result)
-            other_low, other_high = _extent(other)
-            if low < other_high and other_low < high:
-                raise error(message)
+        if _overlap(result, other):
+            raise error(message)
 
     return check
+
+
+@cache
+def alike(message: str) -> Callable[[Any, Any], None]:
+    """The function that raises `RuleReturnError(message)` if an array and its shadow differ in
+    shape or strides: one address computation serves both.
+    """
+
+    def check(result, shadow):
+        if result.shape != shadow.shape:
+            raise RuleReturnError(message)
+        for axis in range(result.ndim):
+            if result.shape[axis] > 1 and result.strides[axis] != shadow.strides[axis]:
+                raise RuleReturnError(message)
+
+    return check
+
+
+def detached(x: Any, other: Any) -> Any:
+    """An array of a tape, or its copy where the program may write to it through another array."""
+    return x.copy() if _overlap(x, other) else x

@@ -40,18 +40,17 @@ from activerules.ir.rulecall import (
     RuleRequest,
 )
 from activerules.numba_ext import overloads  # noqa: F401  (what rules call: accumulate, make_zero)
-from activerules.numba_ext.abi import flatten
+from activerules.numba_ext.abi import Slot, flatten
 from activerules.numba_ext.calls import MarkedCall, plain_type
 from activerules.numba_ext.debugrules import checked_forward, checked_pair
-from activerules.numba_ext.fields import holds_floats, is_instance, unknown_field
 from activerules.numba_ext.forwardrules import build_forward, build_source, compile_forward_rule
 from activerules.numba_ext.kinds import (
     float_elements,
     has_numbers,
     has_shadows,
-    is_number,
+    is_container,
     is_number_array,
-    leaves_of,
+    may_hold_numbers,
 )
 from activerules.numba_ext.ruletyping import checked_primal, compile_rule
 from activerules.numba_ext.rulewrap import (
@@ -147,7 +146,7 @@ class NumbaRuleCompiler:
         returned = marked.result_type
         inactive = self._registry.is_inactive(marked.function)
         inactive = inactive or self._registry.is_inactive_type(returned)
-        if not inactive and _result_kind(returned) == "const" and _holds_floats(returned):
+        if not inactive and _result_kind(returned) == "const" and may_hold_numbers(returned):
             raise NotYetSupported(
                 f"{marked.name} has a rule and returns {returned}",
                 where=[("at the call", marked.name, marked.location)],
@@ -164,6 +163,7 @@ class NumbaRuleCompiler:
             result_meminfos=(0,) if isinstance(returned, types.Array) else (),
             primal_symbol=self._primal_symbol(marked),
             inactive=inactive,
+            hands_out=is_container(returned),
             result_element=float_elements(returned),
         )
 
@@ -205,7 +205,7 @@ class NumbaRuleCompiler:
             stopped = i in inactive or self._registry.is_inactive_type(found)
             kind = "const" if stopped else _argument_kind(found)
             data = [start + k for k, slot in enumerate(slots) if slot.role == "data"]
-            pointers = [start + k for k, s in enumerate(slots) if s.role in ("data", "pointer")]
+            pointers = [start + k for k in _pointers(slots)]
             arguments.append(
                 CallArgument(
                     name=name,
@@ -215,6 +215,8 @@ class NumbaRuleCompiler:
                     written=_may_write(marked, i, found, pointers),
                     element=float_elements(found),
                     declared_inactive=stopped,
+                    opaque=kind == "const" and not stopped and may_hold_numbers(found),
+                    container=is_container(found),
                     pointers=tuple(pointers),
                 )
             )
@@ -350,14 +352,16 @@ def _result_kind(found: types.Type) -> ResultKind:
     return _argument_kind(found)
 
 
-def _holds_floats(found: types.Type) -> bool:
-    return any(map(_leaf_holds_floats, leaves_of(found)))
-
-
-def _leaf_holds_floats(found: types.Type) -> bool:
-    if isinstance(found, types.Record) or is_instance(found):
-        return holds_floats(found) or unknown_field(found) is not None
-    return is_number(getattr(found, "dtype", found))
+def _pointers(slots: Sequence[Slot]) -> list[int]:
+    """The slots through which a function reaches what an argument holds: of a container the only
+    one is its owner.
+    """
+    next_roles = [*(slot.role for slot in slots[1:]), ""]
+    return [
+        k
+        for k, (slot, after) in enumerate(zip(slots, next_roles, strict=True))
+        if slot.role in ("data", "pointer") or (slot.role == "meminfo" and after != "parent")
+    ]
 
 
 def _may_write(
@@ -368,6 +372,8 @@ def _may_write(
     """
     if isinstance(found, types.Array) and not found.mutable:
         return False
+    if is_container(found):
+        return not marked.only_reads
     if all(marked.promises[k] & {b"readonly", b"readnone"} for k in pointers):
         return False
     function = marked.function

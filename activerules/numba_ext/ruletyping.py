@@ -22,13 +22,13 @@ from numba.core.registry import cpu_target
 from numba.core.target_extension import target_override
 from numba.core.typeconv.castgraph import Conversion
 
-from activerules.annotations.activity import Active, Const, Duplicated
+from activerules.annotations.activity import Active, Annotation, Const, Duplicated
 from activerules.errors import NotCompilable, RuleReturnError, TapeMismatch
 from activerules.ir.rulecall import ForwardRuleRequest, RuleRequest
 from activerules.numba_ext.calls import MarkedCall, plain_type, uninherited_flags
 from activerules.numba_ext.facts import RuleFunctionCompiler
-from activerules.numba_ext.kinds import derivative_type
-from activerules.numba_ext.rulechecks import apart, copy_of, make_zero_of
+from activerules.numba_ext.kinds import derivative_type, leaves_of
+from activerules.numba_ext.rulechecks import alike, apart, copy_of, detached, make_zero_of
 from activerules.numba_ext.rulewrap import (
     CompiledRule,
     RuleArgument,
@@ -102,7 +102,41 @@ def compile_rule(
                 and isinstance(a.value_type, types.Array)
             },
             apart=checks,
+            alike=alike_checks(marked, pair.result),
+            detachers=_detachers(tape, marked, arguments, request, pair),
         )
+
+
+def alike_checks(
+    marked: MarkedCall, result: type[Annotation]
+) -> dict[tuple[types.Type, types.Type], Any]:
+    """Compile results of `rulechecks.alike` for a returned array and its shadow."""
+    found = marked.result_type
+    if not isinstance(found, types.Array) or result in (Const, Active):
+        return {}
+    message = f"the shadow that the rule of {marked.name} returns has not the shape of the primal"
+    return {(found, found): compile_function(alike(message), (found, found), marked)}
+
+
+def _detachers(
+    tape: types.Type,
+    marked: MarkedCall,
+    arguments: Sequence[RuleArgument],
+    request: RuleRequest,
+    pair: RulePair,
+) -> dict[tuple[types.Type, int | None], Any]:
+    """Compile results of `rulechecks.detached`, for the arrays of a tape and what the program may
+    write to before the reverse reads it: arguments, by their position, and the result.
+    """
+    others: dict[int | None, types.Type] = {None: marked.result_type}
+    others |= {i: a.value_type for i, a in enumerate(arguments) if request.overwritten[i]}
+    arrays = {leaf for leaf in leaves_of(tape) if isinstance(leaf, types.Array)}
+    return {
+        (array, i): compile_function(detached, (array, other), pair)
+        for array in arrays
+        for i, other in others.items()
+        if isinstance(other, types.Array)
+    }
 
 
 def alias_checks(

@@ -86,7 +86,9 @@ class CompiledRule:
     zero_makers       compile results of `make_zero`, by the type of the value
     savers            compile results of `copy_of`, by the position of an argument that the reverse
                       reads and that may be overwritten before it runs
-    apart             compile results of `rulechecks.apart`, by types
+    apart, alike      compile results of `rulechecks.apart` and `alike`, by types
+    detachers         compile results of `rulechecks.detached`, by the type of an array of the tape
+                      and the position of an argument that may be overwritten; None: the result
     """
 
     marked: MarkedCall
@@ -101,6 +103,8 @@ class CompiledRule:
     zero_makers: dict[types.Type, Any]
     savers: dict[int, Any]
     apart: dict[tuple[types.Type, types.Type], Any]
+    alike: dict[tuple[types.Type, types.Type], Any]
+    detachers: dict[tuple[types.Type, int | None], Any]
 
     @property
     def augmented_types(self) -> tuple[types.Type, ...]:
@@ -175,7 +179,7 @@ def build(rule: CompiledRule, symbols: Symbols) -> Any:
     if needs_drop(rule):
         _build_drop(context, module, rule, symbols.drop)
     library.add_ir_module(module)
-    helpers = (rule.zero_makers, rule.savers, rule.apart)
+    helpers = (rule.zero_makers, rule.savers, rule.apart, rule.alike, rule.detachers)
     for result in (rule.augmented, rule.reverse, *(r for each in helpers for r in each.values())):
         library.add_linking_library(result.library)
     library.finalize()
@@ -303,6 +307,20 @@ class RuleCaller:
             if check is not None:
                 self.call(check, [value, other])
 
+    def check_alike(
+        self,
+        checks: dict[tuple[types.Type, types.Type], Any],
+        result: tuple[Any, types.Type],
+        shadow: tuple[Any, types.Type],
+    ) -> None:
+        """Leave with an error if a shadow does not lie in memory as its array does."""
+        for check in checks.values():
+            values = [
+                self.context.cast(self.builder, value, found, self.return_type)
+                for value, found in (result, shadow)
+            ]
+            self.call(check, values)
+
     def finish(self) -> None:
         """Return 0."""
         self._release(*self.scratch)
@@ -384,6 +402,10 @@ class _Augmented(_Half):
         primal, shadow, tape = (builder.extract_value(returned, i) for i in range(3))
         primal_type, shadow_type, tape_type = rule.augmented_types
         self._keep_apart((primal, primal_type), (shadow, shadow_type), arguments)
+        self.check_alike(rule.alike, (primal, primal_type), (shadow, shadow_type))
+        values = [builder.extract_value(argument, 0) for argument in arguments]
+        result = context.cast(builder, primal, primal_type, self.return_type)
+        tape = self._own_tape(tape, tape_type, result, values)
         parts, part_types = [tape], [tape_type]
         if rule.carries_result:
             fields, shadow_type = self._carried(primal, shadow)
@@ -418,6 +440,38 @@ class _Augmented(_Half):
         results = [primal, shadow] if self.rule.result.kind is Duplicated else [primal]
         for result, more in [*((r, fields) for r in results), *others]:
             self.check_apart(self.rule.apart, result, more)
+
+    def _own_tape(
+        self, tape: Any, tape_type: types.Type, primal: Any, values: Sequence[Any]
+    ) -> Any:
+        """The tape, with a copy of each array in it that the program may write to."""
+        others: dict[int | None, Any] = {None: primal, **dict(enumerate(values))}
+        replaced: list[tuple[types.Type, Any]] = []
+        tape = self._detached(tape, tape_type, others, replaced)
+        self._release(*replaced)
+        return tape
+
+    def _detached(
+        self,
+        value: Any,
+        found: types.Type,
+        others: dict[int | None, Any],
+        replaced: list[tuple[types.Type, Any]],
+    ) -> Any:
+        if isinstance(found, types.BaseTuple):
+            for i, item in enumerate(types_of(found)):
+                part = self.builder.extract_value(value, i)
+                new = self._detached(part, item, others, replaced)
+                value = value if new is part else self.builder.insert_value(value, new, i)
+            return value
+        for (array, position), detacher in self.rule.detachers.items():
+            if array == found:
+                new = self.call(detacher, [value, others[position]])
+                new = self.context.cast(self.builder, new, detacher.signature.return_type, found)
+                self.pending.append((found, new))
+                replaced.append((found, value))
+                value = new
+        return value
 
     def _carried(self, primal: Any, shadow: Any) -> tuple[list[Any], types.Type]:
         """The fields of `dret`, which the tape owns; and the type left to release of the shadow."""

@@ -220,6 +220,9 @@ class ADContext(cpu.CPUContext):
             fn, sig = fn.stub, sig.as_function()
         fn = self._session.visible(fn)
         if isinstance(fn, RuleFunction):
+            if not fn.is_known(sig):
+                # A method, typed through the CPU dispatcher.
+                fn.get_call_type(self.typing_context, sig.args, {})
             marked = fn.marked_call(sig)
             if marked is None:
                 followed = self.get_function(fn.ordinary, sig, _firstcall)

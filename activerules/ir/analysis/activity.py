@@ -28,7 +28,7 @@ from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.value_types import ValueTypes
 from activerules.ir.model import Instruction, Value
 from activerules.ir.refusal import refusal
-from activerules.ir.rulecall import CallInfo
+from activerules.ir.rulecall import CallArgument, CallInfo
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
 from activerules.ir.types import I64, ArrayType, StructType, Type, VectorType
 
@@ -273,6 +273,13 @@ class _Spread:
                 values.update(argument.floats(call))
             elif argument.kind == "memory":
                 objects.update(self.memory.objects(call.operands[argument.pointer]))
+            elif argument.opaque:
+                values.update(argument.floats(call))
+                objects.update(self._behind(call, argument))
+
+    def _behind(self, call: Instruction, argument: CallArgument) -> set[MemoryObject]:
+        """All memory a function reaches through an argument that rules do not take."""
+        return {o for k in argument.pointers for o in self.memory.behind(call.operands[k])}
 
     def _stores_bits(
         self, store: Instruction, values: set[Value], objects: set[MemoryObject]
@@ -324,6 +331,8 @@ class _Spread:
         for argument in info.arguments:
             if argument.kind == "memory" and argument.written:
                 found |= self.memory.objects(call.operands[argument.pointer])
+            elif argument.opaque and argument.written:
+                found |= self._behind(call, argument)
         return found
 
 

@@ -95,11 +95,11 @@ _CARRIES_ADDRESS = BINARY_INT | {"phi", "select", "trunc", "zext", "sext", "free
 class MemoryFacts:
     """Frozen result of `analyse_memory`; the invariants are in the module docstring.
 
-    `called` are the calls of functions of the module; `clobbered` tells the objects that may change
-    after the return, so that everything read from them counts as overwritten; `copied` are the
-    objects from which bytes of unknown type are copied to an object, `carried` those from which
-    integers are, which may be pointers; `starts_of` are the loads of pointers the caller declared
-    (`analysis/declared.py`).
+    `called` are the calls of functions of the module, `followed` what marked calls reach through
+    containers; `clobbered` tells the objects that may change after the return, so that everything
+    read from them counts as overwritten; `copied` are the objects from which bytes of unknown type
+    are copied to an object, `carried` those from which integers are, which may be pointers;
+    `starts_of` are the loads of pointers the caller declared (`analysis/declared.py`).
     """
 
     points_to: dict[Value, frozenset[MemoryObject]]
@@ -111,6 +111,7 @@ class MemoryFacts:
     split: bool
     _reach: dict[tuple[Block, Block | None], set[Block]]
     called: Mapping[Instruction, CalledMemory] = field(default_factory=lambda: {})
+    followed: Mapping[Instruction, frozenset[MemoryObject]] = field(default_factory=lambda: {})
     clobbered: Callable[[MemoryObject], bool] = lambda memory: False
     copied: Mapping[MemoryObject, frozenset[MemoryObject]] = field(default_factory=lambda: {})
     carried: Mapping[MemoryObject, frozenset[MemoryObject]] = field(default_factory=lambda: {})
@@ -145,6 +146,10 @@ class MemoryFacts:
         By the pointers it is called with, by globals, and by pointers stored outside this function.
         """
         return frozenset(_reached(call, self.objects, self.inside)) | self._exposed
+
+    def behind(self, pointer: Value) -> frozenset[MemoryObject]:
+        """All memory that can be got at by a pointer."""
+        return frozenset(closure(self.objects(pointer), self.inside))
 
     def read_by(self, call: Instruction) -> frozenset[MemoryObject]:
         """What a function of the module may read when it is called here."""
@@ -309,7 +314,16 @@ class MemoryFacts:
     def group_overwritten(self, call: Instruction, group: int) -> bool:
         """Whether what a callee can reach by a group of pointers may change after the call."""
         called = self.called[call]
-        objects = called.direct[group] | called.deep[group]
+        return self._any_overwritten(call, called.direct[group] | called.deep[group])
+
+    def container_overwritten(self, call: Instruction, pointer: Value) -> bool:
+        """Whether what a marked call can reach by a pointer may change after it."""
+        objects = self.behind(pointer)
+        return (self.split and not self._callers.isdisjoint(objects)) or self._any_overwritten(
+            call, objects
+        )
+
+    def _any_overwritten(self, call: Instruction, objects: Iterable[MemoryObject]) -> bool:
         repeated = self.flow.loop_of(call.owner) is not None
         return any(self.clobbered(root(o)) for o in objects) or any(
             (write.everything or self._overlaps(objects, self.written_by(write)))
@@ -485,7 +499,7 @@ def analyse_memory(
             for block in flow.order
             if block in live
             for i in block.instructions
-            for write in _writes(i, marked, arithmetic, named_types, solver.called)
+            for write in _writes(i, marked, arithmetic, named_types, solver)
         ),
         flow=flow,
         disjoint=disjoint,
@@ -493,6 +507,7 @@ def analyse_memory(
         split=split,
         _reach={},
         called=solver.called,
+        followed=solver.followed,
         clobbered=clobbered,
         copied={o: frozenset(s) for o, s in solver.copied.items()},
         carried={o: frozenset(s) for o, s in solver.carried.items()},
@@ -549,6 +564,7 @@ class _Solver:
         self.targets, self.named_types = targets, named_types
         self.starts_of: dict[Instruction, Target] = {}
         self.called: dict[Instruction, CalledMemory] = {}
+        self.followed: dict[Instruction, frozenset[MemoryObject]] = {}
         self.points_to: dict[Value, set[MemoryObject]] = {}
         self.contents: dict[MemoryObject, set[MemoryObject]] = {}
         self.copied: dict[MemoryObject, set[MemoryObject]] = {}
@@ -670,8 +686,9 @@ class _Solver:
                 self.point(i, self.points_to[operand])
 
     def _visit_call(self, call: Instruction) -> None:
-        if self.marked(call) is not None:
-            self._marked_call(call)
+        marked = self.marked(call)
+        if marked is not None:
+            self._marked_call(call, marked)
             return
         if self.callees is not None and self.callees.is_derived(call):
             self._derived_call(call, self.callees)
@@ -693,10 +710,24 @@ class _Solver:
             for target in self.objects(destination):
                 self.copy(target, source)
 
-    def _marked_call(self, call: Instruction) -> None:
-        """It writes pointers to fresh memory into the struct behind its first operand."""
+    def _marked_call(self, call: Instruction, effect: CallEffect) -> None:
+        """It writes pointers to fresh memory into the struct behind its first operand; what is in
+        containers it may exchange for anything it was given, and for fresh memory.
+        """
+        fresh = MemoryObject("result", call)
+        returned = {fresh}
+        if effect.follows or effect.hands_out:
+            anything = {fresh, *_reached(call, self.objects, self.inside)}
+            containers = {o for k in effect.follows for o in self.objects(call.operands[k])}
+            self.followed[call] = frozenset(closure(containers, self.inside))
+            for memory in self.followed[call]:
+                if self.contents.get(memory) is not None:
+                    self.hold(memory, anything)
+            if effect.hands_out:
+                returned = anything
+                self.hold(fresh, returned)
         for memory in self.objects(call.operands[0]):
-            self.hold(memory, {MemoryObject("result", call)})
+            self.hold(memory, returned)
 
     def _derived_call(self, call: Instruction, callees: Summaries) -> None:
         called = called_memory(call, self.objects, self.inside, callees, self.disjoint)
@@ -727,21 +758,23 @@ def _writes(
     marked: Callable[[Instruction], CallEffect | None],
     arithmetic: Callable[[Instruction], bool],
     named_types: NamedTypes,
-    called: Mapping[Instruction, CalledMemory],
+    solved: _Solver,
 ) -> Iterable[Write]:
     """What an instruction may write."""
     if i.opcode == "store":
         yield Write(i, (i.operands[1],), size_of(i.operands[0].type, named_types))
     if i.opcode != "call":
         return
-    if i in called:
-        everything = called[i].summary.everything
-        yield Write(i, (), None, everything, called[i].writes)
+    if i in solved.called:
+        called = solved.called[i]
+        yield Write(i, (), None, called.summary.everything, called.writes)
         return
     effect = marked(i) or effect_of(i.callee_name)
     if effect is not None:
         if effect.writes:
-            yield Write(i, tuple(i.operands[k] for k in effect.writes), _constant_length(i))
+            pointers = tuple(i.operands[k] for k in effect.writes)
+            followed = solved.followed.get(i, frozenset())
+            yield Write(i, pointers, _constant_length(i), objects=followed)
     elif not arithmetic(i) and "memory(none)" not in str(i.attributes.get("call_attributes", "")):
         # without pointer arguments it may still write globals, and what it was given before
         yield Write(i, (), None, everything=True)

@@ -40,7 +40,15 @@ class EngineCalls(Calls):
             return None
         reads = [k for a in info.arguments for k in a.memory_operands]
         writes = [k for a in info.arguments if a.written for k in a.memory_operands]
-        return CallEffect(reads=tuple(reads), writes=(0, 1, *writes))
+        follows = [
+            k for a in info.arguments if a.container and a.written for k in a.memory_operands
+        ]
+        return CallEffect(
+            reads=tuple(reads),
+            writes=(0, 1, *writes),
+            follows=tuple(follows),
+            hands_out=info.hands_out,
+        )
 
     def is_arithmetic(self, call: Instruction) -> bool:
         """Whether a call has no effect but its result."""

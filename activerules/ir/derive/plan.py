@@ -288,7 +288,7 @@ class _Planner:
             activities=how.arguments,
             result=how.result,
             overwritten=tuple(
-                any(self.memory.overwritten(call, call.operands[p], None) for p in a.pointers)
+                any(self._may_change(call, call.operands[p], a.container) for p in a.pointers)
                 for a in info.arguments
             ),
             needs_shadow=how.result == "duplicated",
@@ -307,6 +307,12 @@ class _Planner:
             SavedStruct(call, False, info.result_size) if copies else None,
             SavedStruct(call, True, info.result_size) if copies else None,
         )
+
+    def _may_change(self, call: Instruction, pointer: Value, container: bool) -> bool:
+        """Whether what a rule was given may be overwritten before its reverse runs."""
+        if container:
+            return self.memory.container_overwritten(call, pointer)
+        return self.memory.overwritten(call, pointer, None)
 
     def _control(self, reversal: Reversal) -> set[Node]:
         needed: set[Node] = {LeavingIteration(loop) for loop in reversal.loops}

@@ -198,6 +198,8 @@ class _Summariser:
         info = self.calls.marked(i)
         if info is not None:
             found |= {o for k in i.operands[2:] if k.type.is_pointer for o in at(k)}
+            containers = (k for a in info.arguments if a.container for k in a.pointers)
+            found |= {o for k in containers for o in self.memory.behind(i.operands[k])}
         return found
 
     def _releases(self, i: Instruction) -> bool:
