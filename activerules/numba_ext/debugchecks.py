@@ -1,4 +1,8 @@
-"""What the checks of debug mode call inside compiled rules; everything is chosen by type."""
+"""What the checks of debug mode call inside compiled rules; everything is chosen by type.
+
+Values are numbers, arrays of them, lists, and tuples of all these; what else there is, is left
+alone. Complex numbers pair as in cotangents: Re(conj(x̄) ẋ).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,13 @@ import numpy as np
 from numba.core import types
 from numba.extending import overload, register_jitable
 
-from activerules.annotations.activity import Active, Duplicated
+from activerules.annotations.activity import (
+    Active,
+    BatchDuplicated,
+    BatchDuplicatedNoNeed,
+    Duplicated,
+    DuplicatedNoNeed,
+)
 from activerules.numba_ext.types import AnnotationType
 
 __all__ = [
@@ -23,15 +33,14 @@ __all__ = [
     "direction",
     "entry",
     "fits",
-    "flag",
     "is_zero_like",
     "moved",
     "paired",
-    "part",
     "poisoned",
     "shadow",
     "size",
     "tangent",
+    "value",
 ]
 
 
@@ -53,39 +62,58 @@ cotangent = _compiled_only("cotangent", "The cotangent of a result.")
 direction = _compiled_only("direction", "A direction to move an argument in; None if Const.")
 entry = _compiled_only("entry", "The derivative by an argument, returned or in its shadow.")
 fits = _compiled_only("fits", "Whether a tangent is what finite differences of a value say.")
-flag = _compiled_only("flag", "Memory of one integer.")
 is_zero_like = _compiled_only("is_zero_like", "Whether a shadow is zeros in the shape of a primal.")
 moved = _compiled_only("moved", "A value moved along a direction.")
 paired = _compiled_only("paired", "A cotangent times a difference of values.")
-part = _compiled_only("part", "Primal or tangent of what a forward rule returned.")
 poisoned = _compiled_only("poisoned", "An argument, its value NaN if it is not what it was.")
 shadow = _compiled_only("shadow", "A copy of the shadow of an argument; None if it has none.")
 size = _compiled_only("size", "A bound of `along`, without cancellation.")
-tangent = _compiled_only("tangent", "A copy of the tangent of an argument; None if it has none.")
-
-
-def _is_float(found: Any) -> bool:
-    return isinstance(found, types.Float)
-
-
-def _is_float_array(found: Any) -> bool:
-    return isinstance(found, types.Array) and _is_float(found.dtype)
+tangent = _compiled_only("tangent", "A copy of the tangent of an argument in a lane; None: Const.")
+value = _compiled_only("value", "A copy of the result that a reverse is given; None if it is not.")
 
 
 def _is_inexact(found: Any) -> bool:
     return isinstance(found, types.Float | types.Complex)
 
 
-@overload(flag)
-def _flag():
-    return lambda: np.zeros(1, np.int8)
+def _is_inexact_array(found: Any) -> bool:
+    return isinstance(found, types.Array) and _is_inexact(found.dtype)
+
+
+def _by_items(parameters: str, item: str, joined: str, found: Any) -> Any:
+    """An implementation for tuples: `item`, with `{i}` for the number, for each item of `found`."""
+    items = [item.format(i=i) for i in range(len(found))]
+    scope: dict[str, Any] = {name: globals()[name] for name in __all__}
+    scope["_make"] = getattr(found, "instance_class", None)
+    if joined == "make":
+        commas = ", ".join(items) + ","
+        body = f"_make({commas})" if scope["_make"] is not None else f"({commas})"
+    else:
+        body = f" {joined} ".join(items)
+    exec(f"def of_tuple({parameters}):\n    return {body}\n", scope)
+    return scope["of_tuple"]
+
+
+def _is_items(*found: Any) -> bool:
+    """Whether values are tuples of as many items, one at least."""
+    counts = {len(each) if isinstance(each, types.BaseTuple) else 0 for each in found}
+    return len(counts) == 1 and counts != {0}
 
 
 @overload(copy)
 def _copy(x):
-    if isinstance(x, types.Array):
+    if isinstance(x, types.Array | types.List | types.ListType):
         return lambda x: x.copy()
+    if _is_items(x):
+        return _by_items("x", "copy(x[{i}])", "make", x)
     return lambda x: x
+
+
+@overload(value)
+def _value(dret):
+    if dret.kind is Duplicated:
+        return lambda dret: copy(dret.val)
+    return lambda dret: None
 
 
 @overload(shadow)
@@ -107,27 +135,40 @@ def _cotangent(dret):
 @overload(agrees)
 def _agrees(x, y, tolerance):
     if isinstance(x, types.Array) and isinstance(y, types.Array):
-
-        def of_arrays(x, y, tolerance):
-            if x.shape != y.shape:
-                return False
-            for place in np.ndindex(x.shape):
-                if not agrees(x[place], y[place], tolerance):
-                    return False
-            return True
-
-        return of_arrays
+        return _agree_arrays
+    if _is_items(x, y):
+        return _by_items("x, y, tolerance", "agrees(x[{i}], y[{i}], tolerance)", "and", x)
+    if isinstance(x, types.List | types.ListType) and x == y:
+        return _agree_lists
     if _is_inexact(x) or _is_inexact(y):
-
-        def of_floats(x, y, tolerance):
-            if np.isnan(x) or np.isnan(y):
-                return np.isnan(x) and np.isnan(y)
-            return x == y or abs(x - y) <= tolerance * (1.0 + abs(y))
-
-        return of_floats
+        return _agree_numbers
     if isinstance(x, types.Number) and isinstance(y, types.Number):
         return lambda x, y, tolerance: x == y
     return lambda x, y, tolerance: True
+
+
+def _agree_arrays(x, y, tolerance):
+    if x.shape != y.shape:
+        return False
+    for place in np.ndindex(x.shape):
+        if not agrees(x[place], y[place], tolerance):
+            return False
+    return True
+
+
+def _agree_lists(x, y, tolerance):
+    if len(x) != len(y):
+        return False
+    for place in range(len(x)):
+        if not agrees(x[place], y[place], tolerance):
+            return False
+    return True
+
+
+def _agree_numbers(x, y, tolerance):
+    if np.isnan(x) or np.isnan(y):
+        return np.isnan(x) and np.isnan(y)
+    return x == y or abs(x - y) <= tolerance * (1.0 + abs(y))
 
 
 @overload(is_zero_like)
@@ -157,6 +198,8 @@ def _all_finite(x):
             return True
 
         return of_array
+    if _is_items(x):
+        return _by_items("x", "all_finite(x[{i}])", "and", x)
     if _is_inexact(x):
         return lambda x: np.isfinite(x)
     return lambda x: True
@@ -166,7 +209,7 @@ def _all_finite(x):
 def _poisoned(x, after):
     same_type = (
         x.kind is Duplicated
-        and _is_float_array(x.val)
+        and _is_inexact_array(x.val)
         and x.val.layout == "C"
         and x.val.mutable
         and x.val.aligned
@@ -183,21 +226,27 @@ def _poisoned(x, after):
 
 
 @overload(entry)
-def _entry(returned, index, x):
+def _entry(returned, index, x, whole):
     if x.kind is Duplicated:
-        return lambda returned, index, x: x.dval
+        return lambda returned, index, x, whole: x.dval
     if x.kind is not Active:
-        return lambda returned, index, x: None
-    if isinstance(returned, types.BaseTuple) and not isinstance(x.val, types.BaseTuple):
-        return lambda returned, index, x: returned[index]
-    return lambda returned, index, x: returned
+        return lambda returned, index, x, whole: None
+    if isinstance(whole, types.NoneType):
+        return lambda returned, index, x, whole: returned[index]
+    return lambda returned, index, x, whole: returned
+
+
+@register_jitable
+def _wave(place):
+    return math.sin(12.9898 * (place + 1.0))
 
 
 @overload(direction)
 def _direction(x, value, seed):
-    if not isinstance(x, AnnotationType) or x.kind not in (Active, Duplicated):
+    if isinstance(x, AnnotationType) and x.kind not in (Active, Duplicated):
         return lambda x, value, seed: None
-    if _is_float_array(value):
+    if _is_inexact_array(value):
+        turn = 1j if isinstance(value.dtype, types.Complex) else 0.0
 
         def of_array(x, value, seed):
             result = np.empty_like(value)
@@ -207,13 +256,16 @@ def _direction(x, value, seed):
             count = 0
             for place in np.ndindex(value.shape):
                 scale = abs(value[place]) + 1e-3 * largest + 1e-6
-                result[place] = scale * math.sin(12.9898 * (count + 1) + seed)
+                result[place] = scale * (_wave(count + seed) + turn * _wave(count + seed + 0.3))
                 count += 1
             return result
 
         return of_array
-    if _is_float(value):
-        return lambda x, value, seed: (abs(value) + 1e-6) * math.sin(12.9898 + seed)
+    if _is_items(value):
+        return _by_items("x, value, seed", "direction(None, value[{i}], seed + {i})", "make", value)
+    if _is_inexact(value):
+        turn = 1j if isinstance(value, types.Complex) else 0.0
+        return lambda x, value, seed: (abs(value) + 1e-6) * (_wave(seed) + turn * _wave(seed + 0.3))
     return lambda x, value, seed: None
 
 
@@ -230,26 +282,32 @@ def _moved(value, along_it, step):
             return result
 
         return of_array
+    if _is_items(value):
+        item = "moved(value[{i}], along_it[{i}], step)"
+        return _by_items("value, along_it, step", item, "make", value)
     return lambda value, along_it, step: value + step * along_it
 
 
 @overload(paired)
 def _paired(bar, plus, minus):
-    if _is_float_array(bar) and isinstance(plus, types.Array):
+    if _is_inexact_array(bar) and isinstance(plus, types.Array):
 
         def of_arrays(bar, plus, minus):
             total = 0.0
             for place in np.ndindex(bar.shape):
-                total += bar[place] * (plus[place] - minus[place])
+                total += _product(bar[place], plus[place] - minus[place])
             return total
 
         return of_arrays
-    if _is_float(bar):
-        return lambda bar, plus, minus: bar * (plus - minus)
+    if _is_items(bar, plus):
+        item = "paired(bar[{i}], plus[{i}], minus[{i}])"
+        return _by_items("bar, plus, minus", item, "+", bar)
+    if _is_inexact(bar):
+        return lambda bar, plus, minus: _product(bar, plus - minus)
     return lambda bar, plus, minus: 0.0
 
 
-def _summed(term: Callable[[Any, Any], Any]) -> Any:
+def _summed(name: str, term: Callable[[Any, Any], Any]) -> Any:
     def of(bar, along_it):
         if isinstance(bar, types.NoneType) or isinstance(along_it, types.NoneType):
             return lambda bar, along_it: 0.0
@@ -262,6 +320,8 @@ def _summed(term: Callable[[Any, Any], Any]) -> Any:
                 return total
 
             return of_arrays
+        if _is_items(bar):
+            return _by_items("bar, along_it", f"{name}(bar[{{i}}], along_it[{{i}}])", "+", bar)
         return lambda bar, along_it: term(bar, along_it)
 
     return of
@@ -269,7 +329,7 @@ def _summed(term: Callable[[Any, Any], Any]) -> Any:
 
 @register_jitable
 def _product(bar, along_it):
-    return bar * along_it
+    return (np.conj(bar) * along_it).real
 
 
 @register_jitable
@@ -277,8 +337,8 @@ def _absolute_product(bar, along_it):
     return abs(bar * along_it)
 
 
-overload(along)(_summed(_product))
-overload(size)(_summed(_absolute_product))
+overload(along)(_summed("along", _product))
+overload(size)(_summed("size", _absolute_product))
 
 
 @overload(close)
@@ -296,22 +356,17 @@ def _close(coarse, fine, out, tolerance):
 
 
 @overload(tangent)
-def _tangent(x):
-    if x.kind is Duplicated:
-        return lambda x: copy(x.dval)
-    return lambda x: None
-
-
-@overload(part)
-def _part(returned, index):
-    if isinstance(returned, types.BaseTuple) and len(returned) == 2:
-        return lambda returned, index: returned[index]
-    return lambda returned, index: None
+def _tangent(x, lane):
+    if x.kind in (BatchDuplicated, BatchDuplicatedNoNeed):
+        return lambda x, lane: copy(x.dval[lane])
+    if x.kind in (Duplicated, DuplicatedNoNeed):
+        return lambda x, lane: copy(x.dval)
+    return lambda x, lane: None
 
 
 @overload(fits)
 def _fits(plus, minus, plus_half, minus_half, found, step, tolerance):
-    if _is_float_array(found):
+    if _is_inexact_array(found):
 
         def of_arrays(plus, minus, plus_half, minus_half, found, step, tolerance):
             for place in np.ndindex(found.shape):
@@ -328,7 +383,12 @@ def _fits(plus, minus, plus_half, minus_half, found, step, tolerance):
             return True
 
         return of_arrays
-    if _is_float(found):
+    if _is_items(found, plus):
+        four = "plus[{i}], minus[{i}], plus_half[{i}], minus_half[{i}]"
+        item = f"fits({four}, found[{{i}}], step, tolerance)"
+        names = "plus, minus, plus_half, minus_half, found, step, tolerance"
+        return _by_items(names, item, "and", found)
+    if _is_inexact(found):
 
         def of_floats(plus, minus, plus_half, minus_half, found, step, tolerance):
             coarse = (plus - minus) / (2.0 * step)

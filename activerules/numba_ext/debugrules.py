@@ -24,26 +24,33 @@ from numba.core import types
 from numba.core.registry import CPUDispatcher
 
 from activerules.annotations.activity import BatchDuplicated
-from activerules.errors import RuleViolation, TapeError
+from activerules.errors import RuleViolation
 from activerules.numba_ext import debugchecks as checks
 from activerules.numba_ext.calls import MarkedCall, plain_type
-from activerules.numba_ext.ruletyping import callable_rule
+from activerules.numba_ext.forwardrules import CompiledForwardRule, Place
+from activerules.numba_ext.kinds import is_container, items_of, leaves_of, may_hold_numbers
+from activerules.numba_ext.ruletyping import callable_rule, returns_entries
+from activerules.numba_ext.rulewrap import CompiledRule
 from activerules.rules.protocol import AugmentedReturn
 from activerules.rules.rule import ForwardRule, RulePair
 from activerules.rules.written import function_from
 
 
-def checked_pair(marked: MarkedCall, pair: RulePair, wanted: Any) -> RulePair:
+def checked_pair(
+    marked: MarkedCall, pair: RulePair, wanted: Any, compiled: CompiledRule
+) -> RulePair:
     """The rule with checks around it; `wanted` is a `rules.debug.Checks`."""
     source = _Source(marked, pair, wanted)
-    return replace(pair, augmented=source.augmented(), reverse=source.reverse(), tape_type=None)
+    returned = compiled.reverse.signature.return_type
+    reverse = source.reverse(whole=not returns_entries(returned, compiled.arguments))
+    return replace(pair, augmented=source.augmented(), reverse=reverse, tape_type=None)
 
 
-def checked_forward(marked: MarkedCall, chosen: ForwardRule, wanted: Any) -> ForwardRule:
-    """As `checked_pair`; a rule for batches is left as it is."""
-    if BatchDuplicated in (*chosen.arguments, chosen.result):
-        return chosen
-    return replace(chosen, function=_Source(marked, chosen, wanted).forward())
+def checked_forward(
+    marked: MarkedCall, chosen: ForwardRule, wanted: Any, compiled: CompiledForwardRule
+) -> ForwardRule:
+    """As `checked_pair`; of a rule for batches every lane is checked."""
+    return replace(chosen, function=_Source(marked, chosen, wanted).forward(compiled))
 
 
 class _Source:
@@ -57,7 +64,8 @@ class _Source:
         self.numbers = range(len(marked.signature.args))
         self.names = marked.argument_names
         found = [plain_type(each) for each in marked.signature.args]
-        self.single = any(getattr(each, "dtype", each) == types.float32 for each in found)
+        leaves = [getattr(leaf, "dtype", leaf) for each in found for leaf in leaves_of(each)]
+        self.single = bool({types.float32, types.complex64} & set(leaves))
         self.differenced = wanted.derivatives and all(
             map(_is_differenced, (*found, marked.result_type))
         )
@@ -79,18 +87,16 @@ class _Source:
         lines += [f"if not _is_zero_like(r.shadow, r.primal): {self._raise(what)}"]
         before = "".join(f"b{i}, " for i in self.numbers)
         after = "".join(f"_copy(a{i}.val), " for i in self.numbers)
-        lines += [
-            f"return _AugmentedReturn(r.primal, r.shadow, (r.tape, _flag(), ({before}), ({after})))"
-        ]
+        lines += [f"return _AugmentedReturn(r.primal, r.shadow, (r.tape, ({before}), ({after})))"]
         head = f"def augmented(config, ret, {parameters}):"
         return self._function("augmented", head, lines, self.rule.augmented)
 
-    def reverse(self) -> Any:
+    def reverse(self, whole: bool) -> Any:
+        """`whole`: it returns the derivative of its only Active argument alone."""
         assert isinstance(self.rule, RulePair)
         parameters = ", ".join(f"a{i}" for i in self.numbers)
-        lines = ["inner, used, before, after = tape"]
-        lines += [f"if used[0] != 0: raise _TapeError({self._text('its tape was used twice')!r})"]
-        lines += ["used[0] = 1"]
+        lines = ["inner, before, after = tape"]
+        lines += ["kept, result = _copy(inner), _value(dret)"]
         lines += [f"s{i} = _shadow(a{i})" for i in self.numbers]
         lines += ["fine = _all_finite(_cotangent(dret))"]
         lines += [
@@ -108,11 +114,15 @@ class _Source:
             self._agree(f"v{i}.val", f"c{i}", f"the reverse writes into the value of `{name}`")
             for i, name in enumerate(self.names)
         ]
+        what = "the reverse writes into its tape, which may be read again"
+        lines += [f"if not _agrees(inner, kept, 0.0): {self._raise(what)}"]
+        what = "the reverse writes into `dret.val`, which is the program's"
+        lines += [f"if not _agrees(_value(dret), result, 0.0): {self._raise(what)}"]
         for i in self.numbers:
             what = f"the derivative by `{self.names[i]}` is NaN or infinite"
             if i not in self.rule.saves:
                 what += ", or made from a value that was overwritten since the function ran"
-            lines += [f"g{i} = _entry(r, {i}, a{i})"]
+            lines += [f"g{i} = _entry(r, {i}, a{i}, {whole or None})"]
             lines += [f"if fine and not _all_finite(g{i}): {self._raise(what)}"]
         if self.differenced:
             lines += self._compared()
@@ -120,35 +130,51 @@ class _Source:
         head = f"def reverse(config, dret, tape, {parameters}):"
         return self._function("reverse", head, lines, self.rule.reverse)
 
-    def forward(self) -> Any:
+    def forward(self, compiled: CompiledForwardRule) -> Any:
+        assert isinstance(self.rule, ForwardRule)
         parameters = ", ".join(f"a{i}" for i in self.numbers)
+        is_batch = BatchDuplicated in (*self.rule.arguments, self.rule.result)
+        lanes = range(compiled.request.width if is_batch else 1)
         lines = [f"b{i} = _copy(a{i}.val)" for i in self.numbers]
-        lines += [f"t{i} = _tangent(a{i})" for i in self.numbers]
-        step = 2e-2 if self.single else 2e-4
-        for k, h in enumerate((step, step / 2)):
-            for sign, signed in (("p", h), ("m", -h)) if self.differenced else ():
-                each = f"{sign}{k}_"
-                lines += [f"{each}{i} = _moved(b{i}, t{i}, {signed})" for i in self.numbers]
-                lines += [f"y{sign}{k} = _function({self._arguments(each)})"]
+        for lane in lanes:
+            lines += [f"t{lane}_{i} = _tangent(a{i}, {lane})" for i in self.numbers]
+            lines += self._moves(lane) if self.differenced else []
         lines += [f"r = _rule(config, ret, {parameters})"]
         if self.wanted.primal:
             lines += [f"e = _function({self._arguments('b')})"]
             what = "the primal differs from that of the function"
-            lines += [self._agree("_part(r, 0)", "e", what)]
+            lines += [self._agree(_at(compiled.primal), "e", what)]
             lines += [
                 self._agree(f"a{i}.val", f"b{i}", f"`{name}` is not left as the function does")
                 for i, name in enumerate(self.names)
             ]
-        if self.differenced:
-            lines += [self._fits("y", "", "_part(r, 1)", "the tangent")]
+        for lane in lanes if self.differenced else ():
+            tangent = _at(compiled.tangent) + (
+                f"[{lane}]"
+                if self.rule.result is BatchDuplicated and compiled.tangent is not None
+                else ""
+            )
+            lines += [self._fits(f"y{lane}", "", tangent, "the tangent")]
             lines += [
-                self._fits("", f"_{i}", f"_tangent(a{i})", f"the tangent of `{name}`")
+                self._fits(
+                    f"x{lane}", f"_{i}", f"_tangent(a{i}, {lane})", f"the tangent of `{name}`"
+                )
                 for i, name in enumerate(self.names)
             ]
         lines += ["return r"]
         head = f"def forward(config, ret, {parameters}):"
-        assert isinstance(self.rule, ForwardRule)
         return self._function("forward", head, lines, self.rule.function)
+
+    def _moves(self, lane: int) -> list[str]:
+        """The function at two steps forth and back along the tangents of a lane."""
+        lines = []
+        step = 2e-2 if self.single else 2e-4
+        for k, h in enumerate((step, step / 2)):
+            for sign, signed in (("p", h), ("m", -h)):
+                each = f"x{lane}{sign}{k}_"
+                lines += [f"{each}{i} = _moved(b{i}, t{lane}_{i}, {signed})" for i in self.numbers]
+                lines += [f"y{lane}{sign}{k} = _function({self._arguments(each)})"]
+        return lines
 
     def _fits(self, before: str, after: str, found: str, what: str) -> str:
         step, tolerance = (2e-2, 1e-2) if self.single else (2e-4, 1e-5)
@@ -211,7 +237,6 @@ class _Source:
             "_rule": callable_rule(rule),
             "_function": self.marked.function,
             "_RuleViolation": RuleViolation,
-            "_TapeError": TapeError,
             "_AugmentedReturn": AugmentedReturn,
             **{f"_{each}": getattr(checks, each) for each in checks.__all__},
         }
@@ -225,12 +250,19 @@ def _parameters(function: Any) -> list[str]:
         return []
 
 
+def _at(place: Place) -> str:
+    """What stands at a place of `r`; None if it is not there."""
+    return "None" if place is None else "r" + "".join(f"[{index}]" for index in place)
+
+
 def _is_differenced(found: Any) -> bool:
-    """Whether finite differences know what to do with a type: floats and what holds none."""
+    """Whether finite differences know what to do with a type: numbers, arrays and tuples of them,
+    lists they can copy, and what holds no numbers.
+    """
+    if isinstance(found, types.List | types.ListType):
+        return isinstance(found.dtype, types.Number)
     if isinstance(found, types.BaseTuple):
-        return not any(map(_holds_numbers, found.types))  # pyright: ignore[reportAttributeAccessIssue]
-    return isinstance(getattr(found, "dtype", found), types.Float) or not _holds_numbers(found)
-
-
-def _holds_numbers(found: Any) -> bool:
-    return isinstance(getattr(found, "dtype", found), types.Float | types.Complex)
+        return all(map(_is_differenced, items_of(found)))
+    if isinstance(getattr(found, "dtype", found), types.Float | types.Complex):
+        return True
+    return not is_container(found) and not may_hold_numbers(found)

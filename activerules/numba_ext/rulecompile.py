@@ -266,7 +266,7 @@ class NumbaRuleCompiler:
         is_new = self._is_new_memory(marked)
         rule = compile_forward_rule(marked, chosen, request, noalias=is_new)
         if self._registry.debug is not None:
-            chosen = checked_forward(marked, chosen, self._registry.debug)
+            chosen = checked_forward(marked, chosen, self._registry.debug, rule)
             rule = compile_forward_rule(marked, chosen, request, noalias=is_new)
         stem = _stem(marked, (rule.compiled.fndesc.llvm_func_name, repr(request)))
         symbol = f"{stem}.forward"
@@ -295,7 +295,7 @@ class NumbaRuleCompiler:
         noalias = self._is_new_memory(marked)
         rule = compile_rule(marked, pair, request, written, noalias=noalias)
         if self._registry.debug is not None:
-            pair = checked_pair(marked, pair, self._registry.debug)
+            pair = checked_pair(marked, pair, self._registry.debug, rule)
             rule = compile_rule(marked, pair, request, written, noalias=noalias)
         symbols = _symbols(rule, request)
         self._libraries.append(build(rule, symbols))

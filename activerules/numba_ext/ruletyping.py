@@ -300,22 +300,27 @@ def _derivative_places(
     """
     returned = reverse.signature.return_type
     active = [i for i, a in enumerate(arguments) if a.annotation.kind is Active]
-    is_tuple = isinstance(returned, types.BaseTuple)
-    if is_tuple and len(returned) == len(arguments):
-        entries = dict(enumerate(types_of(returned)))
-        places = {i: i for i in active}
-    elif len(active) == 1 and not is_tuple:
-        entries, places = {active[0]: returned}, {active[0]: None}
-    elif not active and returned == types.none:
-        entries, places = {}, {}
-    else:
-        raise wrong_return(pair.reverse, pair, returned, _expected_derivatives(arguments))
-    for i, argument in enumerate(arguments):
-        found = entries.get(i, types.none)
-        if not _fits(argument, found):
-            what = f"{_expected_derivatives(arguments)}; entry {i} (`{argument.name}`)"
-            raise wrong_return(pair.reverse, pair, returned, what)
-    return tuple(places[i] for i, a in enumerate(arguments) if a.activity == "active")
+    if returns_entries(returned, arguments):
+        return tuple(i for i, a in enumerate(arguments) if a.activity == "active")
+    if len(active) == 1 and _fits(arguments[active[0]], returned):
+        return tuple(None for a in arguments if a.activity == "active")
+    if not active and returned == types.none:
+        return ()
+    what = _expected_derivatives(arguments)
+    if isinstance(returned, types.BaseTuple) and len(returned) == len(arguments):
+        entries = enumerate(zip(arguments, types_of(returned), strict=True))
+        wrong = next(i for i, (argument, found) in entries if not _fits(argument, found))
+        what += f"; entry {wrong} (`{arguments[wrong].name}`)"
+    raise wrong_return(pair.reverse, pair, returned, what)
+
+
+def returns_entries(returned: types.Type, arguments: Sequence[RuleArgument]) -> bool:
+    """Whether a reverse returns an entry per argument, and not the only derivative alone."""
+    return (
+        isinstance(returned, types.BaseTuple)
+        and len(returned) == len(arguments)
+        and all(map(_fits, arguments, types_of(returned)))
+    )
 
 
 def _fits(argument: RuleArgument, found: types.Type) -> bool:

@@ -23,7 +23,7 @@ class debug_mode:
     the function's, or from what it writes; the derivative differs from finite differences; a shadow
     has another shape than the primal, or is not zero; an argument is written that the function
     does not write; the reverse reads what was overwritten since; a derivative is NaN or infinite
-    where what it is made from is not; a tape is used twice.
+    where what it is made from is not; the reverse writes into its tape, or into the result.
 
     `primal=False` does not run the function beside the rule, for one that draws random numbers or
     prints (those of np.random are known); `derivatives=False` leaves out finite differences, for a

@@ -11,13 +11,13 @@ import pytest
 
 import activerules as ar
 from activerules.rules.debug import debug_mode
+from activerules.testing import central_fdm
 
 AUGMENTED = {
     1: "the primal differs from that of the function",
     2: "the shadow is not zeros in the shape of the primal",
     3: "the shadow is not zeros in the shape of the primal",
     4: "`a` is not left as the function does",
-    5: "the derivative differs from finite differences",  # the tape is a view of `a`
     6: "`n` is not left as the function does",
 }
 REVERSE = {
@@ -28,6 +28,8 @@ REVERSE = {
     15: "the reverse writes into the value of `a`",
     16: "the derivative by `x` is NaN or infinite",
     17: "the reverse writes into the value of `n`",
+    18: "the reverse writes into its tape",
+    19: "the reverse writes into `dret.val`",
 }
 
 
@@ -49,7 +51,7 @@ def _(config, ret: ar.Duplicated, a: ar.Duplicated, x: ar.Active, mistake: ar.Co
         a.val[0] = 7.0
     if m == 6:
         n.val[0] += 1
-    return ar.AugmentedReturn(y, shadow, a.val if m == 5 else a.val.copy())
+    return ar.AugmentedReturn(y, shadow, a.val.copy())
 
 
 @ar.reverse(scale)
@@ -78,6 +80,10 @@ def _(
         by_x = math.inf
     if m == 17:
         n.val[0] = 3
+    if m == 18:
+        tape *= 2.0
+    if m == 19:
+        dret.val[0] = 3.0
     return None, by_x, None, None
 
 
@@ -170,3 +176,99 @@ def test_for_the_process_and_back():
     finally:
         debug_mode(False)
     assert math.isfinite(gradient(A, X, 13)[1])
+
+
+@numba.njit
+def square(x):
+    return x * x
+
+
+@ar.augmented_primal(square)
+def _(config, ret: ar.Active, x: ar.Active):
+    return ar.AugmentedReturn(x.val * x.val, None, np.array([2.0 * x.val]))
+
+
+@ar.reverse(square)
+def _(config, dret: ar.Active, tape, x: ar.Active):
+    return tape[0] * dret.val
+
+
+def test_a_tape_may_be_read_again():
+    with debug_mode():
+        _, pullback = ar.vjp(square, 3.0)
+        assert (pullback(1.0), pullback(2.0)) == ((6.0,), (12.0,))
+
+
+# --- complex numbers, tuples, lists, batches ---
+
+
+@numba.njit
+def mixed(z, pair, items, wrong):
+    return z * pair[0] * items[0] + pair[1]
+
+
+@ar.augmented_primal(mixed)
+def _(config, ret: ar.Active, z: ar.Active, pair: ar.Active, items: ar.Const, wrong: ar.Const):
+    value = mixed(z.val, pair.val, items.val, 0)
+    return ar.AugmentedReturn(value, None, items.val[0])
+
+
+@ar.reverse(mixed)
+def _(
+    config, dret: ar.Active, tape, z: ar.Active, pair: ar.Active, items: ar.Const, wrong: ar.Const
+):
+    g, m = dret.val, wrong.val
+    factor = items.val[0] if m == 3 else tape
+    by_z = g * (pair.val[0] if m == 1 else pair.val[0].conjugate()) * factor
+    by_first = g * z.val.conjugate() * factor
+    return by_z, (by_first, g.real * (2.0 if m == 2 else 1.0)), None, None
+
+
+@ar.forward(mixed)
+def _(
+    config,
+    ret: ar.BatchDuplicated,
+    z: ar.BatchDuplicated,
+    pair: ar.BatchDuplicated,
+    items: ar.Const,
+    wrong: ar.Const,
+):
+    value = mixed(z.val, pair.val, items.val, 0)
+    p, k = pair.val[0], items.val[0]
+    d0 = (z.dval[0] * p + z.val * pair.dval[0][0]) * k + pair.dval[0][1]
+    d1 = (z.dval[1] * p + z.val * pair.dval[1][0]) * k + pair.dval[1][1]
+    return value, (d0, d0 if wrong.val == 1 else d1)
+
+
+@numba.njit
+def of_mixed(x, y, wrong):
+    items = [3.0]
+    value = mixed(complex(x, y * y), (complex(y, x), x * y), items, wrong)
+    items[0] = 5.0
+    return value.real * value.imag
+
+
+def test_numbers_of_every_kind_are_differenced():
+    gradient_of = ar.grad(of_mixed, argnums=(0, 1))
+    plain = gradient_of(0.7, 0.4, 0)
+    expected = [central_fdm(5, 1)(lambda v, k=k: of_mixed(*shifted(k, v), 0), 0.0) for k in (0, 1)]
+    np.testing.assert_allclose(plain, expected, rtol=1e-8)
+    with debug_mode():
+        np.testing.assert_allclose(gradient_of(0.7, 0.4, 0), plain)
+        for wrong in (1, 2, 3):
+            with pytest.raises(ar.RuleViolation, match="derivative differs from finite"):
+                gradient_of(0.7, 0.4, wrong)
+
+
+def shifted(place, by):
+    return (0.7 + by * (place == 0), 0.4 + by * (place == 1))
+
+
+def test_every_lane_of_a_batch_is_checked():
+    x = ar.BatchDuplicated(0.7, (1.0, 0.0))
+    y = ar.BatchDuplicated(0.4, (0.0, 1.0))
+    with debug_mode():
+        lanes = ar.autodiff(ar.Forward, of_mixed, x, y, ar.Const(0))
+        np.testing.assert_allclose(lanes, ar.grad(of_mixed, argnums=(0, 1))(0.7, 0.4, 0))
+        with pytest.raises(ar.RuleViolation, match="tangent differs from finite differences"):
+            ar.autodiff(ar.Forward, of_mixed, x, y, ar.Const(1))
