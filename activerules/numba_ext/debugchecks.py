@@ -22,6 +22,7 @@ from activerules.annotations.activity import (
     DuplicatedNoNeed,
 )
 from activerules.numba_ext.types import AnnotationType
+from activerules.rules.written import function_from
 
 __all__ = [
     "agrees",
@@ -83,15 +84,13 @@ def _is_inexact_array(found: Any) -> bool:
 def _by_items(parameters: str, item: str, joined: str, found: Any) -> Any:
     """An implementation for tuples: `item`, with `{i}` for the number, for each item of `found`."""
     items = [item.format(i=i) for i in range(len(found))]
-    scope: dict[str, Any] = {name: globals()[name] for name in __all__}
-    scope["_make"] = getattr(found, "instance_class", None)
+    made_by = getattr(found, "instance_class", None)
+    body = f" {joined} ".join(items)
     if joined == "make":
-        commas = ", ".join(items) + ","
-        body = f"_make({commas})" if scope["_make"] is not None else f"({commas})"
-    else:
-        body = f" {joined} ".join(items)
-    exec(f"def of_tuple({parameters}):\n    return {body}\n", scope)
-    return scope["of_tuple"]
+        body = f"{'_make' if made_by is not None else ''}({', '.join(items)},)"
+    names = {"_make": made_by, **{name: globals()[name] for name in __all__}}
+    source = f"def of_tuple({parameters}):\n    return {body}\n"
+    return function_from(source, "of_tuple", names, module=__name__)
 
 
 def _is_items(*found: Any) -> bool:

@@ -37,7 +37,8 @@ def _is_harmless(instruction: Any, by_name: Mapping[str, Any]) -> bool:
             return _is_harmless_call(callee.name, arguments, by_name)
         case "atomicrmw" | "cmpxchg" | "va_arg":
             return False
-    return True
+        case _:
+            return True
 
 
 def _is_harmless_call(name: str, arguments: Sequence[Any], by_name: Mapping[str, Any]) -> bool:

@@ -223,7 +223,7 @@ class _Forward(RuleCaller):
         super().__init__(context, module, name, rule.marked, rule.arguments, leading, width)
         self.zero_makers = rule.zero_makers
         self.others: list[tuple[Any, types.Type]] = []
-        self.first: list[tuple[Any, types.Type]] = []
+        self.result: list[tuple[Any, types.Type]] = []
         self.restored = [
             (index, argument.value_type)
             for index, (argument, may_write) in enumerate(zip(rule.arguments, written, strict=True))
@@ -301,12 +301,12 @@ class _Forward(RuleCaller):
             self.store_result(name, value, value_type)
         if kept and kept[0][0] == "ret":
             (_, primal_type, primal), *kept = kept
-            self.first = [(primal, primal_type)]
-        for first in self.first:
+            self.result = [(primal, primal_type)]
+        for result in self.result:
             tangents = [(tangent, found) for _, found, tangent in kept]
-            self.check_apart(self.rule.apart, first, tangents)
+            self.check_apart(self.rule.apart, result, tangents)
             for tangent in tangents:
-                self.check_alike(self.rule.alike, first, tangent)
+                self.check_alike(self.rule.alike, result, tangent)
 
 
 def _at(builder: Any, value: Any, found: types.Type, place: Sequence[int]) -> tuple[Any, Any]:
