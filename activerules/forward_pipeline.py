@@ -115,6 +115,7 @@ def _derive(
         width=width,
         sources=rules.sources,
         options=options,
+        called=rules.called,
     )
 
 

@@ -151,6 +151,23 @@ def test_rules_are_differentiated_too():
     np.testing.assert_allclose(ar.hessian(logistic)(w, data, labels), expected, rtol=1e-12)
 
 
+@njit
+def weighted_by_place(x):
+    """Calls of functions with rules that forward mode needs no rule for: an inactive one, and a
+    product of constants.
+    """
+    table = np.array([0.5, 1.5, 2.5])
+    weights = np.dot(np.ones((2, 3)), np.ones((3, 2)))
+    i = np.searchsorted(table, x[0])
+    return weights[0, 1] * i * x[0] ** 3 * x[1]
+
+
+def test_calls_without_forward_rules_are_differentiated_again():
+    x, v = np.array([2.0, 5.0]), np.array([1.0, -1.0])
+    h = 6.0 * np.array([[6 * x[0] * x[1], 3 * x[0] ** 2], [3 * x[0] ** 2, 0.0]])
+    assert ar.hvp(weighted_by_place, x, v) == pytest.approx(h @ v, rel=1e-14)
+
+
 def test_refusals():
     with pytest.raises(ar.ActivityError, match="no Hessian by it"):
         ar.hessian(rosenbrock)((1.0, 2.0), 1.0)

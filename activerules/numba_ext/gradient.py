@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from activerules.errors import Where
+from activerules.numba_ext.calls import MarkedCall
 
 ActivityName = Literal["const", "active", "duplicated"]
 ArgumentActivity = Literal["const", "active", "duplicated", "mixed"]
@@ -46,6 +47,9 @@ class Gradient:
     asked                the function and the arguments it was compiled for, as errors name them.
     sources              per forward rule called: makes, for an AD target context, a library with
                          its IR, for code that is differentiated again.
+    called               the marked calls without a forward rule (inactive, or of constants), by the
+                         compiled functions `text` calls in their place: where it is differentiated
+                         again they are marked calls again.
     environments         Numba environments by the names of the globals that must point to them.
     result_type          Numba type the primal returns.
     return_activity      whether its cotangent (one) is put into the shadow of the return memory.
@@ -73,6 +77,7 @@ class Gradient:
     width: int = 1
     asked: Where | None = None
     sources: Mapping[str, Callable[[Any], Any]] = field(default_factory=lambda: {})
+    called: Mapping[str, MarkedCall] = field(default_factory=lambda: {})
 
 
 class GradientCompiler(Protocol):

@@ -367,7 +367,9 @@ def link_derivative(context: Any, gradient: Gradient) -> None:
     if context.target_name == AD_TARGET:
         # differentiated again: the IR as it is, in which what the engine knows stays a declaration
         if gradient.symbol not in known:
-            known[gradient.symbol] = link.make_source(context, gradient.symbol, gradient.text)
+            known[gradient.symbol] = link.make_source(
+                context, gradient.symbol, gradient.text, gradient.called
+            )
         for symbol, make in gradient.sources.items():
             if symbol not in known:
                 known[symbol] = make(context)

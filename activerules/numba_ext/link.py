@@ -15,7 +15,8 @@ others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -69,8 +70,15 @@ def leave_to_caller(library: Any) -> None:
 
 
 @global_compiler_lock
-def make_source(target_context: Any, name: str, text: str) -> Any:
-    """Put LLVM IR into a code library of the AD target, which only links it into its callers."""
+def make_source(target_context: Any, name: str, text: str, called: Mapping[str, Any]) -> Any:
+    """Put LLVM IR into a code library of the AD target, which only links it into its callers.
+
+    called   marked calls by the symbols that `text` calls in their place: for the session that
+             compiles they are marked calls.
+    """
+    for symbol, marked in called.items():
+        text = re.sub(rf'@"?{re.escape(symbol)}"?(?![\w.$])', f"@{marked.symbol}", text)
+        target_context.enter(marked)
     library = target_context.codegen().create_library(name)
     library.add_llvm_module(_parse(name, text))
     library.finalize()

@@ -126,6 +126,7 @@ class NumbaRuleCompiler:
         self._registry = registry
         self._codes: dict[tuple[str, RuleRequest], RuleCode] = {}
         self.sources: dict[str, Callable[[Any], Any]] = {}
+        self.called: dict[str, MarkedCall] = {}
         self._forward_codes: dict[tuple[str, ForwardRuleRequest], ForwardRuleCode | None] = {}
         self._checked: dict[str, str] = {}
         self._libraries: list[Any] = []
@@ -154,6 +155,8 @@ class NumbaRuleCompiler:
                 instead=["return the parts from functions of their own"],
             )
         context = cpu_context()
+        primal_symbol = self._primal_symbol(marked)
+        self.called[primal_symbol] = marked
         return CallInfo(
             name=marked.name,
             location=marked.location,
@@ -161,7 +164,7 @@ class NumbaRuleCompiler:
             result_kind=_result_kind(returned),
             result_size=context.get_abi_sizeof(context.get_return_type(returned)),
             result_meminfos=(0,) if isinstance(returned, types.Array) else (),
-            primal_symbol=self._primal_symbol(marked),
+            primal_symbol=primal_symbol,
             inactive=inactive,
             hands_out=is_container(returned),
             result_element=float_elements(returned),

@@ -66,7 +66,13 @@ from numba.stencils.stencil import StencilFunc
 from activerules.errors import NotYetSupported
 from activerules.numba_ext import complex_math, versions
 from activerules.numba_ext.array_literals import ArrayLiterals
-from activerules.numba_ext.calls import CallTable, RuleFunction, RuleView, uninherited_flags
+from activerules.numba_ext.calls import (
+    CallTable,
+    MarkedCall,
+    RuleFunction,
+    RuleView,
+    uninherited_flags,
+)
 from activerules.numba_ext.implementation_keys import ImplementationKeys
 from activerules.numba_ext.stubs import StubType
 
@@ -193,6 +199,10 @@ class ADContext(cpu.CPUContext):
         self._internal_codegen = ADCodegen("activerules.ad")
         externals.c_math_functions.install(self)
         complex_math.install(self)
+
+    def enter(self, call: MarkedCall) -> None:
+        """Let the session know a marked call that it has not lowered itself."""
+        self._session.calls.add(call)
 
     def get_ufunc_info(self, ufunc_key: Any) -> Any:
         """The loops of a ufunc, complex powers and square roots in the target's own form."""
