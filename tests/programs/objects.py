@@ -61,6 +61,39 @@ def several_objects(x, a):
     return s
 
 
+@jitclass([("ends", int64[:, ::1]), ("k", float64[::1]), ("rest", float64[::1])])
+class Springs:
+    def __init__(self, ends, k, rest):
+        self.ends = ends
+        self.k = k
+        self.rest = rest
+
+    def force(self, x, out):
+        out[:] = 0.0
+        for s in range(len(self.ends)):
+            i, j = self.ends[s]
+            d = x[j] - x[i]
+            out[i] += self.k[s] * (d - self.rest[s])
+            out[j] -= self.k[s] * (d - self.rest[s])
+
+
+@example(
+    lambda rng: (
+        *rng.normal(size=(2, 4)),
+        rng.normal(size=3),
+        np.array([[0, 1], [1, 2], [0, 2], [2, 0]]),
+    )
+)
+@njit
+def indices_beside_floats(k, rest, x, ends):
+    net = Springs(ends, k, rest)
+    f = np.empty_like(x)
+    for _ in range(3):
+        net.force(x, f)
+        x = x + 0.1 * f
+    return (x * x).sum()
+
+
 @example(lambda rng: (rng.normal(), 4))
 @njit
 def array_of_records(x, n):

@@ -7,8 +7,8 @@ Invariants  M1  every address a pointer may hold at run time lies in one of its 
                 `may_overlap` an object of the other
             M3  `overwritten(i, p)` is False only if no path from `i` to the return writes to what
                 `p` points to
-Source      Andersen (1994), inclusion-based points-to analysis: flow-insensitive, one contents set
-            per object
+Source      Andersen (1994), inclusion-based points-to analysis: flow-insensitive; one contents set
+            per object, and in memory of the function's own one per offset, where offsets are known
 
 Which objects there are is said in `analysis/objects.py`.
 """
@@ -44,7 +44,7 @@ from activerules.ir.model import (
     Value,
 )
 from activerules.ir.runtime_calls import CallEffect, effect_of
-from activerules.ir.types import I64, IntType, NamedTypes, size_of
+from activerules.ir.types import I64, PTR, IntType, NamedTypes, size_of
 
 
 @dataclass(frozen=True)
@@ -569,15 +569,20 @@ class _Solver:
         self.contents: dict[MemoryObject, set[MemoryObject]] = {}
         self.copied: dict[MemoryObject, set[MemoryObject]] = {}
         self.carried: dict[MemoryObject, set[MemoryObject]] = {}
+        self.fields: dict[tuple[MemoryObject, int | None], set[MemoryObject]] = {}
         self.changed = False
 
     def point(self, value: Value, objects: Iterable[MemoryObject]) -> None:
         """`value` may point to `objects`, too."""
         self._grow(self.points_to.setdefault(value, set()), objects)
 
-    def hold(self, memory: MemoryObject, objects: Iterable[MemoryObject]) -> None:
-        """Pointers in `memory` may point to `objects`, too."""
+    def hold(
+        self, memory: MemoryObject, objects: Iterable[MemoryObject], offset: int | None = None
+    ) -> None:
+        """Pointers in `memory` may point to `objects`, too: the one at `offset`, or any."""
+        objects = set(objects)
         self._grow(self.contents.setdefault(memory, set()), objects)
+        self._grow(self.fields.setdefault((memory, offset), set()), objects)
 
     def _grow(self, known: set[MemoryObject], more: Iterable[MemoryObject]) -> None:
         before = len(known)
@@ -647,7 +652,7 @@ class _Solver:
         for memory in self.objects(i.operands[0]):
             offset = self._offset_in_declared(memory, i.operands[0])
             if offset is None:
-                self.point(i, self.inside(memory))
+                self.point(i, self._inside_at(memory, i.operands[0]))
             elif offset in self.targets[memory]:
                 self.starts_of[i] = self.targets[memory][offset]
                 self.point(i, {self.starts_of[i].memory})
@@ -667,9 +672,26 @@ class _Solver:
         )
         return place.offset if at_start and place.stride == 0 else None
 
+    def _inside_at(self, memory: MemoryObject, pointer: Value) -> set[MemoryObject]:
+        """What the pointer in `memory` that another one points to may point to."""
+        offset = self._offset_in(memory, pointer)
+        if offset is None or memory in self.copied or memory in self.carried:
+            return self.inside(memory)
+        fields = self.fields
+        return fields.get((memory, offset), set()) | fields.get((memory, None), set())
+
     def _store(self, i: Instruction) -> None:
         for memory in self.objects(i.operands[1]):
-            self.hold(memory, self.objects(i.operands[0]))
+            self.hold(memory, self.objects(i.operands[0]), self._offset_in(memory, i.operands[1]))
+
+    def _offset_in(self, memory: MemoryObject, pointer: Value) -> int | None:
+        """Where a pointer points in memory of the function's own, if that is one aligned place."""
+        if memory.kind not in {"alloca", "allocation"}:
+            return None
+        place = place_of(pointer, self.named_types)
+        is_start = place.base is memory.key and place.through == is_counted(memory)
+        exact = is_start and place.stride == 0 and place.offset % size_of(PTR, {}) == 0
+        return place.offset if exact else None
 
     def _store_integer(self, i: Instruction) -> None:
         """An integer that was loaded may be a pointer."""
