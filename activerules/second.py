@@ -20,14 +20,16 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from numba import njit, types
 from numba.extending import overload
 
+from activerules.annotations.values import make_zero
 from activerules.autodiff import run_compiled
 from activerules.directional import jvp
 from activerules.errors import ActivityError
 from activerules.everyday import ArgNums, DerivedFunction, GradientFunction
-from activerules.jacobians import compiled_source, copies_of, names_of, written_arrays
+from activerules.jacobians import compiled_source, copies_of, copy_of, names_of, written_arrays
 from activerules.numba_ext import checks
 from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.factories import give_factory_form
@@ -49,7 +51,8 @@ def hvp(function: Callable[..., Any], x: Any, v: Any) -> Any:
         v         of the type, shape and strides of `x`.
 
     Returns
-        What `grad` returns: a float, a new array, a tuple.
+        What `grad` returns: a float, a new array, a tuple. An array that the function writes into
+        is copied first, and so is `v`.
 
     Raises
         what `grad` and `jvp` raise.
@@ -60,7 +63,17 @@ def hvp(function: Callable[..., Any], x: Any, v: Any) -> Any:
     >>> hvp(lambda x: x * x * x, 2.0, 10.0)
     120.0
     """
-    return run_compiled(hessian_product(dispatcher_of(function)).dispatcher, x, v)
+    product = hessian_product(dispatcher_of(function)).dispatcher
+    return run_compiled(product, _copied(x), _copied(v))
+
+
+def _copied(x: Any) -> Any:
+    """A copy of an array, strides kept: a function that writes into `x` has its tangent in `v`."""
+    if not isinstance(x, np.ndarray):
+        return x
+    fresh = make_zero(x)
+    fresh[...] = x
+    return fresh
 
 
 def hessian(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -> HessianFunction:
@@ -103,7 +116,11 @@ class HessianFunction(DerivedFunction):
 
 @overload(hvp)
 def _hvp(function, x, v):
-    product = hessian_product(dispatcher_of_type(function)).dispatcher
+    dispatcher = dispatcher_of_type(function)
+    product = hessian_product(dispatcher).dispatcher
+    names = checks.read_arity(dispatcher, 1)
+    if written_arrays(dispatcher, names, (types.unliteral(x),), 0, 1)[0]:
+        return lambda function, x, v: product(copy_of(x), copy_of(v))
     return lambda function, x, v: product(x, v)
 
 

@@ -152,6 +152,29 @@ def test_rules_are_differentiated_too():
 
 
 @njit
+def squares_in_place(x):
+    for i in range(1, x.size):
+        x[i] += x[i - 1] * x[i]
+    return (x * x).sum()
+
+
+@njit
+def twice(x, v):
+    first = ar.hvp(squares_in_place, x, v)
+    return first, ar.hvp(squares_in_place, x, v)
+
+
+def test_a_product_leaves_its_arguments_alone():
+    x, v = np.array([1.0, 2.0, 0.5])[::-1], np.array([0.3, -1.0, 2.0])[::-1]
+    kept = x.copy(), v.copy()
+    h = 1e-5
+    ahead, behind = (ar.grad(squares_in_place)(np.array(x + s * v)) for s in (h, -h))
+    for product in (ar.hvp(squares_in_place, x, v), *twice(x, v)):
+        np.testing.assert_allclose(product, (ahead - behind) / (2 * h), rtol=1e-8)
+    np.testing.assert_array_equal((x, v), kept)
+
+
+@njit
 def weighted_by_place(x):
     """Calls of functions with rules that forward mode needs no rule for: an inactive one, and a
     product of constants.
