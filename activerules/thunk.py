@@ -30,7 +30,8 @@ from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.forward_forms import compiles_for_derivative
 from activerules.numba_ext.intrinsics import give_compiled_form
 from activerules.numba_ext.plain import Kinds, plain_form, spread
-from activerules.numba_ext.split import halves_form, play_form, record_form
+from activerules.numba_ext.split import halves_form
+from activerules.numba_ext.split_batch import playing, recording
 from activerules.numba_ext.stubs import StubType
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
@@ -63,6 +64,10 @@ def autodiff_thunk(
         derivatives = reverse(*annotated, [dret,] tape)
             a tuple, one entry per argument: the derivative where it is Active, None elsewhere.
             `dret` is the cotangent of an Active (or MixedDuplicated) result, of its type.
+
+    With BatchDuplicated(x, (dx1, …, dxN)) the primal runs once and the reverse once per lane:
+    `dret` is a tuple of N cotangents, and the derivative by an Active argument a tuple of N. The
+    result is then Active or Const.
 
     A tape is used once, with the arguments it was made from. The memory of the arguments, and of
     the result, may be written in between. A tape that is dropped frees itself.
@@ -214,8 +219,8 @@ def _plain_play(spec: PlainSpec, target: Any, *fields: Any) -> Any:
     raise NotImplementedError("this function only has a compiled form")
 
 
-give_compiled_form(_plain_record, plain_form(record_form))
-give_compiled_form(_plain_play, plain_form(play_form))
+give_compiled_form(_plain_record, plain_form(recording))
+give_compiled_form(_plain_play, plain_form(playing))
 give_compiled_form(autodiff_thunk, halves_form(autodiff_thunk))
 
 
@@ -229,7 +234,7 @@ def _by_target(ordinary: Callable[..., Any], nested: Callable[..., Any]) -> Call
     return form
 
 
-give_compiled_form(record, _by_target(record_form, nested_record_form))
-give_compiled_form(play, _by_target(play_form, nested_play_form))
+give_compiled_form(record, _by_target(recording, nested_record_form))
+give_compiled_form(play, _by_target(playing, nested_play_form))
 
 __all__ = ["Thunk", "autodiff_thunk", "thunks"]

@@ -58,10 +58,10 @@ def batch_form(mode, function, args):
     with checks.naming(dispatcher):
         names = checks.read_arity(dispatcher, len(annotated))
         width = width_of(names, annotated)
-        arguments = checks.read_arguments(names, [_first_lane(ty) for ty in annotated])
+        arguments = checks.read_arguments(names, [first_lane(ty) for ty in annotated])
         checks.require_arrays(arguments, "batches in reverse")
     checks.refuse_holomorphic(mode.value)
-    checks.refuse_runtime_activity(mode.value, "with several shadows per argument")
+    checks.refuse_runtime_activity(mode.value.options, "with several shadows per argument")
     gradient = compiled(
         dispatcher, arguments, return_activity(marker), split=True, options=mode.value.options
     )
@@ -83,7 +83,7 @@ def batch_form(mode, function, args):
         fields = all_fields(context, builder, args, values[2])[len(args) - len(annotated) :]
         asked = SplitSpec(result, (), True, repeated=True)
         emitter = SplitEmitter(context, builder, call, asked, owns_shadows=True)
-        bars, primal = _Lanes(emitter, annotated, fields, width).run()
+        bars, primal = Lanes(emitter, annotated, fields, width).run()
         items = [
             context.make_tuple(builder, ty, lanes)
             if isinstance(ty, types.UniTuple)
@@ -123,7 +123,7 @@ def width_of(names: Sequence[str], args: Sequence[Any]) -> int:
     return next(iter(widths.values()))
 
 
-def _first_lane(ty: Any) -> Any:
+def first_lane(ty: Any) -> Any:
     """The annotation of a call of width one; every lane has its type."""
     if not isinstance(ty, AnnotationType) or ty.kind not in BATCHED:
         return ty
@@ -133,7 +133,7 @@ def _first_lane(ty: Any) -> Any:
     return AnnotationType(Duplicated, ty.val, lanes[0])
 
 
-class _Lanes:
+class Lanes:
     """The code of one batched call."""
 
     def __init__(
@@ -151,28 +151,49 @@ class _Lanes:
 
     def run(self) -> tuple[list[list[Any]], Any]:
         """The derivatives of every lane, and what the primal returned."""
-        context, builder, emitter = self.context, self.builder, self.emitter
-        self._check()
-        fields = [
-            (primal, memory.zero_shadow(context, builder, argument.numba_type, primal))
-            if self._is_batched(k)
-            else (primal, None)
-            for k, (primal, argument) in enumerate(
-                zip(self.primals, emitter.arguments, strict=True)
-            )
-        ]
-        tape, primal, _ = emitter.record(fields)
+        self.check()
+        fields = self.working()
+        tape, primal, _ = self.emitter.record(fields)
 
         def release() -> None:
             self._release(fields, tape)
 
-        bars = []
-        for lane in range(self.width):
-            self._each(fields, lane, _move_in, _clear)
-            bars.append(emitter.play(fields, self._seed(), tape, release=release))
-            self._each(fields, lane, _move_out, _add)
+        bars = [self.play(fields, lane, self._seed(), tape, release) for lane in range(self.width)]
         release()
         return bars, primal
+
+    def working(self) -> list[tuple[Any, Any]]:
+        """The primals, with new working shadows."""
+        arguments = self.emitter.arguments
+        return self.with_working(
+            [
+                memory.zero_shadow(self.context, self.builder, argument.numba_type, primal)
+                for k, (primal, argument) in enumerate(zip(self.primals, arguments, strict=True))
+                if self._is_batched(k)
+            ]
+        )
+
+    def with_working(self, shadows: Sequence[Any]) -> list[tuple[Any, Any]]:
+        """The primals, each with its working shadow if it is batched."""
+        own = iter(shadows)
+        return [
+            (primal, next(own) if self._is_batched(k) else None)
+            for k, primal in enumerate(self.primals)
+        ]
+
+    def play(
+        self,
+        fields: Sequence[tuple[Any, Any]],
+        lane: int,
+        seed: tuple[Any, Any],
+        tape: Any,
+        release: Callable[[], None] = lambda: None,
+    ) -> list[Any]:
+        """The reverse of one lane, for a cotangent of the result (type and value)."""
+        self._each(fields, lane, _move_in, _clear)
+        bars = self.emitter.play(fields, seed, tape, release=release)
+        self._each(fields, lane, _move_out, _add)
+        return bars
 
     def _seed(self) -> tuple[Any, Any]:
         """Type and value of the cotangent of the result."""
@@ -185,7 +206,8 @@ class _Lanes:
         ty = self.args[k]
         return isinstance(ty, AnnotationType) and ty.kind in BATCHED
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Check the shadows of all lanes (B2)."""
         arrays = [
             memory.LaneArray(argument, written, primal, tuple(lanes or ()))
             for argument, written, primal, lanes in zip(

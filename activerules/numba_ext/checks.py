@@ -8,7 +8,7 @@ checked in the compiled code, see `memory`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -334,11 +334,11 @@ def refuse_holomorphic(mode: Mode, where: str = "with batched arguments or in sp
         )
 
 
-def refuse_runtime_activity(mode: Mode, where: str) -> None:
+def refuse_runtime_activity(options: Collection[str], where: str) -> None:
     """Refuse the option where nobody compares the pointers."""
-    if "runtime_activity" in mode.options:
+    if "runtime_activity" in options:
         raise NotYetSupported(
-            f"{mode} {where} is not yet supported",
+            f"the option .runtime_activity() {where} is not yet supported",
             instead=["Const for the array that is constant", "a branch between two calls"],
         )
 

@@ -75,7 +75,9 @@ def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
         read = read_forward_arguments(names, args[skipped:])
     options = mode.value.options
     if compiles_for_derivative():
-        checks.refuse_runtime_activity(mode.value, "inside a function that is differentiated")
+        checks.refuse_runtime_activity(
+            mode.value.options, "inside a function that is differentiated"
+        )
     gradient = compiled_forward(
         dispatcher, read.arguments, _is_wanted(marker), read.width, options=options
     )

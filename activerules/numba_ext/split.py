@@ -110,7 +110,7 @@ def play_form(typing_context, spec, function, *args):
             why="a tape belongs to the derivative, the activities and the types it was made with",
             instead=["the tape that `augmented` of the same autodiff_thunk returned"],
         )
-    _require_cotangent(typing_context, asked.result, call.gradient.result_type, dret)
+    require_cotangent(typing_context, asked.result, call.gradient.result_type, dret)
 
     def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
         fields = all_fields(context, builder, args, values[2])
@@ -263,7 +263,8 @@ def _kinds(found: Any) -> Iterator[str]:
         yield "nothing" if isinstance(found, plain) else "other"
 
 
-def _require_cotangent(typing_context: Any, asked: Any, result: Any, dret: Any) -> None:
+def require_cotangent(typing_context: Any, asked: Any, result: Any, dret: Any) -> None:
+    """Raise `ActivityError` unless a cotangent has the type of the result it is asked for."""
     if asked not in (Active, MixedDuplicated):
         return
     if not _fits(typing_context, dret, result):
@@ -407,6 +408,13 @@ class SplitEmitter(Emitter):
         return value
 
     # --- the tape ---
+
+    def drop(self, handle: Any) -> None:
+        """Release all that a tape holds."""
+        tape = cgutils.create_struct_proxy(self.tape_type)(self.context, self.builder, handle)
+        block = self._block([])
+        block.at(tape.block)
+        self._drop_tape(block, self._variant(block))
 
     def _block(self, words: Sequence[Any]) -> Block:
         returned = self.context.call_conv.get_return_type(self.gradient.result_type).pointee
