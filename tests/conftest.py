@@ -5,7 +5,8 @@ import os
 # Numba reads its settings once, at import: allocation counts are needed to see leaks.
 os.environ.setdefault("NUMBA_NRT_STATS", "1")
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
 
 import hypothesis
 import pytest
@@ -35,3 +36,21 @@ def unfreed() -> Callable[[Callable[[], object]], int]:
         return (after.alloc - before.alloc) - (after.free - before.free)
 
     return count
+
+
+@pytest.fixture
+def rules_of_this_test() -> Iterator[None]:
+    """What the test declares of functions that everybody uses is forgotten after it."""
+    from activerules.rules.registry import RULES
+
+    def copied(entry):
+        parts = {f.name: getattr(entry, f.name) for f in fields(entry)}
+        containers = {k: type(v)(v) for k, v in parts.items() if isinstance(v, list | set)}
+        rules = {half: list(group) for half, group in entry.rules.items()}
+        return replace(entry, rules=rules, **containers)
+
+    before = {key: copied(entry) for key, entry in RULES._entries.items()}
+    yield
+    RULES._entries.clear()
+    RULES._entries.update(before)
+    RULES._epoch += 1

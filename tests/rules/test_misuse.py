@@ -395,6 +395,7 @@ def test_a_rule_that_asks_for_the_derivative_it_defines():
         ar.grad(program)(3.0)
 
 
+@pytest.mark.usefixtures("rules_of_this_test")
 @pytest.mark.parametrize("builtin", [math.sinh, abs])
 def test_rules_of_what_numba_inlines_fire(builtin):
     @ar.augmented_primal(builtin, replace=True)
