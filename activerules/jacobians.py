@@ -65,7 +65,11 @@ def _require_direction(name: str, found: Any) -> None:
     raise ActivityError(
         f"`{name}` is {type_name(found)}: there is no Jacobian by it",
         why="argnums names the arguments to differentiate by: floats, arrays and tuples of floats",
-        instead=["another argnums", "jvp, which takes any tangent"],
+        instead=[
+            "another argnums",
+            "jacrev, for complex numbers",
+            "jvp, which takes any tangent",
+        ],
     )
 
 

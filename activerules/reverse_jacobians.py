@@ -22,6 +22,7 @@ from activerules.numba_ext.cotangents import copied
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.forward_forms import compiles_for_derivative
 from activerules.numba_ext.intrinsics import dispatcher_of_type
+from activerules.numba_ext.kinds import is_number
 from activerules.numba_ext.overwriting import overwrite
 from activerules.numba_ext.pullback import read_plain
 from activerules.pullback import spec_of, vjp_stub
@@ -33,23 +34,25 @@ def jacrev(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -
     """Return the Jacobian of a function, by reverse mode.
 
     Arguments
-        function  an `@njit` function or a plain one that Numba can compile; it returns a float or
-                  an array of floats.
-        argnums   the argument to differentiate by (a float or an array of floats), or a tuple of
-                  them.
+        function  an `@njit` function or a plain one that Numba can compile; it returns a number or
+                  an array of numbers.
+        argnums   the argument to differentiate by (a number or an array of numbers), or a tuple of
+                  them; not both the argument and the result may be complex.
         options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
 
     Returns
         A function with the signature of `function`, callable from Python and inside `@njit`. Its
         result has the shape `out.shape + in.shape` and the dtype of the result (a float where both
-        are floats); with a tuple of `argnums` it is a tuple of these. Arguments the function writes
-        into are left as they were.
+        are floats); with a tuple of `argnums` it is a tuple of these. Of a complex result it is the
+        derivative by the real argument; by a complex argument x + iy of a real result it is
+        ∂/∂x + i ∂/∂y, as the gradient is. Arguments the function writes into are left as they were.
 
     Raises
-        ActivityError (at the call) if the result or an argument of `argnums` is not real floats;
-        ArityError if there is no such argument; and what `autodiff` raises.
+        ActivityError (at the call) if the result or an argument of `argnums` is not made of
+        numbers, or both are complex; ArityError if there is no such argument; and what `autodiff`
+        raises.
 
-    Cost      the primal once, and one reverse sweep per entry of the result.
+    Cost      the primal once, and one reverse sweep per entry of the result, two if it is complex.
 
     >>> jacrev(lambda x: x * x)(np.array([1.0, 2.0]))
     array([[2., 0.],
@@ -92,14 +95,17 @@ def _jacobian_reverse(spec, function, *args):
     if compiles_for_derivative():
         return lambda spec, function, *args: jacobian_forward(spec, function, *args)
     dispatcher = dispatcher_of_type(function)
-    _require_real(checks.read_arity(dispatcher, len(args)), args, request.argnums)
+    names = checks.read_arity(dispatcher, len(args))
+    _require_numbers(names, args, request.argnums)
     result, recorded = _recorded(function, dispatcher, args, request.argnums)
-    if not isinstance(_element(result), types.Float):
+    if not is_number(_element(result)):
         raise ActivityError(
             f"a Jacobian of {dispatcher.py_func.__name__}, which returns {type_name(result)}",
-            why="it is made of a float or one array of floats",
+            why="it is made of a number or one array of numbers",
             instead=["vjp, which takes the cotangent of such a result"],
         )
+    if _is_complex(result):
+        _require_real(names, args, request.argnums)
     source = [*recorded, *_rows(request, result, args)]
     return _compiled(source, dispatcher, args, request.argnums)
 
@@ -111,6 +117,8 @@ def _jacobian_by_size(spec, function, *args):
         return lambda spec, function, *args: jacobian_forward(spec, function, *args)
     dispatcher = dispatcher_of_type(function)
     arrays = [k for k in request.argnums if isinstance(args[k], types.Array)]
+    if any(_is_complex(args[k]) for k in request.argnums):
+        return lambda spec, function, *args: jacobian_reverse(spec, function, *args)
     plain = all(isinstance(_element(args[k]), types.Float) for k in request.argnums)
     if not (arrays and plain):
         return lambda spec, function, *args: jacobian_forward(spec, function, *args)
@@ -157,15 +165,34 @@ def _recorded(
     ]
 
 
-def _require_real(names: Sequence[str], found: Sequence[Any], argnums: Sequence[int]) -> None:
-    """Raise `ActivityError` unless the arguments of `argnums` are real floats, or arrays."""
+def _require_numbers(names: Sequence[str], found: Sequence[Any], argnums: Sequence[int]) -> None:
+    """Raise `ActivityError` unless the arguments of `argnums` are numbers, or arrays of them."""
     for k in argnums:
-        if not isinstance(_element(found[k]), types.Float):
+        if not is_number(_element(found[k])):
             raise ActivityError(
                 f"`{names[k]}` is {type_name(found[k])}: there is no Jacobian by it",
-                why="argnums names the arguments to differentiate by: floats and arrays of floats",
-                instead=["another argnums", "vjp or jvp, which take tuples and complex numbers"],
+                why="argnums names the arguments to differentiate by: numbers and arrays of them",
+                instead=["another argnums", "vjp or jvp, which take tuples"],
             )
+
+
+def _require_real(names: Sequence[str], found: Sequence[Any], argnums: Sequence[int]) -> None:
+    """Raise `ActivityError` for a complex argument of a function with a complex result."""
+    for k in argnums:
+        if _is_complex(found[k]):
+            raise ActivityError(
+                f"`{names[k]}` and the result are complex: the Jacobian has four real parts",
+                why="a complex number holds two of them, which is all there is if the function is "
+                "holomorphic",
+                instead=[
+                    "autodiff(Reverse.holomorphic(), …) of one number",
+                    "jacobian of the real and of the imaginary part of the result",
+                ],
+            )
+
+
+def _is_complex(found: Any) -> bool:
+    return isinstance(_element(found), types.Complex)
 
 
 def _element(found: Any) -> Any:
@@ -179,17 +206,23 @@ def _rows(request: Any, result: Any, args: Sequence[Any]) -> list[str]:
     shape = "out.shape" if isinstance(result, types.Array) else "()"
     made = [
         f" j{k} = np.empty(({'count' if shape != '()' else '1'}, "
-        f"{f'x{k}.size' if k in arrays else '1'}), dtype)"
+        f"{f'x{k}.size' if k in arrays else '1'}), dtype{k})"
         for k in argnums
     ]
+    # by a real number x, the cotangents 1 and i of a complex result u + iv give u_x and v_x
+    turned = _is_complex(result)
+
+    def bar(k: int) -> str:
+        flat = ".ravel()" if k in arrays else ""
+        return f"bars[{k}]{flat}" + (f" + 1j * turned[{k}]{flat}" if turned else "")
+
     put = [
-        f"  overwrite(j{k}[row], bars[{k}].ravel())"
-        if k in arrays
-        else f"  j{k}[row, 0] = bars[{k}]"
+        f"  overwrite(j{k}[row], {bar(k)})" if k in arrays else f"  j{k}[row, 0] = {bar(k)}"
         for k in argnums
     ]
     if shape == "()":
-        loop = [" for row in range(1):", "  bars = pullback(1.0)", *put]
+        second = ["  turned = pullback(1j)"] * turned
+        loop = [" for row in range(1):", "  bars = pullback(1.0)", *second, *put]
         shaped = [f"j{k}.reshape(x{k}.shape)" if k in arrays else f"j{k}[0, 0]" for k in argnums]
     else:
         loop = [
@@ -198,6 +231,7 @@ def _rows(request: Any, result: Any, args: Sequence[Any]) -> list[str]:
             " for row in range(count):",
             "  entries[row] = 1.0",
             "  bars = pullback(cotangent)",
+            *["  entries[row] = 1j", "  turned = pullback(cotangent)"] * turned,
             "  entries[row] = 0.0",
             *put,
         ]
@@ -228,6 +262,9 @@ def _compiled(
         "record": vjp_stub(dispatcher, args, argnums),
         "dtype": np.dtype(str(_element(call.gradient.result_type))),
     }
+    for k in argnums:
+        own = np.dtype("c8") if _is_complex(args[k]) else np.dtype("f4")
+        scope[f"dtype{k}"] = np.result_type(scope["dtype"], own)
     return function_from("\n".join(source), "impl", scope, module=__name__)
 
 

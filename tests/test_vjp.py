@@ -293,3 +293,42 @@ def test_arguments_that_are_tuples_with_arrays(unfreed):
         np.testing.assert_allclose(by_x, [by_stretch, -by_stretch])
         assert by_count is None
     assert unfreed(lambda: ar.vjp(forces, spring, (x, 3))[1](cotangent)) == 0
+
+
+@njit
+def spiral(x, a):
+    """A complex result of real numbers."""
+    y = np.empty(2, np.complex128)
+    y[0], y[1] = x[0] * x[1] * a + 1j * x[0] ** 2, np.exp(1j * x[1])
+    return y
+
+
+@njit
+def moduli(z, w):
+    """A real result of complex numbers."""
+    y = np.empty(2)
+    y[0], y[1] = abs(z[0]) ** 2 * w.real, (z[0] * z[1]).imag + w.imag
+    return y
+
+
+@pytest.mark.parametrize("make", [ar.jacobian, ar.jacfwd])
+def test_jacobians_of_complex_results(make):
+    """∂(u + iv)/∂x = u_x + i v_x; `jacobian` runs in reverse, the result being small."""
+    x, a = np.array([0.4, 1.1]), 0.7
+    by_x, by_a = make(spiral, (0, 1))(x, a)
+    first = [x[1] * a + 2j * x[0], x[0] * a]
+    np.testing.assert_allclose(by_x, [first, [0.0, 1j * np.exp(1j * x[1])]], rtol=1e-14)
+    np.testing.assert_allclose(by_a, [x[0] * x[1], 0.0])
+
+
+def test_jacobians_by_complex_numbers():
+    """∂/∂x + i ∂/∂y, row by row the gradient of one entry."""
+    z, w = np.array([1.0 + 2.0j, 0.5 - 1.0j]), 2.0 + 3.0j
+    by_z, by_w = ar.jacobian(moduli, (0, 1))(z, w)
+    (a, b), (c, d) = (z[0].real, z[0].imag), (z[1].real, z[1].imag)
+    rows = [[4.0 * z[0], 0.0], [d + 1j * c, b + 1j * a]]
+    np.testing.assert_allclose(by_z, rows, rtol=1e-14)
+    np.testing.assert_allclose(by_w, [a * a + b * b, 1j], rtol=1e-14)
+    assert by_z.dtype == by_w.dtype == np.complex128
+    with pytest.raises(ar.ActivityError, match="four real parts"):
+        ar.jacobian(njit(lambda z: z * z))(z)
