@@ -14,14 +14,14 @@ from typing import Any
 
 from numba import njit
 
-from activerules.annotations.activity import is_annotation_class
+from activerules.annotations.activity import Annotation, is_annotation_class
 from activerules.annotations.signature import Mode, PlainSpec
 from activerules.errors import ActiverulesError, ActivityError
 from activerules.forward_pipeline import compile_forward
 from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.forward_forms import mode_form, use_forward_compiler
 from activerules.numba_ext.intrinsics import give_compiled_form, use_compiler
-from activerules.numba_ext.plain import plain_form, spread
+from activerules.numba_ext.plain import Kinds, plain_form, spread
 from activerules.pipeline import compile_gradient
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
@@ -32,8 +32,10 @@ use_forward_compiler(compile_forward)
 # No C caller ever calls an entry; the wrapper for one would be compiled with it.
 NO_C_WRAPPER: dict[str, Any] = {"no_cfunc_wrapper": True}
 
+_Key = tuple[Mode, type[Annotation] | None, Kinds]
+
 _lock = threading.RLock()
-_entries: weakref.WeakKeyDictionary[Any, dict[Any, tuple[int, Any]]] = weakref.WeakKeyDictionary()
+_entries: weakref.WeakKeyDictionary[Any, dict[_Key, tuple[int, Any]]] = weakref.WeakKeyDictionary()
 
 
 def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
@@ -75,13 +77,11 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
     >>> autodiff(Forward, lambda x: x * x, Duplicated(3.0, 1.0))
     6.0
     """
-    if not isinstance(mode, Mode):
-        raise ActivityError("the first argument of autodiff is a mode such as Reverse")
-    mode.require_supported()
     result = args[0] if args and is_annotation_class(args[0]) else None
     kinds, fields = spread(args if result is None else args[1:])
-    spec = PlainSpec(mode, result, kinds)
-    return run_compiled(_entry(dispatcher_of(function), spec, len(fields)), *fields)
+    key = mode, result, kinds
+    entry = _known(function, key) or _make_known(function, key, len(fields))
+    return run_compiled(entry, *fields)
 
 
 def _plain(spec: PlainSpec, function: Any, *fields: Any) -> Any:
@@ -102,14 +102,27 @@ def run_compiled(function: Any, *args: Any, **kwargs: Any) -> Any:
         raise error.with_traceback(None) from cause
 
 
-def _entry(dispatcher: Any, spec: PlainSpec, count: int) -> Any:
-    """Return the compiled entry; one made under other rules is replaced."""
+def _known(function: Any, key: _Key) -> Any:
+    """The compiled entry of a dispatcher, if there is one that was made under the present rules."""
+    try:
+        epoch, entry = _entries[function][key]
+    except (KeyError, TypeError):  # TypeError: what is no function or mode may have no hash
+        return None
+    return entry if epoch == RULES.epoch else None
+
+
+def _make_known(function: Any, key: _Key, count: int) -> Any:
+    """Make the compiled entry; one made under other rules is replaced."""
+    mode = key[0]
+    if not isinstance(mode, Mode):
+        raise ActivityError("the first argument of autodiff is a mode such as Reverse")
+    mode.require_supported()
+    dispatcher = dispatcher_of(function)
     with _lock:
-        entries = _entries.setdefault(dispatcher, {})
-        epoch, entry = entries.get(spec, (None, None))
-        if epoch != RULES.epoch:
-            epoch, entry = RULES.epoch, make_entry(_plain, spec, dispatcher, count)
-            entries[spec] = epoch, entry
+        entry = _known(dispatcher, key)
+        if entry is None:
+            entry = make_entry(_plain, PlainSpec(*key), dispatcher, count)
+            _entries.setdefault(dispatcher, {})[key] = RULES.epoch, entry
         return entry
 
 

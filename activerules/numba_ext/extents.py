@@ -5,8 +5,9 @@ Gives       `extent_of`: the bytes an array may touch
             `Tests`: collects conditions and tests of pairs of extents; `emit` runs them all
 Invariants  X1  the first test that fails, in the order they were collected in, says what is raised
             X2  code grows with the number of arrays, not of pairs: tests are rows of a constant
-                table, which a function of our own goes through. Of twelve arrays there are a
-                hundred pairs, whose code took longer to compile than their derivative.
+                table, which a function of our own goes through (it stands as it is: `optnone`).
+                Of twelve arrays there are a hundred pairs, whose code took longer to compile than
+                their derivative.
 
 Where the caller is differentiated itself, tests are emitted one by one: a table would be memory of
 the program to the engine.
@@ -26,6 +27,7 @@ from activerules.errors import ShadowMismatch
 from activerules.numba_ext.overloads import AD_TARGET
 
 _I64, _I32 = ir.IntType(64), ir.IntType(32)
+_FEW = 4  # tests that are not worth a table
 _FIELDS = ("data", "low", "high")
 # how two extents are compared
 _APART, _SHADOWS_ALIKE, _ALIKE, _MAY_MEET = range(4)
@@ -162,27 +164,29 @@ class Tests:
         for condition, refusal in self._conditions:
             self._leave_if(condition, refusal)
         for test in self._tests:
-            overlap = self.builder.or_(overlap, self._one(test))
+            meeting, conditions = self._conditions_of(test)
+            for condition, refusal in zip(conditions, test.refusals, strict=True):
+                self._leave_if(condition, refusal)
+            overlap = self.builder.or_(overlap, meeting)
         return overlap
 
-    def _one(self, test: _Test) -> Any:
+    def _conditions_of(self, test: _Test) -> tuple[Any, tuple[Any, ...]]:
+        """Whether the extents meet and may, and the conditions of the test's refusals."""
         builder = self.builder
         first, second = self._extents[test.first], self._extents[test.second]
         meet = first.meets(second, builder)
         if test.how == _APART:
-            self._leave_if(meet, test.refusals[0])
-            return cgutils.false_bit
+            return cgutils.false_bit, (meet,)
         if test.how == _MAY_MEET:
-            return meet
+            return meet, ()
         if test.how == _SHADOWS_ALIKE:
             meet = cgutils.false_bit
         other, another = self._extents[test.first + 1], self._extents[test.second + 1]
         shadows_meet = other.meets(another, builder)
         displaced = builder.sub(second.data, first.data)
         different = builder.icmp_unsigned("!=", displaced, builder.sub(another.data, other.data))
-        for condition, refusal in zip((meet, shadows_meet), test.refusals, strict=True):
-            self._leave_if(builder.and_(condition, different), refusal)
-        return builder.or_(meet, shadows_meet)
+        refused = tuple(builder.and_(c, different) for c in (meet, shadows_meet))
+        return builder.or_(meet, shadows_meet), refused
 
     def _leave_if(self, condition: Any, refusal: Refusal) -> None:
         with cgutils.if_unlikely(self.builder, condition):
@@ -202,16 +206,30 @@ class Tests:
         for test in self._tests:
             rows.append((test.how, test.first, test.second, len(refusals) + 1))
             refusals += test.refusals
-        outcome = self._compared(rows) if rows else _I64(0)
+        outcome = self._compared(rows) if len(rows) > _FEW else self._selected(rows)
         for number, (condition, _) in reversed([*enumerate(self._conditions)]):
             failed = _I64(len(refusals) + number + 1)
             outcome = self.builder.select(condition, failed, outcome)
         refusals += [refusal for _, refusal in self._conditions]
-        refused = self.builder.icmp_signed(">", outcome, _I64(0))
-        with cgutils.if_unlikely(self.builder, refused):
-            self.release()
-            self._leave(outcome, refusals)
+        if refusals:
+            refused = self.builder.icmp_signed(">", outcome, _I64(0))
+            with cgutils.if_unlikely(self.builder, refused):
+                self.release()
+                self._leave(outcome, refusals)
         return self.builder.icmp_signed("<", outcome, _I64(0))
+
+    def _selected(self, rows: Sequence[tuple[int, ...]]) -> Any:
+        """The outcome of a few tests: they are code here."""
+        builder = self.builder
+        outcome: Any = _I64(0)
+        overlap = cgutils.false_bit
+        for test, (*_, number) in reversed([*zip(self._tests, rows, strict=True)]):
+            meeting, conditions = self._conditions_of(test)
+            overlap = builder.or_(overlap, meeting)
+            for k, condition in reversed([*enumerate(conditions)]):
+                outcome = builder.select(condition, _I64(number + k), outcome)
+        fine = builder.icmp_signed("==", outcome, _I64(0))
+        return builder.select(builder.and_(fine, overlap), _I64(-1), outcome)
 
     def _compared(self, rows: Sequence[tuple[int, ...]]) -> Any:
         builder = self.builder
@@ -252,7 +270,8 @@ class Tests:
 
 COMPARE = "activerules.memory.compare"
 DEFINITION = f"""
-define internal i1 @activerules.memory.meet(ptr %extents, i32 %a, i32 %b) minsize {{
+define internal i1 @activerules.memory.meet(ptr %extents, i32 %a, i32 %b) \
+noinline optnone nounwind {{
   %low.a.place = getelementptr [3 x i64], ptr %extents, i32 %a, i32 1
   %high.a.place = getelementptr [3 x i64], ptr %extents, i32 %a, i32 2
   %low.b.place = getelementptr [3 x i64], ptr %extents, i32 %b, i32 1
@@ -270,7 +289,7 @@ define internal i1 @activerules.memory.meet(ptr %extents, i32 %a, i32 %b) minsiz
   %result = and i1 %meet, %some
   ret i1 %result
 }}
-define i64 @{COMPARE}(ptr %extents, ptr %tests, i64 %count) noinline minsize nounwind {{
+define i64 @{COMPARE}(ptr %extents, ptr %tests, i64 %count) noinline optnone nounwind {{
 entry:
   br label %head
 head:

@@ -34,6 +34,7 @@ from activerules.errors import (
 )
 from activerules.numba_ext import (
     checks,
+    chunks,
     extents,
     link,
     memory,
@@ -379,9 +380,9 @@ def link_derivative(context: Any, gradient: Gradient) -> None:
         # what Numba stores on disk loads the library before its code
         context.active_code_library._reload_init.add(vector_math.load)
     if not known:
-        support = (
-            IGNORE_DEFINITIONS + memory.RELEASE_DEFINITION + POWER_DEFINITIONS + extents.DEFINITION
-        )
+        own = (memory.RELEASE_DEFINITION, extents.DEFINITION, chunks.DEFINITION)
+        support = "\n".join([IGNORE_DEFINITIONS, POWER_DEFINITIONS, *own])
+        link.define(context, "activerules.chunks", chunks.VARIABLES)
         known["support"] = link.make_library(context, "activerules.support", support)
     if gradient.symbol not in known:
         known[gradient.symbol] = link.make_library(

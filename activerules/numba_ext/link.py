@@ -33,6 +33,7 @@ compiler_runtime.provide()
 
 # Numba finds environments by name but does not own them, and compiled code holds their addresses.
 _environments: dict[str, Any] = {}
+_defined: list[Any] = []
 
 
 @global_compiler_lock
@@ -116,13 +117,24 @@ def publish_environment(target_context: Any, fndesc: Any, environment: Any) -> N
         _publish(target_context.codegen(), variable, {variable: environment})
 
 
+def define(target_context: Any, name: str, text: str) -> None:
+    """Define common variables in the execution engine, for the whole process."""
+    _define(target_context.codegen(), name, text)
+
+
+def _define(codegen: Any, name: str, text: str) -> Any:
+    library = codegen.create_library(name)
+    library.add_llvm_module(_parse(name, text))
+    library.finalize()
+    _defined.append(library)
+    return library
+
+
 def _publish(codegen: Any, name: str, found: dict[str, Any]) -> None:
     if not found:
         return
-    library = codegen.create_library(f"{name}.environments")
     text = "\n".join(f'@"{variable}" = common global ptr null' for variable in found)
-    library.add_llvm_module(_parse(f"{name}.environments", text))
-    library.finalize()
+    _define(codegen, f"{name}.environments", text)
     for variable, environment in found.items():
         _environments[variable] = environment
         codegen.set_env(variable, environment)

@@ -17,7 +17,7 @@ from typing import Any
 from numba.core import cgutils, types
 from numba.core.typing.templates import signature
 
-from activerules.annotations.activity import Annotation
+from activerules.annotations.activity import KINDS, Annotation
 from activerules.annotations.signature import PlainSpec
 from activerules.numba_ext.types import AnnotationType, StaticType, register_static
 
@@ -28,6 +28,9 @@ class PlainType(StaticType):
 
 register_static(PlainSpec, PlainType)
 
+_WITH_SHADOW = frozenset(kind for kind in KINDS if len(kind.__slots__) == 2)
+_WITHOUT_SHADOW = frozenset(KINDS) - _WITH_SHADOW
+
 Kinds = tuple[type[Annotation] | None, ...]
 
 
@@ -36,12 +39,15 @@ def spread(arguments: Sequence[Any]) -> tuple[Kinds, list[Any]]:
     kinds: list[type[Annotation] | None] = []
     fields: list[Any] = []
     for argument in arguments:
-        if isinstance(argument, Annotation):
-            kinds.append(type(argument))
-            fields += argument.fields
+        kind = type(argument)
+        if kind in _WITH_SHADOW:
+            fields += (argument.val, argument.dval)
+        elif kind in _WITHOUT_SHADOW:
+            fields.append(argument.val)
         else:
-            kinds.append(None)
+            kind = None
             fields.append(argument)
+        kinds.append(kind)
     return tuple(kinds), fields
 
 

@@ -75,9 +75,10 @@ def assemble(
     """The text of a module with the generated functions.
 
     whole: add them to all that `source` holds; otherwise take over only what they refer to,
-    directly or not, and leave `activerules.ignore.*` to be defined where the text is linked.
+    directly or not, and leave `activerules.ignore.*` and `activerules.chunk.*` to be defined
+    where the text is linked.
     """
-    support = _support(functions, ignored=whole)
+    support = _support(functions, whole=whole)
     made = {f.name for f in functions}
     result = Module(
         header=list(source.header), types=dict(source.types), trailer=list(source.trailer)
@@ -118,18 +119,18 @@ def with_missing(source: Module, functions: list[Function], normalised: Module) 
     return source
 
 
-def _support(functions: list[Function], *, ignored: bool) -> Module:
+def _support(functions: list[Function], *, whole: bool) -> Module:
     called = {i.callee_name or "" for f in functions for i in f.instructions()}
     texts: list[str] = []
     if any(name.startswith(runtime.PREFIX) for name in called):
-        texts.append(runtime.TEXT)
+        texts += [runtime.TEXT, runtime.CHUNKS if whole else runtime.CHUNKS_ELSEWHERE]
     if runtime.GROW_SHADOW in called:
         texts.append(runtime.GROW_TEXT)
     for kind in ("double", "float"):
         if f"activerules.undo_copy.{kind}" in called:
             texts.append(runtime.undo_copy(kind))
     for kind, name in (("double", "f64"), ("float", "f32")):
-        if ignored and f"activerules.ignore.{name}" in called:
+        if whole and f"activerules.ignore.{name}" in called:
             texts.append(
                 f"define internal {kind} @activerules.ignore.{name}({kind} %x) alwaysinline {{\n"
                 f"entry:\n  ret {kind} %x\n}}\n"

@@ -300,7 +300,8 @@ class _Augmenter:
             copy = self._clone(end)
             loop = self.plan.flow.loop_of(block)
             if loop is not None and loop.latch is block:
-                copy.attributes["metadata"] = self.slots.scopes.loop()
+                serial = not loop.children and any(p.type.is_float for p in loop.header.phis)
+                copy.attributes["metadata"] = self.slots.scopes.loop(serial=serial)
             return
         if self.plan.request.returns == "status":
             self._clone(end)

@@ -139,7 +139,10 @@ class _Planner:
         return True
 
     def _decide(self, block: Block) -> Decision | None:
-        """The decision tree of a join whose region holds no loop; None if there is none."""
+        """The decision tree of a join; None if there is none.
+
+        A loop in between does not matter if it has one way out.
+        """
         dominator = self.flow.idom[block]
         if dominator is None or self.flow.loop_of(dominator) is not self.flow.loop_of(block):
             return None
@@ -148,8 +151,10 @@ class _Planner:
 
     def _follow(self, at: Block, join: Block, depth: int) -> Decision | Block | None:
         """The decision between the ways from `at` to `join`; a block if there is one way."""
-        if depth > 6 or self.flow.loop_of(at) is not self.flow.loop_of(join):
+        behind = self._behind_loop(at, join)
+        if depth > 6 or behind is None:
             return None
+        at = behind
         arms = [t for t in at.successors if t in self.returns.live]
         if join in arms and len(arms) == 1:
             return at
@@ -173,6 +178,17 @@ class _Planner:
         if _leaves(if_true) & _leaves(if_false):
             return if_true if if_true is if_false else None
         return Decision(branch.operands[0], if_true, if_false)
+
+    def _behind_loop(self, at: Block, join: Block) -> Block | None:
+        """`at`; if it is in a loop that does not hold the join, where all ways out of that lead."""
+        loop = self.flow.loop_of(at)
+        while loop is not None and join not in loop.blocks:
+            ways_out = {target for _, target in self.returns.exits_of(loop)}
+            if len(ways_out) != 1 or join in ways_out:
+                return None
+            (at,) = ways_out
+            loop = self.flow.loop_of(at)
+        return at if loop is self.flow.loop_of(join) else None
 
     def _is_back_edge(self, source: Block, target: Block) -> bool:
         return self.flow.position[target] <= self.flow.position[source]

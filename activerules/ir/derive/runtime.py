@@ -1,5 +1,8 @@
 """The run time of generated code: the tape, as LLVM IR on malloc and free alone.
 
+Chunks come from `activerules.chunk.new(size)`, which writes how many bytes they have into them, and
+go back to `activerules.chunk.old(chunk, bytes of all chunks of the tape)`.
+
 A tape is a struct on the stack of the gradient:
 
     0  ptr top      where the next row goes
@@ -49,7 +52,8 @@ slow:
   ret ptr %grown
 }
 
-define internal ptr @activerules.tape.grow(ptr %tape, i64 %need) noinline cold nounwind {
+define internal ptr @activerules.tape.grow(ptr nocapture %tape, i64 %need) \
+noinline optnone cold nounwind willreturn {
 entry:
   %huge = icmp ugt i64 %need, 4611686018427387904
   br i1 %huge, label %fail, label %size
@@ -69,15 +73,18 @@ size:
   %over = icmp ugt i64 %after, %limit
   br i1 %over, label %fail, label %allocate
 allocate:
-  %chunk = call ptr @malloc(i64 %wish)
+  %chunk = call ptr @activerules.chunk.new(i64 %wish)
   %none = icmp eq ptr %chunk, null
   br i1 %none, label %fail, label %link
 link:
+  %size.at = getelementptr inbounds i8, ptr %chunk, i64 8
+  %size.new = load i64, ptr %size.at, align 8
+  %held.new = add i64 %held, %size.new
   %chunk.at = getelementptr inbounds i8, ptr %tape, i64 16
   %previous = load ptr, ptr %chunk.at, align 8
   store ptr %previous, ptr %chunk, align 8
   store ptr %chunk, ptr %chunk.at, align 8
-  store i64 %after, ptr %held.at, align 8
+  store i64 %held.new, ptr %held.at, align 8
   %top.old = load ptr, ptr %tape, align 8
   %first.at = getelementptr inbounds i8, ptr %tape, i64 56
   %first.old = load ptr, ptr %first.at, align 8
@@ -92,7 +99,7 @@ link:
   store ptr %rows, ptr %first.at, align 8
   %top = getelementptr i8, ptr %rows, i64 %need
   store ptr %top, ptr %tape, align 8
-  %end = getelementptr i8, ptr %chunk, i64 %wish
+  %end = getelementptr i8, ptr %chunk, i64 %size.new
   %end.at = getelementptr inbounds i8, ptr %tape, i64 8
   store ptr %end, ptr %end.at, align 8
   ret ptr %rows
@@ -210,6 +217,8 @@ drop:
 chunks.start:
   %chunk.at = getelementptr inbounds i8, ptr %tape, i64 16
   %last = load ptr, ptr %chunk.at, align 8
+  %held.at = getelementptr inbounds i8, ptr %tape, i64 32
+  %held = load i64, ptr %held.at, align 8
   br label %chunks
 chunks:
   %chunk = phi ptr [ %last, %chunks.start ], [ %previous, %give.back ]
@@ -217,7 +226,7 @@ chunks:
   br i1 %empty, label %end, label %give.back
 give.back:
   %previous = load ptr, ptr %chunk, align 8
-  call void @free(ptr %chunk)
+  call void @activerules.chunk.old(ptr %chunk, i64 %held)
   br label %chunks
 end:
   ret void
@@ -249,12 +258,40 @@ end:
   ret void
 }
 
-declare noalias ptr @malloc(i64)
-declare void @free(ptr)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare i1 @llvm.expect.i1(i1, i1)
 declare { i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)
 """
+
+CHUNKS = """
+define internal ptr @activerules.chunk.new(i64 %size) nounwind {
+entry:
+  %chunk = call ptr @malloc(i64 %size)
+  %none = icmp eq ptr %chunk, null
+  br i1 %none, label %end, label %fill
+fill:
+  %size.at = getelementptr inbounds i8, ptr %chunk, i64 8
+  store i64 %size, ptr %size.at, align 8
+  br label %end
+end:
+  ret ptr %chunk
+}
+
+define internal void @activerules.chunk.old(ptr %chunk, i64 %held) nounwind {
+entry:
+  call void @free(ptr %chunk)
+  ret void
+}
+
+declare noalias ptr @malloc(i64)
+declare void @free(ptr)
+"""
+
+CHUNKS_ELSEWHERE = """
+declare noalias ptr @activerules.chunk.new(i64)
+declare void @activerules.chunk.old(ptr, i64)
+"""
+"""Where the text is linked may know better: chunks are kept from one call to the next."""
 
 GROW_SHADOW = "activerules.shadow.grow"
 
