@@ -31,6 +31,7 @@ from activerules.ir.model import (
     Instruction,
     Module,
     Value,
+    behind,
 )
 from activerules.ir.types import DOUBLE, FLOAT, IntType, Type, size_of
 
@@ -122,20 +123,15 @@ class _Restorer:
 
     def _is_known(self, value: Value, t: Type) -> bool:
         """Whether a float of this type, or a load that also gives one, is in the value."""
-        seen: set[Value] = set()
-        work = [value]
-        while work:
-            one = work.pop()
-            if one in seen or not isinstance(one, Instruction):
-                continue
-            seen.add(one)
-            if one.opcode == "bitcast" and one.operands[0].type is t:
-                return True
-            if any(key[0] is one and key[1] is t for key in self.twins):
-                return True
-            if one.opcode in _REMOVABLE and one.opcode != "load":
-                work += one.operands
-        return False
+
+        def shows(i: Instruction) -> bool:
+            from_float = i.opcode == "bitcast" and i.operands[0].type is t
+            return from_float or any(key[0] is i and key[1] is t for key in self.twins)
+
+        def goes_on(i: Instruction) -> bool:
+            return i.opcode in _REMOVABLE and i.opcode != "load"
+
+        return any(map(shows, behind(value, goes_on)))
 
     # --- floats ---
 

@@ -32,7 +32,7 @@ Flags (`nsw`, `fast`, `inbounds` ...) are in `flags`, in LLVM's order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -248,3 +248,19 @@ CASTS = frozenset(
     "trunc zext sext fptrunc fpext fptoui fptosi uitofp sitofp "
     "ptrtoint inttoptr bitcast addrspacecast".split()
 )
+
+
+def behind(value: Value, goes_on: Callable[[Instruction], bool]) -> Iterator[Instruction]:
+    """The instructions a value comes from, each once: its own, and those behind the operands of
+    instructions of which `goes_on` is true.
+    """
+    seen: set[Instruction] = set()
+    work = [value]
+    while work:
+        one = work.pop()
+        if one in seen or not isinstance(one, Instruction):
+            continue
+        seen.add(one)
+        yield one
+        if goes_on(one):
+            work.extend(one.operands)

@@ -26,7 +26,7 @@ from activerules.ir.analysis.callee import Place
 from activerules.ir.analysis.memory import UNKNOWN, MemoryFacts, MemoryObject, loads_behind
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.value_types import ValueTypes
-from activerules.ir.model import Instruction, Value
+from activerules.ir.model import Instruction, Value, behind
 from activerules.ir.refusal import refusal
 from activerules.ir.rulecall import CallArgument, CallInfo
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
@@ -671,20 +671,15 @@ def _are_varied_bits(
     value: Value, values: Set[Value], objects: Set[MemoryObject], memory: MemoryFacts
 ) -> bool:
     """Whether an integer may hold bits of a varied float: of `values`, or loaded from `objects`."""
-    seen: set[Value] = set()
-    work = [value]
-    while work:
-        one = work.pop()
-        if one in seen or not isinstance(one, Instruction):
-            continue
-        seen.add(one)
-        if not values.isdisjoint(one.operands) or (one.opcode == "call" and objects):
-            return True
-        if one.opcode != "load":
-            work.extend(one.operands)
-        elif not objects.isdisjoint(memory.objects(one.operands[0])):
-            return True
-    return False
+
+    def holds_varied(i: Instruction) -> bool:
+        if i.opcode == "load":
+            from_varied = not objects.isdisjoint(memory.objects(i.operands[0]))
+        else:
+            from_varied = i.opcode == "call" and bool(objects)
+        return from_varied or not values.isdisjoint(i.operands)
+
+    return any(map(holds_varied, behind(value, lambda i: i.opcode != "load")))
 
 
 def _names(objects: Iterable[MemoryObject]) -> str:

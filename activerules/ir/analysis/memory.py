@@ -42,6 +42,7 @@ from activerules.ir.model import (
     GlobalRef,
     Instruction,
     Value,
+    behind,
 )
 from activerules.ir.runtime_calls import CallEffect, effect_of
 from activerules.ir.types import I64, PTR, IntType, NamedTypes, size_of
@@ -411,19 +412,11 @@ class MemoryFacts:
 
 def loads_behind(value: Value) -> list[Instruction]:
     """The loads a value comes from, through phi, select, freeze and arithmetic on its sign."""
-    found: list[Instruction] = []
-    seen: set[Instruction] = set()
-    work = [value]
-    while work:
-        one = work.pop()
-        if one in seen or not isinstance(one, Instruction):
-            continue
-        seen.add(one)
-        if one.opcode == "load":
-            found.append(one)
-        elif one.opcode in {"phi", "select", "freeze"} or _changes_sign(one):
-            work.extend(one.operands)
-    return found
+
+    def goes_on(i: Instruction) -> bool:
+        return i.opcode in {"phi", "select", "freeze"} or _changes_sign(i)
+
+    return [i for i in behind(value, goes_on) if i.opcode == "load"]
 
 
 def _changes_sign(i: Instruction) -> bool:

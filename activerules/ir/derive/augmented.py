@@ -48,6 +48,7 @@ from activerules.ir.derive.sweep import (
     RowState,
     Slots,
     clear,
+    clone,
     make_parameters,
     names_of,
     null,
@@ -99,10 +100,10 @@ class _Augmenter:
     def build(self) -> Function:
         for block in self.plan.flow.order:
             self._block(block)
-        for clone in self.clones:
-            clone.operands = [self._value(o) for o in clone.operands]
-            if clone.opcode != "phi":
-                clone.blocks = [self.heads[t] for t in clone.blocks]
+        for copy in self.clones:
+            copy.operands = [self._value(o) for o in copy.operands]
+            if copy.opcode != "phi":
+                copy.blocks = [self.heads[t] for t in copy.blocks]
         for action in self.later:
             action()
         for block in self.plan.flow.order:
@@ -326,25 +327,7 @@ class _Augmenter:
     # --- instructions ---
 
     def _clone(self, i: Instruction) -> Instruction:
-        attributes = {
-            k: v
-            for k, v in i.attributes.items()
-            if k not in {"metadata", "tail", "location", "call_attributes"}
-        }
-        if i.opcode in {"load", "store"}:
-            attributes["metadata"] = self.slots.scopes.primal_access(
-                self.plan.memory.objects(i.operands[-1])
-            )
-        copy = Instruction(
-            i.opcode,
-            i.type,
-            list(i.operands),
-            i.name,
-            i.flags,
-            list(i.blocks),
-            i.callee,
-            attributes,
-        )
+        copy = clone(i, self.plan.memory, self.slots.scopes)
         self.current.append(copy)
         self.values[i] = copy
         self.clones.append(copy)

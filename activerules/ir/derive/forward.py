@@ -33,7 +33,7 @@ from activerules.ir.derive.mirror import (
 )
 from activerules.ir.derive.runtime import OUT_OF_MEMORY
 from activerules.ir.derive.scopes import Scopes
-from activerules.ir.derive.sweep import clear, names_of, null, suffixed
+from activerules.ir.derive.sweep import clear, clone, names_of, null, suffixed
 from activerules.ir.model import Argument, Block, Constant, Function, GlobalRef, Instruction, Value
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
 from activerules.ir.types import I32, I64, PTR, VOID, ArrayType, StructType, Type, size_of
@@ -74,10 +74,10 @@ class _Forwarder:
     def build(self) -> Function:
         for block in self.plan.flow.order:
             self._block(block)
-        for clone in self.clones:
-            clone.operands = [self._value(o) for o in clone.operands]
-            if clone.opcode != "phi":
-                clone.blocks = [self.heads[t] for t in clone.blocks]
+        for copy in self.clones:
+            copy.operands = [self._value(o) for o in copy.operands]
+            if copy.opcode != "phi":
+                copy.blocks = [self.heads[t] for t in copy.blocks]
         for block in self.plan.flow.order:
             for phi in block.phis:
                 self._close_phi(block, phi)
@@ -245,21 +245,7 @@ class _Forwarder:
     # --- instructions ---
 
     def _clone(self, i: Instruction) -> Instruction:
-        dropped = {"metadata", "tail", "location", "call_attributes"}
-        attributes = {k: v for k, v in i.attributes.items() if k not in dropped}
-        if i.opcode in {"load", "store"}:
-            objects = self.plan.memory.objects(i.operands[-1])
-            attributes["metadata"] = self.scopes.primal_access(objects)
-        copy = Instruction(
-            i.opcode,
-            i.type,
-            list(i.operands),
-            i.name,
-            i.flags,
-            list(i.blocks),
-            i.callee,
-            attributes,
-        )
+        copy = clone(i, self.plan.memory, self.scopes)
         self.current.append(copy)
         self.values[i] = copy
         self.clones.append(copy)

@@ -9,7 +9,7 @@ Invariants  the smallest solution of the equations between functions that call e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from activerules.ir import normal_form
@@ -20,7 +20,7 @@ from activerules.ir.analysis.returns import Returns, analyse_returns, fails_with
 from activerules.ir.analysis.value_types import analyse_value_types
 from activerules.ir.cfg import control_flow
 from activerules.ir.derive.calls import EngineCalls
-from activerules.ir.model import Argument, Function, Instruction, Module, Value
+from activerules.ir.model import Argument, Function, Instruction, Module, Value, behind
 from activerules.ir.runtime_calls import RELEASING, effect_of
 from activerules.ir.types import Type
 
@@ -270,7 +270,7 @@ class _Summariser:
             return set(), False
         types = analyse_value_types(self.function, self.memory, {})
         found: set[PlaceAccess] = set()
-        for i in _behind(self.returned, lambda i: i.opcode in {"load", "call"}):
+        for i in behind(self.returned, lambda i: i.opcode not in {"load", "call"}):
             if i.opcode == "load":
                 found.update(self._access(i.operands[0], i.type, 0))
             elif i in self.memory.called:
@@ -311,21 +311,4 @@ def _sources(value: Value) -> list[Argument]:
             found.append(one)
         elif isinstance(one, Instruction) and one.opcode not in {"load", "call"}:
             work += [o for o in one.operands if o.type == value.type or o.type.is_int]
-    return found
-
-
-def _behind(value: Value, wanted: Callable[[Instruction], bool]) -> list[Instruction]:
-    """The instructions a value is computed from that are `wanted`; it is not looked behind them."""
-    found: list[Instruction] = []
-    seen: set[Instruction] = set()
-    work = [value]
-    while work:
-        one = work.pop()
-        if one in seen or not isinstance(one, Instruction):
-            continue
-        seen.add(one)
-        if wanted(one):
-            found.append(one)
-        else:
-            work.extend(one.operands)
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from activerules.ir.analysis.memory import MemoryFacts
 from activerules.ir.analysis.nodes import Node, Primal
 from activerules.ir.builder import Builder, Namer, suffixed
 from activerules.ir.cfg import Loop
@@ -16,7 +17,7 @@ from activerules.ir.derive.layout import Field, Layout
 from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.request import Request
 from activerules.ir.derive.scopes import Scopes
-from activerules.ir.model import Argument, Constant, Value
+from activerules.ir.model import Argument, Constant, Instruction, Value
 from activerules.ir.types import I1, I8, I64, PTR, VOID
 
 
@@ -79,6 +80,19 @@ def _names_in(facts: Facts) -> set[str]:
 def names_of(facts: Facts) -> Namer:
     """A maker of names that no value of the primal has."""
     return Namer("ar", _names_in(facts))
+
+
+def clone(i: Instruction, memory: MemoryFacts, scopes: Scopes) -> Instruction:
+    """The instruction for the code of a derivative, still with the operands of the primal.
+
+    What the source says of it goes; an access to memory says what it may touch.
+    """
+    dropped = {"metadata", "tail", "location", "call_attributes"}
+    attributes = {k: v for k, v in i.attributes.items() if k not in dropped}
+    if i.opcode in {"load", "store"}:
+        attributes["metadata"] = scopes.primal_access(memory.objects(i.operands[-1]))
+    operands, blocks = list(i.operands), list(i.blocks)
+    return Instruction(i.opcode, i.type, operands, i.name, i.flags, blocks, i.callee, attributes)
 
 
 def null() -> Constant:
