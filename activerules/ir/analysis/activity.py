@@ -464,6 +464,8 @@ class _Check:
         if value.type.is_float:
             useful = self.activity.useful_memory
             matters = not useful.isdisjoint(self.activity.memory.objects(pointer))
+            if value in self.activity.varied and UNKNOWN in self.activity.memory.objects(pointer):
+                self._hidden_pointer(i)
             if matters and (shadowed or self.activity.is_active(value)):
                 self._shadowed(i, pointer)
         elif shadowed:
@@ -511,6 +513,11 @@ class _Check:
         have to go with it.
         """
         facts = self.activity
+        if not store.operands[0].type.is_int:
+            return False
+        made = facts.memory.points_to.get(store.operands[0], frozenset())
+        if not facts.active_memory.isdisjoint(made) and self.types.touches_pointers(store):
+            return True
         return any(
             (self.types.touches_pointers(load) or self.types.touches_pointers(store))
             and not facts.active_memory.isdisjoint(facts.memory.inside(o))
@@ -604,7 +611,8 @@ class _Check:
                 i,
                 f"{i.callee_name} may reach active memory that it is not given "
                 f"({_names(facts.active_memory & (used - passed))})",
-                "it gets there by a global; the memory's shadow could not be found that way",
+                "it gets there by a global, or an address passed as an integer; its shadow "
+                "could not be found that way",
                 ["pass the memory as an argument"],
                 MixedActivity,
             )

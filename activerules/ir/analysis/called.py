@@ -80,7 +80,8 @@ def called_memory(
     }
     deep = {g: frozenset(_behind(found, inside)) for g, found in direct.items()}
     numbers = tuple(groups.get(k) for k in range(len(call.operands)))
-    everything = closure((o for found in direct.values() for o in found), inside)
+    addresses = [o for k in call.operands if k.type.is_int for o in objects(k)]
+    everything = closure([*addresses, *(o for found in direct.values() for o in found)], inside)
     apart = not any(
         overlap(a, b, disjoint)
         for g, found in direct.items()

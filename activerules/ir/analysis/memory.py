@@ -232,6 +232,8 @@ class MemoryFacts:
                 return self._starts_argument(place, o)
             case "allocation" if is_counted(o):
                 return place.through or self._leads_to_start(place.base, o)
+            case "allocation" if place.base is not o.key:
+                return not place.through and self._leads_to_start(place.base, o)
             case _:
                 return place.base is o.key and not place.through
 
@@ -258,13 +260,13 @@ class MemoryFacts:
 
     @cached_property
     def _has_interior_pointers(self) -> frozenset[MemoryObject]:
-        """Counted objects with a pointer to their middle that is stored or merged somewhere."""
+        """Objects with a pointer to their middle that is stored or merged somewhere."""
         found: set[MemoryObject] = set()
         for block in self.flow.order:
             for i in block.instructions:
                 if i.opcode == "store" or i.opcode in _HANDED_ON - {"load"}:
                     for p in i.operands[:1] if i.opcode == "store" else i.operands:
-                        if self._is_interior(p):
+                        if self._is_interior(p) or p.type.is_int:
                             found |= self.objects(p)
                 elif i.opcode == "call" and effect_of(i.callee_name) is None:
                     found |= self.reached(i)
@@ -536,8 +538,8 @@ def _reached(
     objects: Callable[[Value], Iterable[MemoryObject]],
     inside: Callable[[MemoryObject], Iterable[MemoryObject]],
 ) -> set[MemoryObject]:
-    pointers = (operand for operand in call.operands if operand.type.is_pointer)
-    return closure((o for pointer in pointers for o in objects(pointer)), inside)
+    addresses = (o for o in call.operands if o.type.is_pointer or o.type.is_int)
+    return closure((o for address in addresses for o in objects(address)), inside)
 
 
 class _Solver:
@@ -687,7 +689,9 @@ class _Solver:
         return place.offset if exact else None
 
     def _store_integer(self, i: Instruction) -> None:
-        """An integer that was loaded may be a pointer."""
+        """An integer that was loaded, or is made from an address, may be a pointer."""
+        for target in self.objects(i.operands[1]):
+            self.hold(target, self.points_to.get(i.operands[0], ()))
         for load in loads_behind(i.operands[0]):
             if load.type == I64:
                 for source in self.objects(load.operands[0]):

@@ -1,6 +1,6 @@
-; a linked list built and walked; its fields are not told apart
+; a linked list built, walked and freed
 ; arguments: Duplicated double[4], Const i64 4
-; expect: refused FloatBitsInInteger
+; expect: gradient
 
 %N = type { double, ptr }
 
