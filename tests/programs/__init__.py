@@ -18,6 +18,7 @@ from importlib import import_module
 import numpy as np
 
 FAMILIES = (
+    "algorithms",
     "arguments",
     "branches",
     "callables",
@@ -40,6 +41,7 @@ FAMILIES = (
     "reductions",
     "science",
     "solvers",
+    "special_functions",
     "stencils",
     "tuples",
     "whiles",
