@@ -57,8 +57,8 @@ def hvp(function: Callable[..., Any], x: Any, v: Any) -> Any:
     Raises
         what `grad` and `jvp` raise.
 
-    Cost      a small multiple of the function, whatever the size of `x`; the tape of the derivative
-              along `v`.
+    Cost      one to two gradients in most programs, whatever the size of `x`; the tape of the
+              derivative along `v`. It is reverse over forward: docs/maths.md says why.
 
     >>> hvp(lambda x: x * x * x, 2.0, 10.0)
     120.0

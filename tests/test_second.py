@@ -1,5 +1,6 @@
 """Second and third derivatives: `hvp`, `hessian`, gradients of gradients, and mixtures of modes."""
 
+import ctypes
 import math
 
 import numpy as np
@@ -194,3 +195,67 @@ def test_calls_without_forward_rules_are_differentiated_again():
 def test_refusals():
     with pytest.raises(ar.ActivityError, match="no Hessian by it"):
         ar.hessian(rosenbrock)((1.0, 2.0), 1.0)
+
+
+def softplus_sum(rules):
+    """A function of an array that calls one with these rules, each of which is right."""
+
+    @njit
+    def softplus(x):
+        return math.log1p(math.exp(x))
+
+    if "pair" in rules:
+
+        @ar.augmented_primal(softplus)
+        def _(config, ret: ar.Active, x: ar.Active):
+            return ar.AugmentedReturn(softplus(x.val), None, None)
+
+        @ar.reverse(softplus)
+        def _(config, dret: ar.Active, tape, x: ar.Active):
+            return dret.val / (1.0 + math.exp(-x.val))
+
+    if "forward" in rules:
+
+        @ar.forward(softplus)
+        def _(config, ret: ar.Duplicated, x: ar.Duplicated):
+            return softplus(x.val), x.dval / (1.0 + math.exp(-x.val))
+
+    @njit
+    def total(x):
+        s = 0.0
+        for v in x:
+            s += softplus(v * v)
+        return s
+
+    return total
+
+
+@pytest.mark.parametrize("rules", [("pair",), ("forward",), ("pair", "forward")], ids="+".join)
+def test_second_derivatives_through_hand_written_rules(rules):
+    sigma = 1.0 / (1.0 + np.exp(-X * X))
+    diagonal = 2.0 * sigma + 4.0 * X * X * sigma * (1.0 - sigma)
+    np.testing.assert_allclose(ar.hvp(softplus_sum(rules), X, V), diagonal * V, rtol=1e-13)
+
+
+address = ctypes.cast(ctypes.CDLL("libm.so.6").cos, ctypes.c_void_p).value
+cosine = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(address)
+
+
+def test_a_pair_alone_for_what_has_no_body_is_refused():
+    """In forward mode, of which the second derivative is the reverse, nothing is known of it."""
+
+    @njit
+    def opaque(x):
+        return cosine(x)
+
+    @ar.augmented_primal(cosine)
+    def _(config, ret: ar.Active, x: ar.Active):
+        return ar.AugmentedReturn(cosine(x.val), None, None)
+
+    @ar.reverse(cosine)
+    def _(config, dret: ar.Active, tape, x: ar.Active):
+        return -dret.val * math.sin(x.val)
+
+    assert ar.grad(opaque)(0.3) == pytest.approx(-math.sin(0.3))
+    with pytest.raises(ar.ActiverulesError, match="a function pointer, which has no derivative"):
+        ar.hessian(opaque)(0.3)
