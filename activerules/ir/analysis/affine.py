@@ -67,11 +67,6 @@ class Poly:
         return self.terms.get((), 0)
 
     @property
-    def is_constant(self) -> bool:
-        """Whether it mentions no atom."""
-        return not self.terms or (len(self.terms) == 1 and () in self.terms)
-
-    @property
     def atoms(self) -> set[Atom]:
         """All atoms it mentions."""
         return {atom for monomial in self.terms for atom in monomial}

@@ -494,8 +494,6 @@ _PURE = frozenset(FUNCTIONS) | frozenset(
     "smul.with.overflow umul.with.overflow sadd.sat uadd.sat ssub.sat usub.sat "
     "scmp ucmp expect objectsize".split()
 )
-PURE_CALLS = frozenset(_SYMBOLS) | {f"llvm.{name}" for name in _PURE | set(_INTRINSICS)}
-"""The known functions without side effects: C symbols, and intrinsics without their type suffix."""
 
 _DIVISION = 8
 _CHEAP = (
