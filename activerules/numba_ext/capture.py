@@ -41,6 +41,7 @@ from activerules.numba_ext.calls import (
     display_name,
 )
 from activerules.numba_ext.target import Session
+from activerules.numba_ext.visible import with_definitions
 from activerules.rules.written import function_from
 
 ENVIRONMENT_PREFIX = "_ZN08NumbaEnv"
@@ -167,7 +168,7 @@ def _session(rules: RuleView) -> Session:
 
 def _captured(session: Session, function: Any, result: Any, names: tuple[str, ...]) -> Captured:
     module = result.library._final_module.clone()
-    text = _with_resolved_recursion(session, module)
+    text = with_definitions(_with_resolved_recursion(session, module))
     return Captured(
         text=text,
         symbol=result.fndesc.llvm_func_name,

@@ -75,6 +75,7 @@ from activerules.numba_ext.calls import (
 )
 from activerules.numba_ext.implementation_keys import ImplementationKeys
 from activerules.numba_ext.stubs import StubType
+from activerules.numba_ext.visible import substitute
 
 versions.check()
 
@@ -157,6 +158,7 @@ class ADTypingContext(Context):
         """The Numba type of a Python value used as a constant."""
         if isinstance(val, CPUDispatcher):
             return self._session.visible(types.Dispatcher(val))
+        val = substitute(val)
         ordinary = super().resolve_value_type(val)
         if self._session.calls.carries_rule(val):
             return self._session.calls.function_type(val, ordinary)

@@ -24,6 +24,8 @@ ALLOCATING = (
     "objects.several_objects",
     "recursion.arrays_returned",
     "stencils.heat_with_array_swap",
+    "typed_lists.arrays",
+    "typed_lists.lists_in_a_list",
 )
 PROGRAMS = {program.name: program for program in all_programs()}
 

@@ -6,7 +6,6 @@ import ctypes.util
 import numpy as np
 import pytest
 from numba import njit, objmode
-from numba.typed import List
 
 import activerules as ar
 from activerules.testing import check_gradient
@@ -21,14 +20,6 @@ external_cos.restype = ctypes.c_double
 def values_of_a_dictionary(x):
     d = {1: x, 2: x * x}
     return d[1] * d[2]
-
-
-@njit
-def typed_list(x):
-    values = List()
-    values.append(x)
-    values.append(x * x)
-    return values[0] * values[1]
 
 
 @njit
@@ -52,7 +43,6 @@ def external(x):
 
 REFUSED = [
     (values_of_a_dictionary, (1.3,), ar.UnknownCall),
-    (typed_list, (1.3,), ar.UnknownCall),
     (sign_bit_flipped, (1.3,), ar.FloatBitsInInteger),
     (bits_as_a_number, (np.array([1.0, 2.0]),), ar.FloatBitsInInteger),
     (external, (1.3,), ar.UnknownCall),

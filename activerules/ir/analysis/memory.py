@@ -542,6 +542,16 @@ def _reached(
     return closure((o for address in addresses for o in objects(address)), inside)
 
 
+def _is_shorter(o: MemoryObject, least: int) -> bool:
+    """Whether nothing in an object lies `least` bytes behind its start."""
+    effect = _made_by(o) if least > 0 else None
+    if effect is None or not effect.counted or has_header(o) or len(effect.size) != 1:
+        return False
+    assert isinstance(o.key, Instruction)
+    length = integer_of(o.key.operands[effect.size[0]])
+    return length is not None and length <= least
+
+
 class _Solver:
     """Working state of the fixpoint; thrown away once the facts are frozen."""
 
@@ -644,7 +654,7 @@ class _Solver:
                 pass
 
     def _load(self, i: Instruction) -> None:
-        for memory in self.objects(i.operands[0]):
+        for memory in self._within(i.operands[0]):
             offset = self._offset_in_declared(memory, i.operands[0])
             if offset is None:
                 self.point(i, self._inside_at(memory, i.operands[0]))
@@ -653,6 +663,17 @@ class _Solver:
                 self.point(i, {self.starts_of[i].memory})
             else:
                 self.point(i, {MemoryObject("loaded", memory)})
+
+    def _within(self, pointer: Value) -> list[MemoryObject]:
+        """The objects a pointer may point to that are as long as it is behind what was stored.
+
+        One struct often holds pointers to several kinds of memory, and what was read from it may
+        be any of them; where in it the next pointer is tells the short ones from the long.
+        """
+        place = place_of(pointer, self.named_types)
+        stored = isinstance(place.base, Instruction) and place.base.opcode in _HANDED_ON
+        least = place.offset if stored and place.stride == 0 and not place.through else 0
+        return [o for o in self.objects(pointer) if not _is_shorter(o, least)]
 
     def _offset_in_declared(self, memory: MemoryObject, pointer: Value) -> int | None:
         """Where in memory with declared pointers a pointer points; None where that varies, or in
@@ -676,7 +697,7 @@ class _Solver:
         return fields.get((memory, offset), set()) | fields.get((memory, None), set())
 
     def _store(self, i: Instruction) -> None:
-        for memory in self.objects(i.operands[1]):
+        for memory in self._within(i.operands[1]):
             self.hold(memory, self.objects(i.operands[0]), self._offset_in(memory, i.operands[1]))
 
     def _offset_in(self, memory: MemoryObject, pointer: Value) -> int | None:

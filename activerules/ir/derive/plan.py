@@ -149,6 +149,9 @@ def _plan_one(request: Request, family: Family, summaries: ModuleSummaries) -> P
     return _Planner(draft, family).finish()
 
 
+_MADE = frozenset({"allocation", "result"})
+
+
 class _Planner:
     """Decides on top of finished analyses."""
 
@@ -502,4 +505,13 @@ class _Planner:
                     found |= self.memory.objects(operand)
             if use.result is not None:
                 found.add(MemoryObject("result", use.call))
-        return frozenset(o for o in found if o.kind in {"allocation", "result"})
+        return frozenset(o for o in found | self._owners(found) if o.kind in _MADE)
+
+    def _owners(self, found: set[MemoryObject]) -> set[MemoryObject]:
+        """Reference-counted memory that leads to plain memory in the set, which it may release."""
+        plain = {o for o in found if o.kind == "allocation" and not is_counted(o)}
+        return {
+            holder
+            for holder in (self.memory.contents if plain else ())
+            if is_counted(holder) and not plain.isdisjoint(self.memory.handed_over([holder]))
+        }

@@ -1,0 +1,271 @@
+"""Typed lists for the AD target: Numba's C functions on them, in a form the engine can follow.
+
+Numba compiles `numba.typed.List` to calls of C functions that copy items as bytes. Here stands what
+they do: those that only read or set fields of the C struct as LLVM functions of the same name
+(`DEFINITIONS`), those that copy items as compiled functions that know the type of an item
+(`SUBSTITUTES`). Both work on Numba's own struct, with memory of `malloc`: such a list may be handed
+to Numba's C code, and is freed by it.
+
+Invariants  L1  the layout is that of NB_List in numba/cext/listobject.h:
+                {i64 size, i64 item_size, i64 allocated, i32 is_mutable, ptr incref, ptr decref,
+                ptr items}
+            L2  each substitute returns the status, and takes and gives the references, that the C
+                function does; a list never shrinks its memory
+"""
+# pyright: reportCallIssue=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic, register_jitable
+from numba.typed import listobject
+
+_I64 = ir.IntType(64)
+_BYTES = cgutils.voidptr_t
+_SIZE, _ALLOCATED, _ITEMS, _WHOLE = 0, 16, 48, 56
+_OK, _IMMUTABLE = 0, -5
+
+DEFINITIONS = {
+    "numba_list_new": f"""
+define linkonce_odr i32 @numba_list_new(ptr %out, i64 %item.size, i64 %allocated) alwaysinline {{
+  %lp = call ptr @malloc(i64 {_WHOLE})
+  %failed = icmp eq ptr %lp, null
+  br i1 %failed, label %none, label %made
+none:
+  ret i32 -2
+made:
+  %item.place = getelementptr i8, ptr %lp, i64 8
+  %allocated.place = getelementptr i8, ptr %lp, i64 {_ALLOCATED}
+  %mutable.place = getelementptr i8, ptr %lp, i64 24
+  %incref.place = getelementptr i8, ptr %lp, i64 32
+  %decref.place = getelementptr i8, ptr %lp, i64 40
+  %items.place = getelementptr i8, ptr %lp, i64 {_ITEMS}
+  store i64 0, ptr %lp
+  store i64 %item.size, ptr %item.place
+  store i64 %allocated, ptr %allocated.place
+  store i32 1, ptr %mutable.place
+  store i64 0, ptr %incref.place
+  store i64 0, ptr %decref.place
+  store ptr null, ptr %items.place
+  store ptr %lp, ptr %out
+  %empty = icmp eq i64 %allocated, 0
+  br i1 %empty, label %done, label %filled
+filled:
+  %bytes = mul i64 %allocated, %item.size
+  %items = call ptr @malloc(i64 %bytes)
+  %short = icmp eq ptr %items, null
+  br i1 %short, label %none, label %kept
+kept:
+  store ptr %items, ptr %items.place
+  br label %done
+done:
+  ret i32 0
+}}""",
+    "numba_list_set_method_table": """
+define linkonce_odr void @numba_list_set_method_table(ptr %lp, ptr %table) alwaysinline {
+  %incref.place = getelementptr i8, ptr %lp, i64 32
+  %decref.place = getelementptr i8, ptr %lp, i64 40
+  %second = getelementptr i8, ptr %table, i64 8
+  %incref = load i64, ptr %table
+  %decref = load i64, ptr %second
+  store i64 %incref, ptr %incref.place
+  store i64 %decref, ptr %decref.place
+  ret void
+}""",
+    "numba_list_size_address": """
+define linkonce_odr i64 @numba_list_size_address(ptr %lp) alwaysinline {
+  %address = ptrtoint ptr %lp to i64
+  ret i64 %address
+}""",
+    "numba_list_length": """
+define linkonce_odr i64 @numba_list_length(ptr %lp) alwaysinline {
+  %size = load i64, ptr %lp
+  ret i64 %size
+}""",
+    "numba_list_allocated": f"""
+define linkonce_odr i64 @numba_list_allocated(ptr %lp) alwaysinline {{
+  %place = getelementptr i8, ptr %lp, i64 {_ALLOCATED}
+  %allocated = load i64, ptr %place
+  ret i64 %allocated
+}}""",
+    "numba_list_base_ptr": f"""
+define linkonce_odr ptr @numba_list_base_ptr(ptr %lp) alwaysinline {{
+  %place = getelementptr i8, ptr %lp, i64 {_ITEMS}
+  %items = load ptr, ptr %place
+  ret ptr %items
+}}""",
+    "numba_list_is_mutable": """
+define linkonce_odr i32 @numba_list_is_mutable(ptr %lp) alwaysinline {
+  %place = getelementptr i8, ptr %lp, i64 24
+  %mutable = load i32, ptr %place
+  ret i32 %mutable
+}""",
+    "numba_list_set_is_mutable": """
+define linkonce_odr void @numba_list_set_is_mutable(ptr %lp, i64 %mutable) alwaysinline {
+  %place = getelementptr i8, ptr %lp, i64 24
+  %short = trunc i64 %mutable to i32
+  store i32 %short, ptr %place
+  ret void
+}""",
+}
+"""What stands for C functions that copy no items, by name."""
+
+
+# --- fields and items ---
+
+
+def _field(context: Any, builder: Any, found: Any, value: Any, offset: int, ty: ir.Type) -> Any:
+    """The place of a field in the struct of a list."""
+    lp = context.make_helper(builder, found, value=value).data
+    return builder.bitcast(cgutils.pointer_add(builder, lp, _I64(offset)), ty.as_pointer())
+
+
+def _item(context: Any, builder: Any, found: Any, value: Any, index: Any) -> Any:
+    """The place of an item of a list."""
+    items = builder.load(_field(context, builder, found, value, _ITEMS, _BYTES))
+    item_type = context.get_data_type(found.item_type)
+    return builder.gep(builder.bitcast(items, item_type.as_pointer()), [index])
+
+
+@intrinsic
+def _set_length(typing_context, lst, length):
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> None:
+        builder.store(args[1], _field(context, builder, lst, args[0], _SIZE, _I64))
+
+    return types.void(lst, types.intp), codegen
+
+
+@intrinsic
+def _put(typing_context, lst, index, item):
+    """Store an item, with a new reference to it."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> None:
+        data = context.data_model_manager[lst.item_type].as_data(builder, args[2])
+        builder.store(data, _item(context, builder, lst, args[0], args[1]))
+        context.nrt.incref(builder, lst.item_type, args[2])
+
+    return types.void(lst, types.intp, lst.item_type), codegen
+
+
+@intrinsic
+def _drop(typing_context, lst, index):
+    """Give back the list's reference to an item."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> None:
+        model = context.data_model_manager[lst.item_type]
+        item = model.load_from_data_pointer(builder, _item(context, builder, lst, *args))
+        context.nrt.decref(builder, lst.item_type, item)
+
+    return types.void(lst, types.intp), codegen
+
+
+@intrinsic
+def _move(typing_context, lst, source, target):
+    """Copy an item from one place to another, with its reference."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> None:
+        origin = _item(context, builder, lst, args[0], args[1])
+        builder.store(builder.load(origin), _item(context, builder, lst, args[0], args[2]))
+
+    return types.void(lst, types.intp, types.intp), codegen
+
+
+@intrinsic
+def _enlarge(typing_context, lst, capacity):
+    """Move the items to new memory."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> None:
+        item_type = context.get_data_type(lst.item_type)
+        length = builder.load(_field(context, builder, lst, args[0], _SIZE, _I64))
+        place = _field(context, builder, lst, args[0], _ITEMS, _BYTES)
+        old = builder.load(place)
+        size = builder.mul(args[1], _I64(context.get_abi_sizeof(item_type)))
+        new = builder.call(_c_function(builder, "malloc", _BYTES, [_I64]), [size])
+        with cgutils.if_unlikely(builder, cgutils.is_null(builder, new)):
+            context.call_conv.return_user_exc(builder, MemoryError, ("a list is too long",))
+        origin, target = (builder.bitcast(p, item_type.as_pointer()) for p in (old, new))
+        with cgutils.for_range(builder, length) as loop:
+            item = builder.load(builder.gep(origin, [loop.index]))
+            builder.store(item, builder.gep(target, [loop.index]))
+        builder.store(new, place)
+        builder.store(args[1], _field(context, builder, lst, args[0], _ALLOCATED, _I64))
+        with builder.if_then(cgutils.is_not_null(builder, old)):
+            builder.call(_c_function(builder, "free", ir.VoidType(), [_BYTES]), [old])
+
+    return types.void(lst, types.intp), codegen
+
+
+def _c_function(builder: Any, name: str, result: ir.Type, arguments: list[ir.Type]) -> Any:
+    function_type = ir.FunctionType(result, arguments)
+    return cgutils.get_or_insert_function(builder.module, function_type, name)
+
+
+# --- what stands for the C functions that copy items ---
+
+
+@register_jitable
+def _append(lst, item):
+    if not lst._is_mutable():
+        return _IMMUTABLE
+    length = len(lst)
+    if length == lst._allocated():
+        needed = length + 1
+        _enlarge(lst, (needed >> 3) + (3 if needed < 9 else 6) + needed)
+    _put(lst, length, item)
+    _set_length(lst, length + 1)
+    return _OK
+
+
+@register_jitable
+def _setitem(lst, index, item):
+    if not lst._is_mutable():
+        return _IMMUTABLE
+    _drop(lst, index)
+    _put(lst, index, item)
+    return _OK
+
+
+@register_jitable
+def _delitem(lst, index):
+    if not lst._is_mutable():
+        return _IMMUTABLE
+    last = len(lst) - 1
+    _drop(lst, index)
+    for k in range(index, last):
+        _move(lst, k + 1, k)
+    _set_length(lst, last)
+    return _OK
+
+
+@register_jitable
+def _delete_slice(lst, start, stop, step):
+    if not lst._is_mutable():
+        return _IMMUTABLE
+    count = len(range(start, stop, step))
+    if count == 0:
+        return _OK
+    if step < 0:
+        start, step = start + (count - 1) * step, -step
+    end = start + (count - 1) * step
+    kept = start
+    for k in range(start, len(lst)):
+        if k <= end and (k - start) % step == 0:
+            _drop(lst, k)
+        else:
+            _move(lst, k, kept)
+            kept += 1
+    _set_length(lst, kept)
+    return _OK
+
+
+SUBSTITUTES: dict[Any, Callable[..., Any]] = {
+    listobject._list_append: _append,
+    listobject._list_setitem: _setitem,
+    listobject._list_delitem: _delitem,
+    listobject._list_delete_slice: _delete_slice,
+}
+"""What stands for Numba's intrinsics on lists, in code for the AD target."""
