@@ -29,7 +29,13 @@ from activerules.ir.printer import print_function, print_module
 from activerules.ir.rulecall import ActivityName
 from activerules.numba_ext.abi import Slot, flatten
 from activerules.numba_ext.capture import Captured
-from activerules.numba_ext.fields import declared_of, inner_of, is_instance, is_record_array
+from activerules.numba_ext.fields import (
+    declared_of,
+    inner_of,
+    is_instance,
+    is_list,
+    is_record_array,
+)
 from activerules.numba_ext.gradient import ArgumentActivity
 from activerules.numba_ext.kinds import float_elements, has_shadow, leaves_of, returned_type
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
@@ -168,8 +174,8 @@ def _multiple(role: str, leaf: types.Type, activity: ArgumentActivity) -> int:
 
 
 def _private(found: types.Type) -> bool | str:
-    """Of an instance nothing but instances of its type can be in the same place."""
-    return str(found) if is_instance(found) else False
+    """Of an instance or a list nothing but those of its type can be in the same place."""
+    return str(found) if is_instance(found) or is_list(found) else False
 
 
 def _grouped_slots(number: int, found: types.Type) -> Iterator[tuple[Group, types.Type, Slot]]:

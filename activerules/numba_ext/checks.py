@@ -193,6 +193,7 @@ def _read_argument(name: str, found: Any) -> Argument:
     raise NotYetSupported(f"`{name}` is marked {found.kind.__name__}, which is not yet supported")
 
 
+_CONTAINERS = (types.List, types.ListType, types.DictType, types.Set)
 _WITHOUT_DERIVATIVE = (types.Integer, types.Boolean)
 
 
@@ -244,6 +245,12 @@ def _require_duplicated(name: str, found: Any) -> None:
         )
     if is_instance(found):
         require_known_leaves(name, found)
+    if isinstance(found, _CONTAINERS):
+        raise NotYetSupported(
+            f"`{name}` is {type_name(found)}, which is not yet supported as a Duplicated argument",
+            why="of lists, those of numba.typed.List with floats or complex numbers have a shadow",
+            instead=["numba.typed.List of floats", "an array", "make it inside the function"],
+        )
     if isinstance(found, types.Array) and unknown_field(found) is not None:
         raise NotYetSupported(f"`{name}` is an array of {found.dtype}, which is not yet supported")
     raise ActivityError(

@@ -1,4 +1,5 @@
-"""Values made of fields in one piece of memory: records, jitclass instances and StructRefs.
+"""Values made of fields in one piece of memory: records, jitclass instances, StructRefs, and typed
+lists of numbers.
 
 Needs       a Numba type
 Gives       `fields_of`: the fields of an instance; `declared_of`: where the floats are in the
@@ -39,6 +40,8 @@ CONSTANT = (
 )
 """Types that hold no floats, and need no shadow."""
 NO_FLOATS = Declared((), 1)
+LIST_SIZE, LIST_ITEMS = 0, 48
+"""Where the length and the pointer to the items are in the struct of a list (NB_List)."""
 _CONSTANT_ELEMENTS = (*CONSTANT, types.CharSeq, types.UnicodeCharSeq)
 # where the pointers are in the struct of an array: meminfo, parent and data
 _ARRAY_POINTERS: tuple[tuple[int, Way], ...] = ((0, "somewhere"), (1, "somewhere"), (4, "start"))
@@ -83,6 +86,16 @@ def is_record_array(found: Any) -> bool:
     return isinstance(found, types.Array) and isinstance(found.dtype, types.Record)
 
 
+def is_list(found: Any) -> bool:
+    """Whether a value is a typed list of numbers."""
+    return isinstance(found, types.ListType) and found.item_type in _FLOATS
+
+
+def items_array(found: Any) -> types.Array:
+    """The type of an array over the items of a list."""
+    return types.Array(found.item_type, 1, "C")
+
+
 def struct_type(found: Any) -> ir.Type:
     """The LLVM type of the memory an instance refers to."""
     context = _context()
@@ -109,6 +122,8 @@ def holds_floats(found: Any) -> bool:
         return any(map(holds_floats, items_of(found)))
     if is_instance(found):
         return any(holds_floats(field.numba_type) for field in fields_of(found))
+    if is_list(found):
+        return True
     declared = declared_of(found)
     return found in _FLOATS or (declared is not None and bool(declared.floats))
 
@@ -131,12 +146,13 @@ def _known_fields(found: Any, path: str) -> Iterator[tuple[str, bool]]:
         for name, field in found.fields.items():
             yield from _known_fields(field.type, f"{path}.{name}")
     else:
-        yield path, found in _FLOATS or isinstance(found, _CONSTANT_ELEMENTS)
+        is_known = found in _FLOATS or isinstance(found, _CONSTANT_ELEMENTS)
+        yield path, is_known or (not path and is_list(found))
 
 
 def declared_of(found: Any) -> Declared | None:
-    """Where the floats are in the memory of a leaf: an array, a record or an instance; None for
-    what is none of these, or holds what is not known.
+    """Where the floats are in the memory of a leaf: array, record, instance, or the struct of a
+    list; None for what is none of these, or holds what is not known.
     """
     if unknown_field(found) is not None:
         return None
@@ -147,6 +163,8 @@ def declared_of(found: Any) -> Declared | None:
         return Declared(floats, _size_of_element(found.dtype)) if floats else NO_FLOATS
     if isinstance(found, types.Record):
         return Declared(tuple(_floats_of_element(found, 0)))
+    if is_list(found):
+        return Declared()
     if is_instance(found):
         struct = struct_type(found)
         return Declared(
@@ -160,7 +178,9 @@ def declared_of(found: Any) -> Declared | None:
 
 
 def inner_of(found: Any) -> Iterator[Inner]:
-    """What the pointers in an instance's memory lead to, one step."""
+    """What the pointers in the memory of an instance or a list lead to, one step."""
+    if is_list(found):
+        yield Inner(("items",), items_array(found), ((LIST_ITEMS, "start"),))
     if is_instance(found):
         struct = struct_type(found)
         for k, field in enumerate(fields_of(found)):

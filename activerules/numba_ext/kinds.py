@@ -1,8 +1,8 @@
 """What values of a Numba type are to a derivative.
 
 A value is a tree: tuples, and leaves that are no tuples. A leaf is a *number* (float or complex:
-its derivative is a value), *memory* with numbers in it (an array, a record, an instance: its
-derivative is added to a shadow), or neither. An argument made of numbers is Active, one made of
+its derivative is a value), *memory* with numbers in it (an array, a record, an instance, a list:
+its derivative is added to a shadow), or neither. An argument made of numbers is Active, one made of
 memory Duplicated, one with both MixedDuplicated; leaves that are neither (integers, strings, None)
 are constant in all of them.
 """
@@ -15,7 +15,13 @@ from typing import Any
 from numba.core import types
 
 from activerules.ir.types import DOUBLE, FLOAT, Type
-from activerules.numba_ext.fields import holds_floats, is_instance, is_record_array, items_of
+from activerules.numba_ext.fields import (
+    holds_floats,
+    is_instance,
+    is_list,
+    is_record_array,
+    items_of,
+)
 from activerules.numba_ext.gradient import ArgumentActivity
 
 _ELEMENTS: dict[types.Type, Type] = {
@@ -50,7 +56,7 @@ def has_shadow(found: types.Type) -> bool:
     if is_number_array(found):
         return True
     is_struct = is_instance(found) or is_record_array(found) or isinstance(found, types.Record)
-    return is_struct and holds_floats(found)
+    return is_list(found) or (is_struct and holds_floats(found))
 
 
 def is_shadowed_array(found: types.Type) -> bool:

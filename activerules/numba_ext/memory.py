@@ -21,11 +21,18 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.typing.templates import signature
 from numba.experimental.jitclass.base import imp_dtor
 
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.extents import Refusal, Tests, extent_of
-from activerules.numba_ext.fields import fields_of, is_instance, is_record_array, struct_type
+from activerules.numba_ext.fields import (
+    fields_of,
+    is_instance,
+    is_list,
+    is_record_array,
+    struct_type,
+)
 from activerules.numba_ext.gradient import Gradient
 from activerules.numba_ext.kinds import (
     has_shadow,
@@ -338,7 +345,16 @@ def zero_shadow(context: Any, builder: Any, found: Any, primal: Any) -> Any:
         return _zero_array(context, builder, found, primal)
     if is_instance(found) and has_shadow(found):
         return _zero_instance(context, builder, found, primal)
+    if is_list(found):
+        return context.compile_internal(builder, _zero_list, signature(found, found), [primal])
     return context.get_constant_null(found) if is_number(found) else primal
+
+
+def _zero_list(x):
+    zero = x.copy()
+    for k in range(len(x)):
+        zero[k] = 0.0
+    return zero
 
 
 def _zero_instance(context: Any, builder: Any, found: Any, primal: Any) -> Any:

@@ -12,10 +12,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from numba.core import cgutils, types
+from numba.np.arrayobj import populate_array
 
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.extents import Extent, extent_of
-from activerules.numba_ext.fields import fields_of, is_instance, struct_type
+from activerules.numba_ext.fields import (
+    LIST_ITEMS,
+    LIST_SIZE,
+    fields_of,
+    is_instance,
+    is_list,
+    items_array,
+    struct_type,
+)
 from activerules.numba_ext.kinds import has_shadow, items_of
 
 
@@ -35,6 +44,9 @@ def pieces_of(
             yield from pieces_of(context, builder, part, parts)
     elif isinstance(found, types.Array | types.Record):
         yield argument, own
+    elif is_list(found) and len(values) > 1:
+        items = Argument(argument.name, items_array(found), argument.activity)
+        yield items, tuple(_items_of_list(context, builder, found, value) for value in values)
     elif is_instance(found):
         yield argument, own
         if len(values) == 1:
@@ -83,6 +95,27 @@ def memory_of(context: Any, builder: Any, found: Any, value: Any) -> Any:
             builder.store(builder.bitcast(data, pointer_type), result)
         return builder.load(result)
     return reference.data
+
+
+def _items_of_list(context: Any, builder: Any, found: Any, value: Any) -> Any:
+    """The items of a list, as an array that borrows them."""
+    lp = context.make_helper(builder, found, value=value).data
+    item = context.get_data_type(found.item_type)
+    place = cgutils.pointer_add(builder, lp, cgutils.intp_t(LIST_SIZE))
+    length = builder.load(builder.bitcast(place, cgutils.intp_t.as_pointer()))
+    place = cgutils.pointer_add(builder, lp, cgutils.intp_t(LIST_ITEMS))
+    array_type = items_array(found)
+    array = context.make_array(array_type)(context, builder)
+    itemsize = cgutils.intp_t(context.get_abi_sizeof(item))
+    populate_array(
+        array,
+        data=builder.load(builder.bitcast(place, item.as_pointer().as_pointer())),
+        shape=cgutils.pack_array(builder, [length]),
+        strides=cgutils.pack_array(builder, [itemsize]),
+        itemsize=itemsize,
+        meminfo=None,
+    )
+    return array._getvalue()
 
 
 def extent_of_piece(context: Any, builder: Any, found: Any, value: Any) -> Extent:

@@ -57,9 +57,12 @@ def without_pointees(request: Request, changed: Instruction) -> Request:
     if any(p.activity == "duplicated" for p in request.pointees):
         raise refusal(
             changed,
-            "an array, or another object, in a Duplicated argument is replaced",
+            "an array or object in a Duplicated argument is replaced, or a list grows",
             "its shadow would have to be replaced in the caller's shadow as well",
-            ["write into the array: a.field[:] = x", "make the object inside the function"],
+            [
+                "write into the array: a.field[:] = x",
+                "make the object, or a copy of the list, inside the function",
+            ],
             NotYetSupported,
         )
     return replace(request, pointees=())
