@@ -201,7 +201,8 @@ class RuleFunction(types.Callable, types.Opaque):
         treatment = self._table.treatment(marked)
         if not treatment.kept and not _needs_rule(marked, treatment.inactive):
             stopped = [marked.argument_names[i] for i in sorted(treatment.inactive)]
-            reason = f"{', '.join(stopped)} inactive, and it has no rule" if stopped else "opt_out"
+            named = f"{', '.join(stopped)} inactive, and " if stopped else ""
+            reason = named + treatment.reason
             return self._follow(context, args, kws, reason, treatment.inactive)
         ad_args = tuple(
             seen_here.get(arg, arg) if isinstance(arg, types.Callable) else arg

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from numba.core import types
-from numba.extending import register_jitable
+from numba.extending import overload, register_jitable
 
 from activerules.annotations.values import make_zero
 from activerules.errors import RuleReturnError
@@ -22,9 +22,21 @@ def make_zero_of(x: Any) -> Any:
     return make_zero(x)
 
 
+def copied(x: Any) -> Any:
+    """A copy of an array of the same layout, C for an array of layout A."""
+    raise NotImplementedError("there in compiled rules only")
+
+
+@overload(copied)
+def _copied(x):
+    if x.layout == "F":
+        return lambda x: x.T.copy().T  # Numba's own copy of it has layout C
+    return lambda x: x.copy()
+
+
 def copy_of(x: Any) -> Any:
     """Keep what an array holds."""
-    return x.copy()
+    return copied(x)
 
 
 def restore(x: Any, saved: Any) -> None:
@@ -93,4 +105,4 @@ def alike(message: str) -> Callable[[Any, Any], None]:
 
 def detached(x: Any, other: Any) -> Any:
     """An array of a tape, or its copy where the program may write to it through another array."""
-    return x.copy() if _overlap(x, other) else x
+    return copied(x) if _overlap(x, other) else x

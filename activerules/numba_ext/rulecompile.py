@@ -283,7 +283,7 @@ class NumbaRuleCompiler:
             symbol=symbol,
             written=written,
         )
-        return ForwardRuleCode(symbol, f"{_written(chosen, rule.arguments)} {chosen.location}")
+        return ForwardRuleCode(symbol, _written(chosen, rule.arguments))
 
     def _compile(self, marked: MarkedCall, request: RuleRequest) -> RuleCode:
         arguments = [plain_type(found) for found in marked.signature.args]
@@ -309,7 +309,7 @@ class NumbaRuleCompiler:
             tape_size=size,
             tape_alignment=alignment,
             drop=symbols.drop if needs_drop(rule) else None,
-            description=f"{_written(pair, rule.arguments)} {pair.location}",
+            description=_written(pair, rule.arguments),
         )
 
 
@@ -401,5 +401,22 @@ def _stem(marked: MarkedCall, parts: tuple[str, ...]) -> str:
 
 
 def _written(chosen: RulePair | ForwardRule, passed: Sequence[RuleArgument]) -> str:
+    """The rule, where it is, and what was done to make it serve the call."""
     arguments = ", ".join(f"{a.name}: {a.annotation.kind.__name__}" for a in passed)
-    return f"{chosen.name}({arguments}) -> {chosen.result.__name__}"
+    written = f"{chosen.name}({arguments}) -> {chosen.result.__name__} {chosen.location}"
+    lowered = [
+        f"`{argument.name}` is Const here: {_LOWERED[how]}"
+        for argument, how in zip(passed, chosen.lowering, strict=True)
+        if how in _LOWERED
+    ]
+    if isinstance(chosen, RulePair) and chosen.result_lowering != "as is":
+        lowered.append("the result is Const here: its cotangent is zero")
+    if isinstance(chosen, ForwardRule) and chosen.looped:
+        lowered.append("for one tangent: it runs once per lane")
+    return "; ".join([written, *lowered])
+
+
+_LOWERED = {
+    "drop result": "its derivative is dropped",
+    "scratch shadow": "its shadow is thrown away",
+}

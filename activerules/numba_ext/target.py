@@ -74,6 +74,7 @@ from activerules.numba_ext.calls import (
     uninherited_flags,
 )
 from activerules.numba_ext.implementation_keys import ImplementationKeys
+from activerules.numba_ext.operators import AugmentedOperator, RuledOperators, plain_operator
 from activerules.numba_ext.stubs import StubType
 from activerules.numba_ext.visible import substitute
 
@@ -154,14 +155,23 @@ class ADTypingContext(Context):
         self._session = session
         super().__init__()
 
+    @property
+    def session(self) -> Session:
+        """The session it belongs to."""
+        return self._session
+
     def resolve_value_type(self, val: Any) -> Any:
         """The Numba type of a Python value used as a constant."""
         if isinstance(val, CPUDispatcher):
             return self._session.visible(types.Dispatcher(val))
         val = substitute(val)
         ordinary = super().resolve_value_type(val)
-        if self._session.calls.carries_rule(val):
-            return self._session.calls.function_type(val, ordinary)
+        calls = self._session.calls
+        if calls.carries_rule(val):
+            return calls.function_type(val, ordinary)
+        plain = plain_operator(val)
+        if plain is not None and calls.carries_rule(plain):
+            return AugmentedOperator(plain, ordinary, calls)
         return ordinary
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
@@ -336,7 +346,11 @@ def _ad_steps(step: Any) -> list[Any]:
     if step[0] is InlineInlinables:
         return []
     if step[0] is NopythonTypeInference:
-        return [(ArrayLiterals, "array literals without lists"), step]
+        return [
+            (ArrayLiterals, "array literals without lists"),
+            (RuledOperators, "operators with rules as calls"),
+            step,
+        ]
     return [step]
 
 

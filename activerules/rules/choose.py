@@ -13,7 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from activerules.annotations.activity import Active, BatchDuplicated, Const, Duplicated, Narrowed
+from activerules.annotations.activity import (
+    Active,
+    BatchDuplicated,
+    BatchDuplicatedNoNeed,
+    Const,
+    Duplicated,
+    DuplicatedNoNeed,
+    Narrowed,
+)
 from activerules.errors import AmbiguousRule, IncompleteRule, NoRuleForActivity
 from activerules.rules import pattern as patterns
 from activerules.rules.pattern import Order, Pattern
@@ -114,6 +122,30 @@ def prefers_body(
     return any(not any(_is_narrower(rule, out) for rule in served) for out in wanted)
 
 
+def is_for_types(rules: Sequence[Rule], found: Sequence[Any], *, forward: bool) -> bool:
+    """Tell whether a rule could serve arguments of these types, whatever their activities."""
+    return any(
+        len(rule.arguments) == len(found)
+        and all(
+            any(
+                patterns.admits(a.type, one) and _is_possible(a.kind, one, forward) for a in pattern
+            )
+            for pattern, one in zip(rule.arguments, found, strict=True)
+        )
+        for rule in rules
+    )
+
+
+def _is_possible(kind: Kind, found: Any, forward: bool) -> bool:
+    """Whether a value of a type may have an activity, or stand where a rule wants it."""
+    if kind is Const or getattr(found, "types", ()):
+        return True
+    if hasattr(found, "layout"):
+        return kind is not Active
+    is_number = _differentiable_kind(found) is Active
+    return is_number and (kind is Active) is not forward
+
+
 def _narrowest(signature: Sequence[Pattern], found: Sequence[Any]) -> list[Any] | None:
     """The narrowest types of a signature that admit those of a call; None if it does not fit."""
     if len(signature) != len(found):
@@ -150,6 +182,12 @@ def _best(rules: Sequence[Rule], call: Call) -> Candidate:
     )
 
 
+_WITHOUT_VALUE: dict[Kind, Kind] = {
+    Duplicated: DuplicatedNoNeed,
+    BatchDuplicated: BatchDuplicatedNoNeed,
+}
+
+
 def _serve(rule: Rule, call: Call) -> Candidate | None:
     if len(rule.signature) != len(call.types):
         return None
@@ -157,6 +195,11 @@ def _serve(rule: Rule, call: Call) -> Candidate | None:
     lowered = 0
     for pattern, kind, found in zip(rule.signature, call.kinds, call.types, strict=True):
         alternative = patterns.matching(pattern, kind, found)
+        if alternative is None and kind in _WITHOUT_VALUE:
+            # The rule promises not to read the value; it is there all the same.
+            unread = patterns.matching(pattern, _WITHOUT_VALUE[kind], found)
+            alternative = Narrowed(kind, unread.type) if unread is not None else None
+            lowered += 1
         if alternative is None and kind is Const:
             alternative = patterns.matching(pattern, call.lowered(found), found)
             lowered += 1

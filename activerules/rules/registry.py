@@ -18,10 +18,19 @@ from typing import Any
 from activerules.annotations.activity import BY_NAME
 from activerules.errors import AmbiguousRule
 from activerules.rules import pattern as patterns
-from activerules.rules.choose import Call, choose, choose_forward, prefers_body
+from activerules.rules.choose import Call, choose, choose_forward, is_for_types, prefers_body
 from activerules.rules.fingerprint import digest, written_rule
 from activerules.rules.pattern import Pattern
-from activerules.rules.rule import ForwardRule, Half, Kind, Rule, RuleHalf, RulePair, display_name
+from activerules.rules.rule import (
+    ForwardRule,
+    Half,
+    Kind,
+    Rule,
+    RuleHalf,
+    RulePair,
+    display_name,
+    is_generic,
+)
 
 
 @dataclass
@@ -51,10 +60,12 @@ class Treatment:
 
     kept      the call stays one; otherwise its body is followed
     inactive  positions of the arguments whose derivatives stop at the body
+    reason    why the body is followed
     """
 
     kept: bool
     inactive: frozenset[int] = frozenset()
+    reason: str = ""
 
 
 class Registry:
@@ -116,8 +127,19 @@ class Registry:
         if entry is None or entry.inactive:
             return Treatment(kept=entry is not None)
         rules = entry.rules.get(mode, [])
-        kept = bool(rules) and not prefers_body(entry.opted_out, rules, found)
-        return Treatment(kept, frozenset() if kept else self.inactive_arguments(function, names))
+        if rules and prefers_body(entry.opted_out, rules, found):
+            reason = "opt_out"
+        elif (
+            rules
+            and is_generic(function)
+            and not is_for_types(rules, found, forward=mode == "forward")
+        ):
+            reason = "no rule is for these types"
+        elif rules:
+            return Treatment(kept=True)
+        else:
+            reason = "it has no rule"
+        return Treatment(False, self.inactive_arguments(function, names), reason)
 
     def is_opted_out(self, function: object, found: Sequence[Any], mode: Half = "reverse") -> bool:
         """Tell whether the rules of a function were opted out of for arguments of these types."""

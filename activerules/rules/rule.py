@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
 from activerules.annotations.activity import Annotation
 from activerules.rules import pattern as patterns
 from activerules.rules.pattern import Pattern
@@ -104,6 +106,18 @@ class ForwardRule:
     lowering: tuple[Lowering, ...]
     looped: bool
     location: str
+
+
+def is_generic(function: Any) -> bool:
+    """Whether a function is an operator, a function of NumPy or math …: of all types, where rules
+    may be for some. The others have one body, and a rule for it.
+    """
+    plain = getattr(function, "py_func", function)
+    root = (getattr(plain, "__module__", None) or "").split(".")[0]
+    return root in _GENERIC or isinstance(plain, np.ufunc)
+
+
+_GENERIC = frozenset({"numpy", "math", "cmath", "operator", "_operator", "builtins"})
 
 
 def display_name(function: Any) -> str:

@@ -309,3 +309,33 @@ def overwriting(a):
 def test_a_tape_may_hold_the_result_and_the_arguments():
     a = np.array([1.0, 2.0, 3.0])
     np.testing.assert_allclose(ar.grad(overwriting)(a), np.exp(a))
+
+
+@numba.njit
+def columns(a):
+    return (a[:, 0] * a[:, 1]).sum()
+
+
+@ar.augmented_primal(columns)
+def _(config, ret: Active, a: Duplicated):
+    return Result(columns(a.val), None, a.val)
+
+
+@ar.reverse(columns, saves="a")
+def _(config, dret: Active, tape, a: Duplicated):
+    g = np.zeros(a.val.shape)
+    g[:, 0], g[:, 1] = tape[:, 1] * dret.val, a.val[:, 0] * dret.val
+    ar.accumulate(a, g)
+
+
+@numba.njit
+def of_columns(a):
+    b = a.copy().T
+    value = columns(b)
+    b[:] = 0.0
+    return value
+
+
+def test_copies_keep_the_layout_of_columns():
+    a = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    np.testing.assert_allclose(ar.grad(of_columns)(a), a[::-1])
