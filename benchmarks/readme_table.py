@@ -30,7 +30,19 @@ def table(results: dict) -> str:
         f"*compile*: first call of the gradient over Numba's own compile of the function. "
         f"Measured with Numba {where['numba']}, Python {where['python']}, {where['processor']}.",
     ]
-    return "\n".join(lines)
+    return "\n".join(lines + _rule_calls(results.get("rule_calls", [])))
+
+
+def _rule_calls(rows: list[dict]) -> list[str]:
+    """What calls of rules cost beyond their bodies, as a sentence of its own."""
+    if not rows:
+        return []
+    each = (
+        f"{row['name']} {row['ratio']:.2f} ± {row['noise']:.2f}, "
+        f"{row['nanoseconds']:+.1f} ns per call"
+        for row in rows
+    )
+    return ["", f"Loops over calls of a function with a rule, / hand-written: {'; '.join(each)}."]
 
 
 def replace_table(page: str, results: dict) -> str:

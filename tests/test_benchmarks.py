@@ -61,10 +61,12 @@ def test_the_table_goes_between_its_marks():
         "environment": {"numba": "0", "python": "3", "processor": "any"},
         "summary": {"geometric_mean": 2.0, "largest": 2.0},
         "cases": [row],
+        "rule_calls": [{"name": "a number", "ratio": 1.1, "noise": 0.05, "nanoseconds": 1.0}],
     }
     page = f"before\n{readme_table.BEGIN}\nold\n{readme_table.END}\nafter\n"
     new = readme_table.replace_table(page, results)
     assert "| horner | 2.00 ± 0.10 | 1.00 | 1,000 |  | 1.5 |" in new
+    assert "hand-written: a number 1.10 ± 0.05, +1.0 ns per call." in new
     assert "old" not in new
     assert readme_table.replace_table(new, results) == new
     assert new.startswith("before\n")

@@ -61,7 +61,7 @@ class RuledOperators(FunctionPass):
         for block in state.func_ir.blocks.values():
             body: list[Any] = []
             for statement in block.body:
-                value = getattr(statement, "value", None)
+                value: Any = getattr(statement, "value", None)
                 if _is_operator(value) and carries_rule(value.fn):
                     body.append(_called(state.func_ir, statement, block.scope))
                     changed = True
