@@ -254,7 +254,7 @@ def _compiled(
 ) -> Any:
     found = tuple(map(types.unliteral, args))
     _, call = read_plain(spec_of(dispatcher, args, argnums), types.Dispatcher(dispatcher), found)
-    scope = {
+    scope: dict[str, Any] = {
         "np": np,
         "copied": copied,
         "overwrite": overwrite,
