@@ -21,6 +21,7 @@ from activerules.ir.cfg import ControlFlow, Loop
 from activerules.ir.constants import number_of
 from activerules.ir.model import BINARY_FLOAT, BINARY_INT, CASTS, Block, Function, Instruction
 from activerules.ir.normalise import HIDDEN_EQUALITY
+from activerules.ir.printer import print_instruction
 from activerules.ir.refusal import refusal
 from activerules.ir.types import VectorType
 
@@ -93,6 +94,16 @@ def _refuse_vector(i: Instruction) -> None:
         )
 
 
+def _refuse_register_variable(i: Instruction) -> None:
+    if i.opcode == "alloca" and "swifterror" in print_instruction(i):
+        raise refusal(
+            i,
+            "N7: a `swifterror` variable",
+            "it lives in a register, and only calls of one convention may be given it",
+            ["differentiate a function that throws nothing"],
+        )
+
+
 def _refuse_growing_stack(i: Instruction, entry: Block) -> None:
     if i.opcode == "alloca" and (
         i.parent is not entry or any(number_of(o) is None for o in i.operands)
@@ -110,8 +121,9 @@ def check(function: Function, flow: ControlFlow, live: Collection[Block]) -> Non
     for block in flow.order:
         if block in live:
             for instruction in block.instructions:
-                _refuse_opcode(instruction)
                 _refuse_vector(instruction)
+                _refuse_opcode(instruction)
+                _refuse_register_variable(instruction)
                 _refuse_growing_stack(instruction, flow.order[0])
     for loop in flow.loops:
         if loop.header in live:

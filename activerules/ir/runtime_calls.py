@@ -130,6 +130,8 @@ _BY_PREFIX: tuple[tuple[str, CallEffect], ...] = (
     ("llvm.stackrestore", _NOTHING),
     ("llvm.invariant.", _NOTHING),
     ("llvm.launder.invariant.group", CallEffect(returns=0, pure=True)),
+    ("llvm.strip.invariant.group", CallEffect(returns=0, pure=True)),
+    ("llvm.threadlocal.address", CallEffect(returns=0, pure=True)),
     ("llvm.expect.", _PURE),
     ("llvm.smax.", _PURE),
     ("llvm.smin.", _PURE),
@@ -163,6 +165,9 @@ _BY_PREFIX: tuple[tuple[str, CallEffect], ...] = (
 )
 
 RELEASING = frozenset({"free", "NRT_Free", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"})
+UNSIZED = {"_ZdlPvm": "_ZdlPv", "_ZdaPvm": "_ZdaPv"}
+"""Functions that release memory of a given size, and what releases it without."""
+
 MEMORY_INTRINSICS = ("llvm.memset.", "llvm.memcpy.", "llvm.memmove.")
 
 

@@ -450,6 +450,8 @@ class _Check:
         if i.type.is_float:
             if self.activity.is_active(i):
                 self._shadowed(i, pointer)
+                if self.types.cuts_floats(i):
+                    self._float_bits(i)
             if i in self.activity.useful and UNKNOWN in self.activity.memory.objects(pointer):
                 self._hidden_pointer(i)
         elif i.type.is_pointer and self.activity.has_shadow(pointer):
@@ -462,12 +464,7 @@ class _Check:
         value, pointer = i.operands
         shadowed = self.activity.has_shadow(pointer)
         if value.type.is_float:
-            useful = self.activity.useful_memory
-            matters = not useful.isdisjoint(self.activity.memory.objects(pointer))
-            if value in self.activity.varied and UNKNOWN in self.activity.memory.objects(pointer):
-                self._hidden_pointer(i)
-            if matters and (shadowed or self.activity.is_active(value)):
-                self._shadowed(i, pointer)
+            self._store_float(i, shadowed)
         elif shadowed:
             if value.type.is_pointer and self._hands_over(pointer):
                 self._shadowed(i, value)
@@ -479,12 +476,28 @@ class _Check:
                     ["copy it as the type it has"],
                     FloatBitsInInteger,
                 )
-            if value.type.is_int and value in self.types.float_bits:
-                self._float_bits(i)
             if self._copies_pointer(i):
                 self._hidden_pointer(i)
-            if value.type.is_int and self.types.touches_floats(i):
-                self._shadowed(i, pointer)
+            if value.type.is_int:
+                self._store_integer(i)
+
+    def _store_float(self, i: Instruction, shadowed: bool) -> None:
+        value, pointer = i.operands
+        objects = self.activity.memory.objects(pointer)
+        matters = not self.activity.useful_memory.isdisjoint(objects)
+        if value in self.activity.varied and UNKNOWN in objects:
+            self._hidden_pointer(i)
+        if matters and (shadowed or self.activity.is_active(value)):
+            self._shadowed(i, pointer)
+            if self.types.cuts_floats(i):
+                self._float_bits(i)
+
+    def _store_integer(self, i: Instruction) -> None:
+        value, pointer = i.operands
+        if value in self.types.float_bits or self.types.cuts_floats(i):
+            self._float_bits(i)
+        if self.types.touches_floats(i):
+            self._shadowed(i, pointer)
 
     def _hands_over(self, pointer: Value) -> bool:
         """Whether what is stored there goes to the caller, with its shadow."""

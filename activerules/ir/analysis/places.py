@@ -59,6 +59,14 @@ class Place:
         ahead = (other.offset - self.offset) % step
         return ahead < size or step - ahead < other_size
 
+    def cuts(self, size: int, other: Place, other_size: int) -> bool:
+        """Whether of `other_size` bytes at the other place some, but not all, lie among `size`
+        bytes here, as far as both are one offset. Both must count from one address.
+        """
+        ahead = other.offset - self.offset
+        covered = ahead >= 0 and ahead + other_size <= size
+        return not self.stride and not other.stride and -other_size < ahead < size and not covered
+
     def is_behind(self, other: Place, size: int) -> bool:
         """Whether all of this lies behind `size` bytes at the other, which is one offset."""
         return other.stride == 0 and self.low is not None and other.offset + size <= self.low

@@ -93,6 +93,20 @@ class ValueTypes:
             if o in self.declared
         )
 
+    def cuts_floats(self, access: Instruction) -> bool:
+        """Whether a load or store acts on a part of a float that is elsewhere read or written."""
+        pointer = access.operands[-1]
+        t = access.operands[0].type if access.opcode == "store" else access.type
+        place, named = self.memory.place(pointer), self.memory.named_types
+        return any(
+            other.type.is_float
+            and other.place is not None
+            and place.cuts(size_of(t, named), other.place, size_of(other.type, named))
+            for memory in self.memory.objects(pointer)
+            if self.memory.starts(place, memory)
+            for other in self.accesses.get(memory, ())
+        )
+
     def _touches(self, access: Instruction, wanted: Callable[[Type], bool]) -> bool:
         pointer = access.operands[-1]
         t = access.operands[0].type if access.opcode == "store" else access.type

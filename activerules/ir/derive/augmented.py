@@ -56,7 +56,7 @@ from activerules.ir.derive.sweep import (
     suffixed,
 )
 from activerules.ir.model import Block, Function, GlobalRef, Instruction, Value
-from activerules.ir.runtime_calls import RELEASING, effect_of, memory_intrinsic
+from activerules.ir.runtime_calls import RELEASING, UNSIZED, effect_of, memory_intrinsic
 from activerules.ir.types import I1, I8, I32, I64, PTR, VOID, Type
 
 
@@ -396,7 +396,7 @@ class _Augmenter:
             return
         info = self.plan.calls.marked(i)
         if live and name in RELEASING and self._leads_to_retained(i.operands[0]):
-            self._own(GlobalRef(name), self._value(i.operands[0]))
+            self._own(GlobalRef(UNSIZED.get(name, name)), self._value(i.operands[0]))
             return
         copy = self._clone(i)
         if info is not None:

@@ -389,7 +389,8 @@ class _Forwarder:
         elif name in RELEASING | _COUNTING:
             if self.plan.activity.has_shadow(i.operands[0]):
                 for k in range(self.width):
-                    self.b.call(name, VOID, [self._shadow(i.operands[0], k)])
+                    rest = [self._value(o) for o in i.operands[1:]]
+                    self.b.call(name, VOID, [self._shadow(i.operands[0], k), *rest])
         elif memory_intrinsic(i) and live and self.plan.activity.has_shadow(i.operands[0]):
             self._memory(i)
 
