@@ -367,6 +367,6 @@ def rule_location(function: Any, args: tuple[types.Type, ...]) -> tuple[str, str
     """Where a function of a rule is, as an entry of an error."""
     plain = getattr(function, "py_func", function)
     code = plain.__code__
-    annotated = ", ".join(str(a) for a in args)
+    annotated = ", ".join("config" if isinstance(a, ConfigType) else str(a) for a in args)
     text = f"{plain.__name__}({annotated})" if args else plain.__name__
     return "in the rule", text, f"{code.co_filename}:{code.co_firstlineno}"

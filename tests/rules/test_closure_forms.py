@@ -1,6 +1,5 @@
 """Every form in which a rule may write its closure gives the same explicit pair."""
 
-
 import numpy as np
 import pytest
 from numba import njit

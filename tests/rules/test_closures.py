@@ -1,6 +1,5 @@
 """Rules with closures, converted to explicit pairs: what is captured, when, and what it costs."""
 
-
 import numpy as np
 import pytest
 from numba import float64, njit

@@ -92,6 +92,18 @@ def active_forward():
     def _(config, ret: Duplicated, x: Active): ...
 
 
+def bound_method():
+    ar.augmented_primal(fresh())({}.get)
+
+
+def built_in():
+    ar.reverse(fresh())(math.sin)
+
+
+def number_as_function():
+    ar.forward(3)
+
+
 def unknown_saves():
     @ar.reverse(fresh(), saves="y")
     def _(config, dret: Active, tape, x: Active): ...
@@ -117,6 +129,9 @@ DEFINITIONS = [
     (too_few_arguments, "f takes 1 arguments, and its rule 0"),
     (active_array, r"an array is never Active: Active\[array"),
     (active_forward, "in forward mode nothing is Active"),
+    (bound_method, "decorates a Python function, not <built-in method get"),
+    (built_in, "decorates a Python function, not <built-in function sin>"),
+    (number_as_function, "takes a function, not 3"),
     (unknown_saves, "saves names 'y', which is no argument of the rule"),
     (unknown_inactive, "f has no argument 'y'"),
     (opting_out_of_nothing, "annotation of `argument 0`"),
@@ -213,7 +228,37 @@ def shadow_of_a_float(config, dret: Active, tape, x: Active):
     return dret.dval
 
 
+def unknown_fact(config, ret: Active, x: Active):
+    return Result(x.val if config.needs_gradient else 0.0, None, x.val)
+
+
+def fact_of_no_argument(config, ret: Active, x: Active):
+    return Result(x.val * x.val, None, 0.0 if config.overwritten[1] else x.val)
+
+
+def complex_primal(config, ret: Active, x: Active):
+    return Result(x.val * x.val + 0j, None, x.val)
+
+
+def complex_derivative(config, dret: Active, tape, x: Active):
+    return 2.0 * tape * dret.val + 0j
+
+
+def list_of_derivatives(config, dret: Active, tape, x: Active):
+    return [2.0 * tape * dret.val]
+
+
+def one_tuple_in_a_tuple(config, dret: Active, tape, x: Active):
+    return ((2.0 * tape * dret.val,),)
+
+
 FLOATS = [
+    (unknown_fact, pulled, NotCompilable, "cannot compile the rule of f"),
+    (fact_of_no_argument, pulled, NotCompilable, "cannot compile the rule of f"),
+    (complex_primal, pulled, RuleReturnError, "returns complex128, expected float64 as primal"),
+    (square, complex_derivative, RuleReturnError, r"expected \(float64,\) or float64"),
+    (square, list_of_derivatives, RuleReturnError, r"expected \(float64,\) or float64"),
+    (square, one_tuple_in_a_tuple, RuleReturnError, r"expected \(float64,\) or float64"),
     (bare_value, pulled, RuleReturnError, r"returns float64, expected AugmentedReturn\("),
     (text_as_primal, pulled, RuleReturnError, "expected float64 as primal"),
     (nothing_as_primal, pulled, RuleReturnError, "expected float64 as primal"),
@@ -355,6 +400,68 @@ def test_no_rule_for_an_activity_says_what_to_write():
 
 
 # --- what is no mistake, or ends well ---
+
+
+@numba.njit
+def product_of(pair, scale):
+    return pair[0] * pair[1] * scale
+
+
+@ar.augmented_primal(product_of)
+def _(config, ret: Active, pair: Active, scale: Active):
+    return Result(product_of(pair.val, scale.val), None, None)
+
+
+@ar.reverse(product_of)
+def _(config, dret: Active, tape, pair: Active, scale: Active):
+    g = dret.val
+    x, y = pair.val
+    return (g * scale.val * y, g * scale.val * x), g * x * y
+
+
+@numba.njit
+def lonely(pair):
+    return pair[0] * pair[1]
+
+
+@ar.augmented_primal(lonely)
+def _(config, ret: Active, pair: Active):
+    return Result(pair.val[0] * pair.val[1], None, None)
+
+
+@ar.reverse(lonely)
+def _(config, dret: Active, tape, pair: Active):
+    return dret.val * pair.val[1], dret.val * pair.val[0]
+
+
+@numba.njit
+def products(x, y):
+    return product_of((x, y), 2.0) + lonely((x, y))
+
+
+def test_a_tuple_of_derivatives_is_the_derivative_of_a_tuple():
+    assert ar.grad(products, (0, 1))(3.0, 5.0) == (15.0, 9.0)
+    served = {call.name: call.rule for call in ar.explain(products, Active(3.0), Active(5.0)).rules}
+    assert served["product_of"].endswith("; `scale` is Const here: its derivative is dropped")
+
+
+@numba.njit
+def unread(a):
+    return a.sum()
+
+
+@ar.augmented_primal(unread)
+def _(config, ret: Active, a: ar.DuplicatedNoNeed):
+    return Result(a.val.sum(), None, None)
+
+
+@ar.reverse(unread)
+def _(config, dret: Active, tape, a: ar.DuplicatedNoNeed):
+    ar.accumulate(a, np.full(a.val.shape, 100.0 * dret.val))
+
+
+def test_a_rule_that_does_not_read_a_value():
+    np.testing.assert_array_equal(ar.grad(unread)(np.ones(2)), [100.0, 100.0])
 
 
 def test_a_rule_that_needs_itself():
