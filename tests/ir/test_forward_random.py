@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from activerules.errors import FloatBitsInInteger, UnsupportedIR
-from activerules.ir.differentiate import differentiate
 from tests.ir.forward_harness import Const, Duplicated
 from tests.ir.harness import Compiled, _shim, compile_text
 from tests.ir.random_programs import (
@@ -21,10 +19,9 @@ from tests.ir.random_programs import (
     Inputs,
     TooLong,
     evaluate,
-    lower,
     make_inputs,
 )
-from tests.ir.test_random_programs import COPIES, LARGE
+from tests.ir.test_random_programs import LARGE, differentiated
 
 ACTIVITIES = [Duplicated, Duplicated, Const, Const, Duplicated, Duplicated]
 WIDTHS = (1, 2, 3, 4, 8)
@@ -66,18 +63,6 @@ def computed_tangents(compiled: Compiled, inputs: Inputs, directions: np.ndarray
     return np.array([[r, *np.concatenate(s[:kept])] for r, s in zip(result, shadows, strict=True)])
 
 
-def differentiated(program: Any, qualifier: str, width: int) -> str | None:
-    """The derivative; None if a copy is refused between arrays whose type nothing shows."""
-    try:
-        return differentiate(
-            lower(program, qualifier), "f", ACTIVITIES, mode="forward", width=width
-        )
-    except (UnsupportedIR, FloatBitsInInteger) as refused:
-        if any(reason in str(refused) for reason in COPIES):
-            return None
-        raise
-
-
 @pytest.mark.parametrize("number", range(40))
 def test_program(number: int) -> None:
     rng = random.Random(1000 + number)
@@ -94,7 +79,7 @@ def test_program(number: int) -> None:
         expected = exact_tangents(program, inputs, directions)
         if expected is None:
             continue
-        text = differentiated(program, qualifier, width)
+        text = differentiated(program, qualifier, ACTIVITIES, mode="forward", width=width)
         if text is not None:
             break
     computed = computed_tangents(compile_text(text, (None, 1, 2)[number % 3]), inputs, directions)

@@ -71,10 +71,12 @@ def computed_gradient(
     )
 
 
-def differentiated(program: Any, qualifier: str) -> str | None:
+def differentiated(
+    program: Any, qualifier: str, activities: Any = ACTIVITIES, **how: Any
+) -> str | None:
     """The derivative; None if a copy is refused between arrays whose type nothing shows."""
     try:
-        return differentiate(lower(program, qualifier), "f", ACTIVITIES)
+        return differentiate(lower(program, qualifier), "f", activities, **how)
     except (UnsupportedIR, FloatBitsInInteger) as refused:
         if any(reason in str(refused) for reason in COPIES):
             return None
