@@ -279,9 +279,8 @@ class TestAnnotations:
             ar.grad(reads_only, 1)(x, 3)
 
     def test_what_is_no_function(self):
-        for function in (3, np.sum):
-            with pytest.raises(ar.NotCompilable):
-                ar.autodiff(ar.Reverse, function, ar.Active(1.0))
+        with pytest.raises(ar.NotCompilable):
+            ar.autodiff(ar.Reverse, 3, ar.Active(1.0))
         with pytest.raises(ar.ActivityError, match="is a mode"):
             ar.autodiff(reads_only, ar.Active(1.0))
 

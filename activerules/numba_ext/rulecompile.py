@@ -359,7 +359,7 @@ def _pointers(slots: Sequence[Slot]) -> list[int]:
     """The slots through which a function reaches what an argument holds: of a container the only
     one is its owner.
     """
-    next_roles = [*(slot.role for slot in slots[1:]), ""]
+    next_roles = [*(slot.role for slot in slots[1:]), ""][: len(slots)]
     return [
         k
         for k, (slot, after) in enumerate(zip(slots, next_roles, strict=True))
