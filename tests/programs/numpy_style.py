@@ -230,3 +230,11 @@ def random_draws(loc, scale):
 @njit
 def signs_and_neighbours(x):
     return np.sum(np.signbit(x) * x * x + np.nextafter(x, 2.0) * np.spacing(x) * 1e15)
+
+
+@example(lambda rng: (rng.normal(size=(3, 2)),), seeds=1)
+@njit
+def gram_matrix(a):
+    """The product with its own transpose, which is in Fortran's order."""
+    g = a @ a.T
+    return (g * g).sum()
