@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from numba import types
 
 from activerules.errors import ActiveMemoryInConst, ActiverulesError, MixedActivity
-from activerules.ir.analysis.memory import MemoryObject, root
+from activerules.ir.analysis.objects import MemoryObject, root
 from activerules.ir.derive.facts import Facts
 from activerules.ir.derive.layout import Layout, make_layout
 from activerules.ir.derive.plan import Plan

@@ -20,8 +20,8 @@ from activerules.explain.report import (
     Report,
     RuleCall,
 )
-from activerules.ir.analysis.memory import MemoryObject
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Node, Primal, Taken
+from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.cfg import Loop
 from activerules.ir.derive.reasons import (
     describe,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
-from activerules.ir.analysis.memory import MemoryObject
 from activerules.ir.analysis.nodes import Node, Primal, Shadow
+from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.by_value import copies_at_entry
 from activerules.ir.cfg import Loop
 from activerules.ir.derive.layout import Layout, make_layout

@@ -98,9 +98,7 @@ def b_spline(knots, c, xs):
     return s
 
 
-@example(
-    lambda rng: (1.0 + 0.1 * rng.uniform(), 0.3, *rng.uniform(0.2, 1.4, size=3), 5.0), seeds=2
-)
+@example(lambda rng: (1.0 + 0.1 * rng.uniform(), 0.3, *rng.uniform(0.2, 1.4, size=3), 5.0), seeds=2)
 @njit
 def orbit(a, e, inclination, node, pericentre, t):
     """Kepler's equation by Newton; angles brought back into range."""

@@ -23,7 +23,9 @@ from dataclasses import dataclass
 from activerules.errors import ActiveMemoryInConst, FloatBitsInInteger, MixedActivity, UnknownCall
 from activerules.ir.analysis.called import CalledMemory
 from activerules.ir.analysis.callee import Place
-from activerules.ir.analysis.memory import UNKNOWN, MemoryFacts, MemoryObject, loads_behind
+from activerules.ir.analysis.memory import MemoryFacts
+from activerules.ir.analysis.objects import UNKNOWN, MemoryObject
+from activerules.ir.analysis.points_to import loads_behind
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.value_types import ValueTypes
 from activerules.ir.model import Instruction, Value, behind

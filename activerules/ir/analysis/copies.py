@@ -14,7 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import gcd
 
-from activerules.ir.analysis.memory import MemoryFacts, MemoryObject
+from activerules.ir.analysis.memory import MemoryFacts
+from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.analysis.places import Place
 from activerules.ir.analysis.value_types import Access, ValueTypes, is_zero
 from activerules.ir.constants import integer_of

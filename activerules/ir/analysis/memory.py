@@ -7,10 +7,8 @@ Invariants  M1  every address a pointer may hold at run time lies in one of its 
                 `may_overlap` an object of the other
             M3  `overwritten(i, p)` is False only if no path from `i` to the return writes to what
                 `p` points to
-Source      Andersen (1994), inclusion-based points-to analysis: flow-insensitive; one contents set
-            per object, and in memory of the function's own one per offset, where offsets are known
 
-Which objects there are is said in `analysis/objects.py`.
+Which objects there are is said in `analysis/objects.py`; M1 is the work of `analysis/points_to.py`.
 """
 
 from __future__ import annotations
@@ -19,33 +17,36 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from activerules.ir.analysis.called import CalledMemory, called_memory
+from activerules.ir.analysis.called import CalledMemory
 from activerules.ir.analysis.callee import Summaries
 from activerules.ir.analysis.declared import Target, Targets
 from activerules.ir.analysis.objects import (
-    RUNTIME,
-    UNKNOWN,
     MemoryObject,
     closure,
+    has_header,
+    is_counted,
     overlap,
     root,
 )
 from activerules.ir.analysis.places import Multiples, Place, place_of
+from activerules.ir.analysis.points_to import (
+    HANDED_ON,
+    Solver,
+    inside_of,
+    objects_of_constant,
+    reached_by,
+)
 from activerules.ir.cfg import ControlFlow
 from activerules.ir.constants import integer_of
 from activerules.ir.model import (
-    BINARY_INT,
     Argument,
     Block,
-    Constant,
     Function,
-    GlobalRef,
     Instruction,
     Value,
-    behind,
 )
 from activerules.ir.runtime_calls import CallEffect, effect_of
-from activerules.ir.types import I64, PTR, IntType, NamedTypes, size_of
+from activerules.ir.types import NamedTypes, size_of
 
 
 @dataclass(frozen=True)
@@ -59,37 +60,6 @@ class Write:
     size: int | None
     everything: bool = False
     objects: frozenset[MemoryObject] = frozenset()
-
-
-# what takes a pointer on from where it was put
-_HANDED_ON = frozenset({"load", "phi", "select", "freeze"})
-
-
-def _made_by(o: MemoryObject) -> CallEffect | None:
-    if o.kind != "allocation" or not isinstance(o.key, Instruction):
-        return None
-    return effect_of(o.key.callee_name)
-
-
-def is_counted(o: MemoryObject) -> bool:
-    """Whether an object is allocated as a MemInfo, with its data somewhere behind it."""
-    effect = _made_by(o)
-    return effect is not None and effect.counted
-
-
-def has_header(o: MemoryObject) -> bool:
-    """Whether an object is known to be a header with items behind it; its data may move."""
-    effect = _made_by(o)
-    return effect is not None and effect.header
-
-
-# the operands a pointer points into the memory of, as a slice
-_SAME_MEMORY = {
-    **dict.fromkeys(("getelementptr", "bitcast", "addrspacecast", "freeze"), (0, 1)),
-    "phi": (0, None),
-    "select": (1, None),
-}
-_CARRIES_ADDRESS = BINARY_INT | {"phi", "select", "trunc", "zext", "sext", "freeze"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +96,7 @@ class MemoryFacts:
 
     def inside(self, memory: MemoryObject) -> frozenset[MemoryObject]:
         """What pointers stored in `memory` may point to."""
-        return frozenset(_inside(memory, self.contents, self.copied, self.carried))
+        return frozenset(inside_of(memory, self.contents, self.copied, self.carried))
 
     def copied_with(self, memory: MemoryObject) -> frozenset[MemoryObject]:
         """The objects whose bytes may come from this one by copies, or go there; itself, too."""
@@ -146,7 +116,7 @@ class MemoryFacts:
 
         By the pointers it is called with, by globals, and by pointers stored outside this function.
         """
-        return frozenset(_reached(call, self.objects, self.inside)) | self._exposed
+        return frozenset(reached_by(call, self.objects, self.inside)) | self._exposed
 
     def behind(self, pointer: Value) -> frozenset[MemoryObject]:
         """All memory that can be got at by a pointer."""
@@ -255,7 +225,7 @@ class MemoryFacts:
 
         The object itself has such pointers, too, but nobody does arithmetic on them.
         """
-        chosen = isinstance(base, Instruction) and base.opcode in _HANDED_ON
+        chosen = isinstance(base, Instruction) and base.opcode in HANDED_ON
         return chosen and o not in self._has_interior_pointers
 
     @cached_property
@@ -264,7 +234,7 @@ class MemoryFacts:
         found: set[MemoryObject] = set()
         for block in self.flow.order:
             for i in block.instructions:
-                if i.opcode == "store" or i.opcode in _HANDED_ON - {"load"}:
+                if i.opcode == "store" or i.opcode in HANDED_ON - {"load"}:
                     for p in i.operands[:1] if i.opcode == "store" else i.operands:
                         if self._is_interior(p) or p.type.is_int:
                             found |= self.objects(p)
@@ -273,7 +243,7 @@ class MemoryFacts:
         return frozenset(found)
 
     def _is_interior(self, pointer: Value) -> bool:
-        if not isinstance(pointer, Instruction) or pointer.opcode in _HANDED_ON:
+        if not isinstance(pointer, Instruction) or pointer.opcode in HANDED_ON:
             return False
         place = self.place(pointer)
         if place.offset or place.stride or pointer.opcode == "inttoptr":
@@ -412,35 +382,8 @@ class MemoryFacts:
         ).union(*(c.reached for c in self.called.values()))
 
 
-def loads_behind(value: Value) -> list[Instruction]:
-    """The loads a value comes from, through phi, select, freeze and arithmetic on its sign."""
-
-    def goes_on(i: Instruction) -> bool:
-        return i.opcode in {"phi", "select", "freeze"} or _changes_sign(i)
-
-    return [i for i in behind(value, goes_on) if i.opcode == "load"]
-
-
-def _changes_sign(i: Instruction) -> bool:
-    """Whether integer arithmetic acts on the highest bit alone, as that of a float's sign does."""
-    if i.opcode not in {"and", "or", "xor"} or not isinstance(i.type, IntType):
-        return False
-    sign = 1 << (i.type.bits - 1)
-    masks = {number & (2 * sign - 1) for o in i.operands if (number := integer_of(o)) is not None}
-    return bool(masks & ({sign - 1} if i.opcode == "and" else {sign}))
-
-
 def _begin_alike(a: MemoryObject, b: MemoryObject) -> bool:
     return isinstance(a.private, str) and a.private == b.private
-
-
-def objects_of_constant(value: Value) -> frozenset[MemoryObject]:
-    """The globals a constant pointer mentions; nothing for null, undef and poison."""
-    if isinstance(value, GlobalRef):
-        return frozenset([MemoryObject("global", value.name)])
-    if isinstance(value, Constant):
-        return frozenset(MemoryObject("global", name) for name in value.globals)
-    return frozenset()
 
 
 def analyse_memory(
@@ -479,7 +422,7 @@ def analyse_memory(
         targets     what pointers in argument memory lead to, as far as the caller declares it
         multiples   numbers that divide integer parameters
     """
-    solver = _Solver(flow, marked, callees, disjoint, targets or {}, named_types)
+    solver = Solver(flow, marked, callees, disjoint, targets or {}, named_types)
     for argument in function.arguments:
         if argument.type.is_pointer:
             solver.point(
@@ -516,289 +459,12 @@ def analyse_memory(
     )
 
 
-_Objects = Mapping[MemoryObject, Iterable[MemoryObject]]
-
-
-def _inside(
-    memory: MemoryObject, contents: _Objects, copied: _Objects, carried: _Objects
-) -> set[MemoryObject]:
-    """What pointers in `memory` may point to, those copied there from other memory included."""
-    held: set[MemoryObject] = set()
-    for one in closure([memory], lambda o: (*copied.get(o, ()), *carried.get(o, ()))):
-        held.update(contents.get(one, ()))
-        if one.kind in {"argument", "loaded", "global"}:
-            held.add(one if one.kind == "loaded" else MemoryObject("loaded", one))
-        elif one == RUNTIME:
-            held.add(RUNTIME)
-    return held
-
-
-def _reached(
-    call: Instruction,
-    objects: Callable[[Value], Iterable[MemoryObject]],
-    inside: Callable[[MemoryObject], Iterable[MemoryObject]],
-) -> set[MemoryObject]:
-    addresses = (o for o in call.operands if o.type.is_pointer or o.type.is_int)
-    return closure((o for address in addresses for o in objects(address)), inside)
-
-
-def _is_shorter(o: MemoryObject, least: int) -> bool:
-    """Whether nothing in an object lies `least` bytes behind its start."""
-    effect = _made_by(o) if least > 0 else None
-    if effect is None or not effect.counted or has_header(o) or len(effect.size) != 1:
-        return False
-    assert isinstance(o.key, Instruction)
-    length = integer_of(o.key.operands[effect.size[0]])
-    return length is not None and length <= least
-
-
-class _Solver:
-    """Working state of the fixpoint; thrown away once the facts are frozen."""
-
-    def __init__(
-        self,
-        flow: ControlFlow,
-        marked: Callable[[Instruction], CallEffect | None],
-        callees: Summaries | None,
-        disjoint: bool,
-        targets: Targets,
-        named_types: NamedTypes,
-    ) -> None:
-        self.flow, self.marked = flow, marked
-        self.callees, self.disjoint = callees, disjoint
-        self.targets, self.named_types = targets, named_types
-        self.starts_of: dict[Instruction, Target] = {}
-        self.called: dict[Instruction, CalledMemory] = {}
-        self.followed: dict[Instruction, frozenset[MemoryObject]] = {}
-        self.points_to: dict[Value, set[MemoryObject]] = {}
-        self.contents: dict[MemoryObject, set[MemoryObject]] = {}
-        self.copied: dict[MemoryObject, set[MemoryObject]] = {}
-        self.carried: dict[MemoryObject, set[MemoryObject]] = {}
-        self.fields: dict[tuple[MemoryObject, int | None], set[MemoryObject]] = {}
-        self.changed = False
-
-    def point(self, value: Value, objects: Iterable[MemoryObject]) -> None:
-        """`value` may point to `objects`, too."""
-        self._grow(self.points_to.setdefault(value, set()), objects)
-
-    def hold(
-        self, memory: MemoryObject, objects: Iterable[MemoryObject], offset: int | None = None
-    ) -> None:
-        """Pointers in `memory` may point to `objects`, too: the one at `offset`, or any."""
-        objects = set(objects)
-        self._grow(self.contents.setdefault(memory, set()), objects)
-        self._grow(self.fields.setdefault((memory, offset), set()), objects)
-
-    def _grow(self, known: set[MemoryObject], more: Iterable[MemoryObject]) -> None:
-        before = len(known)
-        known.update(more)
-        self.changed |= len(known) != before
-
-    def objects(self, value: Value) -> set[MemoryObject]:
-        """What `value` may point to, as far as is known."""
-        return self.points_to.get(value) or set(objects_of_constant(value))
-
-    def inside(self, memory: MemoryObject) -> set[MemoryObject]:
-        """What pointers stored in `memory` may point to."""
-        return _inside(memory, self.contents, self.copied, self.carried)
-
-    def copy(self, target: MemoryObject, source: MemoryObject) -> None:
-        """`target` may hold bytes of `source`, pointers among them."""
-        if target != source:
-            self._grow(self.copied.setdefault(target, set()), {source})
-        if self.contents.get(source):
-            self.hold(target, self.contents[source])
-
-    def solve(self) -> None:
-        """Visit all instructions until nothing changes."""
-        for holder, fields in self.targets.items():
-            self.hold(holder, (target.memory for target in fields.values()))
-        self.changed = True
-        while self.changed:
-            self.changed = False
-            for block in self.flow.order:
-                for instruction in block.instructions:
-                    self._visit(instruction)
-
-    def _visit(self, i: Instruction) -> None:
-        match i.opcode:
-            case "alloca":
-                self.point(i, {MemoryObject("alloca", i)})
-            case "load" if i.type.is_pointer:
-                self._load(i)
-            case "store" if i.operands[0].type.is_pointer:
-                self._store(i)
-            case "store" if i.operands[0].type == I64:
-                self._store_integer(i)
-            case "call":
-                self._visit_call(i)
-            case _:
-                self._carry(i)
-
-    def _carry(self, i: Instruction) -> None:
-        """An instruction that makes an address, or an integer, from others."""
-        match i.opcode:
-            case "ptrtoint":
-                self.point(i, self.objects(i.operands[0]))
-            case "inttoptr":
-                self.point(i, self.objects(i.operands[0]) or {UNKNOWN})
-            case "extractvalue" | "va_arg" if i.type.is_pointer:
-                self.point(i, {UNKNOWN})
-            case opcode if i.type.is_pointer:
-                first, end = _SAME_MEMORY.get(opcode, (0, 0))
-                for operand in i.operands[first:end]:
-                    self.point(i, self.objects(operand))
-            case opcode if i.type.is_int and opcode in _CARRIES_ADDRESS:
-                self._integer(i)
-            case _:
-                pass
-
-    def _load(self, i: Instruction) -> None:
-        for memory in self._within(i.operands[0]):
-            offset = self._offset_in_declared(memory, i.operands[0])
-            if offset is None:
-                self.point(i, self._inside_at(memory, i.operands[0]))
-            elif offset in self.targets[memory]:
-                self.starts_of[i] = self.targets[memory][offset]
-                self.point(i, {self.starts_of[i].memory})
-            else:
-                self.point(i, {MemoryObject("loaded", memory)})
-
-    def _within(self, pointer: Value) -> list[MemoryObject]:
-        """The objects a pointer may point to that are as long as it is behind what was stored.
-
-        One struct often holds pointers to several kinds of memory, and what was read from it may
-        be any of them; where in it the next pointer is tells the short ones from the long.
-        """
-        place = place_of(pointer, self.named_types)
-        stored = isinstance(place.base, Instruction) and place.base.opcode in _HANDED_ON
-        least = place.offset if stored and place.stride == 0 and not place.through else 0
-        return [o for o in self.objects(pointer) if not _is_shorter(o, least)]
-
-    def _offset_in_declared(self, memory: MemoryObject, pointer: Value) -> int | None:
-        """Where in memory with declared pointers a pointer points; None where that varies, or in
-        other memory.
-        """
-        if not self.targets.get(memory):
-            return None
-        place = place_of(pointer, self.named_types)
-        base = self.starts_of.get(place.base) if isinstance(place.base, Instruction) else None
-        at_start = isinstance(place.base, Argument) or (
-            base is not None and base.is_start(place, memory)
-        )
-        return place.offset if at_start and place.stride == 0 else None
-
-    def _inside_at(self, memory: MemoryObject, pointer: Value) -> set[MemoryObject]:
-        """What the pointer in `memory` that another one points to may point to."""
-        offset = self._offset_in(memory, pointer)
-        if offset is None or memory in self.copied or memory in self.carried:
-            return self.inside(memory)
-        fields = self.fields
-        return fields.get((memory, offset), set()) | fields.get((memory, None), set())
-
-    def _store(self, i: Instruction) -> None:
-        for memory in self._within(i.operands[1]):
-            self.hold(memory, self.objects(i.operands[0]), self._offset_in(memory, i.operands[1]))
-
-    def _offset_in(self, memory: MemoryObject, pointer: Value) -> int | None:
-        """Where a pointer points in memory of the function's own, if that is one aligned place."""
-        if memory.kind not in {"alloca", "allocation"}:
-            return None
-        place = place_of(pointer, self.named_types)
-        is_start = place.base is memory.key and place.through == is_counted(memory)
-        exact = is_start and place.stride == 0 and place.offset % size_of(PTR, {}) == 0
-        return place.offset if exact else None
-
-    def _store_integer(self, i: Instruction) -> None:
-        """An integer that was loaded, or is made from an address, may be a pointer."""
-        for target in self.objects(i.operands[1]):
-            self.hold(target, self.points_to.get(i.operands[0], ()))
-        for load in loads_behind(i.operands[0]):
-            if load.type == I64:
-                for source in self.objects(load.operands[0]):
-                    for target in self.objects(i.operands[1]):
-                        self._grow(self.carried.setdefault(target, set()), {source})
-
-    def _integer(self, i: Instruction) -> None:
-        """An integer made from an address keeps pointing; one that was not points nowhere."""
-        for operand in i.operands:
-            if self.points_to.get(operand):
-                self.point(i, self.points_to[operand])
-
-    def _visit_call(self, call: Instruction) -> None:
-        marked = self.marked(call)
-        if marked is not None:
-            self._marked_call(call, marked)
-            return
-        if self.callees is not None and self.callees.is_derived(call):
-            self._derived_call(call, self.callees)
-            return
-        effect = effect_of(call.callee_name)
-        if effect is None:
-            self._unknown_call(call)
-        elif effect.allocates:
-            self.point(call, {MemoryObject("allocation", call)})
-        elif effect.returns is not None:
-            self.point(call, self.objects(call.operands[effect.returns]))
-        elif effect.opaque and call.type.is_pointer:
-            self.point(call, {RUNTIME})
-        elif effect.reads and effect.writes and len(call.operands) > 1:
-            self._copy(call.operands[effect.reads[0]], call.operands[effect.writes[0]])
-
-    def _copy(self, origin: Value, destination: Value) -> None:
-        for source in self.objects(origin):
-            for target in self.objects(destination):
-                self.copy(target, source)
-
-    def _marked_call(self, call: Instruction, effect: CallEffect) -> None:
-        """It writes pointers to fresh memory into the struct behind its first operand; what is in
-        containers it may exchange for anything it was given, and for fresh memory.
-        """
-        fresh = MemoryObject("result", call)
-        returned = {fresh}
-        if effect.follows or effect.hands_out:
-            anything = {fresh, *_reached(call, self.objects, self.inside)}
-            containers = {o for k in effect.follows for o in self.objects(call.operands[k])}
-            self.followed[call] = frozenset(closure(containers, self.inside))
-            for memory in self.followed[call]:
-                if self.contents.get(memory) is not None:
-                    self.hold(memory, anything)
-            if effect.hands_out:
-                returned = anything
-                self.hold(fresh, returned)
-        for memory in self.objects(call.operands[0]):
-            self.hold(memory, returned)
-
-    def _derived_call(self, call: Instruction, callees: Summaries) -> None:
-        called = called_memory(call, self.objects, self.inside, callees, self.disjoint)
-        self.called[call] = called
-        for place, source in called.summary.stores:
-            for memory in called.at(place):
-                self.hold(memory, called.at(source))
-        for place, source in called.summary.copies:
-            for target in called.at(place):
-                for memory in called.at(source):
-                    self.copy(target, memory)
-        if called.summary.everything:
-            self._unknown_call(call)
-        if call.type.is_pointer:
-            self.point(call, (o for p in called.summary.returns for o in called.at(p)))
-
-    def _unknown_call(self, call: Instruction) -> None:
-        reached = _reached(call, self.objects, self.inside)
-        for memory in reached:
-            if self.contents.get(memory) is not None or memory.kind == "alloca":
-                self.hold(memory, reached)
-        if call.type.is_pointer:
-            self.point(call, reached | {UNKNOWN})
-
-
 def _writes(
     i: Instruction,
     marked: Callable[[Instruction], CallEffect | None],
     arithmetic: Callable[[Instruction], bool],
     named_types: NamedTypes,
-    solved: _Solver,
+    solved: Solver,
 ) -> Iterable[Write]:
     """What an instruction may write."""
     if i.opcode == "store":

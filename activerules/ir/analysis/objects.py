@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from activerules.ir.model import Instruction
+from activerules.ir.runtime_calls import CallEffect, effect_of
+
 
 @dataclass(frozen=True)
 class MemoryObject:
@@ -69,3 +72,22 @@ def closure(
             reached.add(memory)
             work.extend(inside(memory))
     return reached
+
+
+def made_by(o: MemoryObject) -> CallEffect | None:
+    """The effect of the runtime's call that allocates an object."""
+    if o.kind != "allocation" or not isinstance(o.key, Instruction):
+        return None
+    return effect_of(o.key.callee_name)
+
+
+def is_counted(o: MemoryObject) -> bool:
+    """Whether an object is allocated as a MemInfo, with its data somewhere behind it."""
+    effect = made_by(o)
+    return effect is not None and effect.counted
+
+
+def has_header(o: MemoryObject) -> bool:
+    """Whether an object is known to be a header with items behind it; its data may move."""
+    effect = made_by(o)
+    return effect is not None and effect.header

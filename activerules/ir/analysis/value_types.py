@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 
 from activerules.ir.analysis.callee import PlaceAccess
 from activerules.ir.analysis.declared import Declared
-from activerules.ir.analysis.memory import MemoryFacts, MemoryObject, has_header
+from activerules.ir.analysis.memory import MemoryFacts
+from activerules.ir.analysis.objects import MemoryObject, has_header
 from activerules.ir.analysis.places import Place
 from activerules.ir.constants import integer_of
 from activerules.ir.model import BINARY_INT, Constant, Function, Instruction, Value

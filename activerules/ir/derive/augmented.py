@@ -18,7 +18,6 @@ from collections.abc import Callable
 from functools import partial
 
 from activerules.ir.analysis.copies import MixedCopy, copied_pieces, has_pointers
-from activerules.ir.analysis.memory import MemoryObject
 from activerules.ir.analysis.nodes import (
     LeavingIteration,
     Link,
@@ -29,6 +28,7 @@ from activerules.ir.analysis.nodes import (
     Shadow,
     Taken,
 )
+from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.builder import Builder, add_incoming, displaced
 from activerules.ir.cfg import Loop
 from activerules.ir.constants import constant

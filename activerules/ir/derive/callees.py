@@ -29,8 +29,8 @@ from activerules.errors import ActiverulesError
 from activerules.ir.analysis.called import CalledMemory
 from activerules.ir.analysis.callee import Place
 from activerules.ir.analysis.declared import Declared
-from activerules.ir.analysis.memory import MemoryObject
 from activerules.ir.analysis.nodes import CalleeFrame
+from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.builder import suffixed
 from activerules.ir.copying import copy_function
 from activerules.ir.derive.facts import Facts

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from activerules.ir.analysis.memory import MemoryObject
+from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.builder import suffixed
 from activerules.ir.derive.facts import CONSTANT_NUMBERS, Facts
 from activerules.ir.model import Constant, GlobalRef, Value

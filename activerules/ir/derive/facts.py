@@ -16,7 +16,8 @@ from activerules.ir.analysis.activity import Activity, Seeds, analyse_activity
 from activerules.ir.analysis.declared import Declared
 from activerules.ir.analysis.dependence import Dependence
 from activerules.ir.analysis.integers import Integers
-from activerules.ir.analysis.memory import MemoryFacts, MemoryObject, analyse_memory
+from activerules.ir.analysis.memory import MemoryFacts, analyse_memory
+from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.analysis.returns import Returns, analyse_returns
 from activerules.ir.analysis.value_types import ValueTypes, analyse_value_types
 from activerules.ir.cfg import ControlFlow, control_flow

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from activerules.ir.analysis.memory import MemoryObject
+from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.derive.facts import Facts
 from activerules.ir.model import Instruction
 from activerules.ir.refusal import refusal

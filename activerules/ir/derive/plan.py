@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 
 from activerules.ir.analysis.cache import CachePlan, plan_cache
 from activerules.ir.analysis.dependence import Assumption, Dependence
-from activerules.ir.analysis.memory import MemoryObject, has_header, is_counted
 from activerules.ir.analysis.nodes import (
     AT_HAND,
     MUST_KEEP,
@@ -30,6 +29,7 @@ from activerules.ir.analysis.nodes import (
     Shadow,
     Taken,
 )
+from activerules.ir.analysis.objects import MemoryObject, has_header, is_counted
 from activerules.ir.analysis.speculation import speculated
 from activerules.ir.analysis.trip_counts import Induction, LoopFacts, analyse_loops
 from activerules.ir.cfg import ControlFlow, Loop

@@ -15,7 +15,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from activerules.ir.analysis.memory import MemoryObject
 from activerules.ir.analysis.nodes import (
     CalleeFrame,
     LeavingIteration,
@@ -27,6 +26,7 @@ from activerules.ir.analysis.nodes import (
     Shadow,
     Taken,
 )
+from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.cfg import Loop
 from activerules.ir.derive.derivatives import cost, function_of, is_pure_call
 from activerules.ir.derive.plan import Plan

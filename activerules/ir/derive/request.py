@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from activerules.ir.analysis.declared import Declared, Target, Way
-from activerules.ir.analysis.memory import MemoryObject
+from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.model import Argument, Function, Module
 from activerules.ir.rulecall import ActivityName, RuleCompiler
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from activerules.ir.analysis.memory import MemoryObject
+from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.derive.facts import Facts
 
 _BASE = 7_000_000

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from activerules.ir import normal_form
 from activerules.ir.analysis.callee import FRESH, Groups, Place, PlaceAccess, Summary
-from activerules.ir.analysis.memory import UNKNOWN, MemoryFacts, MemoryObject, analyse_memory, root
-from activerules.ir.analysis.objects import closure
+from activerules.ir.analysis.memory import MemoryFacts, analyse_memory
+from activerules.ir.analysis.objects import UNKNOWN, MemoryObject, closure, root
 from activerules.ir.analysis.returns import Returns, analyse_returns, fails_with
 from activerules.ir.analysis.value_types import analyse_value_types
 from activerules.ir.cfg import control_flow

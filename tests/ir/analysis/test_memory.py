@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from activerules.ir import normal_form
-from activerules.ir.analysis.memory import MemoryFacts, MemoryObject, analyse_memory
+from activerules.ir.analysis.memory import MemoryFacts, analyse_memory
+from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.cfg import control_flow
 from activerules.ir.model import Constant, Function, GlobalRef, Instruction, Module, Value
 from activerules.ir.normalise import canonical, exposed, normalise
