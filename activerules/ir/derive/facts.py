@@ -19,6 +19,7 @@ from activerules.ir.analysis.integers import Integers
 from activerules.ir.analysis.memory import MemoryFacts, analyse_memory
 from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.analysis.returns import Returns, analyse_returns
+from activerules.ir.analysis.soundness import refuse_unsound
 from activerules.ir.analysis.value_types import ValueTypes, analyse_value_types
 from activerules.ir.cfg import ControlFlow, control_flow
 from activerules.ir.decide import decide
@@ -92,7 +93,9 @@ def analyse(request: Request, summaries: ModuleSummaries | None = None) -> Facts
     types = analyse_value_types(function, memory, declared)
     if retype_float_copies(function, types):
         types = analyse_value_types(function, memory, declared)
-    activity = analyse_activity(memory, types, returns, calls, _seeds(request, returns, memory))
+    seeds = _seeds(request, returns, memory)
+    activity = analyse_activity(memory, types, returns, calls, seeds)
+    refuse_unsound(activity, types, returns, calls, seeds)
     return Facts(request, flow, returns, memory, types, activity, calls, callees, integers)
 
 

@@ -1,0 +1,327 @@
+"""Soundness: programs for which no right derivative can be made are refused.
+
+Needs       what `analyse_activity` needs, and its Activity
+Gives       `refuse_unsound`: raises for the first instruction in the way
+Invariants  A3 and A4 of `analysis/activity.py`: what is left has no active value of a type without
+            derivative, no bits of active floats in integers, no active data in constant or unknown
+            memory, and no pointer to memory of which only a part has a shadow
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from activerules.errors import ActiveMemoryInConst, FloatBitsInInteger, MixedActivity, UnknownCall
+from activerules.ir.analysis.activity import (
+    Activity,
+    Calls,
+    Seeds,
+    are_varied_bits,
+    followed_by,
+    holds_float,
+    is_unknown_call,
+)
+from activerules.ir.analysis.called import CalledMemory
+from activerules.ir.analysis.objects import UNKNOWN, MemoryObject
+from activerules.ir.analysis.points_to import loads_behind
+from activerules.ir.analysis.returns import Returns
+from activerules.ir.analysis.value_types import ValueTypes
+from activerules.ir.model import Instruction, Value
+from activerules.ir.refusal import refusal
+from activerules.ir.runtime_calls import memory_intrinsic
+from activerules.ir.types import I64
+
+_TOO_WIDE = {"x86_fp80", "fp128", "ppc_fp128"}
+
+
+def refuse_unsound(
+    activity: Activity, types: ValueTypes, returns: Returns, calls: Calls, seeds: Seeds
+) -> None:
+    """Raise the first refusal of an instruction on the way to a return, if there is one.
+
+    FloatBitsInInteger, ActiveMemoryInConst, MixedActivity, UnknownCall or UnsupportedIR.
+    """
+    check = _Check(activity, types, calls, seeds)
+    for block in activity.memory.flow.order:
+        if block in returns.live:
+            for i in block.instructions:
+                check(i)
+
+
+@dataclass(frozen=True)
+class _Check:
+    """Refuses what would lead to a wrong derivative."""
+
+    activity: Activity
+    types: ValueTypes
+    calls: Calls
+    seeds: Seeds
+
+    def __call__(self, i: Instruction) -> None:
+        if self.activity.is_active(i):
+            self._type(i)
+        match i.opcode:
+            case "load":
+                self._load(i)
+            case "store":
+                self._store(i)
+            case "call":
+                self._call(i)
+            case "sitofp" | "uitofp" if i in self.activity.useful:
+                self._operand_bits(i)
+            case "bitcast" if i.type.is_float:
+                self._operand_bits(i)
+                if i in self.activity.useful and self._is_unknown(i.operands[0]):
+                    self._float_bits(i)
+            case "inttoptr" if self.activity.has_shadow(i):
+                self._hidden_pointer(i)
+            case _:
+                pass
+
+    def _type(self, i: Instruction) -> None:
+        if not i.type.is_float and holds_float(i.type):
+            raise refusal(
+                i,
+                "a struct or array of floats carries a derivative as one value",
+                "the engine differentiates scalars and memory",
+                ["pass the floats one by one, or through memory"],
+            )
+        if str(i.type) in _TOO_WIDE:
+            raise refusal(
+                i,
+                f"an active value has the type {i.type}",
+                "derivatives are computed in float and double",
+                ["compute in double"],
+            )
+
+    def _operand_bits(self, i: Instruction) -> None:
+        facts, value = self.activity, i.operands[0]
+        if value in self.types.float_bits:
+            if are_varied_bits(value, facts.varied, facts.varied_memory, facts.memory):
+                self._float_bits(i)
+
+    def _load(self, i: Instruction) -> None:
+        pointer = i.operands[0]
+        if i.type.is_float:
+            if self.activity.is_active(i):
+                self._shadowed(i, pointer)
+                if self.types.cuts_floats(i):
+                    self._float_bits(i)
+            if i in self.activity.useful and UNKNOWN in self.activity.memory.objects(pointer):
+                self._hidden_pointer(i)
+        elif i.type.is_pointer and self.activity.has_shadow(pointer):
+            if self.types.touches_floats(i):
+                self._float_bits(i)
+            if self.activity.has_shadow(i):
+                self._shadowed(i, pointer)
+
+    def _store(self, i: Instruction) -> None:
+        value, pointer = i.operands
+        shadowed = self.activity.has_shadow(pointer)
+        if value.type.is_float:
+            self._store_float(i, shadowed)
+        elif shadowed:
+            if value.type.is_pointer and self._hands_over(pointer):
+                self._shadowed(i, value)
+            if self._copies_unknown(i):
+                raise refusal(
+                    i,
+                    "memory whose type is not known is copied as integers or pointers",
+                    "if it holds floats, their derivative would be lost",
+                    ["copy it as the type it has"],
+                    FloatBitsInInteger,
+                )
+            if self._copies_pointer(i):
+                self._hidden_pointer(i)
+            if value.type.is_int:
+                self._store_integer(i)
+
+    def _store_float(self, i: Instruction, shadowed: bool) -> None:
+        value, pointer = i.operands
+        objects = self.activity.memory.objects(pointer)
+        matters = not self.activity.useful_memory.isdisjoint(objects)
+        if value in self.activity.varied and UNKNOWN in objects:
+            self._hidden_pointer(i)
+        if matters and (shadowed or self.activity.is_active(value)):
+            self._shadowed(i, pointer)
+            if self.types.cuts_floats(i):
+                self._float_bits(i)
+
+    def _store_integer(self, i: Instruction) -> None:
+        value, pointer = i.operands
+        if value in self.types.float_bits or self.types.cuts_floats(i):
+            self._float_bits(i)
+        if self.types.touches_floats(i):
+            self._shadowed(i, pointer)
+
+    def _hands_over(self, pointer: Value) -> bool:
+        """Whether what is stored there goes to the caller, with its shadow."""
+        return not self.seeds.results.isdisjoint(self.activity.memory.objects(pointer))
+
+    def _copies_unknown(self, store: Instruction) -> bool:
+        """Whether an integer or pointer goes from the caller's memory to where floats may be.
+
+        It may then be the bits of a float, as nothing tells what the caller has there.
+        """
+        value, pointer = store.operands
+        objects = self.activity.memory.objects
+        unknown = any(
+            self._is_from_outside(o)
+            for load in loads_behind(value)
+            if load.type == value.type
+            for o in objects(load.operands[0])
+        )
+        return unknown and (
+            self.types.touches_floats(store)
+            or any(self._is_from_outside(o) for o in objects(pointer))
+        )
+
+    def _copies_pointer(self, store: Instruction) -> bool:
+        """Whether an integer that is stored may be a pointer to active memory: its shadow would
+        have to go with it.
+        """
+        facts = self.activity
+        if not store.operands[0].type.is_int:
+            return False
+        made = facts.memory.points_to.get(store.operands[0], frozenset())
+        if not facts.active_memory.isdisjoint(made) and self.types.touches_pointers(store):
+            return True
+        return any(
+            (self.types.touches_pointers(load) or self.types.touches_pointers(store))
+            and not facts.active_memory.isdisjoint(facts.memory.inside(o))
+            for load in loads_behind(store.operands[0])
+            if load.type == I64
+            for o in facts.memory.objects(load.operands[0])
+        )
+
+    def _is_from_outside(self, o: MemoryObject) -> bool:
+        """Active memory with contents that the caller knows and the engine does not; or a copy."""
+        unknown = self.activity.active_memory - self.seeds.known
+        return o in unknown and any(
+            p in unknown and not p.is_local for p in self.activity.memory.copied_with(o)
+        )
+
+    def _bits_go_in(self, call: Instruction) -> bool:
+        return any(o in self.types.float_bits for o in call.operands) and bool(self.activity.varied)
+
+    def _hidden_pointer(self, i: Instruction) -> None:
+        raise refusal(
+            i,
+            "an address made from an integer leads to memory that may be active",
+            "which memory it is, and where its shadow lies, is not known",
+            ["pass the array itself"],
+            MixedActivity,
+        )
+
+    def _shadowed(self, i: Instruction, pointer: Value) -> None:
+        self._all_shadowed(i, self.activity.memory.objects(pointer))
+
+    def _all_shadowed(self, i: Instruction, objects: frozenset[MemoryObject]) -> None:
+        bare = [o for o in objects if o not in self.activity.active_memory]
+        if not bare:
+            return
+        constant = [o for o in bare if o in self.seeds.constant]
+        if constant and len(bare) == len(objects) and i.opcode == "store":
+            error = refusal(
+                i,
+                "active data is stored into memory marked Const and read back",
+                "a Const array has no shadow, so its part of the derivative would be lost",
+                ["mark the array Duplicated and give it a zero shadow"],
+                ActiveMemoryInConst,
+            )
+        else:
+            error = refusal(
+                i,
+                "a pointer may lead to active memory or to memory without a shadow "
+                f"({_names(bare)})",
+                "whether there is a shadow to add to is not known when the derivative is compiled",
+                ["mark both arrays Duplicated (a shadow of zeros for the constant one)"],
+                MixedActivity,
+            )
+        if len(constant) == len(bare):
+            error.groups = tuple(o.key for o in constant)
+        raise error
+
+    def _float_bits(self, i: Instruction) -> None:
+        raise refusal(
+            i,
+            "the bits of an active float pass through integer arithmetic",
+            "the derivative of such arithmetic is not known, and zero would be wrong",
+            ["compute with floats, or stop the gradient with ignore_derivatives(x)"],
+            FloatBitsInInteger,
+        )
+
+    def _call(self, i: Instruction) -> None:
+        if i in self.activity.memory.called:
+            self._derived_call(i, self.activity.memory.called[i])
+            return
+        for pointer in self._pointers_used(i):
+            if self.activity.has_shadow(pointer):
+                self._shadowed(i, pointer)
+        if is_unknown_call(i, self.calls):
+            self._unknown_call(i)
+
+    def _derived_call(self, i: Instruction, called: CalledMemory) -> None:
+        """A callee is given a shadow of all memory behind a pointer, or of nothing."""
+        facts = self.activity
+        passed = {called.fresh}
+        for objects in followed_by(called).values():
+            passed |= objects
+            if not facts.active_memory.isdisjoint(objects):
+                self._all_shadowed(i, objects)
+        matters = facts.varied_memory & facts.useful_memory
+        used = facts.memory.read_by(i) | facts.memory.changed_by(i)
+        unseen = (facts.memory.read_by(i) & matters) - facts.active_memory
+        if unseen:
+            self._all_shadowed(i, unseen)
+        if not facts.active_memory.isdisjoint(used - passed):
+            raise refusal(
+                i,
+                f"{i.callee_name} may reach active memory that it is not given "
+                f"({_names(facts.active_memory & (used - passed))})",
+                "it gets there by a global, or an address passed as an integer; its shadow "
+                "could not be found that way",
+                ["pass the memory as an argument"],
+                MixedActivity,
+            )
+        if self._bits_go_in(i) or any(
+            self._is_unknown(i.operands[k]) for k in called.summary.takes_bits
+        ):
+            self._float_bits(i)
+
+    def _is_unknown(self, value: Value) -> bool:
+        """Whether an integer comes from memory that varies, and that nothing tells the type of."""
+        facts = self.activity
+        unknown = facts.varied_memory - self.seeds.known
+        return value.type.is_int and are_varied_bits(value, frozenset(), unknown, facts.memory)
+
+    def _pointers_used(self, call: Instruction) -> list[Value]:
+        """Pointers whose shadow memory the reverse of a call reads or writes."""
+        info = self.calls.marked(call)
+        if info is not None and not info.inactive:
+            return [call.operands[a.pointer] for a in info.arguments if a.kind == "memory"]
+        if memory_intrinsic(call) is not None:
+            return [o for o in call.operands[:2] if o.type.is_pointer]
+        return []
+
+    def _unknown_call(self, i: Instruction) -> None:
+        reached = self.activity.memory.reached(i)
+        varied = any(o in self.activity.varied for o in i.operands)
+        if varied or not reached.isdisjoint(self.activity.varied_memory) or self._bits_go_in(i):
+            name = i.callee_name or "a function pointer"
+            raise refusal(
+                i,
+                f"active data flows into {name}, which has no derivative",
+                "its code is not visible (external, recursive or called through a pointer) "
+                "and it has no rule",
+                [
+                    "give it a rule: @ar.augmented_primal(f) and @ar.reverse(f)",
+                    "or declare that no derivative flows through it: ar.inactive(f)",
+                ],
+                UnknownCall,
+            )
+
+
+def _names(objects: Iterable[MemoryObject]) -> str:
+    return ", ".join(sorted(f"{o.kind} {getattr(o.key, 'name', o.key)}" for o in objects))
