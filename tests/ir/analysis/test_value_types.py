@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from activerules.ir import normal_form
+from activerules.ir.analysis.declared import Declared
 from activerules.ir.analysis.memory import analyse_memory
 from activerules.ir.analysis.value_types import ValueTypes, analyse_value_types
 from activerules.ir.cfg import control_flow
@@ -46,7 +47,10 @@ def _types(function: Function) -> ValueTypes:
         live=set(flow.order),
     )
     declared = {
-        o: DOUBLE for a in function.arguments if a.name in {"a", "b"} for o in memory.objects(a)
+        o: Declared.array_of(DOUBLE)
+        for a in function.arguments
+        if a.name in {"a", "b"}
+        for o in memory.objects(a)
     }
     return analyse_value_types(function, memory, declared)
 
