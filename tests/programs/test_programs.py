@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import activerules as ar
+from activerules.testing import rand_tangent
 from activerules.testing.gradient import check_gradient, default_activity
+from activerules.testing.numeric import shifted
 from programs import Program, all_programs
 
 
@@ -44,14 +46,22 @@ def test_one_active_argument(program: Program, active: int):
 def writes_active_into_const(program: Program, args: tuple, active: int) -> bool:
     """Whether another argument ends with values that depend on the active one: then it must not be
     Const, and `ActiveMemoryInConst` is the answer."""
+    tangent = rand_tangent(args[active], np.random.default_rng(0))
     runs = []
     for t in (0.0, 1e-3):
-        copies = [np.array(x) if isinstance(x, np.ndarray) else x for x in args]
-        copies[active] += t  # in place: a sum with a 0-d array would be a scalar
-        program.function(*copies)
-        runs.append(copies)
+        moved = [shifted(x, t, tangent if i == active else None) for i, x in enumerate(args)]
+        program.function(*moved)
+        runs.append(moved)
     return any(
-        isinstance(a, np.ndarray) and not np.array_equal(a, b)
-        for i, (a, b) in enumerate(zip(*runs, strict=True))
+        not np.array_equal(a, b)
+        for i, (one, other) in enumerate(zip(*runs, strict=True))
         if i != active
+        for a, b in zip(arrays_in(one), arrays_in(other), strict=True)
     )
+
+
+def arrays_in(x):
+    """The arrays in an argument."""
+    if isinstance(x, tuple):
+        return [array for item in x for array in arrays_in(item)]
+    return [x] if isinstance(x, np.ndarray) else []
