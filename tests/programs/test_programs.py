@@ -46,7 +46,8 @@ def test_one_active_argument(program: Program, active: int):
 def writes_active_into_const(program: Program, args: tuple, active: int) -> bool:
     """Whether another argument ends with values that depend on the active one: then it must not be
     Const, and `ActiveMemoryInConst` is the answer."""
-    tangent = rand_tangent(args[active], np.random.default_rng(0))
+    # upwards, as a tolerance must not become negative
+    tangent = ones(rand_tangent(args[active], np.random.default_rng(0)))
     runs = []
     for t in (0.0, 1e-3):
         moved = [shifted(x, t, tangent if i == active else None) for i, x in enumerate(args)]
@@ -58,6 +59,13 @@ def writes_active_into_const(program: Program, args: tuple, active: int) -> bool
         if i != active
         for a, b in zip(arrays_in(one), arrays_in(other), strict=True)
     )
+
+
+def ones(tangent):
+    """A tangent of ones in the form of another."""
+    if isinstance(tangent, tuple):
+        return tuple(map(ones, tangent))
+    return None if tangent is None else np.ones_like(tangent)
 
 
 def arrays_in(x):
