@@ -22,8 +22,6 @@ Source    Griewank and Walther (2008), sections 3.2 and 5.4; docs/decisions/0008
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,6 +36,7 @@ from activerules.annotations.values import make_zero
 from activerules.autodiff import NO_C_WRAPPER, autodiff
 from activerules.errors import NotYetSupported
 from activerules.numba_ext.checks import Argument
+from activerules.numba_ext.dispatchers import MadeOnce
 from activerules.numba_ext.forward_forms import compiled_forward
 from activerules.numba_ext.kinds import has_shadow, is_number, is_number_array, items_of
 from activerules.numba_ext.nested import NestedCall, use_nested
@@ -48,8 +47,7 @@ from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
 
-_lock = threading.RLock()
-_made: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
+_made = MadeOnce()
 _OVERLAP = (
     "arguments of a gradient inside a differentiated function share memory that the function writes"
 )
@@ -357,7 +355,7 @@ def pull_of(way: Way) -> tuple[Any, _Writer]:
         return pull, writer
 
     key = (way.arguments, way.seeded, way.with_primal, way.options, RULES.epoch)
-    return _once(way.dispatcher, key, make)
+    return _made.get(way.dispatcher, key, make)
 
 
 def _saved(writer: _Writer) -> tuple[str, ...]:
@@ -366,14 +364,6 @@ def _saved(writer: _Writer) -> tuple[str, ...]:
     """
     written = (leaf.shadow for leaf in writer.of_role("array") if leaf.written)
     return (*(leaf.name for leaf in writer.leaves), *written)
-
-
-def _once(dispatcher: Any, key: Any, make: Callable[[], Any]) -> Any:
-    with _lock:
-        known = _made.setdefault(dispatcher, {})
-        if key not in known:
-            known[key] = make()
-        return known[key]
 
 
 # --- the calls in the differentiated function ---
@@ -386,7 +376,7 @@ def call_of(asked: NestedCall) -> Any:
     )
     key = ("call", asked, RULES.epoch)
     make = _gradient_call if asked.gradient else _annotated_call
-    return _once(way.dispatcher, key, lambda: make(asked, *pull_of(way)))
+    return _made.get(way.dispatcher, key, lambda: make(asked, *pull_of(way)))
 
 
 def _annotated_call(asked: NestedCall, pull: Any, writer: _Writer) -> Any:

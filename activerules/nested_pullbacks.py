@@ -29,6 +29,7 @@ from activerules.errors import NotYetSupported, ShadowMismatch, TapeError
 from activerules.everyday import GradientFunction
 from activerules.numba_ext import checks
 from activerules.numba_ext.cotangents import clear, require_fitting
+from activerules.numba_ext.fields import CONSTANT
 from activerules.numba_ext.intrinsics import dispatcher_of_type
 from activerules.numba_ext.kinds import has_numbers, has_shadows, is_number
 from activerules.numba_ext.nested import calling, returned_by
@@ -191,15 +192,7 @@ def shadow_of(y: Any) -> Any:
     raise NotImplementedError
 
 
-_UNCHANGING = (
-    types.Number,
-    types.Boolean,
-    types.NoneType,
-    types.UnicodeType,
-    types.EnumMember,
-    types.SliceType,
-    types.Callable,
-)
+_UNCHANGING = (types.Number, *CONSTANT)
 
 
 @overload(kept)

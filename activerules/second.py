@@ -15,8 +15,6 @@ Source    Pearlmutter (1994), Fast exact multiplication by the Hessian; Griewank
 from __future__ import annotations
 
 import inspect
-import threading
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,15 +29,14 @@ from activerules.errors import ActivityError
 from activerules.everyday import ArgNums, DerivedFunction, GradientFunction
 from activerules.jacobians import compiled_source, copies_of, copy_of, names_of, written_arrays
 from activerules.numba_ext import checks
-from activerules.numba_ext.dispatchers import dispatcher_of
+from activerules.numba_ext.dispatchers import MadeOnce, dispatcher_of
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.intrinsics import dispatcher_of_type
 from activerules.numba_ext.types import SpecType
 from activerules.rules.pattern import type_name
 from activerules.rules.written import function_from
 
-_lock = threading.RLock()
-_made: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
+_made = MadeOnce()
 
 
 def hvp(function: Callable[..., Any], x: Any, v: Any) -> Any:
@@ -179,7 +176,7 @@ def _columns(j: int, places: Sequence[int], written: Sequence[bool], is_array: b
 
 def hessian_product(dispatcher: Any) -> GradientFunction:
     """The function `(x, v) -> H(x) v` of a function of one argument."""
-    return _once(
+    return _made.get(
         dispatcher, "product", lambda: GradientFunction(along(dispatcher, 0), 0, options={})
     )
 
@@ -198,19 +195,11 @@ def along(dispatcher: Any, place: int) -> Any:
         names_used = {"_jvp": jvp, "_function": dispatcher}
         return njit(function_from(source, "along", names_used, module=__name__))
 
-    return _once(dispatcher, ("along", place), make)
+    return _made.get(dispatcher, ("along", place), make)
 
 
 def _free(name: str, taken: Sequence[str]) -> str:
     return _free(f"{name}_", taken) if name in taken else name
-
-
-def _once(dispatcher: Any, key: Any, make: Callable[[], Any]) -> Any:
-    with _lock:
-        known = _made.setdefault(dispatcher, {})
-        if key not in known:
-            known[key] = make()
-        return known[key]
 
 
 give_factory_form(hessian)

@@ -42,6 +42,7 @@ from activerules.numba_ext.calls import (
 )
 from activerules.numba_ext.target import Session
 from activerules.numba_ext.visible import with_definitions
+from activerules.rules.rule import location_of
 from activerules.rules.written import function_from
 
 ENVIRONMENT_PREFIX = "_ZN08NumbaEnv"
@@ -225,12 +226,6 @@ def _undefined_recursion(module: llvm.ModuleRef) -> set[str]:
     defined = {f.name for f in module.functions if not f.is_declaration}
     pointers = [g.name for g in module.global_variables if g.name.startswith(_UNRESOLVED)]
     return {name.removeprefix(_UNRESOLVED) for name in pointers} - defined
-
-
-def location_of(function: Any) -> str:
-    """The "file:line" of a Python function or dispatcher."""
-    code = getattr(function, "py_func", function).__code__
-    return f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def _compiles_for_cpu(function: Any, argtypes: Any) -> bool:

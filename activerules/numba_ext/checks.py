@@ -46,6 +46,7 @@ from activerules.numba_ext.kinds import (
 )
 from activerules.numba_ext.types import AnnotationType
 from activerules.rules.pattern import type_name
+from activerules.rules.rule import location_of
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,8 @@ _ANNOTATIONS: dict[ArgumentActivity, str] = {
 
 def asked_for(function: Any, arguments: Sequence[Argument]) -> Where:
     """Where an error of a derivative of a dispatcher happened: the entry that comes first."""
-    code = function.py_func.__code__
     call = f"{function.py_func.__name__}({', '.join(map(str, arguments))})"
-    return ("while differentiating", call, f"{code.co_filename}:{code.co_firstlineno}")
+    return ("while differentiating", call, location_of(function))
 
 
 @contextmanager
@@ -87,10 +87,8 @@ def naming(function: Any) -> Generator[None, None, None]:
     try:
         yield
     except ActiverulesError as error:
-        code = function.py_func.__code__
         call = f"{function.py_func.__name__}{inspect.signature(function.py_func)}"
-        place = f"{code.co_filename}:{code.co_firstlineno}"
-        error.where.insert(0, ("in the call of", call, place))
+        error.where.insert(0, ("in the call of", call, location_of(function)))
         raise
 
 

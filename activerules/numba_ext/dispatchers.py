@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from numba import njit
@@ -42,6 +43,22 @@ def dispatcher_of(function: Any) -> Any:
             return known[function]
         except (TypeError, AttributeError) as error:
             raise _not_a_function(function) from error
+
+
+class MadeOnce:
+    """What is made of dispatchers, once per dispatcher and key; forgotten with the dispatcher."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._made: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
+
+    def get(self, dispatcher: Any, key: Any, make: Callable[[], Any]) -> Any:
+        """What is known under the key, or what `make` makes."""
+        with self._lock:
+            known = self._made.setdefault(dispatcher, {})
+            if key not in known:
+                known[key] = make()
+            return known[key]
 
 
 def _new_dispatcher(function: Any) -> Any:

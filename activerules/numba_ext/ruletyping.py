@@ -39,7 +39,7 @@ from activerules.numba_ext.rulewrap import (
 from activerules.numba_ext.types import ConfigType
 from activerules.numba_ext.unlinked import compile_to_link, to_link
 from activerules.rules.protocol import AugmentedReturn, RuleConfig
-from activerules.rules.rule import ForwardRule, RulePair
+from activerules.rules.rule import ForwardRule, RulePair, location_of
 
 Chosen = RulePair | ForwardRule
 
@@ -366,7 +366,6 @@ def wrong_return(function: Any, pair: Chosen, found: types.Type, expected: str) 
 def rule_location(function: Any, args: tuple[types.Type, ...]) -> tuple[str, str, str]:
     """Where a function of a rule is, as an entry of an error."""
     plain = getattr(function, "py_func", function)
-    code = plain.__code__
     annotated = ", ".join("config" if isinstance(a, ConfigType) else str(a) for a in args)
     text = f"{plain.__name__}({annotated})" if args else plain.__name__
-    return "in the rule", text, f"{code.co_filename}:{code.co_firstlineno}"
+    return "in the rule", text, location_of(plain)

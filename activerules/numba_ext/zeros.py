@@ -18,7 +18,7 @@ from activerules.numba_ext.memory import zero_shadow
 @overload(make_zero)
 def _make_zero(x):
     made = is_instance(x) or is_list(x)
-    return (lambda x: _zero_instance(x)) if made else None  # pyright: ignore
+    return (lambda x: _zero_instance(x)) if made else None  # pyright: ignore[reportCallIssue]
 
 
 @intrinsic

@@ -24,7 +24,7 @@ from activerules.errors import RuleDefinitionError
 from activerules.rules import pattern as patterns
 from activerules.rules.pattern import Pattern, pattern_of
 from activerules.rules.registry import RULES
-from activerules.rules.rule import Half, Rule, RuleHalf, display_name
+from activerules.rules.rule import Half, Rule, RuleHalf, display_name, location_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -219,7 +219,7 @@ def _read(
     plain = getattr(written, "py_func", written)
     if not inspect.isfunction(plain):
         raise RuleDefinitionError(f"@{which} decorates a Python function, not {written!r}")
-    location = f"{plain.__code__.co_filename}:{plain.__code__.co_firstlineno}"
+    location = location_of(plain)
     parameters = list(inspect.signature(plain).parameters.values())
     leading = _LEADING[which]
     if len(parameters) < len(leading) or any(

@@ -120,6 +120,12 @@ def is_generic(function: Any) -> bool:
 _GENERIC = frozenset({"numpy", "math", "cmath", "operator", "_operator", "builtins"})
 
 
+def location_of(function: Any) -> str:
+    """The "file:line" of a Python function or dispatcher."""
+    code = getattr(function, "py_func", function).__code__
+    return f"{code.co_filename}:{code.co_firstlineno}"
+
+
 def display_name(function: Any) -> str:
     """Name of a function as its user writes it: `np.linalg.solve`, `spline`."""
     plain = getattr(function, "py_func", function)

@@ -75,13 +75,13 @@ class Scope:
 
 
 class Writer:
-    """Draws one program; `draw(k)` gives a number below k."""
+    """Draws one program of up to `largest` statements; `draw(k)` gives a number below k."""
 
-    def __init__(self, draw: Callable[[int], int]) -> None:
+    def __init__(self, draw: Callable[[int], int], largest: int) -> None:
         self.draw = draw
         self.lines: list[str] = []
         self.names = 0
-        self.budget = 4 + draw(8)
+        self.budget = 4 + draw(largest - 3)
         self.helpers: list[str] = []
 
     # --- expressions ---
@@ -348,6 +348,6 @@ def fresh(v, p):
 
 
 @st.composite
-def programs(draw: st.DrawFn) -> str:
-    """Texts of programs."""
-    return Writer(lambda k: draw(st.integers(0, k - 1)) if k > 1 else 0).program()
+def programs(draw: st.DrawFn, largest: int) -> str:
+    """Texts of programs of up to `largest` statements."""
+    return Writer(lambda k: draw(st.integers(0, k - 1)) if k > 1 else 0, largest).program()

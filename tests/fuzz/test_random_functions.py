@@ -22,6 +22,7 @@ SHARDS = 10
 EXAMPLES = int(os.environ.get("FUZZ_PROGRAMS", "100"))
 FIXED = "FUZZ_PROGRAMS" not in os.environ
 SIZE = 4
+LARGEST = 11 if FIXED else 18
 
 
 def compiled(text: str):
@@ -50,7 +51,7 @@ def test_gradient_of_random_programs(shard: int):
         max_examples=max(EXAMPLES // SHARDS, 1), deadline=None, database=None,
         suppress_health_check=list(HealthCheck), print_blob=True,
     )  # fmt: skip
-    @given(programs(), ACTIVITIES, st.integers(0, 999))
+    @given(programs(LARGEST), ACTIVITIES, st.integers(0, 999))
     def run(text: str, activities: tuple, at: int) -> None:
         note(text)
         note(f"{[a.__name__ for a in activities]} at point({at})")
