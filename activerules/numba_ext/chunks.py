@@ -6,7 +6,8 @@ Gives       `DEFINITION`: IR of `activerules.chunk.new` and `.old` (see ir/deriv
 Invariants  C1  at most one chunk is kept, of at most 64 MB; a larger tape is given back
             C2  it is taken and left by one atomic exchange: threads never share it
             C3  a tape that had several chunks gives all back, and the next new chunk is as large as
-                they were: soon there is one
+                they were: soon there is one. Where there is no room for that much, what was asked
+                for is tried
 """
 
 VARIABLES = """
@@ -36,16 +37,24 @@ drop:
 fresh:
   %wish = load atomic i64, ptr @activerules.chunk.wish monotonic, align 8
   %more = icmp ugt i64 %wish, %size
-  %bytes = select i1 %more, i64 %wish, i64 %size
-  %chunk = call ptr @malloc(i64 %bytes)
-  %failed = icmp eq ptr %chunk, null
+  br i1 %more, label %large, label %plain
+large:
+  %large.chunk = call ptr @malloc(i64 %wish)
+  %refused = icmp eq ptr %large.chunk, null
+  br i1 %refused, label %plain, label %made
+plain:
+  %plain.chunk = call ptr @malloc(i64 %size)
+  %failed = icmp eq ptr %plain.chunk, null
   br i1 %failed, label %end, label %made
 made:
+  %chunk = phi ptr [ %large.chunk, %large ], [ %plain.chunk, %plain ]
+  %bytes = phi i64 [ %wish, %large ], [ %size, %plain ]
   %size.at = getelementptr i8, ptr %chunk, i64 8
   store i64 %bytes, ptr %size.at, align 8
   br label %end
 end:
-  ret ptr %chunk
+  %new = phi ptr [ %chunk, %made ], [ null, %plain ]
+  ret ptr %new
 }}
 
 define void @activerules.chunk.old(ptr %chunk, i64 %held) noinline optnone nounwind {{

@@ -26,10 +26,14 @@ def shrinking(x, steps):
     return x
 
 
-def spare():
+def shared(name):
     engine = cpu_target.target_context.codegen()._engine._ee
-    address = engine.get_global_value_address("activerules.chunk.spare")
-    return ctypes.cast(address, ctypes.POINTER(ctypes.c_size_t))[0]
+    address = engine.get_global_value_address(f"activerules.chunk.{name}")
+    return ctypes.cast(address, ctypes.POINTER(ctypes.c_size_t))
+
+
+def spare():
+    return shared("spare")[0]
 
 
 def gradient(count):
@@ -62,6 +66,17 @@ def test_a_large_tape_is_given_back():
     before = spare()
     gradient(9_000_000)
     assert spare() in (0, before)
+
+
+def test_a_chunk_of_what_is_asked_for_where_there_is_no_room_for_more():
+    gradient(40_000)
+    wish = shared("wish")
+    before = wish[0]
+    try:
+        wish[0] = 1 << 60
+        assert abs(gradient(4_000_000) - 4.0) < 1e-12
+    finally:
+        wish[0] = before
 
 
 def test_threads_never_share_one():
