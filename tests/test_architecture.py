@@ -35,6 +35,7 @@ LAYERS = {
     "ir.constant_parts": 3,
     "ir.devirtualise": 3,
     "ir.float_bits": 3,
+    "ir.leaves": 3,
     "ir.reading": 3,
     "ir.scalarise": 3,
     "ir.lexer": 3,

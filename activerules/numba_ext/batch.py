@@ -31,13 +31,8 @@ from activerules.annotations.activity import (
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import ActivityError, BatchWidthMismatch
 from activerules.numba_ext import checks, memory
-from activerules.numba_ext.intrinsics import (
-    Call,
-    all_fields,
-    compiled,
-    dispatcher_in,
-    return_activity,
-)
+from activerules.numba_ext.emitter import Call, all_fields
+from activerules.numba_ext.intrinsics import compiled, dispatcher_in, return_activity
 from activerules.numba_ext.overwriting import overwrite
 from activerules.numba_ext.split import SplitEmitter
 from activerules.numba_ext.types import AnnotationType, marker_class

@@ -27,10 +27,10 @@ from activerules.annotations.activity import BatchDuplicated
 from activerules.errors import RuleViolation
 from activerules.numba_ext import debugchecks as checks
 from activerules.numba_ext.calls import MarkedCall, plain_type
+from activerules.numba_ext.compiledrule import CompiledRule
 from activerules.numba_ext.forwardrules import CompiledForwardRule, Place
 from activerules.numba_ext.kinds import is_container, items_of, leaves_of, may_hold_numbers
 from activerules.numba_ext.ruletyping import callable_rule, returns_entries
-from activerules.numba_ext.rulewrap import CompiledRule
 from activerules.rules.protocol import AugmentedReturn
 from activerules.rules.rule import ForwardRule, RulePair
 from activerules.rules.written import function_from

@@ -18,8 +18,8 @@ from activerules.annotations.tangents import NoTangent, One, ZeroTangent, conjug
 from activerules.annotations.values import make_zero
 from activerules.errors import RuleReturnError
 from activerules.numba_ext import overloads  # noqa: F401  accumulate and make_zero
+from activerules.numba_ext.compiledrule import types_of
 from activerules.numba_ext.overwriting import overwrite
-from activerules.numba_ext.rulewrap import types_of
 from activerules.numba_ext.tangents import TangentType, is_zero_type, refuse_type
 from activerules.numba_ext.types import AnnotationType, marker_class
 from activerules.rules.closures.delivery import (

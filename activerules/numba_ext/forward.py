@@ -17,8 +17,8 @@ from numba.core import cgutils, types
 
 from activerules.numba_ext import checks, memory
 from activerules.numba_ext.checks import Argument
+from activerules.numba_ext.emitter import Call, Emitter, link_derivative
 from activerules.numba_ext.gradient import Gradient
-from activerules.numba_ext.intrinsics import Call, Emitter, link_derivative
 from activerules.numba_ext.kinds import has_shadow
 from activerules.numba_ext.pieces import pieces_of
 

@@ -20,6 +20,7 @@ from activerules.errors import ActiverulesError, ActivityError, ArityError
 from activerules.numba_ext import checks
 from activerules.numba_ext.batch import batch_form, is_batched
 from activerules.numba_ext.checks import Argument
+from activerules.numba_ext.emitter import all_fields
 from activerules.numba_ext.forward import ForwardCall, ForwardEmitter
 from activerules.numba_ext.forward_checks import (
     WITHOUT,
@@ -28,7 +29,7 @@ from activerules.numba_ext.forward_checks import (
     require_tangible,
 )
 from activerules.numba_ext.gradient import ForwardCompiler, Gradient
-from activerules.numba_ext.intrinsics import all_fields, autodiff_form, dispatcher_of_type
+from activerules.numba_ext.intrinsics import autodiff_form, dispatcher_of_type
 from activerules.numba_ext.overloads import AD_TARGET
 from activerules.numba_ext.types import ModeType, marker_class
 from activerules.rules.pattern import type_name

@@ -21,12 +21,12 @@ from typing import Any
 from numba.core import cgutils, types
 from numba.core.target_extension import target_override
 
-from activerules.annotations.activity import (
-    BatchDuplicated,
-)
+from activerules.annotations.activity import BatchDuplicated
 from activerules.ir.rulecall import ForwardRuleRequest
 from activerules.numba_ext.calls import MarkedCall, uninherited_flags
+from activerules.numba_ext.compiledrule import RuleArgument, cpu_context, types_of
 from activerules.numba_ext.link import leave_to_caller
+from activerules.numba_ext.rulecaller import RuleCaller
 from activerules.numba_ext.rulechecks import copy_of, make_zero_of, owned, restore
 from activerules.numba_ext.ruletyping import (
     alias_checks,
@@ -37,12 +37,6 @@ from activerules.numba_ext.ruletyping import (
     cpu_typing_context,
     rule_arguments,
     wrong_return,
-)
-from activerules.numba_ext.rulewrap import (
-    RuleArgument,
-    RuleCaller,
-    cpu_context,
-    types_of,
 )
 from activerules.numba_ext.target import TARGET_NAME, Session
 from activerules.numba_ext.types import ConfigType

@@ -10,80 +10,39 @@ The layer above says, once, who compiles derivatives (`use_compiler`).
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from llvmlite import ir
-from numba.core import callconv, cgutils, types
+from numba.core import cgutils, types
 from numba.core.target_extension import current_target
-from numba.core.typing.templates import (
-    infer,
-    infer_global,
-    make_intrinsic_template,
-    signature,
-)
+from numba.core.typing.templates import infer, infer_global, make_intrinsic_template, signature
 
 from activerules.annotations.activity import Active, Const
-from activerules.errors import (
-    ActiverulesError,
-    ActivityError,
-    NotAFloatReturn,
-    NotYetSupported,
-)
+from activerules.errors import ActiverulesError, ActivityError, NotYetSupported
 from activerules.numba_ext import (
     checks,
-    chunks,
-    extents,
-    link,
     memory,
-    vector_math,
     zeros,  # noqa: F401  make_zero
 )
 from activerules.numba_ext.calls import on_cpu
 from activerules.numba_ext.checks import Argument
-from activerules.numba_ext.complex_math import POWER_DEFINITIONS
+from activerules.numba_ext.emitter import BY_SHADOW, Call, Emitter, all_fields
 from activerules.numba_ext.gradient import (
-    OUT_OF_MEMORY,
-    TOO_DEEP,
     ActivityName,
     ArgumentActivity,
     Gradient,
     GradientCompiler,
 )
-from activerules.numba_ext.kinds import (
-    derivative_type,
-    has_numbers,
-    has_shadow,
-    has_shadows,
-    is_number,
-    items_of,
-)
 from activerules.numba_ext.kinds import gradient_type as gradient_type_of
-from activerules.numba_ext.nested import (
-    NestedCall,
-    nested_form,
-    require_float_primal,
-    returned_by,
-)
-from activerules.numba_ext.outline import outlining, return_error
-from activerules.numba_ext.overloads import AD_TARGET, IGNORE_DEFINITIONS
+from activerules.numba_ext.kinds import has_numbers, has_shadow, has_shadows, is_number, items_of
+from activerules.numba_ext.nested import NestedCall, nested_form, require_float_primal, returned_by
+from activerules.numba_ext.outline import outlining
+from activerules.numba_ext.overloads import AD_TARGET
 from activerules.numba_ext.pieces import parts_of
-from activerules.numba_ext.types import AnnotationType, ModeType, SpecType, marker_class
+from activerules.numba_ext.types import ModeType, SpecType, marker_class
 
-_BY_VALUE = ("active", "mixed")
-BY_SHADOW = ("duplicated", "mixed")
-# how a derivative may end on its own account: status, exception, message
-_ENDS = (
-    (OUT_OF_MEMORY, MemoryError, "the tape of a derivative does not fit into memory"),
-    (TOO_DEEP, RecursionError, "the recursion of a derivative does not fit onto the stack"),
-    (
-        callconv.RETCODE_NONE.constant,
-        NotAFloatReturn,
-        "the differentiated function returned None at this point, which has no derivative",
-    ),
-)
 _compilers: list[GradientCompiler] = []
 
 
@@ -100,30 +59,6 @@ def give_compiled_form(function: Callable[..., Any], definition: Callable[..., A
     template = make_intrinsic_template(function, outlining(definition), definition.__name__)
     infer(template)
     infer_global(function, types.Function(template))
-
-
-# --- typing ---
-
-
-@dataclass(frozen=True)
-class Call:
-    """A typed call: the arguments of the differentiated function, and its derivative.
-
-    holomorphic   whether f'(z) is asked for: the conjugate of what the sweep gives for the real
-                  part of f, by the equations of Cauchy and Riemann
-    """
-
-    arguments: tuple[Argument, ...]
-    gradient: Gradient
-    holomorphic: bool = field(default=False, kw_only=True)
-
-    @property
-    def derivative_types(self) -> tuple[Any, ...]:
-        """Numba types of what is returned for each argument: None unless it is Active."""
-        return tuple(
-            derivative_type(a.numba_type) if a.activity in _BY_VALUE else types.none
-            for a in self.arguments
-        )
 
 
 def autodiff_form(typing_context, mode, function, *args):
@@ -353,230 +288,3 @@ def _needs_float_return(
         for written, argument in zip(gradient.written, arguments, strict=True)
     )
     return asked is None and not has_way_out and (has_numbers(result) or has_shadows(result))
-
-
-# --- lowering ---
-
-_libraries: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
-
-
-def link_derivative(context: Any, gradient: Gradient) -> None:
-    """Link a derivative into the function being lowered; compiled once, however many calls link
-    it.
-    """
-    known = _libraries.setdefault(context, {})
-    if context.target_name == AD_TARGET:
-        # differentiated again: the IR as it is, in which what the engine knows stays a declaration
-        if gradient.symbol not in known:
-            known[gradient.symbol] = link.make_source(
-                context, gradient.symbol, gradient.text, gradient.called
-            )
-        for symbol, make in gradient.sources.items():
-            if symbol not in known:
-                known[symbol] = make(context)
-        context.add_linking_libs([known[one] for one in (gradient.symbol, *gradient.sources)])
-        return
-    if "vector_math" in gradient.options:
-        # what Numba stores on disk loads the library before its code
-        context.active_code_library._reload_init.add(vector_math.load)
-    if not known:
-        own = (memory.RELEASE_DEFINITION, extents.DEFINITION, chunks.DEFINITION)
-        support = "\n".join([IGNORE_DEFINITIONS, POWER_DEFINITIONS, *own])
-        link.define(context, "activerules.chunks", chunks.VARIABLES)
-        known["support"] = link.make_library(context, "activerules.support", support)
-    if gradient.symbol not in known:
-        known[gradient.symbol] = link.make_library(
-            context, gradient.symbol, gradient.text, (*gradient.libraries, known["support"])
-        )
-    # Support by itself, too: what a library does not use of its own dependencies is not in it.
-    context.add_linking_libs([known[gradient.symbol], known["support"]])
-
-
-def all_fields(
-    context: Any, builder: Any, args: Sequence[Any], packed: Any
-) -> list[tuple[Any, Any]]:
-    """Primal and shadow of every annotated argument."""
-    values = cgutils.unpack_tuple(builder, packed, len(args))
-    return [_field(context, builder, ty, value) for ty, value in zip(args, values, strict=True)]
-
-
-def _field(context: Any, builder: Any, ty: Any, value: Any) -> tuple[Any, Any]:
-    """Primal and shadow of one annotated argument; the shadow is None if it has none."""
-    if not isinstance(ty, AnnotationType):
-        return value, None
-    native = cgutils.create_struct_proxy(ty)(context, builder, value)
-    return native.val, native.dval if ty.dval is not None else None
-
-
-class Emitter:
-    """Emits one call of a derivative into the function that is being lowered.
-
-    With `owns_shadows` the shadows are released where the call fails.
-    """
-
-    def __init__(
-        self, context: Any, builder: Any, call: Call, *, owns_shadows: bool = False
-    ) -> None:
-        self.context = context
-        self.builder = builder
-        self.arguments = call.arguments
-        self.derivative_types = call.derivative_types
-        self.gradient = call.gradient
-        self.holomorphic = call.holomorphic
-        self.owns_shadows = owns_shadows
-
-    def emit(self, fields: Sequence[tuple[Any, Any]], stats: Any = None) -> tuple[list[Any], Any]:
-        """Check, link, call; returns the derivative by each argument, and what the primal
-        returned. `stats` points to an i64 that receives the bytes of the tape.
-        """
-        fields = self._with_scratch(fields)
-
-        def release() -> None:
-            self._release(fields, everything=self.owns_shadows)
-
-        overlap = memory.check_memory(
-            self.context, self.builder, self.arguments, fields, self.gradient, release
-        )
-        link_derivative(self.context, self.gradient)
-        returned, excinfo = self._return_memory(), self._excinfo()
-        derivatives = self._derivative_memory(fields)
-        parameters = list(self._parameters(fields, returned, excinfo))
-        if stats is None:
-            stats = cgutils.get_null_value(cgutils.voidptr_t)
-        unexpected = self._unexpected(parameters, overlap)
-        status = self._run([*parameters, derivatives, stats], unexpected)
-        self._propagate(status, excinfo, release)
-        self._release(fields, everything=False)
-        primal = self.context.get_returned_value(
-            self.builder, self.gradient.result_type, self.builder.load(returned[0])
-        )
-        floats = iter(cgutils.unpack_tuple(self.builder, self.builder.load(derivatives)))
-        return [self._rebuilt(ty, floats) for ty in self.derivative_types], primal
-
-    def _release(self, fields: Sequence[tuple[Any, Any]], *, everything: bool) -> None:
-        """Release the scratch shadows; or every shadow there is."""
-        owned = memory.owned_shadows(self.gradient, self.arguments)
-        for argument, (_, shadow), own in zip(self.arguments, fields, owned, strict=True):
-            if own or (everything and shadow is not None):
-                memory.release(self.context, self.builder, argument.numba_type, shadow)
-
-    def _with_scratch(self, fields: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        """`fields`, with new shadows of zeros for the Const arguments that need one; and for arrays
-        that turn out to be constant.
-        """
-        owned = memory.owned_shadows(self.gradient, self.arguments)
-        return [
-            (primal, self._owned_shadow(argument.numba_type, primal, shadow) if own else shadow)
-            for argument, (primal, shadow), own in zip(self.arguments, fields, owned, strict=True)
-        ]
-
-    def _owned_shadow(self, found: Any, primal: Any, shadow: Any) -> Any:
-        if shadow is None:
-            return memory.zero_shadow(self.context, self.builder, found, primal)
-        return memory.constant_where_same(self.context, self.builder, found, primal, shadow)
-
-    def _parameters(
-        self, fields: Sequence[tuple[Any, Any]], returned: Sequence[Any], excinfo: Any
-    ) -> Iterator[Any]:
-        """Primal parameters of the derivative, each followed by its shadow if it is Duplicated."""
-        activities = iter(self.gradient.parameters)
-        yield from returned if next(activities) == "duplicated" else returned[:1]
-        yield excinfo
-        next(activities)
-        for argument, (primal, shadow) in zip(self.arguments, fields, strict=True):
-            slots = self._flattened(argument, primal)
-            shadow_slots = slots if shadow is None else self._flattened(argument, shadow)
-            for slot, shadow_slot in zip(slots, shadow_slots, strict=True):
-                yield slot
-                if next(activities) == "duplicated":
-                    yield shadow_slot
-
-    def _flattened(self, argument: Argument, value: Any) -> Sequence[Any]:
-        packer = self.context.get_arg_packer([argument.numba_type])
-        return packer.as_arguments(self.builder, [value])
-
-    def _return_memory(self) -> tuple[Any, Any]:
-        """Memory for the primal's result and for its shadow, which holds the seed."""
-        ty = self.context.call_conv.get_return_type(self.gradient.result_type).pointee
-        seed = ty(None)
-        if self.gradient.return_activity == "active":
-            seed = ty([1.0, 0.0]) if self.holomorphic else ty(1.0)
-        return self._stored(ty(None)), self._stored(seed)
-
-    def _excinfo(self) -> Any:
-        function_type = self.context.call_conv.get_function_type(types.none, ())
-        return self._stored(function_type.args[1].pointee(None))
-
-    def _stored(self, value: Any) -> Any:
-        pointer = cgutils.alloca_once(self.builder, value.type)
-        self.builder.store(value, pointer)
-        return pointer
-
-    def _derivative_memory(self, fields: Sequence[tuple[Any, Any]]) -> Any:
-        floats = []
-        for argument, (primal, _) in zip(self.arguments, fields, strict=True):
-            if argument.activity in _BY_VALUE:
-                slots = self._flattened(argument, primal)
-                floats += [
-                    s.type for s in slots if isinstance(s.type, ir.FloatType | ir.DoubleType)
-                ]
-        return cgutils.alloca_once(self.builder, ir.LiteralStructType(floats))
-
-    def _unexpected(self, parameters: Sequence[Any], overlap: Any) -> Any:
-        """Whether the arguments overlap, or are not what the derivative assumes."""
-        symbol = self.gradient.assumption_symbol
-        if symbol is None:
-            return overlap
-        function_type = ir.FunctionType(cgutils.bool_t, [p.type for p in parameters])
-        function = cgutils.get_or_insert_function(self.builder.module, function_type, symbol)
-        holds = self.builder.call(function, parameters)
-        return self.builder.or_(overlap, self.builder.not_(holds))
-
-    def _run(self, arguments: Sequence[Any], overlap: Any, suffix: str = "") -> Any:
-        function_type = ir.FunctionType(cgutils.int32_t, [a.type for a in arguments])
-
-        def run(stem: str | None) -> Any:
-            symbol = f"{stem}{suffix}"
-            function = cgutils.get_or_insert_function(self.builder.module, function_type, symbol)
-            return self.builder.call(function, arguments)
-
-        if overlap is cgutils.false_bit:
-            return run(self.gradient.symbol)
-        status = cgutils.alloca_once(self.builder, cgutils.int32_t)
-        with self.builder.if_else(overlap, likely=False) as (conservatively, apart):
-            with conservatively:
-                self.builder.store(run(self.gradient.conservative_symbol), status)
-            with apart:
-                self.builder.store(run(self.gradient.symbol), status)
-        return self.builder.load(status)
-
-    def _propagate(self, code: Any, excinfo: Any, release: Callable[[], None]) -> None:
-        convention = self.context.call_conv
-        for number, kind, message in _ENDS:
-            ended = self.builder.icmp_unsigned("==", code, code.type(number))
-            with cgutils.if_unlikely(self.builder, ended):
-                release()
-                convention.return_user_exc(self.builder, kind, (message,))
-        status = convention._get_return_status(self.builder, code, self.builder.load(excinfo))
-        with cgutils.if_unlikely(self.builder, status.is_error):
-            release()
-            self.return_error(status)
-
-    def return_error(self, status: Any) -> None:
-        """Leave with the primal's exception."""
-        return_error(self.context, self.builder, status)
-
-    def _rebuilt(self, found: Any, floats: Iterator[Any]) -> Any:
-        """Put derivatives, in order, into the structure of the values they belong to."""
-        if isinstance(found, types.Float):
-            return next(floats)
-        if isinstance(found, types.Complex):
-            number = self.context.make_complex(self.builder, found)
-            number.real, number.imag = next(floats), next(floats)
-            if self.holomorphic:
-                number.imag = self.builder.fneg(number.imag)
-            return number._getvalue()
-        if isinstance(found, types.BaseTuple):
-            items = [self._rebuilt(item, floats) for item in items_of(found)]
-            return self.context.make_tuple(self.builder, found, items)
-        return self.context.get_dummy_value()

@@ -33,7 +33,7 @@ from activerules.errors import ShadowMismatch, TapeError
 from activerules.numba_ext import cotangents, memory
 from activerules.numba_ext.checks import items_of
 from activerules.numba_ext.cotangents import require_fitting
-from activerules.numba_ext.intrinsics import BY_SHADOW, Call
+from activerules.numba_ext.emitter import BY_SHADOW, Call
 from activerules.numba_ext.kinds import is_number, is_number_array
 from activerules.numba_ext.split import SplitEmitter, read_split, shadow_of, tape_type
 from activerules.numba_ext.stubs import StubType

@@ -24,11 +24,7 @@ import numpy as np
 from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
 
-from activerules.errors import (
-    NotYetSupported,
-    RuleDefinitionError,
-    RuleError,
-)
+from activerules.errors import NotYetSupported, RuleDefinitionError, RuleError
 from activerules.ir.rulecall import (
     ArgumentKind,
     CallArgument,
@@ -42,6 +38,14 @@ from activerules.ir.rulecall import (
 from activerules.numba_ext import overloads  # noqa: F401  (what rules call: accumulate, make_zero)
 from activerules.numba_ext.abi import Slot, flatten
 from activerules.numba_ext.calls import MarkedCall, plain_type
+from activerules.numba_ext.compiledrule import (
+    CompiledRule,
+    RuleArgument,
+    Symbols,
+    cpu_context,
+    needs_drop,
+    tape_layout,
+)
 from activerules.numba_ext.debugrules import checked_forward, checked_pair
 from activerules.numba_ext.forwardrules import build_forward, build_source, compile_forward_rule
 from activerules.numba_ext.kinds import (
@@ -53,15 +57,7 @@ from activerules.numba_ext.kinds import (
     may_hold_numbers,
 )
 from activerules.numba_ext.ruletyping import checked_primal, compile_rule
-from activerules.numba_ext.rulewrap import (
-    CompiledRule,
-    RuleArgument,
-    Symbols,
-    build,
-    cpu_context,
-    needs_drop,
-    tape_layout,
-)
+from activerules.numba_ext.rulewrap import build
 from activerules.rules.rule import ForwardRule, RulePair
 
 SYMBOL_PREFIX = "activerules.rulecode."

@@ -26,16 +26,11 @@ from activerules.annotations.activity import Active, Annotation, Const, Duplicat
 from activerules.errors import NotCompilable, RuleReturnError, TapeMismatch
 from activerules.ir.rulecall import ForwardRuleRequest, RuleRequest
 from activerules.numba_ext.calls import MarkedCall, plain_type, uninherited_flags
+from activerules.numba_ext.compiledrule import CompiledRule, RuleArgument, annotation_type, types_of
 from activerules.numba_ext.facts import RuleFunctionCompiler
 from activerules.numba_ext.kinds import derivative_type, leaves_of
 from activerules.numba_ext.rulechecks import alike, apart, copy_of, detached, make_zero_of
-from activerules.numba_ext.rulewrap import (
-    CompiledRule,
-    RuleArgument,
-    annotation_type,
-    build_primal,
-    types_of,
-)
+from activerules.numba_ext.rulewrap import build_primal
 from activerules.numba_ext.types import ConfigType
 from activerules.numba_ext.unlinked import compile_to_link, to_link
 from activerules.rules.protocol import AugmentedReturn, RuleConfig

@@ -19,151 +19,24 @@ reverse is to see it, it travels with the tape.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.core.registry import cpu_target
 
-from activerules.annotations.activity import (
-    Active,
-    Annotation,
-    BatchDuplicated,
-    BatchDuplicatedNoNeed,
-    Const,
-    Duplicated,
-)
-from activerules.ir.rulecall import ActivityName
+from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.numba_ext.calls import MarkedCall
+from activerules.numba_ext.compiledrule import (
+    CompiledRule,
+    RuleArgument,
+    Symbols,
+    cpu_context,
+    needs_drop,
+    types_of,
+)
 from activerules.numba_ext.kinds import derivative_type
 from activerules.numba_ext.link import leave_to_caller
-from activerules.numba_ext.types import AnnotationType
-
-I32 = ir.IntType(32)
-POINTER = ir.IntType(8).as_pointer()
-
-
-@dataclass(frozen=True)
-class RuleArgument:
-    """One argument on its way from the marked call to the rule.
-
-    passed        its type in the call, `value_type` the type the rule sees (that of the default, if
-                  it was left out)
-    activity      at the call; the rule gets it as `annotation`
-    """
-
-    name: str
-    passed: types.Type
-    value_type: types.Type
-    activity: ActivityName
-    annotation: AnnotationType
-
-    @property
-    def needs_scratch(self) -> bool:
-        """The rule wants a shadow where the caller has none."""
-        return self.annotation.dval is not None and self.activity != "duplicated"
-
-    @property
-    def shadow_type(self) -> types.Type:
-        """The type of one shadow; that of an annotation for a batch is a tuple of them."""
-        shadow = self.annotation.dval
-        assert shadow is not None, f"{self.name} has no shadow"
-        is_batch = self.annotation.kind in (BatchDuplicated, BatchDuplicatedNoNeed)
-        return types_of(shadow)[0] if is_batch else shadow
-
-
-@dataclass(frozen=True)
-class CompiledRule:
-    """A rule pair, type-checked and compiled.
-
-    result            the annotation of `dret`
-    result_activity   at the call
-    augmented         compile result of (config, ret, *annotations) -> AugmentedReturn
-    reverse           compile result of (config, dret, tape, *annotations)
-    derivatives       per Active argument of the call, in order: its place in what `reverse` returns
-                      (None: all of it)
-    zero_makers       compile results of `make_zero`, by the type of the value
-    savers            compile results of `copy_of`, by the position of an argument that the reverse
-                      reads and that may be overwritten before it runs
-    apart, alike      compile results of `rulechecks.apart` and `alike`, by types
-    detachers         compile results of `rulechecks.detached`, by the type of an array of the tape
-                      and the position of an argument that may be overwritten; None: the result
-    """
-
-    marked: MarkedCall
-    config: types.Type
-    return_marker: types.Type
-    arguments: tuple[RuleArgument, ...]
-    result: AnnotationType
-    result_activity: ActivityName
-    augmented: Any
-    reverse: Any
-    derivatives: tuple[int | None, ...]
-    zero_makers: dict[types.Type, Any]
-    savers: dict[int, Any]
-    apart: dict[tuple[types.Type, types.Type], Any]
-    alike: dict[tuple[types.Type, types.Type], Any]
-    detachers: dict[tuple[types.Type, int | None], Any]
-
-    @property
-    def augmented_types(self) -> tuple[types.Type, ...]:
-        """Types of the primal, the shadow and the tape that the augmented primal returns."""
-        return types_of(self.augmented.signature.return_type)
-
-    @property
-    def carries_result(self) -> bool:
-        """Whether the result travels with the tape."""
-        return self.result_activity == "const" and self.marked.result_type != types.none
-
-    @property
-    def stored_type(self) -> types.Type:
-        """What is stored as the tape: the rule's own, the result where it travels with it, and
-        what is saved of the arguments.
-        """
-        tape = self.augmented_types[2]
-        result = self.result.fields if self.carries_result else ()
-        saved = [saver.signature.return_type for saver in self.savers.values()]
-        return types.Tuple((tape, *result, *saved)) if result or saved else tape
-
-    @property
-    def active_types(self) -> tuple[types.Type, ...]:
-        """Types of the Active arguments of the call, in order."""
-        return tuple(a.value_type for a in self.arguments if a.activity == "active")
-
-
-@dataclass(frozen=True)
-class Symbols:
-    """Names of the functions to build."""
-
-    augmented: str
-    reverse: str
-    drop: str
-
-
-def cpu_context() -> Any:
-    """The CPU's target context as it is inside a compile, with reference counting."""
-    context: Any = cpu_target.target_context
-    return context.subtarget(enable_nrt=True)
-
-
-def types_of(tuple_type: Any) -> tuple[types.Type, ...]:
-    """Types of the elements of a tuple of any of Numba's kinds."""
-    return tuple(tuple_type.types)
-
-
-def tape_layout(rule: CompiledRule) -> tuple[int, int]:
-    """Size and alignment in bytes of the stored tape; (0, 1) if there is nothing to store."""
-    if rule.stored_type == types.none:
-        return 0, 1
-    context = cpu_context()
-    stored = context.get_data_type(rule.stored_type)
-    return context.get_abi_sizeof(stored), context.get_abi_alignment(stored)
-
-
-def needs_drop(rule: CompiledRule) -> bool:
-    """Whether the stored tape holds references."""
-    return cpu_context().data_model_manager.lookup(rule.stored_type).contains_nrt_meminfo()
+from activerules.numba_ext.rulecaller import POINTER, RuleCaller
 
 
 def build(rule: CompiledRule, symbols: Symbols) -> Any:
@@ -184,168 +57,6 @@ def build(rule: CompiledRule, symbols: Symbols) -> Any:
         library.add_linking_library(result.library)
     library.finalize()
     return library
-
-
-class RuleCaller:
-    """What all functions built here have in common: their parameters, and the call of a rule.
-
-    lanes    the shadows of the Duplicated arguments, in order, once per lane
-    scratch  what is released when the function returns
-    pending  what is released only where it fails: the engine has no results then
-    """
-
-    def __init__(
-        self,
-        context: Any,
-        module: Any,
-        name: str,
-        marked: MarkedCall,
-        arguments: Sequence[RuleArgument],
-        leading: Sequence[str],
-        width: int = 1,
-    ) -> None:
-        self.context = context
-        self.return_type = marked.result_type
-        self.arguments = arguments
-        shadowed = [a for a in arguments if a.activity == "duplicated"]
-        primal_packer = context.get_arg_packer([a.passed for a in arguments])
-        shadow_packer = context.get_arg_packer([a.shadow_type for a in shadowed])
-        flat = [*primal_packer.argument_types]
-        flat += [t for t in shadow_packer.argument_types for _ in range(width)]
-        function_type = ir.FunctionType(I32, [POINTER] * len(leading) + flat)
-        self.function = ir.Function(module, function_type, name)
-        self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
-        self.pointers = dict(zip(leading, self.function.args, strict=False))
-        values = self.function.args[len(leading) :]
-        count = len(primal_packer.argument_types)
-        self.primals = primal_packer.from_arguments(self.builder, values[:count])
-        self.lanes = [
-            shadow_packer.from_arguments(self.builder, values[count + lane :: width])
-            for lane in range(width)
-        ]
-        self.shadows = iter(self.lanes[0])
-        self.zero_makers: dict[types.Type, Any] = {}
-        self.scratch: list[tuple[types.Type, Any]] = []
-        self.pending: list[tuple[types.Type, Any]] = []
-
-    def annotated(self) -> list[Any]:
-        """The arguments as the rule takes them."""
-        return [
-            self._annotated(a, primal)
-            for a, primal in zip(self.arguments, self.primals, strict=True)
-        ]
-
-    def _annotated(self, argument: RuleArgument, value: Any) -> Any:
-        if isinstance(argument.passed, types.Omitted):
-            value = self.context.get_constant_generic(
-                self.builder, argument.value_type, argument.passed.value
-            )
-        fields = [value if argument.needs_scratch else self.borrowed(argument.value_type, value)]
-        if argument.annotation.dval is not None:
-            fields.append(self.shadow(argument, value))
-        return self.annotate(argument.annotation, *fields)
-
-    def shadow(self, argument: RuleArgument, value: Any) -> Any:
-        """The shadow of an argument as the rule takes it."""
-        if argument.needs_scratch:
-            return self.zero_shadow(argument, value)
-        return self.without_owner(argument.shadow_type, next(self.shadows))
-
-    def borrowed(self, value_type: types.Type, value: Any) -> Any:
-        """An argument's value as the rule function gets it."""
-        return value
-
-    def without_owner(self, value_type: types.Type, value: Any) -> Any:
-        """An array that is not reference-counted, for memory that outlives the call (W4)."""
-        if not isinstance(value_type, types.Array):
-            return value
-        array = cgutils.create_struct_proxy(value_type)(self.context, self.builder, value)
-        array.meminfo = array.meminfo.type(None)
-        return array._getvalue()
-
-    def annotate(self, annotation: AnnotationType, *fields: Any) -> Any:
-        """An annotation struct; it borrows its fields."""
-        struct = cgutils.create_struct_proxy(annotation)(self.context, self.builder)
-        for name, field in zip(annotation.kind.__slots__, fields, strict=True):
-            setattr(struct, name, field)
-        return struct._getvalue()
-
-    def zero_shadow(self, argument: RuleArgument, value: Any) -> Any:
-        """A shadow to throw away after the call (W2)."""
-        shadow = self.call(self.zero_makers[argument.value_type], [value])
-        self.scratch.append((argument.shadow_type, shadow))
-        return shadow
-
-    def call(self, compiled: Any, args: Sequence[Any]) -> Any:
-        """Call a compiled function; leave with its status if it fails (W3)."""
-        builder, fndesc = self.builder, compiled.fndesc
-        callee = self.context.declare_function(builder.module, fndesc)
-        status, result = self.context.call_conv.call_function(
-            builder, callee, fndesc.restype, fndesc.argtypes, args
-        )
-        with builder.if_then(status.is_error, likely=False):
-            self._release(*self.scratch, *self.pending)
-            place = self.pointers["excinfo"]
-            exception_type = status.excinfoptr.type.as_pointer()
-            builder.store(status.excinfoptr, builder.bitcast(place, exception_type))
-            builder.ret(status.code)
-        return result
-
-    def check_apart(
-        self,
-        checks: dict[tuple[types.Type, types.Type], Any],
-        result: tuple[Any, types.Type],
-        others: Sequence[tuple[Any, types.Type]],
-    ) -> None:
-        """Leave with an error if an array shares memory with one of the others."""
-        value, found = result
-        if not checks or not isinstance(found, types.Array):
-            return
-        value = self.context.cast(self.builder, value, found, self.return_type)
-        for other, other_type in others:
-            check = checks.get((self.return_type, other_type))
-            if check is not None:
-                self.call(check, [value, other])
-
-    def check_alike(
-        self,
-        checks: dict[tuple[types.Type, types.Type], Any],
-        result: tuple[Any, types.Type],
-        shadow: tuple[Any, types.Type],
-    ) -> None:
-        """Leave with an error if a shadow does not lie in memory as its array does."""
-        for check in checks.values():
-            values = [
-                self.context.cast(self.builder, value, found, self.return_type)
-                for value, found in (result, shadow)
-            ]
-            self.call(check, values)
-
-    def finish(self) -> None:
-        """Return 0."""
-        self._release(*self.scratch)
-        self.builder.ret(I32(0))
-
-    def _release(self, *values: tuple[types.Type, Any]) -> None:
-        for value_type, value in values:
-            self.context.nrt.decref(self.builder, value_type, value)
-
-    def place(self, name: str, llvm_type: Any) -> Any:
-        """One of the leading pointers, as a pointer to a type."""
-        return self.builder.bitcast(self.pointers[name], llvm_type.as_pointer())
-
-    def load_result(self, name: str) -> Any:
-        """A value of the function's return type, as its calling convention stores it."""
-        return_type = self.return_type
-        place = self.place(name, self.context.get_return_type(return_type))
-        return self.context.get_returned_value(self.builder, return_type, self.builder.load(place))
-
-    def store_result(self, name: str, value: Any, value_type: types.Type) -> None:
-        """The counterpart of `load_result`; takes the reference over."""
-        return_type = self.return_type
-        value = self.context.cast(self.builder, value, value_type, return_type)
-        stored = self.context.get_return_value(self.builder, return_type, value)
-        self.builder.store(stored, self.place(name, stored.type))
 
 
 def build_primal(
@@ -577,15 +288,3 @@ def _build_drop(context: Any, module: Any, rule: CompiledRule, name: str) -> Non
     place = builder.bitcast(function.args[0], model.get_data_type().as_pointer())
     context.nrt.decref(builder, rule.stored_type, model.load_from_data_pointer(builder, place))
     builder.ret_void()
-
-
-def annotation_type(kind: type[Annotation], found: types.Type, width: int = 1) -> AnnotationType:
-    """The annotation of a value of a type; a shadow has the type of its value, and can be
-    written.
-    """
-    if kind in (Const, Active):
-        return AnnotationType(kind, found)
-    shadow = found.copy(readonly=False) if isinstance(found, types.Array) else found
-    if kind in (BatchDuplicated, BatchDuplicatedNoNeed):
-        return AnnotationType(kind, found, types.UniTuple(shadow, width))
-    return AnnotationType(kind, found, shadow)

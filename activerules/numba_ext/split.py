@@ -32,16 +32,9 @@ from activerules.annotations.signature import SplitSpec
 from activerules.errors import ActivityError, NotYetSupported, TapeError
 from activerules.numba_ext import abi, checks, memory
 from activerules.numba_ext.checks import Argument
+from activerules.numba_ext.emitter import Call, Emitter, all_fields, link_derivative
 from activerules.numba_ext.gradient import ActivityName
-from activerules.numba_ext.intrinsics import (
-    Call,
-    Emitter,
-    all_fields,
-    compiled,
-    dispatcher_in,
-    dispatcher_of_type,
-    link_derivative,
-)
+from activerules.numba_ext.intrinsics import compiled, dispatcher_in, dispatcher_of_type
 from activerules.numba_ext.stubs import StubType
 from activerules.numba_ext.tape_handle import FRESH, RUNNING, USED, Block, TapeType, bits_of
 from activerules.numba_ext.types import (

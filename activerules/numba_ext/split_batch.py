@@ -22,7 +22,8 @@ from activerules.annotations.signature import SplitSpec
 from activerules.errors import BatchWidthMismatch, NotYetSupported, TapeError
 from activerules.numba_ext import checks, memory
 from activerules.numba_ext.batch import BATCHED, Lanes, first_lane, is_batched, width_of
-from activerules.numba_ext.intrinsics import Call, all_fields, dispatcher_of_type
+from activerules.numba_ext.emitter import Call, all_fields
+from activerules.numba_ext.intrinsics import dispatcher_of_type
 from activerules.numba_ext.split import (
     SplitEmitter,
     play_form,

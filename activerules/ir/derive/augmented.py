@@ -17,47 +17,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from activerules.ir.analysis.copies import MixedCopy, copied_pieces, has_pointers
-from activerules.ir.analysis.nodes import (
-    LeavingIteration,
-    Link,
-    Node,
-    Primal,
-    RuleTape,
-    SavedStruct,
-    Shadow,
-    Taken,
-)
-from activerules.ir.analysis.objects import MemoryObject
-from activerules.ir.builder import Builder, add_incoming, displaced
+from activerules.ir.analysis.nodes import LeavingIteration, Link, Primal, Shadow, Taken
+from activerules.ir.builder import Builder, add_incoming
 from activerules.ir.cfg import Loop
 from activerules.ir.constants import constant
-from activerules.ir.derive.callees import CalleeUse
-from activerules.ir.derive.constant_shadows import shadow_of_constant
+from activerules.ir.derive.augmented_code import AugmentedCode
 from activerules.ir.derive.layout import Layout, stack_size, taken_type
-from activerules.ir.derive.mirror import (
-    allocated_shadow,
-    clear_allocated,
-    derived_shadow,
-    is_dropped,
-)
-from activerules.ir.derive.plan import Plan, RuleUse
-from activerules.ir.derive.runtime import OUT_OF_MEMORY, TOO_DEEP
+from activerules.ir.derive.plan import Plan
+from activerules.ir.derive.runtime import OUT_OF_MEMORY
 from activerules.ir.derive.scopes import Scopes
-from activerules.ir.derive.sweep import (
-    RowState,
-    Slots,
-    clear,
-    clone,
-    make_parameters,
-    names_of,
-    null,
-    result_parameters,
-    suffixed,
-)
-from activerules.ir.model import Block, Function, GlobalRef, Instruction, Value
-from activerules.ir.runtime_calls import RELEASING, UNSIZED, effect_of, memory_intrinsic
-from activerules.ir.types import I1, I8, I32, I64, PTR, VOID, Type
+from activerules.ir.derive.sweep import RowState, clear, null, suffixed
+from activerules.ir.model import Block, Function, Instruction, Value
+from activerules.ir.types import I32, I64, PTR
 
 
 def build_augmented(
@@ -67,35 +38,23 @@ def build_augmented(
     return _Augmenter(plan, layout, scopes, declarations).build()
 
 
-class _Augmenter:
+class _Augmenter(AugmentedCode):
+    """The blocks and loops of the augmented primal.
+
+    heads, tails   where the code of a block of the primal begins and ends
+    later          what can be filled in only when all blocks are there
+    edges          blocks that were put on edges out of loops
+    """
+
     def __init__(
         self, plan: Plan, layout: Layout, scopes: Scopes, declarations: dict[str, str]
     ) -> None:
-        self.plan, self.layout = plan, layout
-        self.results = result_parameters(plan.request)
-        self.parameters = make_parameters(plan, self.results)
-        self.values: dict[Value, Value] = dict(self.parameters.primal)
-        self.shadows: dict[Value, Value] = dict(self.parameters.shadow)
-        self.namer = names_of(plan)
-        self.b = Builder([], self.namer, declarations)
-        self.blocks: list[Block] = []
+        super().__init__(plan, layout, scopes, declarations)
         self.heads: dict[Block, Block] = {b: Block(b.name) for b in plan.flow.order}
         self.tails: dict[Block, Block] = {}
-        self.clones: list[Instruction] = []
         self.later: list[Callable[[], None]] = []
         self.taken: dict[Block, Instruction] = {}
         self.edges: dict[tuple[Block, Block], Block] = {}
-        self.slots = Slots(plan, layout, self.parameters.frame, scopes)
-        self.current = Block("")
-        self.function = Function(
-            suffixed(plan.request.name, ".augmented"),
-            I32,
-            self.parameters.arguments,
-            self.blocks,
-            "internal",
-            "alwaysinline",
-        )
-        self.failure = Block(self.namer("out_of_memory"))
 
     def build(self) -> Function:
         for block in self.plan.flow.order:
@@ -115,31 +74,7 @@ class _Augmenter:
             block.parent = self.function
         return self.function
 
-    # --- values ---
-
-    def _value(self, value: Value) -> Value:
-        return self.values.get(value, value)
-
-    def _shadow(self, value: Value) -> Value:
-        """The shadow of a pointer; null where it has none (it is then never followed)."""
-        constant_shadow = shadow_of_constant(value, self.plan, self.b.declarations)
-        if constant_shadow is not None:
-            return constant_shadow
-        return self.shadows.get(value, null())
-
-    def _kept(self, node: Node) -> bool:
-        return node in self.plan.cache.kept
-
-    def _keep(self, node: Node, value: Value) -> None:
-        if self._kept(node):
-            self.slots.write(self.b, node, value)
-
     # --- blocks ---
-
-    def _open(self, block: Block) -> None:
-        self.blocks.append(block)
-        self.current = block
-        self.b.target = block
 
     def _block(self, block: Block) -> None:
         self._open(self.heads[block])
@@ -157,6 +92,12 @@ class _Augmenter:
             self._end(block)
         self._terminator(block)
         self.tails[block] = self.current
+
+    def _clear_stack_shadows(self) -> None:
+        for (i, shadow), offset in self.layout.stack.items():
+            if shadow:
+                size = self.b.const(I64, stack_size(i, self.plan))
+                clear(self.b, self.slots.frame_address(self.b, offset), size)
 
     def _begin(self, block: Block, phis: list[Instruction]) -> None:
         for phi in phis:
@@ -315,265 +256,3 @@ class _Augmenter:
         for place, of in zip(self.results, (self._value, self._shadow), strict=False):
             self.b.store(of(end.operands[0]), place)
         self.b.ret(self.b.const(I32, 0))
-
-    def _fail_if_null(self, pointer: Value) -> None:
-        self._fail_unless(self.b.icmp("ne", pointer, null()))
-
-    def _fail_unless(self, fine: Value) -> None:
-        following = Block(self.namer("ok"))
-        self.b.cond_br(fine, following, self.failure)
-        self._open(following)
-
-    # --- instructions ---
-
-    def _clone(self, i: Instruction) -> Instruction:
-        copy = clone(i, self.plan.memory, self.slots.scopes)
-        self.current.append(copy)
-        self.values[i] = copy
-        self.clones.append(copy)
-        return copy
-
-    def _instruction(self, i: Instruction, live: bool) -> None:
-        if i.opcode == "alloca" and (i, False) in self.layout.stack:
-            self._stack(i)
-        elif i.opcode == "call":
-            self._call(i, live)
-        else:
-            self._clone(i)
-            if live:
-                self._mirror(i)
-        if live and i in self.values and i.name is not None:
-            self._keep(Primal(i), self.values[i])
-            if i in self.shadows:
-                self._keep(Shadow(i), self.shadows[i])
-
-    def _stack(self, i: Instruction) -> None:
-        self.values[i] = self.slots.frame_address(self.b, self.layout.stack[i, False])
-        if (i, True) in self.layout.stack:
-            self.shadows[i] = self.slots.frame_address(self.b, self.layout.stack[i, True])
-
-    def _clear_stack_shadows(self) -> None:
-        for (i, shadow), offset in self.layout.stack.items():
-            if shadow:
-                size = self.b.const(I64, stack_size(i, self.plan))
-                clear(self.b, self.slots.frame_address(self.b, offset), size)
-
-    def _mirror(self, i: Instruction) -> None:
-        """Repeat address arithmetic, and copies of pointers and integers, on shadow memory."""
-        if i.opcode == "store":
-            self._mirror_store(i)
-            return
-        if not i.type.is_pointer or not self.plan.activity.has_shadow(i):
-            return
-        shadow = derived_shadow(self.b, i, self._value, self._shadow)
-        if shadow is not None:
-            self.shadows[i] = shadow
-
-    def _mirror_store(self, i: Instruction) -> None:
-        value, pointer = i.operands
-        if value.type.is_float or not self.plan.activity.has_shadow(pointer):
-            return
-        request, objects = self.plan.request, self.plan.memory.objects(pointer)
-        if value.type.is_pointer:
-            if all(o.is_local or o in request.mirrored for o in objects):
-                self.b.store(self._shadow(value), self._shadow(pointer))
-        elif all(o.is_local or o in request.copied_integers for o in objects) and not (
-            self.plan.types.touches_floats(i)
-        ):
-            self.b.store(self._value(value), self._shadow(pointer))
-
-    # --- calls ---
-
-    def _call(self, i: Instruction, live: bool) -> None:
-        name = i.callee_name or ""
-        if is_dropped(i):
-            return
-        if live and i in self.plan.rules:
-            self._rule(self.plan.rules[i])
-            return
-        if live and i in self.plan.derived:
-            self._callee(self.plan.derived[i])
-            return
-        info = self.plan.calls.marked(i)
-        if live and name in RELEASING and self._leads_to_retained(i.operands[0]):
-            self._own(GlobalRef(UNSIZED.get(name, name)), self._value(i.operands[0]))
-            return
-        copy = self._clone(i)
-        if info is not None:
-            copy.callee = GlobalRef(info.primal_symbol)
-            self.b.declarations.setdefault(info.primal_symbol, _declaration(info.primal_symbol, i))
-            if live:
-                self._retain_result(i, info.result_meminfos)
-            return
-        if live:
-            self._after_call(i, copy)
-
-    def _leads_to_retained(self, pointer: Value) -> bool:
-        objects = self.plan.memory.objects(pointer)
-        if self.plan.request.callee and not all(o.is_local for o in objects):
-            return True  # a caller's memory: its reverse may read it
-        return not self.plan.retained.isdisjoint(objects)
-
-    def _after_call(self, i: Instruction, copy: Instruction) -> None:
-        effect = effect_of(i.callee_name)
-        if effect is None:
-            return
-        if effect.allocates:
-            self._allocation(i, copy)
-        elif effect.returns is not None:
-            self._mirror(i)
-            if effect.resizes is not None and i in self.shadows:
-                self._fail_if_null(self.shadows[i])
-        elif memory_intrinsic(i) and self.plan.activity.has_shadow(i.operands[0]):
-            self._mirror_intrinsic(i)
-
-    def _mirror_intrinsic(self, i: Instruction) -> None:
-        """Repeat copies of structs where the memory holds pointers; floats are undone instead."""
-        objects = self.plan.memory.objects(i.operands[0])
-        if not has_pointers(i.operands[0], self.plan.types) or not all(o.is_local for o in objects):
-            return
-        if memory_intrinsic(i) != "memset" and any(map(self.plan.types.holds_float, objects)):
-            self._mirror_pointers(i)
-            return
-        operands = [self._value(o) for o in i.operands]
-        operands[0] = self._shadow(i.operands[0])
-        if memory_intrinsic(i) != "memset":
-            operands[1] = self._shadow(i.operands[1])
-        self.b.call(i.callee_name or "", VOID, operands)
-
-    def _mirror_pointers(self, i: Instruction) -> None:
-        """Copy the shadows of pointers alone; the reverse refuses what is not known to be one."""
-        try:
-            copied = copied_pieces(i, self.plan.types)
-        except MixedCopy:
-            return
-        pieces = [p for p in copied if p.type.is_pointer] if isinstance(copied, list) else []
-        target, source = self._shadow(i.operands[0]), self._shadow(i.operands[1])
-        found = [self.b.load(p.type, displaced(self.b, source, p.offset), align=1) for p in pieces]
-        for piece, pointer in zip(pieces, found, strict=True):
-            self.b.store(pointer, displaced(self.b, target, piece.offset), align=1)
-
-    def _allocation(self, i: Instruction, copy: Instruction) -> None:
-        effect = effect_of(i.callee_name)
-        assert effect is not None
-        memory = MemoryObject("allocation", i)
-        if memory in self.plan.retained and effect.counted:
-            self.b.call("NRT_incref", VOID, [copy])
-            self._own(GlobalRef("NRT_decref"), copy)
-        if memory not in self.plan.activity.active_memory:
-            return
-        operands = [self._value(o) for o in i.operands]
-        shadow = allocated_shadow(self.b, i, operands, owned=True)
-        self._fail_if_null(shadow)
-        release = "NRT_Free" if i.callee_name == "NRT_Allocate" else "free"
-        self._own(GlobalRef("NRT_decref" if effect.counted else release), shadow)
-        clear_allocated(self.b, i, shadow, operands)
-        self.shadows[i] = shadow
-
-    def _own(self, function: GlobalRef, thing: Value) -> None:
-        """Put an object on the list of what is released at the end."""
-        self.b.declarations.setdefault(function.name, f"declare void @{function.name}(ptr)")
-        fine = self.b.call("activerules.tape.own", I1, [self.parameters.tape, function, thing])
-        self._fail_unless(fine)
-
-    def _retain_result(self, i: Instruction, meminfos: tuple[int, ...]) -> None:
-        """Hold on to memory a call returned, if the reverse reads it."""
-        if MemoryObject("result", i) not in self.plan.retained:
-            return
-        for offset in meminfos:
-            place = self.b.gep(I8, self._value(i.operands[0]), [self.b.const(I64, offset)])
-            meminfo = self.b.load(PTR, place)
-            self.b.call("NRT_incref", VOID, [meminfo])
-            self._own(GlobalRef("NRT_decref"), meminfo)
-
-    def _rule(self, use: RuleUse) -> None:
-        """Call the rule's augmented primal in place of the function."""
-        call = use.call
-        tape = self._slot(use.tape)
-        ret_shadow = self._shadow(call.operands[0]) if use.request.result != "const" else null()
-        operands = [self._value(call.operands[0]), ret_shadow, self._value(call.operands[1]), tape]
-        operands += [self._value(o) for o in call.operands[2:]]
-        for k in use.shadow_operands():
-            operand = call.operands[k]
-            operands.append(
-                self._shadow(operand) if operand.type.is_pointer else self._value(operand)
-            )
-        status = self.b.call(use.code.augmented, I32, operands)
-        self.values[call] = status
-        fine = Block(self.namer("rule.ok"))
-        failed = Block(self.namer("rule.done"))
-        # the rule's results exist only if it succeeded; the program checks the status next
-        self.b.cond_br(self.b.icmp("eq", status, self.b.const(I32, 0)), fine, failed)
-        self._open(fine)
-        self._keep_results(use, tape)
-        self.b.br(failed)
-        self._open(failed)
-
-    def _callee(self, use: CalleeUse) -> None:
-        """Call the augmented primal of the callee in place of the callee."""
-        call = use.call
-        operands: list[Value] = []
-        for o, activity in zip(call.operands, use.activities, strict=True):
-            operands.append(self._value(o))
-            if activity == "duplicated":
-                operands.append(self._shadow(o))
-        operands += [self.slots.address(self.b, use.frame)[0], self.parameters.tape]
-        handed_back = use.returns != "status" and call.type is not VOID
-        places: list[Value] = []
-        if handed_back:
-            places.append(self._local(call.type))
-        if use.result_shadow:
-            places.append(self._local(PTR))
-        status = self.b.call(suffixed(use.stem, ".enter"), I32, [*operands, *places])
-        if use.returns == "status":
-            self.values[call] = status
-            for end in (OUT_OF_MEMORY, TOO_DEEP):
-                self._return_unless("ne", status, end)
-            return
-        self._return_unless("eq", status, 0)
-        if handed_back:
-            self.values[call] = self.b.load(call.type, places[0])
-        if use.result_shadow:
-            self.shadows[call] = self.b.load(PTR, places[1])
-
-    def _local(self, t: Type) -> Value:
-        """Stack memory of the augmented primal itself: made once, at its entry."""
-        made = Builder([], self.namer).alloca(t, hint="result")
-        made.parent = self.blocks[0]
-        self.blocks[0].instructions.insert(0, made)
-        return made
-
-    def _return_unless(self, predicate: str, status: Value, number: int) -> None:
-        failed, fine = Block(self.namer("callee.failed")), Block(self.namer("callee.ok"))
-        self.b.cond_br(self.b.icmp(predicate, status, self.b.const(I32, number)), fine, failed)
-        self._open(failed)
-        self.b.ret(status)
-        self._open(fine)
-
-    def _keep_results(self, use: RuleUse, tape: Value) -> None:
-        if use.code.drop is not None:
-            self.b.declarations.setdefault(use.code.drop, f"declare void @{use.code.drop}(ptr)")
-            self._own(GlobalRef(use.code.drop), tape)
-        if use.result is not None:
-            self._retain_result(use.call, use.info.result_meminfos)
-        for saved, source in ((use.result, self._value), (use.result_shadow, self._shadow)):
-            if saved is not None:
-                self._copy(self._slot(saved), source(use.call.operands[0]), saved.size)
-        if use.result_shadow is not None:
-            for offset in use.info.result_meminfos:
-                place = self.b.gep(
-                    I8, self._shadow(use.call.operands[0]), [self.b.const(I64, offset)]
-                )
-                self._own(GlobalRef("NRT_decref"), self.b.load(PTR, place))
-
-    def _slot(self, node: RuleTape | SavedStruct | None) -> Value:
-        return self.slots.address(self.b, node)[0] if node is not None else null()
-
-    def _copy(self, target: Value, source: Value, size: int) -> None:
-        operands = [target, source, self.b.const(I64, size), self.b.const(I1, 0)]
-        self.b.call("llvm.memcpy.p0.p0.i64", VOID, operands)
-
-
-def _declaration(name: str, call: Instruction) -> str:
-    parameters = ", ".join(str(o.type) for o in call.operands)
-    return f"declare {call.type} @{name}({parameters})"

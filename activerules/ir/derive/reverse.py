@@ -19,17 +19,14 @@ primal is strict.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from activerules.ir.analysis.copies import MixedCopy, Piece, copied_pieces
-from activerules.ir.analysis.nodes import LeavingIteration, Link, Node, Primal, Shadow, Taken
+from activerules.ir.analysis.nodes import LeavingIteration, Link, Taken
 from activerules.ir.builder import Builder, displaced
 from activerules.ir.cfg import Loop
+from activerules.ir.derive.at_hand import AtHand
 from activerules.ir.derive.callees import CalleeUse
-from activerules.ir.derive.constant_shadows import shadow_of_constant
 from activerules.ir.derive.derivatives import row_for
 from activerules.ir.derive.layout import Layout
-from activerules.ir.derive.mirror import derived_shadow
 from activerules.ir.derive.plan import Plan, RuleUse
 from activerules.ir.derive.reversal import Decision, Step
 from activerules.ir.derive.runtime import TOO_DEEP
@@ -43,7 +40,7 @@ from activerules.ir.derive.sweep import (
     null,
     suffixed,
 )
-from activerules.ir.model import Argument, Block, Constant, Function, Instruction, Value
+from activerules.ir.model import Argument, Block, Function, Instruction, Value
 from activerules.ir.refusal import refusal
 from activerules.ir.runtime_calls import memory_intrinsic
 from activerules.ir.types import I1, I8, I32, I64, PTR, VOID, StructType
@@ -90,7 +87,7 @@ class _Reverser:
             block: Block(suffixed(block.name, ".reverse")) for block in plan.reversal.reached
         }
         self.slots = Slots(plan, layout, self.parameters.frame, scopes)
-        self.memo: dict[Node, Value] = {}
+        self.values = AtHand(plan, layout, self.parameters, self.slots, self.b)
         self.bases: dict[Loop, Instruction] = {}
         self.counts: dict[Loop, Instruction] = {}
         self.iterations: dict[Loop, Instruction] = {}
@@ -104,7 +101,7 @@ class _Reverser:
         start = Block(self.namer("start"))
         self._make_loop_state()
         self._open(start)
-        self.memo = {}
+        self.values.memo = {}
         if self.plan.request.callee:
             self._return_if_too_deep()
         if self.seed is not None:
@@ -141,7 +138,7 @@ class _Reverser:
 
     def _block(self, block: Block) -> None:
         self._open(self.heads[block])
-        self.memo = {}
+        self.values.memo = {}
         self._read_loop_state(block)
         for i in reversed(block.instructions):
             if i.opcode != "phi" and i in self.plan.needs:
@@ -195,10 +192,10 @@ class _Reverser:
         It hands the cotangents of the phis to the operands of one edge, and enters the loops that
         the primal left on this way.
         """
-        here, memo, states = self.b.target, self.memo, dict(self.slots.state)
+        here, memo, states = self.b.target, self.values.memo, dict(self.slots.state)
         edge = Block(self.namer(suffixed(block.name, ".back").strip('"')))
         self._open(edge)
-        self.memo = dict(memo)
+        self.values.memo = dict(memo)
         for phi, g in taken.items():
             assert predecessor is not None
             self._add(phi.operands[phi.blocks.index(predecessor)], g)
@@ -206,7 +203,7 @@ class _Reverser:
         for loop in reversed(entered):
             self._enter_loop(loop)
         self.b.br(self.heads[target])
-        self.b.target, self.memo, self.slots.state = here, memo, states
+        self.b.target, self.values.memo, self.slots.state = here, memo, states
         return edge
 
     def _around(self, block: Block) -> list[Loop]:
@@ -216,7 +213,7 @@ class _Reverser:
 
     def _enter_loop(self, loop: Loop) -> None:
         """Begin with the iteration that left the loop."""
-        leaving = self._have(LeavingIteration(loop))
+        leaving = self.values.have(LeavingIteration(loop))
         self.b.store(leaving, self.iterations[loop])
         if loop in self.bases:
             base = self.slots.read(self.b, Link(loop))
@@ -224,7 +221,7 @@ class _Reverser:
             if loop in self.counts:
                 self.b.store(self.b.binary("add", leaving, self.b.const(I64, 1)), self.counts[loop])
         self._read_one(loop)
-        self.memo = {}
+        self.values.memo = {}
 
     def _previous_iteration(
         self, block: Block, loop: Loop, step: Step, taken: dict[Instruction, Value]
@@ -262,7 +259,7 @@ class _Reverser:
             self.b.switch(number, edges[0], [(k, edge) for k, edge in enumerate(edges) if k])
 
     def _decide(self, tree: Decision, edges: dict[Block, Block]) -> None:
-        condition = self._primal(tree.condition)
+        condition = self.values.primal(tree.condition)
         arms: list[Block] = []
         here = self.b.target
         for branch in (tree.if_true, tree.if_false):
@@ -270,11 +267,11 @@ class _Reverser:
                 arms.append(edges[branch])
             else:
                 arm = Block(self.namer("decide"))
-                memo = self.memo
+                memo = self.values.memo
                 self._open(arm)
-                self.memo = dict(memo)
+                self.values.memo = dict(memo)
                 self._decide(branch, edges)
-                self.memo = memo
+                self.values.memo = memo
                 arms.append(arm)
                 self.b.target = here
         self.b.cond_br(condition, arms[0], arms[1])
@@ -316,7 +313,7 @@ class _Reverser:
         self.b.store(self.b.fadd(self.b.load(value.type, slot), g, flags=SUM), slot)
 
     def _undo_load(self, i: Instruction) -> None:
-        g, place = self._take(i), self._shadow(i.operands[0])
+        g, place = self._take(i), self.values.shadow(i.operands[0])
         align, scope = i.attributes.get("align"), self._scope(i.operands[0])
         old = self.b.load(g.type, place, align=align, metadata=scope)
         self.b.store(self.b.fadd(old, g, flags=SUM), place, align=align, metadata=scope)
@@ -346,7 +343,7 @@ class _Reverser:
 
     def _undo_store(self, i: Instruction) -> None:
         value, pointer = i.operands
-        place = self._shadow(pointer)
+        place = self.values.shadow(pointer)
         align, scope = i.attributes.get("align"), self._scope(pointer)
         if not value.type.is_float:
             self.b.store(self.b.const(value.type, 0), place, align=align, metadata=scope)
@@ -359,7 +356,7 @@ class _Reverser:
             self.b.store(self.b.const(value.type, 0.0), place, align=align, metadata=scope)
 
     def _undo_memory(self, i: Instruction) -> None:
-        target, length = self._shadow(i.operands[0]), self._primal(i.operands[2])
+        target, length = self.values.shadow(i.operands[0]), self.values.primal(i.operands[2])
         size = length if length.type == I64 else self.b.cast("zext", length, I64)
         if memory_intrinsic(i) == "memset" or not self.plan.activity.has_shadow(i.operands[1]):
             clear(self.b, target, size)
@@ -371,7 +368,7 @@ class _Reverser:
                 i, "a copy of memory that mixes types carries a derivative",
                 "which bytes hold floats is not known", ["copy the parts one by one"],
             ) from None  # fmt: skip
-        source = self._shadow(i.operands[1])
+        source = self.values.shadow(i.operands[1])
         if isinstance(copied, list):
             self._undo_pieces([piece for piece in copied if piece.type.is_float], target, source)
         elif copied is not None:
@@ -395,7 +392,7 @@ class _Reverser:
         assert row is not None
         g = self._take(i)
         wanted = self.plan.wanted(i)
-        access = row.access(i, wanted, self._primal)
+        access = row.access(i, wanted, self.values.primal)
         for operand, bar in zip(i.operands, row.adjoint(self.b, access, g, wanted), strict=True):
             if bar is not None:
                 self._add(operand, self._unless_unused(i, g, bar))
@@ -420,16 +417,18 @@ class _Reverser:
             ret_shadow = self.slots.address(self.b, use.result_shadow)[0]
         else:
             ret_shadow = (
-                self._shadow(call.operands[0]) if use.request.result == "active" else null()
+                self.values.shadow(call.operands[0]) if use.request.result == "active" else null()
             )
         tape = self.slots.address(self.b, use.tape)[0] if use.tape else null()
         excinfo = self.parameters.primal[self.plan.request.parameters[1].argument]
         operands = [ret, ret_shadow, excinfo, tape, bars]
-        operands += [self._primal(o) for o in call.operands[2:]]
+        operands += [self.values.primal(o) for o in call.operands[2:]]
         for k in use.shadow_operands():
             operand = call.operands[k]
             operands.append(
-                self._shadow(operand) if operand.type.is_pointer else self._primal(operand)
+                self.values.shadow(operand)
+                if operand.type.is_pointer
+                else self.values.primal(operand)
             )
         status = self.b.call(use.code.reverse, I32, operands)
         self._return_unless_zero(status)
@@ -447,9 +446,9 @@ class _Reverser:
         bars: Value = self.top.alloca(fields, hint="bars") if fields.elements else null()
         operands: list[Value] = []
         for o, activity in zip(call.operands, use.activities, strict=True):
-            operands.append(self._primal(o))
+            operands.append(self.values.primal(o))
             if activity == "duplicated":
-                operands.append(self._shadow(o))
+                operands.append(self.values.shadow(o))
         operands += [self.slots.read(self.b, use.frame), self.parameters.tape]
         if use.returns == "active":
             operands.append(self._take(call))
@@ -468,100 +467,3 @@ class _Reverser:
         self._open(failed)
         self.b.ret(status)
         self._open(fine)
-
-    # --- values of the primal, and shadows of its pointers ---
-
-    def _primal(self, value: Value) -> Value:
-        if not isinstance(value, Instruction):
-            return self.parameters.primal.get(value, value)
-        return self._have(Primal(value))
-
-    def _shadow(self, value: Value) -> Value:
-        constant_shadow = shadow_of_constant(value, self.plan, self.top.declarations)
-        if constant_shadow is not None:
-            return constant_shadow
-        if not isinstance(value, Instruction):
-            return self.parameters.shadow.get(value) or null()
-        return self._have(Shadow(value))
-
-    def _have(self, node: Node) -> Value:
-        """A node in the current block: remembered, read from the tape, or computed again."""
-        if node not in self.memo:
-            if node in self.plan.cache.kept:
-                self.memo[node] = self.slots.read(self.b, node)
-            else:
-                self.memo[node] = self._compute(node)
-        return self.memo[node]
-
-    def _compute(self, node: Node) -> Value:
-        is_stack = isinstance(node, Primal | Shadow) and _opcode(node.value) == "alloca"
-        assert is_stack or node in self.plan.cache.computed, f"L2: {node} is not planned"
-        match node:
-            case LeavingIteration(loop):
-                count = self.plan.loops[loop].trip_count
-                assert count is not None
-                return count.emit(self.b, self._primal(count.start), self._primal(count.bound))
-            case Primal(Instruction() as i) if i in self.plan.copies:
-                return self._primal(self.plan.copies[i])
-            case Primal(Instruction() as i):
-                return self._compute_primal(i)
-            case Shadow(Instruction() as i):
-                return self._compute_shadow(i)
-            case _:
-                raise AssertionError(f"L2: {node} is neither kept nor computable")
-
-    def _compute_primal(self, i: Instruction) -> Value:
-        if i.opcode == "alloca":
-            return self.slots.frame_address(self.b, self.layout.stack[i, False])
-        if i.opcode == "phi":
-            return self._induction(i, self._primal)
-        operands = [self._primal(o) for o in i.operands]
-        keep = {
-            k: v
-            for k, v in i.attributes.items()
-            if k in {"predicate", "source", "indices", "align"}
-        }
-        if i.opcode == "load":
-            keep["metadata"] = self.slots.scopes.primal_access(
-                self.plan.memory.objects(i.operands[0])
-            )
-        return self.b.append(
-            Instruction(i.opcode, i.type, operands, self.namer(), i.flags, [], i.callee, keep)
-        )
-
-    def _induction(self, phi: Instruction, start_of: Callable[[Value], Value]) -> Value:
-        """Value of an induction variable in the current iteration: start + iteration * step."""
-        loop = self.plan.flow.loop_of(phi.owner)
-        assert loop is not None
-        found = self.plan.loops[loop].inductions[phi]
-        iteration = self.slots.state[loop].iteration
-        assert iteration is not None
-        step = self._primal(found.step)
-        if phi.type.is_pointer:
-            number = step if step.type == I64 else self.b.cast("sext", step, I64)
-            offset = self.b.binary("mul", iteration, number)
-            return self.b.gep(found.next.attributes["source"], start_of(found.start), [offset])
-        if phi.type != I64:
-            iteration = self.b.cast("trunc", iteration, phi.type)
-        offset = iteration if _is_one(step) else self.b.binary("mul", iteration, step)
-        return self.b.binary("sub" if found.negative else "add", start_of(found.start), offset)
-
-    def _compute_shadow(self, i: Instruction) -> Value:
-        match i.opcode:
-            case "alloca":
-                return self.slots.frame_address(self.b, self.layout.stack[i, True])
-            case "phi":
-                return self._induction(i, self._shadow)
-            case _:
-                scope = self._scope(i.operands[0]) if i.opcode == "load" else None
-                shadow = derived_shadow(self.b, i, self._primal, self._shadow, scope)
-                assert shadow is not None, f"L2: no shadow of {i.opcode}"
-                return shadow
-
-
-def _is_one(step: Value) -> bool:
-    return isinstance(step, Constant) and step.text == "1"
-
-
-def _opcode(value: Value) -> str:
-    return value.opcode if isinstance(value, Instruction) else ""

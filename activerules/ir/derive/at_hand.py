@@ -1,0 +1,133 @@
+"""Values of the primal in the reverse sweep, and shadows of its pointers.
+
+Needs       a Plan and its Layout; the frame and tape that the augmented primal filled
+Gives       `AtHand.primal` and `.shadow`: a value where the sweep is now, remembered within a
+            block, read from the tape, or computed again
+Invariants  L2 of `plan`: a node is asked for only where the plan keeps or computes it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from activerules.ir.analysis.nodes import LeavingIteration, Node, Primal, Shadow
+from activerules.ir.builder import Builder
+from activerules.ir.derive.constant_shadows import shadow_of_constant
+from activerules.ir.derive.layout import Layout
+from activerules.ir.derive.mirror import derived_shadow
+from activerules.ir.derive.plan import Plan
+from activerules.ir.derive.sweep import Parameters, Slots, null
+from activerules.ir.model import Constant, Instruction, Value
+from activerules.ir.types import I64
+
+
+class AtHand:
+    """What the reverse sweep can use in the block it writes.
+
+    memo    what was read or computed in this block already; the sweep empties it with each block
+    """
+
+    def __init__(
+        self, plan: Plan, layout: Layout, parameters: Parameters, slots: Slots, b: Builder
+    ) -> None:
+        self.plan, self.layout = plan, layout
+        self.parameters, self.slots, self.b = parameters, slots, b
+        self.memo: dict[Node, Value] = {}
+
+    def primal(self, value: Value) -> Value:
+        """A value of the primal."""
+        if not isinstance(value, Instruction):
+            return self.parameters.primal.get(value, value)
+        return self.have(Primal(value))
+
+    def shadow(self, value: Value) -> Value:
+        """The shadow of a pointer of the primal; null where it has none: it is never followed."""
+        constant_shadow = shadow_of_constant(value, self.plan, self.b.declarations)
+        if constant_shadow is not None:
+            return constant_shadow
+        if not isinstance(value, Instruction):
+            return self.parameters.shadow.get(value) or null()
+        return self.have(Shadow(value))
+
+    def have(self, node: Node) -> Value:
+        """A node in the current block: remembered, read from the tape, or computed again."""
+        if node not in self.memo:
+            if node in self.plan.cache.kept:
+                self.memo[node] = self.slots.read(self.b, node)
+            else:
+                self.memo[node] = self._compute(node)
+        return self.memo[node]
+
+    def _compute(self, node: Node) -> Value:
+        is_stack = isinstance(node, Primal | Shadow) and _opcode(node.value) == "alloca"
+        assert is_stack or node in self.plan.cache.computed, f"L2: {node} is not planned"
+        match node:
+            case LeavingIteration(loop):
+                count = self.plan.loops[loop].trip_count
+                assert count is not None
+                return count.emit(self.b, self.primal(count.start), self.primal(count.bound))
+            case Primal(Instruction() as i) if i in self.plan.copies:
+                return self.primal(self.plan.copies[i])
+            case Primal(Instruction() as i):
+                return self._compute_primal(i)
+            case Shadow(Instruction() as i):
+                return self._compute_shadow(i)
+            case _:
+                raise AssertionError(f"L2: {node} is neither kept nor computable")
+
+    def _compute_primal(self, i: Instruction) -> Value:
+        if i.opcode == "alloca":
+            return self.slots.frame_address(self.b, self.layout.stack[i, False])
+        if i.opcode == "phi":
+            return self._induction(i, self.primal)
+        operands = [self.primal(o) for o in i.operands]
+        keep = {
+            k: v
+            for k, v in i.attributes.items()
+            if k in {"predicate", "source", "indices", "align"}
+        }
+        if i.opcode == "load":
+            keep["metadata"] = self.slots.scopes.primal_access(
+                self.plan.memory.objects(i.operands[0])
+            )
+        return self.b.append(
+            Instruction(i.opcode, i.type, operands, self.b.namer(), i.flags, [], i.callee, keep)
+        )
+
+    def _induction(self, phi: Instruction, start_of: Callable[[Value], Value]) -> Value:
+        """Value of an induction variable in the current iteration: start + iteration * step."""
+        loop = self.plan.flow.loop_of(phi.owner)
+        assert loop is not None
+        found = self.plan.loops[loop].inductions[phi]
+        iteration = self.slots.state[loop].iteration
+        assert iteration is not None
+        step = self.primal(found.step)
+        if phi.type.is_pointer:
+            number = step if step.type == I64 else self.b.cast("sext", step, I64)
+            offset = self.b.binary("mul", iteration, number)
+            return self.b.gep(found.next.attributes["source"], start_of(found.start), [offset])
+        if phi.type != I64:
+            iteration = self.b.cast("trunc", iteration, phi.type)
+        offset = iteration if _is_one(step) else self.b.binary("mul", iteration, step)
+        return self.b.binary("sub" if found.negative else "add", start_of(found.start), offset)
+
+    def _compute_shadow(self, i: Instruction) -> Value:
+        match i.opcode:
+            case "alloca":
+                return self.slots.frame_address(self.b, self.layout.stack[i, True])
+            case "phi":
+                return self._induction(i, self.shadow)
+            case _:
+                objects = self.plan.memory.objects(i.operands[0])
+                scope = self.slots.scopes.shadow_access(objects) if i.opcode == "load" else None
+                shadow = derived_shadow(self.b, i, self.primal, self.shadow, scope)
+                assert shadow is not None, f"L2: no shadow of {i.opcode}"
+                return shadow
+
+
+def _is_one(step: Value) -> bool:
+    return isinstance(step, Constant) and step.text == "1"
+
+
+def _opcode(value: Value) -> str:
+    return value.opcode if isinstance(value, Instruction) else ""

@@ -1,0 +1,158 @@
+"""A rule as it was chosen and compiled for one marked call: its arguments, its halves, its tape.
+
+Needs       nothing of the engine; `ruletyping` fills these classes in
+Gives       `RuleArgument`, `CompiledRule`, `Symbols`; the layout of the tape that is stored
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numba.core import types
+from numba.core.registry import cpu_target
+
+from activerules.annotations.activity import (
+    Active,
+    Annotation,
+    BatchDuplicated,
+    BatchDuplicatedNoNeed,
+    Const,
+)
+from activerules.ir.rulecall import ActivityName
+from activerules.numba_ext.calls import MarkedCall
+from activerules.numba_ext.types import AnnotationType
+
+
+@dataclass(frozen=True)
+class RuleArgument:
+    """One argument on its way from the marked call to the rule.
+
+    passed        its type in the call, `value_type` the type the rule sees (that of the default, if
+                  it was left out)
+    activity      at the call; the rule gets it as `annotation`
+    """
+
+    name: str
+    passed: types.Type
+    value_type: types.Type
+    activity: ActivityName
+    annotation: AnnotationType
+
+    @property
+    def needs_scratch(self) -> bool:
+        """The rule wants a shadow where the caller has none."""
+        return self.annotation.dval is not None and self.activity != "duplicated"
+
+    @property
+    def shadow_type(self) -> types.Type:
+        """The type of one shadow; that of an annotation for a batch is a tuple of them."""
+        shadow = self.annotation.dval
+        assert shadow is not None, f"{self.name} has no shadow"
+        is_batch = self.annotation.kind in (BatchDuplicated, BatchDuplicatedNoNeed)
+        return types_of(shadow)[0] if is_batch else shadow
+
+
+@dataclass(frozen=True)
+class CompiledRule:
+    """A rule pair, type-checked and compiled.
+
+    result            the annotation of `dret`
+    result_activity   at the call
+    augmented         compile result of (config, ret, *annotations) -> AugmentedReturn
+    reverse           compile result of (config, dret, tape, *annotations)
+    derivatives       per Active argument of the call, in order: its place in what `reverse` returns
+                      (None: all of it)
+    zero_makers       compile results of `make_zero`, by the type of the value
+    savers            compile results of `copy_of`, by the position of an argument that the reverse
+                      reads and that may be overwritten before it runs
+    apart, alike      compile results of `rulechecks.apart` and `alike`, by types
+    detachers         compile results of `rulechecks.detached`, by the type of an array of the tape
+                      and the position of an argument that may be overwritten; None: the result
+    """
+
+    marked: MarkedCall
+    config: types.Type
+    return_marker: types.Type
+    arguments: tuple[RuleArgument, ...]
+    result: AnnotationType
+    result_activity: ActivityName
+    augmented: Any
+    reverse: Any
+    derivatives: tuple[int | None, ...]
+    zero_makers: dict[types.Type, Any]
+    savers: dict[int, Any]
+    apart: dict[tuple[types.Type, types.Type], Any]
+    alike: dict[tuple[types.Type, types.Type], Any]
+    detachers: dict[tuple[types.Type, int | None], Any]
+
+    @property
+    def augmented_types(self) -> tuple[types.Type, ...]:
+        """Types of the primal, the shadow and the tape that the augmented primal returns."""
+        return types_of(self.augmented.signature.return_type)
+
+    @property
+    def carries_result(self) -> bool:
+        """Whether the result travels with the tape."""
+        return self.result_activity == "const" and self.marked.result_type != types.none
+
+    @property
+    def stored_type(self) -> types.Type:
+        """What is stored as the tape: the rule's own, the result where it travels with it, and
+        what is saved of the arguments.
+        """
+        tape = self.augmented_types[2]
+        result = self.result.fields if self.carries_result else ()
+        saved = [saver.signature.return_type for saver in self.savers.values()]
+        return types.Tuple((tape, *result, *saved)) if result or saved else tape
+
+    @property
+    def active_types(self) -> tuple[types.Type, ...]:
+        """Types of the Active arguments of the call, in order."""
+        return tuple(a.value_type for a in self.arguments if a.activity == "active")
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """Names of the functions to build."""
+
+    augmented: str
+    reverse: str
+    drop: str
+
+
+def annotation_type(kind: type[Annotation], found: types.Type, width: int = 1) -> AnnotationType:
+    """The annotation of a value of a type; a shadow has the type of its value, and can be
+    written.
+    """
+    if kind in (Const, Active):
+        return AnnotationType(kind, found)
+    shadow = found.copy(readonly=False) if isinstance(found, types.Array) else found
+    if kind in (BatchDuplicated, BatchDuplicatedNoNeed):
+        return AnnotationType(kind, found, types.UniTuple(shadow, width))
+    return AnnotationType(kind, found, shadow)
+
+
+def types_of(tuple_type: Any) -> tuple[types.Type, ...]:
+    """Types of the elements of a tuple of any of Numba's kinds."""
+    return tuple(tuple_type.types)
+
+
+def cpu_context() -> Any:
+    """The CPU's target context as it is inside a compile, with reference counting."""
+    context: Any = cpu_target.target_context
+    return context.subtarget(enable_nrt=True)
+
+
+def tape_layout(rule: CompiledRule) -> tuple[int, int]:
+    """Size and alignment in bytes of the stored tape; (0, 1) if there is nothing to store."""
+    if rule.stored_type == types.none:
+        return 0, 1
+    context = cpu_context()
+    stored = context.get_data_type(rule.stored_type)
+    return context.get_abi_sizeof(stored), context.get_abi_alignment(stored)
+
+
+def needs_drop(rule: CompiledRule) -> bool:
+    """Whether the stored tape holds references."""
+    return cpu_context().data_model_manager.lookup(rule.stored_type).contains_nrt_meminfo()

@@ -1,0 +1,184 @@
+"""An LLVM function around a compiled rule function, while it is built.
+
+Needs       the arguments of a marked call, with the annotations that the rule takes
+Gives       `RuleCaller`: the function with its parameters, calls of compiled functions in it, and
+            the checks of what a rule returns
+Invariants  W2 and W3 of `rulewrap`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+
+from activerules.numba_ext.calls import MarkedCall
+from activerules.numba_ext.compiledrule import RuleArgument
+from activerules.numba_ext.types import AnnotationType
+
+I32 = ir.IntType(32)
+POINTER = ir.IntType(8).as_pointer()
+
+
+class RuleCaller:
+    """What all functions built here have in common: their parameters, and the call of a rule.
+
+    lanes    the shadows of the Duplicated arguments, in order, once per lane
+    scratch  what is released when the function returns
+    pending  what is released only where it fails: the engine has no results then
+    """
+
+    def __init__(
+        self,
+        context: Any,
+        module: Any,
+        name: str,
+        marked: MarkedCall,
+        arguments: Sequence[RuleArgument],
+        leading: Sequence[str],
+        width: int = 1,
+    ) -> None:
+        self.context = context
+        self.return_type = marked.result_type
+        self.arguments = arguments
+        shadowed = [a for a in arguments if a.activity == "duplicated"]
+        primal_packer = context.get_arg_packer([a.passed for a in arguments])
+        shadow_packer = context.get_arg_packer([a.shadow_type for a in shadowed])
+        flat = [*primal_packer.argument_types]
+        flat += [t for t in shadow_packer.argument_types for _ in range(width)]
+        function_type = ir.FunctionType(I32, [POINTER] * len(leading) + flat)
+        self.function = ir.Function(module, function_type, name)
+        self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.pointers = dict(zip(leading, self.function.args, strict=False))
+        values = self.function.args[len(leading) :]
+        count = len(primal_packer.argument_types)
+        self.primals = primal_packer.from_arguments(self.builder, values[:count])
+        self.lanes = [
+            shadow_packer.from_arguments(self.builder, values[count + lane :: width])
+            for lane in range(width)
+        ]
+        self.shadows = iter(self.lanes[0])
+        self.zero_makers: dict[types.Type, Any] = {}
+        self.scratch: list[tuple[types.Type, Any]] = []
+        self.pending: list[tuple[types.Type, Any]] = []
+
+    def annotated(self) -> list[Any]:
+        """The arguments as the rule takes them."""
+        return [
+            self._annotated(a, primal)
+            for a, primal in zip(self.arguments, self.primals, strict=True)
+        ]
+
+    def _annotated(self, argument: RuleArgument, value: Any) -> Any:
+        if isinstance(argument.passed, types.Omitted):
+            value = self.context.get_constant_generic(
+                self.builder, argument.value_type, argument.passed.value
+            )
+        fields = [value if argument.needs_scratch else self.borrowed(argument.value_type, value)]
+        if argument.annotation.dval is not None:
+            fields.append(self.shadow(argument, value))
+        return self.annotate(argument.annotation, *fields)
+
+    def shadow(self, argument: RuleArgument, value: Any) -> Any:
+        """The shadow of an argument as the rule takes it."""
+        if argument.needs_scratch:
+            return self.zero_shadow(argument, value)
+        return self.without_owner(argument.shadow_type, next(self.shadows))
+
+    def borrowed(self, value_type: types.Type, value: Any) -> Any:
+        """An argument's value as the rule function gets it."""
+        return value
+
+    def without_owner(self, value_type: types.Type, value: Any) -> Any:
+        """An array that is not reference-counted, for memory that outlives the call (W4)."""
+        if not isinstance(value_type, types.Array):
+            return value
+        array = cgutils.create_struct_proxy(value_type)(self.context, self.builder, value)
+        array.meminfo = array.meminfo.type(None)
+        return array._getvalue()
+
+    def annotate(self, annotation: AnnotationType, *fields: Any) -> Any:
+        """An annotation struct; it borrows its fields."""
+        struct = cgutils.create_struct_proxy(annotation)(self.context, self.builder)
+        for name, field in zip(annotation.kind.__slots__, fields, strict=True):
+            setattr(struct, name, field)
+        return struct._getvalue()
+
+    def zero_shadow(self, argument: RuleArgument, value: Any) -> Any:
+        """A shadow to throw away after the call (W2)."""
+        shadow = self.call(self.zero_makers[argument.value_type], [value])
+        self.scratch.append((argument.shadow_type, shadow))
+        return shadow
+
+    def call(self, compiled: Any, args: Sequence[Any]) -> Any:
+        """Call a compiled function; leave with its status if it fails (W3)."""
+        builder, fndesc = self.builder, compiled.fndesc
+        callee = self.context.declare_function(builder.module, fndesc)
+        status, result = self.context.call_conv.call_function(
+            builder, callee, fndesc.restype, fndesc.argtypes, args
+        )
+        with builder.if_then(status.is_error, likely=False):
+            self._release(*self.scratch, *self.pending)
+            place = self.pointers["excinfo"]
+            exception_type = status.excinfoptr.type.as_pointer()
+            builder.store(status.excinfoptr, builder.bitcast(place, exception_type))
+            builder.ret(status.code)
+        return result
+
+    def check_apart(
+        self,
+        checks: dict[tuple[types.Type, types.Type], Any],
+        result: tuple[Any, types.Type],
+        others: Sequence[tuple[Any, types.Type]],
+    ) -> None:
+        """Leave with an error if an array shares memory with one of the others."""
+        value, found = result
+        if not checks or not isinstance(found, types.Array):
+            return
+        value = self.context.cast(self.builder, value, found, self.return_type)
+        for other, other_type in others:
+            check = checks.get((self.return_type, other_type))
+            if check is not None:
+                self.call(check, [value, other])
+
+    def check_alike(
+        self,
+        checks: dict[tuple[types.Type, types.Type], Any],
+        result: tuple[Any, types.Type],
+        shadow: tuple[Any, types.Type],
+    ) -> None:
+        """Leave with an error if a shadow does not lie in memory as its array does."""
+        for check in checks.values():
+            values = [
+                self.context.cast(self.builder, value, found, self.return_type)
+                for value, found in (result, shadow)
+            ]
+            self.call(check, values)
+
+    def finish(self) -> None:
+        """Return 0."""
+        self._release(*self.scratch)
+        self.builder.ret(I32(0))
+
+    def _release(self, *values: tuple[types.Type, Any]) -> None:
+        for value_type, value in values:
+            self.context.nrt.decref(self.builder, value_type, value)
+
+    def place(self, name: str, llvm_type: Any) -> Any:
+        """One of the leading pointers, as a pointer to a type."""
+        return self.builder.bitcast(self.pointers[name], llvm_type.as_pointer())
+
+    def load_result(self, name: str) -> Any:
+        """A value of the function's return type, as its calling convention stores it."""
+        return_type = self.return_type
+        place = self.place(name, self.context.get_return_type(return_type))
+        return self.context.get_returned_value(self.builder, return_type, self.builder.load(place))
+
+    def store_result(self, name: str, value: Any, value_type: types.Type) -> None:
+        """The counterpart of `load_result`; takes the reference over."""
+        return_type = self.return_type
+        value = self.context.cast(self.builder, value, value_type, return_type)
+        stored = self.context.get_return_value(self.builder, return_type, value)
+        self.builder.store(stored, self.place(name, stored.type))
