@@ -16,6 +16,7 @@ from activerules.ir.derive.assemble import (
 from activerules.ir.derive.forward_plan import make_forward_plan
 from activerules.ir.derive.plan import make_plan
 from activerules.ir.derive.request import Parameter, Request, ReturnKind
+from activerules.ir.derive.widen import widened
 from activerules.ir.model import Argument, Function, Module
 from activerules.ir.normalise import canonical, exposed, normalise
 from activerules.ir.parser import parse_module
@@ -50,13 +51,14 @@ def differentiate(
         return_activity  reverse: Active or Const; forward: Duplicated or Const. By default a float
                          has a derivative
         name             stem of the generated names; by default the function's
-        width            forward only: how many tangents or shadows follow each Duplicated parameter
+        width            how many tangents or shadows follow each Duplicated parameter
 
     Returns
         The text of the module with
         reverse  `<name>.gradient(each parameter, followed by its shadow if Duplicated[, seed])`,
                  which adds to the shadows and returns a struct of the derivatives of the Active
-                 parameters in order (void if none), and `.augmented` and `.reverse`
+                 parameters in order (void if none), and `.augmented` and `.reverse`; with a
+                 `width` there are as many shadows, seeds, and derivatives of each parameter
         forward  `<name>.forward(each parameter, followed by its tangent or shadow if Duplicated)`,
                  which returns the tangent of the result (void if that is Const or nothing; a struct
                  of `width` tangents if there are several) and leaves in shadows the tangents of
@@ -84,7 +86,9 @@ def differentiate(
     if mode == "forward":
         functions, declarations = generate_forward(make_forward_plan(request))
     else:
-        functions, declarations, _ = generate(make_plan(request))
+        plan = widened(make_plan(request), width)
+        assert plan is not None, "D1: there are no rules here"
+        functions, declarations, _ = generate(plan)
     for one in functions:
         one.prefix = ""
     whole = with_missing(parse_module(source), functions, module)
@@ -108,10 +112,8 @@ def read_request(
             what=f"{name} has {len(function.arguments)} parameters, "
             f"but {len(activities)} activities were given"
         )
-    if width < 1 or (width > 1 and mode != "forward"):
-        raise ActivityError(
-            what=f"a width of {width} in {mode} mode", instead=["a positive width in forward mode"]
-        )
+    if width < 1:
+        raise ActivityError(what=f"a width of {width}", instead=["a positive width"])
     parameters = tuple(
         Parameter(
             a, _activity(a, cls, mode), group=a.name, private="noalias" in a.attributes.split()

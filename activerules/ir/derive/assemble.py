@@ -49,7 +49,7 @@ def generate(plan: Plan) -> tuple[list[Function], dict[str, str], Layout]:
 
 
 def _sweeps(plan: Plan, layout: Layout, declarations: dict[str, str]) -> list[Function]:
-    scopes = Scopes(plan)
+    scopes = Scopes(plan, plan.request.width)
     made = [
         build_augmented(plan, layout, scopes, declarations),
         build_reverse(plan, layout, scopes, declarations),

@@ -32,7 +32,7 @@ class AtHand:
     ) -> None:
         self.plan, self.layout = plan, layout
         self.parameters, self.slots, self.b = parameters, slots, b
-        self.memo: dict[Node, Value] = {}
+        self.memo: dict[tuple[Node, int], Value] = {}
 
     def primal(self, value: Value) -> Value:
         """A value of the primal."""
@@ -40,25 +40,32 @@ class AtHand:
             return self.parameters.primal.get(value, value)
         return self.have(Primal(value))
 
-    def shadow(self, value: Value) -> Value:
+    def shadow(self, value: Value, lane: int) -> Value:
         """The shadow of a pointer of the primal; null where it has none: it is never followed."""
         constant_shadow = shadow_of_constant(value, self.plan, self.b.declarations)
         if constant_shadow is not None:
             return constant_shadow
         if not isinstance(value, Instruction):
-            return self.parameters.shadow.get(value) or null()
-        return self.have(Shadow(value))
+            lanes = self.parameters.shadow.get(value)
+            return lanes[lane] if lanes else null()
+        return self.have(Shadow(value), lane)
 
-    def have(self, node: Node) -> Value:
-        """A node in the current block: remembered, read from the tape, or computed again."""
-        if node not in self.memo:
-            if node in self.plan.cache.kept:
-                self.memo[node] = self.slots.read(self.b, node)
+    def have(self, node: Node, lane: int = 0) -> Value:
+        """A node in the current block: remembered, read from the tape, or computed again.
+
+        Only shadows differ from lane to lane.
+        """
+        if (node, lane) not in self.memo:
+            if node not in self.plan.cache.kept:
+                found = self._compute(node, lane)
+            elif isinstance(node, Shadow):
+                found = self.slots.read_lane(self.b, node, lane)
             else:
-                self.memo[node] = self._compute(node)
-        return self.memo[node]
+                found = self.slots.read(self.b, node)
+            self.memo[node, lane] = found
+        return self.memo[node, lane]
 
-    def _compute(self, node: Node) -> Value:
+    def _compute(self, node: Node, lane: int) -> Value:
         is_stack = isinstance(node, Primal | Shadow) and _opcode(node.value) == "alloca"
         assert is_stack or node in self.plan.cache.computed, f"L2: {node} is not planned"
         match node:
@@ -71,7 +78,7 @@ class AtHand:
             case Primal(Instruction() as i):
                 return self._compute_primal(i)
             case Shadow(Instruction() as i):
-                return self._compute_shadow(i)
+                return self._compute_shadow(i, lane)
             case _:
                 raise AssertionError(f"L2: {node} is neither kept nor computable")
 
@@ -111,16 +118,21 @@ class AtHand:
         offset = iteration if _is_one(step) else self.b.binary("mul", iteration, step)
         return self.b.binary("sub" if found.negative else "add", start_of(found.start), offset)
 
-    def _compute_shadow(self, i: Instruction) -> Value:
+    def _compute_shadow(self, i: Instruction, lane: int) -> Value:
+        def shadow_of(value: Value) -> Value:
+            return self.shadow(value, lane)
+
         match i.opcode:
             case "alloca":
-                return self.slots.frame_address(self.b, self.layout.stack[i, True])
+                return self.slots.stack_shadow(self.b, i, lane)
             case "phi":
-                return self._induction(i, self.shadow)
+                return self._induction(i, shadow_of)
             case _:
-                objects = self.plan.memory.objects(i.operands[0])
-                scope = self.slots.scopes.shadow_access(objects) if i.opcode == "load" else None
-                shadow = derived_shadow(self.b, i, self.primal, self.shadow, scope)
+                scope = None
+                if i.opcode == "load":
+                    objects = self.plan.memory.objects(i.operands[0])
+                    scope = self.slots.scopes.shadow_access(objects, lane)
+                shadow = derived_shadow(self.b, i, self.primal, shadow_of, scope)
                 assert shadow is not None, f"L2: no shadow of {i.opcode}"
                 return shadow
 

@@ -17,18 +17,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from activerules.ir.analysis.nodes import LeavingIteration, Link, Primal, Shadow, Taken
-from activerules.ir.builder import Builder, add_incoming
+from activerules.ir.analysis.nodes import LeavingIteration, Link, Primal, Taken
+from activerules.ir.builder import Builder, add_incoming, displaced
 from activerules.ir.cfg import Loop
 from activerules.ir.constants import constant
 from activerules.ir.derive.augmented_code import AugmentedCode
-from activerules.ir.derive.layout import Layout, stack_size, taken_type
+from activerules.ir.derive.lanes import per_lane
+from activerules.ir.derive.layout import ALIGNMENT, Layout, stack_size, taken_type
 from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.runtime import OUT_OF_MEMORY
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.sweep import RowState, clear, null, suffixed
 from activerules.ir.model import Block, Function, Instruction, Value
-from activerules.ir.types import I32, I64, PTR
+from activerules.ir.types import I32, I64, PTR, align_up
 
 
 def build_augmented(
@@ -96,15 +97,16 @@ class _Augmenter(AugmentedCode):
     def _clear_stack_shadows(self) -> None:
         for (i, shadow), offset in self.layout.stack.items():
             if shadow:
-                size = self.b.const(I64, stack_size(i, self.plan))
-                clear(self.b, self.slots.frame_address(self.b, offset), size)
+                size = stack_size(i, self.plan)
+                size += (self.width - 1) * align_up(size, ALIGNMENT)
+                start = self.slots.frame_address(self.b, offset)
+                clear(self.b, start, self.b.const(I64, size))
 
     def _begin(self, block: Block, phis: list[Instruction]) -> None:
         for phi in phis:
             if phi.type.is_pointer and self.plan.activity.has_shadow(phi):
-                self.shadows[phi] = self.b.phi(
-                    PTR, hint=suffixed(phi.name or "", ".shadow").strip('"')
-                )
+                hint = suffixed(phi.name or "", ".shadow").strip('"')
+                self.shadows[phi] = per_lane(self.width, lambda _, h=hint: self.b.phi(PTR, hint=h))
         taken = None
         if self._kept(Taken(block)):
             taken = self.b.phi(taken_type(self.plan, block))
@@ -116,8 +118,7 @@ class _Augmenter(AugmentedCode):
             self._keep(Taken(block), taken)
         for phi in phis:
             self._keep(Primal(phi), self.values[phi])
-            if phi in self.shadows:
-                self._keep(Shadow(phi), self.shadows[phi])
+            self._keep_shadow(phi)
 
     def _end(self, block: Block) -> None:
         """Before the terminator of the preheader of a loop of known length: reserve its rows."""
@@ -185,15 +186,16 @@ class _Augmenter(AugmentedCode):
         live = self.plan.returns.predecessors.get(block, ())
         predecessors = self.plan.flow.predecessors[block]
         for phi in block.phis:
-            clone, shadow = self.values[phi], self.shadows.get(phi)
+            clone = self.values[phi]
             assert isinstance(clone, Instruction)
             incoming = list(zip(phi.blocks, phi.operands, clone.operands, strict=True))
             incoming = [edge for edge in incoming if edge[0] in predecessors]
             clone.blocks = [self.tails[source] for source, _, _ in incoming]
             clone.operands = [value for _, _, value in incoming]
-            if isinstance(shadow, Instruction):
+            for lane, shadow in enumerate(self.shadows.get(phi, ())):
+                assert isinstance(shadow, Instruction)
                 for source, operand, _ in incoming:
-                    add_incoming(shadow, self._shadow(operand), self.tails[source])
+                    add_incoming(shadow, self._shadow(operand, lane), self.tails[source])
         if taken is not None:
             for source in predecessors:
                 number = live.index(source) if source in live else 0
@@ -253,6 +255,10 @@ class _Augmenter(AugmentedCode):
     def _hand_back(self, end: Instruction, block: Block) -> None:
         """Leave what the primal returns where the caller of a callee looks for it."""
         self.b.target = block
-        for place, of in zip(self.results, (self._value, self._shadow), strict=False):
-            self.b.store(of(end.operands[0]), place)
+        if self.results:
+            self.b.store(self._value(end.operands[0]), self.results[0])
+        for start in self.results[1:]:
+            for k in range(self.width):
+                place = displaced(self.b, start, 8 * k)
+                self.b.store(self._shadow(end.operands[0], k), place)
         self.b.ret(self.b.const(I32, 0))

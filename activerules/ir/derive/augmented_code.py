@@ -14,8 +14,10 @@ from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.builder import Builder, displaced
 from activerules.ir.derive.callees import CalleeUse
 from activerules.ir.derive.constant_shadows import shadow_of_constant
+from activerules.ir.derive.lanes import per_lane
 from activerules.ir.derive.layout import Layout
 from activerules.ir.derive.mirror import (
+    ValueOf,
     allocated_shadow,
     clear_allocated,
     derived_shadow,
@@ -25,6 +27,7 @@ from activerules.ir.derive.plan import Plan, RuleUse
 from activerules.ir.derive.runtime import OUT_OF_MEMORY, TOO_DEEP
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.sweep import (
+    Lanes,
     Slots,
     clone,
     make_parameters,
@@ -35,7 +38,7 @@ from activerules.ir.derive.sweep import (
 )
 from activerules.ir.model import Block, Function, GlobalRef, Instruction, Value
 from activerules.ir.runtime_calls import RELEASING, UNSIZED, effect_of, memory_intrinsic
-from activerules.ir.types import I1, I8, I32, I64, PTR, VOID, Type
+from activerules.ir.types import I1, I8, I32, I64, PTR, VOID, ArrayType, Type
 
 
 class AugmentedCode:
@@ -54,7 +57,8 @@ class AugmentedCode:
         self.results = result_parameters(plan.request)
         self.parameters = make_parameters(plan, self.results)
         self.values: dict[Value, Value] = dict(self.parameters.primal)
-        self.shadows: dict[Value, Value] = dict(self.parameters.shadow)
+        self.width = plan.request.width
+        self.shadows: dict[Value, Lanes] = dict(self.parameters.shadow)
         self.namer = names_of(plan)
         self.b = Builder([], self.namer, declarations)
         self.blocks: list[Block] = []
@@ -76,12 +80,15 @@ class AugmentedCode:
     def _value(self, value: Value) -> Value:
         return self.values.get(value, value)
 
-    def _shadow(self, value: Value) -> Value:
+    def _shadow(self, value: Value, lane: int) -> Value:
         """The shadow of a pointer; null where it has none (it is then never followed)."""
         constant_shadow = shadow_of_constant(value, self.plan, self.b.declarations)
         if constant_shadow is not None:
             return constant_shadow
-        return self.shadows.get(value, null())
+        return self.shadows[value][lane] if value in self.shadows else null()
+
+    def _shadow_in(self, lane: int) -> ValueOf:
+        return lambda value: self._shadow(value, lane)
 
     def _kept(self, node: Node) -> bool:
         return node in self.plan.cache.kept
@@ -89,6 +96,10 @@ class AugmentedCode:
     def _keep(self, node: Node, value: Value) -> None:
         if self._kept(node):
             self.slots.write(self.b, node, value)
+
+    def _keep_shadow(self, value: Value) -> None:
+        if value in self.shadows and self._kept(Shadow(value)):
+            self.slots.write_lanes(self.b, Shadow(value), self.shadows[value])
 
     # --- blocks ---
 
@@ -125,13 +136,12 @@ class AugmentedCode:
                 self._mirror(i)
         if live and i in self.values and i.name is not None:
             self._keep(Primal(i), self.values[i])
-            if i in self.shadows:
-                self._keep(Shadow(i), self.shadows[i])
+            self._keep_shadow(i)
 
     def _stack(self, i: Instruction) -> None:
         self.values[i] = self.slots.frame_address(self.b, self.layout.stack[i, False])
         if (i, True) in self.layout.stack:
-            self.shadows[i] = self.slots.frame_address(self.b, self.layout.stack[i, True])
+            self.shadows[i] = per_lane(self.width, lambda k: self.slots.stack_shadow(self.b, i, k))
 
     def _mirror(self, i: Instruction) -> None:
         """Repeat address arithmetic, and copies of pointers and integers, on shadow memory."""
@@ -140,22 +150,25 @@ class AugmentedCode:
             return
         if not i.type.is_pointer or not self.plan.activity.has_shadow(i):
             return
-        shadow = derived_shadow(self.b, i, self._value, self._shadow)
-        if shadow is not None:
-            self.shadows[i] = shadow
+        lanes = [
+            derived_shadow(self.b, i, self._value, self._shadow_in(k)) for k in range(self.width)
+        ]
+        if None not in lanes:
+            self.shadows[i] = tuple(s for s in lanes if s is not None)
 
     def _mirror_store(self, i: Instruction) -> None:
         value, pointer = i.operands
         if value.type.is_float or not self.plan.activity.has_shadow(pointer):
             return
         request, objects = self.plan.request, self.plan.memory.objects(pointer)
-        if value.type.is_pointer:
-            if all(o.is_local or o in request.mirrored for o in objects):
-                self.b.store(self._shadow(value), self._shadow(pointer))
-        elif all(o.is_local or o in request.copied_integers for o in objects) and not (
-            self.plan.types.touches_floats(i)
-        ):
-            self.b.store(self._value(value), self._shadow(pointer))
+        filled = request.mirrored if value.type.is_pointer else request.copied_integers
+        if not all(o.is_local or o in filled for o in objects):
+            return
+        if not value.type.is_pointer and self.plan.types.touches_floats(i):
+            return
+        for k in range(self.width):
+            what = self._shadow(value, k) if value.type.is_pointer else self._value(value)
+            self.b.store(what, self._shadow(pointer, k))
 
     # --- calls ---
 
@@ -197,8 +210,8 @@ class AugmentedCode:
             self._allocation(i, copy)
         elif effect.returns is not None:
             self._mirror(i)
-            if effect.resizes is not None and i in self.shadows:
-                self._fail_if_null(self.shadows[i])
+            for shadow in self.shadows.get(i, ()) if effect.resizes is not None else ():
+                self._fail_if_null(shadow)
         elif memory_intrinsic(i) and self.plan.activity.has_shadow(i.operands[0]):
             self._mirror_intrinsic(i)
 
@@ -207,23 +220,25 @@ class AugmentedCode:
         objects = self.plan.memory.objects(i.operands[0])
         if not has_pointers(i.operands[0], self.plan.types) or not all(o.is_local for o in objects):
             return
-        if memory_intrinsic(i) != "memset" and any(map(self.plan.types.holds_float, objects)):
-            self._mirror_pointers(i)
-            return
-        operands = [self._value(o) for o in i.operands]
-        operands[0] = self._shadow(i.operands[0])
-        if memory_intrinsic(i) != "memset":
-            operands[1] = self._shadow(i.operands[1])
-        self.b.call(i.callee_name or "", VOID, operands)
+        copies = memory_intrinsic(i) != "memset"
+        for k in range(self.width):
+            if copies and any(map(self.plan.types.holds_float, objects)):
+                self._mirror_pointers(i, k)
+                continue
+            operands = [self._value(o) for o in i.operands]
+            operands[0] = self._shadow(i.operands[0], k)
+            if copies:
+                operands[1] = self._shadow(i.operands[1], k)
+            self.b.call(i.callee_name or "", VOID, operands)
 
-    def _mirror_pointers(self, i: Instruction) -> None:
+    def _mirror_pointers(self, i: Instruction, lane: int) -> None:
         """Copy the shadows of pointers alone; the reverse refuses what is not known to be one."""
         try:
             copied = copied_pieces(i, self.plan.types)
         except MixedCopy:
             return
         pieces = [p for p in copied if p.type.is_pointer] if isinstance(copied, list) else []
-        target, source = self._shadow(i.operands[0]), self._shadow(i.operands[1])
+        target, source = (self._shadow(o, lane) for o in i.operands[:2])
         found = [self.b.load(p.type, displaced(self.b, source, p.offset), align=1) for p in pieces]
         for piece, pointer in zip(pieces, found, strict=True):
             self.b.store(pointer, displaced(self.b, target, piece.offset), align=1)
@@ -238,12 +253,18 @@ class AugmentedCode:
         if memory not in self.plan.activity.active_memory:
             return
         operands = [self._value(o) for o in i.operands]
+        self.shadows[i] = per_lane(self.width, lambda _: self._new_shadow(i, operands))
+
+    def _new_shadow(self, i: Instruction, operands: list[Value]) -> Value:
+        """A shadow of memory that is allocated, of zeros, on the list of what is released."""
+        effect = effect_of(i.callee_name)
+        assert effect is not None
         shadow = allocated_shadow(self.b, i, operands, owned=True)
         self._fail_if_null(shadow)
         release = "NRT_Free" if i.callee_name == "NRT_Allocate" else "free"
         self._own(GlobalRef("NRT_decref" if effect.counted else release), shadow)
         clear_allocated(self.b, i, shadow, operands)
-        self.shadows[i] = shadow
+        return shadow
 
     def _own(self, function: GlobalRef, thing: Value) -> None:
         """Put an object on the list of what is released at the end."""
@@ -262,16 +283,18 @@ class AugmentedCode:
             self._own(GlobalRef("NRT_decref"), meminfo)
 
     def _rule(self, use: RuleUse) -> None:
-        """Call the rule's augmented primal in place of the function."""
+        """Call the rule's augmented primal in place of the function: once, as it keeps no shadow
+        where there are several (D1 of `widen`).
+        """
         call = use.call
         tape = self._slot(use.tape)
-        ret_shadow = self._shadow(call.operands[0]) if use.request.result != "const" else null()
+        ret_shadow = self._shadow(call.operands[0], 0) if use.request.result != "const" else null()
         operands = [self._value(call.operands[0]), ret_shadow, self._value(call.operands[1]), tape]
         operands += [self._value(o) for o in call.operands[2:]]
         for k in use.shadow_operands():
             operand = call.operands[k]
             operands.append(
-                self._shadow(operand) if operand.type.is_pointer else self._value(operand)
+                self._shadow(operand, 0) if operand.type.is_pointer else self._value(operand)
             )
         status = self.b.call(use.code.augmented, I32, operands)
         self.values[call] = status
@@ -290,14 +313,13 @@ class AugmentedCode:
             self._own(GlobalRef(use.code.drop), tape)
         if use.result is not None:
             self._retain_result(use.call, use.info.result_meminfos)
-        for saved, source in ((use.result, self._value), (use.result_shadow, self._shadow)):
+        ret = use.call.operands[0]
+        for saved, source in ((use.result, self._value), (use.result_shadow, self._shadow_in(0))):
             if saved is not None:
-                self._copy(self._slot(saved), source(use.call.operands[0]), saved.size)
+                self._copy(self._slot(saved), source(ret), saved.size)
         if use.result_shadow is not None:
             for offset in use.info.result_meminfos:
-                place = self.b.gep(
-                    I8, self._shadow(use.call.operands[0]), [self.b.const(I64, offset)]
-                )
+                place = self.b.gep(I8, self._shadow(ret, 0), [self.b.const(I64, offset)])
                 self._own(GlobalRef("NRT_decref"), self.b.load(PTR, place))
 
     def _callee(self, use: CalleeUse) -> None:
@@ -307,14 +329,14 @@ class AugmentedCode:
         for o, activity in zip(call.operands, use.activities, strict=True):
             operands.append(self._value(o))
             if activity == "duplicated":
-                operands.append(self._shadow(o))
+                operands += [self._shadow(o, k) for k in range(self.width)]
         operands += [self.slots.address(self.b, use.frame)[0], self.parameters.tape]
         handed_back = use.returns != "status" and call.type is not VOID
         places: list[Value] = []
         if handed_back:
             places.append(self._local(call.type))
         if use.result_shadow:
-            places.append(self._local(PTR))
+            places.append(self._local(ArrayType(self.width, PTR)))
         status = self.b.call(suffixed(use.stem, ".enter"), I32, [*operands, *places])
         if use.returns == "status":
             self.values[call] = status
@@ -325,7 +347,9 @@ class AugmentedCode:
         if handed_back:
             self.values[call] = self.b.load(call.type, places[0])
         if use.result_shadow:
-            self.shadows[call] = self.b.load(PTR, places[1])
+            self.shadows[call] = per_lane(
+                self.width, lambda k: self.b.load(PTR, displaced(self.b, places[1], 8 * k))
+            )
 
     def _local(self, t: Type) -> Value:
         """Stack memory of the augmented primal itself: made once, at its entry."""

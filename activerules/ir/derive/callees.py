@@ -39,7 +39,7 @@ from activerules.ir.derive.summaries import Variant
 from activerules.ir.model import Instruction, Value
 from activerules.ir.refusal import refusal
 from activerules.ir.rulecall import ActivityName
-from activerules.ir.types import StructType, Type
+from activerules.ir.types import Type
 
 P = TypeVar("P")
 
@@ -64,10 +64,6 @@ class CalleeUse:
         """The operands whose derivative the reverse returns, in order."""
         pairs = zip(self.call.operands, self.activities, strict=True)
         return [o for o, how in pairs if how == "active"]
-
-    def derivatives(self) -> StructType:
-        """The struct the reverse returns them in."""
-        return StructType(tuple(o.type for o in self.active()))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Gives, by what the primal returns:
     status      i32 <name>.gradient(parameters with shadows, ptr derivatives, ptr stats): the status
                 of the primal, of a rule that failed, or OUT_OF_MEMORY; `stats` is null or receives
                 the bytes the tape used, as an i64
-    otherwise   { derivatives } <name>.gradient(parameters with shadows[, seed]); exhausted memory
+    otherwise   { derivatives } <name>.gradient(parameters with shadows[, seeds]); exhausted memory
                 is a trap
 
 Both sweeps are inlined into it, so that LLVM keeps the frame in registers. Whatever the outcome,
@@ -17,7 +17,7 @@ from __future__ import annotations
 from activerules.ir.builder import Builder, Namer
 from activerules.ir.derive.layout import Layout, stack_type
 from activerules.ir.derive.plan import Plan
-from activerules.ir.derive.reverse import derivatives_type
+from activerules.ir.derive.reverse import derivatives_type, seeds_of
 from activerules.ir.derive.runtime import OUT_OF_MEMORY, STACK_CHUNK, TAPE_SIZE, TOO_DEEP
 from activerules.ir.derive.sweep import (
     make_parameters,
@@ -66,9 +66,9 @@ class _Gradient:
         self.b.cond_br(self.b.icmp("eq", status, self.b.const(I32, 0)), reverse, done)
         blocks += [reverse, done]
         self.b.target = reverse
-        seed = [] if self.status else extra
+        seeds = [] if self.status else extra
         second = self.b.call(
-            suffixed(plan.request.name, ".reverse"), I32, [*inner, *seed, derivatives]
+            suffixed(plan.request.name, ".reverse"), I32, [*inner, *seeds, derivatives]
         )
         self.b.br(done)
         self.b.target = done
@@ -88,9 +88,7 @@ class _Gradient:
     def _extra_parameters(self) -> list[Argument]:
         if self.status:
             return [Argument("ar.derivatives", PTR), Argument("ar.stats", PTR)]
-        if self.plan.request.returns == "active":
-            return [Argument("ar.seed", self.plan.request.function.result)]
-        return []
+        return seeds_of(self.plan)
 
     def _storage(self) -> tuple[Value, Value]:
         frame: Value = null()

@@ -72,7 +72,8 @@ class Rows:
 class Layout:
     """Frozen result of `make_layout`.
 
-    `stack` places allocas: (alloca, is it the shadow) -> offset in the frame.
+    `stack` places allocas: (alloca, is it the shadow) -> offset in the frame. The shadows of all
+    lanes lie behind each other there, each at a multiple of ALIGNMENT.
     """
 
     frame: dict[Node, Field]
@@ -127,6 +128,8 @@ def _extent(node: Node, plan: Plan) -> tuple[int, int, Type | None]:
             t = I8 if value.type == I1 else value.type
             named = plan.request.module.types
             return size_of(t, named), min(alignment_of(t, named), ALIGNMENT), t
+        case Shadow() if plan.request.width > 1:
+            return 8 * plan.request.width, 8, None
         case Shadow() | Link() | CalleeFrame():
             return 8, 8, PTR
         case LeavingIteration():
@@ -155,7 +158,8 @@ def _place_stack(plan: Plan, end: int) -> tuple[dict[tuple[Instruction, bool], i
         for shadow in shadows:
             end = align_up(end, ALIGNMENT)
             stack[i, shadow] = end
-            end += stack_size(i, plan)
+            size = stack_size(i, plan)
+            end += (plan.request.width - 1) * align_up(size, ALIGNMENT) * shadow + size
     return stack, end
 
 

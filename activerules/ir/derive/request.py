@@ -99,7 +99,8 @@ class Request:
     runtime_activity  what rules are told of the option of that name; here it changes nothing
     tape_limit  bytes the tape may use before the derivative reports that memory is exhausted
     stack_limit bytes of the machine's stack that recursion may use before it reports the same
-    width       how many shadows or tangents each Duplicated parameter has (forward mode)
+    width       how many shadows or tangents each Duplicated parameter has; in reverse mode also how
+                many seeds an Active return and derivatives an Active parameter
     """
 
     module: Module

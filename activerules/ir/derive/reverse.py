@@ -19,6 +19,9 @@ primal is strict.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+
 from activerules.ir.analysis.copies import MixedCopy, Piece, copied_pieces
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Taken
 from activerules.ir.builder import Builder, displaced
@@ -26,12 +29,14 @@ from activerules.ir.cfg import Loop
 from activerules.ir.derive.at_hand import AtHand
 from activerules.ir.derive.callees import CalleeUse
 from activerules.ir.derive.derivatives import row_for
+from activerules.ir.derive.lanes import per_lane
 from activerules.ir.derive.layout import Layout
 from activerules.ir.derive.plan import Plan, RuleUse
 from activerules.ir.derive.reversal import Decision, Step
 from activerules.ir.derive.runtime import TOO_DEEP
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.sweep import (
+    Lanes,
     RowState,
     Slots,
     clear,
@@ -53,16 +58,24 @@ def build_reverse(
 ) -> Function:
     """The reverse sweep as a new function.
 
-    Its last parameters: the seed if the return is Active, and `ptr derivatives`.
+    Its last parameters: the seed (one per lane) if the return is Active, and `ptr derivatives`.
     """
     return _Reverser(plan, layout, scopes, declarations).build()
 
 
 def derivatives_type(plan: Plan) -> StructType:
-    """The struct the derivatives of the Active parameters are written to, in order."""
-    return StructType(
-        tuple(p.argument.type for p in plan.request.parameters if p.activity == "active")
-    )
+    """The struct the derivatives of the Active parameters are written to, in order; those of all
+    lanes side by side.
+    """
+    active = [p.argument.type for p in plan.request.parameters if p.activity == "active"]
+    return StructType(tuple(t for t in active for _ in range(plan.request.width)))
+
+
+def seeds_of(plan: Plan) -> list[Argument]:
+    """The parameters for the cotangents of an Active return."""
+    if plan.request.returns != "active":
+        return []
+    return [Argument("ar.seed", plan.request.function.result) for _ in range(plan.request.width)]
 
 
 class _Reverser:
@@ -70,19 +83,16 @@ class _Reverser:
         self, plan: Plan, layout: Layout, scopes: Scopes, declarations: dict[str, str]
     ) -> None:
         self.plan, self.layout = plan, layout
-        self.seed = None
-        extra: list[Argument] = []
-        if plan.request.returns == "active":
-            self.seed = Argument("ar.seed", plan.request.function.result)
-            extra.append(self.seed)
+        self.width = plan.request.width
+        self.seeds = seeds_of(plan)
         self.derivatives = Argument("ar.derivatives", PTR)
-        self.parameters = make_parameters(plan, [*extra, self.derivatives])
+        self.parameters = make_parameters(plan, [*self.seeds, self.derivatives])
         self.namer = names_of(plan)
         self.entry = Block(self.namer("entry"))
         self.blocks: list[Block] = [self.entry]
         self.top = Builder(self.entry, self.namer, declarations)
         self.b = self.top.at(self.entry)
-        self.cotangents: dict[Value, Instruction] = {}
+        self.cotangents: dict[Value, list[Instruction]] = {}
         self.heads = {
             block: Block(suffixed(block.name, ".reverse")) for block in plan.reversal.reached
         }
@@ -104,8 +114,8 @@ class _Reverser:
         self.values.memo = {}
         if self.plan.request.callee:
             self._return_if_too_deep()
-        if self.seed is not None:
-            self._add(self.plan.returns.exit.terminator.operands[0], self.seed)
+        if self.seeds:
+            self._add(self.plan.returns.exit.terminator.operands[0], tuple(self.seeds))
         self.b.br(self.heads[self.plan.returns.exit])
         for block in reversed(self.plan.reversal.reached):
             self._block(block)
@@ -185,7 +195,7 @@ class _Reverser:
         block: Block,
         predecessor: Block | None,
         target: Block,
-        taken: dict[Instruction, Value],
+        taken: dict[Instruction, Lanes],
     ) -> Block:
         """A new block, which goes to `target`.
 
@@ -224,7 +234,7 @@ class _Reverser:
         self.values.memo = {}
 
     def _previous_iteration(
-        self, block: Block, loop: Loop, step: Step, taken: dict[Instruction, Value]
+        self, block: Block, loop: Loop, step: Step, taken: dict[Instruction, Lanes]
     ) -> None:
         preheader, latch = step.targets
         iteration = self.slots.state[loop].iteration
@@ -283,80 +293,94 @@ class _Reverser:
         for parameter in self.plan.request.parameters:
             if parameter.activity != "active":
                 continue
-            g = self._take(parameter.argument) if parameter.argument in self.cotangents else None
-            place = self.b.gep(
-                fields, self.derivatives, [self.b.const(I32, 0), self.b.const(I32, k)]
-            )
-            self.b.store(g or self.b.const(parameter.argument.type, 0.0), place)
-            k += 1
+            argument = parameter.argument
+            zero = self.b.const(argument.type, 0.0)
+            bars = self._take(argument) if argument in self.cotangents else (zero,) * self.width
+            for bar in bars:
+                place = [self.b.const(I32, 0), self.b.const(I32, k)]
+                self.b.store(bar, self.b.gep(fields, self.derivatives, place))
+                k += 1
         self.b.ret(self.b.const(I32, 0))
 
     # --- cotangents of values ---
 
-    def _slot(self, value: Value) -> Instruction:
+    def _bars_of(self, value: Value) -> list[Instruction]:
         if value not in self.cotangents:
-            slot = self.top.alloca(value.type, hint="bar")
-            self.top.store(self.top.const(value.type, 0.0), slot)
-            self.cotangents[value] = slot
+            slots = [self.top.alloca(value.type, hint="bar") for _ in range(self.width)]
+            for slot in slots:
+                self.top.store(self.top.const(value.type, 0.0), slot)
+            self.cotangents[value] = slots
         return self.cotangents[value]
 
-    def _take(self, value: Value) -> Value:
-        slot = self._slot(value)
-        g = self.b.load(value.type, slot)
-        self.b.store(self.b.const(value.type, 0.0), slot)
-        return g
+    def _take(self, value: Value) -> Lanes:
+        return per_lane(self.width, lambda lane: self._take_one(value, lane))
 
-    def _add(self, value: Value, g: Value) -> None:
+    def _take_one(self, value: Value, lane: int) -> Value:
+        slot = self._bars_of(value)[lane]
+        bar = self.b.load(value.type, slot)
+        self.b.store(self.b.const(value.type, 0.0), slot)
+        return bar
+
+    def _add(self, value: Value, bars: Lanes) -> None:
+        for lane, bar in enumerate(bars):
+            self._add_one(value, bar, lane)
+
+    def _add_one(self, value: Value, bar: Value, lane: int) -> None:
         if not self.plan.activity.is_active(value):
             return
-        slot = self._slot(value)
-        self.b.store(self.b.fadd(self.b.load(value.type, slot), g, flags=SUM), slot)
+        slot = self._bars_of(value)[lane]
+        self.b.store(self.b.fadd(self.b.load(value.type, slot), bar, flags=SUM), slot)
 
-    def _undo_load(self, i: Instruction) -> None:
-        g, place = self._take(i), self.values.shadow(i.operands[0])
-        align, scope = i.attributes.get("align"), self._scope(i.operands[0])
-        old = self.b.load(g.type, place, align=align, metadata=scope)
-        self.b.store(self.b.fadd(old, g, flags=SUM), place, align=align, metadata=scope)
-
-    def _scope(self, pointer: Value) -> str:
+    def _scope(self, pointer: Value, lane: int) -> str:
         """The alias scopes of the shadow behind a pointer of the primal."""
-        return self.slots.scopes.shadow_access(self.plan.memory.objects(pointer))
+        return self.slots.scopes.shadow_access(self.plan.memory.objects(pointer), lane)
 
     # --- instructions ---
 
     def _undo(self, i: Instruction) -> None:
+        if i in self.plan.derived:
+            self._undo_callee(self.plan.derived[i])
+            return
+        for lane in range(self.width):
+            self._undo_lane(i, lane)
+
+    def _undo_lane(self, i: Instruction, lane: int) -> None:
         match i.opcode:
             case "load":
-                self._undo_load(i)
+                self._undo_load(i, lane)
             case "store":
-                self._undo_store(i)
+                self._undo_store(i, lane)
             case "freeze":
-                self._add(i.operands[0], self._take(i))
-            case "call" if i in self.plan.derived:
-                self._undo_callee(self.plan.derived[i])
+                self._add_one(i.operands[0], self._take_one(i, lane), lane)
             case "call" if i in self.plan.rules:
-                self._undo_rule(self.plan.rules[i])
+                self._undo_rule(self.plan.rules[i], lane)
             case "call" if memory_intrinsic(i):
-                self._undo_memory(i)
+                self._undo_memory(i, lane)
             case _:
-                self._undo_arithmetic(i)
+                self._undo_arithmetic(i, lane)
 
-    def _undo_store(self, i: Instruction) -> None:
+    def _undo_load(self, i: Instruction, lane: int) -> None:
+        g, place = self._take_one(i, lane), self.values.shadow(i.operands[0], lane)
+        align, scope = i.attributes.get("align"), self._scope(i.operands[0], lane)
+        old = self.b.load(g.type, place, align=align, metadata=scope)
+        self.b.store(self.b.fadd(old, g, flags=SUM), place, align=align, metadata=scope)
+
+    def _undo_store(self, i: Instruction, lane: int) -> None:
         value, pointer = i.operands
-        place = self.values.shadow(pointer)
-        align, scope = i.attributes.get("align"), self._scope(pointer)
+        place = self.values.shadow(pointer, lane)
+        align, scope = i.attributes.get("align"), self._scope(pointer, lane)
         if not value.type.is_float:
             self.b.store(self.b.const(value.type, 0), place, align=align, metadata=scope)
             return
         if self.plan.activity.is_active(value):
             g = self.b.load(value.type, place, align=align, metadata=scope)
             self.b.store(self.b.const(value.type, 0.0), place, align=align, metadata=scope)
-            self._add(value, g)
+            self._add_one(value, g, lane)
         else:
             self.b.store(self.b.const(value.type, 0.0), place, align=align, metadata=scope)
 
-    def _undo_memory(self, i: Instruction) -> None:
-        target, length = self.values.shadow(i.operands[0]), self.values.primal(i.operands[2])
+    def _undo_memory(self, i: Instruction, lane: int) -> None:
+        target, length = self.values.shadow(i.operands[0], lane), self.values.primal(i.operands[2])
         size = length if length.type == I64 else self.b.cast("zext", length, I64)
         if memory_intrinsic(i) == "memset" or not self.plan.activity.has_shadow(i.operands[1]):
             clear(self.b, target, size)
@@ -368,7 +392,7 @@ class _Reverser:
                 i, "a copy of memory that mixes types carries a derivative",
                 "which bytes hold floats is not known", ["copy the parts one by one"],
             ) from None  # fmt: skip
-        source = self.values.shadow(i.operands[1])
+        source = self.values.shadow(i.operands[1], lane)
         if isinstance(copied, list):
             self._undo_pieces([piece for piece in copied if piece.type.is_float], target, source)
         elif copied is not None:
@@ -387,15 +411,15 @@ class _Reverser:
             old = self.b.load(piece.type, place, align=1)
             self.b.store(self.b.fadd(old, bar), place, align=1)
 
-    def _undo_arithmetic(self, i: Instruction) -> None:
+    def _undo_arithmetic(self, i: Instruction, lane: int) -> None:
         row = row_for(i)
         assert row is not None
-        g = self._take(i)
+        g = self._take_one(i, lane)
         wanted = self.plan.wanted(i)
         access = row.access(i, wanted, self.values.primal)
         for operand, bar in zip(i.operands, row.adjoint(self.b, access, g, wanted), strict=True):
             if bar is not None:
-                self._add(operand, self._unless_unused(i, g, bar))
+                self._add_one(operand, self._unless_unused(i, g, bar), lane)
 
     def _unless_unused(self, i: Instruction, g: Value, bar: Value) -> Value:
         """Zero where the program did not use the result of `i`, whatever the slope is there; with
@@ -407,7 +431,7 @@ class _Reverser:
         unused = self.b.fcmp("oeq", g, self.b.const(g.type, 0.0))
         return self.b.select(unused, self.b.const(bar.type, 0.0), bar)
 
-    def _undo_rule(self, use: RuleUse) -> None:
+    def _undo_rule(self, use: RuleUse, lane: int) -> None:
         """Call the rule's reverse; the cotangent of its result is then used up."""
         call = use.call
         named = StructType(tuple(o.type for o in use.active_operands()))
@@ -416,9 +440,8 @@ class _Reverser:
         if use.result_shadow is not None:
             ret_shadow = self.slots.address(self.b, use.result_shadow)[0]
         else:
-            ret_shadow = (
-                self.values.shadow(call.operands[0]) if use.request.result == "active" else null()
-            )
+            seeded = use.request.result == "active"
+            ret_shadow = self.values.shadow(call.operands[0], lane) if seeded else null()
         tape = self.slots.address(self.b, use.tape)[0] if use.tape else null()
         excinfo = self.parameters.primal[self.plan.request.parameters[1].argument]
         operands = [ret, ret_shadow, excinfo, tape, bars]
@@ -426,7 +449,7 @@ class _Reverser:
         for k in use.shadow_operands():
             operand = call.operands[k]
             operands.append(
-                self.values.shadow(operand)
+                self.values.shadow(operand, lane)
                 if operand.type.is_pointer
                 else self.values.primal(operand)
             )
@@ -438,28 +461,31 @@ class _Reverser:
             for offset in use.info.result_meminfos:
                 place = self.b.gep(I8, ret_shadow, [self.b.const(I64, offset)])
                 self.b.call("activerules.tape.clear_counted", VOID, [self.b.load(PTR, place)])
-        self._add_from(bars, named, use.active_operands())
+        self._add_from(bars, named, use.active_operands(), [lane])
 
     def _undo_callee(self, use: CalleeUse) -> None:
         """Call the callee's reverse on the frame its augmented primal left."""
-        call, fields = use.call, use.derivatives()
+        call, lanes = use.call, range(self.width)
+        fields = StructType(tuple(o.type for o in use.active() for _ in lanes))
         bars: Value = self.top.alloca(fields, hint="bars") if fields.elements else null()
         operands: list[Value] = []
         for o, activity in zip(call.operands, use.activities, strict=True):
             operands.append(self.values.primal(o))
             if activity == "duplicated":
-                operands.append(self.values.shadow(o))
+                operands += [self.values.shadow(o, lane) for lane in lanes]
         operands += [self.slots.read(self.b, use.frame), self.parameters.tape]
         if use.returns == "active":
-            operands.append(self._take(call))
+            operands += self._take(call)
         status = self.b.call(suffixed(use.stem, ".reverse"), I32, [*operands, bars])
         self._return_unless_zero(status)
-        self._add_from(bars, fields, use.active())
+        self._add_from(bars, fields, use.active(), lanes)
 
-    def _add_from(self, bars: Value, fields: StructType, operands: list[Value]) -> None:
-        for k, operand in enumerate(operands):
+    def _add_from(
+        self, bars: Value, fields: StructType, operands: list[Value], lanes: Sequence[int]
+    ) -> None:
+        for k, (operand, lane) in enumerate(itertools.product(operands, lanes)):
             place = self.b.gep(fields, bars, [self.b.const(I32, 0), self.b.const(I32, k)])
-            self._add(operand, self.b.load(operand.type, place))
+            self._add_one(operand, self.b.load(operand.type, place), lane)
 
     def _return_unless_zero(self, status: Value) -> None:
         failed, fine = Block(self.namer("rule.failed")), Block(self.namer("rule.ok"))

@@ -1,10 +1,11 @@
 """Alias scopes: what LLVM may know of the memory the sweeps touch, so that loops vectorise without
 checks.
 
-Three kinds of memory never overlap: that of the primal, shadows, and the tape (frame and rows). The
-callers' checks state it for arguments (a shadow overlaps no primal), the engine for what it
-allocates itself. Within the primal, and within the shadows, two pieces do not overlap either if
-they are known to be apart: memory the function made, and arguments if `Request.separate`.
+Three kinds of memory never overlap: that of the primal, shadows, and the tape (frame and rows); nor
+do the shadows of different lanes. The callers' checks state it for arguments (a shadow overlaps no
+primal), the engine for what it allocates itself. Within the primal, and within the shadows of a
+lane, two pieces do not overlap either if they are known to be apart: memory the function made, and
+arguments if `Request.separate`.
 docs/decisions/0005-what-never-aliases.md has the reasons.
 """
 
@@ -22,9 +23,12 @@ _TOGETHER = MemoryObject("argument", "memory that may overlap other memory of it
 
 
 class Scopes:
-    """The scopes of one derivative; `definitions` are the metadata they are made of, by name."""
+    """The scopes of one derivative; `definitions` are the metadata they are made of, by name.
 
-    def __init__(self, facts: Facts) -> None:
+    lanes   how many kinds of shadows do not overlap each other
+    """
+
+    def __init__(self, facts: Facts, lanes: int = 1) -> None:
         # What is reached through a pointer in an argument may be part of another argument.
         reached = any(o.kind == "loaded" for o in facts.memory.all_objects)
         self._separate = facts.request.separate and not reached
@@ -36,19 +40,18 @@ class Scopes:
         self._domain = self._define("distinct !{SELF}")
         self._tape = self._scope()
         self._primals = self._scopes(facts.memory.all_objects)
-        self._shadows = self._scopes(facts.activity.active_memory)
-        self.tape_access = self._access(
-            [self._tape], [*self._primals.values(), *self._shadows.values()]
-        )
-        self._accesses: dict[tuple[bool, frozenset[MemoryObject]], str] = {}
+        self._shadows = [self._scopes(facts.activity.active_memory) for _ in range(lanes)]
+        self._all_shadows = [scope for lane in self._shadows for scope in lane.values()]
+        self.tape_access = self._access([self._tape], [*self._primals.values(), *self._all_shadows])
+        self._accesses: dict[tuple[int | None, frozenset[MemoryObject]], str] = {}
 
     def primal_access(self, objects: Iterable[MemoryObject]) -> str:
         """The metadata of an access to memory of the primal, in one of `objects`."""
-        return self._of(False, objects)
+        return self._of(None, objects)
 
-    def shadow_access(self, objects: Iterable[MemoryObject]) -> str:
+    def shadow_access(self, objects: Iterable[MemoryObject], lane: int = 0) -> str:
         """The metadata of an access to the shadow of one of `objects`."""
-        return self._of(True, objects)
+        return self._of(lane, objects)
 
     def loop(self, *, serial: bool = False) -> str:
         """The metadata of the branch back to the head of a new loop.
@@ -64,19 +67,17 @@ class Scopes:
         choice = self._define('!{!"llvm.loop.unroll.runtime.disable"}')
         return f", !llvm.loop {self._define(f'distinct !{{SELF, {choice}}}')}"
 
-    def _of(self, shadow: bool, objects: Iterable[MemoryObject]) -> str:
-        kind, other = self._primals, self._shadows
-        if shadow:
-            kind, other = other, kind
+    def _of(self, lane: int | None, objects: Iterable[MemoryObject]) -> str:
+        kind = self._primals if lane is None else self._shadows[lane]
         mine = frozenset(self._piece(o) for o in objects).intersection(kind)
         if not mine:
             return ""
-        if (shadow, mine) not in self._accesses:
+        if (lane, mine) not in self._accesses:
             own = [scope for piece, scope in kind.items() if piece in mine]
-            apart = [scope for piece, scope in kind.items() if piece not in mine]
-            access = self._access(own, [self._tape, *other.values(), *apart])
-            self._accesses[shadow, mine] = access
-        return self._accesses[shadow, mine]
+            everything = [self._tape, *self._primals.values(), *self._all_shadows]
+            # what several pieces share is left out by `_access` where it is in `own`
+            self._accesses[lane, mine] = self._access(own, everything)
+        return self._accesses[lane, mine]
 
     def _scopes(self, objects: Iterable[MemoryObject]) -> dict[MemoryObject, str]:
         """A scope per piece of memory; what is too many, or may overlap, shares one."""

@@ -20,6 +20,7 @@ from activerules.ir.builder import Builder, Namer
 from activerules.ir.derive.gradient import bound_stack
 from activerules.ir.derive.layout import Layout
 from activerules.ir.derive.plan import Plan
+from activerules.ir.derive.reverse import seeds_of
 from activerules.ir.derive.runtime import STACK_CHUNK, TAPE_SIZE
 from activerules.ir.derive.sweep import make_parameters, suffixed
 from activerules.ir.model import Argument, Block, Function, Value
@@ -69,9 +70,7 @@ class _Split:
         return _owning(function)
 
     def reverse(self) -> Function:
-        extra = [Argument("ar.derivatives", PTR)]
-        if self.plan.request.returns == "active":
-            extra.insert(0, Argument("ar.seed", self.plan.request.function.result))
+        extra = [*seeds_of(self.plan), Argument("ar.derivatives", PTR)]
         function, b, inner = self._begin(".split.reverse", extra)
         bound_stack(b, self.plan, self.memory)
         name = suffixed(self.plan.request.name, ".reverse")

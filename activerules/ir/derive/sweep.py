@@ -1,7 +1,7 @@
 """What the two sweeps share: parameters, addresses on frame and tape, and the choice of names.
 
-Both generated functions take each primal parameter, followed by its shadow if it is Duplicated;
-then `ptr frame`, `ptr tape`; and `reverse` last what it returns into.
+Both generated functions take each primal parameter, followed by its shadow if it is Duplicated (by
+one per lane); then `ptr frame`, `ptr tape`; and `reverse` last what it returns into.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ from dataclasses import dataclass, field
 
 from activerules.ir.analysis.memory import MemoryFacts
 from activerules.ir.analysis.nodes import Node, Primal
-from activerules.ir.builder import Builder, Namer, suffixed
+from activerules.ir.builder import Builder, Namer, displaced, suffixed
 from activerules.ir.cfg import Loop
 from activerules.ir.derive.facts import Facts
-from activerules.ir.derive.layout import Field, Layout
+from activerules.ir.derive.layout import ALIGNMENT, Field, Layout, stack_size
 from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.request import Request
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.model import Argument, Constant, Instruction, Value
-from activerules.ir.types import I1, I8, I64, PTR, VOID
+from activerules.ir.types import I1, I8, I64, PTR, VOID, align_up
+
+Lanes = tuple[Value, ...]
+"""What stands for one value in each lane: with width N the sweeps carry N cotangents at once."""
 
 
 @dataclass(eq=False)
@@ -27,7 +30,7 @@ class Parameters:
 
     arguments: list[Argument]
     primal: dict[Value, Value]
-    shadow: dict[Value, Value]
+    shadow: dict[Value, Lanes]
     frame: Argument
     tape: Argument
 
@@ -46,9 +49,12 @@ def make_parameters(plan: Plan, extra: list[Argument]) -> Parameters:
         made.primal[old] = primal
         made.arguments.append(primal)
         if parameter.activity == "duplicated":
-            shadow = Argument(_free(suffixed(old.name, ".shadow"), taken), PTR)
-            made.shadow[old] = shadow
-            made.arguments.append(shadow)
+            lanes = [
+                Argument(_free(suffixed(old.name, ".shadow"), taken), PTR)
+                for _ in range(plan.request.width)
+            ]
+            made.shadow[old] = tuple(lanes)
+            made.arguments += lanes
     for one in (frame, tape, *extra):
         one.name = _free(one.name, taken)
         made.arguments.append(one)
@@ -136,6 +142,22 @@ class Slots:
         if home is None:
             return self.frame_address(b, slot.offset), slot
         return self._row_address(b, home, slot), slot
+
+    def write_lanes(self, b: Builder, node: Node, lanes: Lanes) -> None:
+        """Keep the shadows of all lanes, side by side."""
+        start, _ = self.address(b, node)
+        for k, lane in enumerate(lanes):
+            b.store(lane, displaced(b, start, 8 * k), metadata=self.scopes.tape_access)
+
+    def read_lane(self, b: Builder, node: Node, lane: int) -> Value:
+        """Fetch the shadow in one lane."""
+        place = displaced(b, self.address(b, node)[0], 8 * lane)
+        return b.load(PTR, place, metadata=self.scopes.tape_access)
+
+    def stack_shadow(self, b: Builder, alloca: Instruction, lane: int) -> Value:
+        """The shadow of stack memory in one lane."""
+        each = align_up(stack_size(alloca, self.plan), ALIGNMENT)
+        return self.frame_address(b, self.layout.stack[alloca, True] + lane * each)
 
     def frame_address(self, b: Builder, offset: int) -> Value:
         """A pointer to a byte of the frame."""
