@@ -35,7 +35,8 @@ from activerules.numba_ext.kinds import has_numbers, has_shadows, is_number
 from activerules.numba_ext.nested import calling, returned_by
 from activerules.numba_ext.pullback import bind, data_of
 from activerules.numba_ext.rulechecks import apart
-from activerules.numba_ext.split import has_shadow, read_kinds, read_result
+from activerules.numba_ext.split import read_kinds
+from activerules.numba_ext.split_results import has_shadow, read_result
 from activerules.numba_ext.stubs import Stub
 from activerules.rules.pattern import type_name
 from activerules.rules.registry import RULES

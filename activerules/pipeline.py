@@ -20,7 +20,8 @@ from activerules.errors import ActiverulesError
 from activerules.ir.derive.assemble import assemble, generate, verified
 from activerules.ir.derive.gradient import uses_tape
 from activerules.ir.derive.layout import Layout
-from activerules.ir.derive.plan import Plan, make_plan
+from activerules.ir.derive.plan import Plan
+from activerules.ir.derive.planning import make_plan
 from activerules.ir.derive.split import memory_size
 from activerules.ir.model import Module
 from activerules.ir.normalise import normalise

@@ -14,7 +14,7 @@ from activerules.ir.derive.assemble import (
     with_missing,
 )
 from activerules.ir.derive.forward_plan import make_forward_plan
-from activerules.ir.derive.plan import make_plan
+from activerules.ir.derive.planning import make_plan
 from activerules.ir.derive.request import Parameter, Request, ReturnKind
 from activerules.ir.derive.widen import widened
 from activerules.ir.model import Argument, Function, Module

@@ -14,7 +14,8 @@ from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.by_value import copies_at_entry
 from activerules.ir.cfg import Loop
 from activerules.ir.derive.layout import Layout, make_layout
-from activerules.ir.derive.plan import Plan, make_plan
+from activerules.ir.derive.plan import Plan
+from activerules.ir.derive.planning import make_plan
 from activerules.ir.derive.reasons import NameOf, describe, name_of_memory, why_kept, why_served
 from activerules.ir.differentiate import read_request
 from activerules.ir.model import Block, Instruction

@@ -22,8 +22,9 @@ from activerules.numba_ext.complex_math import POWER_DEFINITIONS
 from activerules.numba_ext.gradient import OUT_OF_MEMORY, TOO_DEEP, Gradient
 from activerules.numba_ext.kinds import derivative_type, items_of
 from activerules.numba_ext.outline import return_error
-from activerules.numba_ext.overloads import AD_TARGET, IGNORE_DEFINITIONS
+from activerules.numba_ext.overloads import IGNORE_DEFINITIONS
 from activerules.numba_ext.types import AnnotationType
+from activerules.numba_ext.unoptimised import AD_TARGET
 
 _BY_VALUE = ("active", "mixed")
 BY_SHADOW = ("duplicated", "mixed")

@@ -24,7 +24,7 @@ from numba.core import callconv, cgutils
 from numba.core.target_extension import current_target
 
 from activerules.errors import ShadowMismatch
-from activerules.numba_ext.overloads import AD_TARGET
+from activerules.numba_ext.unoptimised import AD_TARGET
 
 _I64, _I32 = ir.IntType(64), ir.IntType(32)
 _FEW = 4  # tests that are not worth a table

@@ -30,8 +30,8 @@ from activerules.numba_ext.forward_checks import (
 )
 from activerules.numba_ext.gradient import ForwardCompiler, Gradient
 from activerules.numba_ext.intrinsics import autodiff_form, dispatcher_of_type
-from activerules.numba_ext.overloads import AD_TARGET
 from activerules.numba_ext.types import ModeType, marker_class
+from activerules.numba_ext.unoptimised import AD_TARGET
 from activerules.rules.pattern import type_name
 
 _compilers: list[ForwardCompiler] = []

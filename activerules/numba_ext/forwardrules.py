@@ -38,8 +38,9 @@ from activerules.numba_ext.ruletyping import (
     rule_arguments,
     wrong_return,
 )
-from activerules.numba_ext.target import TARGET_NAME, Session
+from activerules.numba_ext.target import Session
 from activerules.numba_ext.types import ConfigType
+from activerules.numba_ext.unoptimised import AD_TARGET
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import ForwardRule
 
@@ -183,7 +184,7 @@ def build_source(
     """The same function as IR of the AD target: the derivative that calls it is differentiated
     again, and so is the rule. Calls in it that carry rules are marked calls.
     """
-    rule = compile_forward_rule(marked, chosen, request, noalias=True, target=TARGET_NAME)
+    rule = compile_forward_rule(marked, chosen, request, noalias=True, target=AD_TARGET)
     library = context.codegen().create_library(symbol)
     return _filled(context, library, rule, symbol, written)
 

@@ -17,7 +17,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from activerules.numba_ext.target import TARGET_NAME
+from activerules.numba_ext.unoptimised import AD_TARGET
 from activerules.rules.library.decompositions import (
     eig_parts,
     eigh_parts,
@@ -44,7 +44,7 @@ def _is_none(p: Any) -> bool:
     return p is None or isinstance(p, types.NoneType) or getattr(p, "value", p) is None
 
 
-@overload(np.linalg.eigh, target=TARGET_NAME)
+@overload(np.linalg.eigh, target=AD_TARGET)
 def _eigh(a):
     if not _is_real(a, 2):
         return None
@@ -57,7 +57,7 @@ def _eigh_of_parts(a):
     return parts[:n], parts[n:].reshape(n, n).T
 
 
-@overload(np.linalg.eig, target=TARGET_NAME)
+@overload(np.linalg.eig, target=AD_TARGET)
 def _eig(a):
     if not _is_real(a, 2):
         return None
@@ -70,7 +70,7 @@ def _eig_of_parts(a):
     return parts[:n], parts[n:].reshape(n, n).T
 
 
-@overload(np.linalg.svd, target=TARGET_NAME)
+@overload(np.linalg.svd, target=AD_TARGET)
 def _svd(a, full_matrices=1):
     if not _is_real(a, 2):
         return None
@@ -88,7 +88,7 @@ def _svd_of_parts(a, full_matrices=1):
     return u, s, np.asfortranarray(v)
 
 
-@overload(np.linalg.qr, target=TARGET_NAME)
+@overload(np.linalg.qr, target=AD_TARGET)
 def _qr(a):
     if not _is_real(a, 2):
         return None
@@ -104,7 +104,7 @@ def _qr_of_parts(a):
     return q, parts[m * k :].reshape(n, k).T
 
 
-@overload(np.linalg.pinv, target=TARGET_NAME)
+@overload(np.linalg.pinv, target=AD_TARGET)
 def _pinv(a, rcond=1.0e-15):
     if not _is_real(a, 2):
         return None
@@ -115,7 +115,7 @@ def _pinv_of(a, rcond=1.0e-15):
     return pseudo_inverse(a, rcond)
 
 
-@overload(np.linalg.lstsq, target=TARGET_NAME)
+@overload(np.linalg.lstsq, target=AD_TARGET)
 def _lstsq(a, b, rcond=-1.0):
     if not (_is_real(a, 2) and _is_real(b, 1, 2) and a.dtype == b.dtype):
         return None
@@ -137,7 +137,7 @@ def _lstsq_of_matrix(a, b, rcond=-1.0):
     return x, parts[n * k : last - values], np.int32(parts[last]), parts[last - values : last]
 
 
-@overload(np.linalg.cond, target=TARGET_NAME)
+@overload(np.linalg.cond, target=AD_TARGET)
 def _cond(x, p=None):
     if not (_is_real(x, 2) and _is_none(p)):
         return None

@@ -39,9 +39,9 @@ from activerules.numba_ext.kinds import gradient_type as gradient_type_of
 from activerules.numba_ext.kinds import has_numbers, has_shadow, has_shadows, is_number, items_of
 from activerules.numba_ext.nested import NestedCall, nested_form, require_float_primal, returned_by
 from activerules.numba_ext.outline import outlining
-from activerules.numba_ext.overloads import AD_TARGET
 from activerules.numba_ext.pieces import parts_of
 from activerules.numba_ext.types import ModeType, SpecType, marker_class
+from activerules.numba_ext.unoptimised import AD_TARGET
 
 _compilers: list[GradientCompiler] = []
 

@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.target_extension import current_target
 
-from activerules.numba_ext.overloads import AD_TARGET
+from activerules.numba_ext.unoptimised import AD_TARGET
 
 _numbers = count()
 

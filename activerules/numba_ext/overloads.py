@@ -21,10 +21,10 @@ from activerules.annotations.values import ignore_derivatives, make_zero, onehot
 from activerules.errors import RuleReturnError
 from activerules.numba_ext.fields import is_instance, is_list
 from activerules.numba_ext.types import AnnotationType
+from activerules.numba_ext.unoptimised import AD_TARGET
 from activerules.rules.protocol import accumulate, active
 from activerules.rules.written import function_from
 
-AD_TARGET = "activerules_ad"
 IGNORE_SYMBOLS = {
     types.float64: "activerules.ignore.f64",
     types.float32: "activerules.ignore.f32",

@@ -17,15 +17,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.typing.templates import signature
-from numba.extending import (
-    NativeValue,
-    box,
-    intrinsic,
-    models,
-    register_model,
-    typeof_impl,
-    unbox,
-)
+from numba.extending import NativeValue, box, intrinsic, models, register_model, typeof_impl, unbox
 
 from activerules.annotations.activity import Const, Duplicated, MixedDuplicated
 from activerules.annotations.signature import SplitSpec
@@ -35,7 +27,8 @@ from activerules.numba_ext.checks import items_of
 from activerules.numba_ext.cotangents import require_fitting
 from activerules.numba_ext.emitter import BY_SHADOW, Call
 from activerules.numba_ext.kinds import is_number, is_number_array
-from activerules.numba_ext.split import SplitEmitter, read_split, shadow_of, tape_type
+from activerules.numba_ext.split import SplitEmitter, read_split, tape_type
+from activerules.numba_ext.split_results import shadow_of
 from activerules.numba_ext.stubs import StubType
 from activerules.numba_ext.tape_handle import FRESH, RUNNING, Block
 from activerules.numba_ext.types import AnnotationType

@@ -13,7 +13,6 @@ Invariants  S1  what fails leaves no tape: `record` releases everything when the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from llvmlite import ir
@@ -24,17 +23,22 @@ from activerules.annotations.activity import (
     Active,
     Annotation,
     Const,
-    Duplicated,
     DuplicatedNoNeed,
     MixedDuplicated,
 )
 from activerules.annotations.signature import SplitSpec
-from activerules.errors import ActivityError, NotYetSupported, TapeError
+from activerules.errors import ActivityError, TapeError
 from activerules.numba_ext import abi, checks, memory
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.emitter import Call, Emitter, all_fields, link_derivative
 from activerules.numba_ext.gradient import ActivityName
 from activerules.numba_ext.intrinsics import compiled, dispatcher_in, dispatcher_of_type
+from activerules.numba_ext.split_results import (
+    has_shadow,
+    read_result,
+    require_cotangent,
+    shadow_of,
+)
 from activerules.numba_ext.stubs import StubType
 from activerules.numba_ext.tape_handle import FRESH, RUNNING, USED, Block, TapeType, bits_of
 from activerules.numba_ext.types import (
@@ -149,21 +153,6 @@ def _owned(call: Call) -> tuple[bool, ...]:
     return memory.owned_shadows(call.gradient, call.arguments)
 
 
-def shadow_of(found: Any) -> Any:
-    """The type of the shadow of a result: its own, with arrays that can be written."""
-    if isinstance(found, types.Array):
-        return memory.shadow_type(found)
-    if isinstance(found, types.BaseTuple):
-        items = tuple(map(shadow_of, checks.items_of(found)))
-        return types.BaseTuple.from_types(items, getattr(found, "instance_class", None))
-    return found
-
-
-def has_shadow(result: type[Annotation]) -> bool:
-    """Whether a result of this activity has a shadow that `augmented` returns."""
-    return result not in (Active, Const)
-
-
 def read_split(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[SplitSpec, Call]:
     """Compile the derivative for annotated types.
 
@@ -190,94 +179,6 @@ def read_kinds(asked: SplitSpec, dispatcher: Any, args: Sequence[Any]) -> tuple[
         arguments = checks.read_arguments(names, args)
         checks.require_arrays(arguments, "split mode")
         return arguments
-
-
-def read_result(asked: SplitSpec, dispatcher: Any, found: Any) -> SplitSpec:
-    """`asked`, with the activity of the result; `ActivityError` if it does not fit."""
-    name = dispatcher.py_func.__name__
-    if asked.result is Annotation:
-        asked = replace(asked, result=_fitting(name, found))
-    _require_result(name, asked.result, found)
-    return asked
-
-
-# --- what may be returned, and its cotangent ---
-
-
-def _require_result(name: str, asked: type[Annotation], found: Any) -> None:
-    """Raise `ActivityError` unless the activity of the return fits what is returned."""
-    kinds = set(_kinds(found))
-    if asked is Const:
-        return
-    if "other" in kinds:
-        raise NotYetSupported(f"{name} returns {type_name(found)}, and is asked for its derivative")
-    fits: dict[type[Annotation], bool] = {
-        Active: kinds >= {"float"} and "array" not in kinds,
-        Duplicated: kinds >= {"array"} and "float" not in kinds,
-        DuplicatedNoNeed: kinds >= {"array"} and "float" not in kinds,
-        MixedDuplicated: kinds >= {"array", "float"},
-    }
-    if fits.get(asked, False):
-        return
-    better = [kind.__name__ for kind, fit in fits.items() if fit and kind is not DuplicatedNoNeed]
-    raise ActivityError(
-        f"{name} returns {type_name(found)}, which cannot be {asked.__name__}",
-        why="floats are Active, arrays Duplicated, tuples with both MixedDuplicated",
-        instead=[f"the return activity {one}" for one in better or ["Const"]],
-    )
-
-
-def _fitting(name: str, found: Any) -> type[Annotation]:
-    """The activity of a result; `ActivityError` if it has no derivative."""
-    kinds = set(_kinds(found))
-    if "array" in kinds:
-        return MixedDuplicated if "float" in kinds else Duplicated
-    if "float" in kinds or "other" in kinds:
-        return Active
-    raise ActivityError(
-        f"{name} returns {type_name(found)}, which has no derivative",
-        why="a result with a cotangent is a float, an array of floats, or a tuple with such",
-        instead=["a function that returns what it computes"],
-    )
-
-
-def _kinds(found: Any) -> Iterator[str]:
-    """What a result is made of: float, array, nothing (integers, None) or other."""
-    if isinstance(found, types.BaseTuple):
-        for item in checks.items_of(found):
-            yield from _kinds(item)
-    elif isinstance(found, types.Array):
-        numbers = types.Float | types.Complex | types.Integer | types.Boolean
-        yield "array" if isinstance(found.dtype, numbers) else "other"
-    elif isinstance(found, types.Float | types.Complex):
-        yield "float"
-    else:
-        plain = types.Integer | types.Boolean | types.NoneType
-        yield "nothing" if isinstance(found, plain) else "other"
-
-
-def require_cotangent(typing_context: Any, asked: Any, result: Any, dret: Any) -> None:
-    """Raise `ActivityError` unless a cotangent has the type of the result it is asked for."""
-    if asked not in (Active, MixedDuplicated):
-        return
-    if not _fits(typing_context, dret, result):
-        raise ActivityError(
-            f"the cotangent of a result of type {type_name(result)} is {type_name(dret)}",
-            why="it has the type of the result",
-        )
-
-
-def _fits(typing_context: Any, dret: Any, result: Any) -> bool:
-    if isinstance(result, types.BaseTuple):
-        if not isinstance(dret, types.BaseTuple) or len(dret) != len(result):
-            return False
-        pairs = zip(checks.items_of(dret), checks.items_of(result), strict=True)
-        return all(_fits(typing_context, one, other) for one, other in pairs)
-    if isinstance(result, types.Float | types.Complex):
-        return typing_context.can_convert(dret, result) is not None
-    if isinstance(result, types.Array):
-        return isinstance(dret, types.Array) and dret.dtype == result.dtype
-    return True
 
 
 # --- lowering ---

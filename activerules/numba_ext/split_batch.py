@@ -30,9 +30,9 @@ from activerules.numba_ext.split import (
     read_kinds,
     read_split,
     record_form,
-    require_cotangent,
     tape_type,
 )
+from activerules.numba_ext.split_results import require_cotangent
 from activerules.numba_ext.tape_handle import FRESH, RUNNING, USED, Block
 from activerules.rules.pattern import type_name
 

@@ -32,16 +32,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any, ClassVar
 
-from numba.core import (
-    codegen,
-    compiler,
-    cpu,
-    debuginfo,
-    dispatcher,
-    externals,
-    fastmathpass,
-    types,
-)
+from numba.core import compiler, cpu, dispatcher, externals, fastmathpass, types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.descriptors import TargetDescriptor
 from numba.core.errors import NumbaDebugInfoWarning
@@ -64,7 +55,7 @@ from numba.np.ufunc.gufunc import GUFunc
 from numba.stencils.stencil import StencilFunc
 
 from activerules.errors import NotYetSupported
-from activerules.numba_ext import complex_math, float_parts, versions
+from activerules.numba_ext import complex_math, float_parts
 from activerules.numba_ext.array_literals import ArrayLiterals
 from activerules.numba_ext.calls import (
     CallTable,
@@ -76,71 +67,18 @@ from activerules.numba_ext.calls import (
 from activerules.numba_ext.implementation_keys import ImplementationKeys
 from activerules.numba_ext.operators import AugmentedOperator, RuledOperators, plain_operator
 from activerules.numba_ext.stubs import StubType
+from activerules.numba_ext.unoptimised import (
+    AD_TARGET,
+    ADCodegen,
+    ADCodeLibrary,
+    LineTable,
+    NeverCalled,
+)
 from activerules.numba_ext.visible import substitute
-
-versions.check()
-
-TARGET_NAME = "activerules_ad"
 
 
 class ADTarget(CPU):
     """The token of the target; a subclass of CPU, so that CPU implementations serve it."""
-
-
-# --- code libraries that keep the IR as it was lowered ---
-
-
-class ADCodeLibrary(codegen.JITCodeLibrary):
-    """A code library that links its callees and stops there: no passes, no machine code."""
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen._data_layout
-
-    def _optimize_final_module(self) -> None:
-        """Nothing: the engine has its own list of passes."""
-
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._finalized = True
-
-    def get_pointer_to_function(self, name: str) -> int:
-        """There is no machine code; a null pointer where Numba wants to store one."""
-        self._ensure_finalized()
-        return 0
-
-    def enable_object_caching(self) -> None:
-        """Nothing: there is no object."""
-
-
-class ADCodegen(codegen.JITCPUCodegen):
-    """Makes `ADCodeLibrary` objects; its execution engine stays empty."""
-
-    _library_class = ADCodeLibrary
-
-    def set_env(self, env_name: str, env: Any) -> None:
-        """Nothing: environments are set where the derivative is linked."""
-
-
-class NeverCalled:
-    """Stands for the executable of a function compiled for the AD target, and keeps its environment
-    alive.
-    """
-
-    def __init__(self, environment: Any, library: Any) -> None:
-        self.environment = environment
-        self.library = library
-
-
-class LineTable(debuginfo.DIBuilder):
-    """The source line of each instruction, and nothing else: no variables, no types (T5)."""
-
-    def mark_variable(self, *args: Any, **kws: Any) -> None:
-        """Nothing: a declared variable would keep its memory from being promoted."""
-
-    def _di_subroutine_type(self, line: int, function: Any, argmap: Any) -> Any:
-        return self.module.add_debug_info(
-            "DISubroutineType", {"types": self.module.add_metadata([])}
-        )
 
 
 # --- contexts ---
@@ -202,7 +140,7 @@ class ADContext(cpu.CPUContext):
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        super().__init__(session.typing_context, TARGET_NAME)
+        super().__init__(session.typing_context, AD_TARGET)
 
     @global_compiler_lock
     def init(self) -> None:
@@ -272,7 +210,7 @@ class ADDescriptor(TargetDescriptor):
     def __init__(self, session: Session | None = None, *, lines: bool = False) -> None:
         self._session = session
         self._lines = lines
-        super().__init__(TARGET_NAME)
+        super().__init__(AD_TARGET)
 
     @property
     def typing_context(self) -> ADTypingContext:
@@ -314,7 +252,7 @@ class ADDispatcher(dispatcher.Dispatcher):
 
     def compile(self, sig: Any) -> Any:
         """Compile for a tuple of Numba types."""
-        with target_override(TARGET_NAME):
+        with target_override(AD_TARGET):
             return super().compile(sig)
 
     def add_overload(self, cres: Any) -> None:
@@ -376,7 +314,7 @@ class ADJit(JitDecorator):
         return ADDispatcher(session, function, explicit_options(options), lines=False, **settings)
 
 
-target_registry[TARGET_NAME] = ADTarget
+target_registry[AD_TARGET] = ADTarget
 dispatcher_registry[ADTarget] = ADDispatcher
 jit_registry[ADTarget] = ADJit
 
@@ -394,7 +332,7 @@ class ADUFuncDispatcher(ufuncbuilder.UFuncDispatcher):
 
     def compile(self, *args: Any, **kws: Any) -> Any:
         """Compile one kernel."""
-        with target_override(TARGET_NAME):
+        with target_override(AD_TARGET):
             return super().compile(*args, **kws)
 
 
@@ -454,7 +392,7 @@ class Session:
     def _compiling(self) -> Generator[None, None, None]:
         with ExitStack() as stack:
             stack.enter_context(global_compiler_lock)
-            stack.enter_context(target_override(TARGET_NAME))
+            stack.enter_context(target_override(AD_TARGET))
             # The caller may be in the middle of a compile of its own, whose flags are not ours.
             stack.enter_context(uninherited_flags())
             # Functions without a source file, as some of Numba's own, are no concern of the user.

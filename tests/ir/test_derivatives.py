@@ -20,7 +20,8 @@ from scipy import special as scipy_special
 
 from activerules.ir.builder import Builder, Namer
 from activerules.ir.derive import derivatives
-from activerules.ir.derive.derivatives import FUNCTIONS, INSTRUCTIONS, Access, row_for
+from activerules.ir.derive.derivatives import FUNCTIONS, INSTRUCTIONS, row_for
+from activerules.ir.derive.rows import Access
 from activerules.ir.derive.special import digamma
 from activerules.ir.model import Argument, Block, Function
 from activerules.ir.parser import parse_module

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from activerules.ir.derive.assemble import assemble, generate
-from activerules.ir.derive.plan import Plan, make_plan
+from activerules.ir.derive.plan import Plan
+from activerules.ir.derive.planning import make_plan
 from activerules.ir.derive.request import Parameter, Request
 from activerules.ir.model import Module
 from activerules.ir.normalise import exposed, normalise

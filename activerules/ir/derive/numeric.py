@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from activerules.ir.derive.derivatives import FUNCTIONS, INSTRUCTIONS, Row, function_of
+from activerules.ir.derive.derivatives import FUNCTIONS, INSTRUCTIONS, function_of
+from activerules.ir.derive.rows import Row
 from activerules.ir.derive.special import DIGAMMA, digamma_value
 from activerules.ir.types import DOUBLE, Type
 

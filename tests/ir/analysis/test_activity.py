@@ -8,7 +8,8 @@ import random
 import pytest
 
 from activerules.errors import ActiverulesError
-from activerules.ir.derive.plan import Plan, make_plan
+from activerules.ir.derive.plan import Plan
+from activerules.ir.derive.planning import make_plan
 from activerules.ir.derive.request import Parameter, Request
 from activerules.ir.normalise import canonical, exposed, normalise
 from activerules.ir.parser import parse_module

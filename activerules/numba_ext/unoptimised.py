@@ -1,0 +1,67 @@
+"""Code libraries that keep the IR as it was lowered: what the AD target compiles into.
+
+Needs       Numba's own code libraries and debug information, which these classes cut short
+Gives       `ADCodegen`, which makes `ADCodeLibrary` objects: callees linked in (T1 of `target`), no
+            pass run, nothing executable; `LineTable` (T5); `NeverCalled`; the name of the target
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core import codegen, debuginfo
+
+AD_TARGET = "activerules_ad"
+
+
+class ADCodeLibrary(codegen.JITCodeLibrary):
+    """A code library that links its callees and stops there: no passes, no machine code."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        """Nothing: the engine has its own list of passes."""
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        """There is no machine code; a null pointer where Numba wants to store one."""
+        self._ensure_finalized()
+        return 0
+
+    def enable_object_caching(self) -> None:
+        """Nothing: there is no object."""
+
+
+class ADCodegen(codegen.JITCPUCodegen):
+    """Makes `ADCodeLibrary` objects; its execution engine stays empty."""
+
+    _library_class = ADCodeLibrary
+
+    def set_env(self, env_name: str, env: Any) -> None:
+        """Nothing: environments are set where the derivative is linked."""
+
+
+class NeverCalled:
+    """Stands for the executable of a function compiled for the AD target, and keeps its environment
+    alive.
+    """
+
+    def __init__(self, environment: Any, library: Any) -> None:
+        self.environment = environment
+        self.library = library
+
+
+class LineTable(debuginfo.DIBuilder):
+    """The source line of each instruction, and nothing else: no variables, no types (T5)."""
+
+    def mark_variable(self, *args: Any, **kws: Any) -> None:
+        """Nothing: a declared variable would keep its memory from being promoted."""
+
+    def _di_subroutine_type(self, line: int, function: Any, argmap: Any) -> Any:
+        return self.module.add_debug_info(
+            "DISubroutineType", {"types": self.module.add_metadata([])}
+        )
