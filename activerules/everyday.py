@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, SupportsIndex
 
 from numba import njit, types
 from numba.extending import typeof_impl
@@ -24,6 +25,7 @@ from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.intrinsics import give_compiled_form, gradient_form
 from activerules.rules.registry import RULES
+from activerules.rules.rule import location_of
 from activerules.rules.written import function_from
 
 ArgNums = int | tuple[int, ...]
@@ -47,8 +49,8 @@ def grad(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -> 
 
     Raises
         NotAFloatReturn (at the call) if the function returns something else, ActivityError if an
-        argument of `argnums` is not made of floats, ArityError if there is no such argument; and
-        what `autodiff` raises.
+        argument of `argnums` is not made of floats, ArityError if there is no such argument or one
+        is named twice; and what `autodiff` raises.
 
     >>> grad(lambda x: x * x)(3.0)
     6.0
@@ -131,16 +133,32 @@ def _typeof_derived_function(value: DerivedFunction, c: Any) -> Any:
 
 
 def read_spec(dispatcher: Any, argnums: ArgNums, with_value: bool) -> GradientSpec:
-    """Bring `argnums` into the range of the function's parameters."""
-    single = isinstance(argnums, int)
-    count = len(inspect.signature(dispatcher.py_func).parameters)
+    """Bring `argnums` into the range of the function's parameters, each named once."""
+    names = list(inspect.signature(dispatcher.py_func).parameters)
+    single = not isinstance(argnums, tuple | list)
     places = []
-    for place in (argnums,) if isinstance(argnums, int) else argnums:
-        if not -count <= place < count:
-            name = dispatcher.py_func.__name__
-            raise ArityError(f"argnums has {place}, and {name} has {count} arguments")
-        places.append(place % count)
+    for place in [argnums] if single else argnums:
+        if not isinstance(place, SupportsIndex):
+            raise _wrong_argnums(dispatcher, f"has {place!r}, which is not an integer")
+        if not -len(names) <= operator.index(place) < len(names):
+            raise _wrong_argnums(dispatcher, f"has {place}")
+        places.append(operator.index(place) % len(names))
+    repeated = [names[k] for k in places if places.count(k) > 1]
+    if repeated or not places:
+        fault = f"names `{repeated[0]}` twice" if repeated else "names no argument"
+        raise _wrong_argnums(dispatcher, fault)
     return GradientSpec(tuple(places), single, with_value)
+
+
+def _wrong_argnums(dispatcher: Any, fault: str) -> ArityError:
+    plain = dispatcher.py_func
+    names = list(inspect.signature(plain).parameters)
+    call = f"{plain.__name__}({', '.join(names)})"
+    return ArityError(
+        f"argnums {fault}, and {plain.__name__} has {len(names)} arguments",
+        where=[("in the derivative of", call, location_of(plain))],
+        instead=[f"a number from 0 to {len(names) - 1}, or a tuple of different ones"],
+    )
 
 
 def _make_stub(name: str, target: Any, spec: GradientSpec, form: Callable[..., Any]) -> Any:

@@ -192,8 +192,17 @@ def along(dispatcher: Any, place: int) -> Any:
             f"def along({', '.join(names)}, {extra}):\n"
             f"    return _jvp(_function, ({', '.join(names)},), ({', '.join(tangents)},))[1]\n"
         )
-        names_used = {"_jvp": jvp, "_function": dispatcher}
-        return njit(function_from(source, "along", names_used, module=__name__))
+        plain = dispatcher.py_func
+        made = function_from(
+            source,
+            "along",
+            {"_jvp": jvp, "_function": dispatcher},
+            module=__name__,
+            file=plain.__code__.co_filename,
+            line=plain.__code__.co_firstlineno,
+        )
+        made.__name__ = plain.__name__  # errors name the function the Hessian is of
+        return njit(made)
 
     return _made.get(dispatcher, ("along", place), make)
 

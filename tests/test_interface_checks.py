@@ -274,6 +274,30 @@ class TestAnnotations:
         with pytest.raises(ar.ArityError, match="argnums has 2"):
             ar.grad(reads_only, 2)
 
+    @pytest.mark.parametrize(
+        ("argnums", "message"),
+        [
+            ((0, -2), "names `x` twice"),
+            ((), "names no argument"),
+            ("y", "has 'y', which is not an integer"),
+            (None, "has None, which is not an integer"),
+            ((0, 1.0), "has 1.0, which is not an integer"),
+        ],
+    )
+    @pytest.mark.parametrize("derivative", [ar.grad, ar.jacfwd, ar.jacrev, ar.hessian])
+    def test_argnums_names_each_argument_once(self, derivative, argnums, message):
+        with pytest.raises(ar.ArityError, match=message):
+            derivative(reads_only, argnums)
+
+    @pytest.mark.parametrize("function", [None, 3, "sin"])
+    def test_what_is_not_a_function(self, function):
+        with pytest.raises(ar.NotCompilable, match="is not a Python function that Numba compiles"):
+            ar.grad(function)
+
+    def test_argnums_may_be_an_integer_of_numpy(self, x, y):
+        found = ar.grad(reads_only, np.int64(1))(x, y)
+        np.testing.assert_array_equal(found, ar.grad(reads_only, 1)(x, y))
+
     def test_what_has_no_gradient(self, x, y):
         with pytest.raises(ar.ActivityError, match="`y` is int64, which has no derivative"):
             ar.grad(reads_only, 1)(x, 3)

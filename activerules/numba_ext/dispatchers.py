@@ -35,6 +35,8 @@ def dispatcher_of(function: Any) -> Any:
     own = getattr(function, "dispatcher", function)
     if is_jitted(own):
         return own
+    if not callable(function):  # `njit` makes a decorator of None and of a string
+        raise _not_a_function(function)
     with _lock:
         try:
             known = _dispatchers if inspect.isfunction(function) else _of_c
