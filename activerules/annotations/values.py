@@ -11,6 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from activerules.annotations.activity import (
+    Active,
+    Annotation,
+    Const,
+    Duplicated,
+    MixedDuplicated,
+)
 from activerules.annotations.containers import is_array, is_tuple, like_tuple
 
 
@@ -48,6 +55,16 @@ _compiled_forms: list[Callable[[Any], Any]] = []
 def use_compiled(zero: Callable[[Any], Any]) -> None:
     """Say what makes the zero of an object that Numba knows and Python does not."""
     _compiled_forms[:] = [zero]
+
+
+def kind_of(x: Any) -> type[Annotation]:
+    """Return the annotation of `x` with everything in it that can carry a derivative."""
+    if is_tuple(x):
+        found = set(map(kind_of, x)) - {Const}
+        return MixedDuplicated if len(found) > 1 else found.pop() if found else Const
+    if is_array(x):
+        return Duplicated if np.issubdtype(x.dtype, np.inexact) else Const
+    return Active if _is_number(x) else Const
 
 
 def onehot(x: Any) -> tuple[Any, ...]:

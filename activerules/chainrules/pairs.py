@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numba
-import numpy as np
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated
+from activerules.annotations.containers import is_array, is_tuple, like_tuple
 from activerules.annotations.tangents import NoTangent, is_zero
 from activerules.annotations.thunks import extern
-from activerules.annotations.values import make_zero
+from activerules.annotations.values import kind_of, make_zero
 from activerules.errors import NoRuleForActivity
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
@@ -31,17 +31,20 @@ def rrule(function: Any, x: Sequence[Any]) -> tuple[Any, Callable[[Any], Any]] |
     if not RULES.carries_rule(function):
         return None
     y = function(*x)
-    kinds = [_kind(value) for value in (*x, y)]
+    kinds = [kind_of(value) for value in (*x, y)]
     try:
         types = [numba.typeof(value) for value in (*x, y)]
         pair = RULES.find(function, types[:-1], types[-1], kinds[:-1], kinds[-1])
     except (NoRuleForActivity, ValueError):
         return None
     config = RuleConfig(overwritten=(False,) * len(x))
+    found = [
+        value.copy() if i in pair.saves and is_array(value) else value for i, value in enumerate(x)
+    ]
     made = _plain(pair.augmented)(config, pair.result, *_annotated(pair, x))
 
     def pullback(dy: Any) -> tuple[Any, ...]:
-        return NoTangent(), *_pulled(pair, config, made, x, extern(dy))
+        return NoTangent(), *_pulled(pair, config, made, found, extern(dy))
 
     return made.primal, pullback
 
@@ -76,9 +79,18 @@ def _result(kind: type[Annotation], y: Any, dy: Any) -> Annotation:
     if is_zero(dy):
         return Active(bar) if kind is Active else Duplicated(y, bar)
     if kind is Active:
-        return Active(type(bar)(dy))
+        return Active(_of_type(bar, dy))
     bar[...] = dy
     return Duplicated(y, bar)
+
+
+def _of_type(bar: Any, dy: Any) -> Any:
+    """A cotangent with the type of a zero one, zeros in tuples filled in."""
+    if is_zero(dy):
+        return bar
+    if is_tuple(bar):
+        return like_tuple(type(bar), map(_of_type, bar, dy))
+    return type(bar)(dy)
 
 
 def _entries(returned: Any, annotated: Sequence[Annotation]) -> Sequence[Any]:
@@ -89,15 +101,9 @@ def _entries(returned: Any, annotated: Sequence[Annotation]) -> Sequence[Any]:
 
 
 def _cotangent(annotation: Annotation, entry: Any, value: Any) -> Any:
-    if _kind(value) is Const:
+    if kind_of(value) is Const:
         return NoTangent()
     return annotation.fields[1] if isinstance(annotation, Duplicated) else entry
-
-
-def _kind(value: Any) -> type[Annotation]:
-    if isinstance(value, np.ndarray):
-        return Duplicated if np.issubdtype(value.dtype, np.inexact) else Const
-    return Active if isinstance(value, float | complex | np.inexact) else Const
 
 
 def _plain(function: Any) -> Any:

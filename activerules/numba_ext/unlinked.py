@@ -4,6 +4,8 @@ Needs       a Python function, options of `@njit`, argument types
 Gives       `to_link`: a dispatcher for it that nobody calls; `compile_to_link`: its compile result
 Invariants  U1  Numba's errors pass through unchanged
             U2  a dispatcher compiles once per tuple of types
+            U3  a function with a `with` block is compiled as Numba does it: the block of an
+                `objmode` is called from Python, and takes over the flags around it
 
 Numba makes machine code of every function it compiles, and wrappers that convert its arguments from
 Python objects. Rules, and the one-line functions around what carries a rule, need neither: they are
@@ -12,7 +14,9 @@ optimised again where they are linked.
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import numba
@@ -24,10 +28,23 @@ from activerules.numba_ext.link import leave_to_caller, publish_environment
 def to_link(function: Callable[..., Any], **options: Any) -> Any:
     """Return a dispatcher for `compile_to_link`."""
     jit: Any = numba.njit
+    if _has_with(function.__code__):
+        return jit(**options)(function)
     dispatcher = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
     compiler: Any = dispatcher._compiler
     compiler._customize_flags = _without_machine_code
     return dispatcher
+
+
+def _has_with(code: CodeType) -> bool:
+    """Whether there is a `with` block in a function, or in one that is defined in it."""
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    own = {instruction.opname for instruction in dis.get_instructions(code)}
+    return not own.isdisjoint(_WITH) or any(map(_has_with, inner))
+
+
+# Of Python up to 3.10, from 3.11, and from 3.14.
+_WITH = ("SETUP_WITH", "BEFORE_WITH", "LOAD_SPECIAL")
 
 
 def _without_machine_code(flags: Any) -> Any:
@@ -38,7 +55,9 @@ def _without_machine_code(flags: Any) -> Any:
 @global_compiler_lock
 def compile_to_link(dispatcher: Any, args: tuple[Any, ...]) -> Any:
     """Return Numba's compile result of a dispatcher made by `to_link`."""
-    if args not in dispatcher.overloads:
+    if _has_with(dispatcher.py_func.__code__):
+        dispatcher.compile(args)
+    elif args not in dispatcher.overloads:
         # Not by `dispatcher.compile`, which hands the entry point to Numba's C dispatcher.
         result = dispatcher._compiler.compile(args, None)
         # As Numba does with the entry point: the function finds its constants there.

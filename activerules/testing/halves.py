@@ -5,6 +5,7 @@ Gives       `run_pair`, `run_forward`: an `Outcome` with the result and the deri
 Invariants  H1  between the two halves everything the configuration calls overwritten *is*
                 overwritten, and the result, which belongs to the caller, always is
             H2  what is overwritten after the first half is not changed by the second
+            H3  the reverse finds what it `saves` as it was; it runs once per lane, on one tape
 
 The compiled forms are driven by a small `@njit` function that calls both halves; the facts of the
 configuration are constants in them, as in the engine.
@@ -13,19 +14,26 @@ configuration are constants in them, as in the engine.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numba
 import numpy as np
 
-from activerules.annotations.activity import Active, Annotation, Const, Duplicated
+from activerules.annotations.activity import (
+    Active,
+    Annotation,
+    BatchDuplicated,
+    Const,
+    Duplicated,
+)
 from activerules.errors import RuleCheckError
 from activerules.numba_ext.facts import RuleFunctionCompiler
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import ForwardRule, RulePair
 from activerules.rules.written import function_from
 from activerules.testing.numeric import shifted
+from activerules.testing.situations import Lane
 
 
 @dataclass
@@ -33,7 +41,8 @@ class Outcome:
     """What a run left behind.
 
     primal         the result; None where the rule was not asked for it
-    entries        what `reverse` returned, one entry per argument; the tangent, in forward mode
+    entries        per lane: what `reverse` returned, one entry per argument; in forward mode the
+                   tangent
     untouched      whether memory that was overwritten between the halves stayed as it was then
     """
 
@@ -45,34 +54,49 @@ class Outcome:
 def run_pair(
     pair: RulePair,
     config: RuleConfig,
-    annotated: Sequence[Annotation],
-    result_bar: Any,
+    lanes: Sequence[Lane],
     *,
     compiled: bool,
 ) -> Outcome:
-    """Run both halves; `result_bar` is the cotangent of the result."""
+    """Run the first half once, the second for every lane (H3)."""
     augmented, reverse = _halves(pair, compiled)
+    annotated = lanes[0].annotated
+    saved = {
+        i: shifted(annotated[i].fields[0], 0.0, None)
+        for i in pair.saves
+        if config.overwritten[i] or config.written[i]
+    }
     first = _driver("augmented", augmented, config, pair.result, len(annotated), compiled)
     made = first(*annotated)
     primal = shifted(made.primal, 0.0, None) if made.primal is not None else None
     spoiled = _spoil(config, annotated, made.primal)
-    dret = _result(pair.result, made, result_bar)
     second = _driver("reverse", reverse, config, pair.result, len(annotated), compiled)
-    returned = second(dret, made.tape, *annotated)
+    entries = []
+    for lane in lanes:
+        dret = _result(pair.result, made, lane.result_bar)
+        passed = [
+            replace(x, val=saved[i]) if i in saved else x for i, x in enumerate(lane.annotated)
+        ]
+        entries.append(_entries(second(dret, made.tape, *passed), passed))
+        if pair.result is Duplicated:
+            made.shadow[...] = 0
     untouched = all(np.array_equal(array, copy) for array, copy in spoiled)
-    return Outcome(primal, _entries(returned, annotated), untouched)
+    return Outcome(primal, tuple(entries), untouched)
 
 
 def run_forward(
     rule: ForwardRule, config: RuleConfig, annotated: Sequence[Annotation], *, compiled: bool
 ) -> Outcome:
-    """Run a forward rule; its tangent is in `entries`."""
+    """Run a forward rule; its tangents are in `entries`, one per lane."""
     function = _rule_function(rule.function, compiled)
     run = _driver("forward", function, config, rule.result, len(annotated), compiled)
     returned = run(*annotated)
+    if returned is None and rule.result is Const:
+        return Outcome(None, (None,) * config.width)
     if not isinstance(returned, tuple) or len(returned) != 2:
         raise RuleCheckError(f"{rule.name}: the forward rule returns {returned!r}, not a pair")
-    return Outcome(returned[0], returned[1])
+    tangents = returned[1] if rule.result is BatchDuplicated else (returned[1],)
+    return Outcome(returned[0], tuple(tangents))
 
 
 def _halves(pair: RulePair, compiled: bool) -> tuple[Any, Any]:

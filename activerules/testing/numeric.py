@@ -192,6 +192,17 @@ def shifted(x: Any, t: float, tangent: Any) -> Any:
     return x if tangent is None else type(x)(x + t * tangent)
 
 
+def scaled(tangent: Any, factor: float) -> Any:
+    """A fresh multiple of a tangent; `None` stays."""
+    if isinstance(tangent, tuple):
+        return like_tuple(type(tangent), [scaled(entry, factor) for entry in tangent])
+    if isinstance(tangent, np.ndarray):
+        result = copy_layout(tangent)
+        result *= factor
+        return result
+    return None if tangent is None else type(tangent)(tangent * factor)
+
+
 def inner(x_bar: Any, x_dot: Any) -> float:
     """The pairing of a cotangent with a tangent, a real number; `None` pairs to zero.
 

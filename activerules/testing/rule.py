@@ -13,28 +13,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numba
 import numpy as np
 
-from activerules.annotations.activity import (
-    Active,
-    Annotation,
-    Const,
-    Duplicated,
-    alternatives,
-)
-from activerules.annotations.tangents import NoTangent, is_zero
+from activerules.annotations.activity import Active, Annotation, Const, Duplicated
+from activerules.annotations.tangents import NoTangent, ZeroTangent, is_zero
 from activerules.annotations.thunks import extern
 from activerules.annotations.values import make_zero
 from activerules.chainrules import frule, rrule
 from activerules.errors import NoRuleForActivity, RuleCheckError
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
-from activerules.rules.rule import RulePair, display_name
+from activerules.rules.rule import ForwardRule, RulePair, display_name
 from activerules.testing.gradient import FLOOR, RESOLUTION, SAFETY, identical, precision_of
 from activerules.testing.halves import Outcome, run_forward, run_pair
 from activerules.testing.numeric import (
@@ -43,25 +37,25 @@ from activerules.testing.numeric import (
     inner_terms,
     is_differentiable,
     rand_tangent,
+    scaled,
     shifted,
 )
+from activerules.testing.situations import (
+    Argument,
+    Kind,
+    Lane,
+    Situation,
+    annotate,
+    arg,
+    arguments_of,
+    result_kinds,
+)
 
-Kind = type[Annotation]
+__all__ = ["RuleCheck", "arg", "check_rule"]
 
-
-@dataclass(frozen=True)
-class Argument:
-    """An argument of `check_rule`: a value and the activities to check it with."""
-
-    value: Any
-    kinds: tuple[Kind, ...]
-
-
-def arg(value: Any, activities: Any = None) -> Argument:
-    """An argument of a rule: a value, and its activities (`Const | Duplicated`); by default all."""
-    if activities is None:
-        return Argument(value, _fitting(value))
-    return Argument(value, tuple(dict.fromkeys(a.kind for a in alternatives(activities))))
+# A batch is two derivatives in one call. Derivatives are linear, so the second lane needs no
+# reference of its own; a rule that consumes its tape, or mixes up its lanes, fails there.
+_SCALES = (1.0, -0.5)
 
 
 def check_rule(
@@ -70,13 +64,15 @@ def check_rule(
     ret: Any = None,
     compiled: bool = True,
     seed: int = 0,
+    **kwargs: Any,
 ) -> None:
     """Check every rule of `f` at a point.
 
     Arguments
         f         a function with rules; its own code (or a plain function) is the reference.
         args      plain values: every activity that fits and that a rule admits; `arg(x, A | B)`:
-                  these; annotations: that activity. Values are copied, never written.
+                  these; annotations: that activity. Values are copied, never written. Arguments
+                  by keyword (`kwargs`) go to their places; a default that is left out is Const.
         ret       the activity of the result, a class or a union of them; by default the one with a
                   derivative.
         compiled  also compile the rules; False: only interpret them, in a fraction of the time.
@@ -85,52 +81,45 @@ def check_rule(
     Checked, of a pair: every combination of activities, each with arguments kept and with arguments
     overwritten between the halves, with and without need of the primal; interpreted always,
     compiled in every combination of activities. Shadows start non-zero. Of a forward rule: every
-    combination. Of `rrule` and `frule`, where they answer: arity, and the same derivatives.
-    Compared: the result and what the arguments hold after it; derivatives, with finite differences
-    that come with an error estimate; Const and overwritten memory, which a rule must not touch.
+    combination. Both in batches of two: a second cotangent on the same tape, and what rules for
+    BatchDuplicated give. Of `rrule` and `frule`, where they answer: arity, and the same
+    derivatives. Compared: the result and what the arguments hold after it; derivatives, with finite
+    differences that come with an error estimate, and those of the two modes with each other:
+    <ȳ, ẏ> = <x̄, ẋ>; Const and overwritten memory, which a rule must not touch.
 
     Raises
         RuleCheckError      which rule, argument and situation; found, expected.
         NoRuleForActivity   no rule serves the activities that were asked for.
     """
-    RuleCheck(f, args, ret, seed).run(compiled)
+    arguments = arguments_of(f, args, kwargs)
+    RuleCheck(f, arguments, ret, seed, _is_explicit(args, kwargs)).run(compiled)
 
 
-@dataclass(frozen=True)
-class Situation:
-    """What a rule may be told of a call."""
-
-    kinds: tuple[Kind, ...]
-    result: Kind
-    overwritten: tuple[bool, ...]
-    needs_primal: bool = True
-    compiled: bool = False
-
-    def __str__(self) -> str:
-        kinds = ", ".join(kind.__name__ for kind in self.kinds)
-        facts = [f"({kinds}) -> {self.result.__name__}", "compiled" if self.compiled else ""]
-        facts += ["overwritten" if any(self.overwritten) else ""]
-        facts += ["" if self.needs_primal else "primal not needed"]
-        return ", ".join(filter(None, facts))
+def _is_explicit(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether activities were asked for, which must then be served."""
+    return any(isinstance(x, Annotation | Argument) for x in (*args, *kwargs.values()))
 
 
 class RuleCheck:
     """The checks of one function at one point."""
 
-    def __init__(self, f: Any, args: Sequence[Any], ret: Any, seed: int) -> None:
+    def __init__(
+        self, f: Any, arguments: Sequence[Argument], ret: Any, seed: int, asked: bool
+    ) -> None:
         self.f = f
         self.name = display_name(f)
-        self.arguments = [_argument(x) for x in args]
-        self.asked = any(isinstance(x, Annotation | Argument) for x in args)
+        self.arguments = arguments
+        self.asked = asked
         self.values = tuple(a.value for a in self.arguments)
         rng = np.random.default_rng(seed)
         self.result, self.ends = self.primal(self.values)
-        self.results = _result_kinds(self.result, ret)
+        self.results = result_kinds(self.result, ret)
         self.result_bar = rand_tangent(self.result, rng)
         self.starts = tuple(rand_tangent(x, rng) for x in self.values)
         self.directions = tuple(rand_tangent(x, rng) for x in self.values)
         self.precision = precision_of(self.values)
         self.slopes = self.finite_differences()
+        self.reverse_terms: dict[tuple[int, ...], list[float]] = {}
 
     def run(self, compiled: bool) -> None:
         """Check the pairs, the forward rules, and the direct calls."""
@@ -219,24 +208,38 @@ class RuleCheck:
             return None
 
     def check_pair(self, pair: RulePair, situation: Situation) -> None:
-        """Check one run."""
+        """Check one run: the second half for each lane."""
         copies = tuple(shifted(x, 0.0, None) for x in self.values)
+        lanes = [self.reverse_lane(pair, copies, situation, scale) for scale in _SCALES]
+        config = RuleConfig(
+            overwritten=situation.overwritten,
+            needs_primal=situation.needs_primal,
+            written=tuple(self.written(i) for i in range(len(copies))),
+        )
+        run = run_pair(pair, config, lanes, compiled=situation.compiled)
+        self.check_primal(run, copies, situation)
+        for k, (lane, entries) in enumerate(zip(lanes, run.entries, strict=True)):
+            here = replace(situation, lane=k)
+            terms = {
+                i: self.compare_reverse(i, lane, entries[i], here) for i in situation.differentiated
+            }
+            if lane.scale == 1.0 and situation.result is self.results[0]:
+                self.reverse_terms[situation.differentiated] = list(
+                    itertools.chain(*terms.values())
+                )
+
+    def reverse_lane(
+        self, pair: RulePair, copies: Sequence[Any], situation: Situation, scale: float
+    ) -> Lane:
+        """The arguments with shadows that start non-zero, and the cotangent of the result."""
         shadows = tuple(
-            shifted(c, 0.0, None) if kind is Duplicated else make_zero(x)
+            make_zero(x) if kind is Const or kind is Active else scaled(c, scale)
             for x, c, kind in zip(self.values, self.starts, situation.kinds, strict=True)
         )
-        annotated = [
-            _annotated(kind, x, shadow)
-            for kind, x, shadow in zip(pair.arguments, copies, shadows, strict=True)
-        ]
-        bar = make_zero(self.result) if situation.result is Const else self.result_bar
-        config = RuleConfig(overwritten=situation.overwritten, needs_primal=situation.needs_primal)
-        run = run_pair(pair, config, annotated, bar, compiled=situation.compiled)
-        self.check_primal(run, copies, situation)
-        for i, kind in enumerate(situation.kinds):
-            if kind is not Const:
-                found = shadows[i] if kind is Duplicated else run.entries[i]
-                self.compare_reverse(i, found, situation)
+        annotated = tuple(map(annotate, pair.arguments, copies, shadows))
+        is_const = situation.result is Const
+        bar = make_zero(self.result) if is_const else scaled(self.result_bar, scale)
+        return Lane(annotated, shadows, bar, scale)
 
     def check_primal(self, run: Outcome, copies: Sequence[Any], situation: Situation) -> None:
         """The result, and the arguments as the function itself leaves them."""
@@ -250,81 +253,132 @@ class RuleCheck:
                 "memory overwritten between the halves", "changed", "as it was", situation
             )
 
-    def compare_reverse(self, i: int, found: Any, situation: Situation) -> None:
-        """The cotangent of argument `i` along its direction."""
-        if situation.kinds[i] is Active and found is None:
+    def compare_reverse(self, i: int, lane: Lane, entry: Any, situation: Situation) -> list[float]:
+        """The cotangent of argument `i` along its direction; gives its terms."""
+        found = entry if situation.kinds[i] is Active else lane.shadows[i]
+        if found is None:
             raise self.failure(
                 f"derivative of argument {i}", None, "a value: it is Active", situation
             )
         terms = list(inner_terms(found, self.directions[i]))
         if situation.kinds[i] is Duplicated and not self.written(i):
-            terms += [-term for term in inner_terms(self.starts[i], self.directions[i])]
-        self.compare(i, terms, *self.expected(i, situation), situation)
+            start = inner_terms(self.starts[i], self.directions[i])
+            terms += [-lane.scale * term for term in start]
+        expected, error = self.expected(i, situation)
+        self.compare(i, terms, lane.scale * expected, error, situation)
+        return terms
 
     # --- forward ---
 
     def check_forward(self, compiled: bool) -> int:
         """Check every combination of Const and Duplicated."""
-        choices = [(Const, Duplicated) if is_differentiable(x) else (Const,) for x in self.values]
-        types = [numba.typeof(value) for value in self.values]
+        choices = [
+            tuple(dict.fromkeys(Const if kind is Const else Duplicated for kind in a.kinds))
+            for a in self.arguments
+        ]
         served = 0
         for kinds in itertools.product(*choices):
             if all(kind is Const for kind in kinds):
                 continue
-            try:
-                rule = RULES.find_forward(
-                    self.f, types, numba.typeof(self.result), kinds, Duplicated, 1
-                )
-            except NoRuleForActivity:
-                continue
-            served += 1
-            for how in (False, True) if compiled else (False,):
-                situation = Situation(kinds, Duplicated, (False,) * len(kinds), compiled=how)
-                self.check_forward_run(rule, situation)
+            single, batch = self.forward_rule(kinds, 1), self.forward_rule(kinds, 2)
+            rules = [(single, 1)] if single is not None else []
+            rules += [(batch, 2)] if batch is not None and not batch.looped else []
+            served += bool(rules)
+            for (rule, width), how in itertools.product(rules, (False, True)[: 1 + compiled]):
+                result = Const if self.result is None else Duplicated
+                situation = Situation(kinds, result, (False,) * len(kinds), compiled=how)
+                self.check_forward_run(rule, situation, width)
         return served
 
-    def check_forward_run(self, rule: Any, situation: Situation) -> None:
+    def forward_rule(self, kinds: tuple[Kind, ...], width: int) -> ForwardRule | None:
+        """The forward rule that serves a number of tangents; None if none does."""
+        types = [numba.typeof(value) for value in self.values]
+        result = Const if self.result is None else Duplicated
+        try:
+            return RULES.find_forward(
+                self.f, types, numba.typeof(self.result), kinds, result, width
+            )
+        except NoRuleForActivity:
+            return None
+
+    def check_forward_run(self, rule: ForwardRule, situation: Situation, width: int) -> None:
         """Check one run of a forward rule."""
         copies = tuple(shifted(x, 0.0, None) for x in self.values)
-        tangents = [
-            shifted(v, 0.0, None) if kind is Duplicated else make_zero(x)
-            for v, kind, x in zip(self.directions, situation.kinds, self.values, strict=True)
+        scales = _SCALES[:width]
+        lanes = [
+            [
+                make_zero(x) if kind is Const else scaled(v, scale)
+                for v, kind, x in zip(self.directions, situation.kinds, self.values, strict=True)
+            ]
+            for scale in scales
         ]
-        annotated = [
-            _annotated(kind, x, v)
-            for kind, x, v in zip(rule.arguments, copies, tangents, strict=True)
-        ]
-        config = RuleConfig(overwritten=(False,) * len(copies))
+        shadows = [each if width > 1 else each[0] for each in zip(*lanes, strict=True)]
+        annotated = list(map(annotate, rule.arguments, copies, shadows))
+        config = RuleConfig(overwritten=(False,) * len(copies), width=width)
         run = run_forward(rule, config, annotated, compiled=situation.compiled)
         self.same("result", run.primal, self.result, situation)
-        self.compare_forward(run.entries, situation)
+        for k, (scale, tangent) in enumerate(zip(scales, run.entries, strict=True)):
+            here = replace(situation, lane=k)
+            self.compare_forward(tangent, lanes[k], scale, here)
 
-    def compare_forward(self, tangent: Any, situation: Situation) -> None:
-        """The tangent of the result against the cotangent of the reverse check."""
-        active = [i for i, kind in enumerate(situation.kinds) if kind is not Const]
-        expected = math.fsum(float(self.slopes[i][0][0]) for i in active)
-        error = math.fsum(self.slopes[i][1] for i in active)
+    def compare_forward(
+        self, tangent: Any, shadows: Sequence[Any], scale: float, situation: Situation
+    ) -> None:
+        """The tangents of the result, and of what was written, against the cotangents of the
+        reverse check: with finite differences, and with what the reverse gave.
+        """
+        active = situation.differentiated
+        written = [j for j in active if self.written(j)]
+        expected = [self.expected(i, situation) for i in active]
+        error = math.fsum(each[1] for each in expected)
         terms = list(inner_terms(self.result_bar, tangent))
-        self.compare(active[0], terms, expected, error, situation, "tangent of the result")
+        for j in written:
+            terms += inner_terms(self.starts[j], shadows[j])
+        total = scale * math.fsum(each[0] for each in expected)
+        self.compare(active[0], terms, total, error, situation, "tangent of the result")
+        if scale == 1.0 and active in self.reverse_terms:
+            self.compare_modes(terms, self.reverse_terms[active], situation)
+
+    def compare_modes(
+        self, forward: list[float], reverse: list[float], situation: Situation
+    ) -> None:
+        """<ȳ, ẏ> of the forward rule against <x̄, ẋ> of the pair, to rounding."""
+        pushed, pulled = math.fsum(forward), math.fsum(reverse)
+        scale = math.fsum(map(abs, forward)) + math.fsum(map(abs, reverse))
+        if not abs(pushed - pulled) <= FLOOR[self.precision] * scale:
+            raise self.failure(
+                "forward against reverse",
+                f"<ȳ, ẏ> = {pushed:.12g}",
+                f"<x̄, ẋ> = {pulled:.12g} of the pair",
+                situation,
+            )
 
     # --- direct calls ---
 
     def check_direct(self) -> int:
         """Check `rrule` and `frule` where they answer."""
-        kinds = tuple(Duplicated if is_differentiable(x) else Const for x in self.values)
+        varies = [is_differentiable(a.value) and a.kinds != (Const,) for a in self.arguments]
+        kinds = tuple(Duplicated if each else Const for each in varies)
         situation = Situation(kinds, Duplicated, (False,) * len(kinds))
         copies = tuple(shifted(x, 0.0, None) for x in self.values)
         pulled = rrule(self.f, *copies)
         if pulled is not None:
             self.same("result of rrule", pulled[0], self.result, situation)
             self.check_cotangents(extern(pulled[1](self.result_bar)), situation)
-        own = [NoTangent() if v is None else v for v in self.directions]
+        own = [_tangent(v, each) for v, each in zip(self.directions, varies, strict=True)]
         pushed = frule((NoTangent(), *own), self.f, *copies)
-        if pushed is not None and any(kind is not Const for kind in kinds):
+        if pushed is not None and any(varies):
             self.same("result of frule", pushed[0], self.result, situation)
-            dy = extern(pushed[1])
-            self.compare_forward(None if is_zero(dy) else dy, situation)
+            self.compare_pushed(extern(pushed[1]), situation)
         return (pulled is not None) + (pushed is not None)
+
+    def compare_pushed(self, dy: Any, situation: Situation) -> None:
+        """The tangent an frule gives; what it writes into arguments is not looked at."""
+        active = situation.differentiated
+        terms = [] if is_zero(dy) else list(inner_terms(self.result_bar, dy))
+        expected = math.fsum(float(self.slopes[i][0][0]) for i in active)
+        error = math.fsum(self.slopes[i][1] for i in active)
+        self.compare(active[0], terms, expected, error, situation, "tangent of the result")
 
     def check_cotangents(self, entries: tuple[Any, ...], situation: Situation) -> None:
         """What a pullback returns: one entry for the function, one per argument."""
@@ -391,26 +445,8 @@ class RuleCheck:
         )
 
 
-def _annotated(kind: Any, x: Any, shadow: Any) -> Annotation:
-    return Duplicated(x, shadow) if kind is Duplicated else kind(x)
-
-
-def _argument(x: Any) -> Argument:
-    if isinstance(x, Argument):
-        return x
-    if isinstance(x, Annotation):
-        return Argument(x.fields[0], (type(x),))
-    return Argument(x, _fitting(x))
-
-
-def _fitting(value: Any) -> tuple[Kind, ...]:
-    """The activities a plain value may have."""
-    if not is_differentiable(value):
-        return (Const,)
-    return (Const, Duplicated) if isinstance(value, np.ndarray) else (Const, Active)
-
-
-def _result_kinds(result: Any, ret: Any) -> tuple[Kind, ...]:
-    if ret is not None:
-        return tuple(dict.fromkeys(a.kind for a in alternatives(ret)))
-    return (_fitting(result)[-1],)
+def _tangent(direction: Any, varies: bool) -> Any:
+    """The tangent of an argument for an frule."""
+    if direction is None:
+        return NoTangent()
+    return direction if varies else ZeroTangent()

@@ -4,6 +4,7 @@ import math
 
 import numba
 import numpy as np
+from numba import njit, objmode
 
 import activerules as ar
 from activerules.testing import check_gradient
@@ -193,3 +194,31 @@ def test_a_rule_fires_wherever_its_function_is_called():
     fired = ar.explain(everywhere, ar.Active(1.0)).rules
     assert len(fired) == 4
     assert all("tripled(x: Active) -> Active" in (call.rule or "") for call in fired)
+
+
+def test_a_rule_may_leave_compiled_code():
+    """The transform is SciPy's or NumPy's: Numba has none, so rules call it through Python."""
+
+    @njit
+    def transform(x):
+        with objmode(y="complex128[::1]"):
+            y = np.fft.fft(x) + 0j
+        return y
+
+    @ar.augmented_primal(transform)
+    def _(config, ret: ar.Duplicated, x: ar.Duplicated):
+        y = transform(x.val)
+        return ar.AugmentedReturn(y, np.zeros_like(y), None)
+
+    @ar.reverse(transform)
+    def _(config, dret: ar.Duplicated, tape, x: ar.Duplicated):
+        y_bar = dret.dval
+        with objmode(x_bar="complex128[::1]"):
+            x_bar = np.fft.ifft(y_bar) * len(y_bar)
+        ar.accumulate(x, x_bar.real)
+
+    @njit
+    def power(x):
+        return np.sum(np.abs(transform(x)) ** 3)
+
+    check_gradient(power, (np.array([1.0, 2.0, -1.0, 0.5]),))

@@ -1,6 +1,7 @@
 """`check_rule` passes right rules and finds what is wrong with others."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -244,3 +245,101 @@ def test_what_has_no_rule():
         check_rule(weighted(), 1.0, X)
     with pytest.raises(NoRuleForActivity):
         check_rule(np.linalg.inv, arg(well_conditioned(2), Active))
+
+
+# --- saves, batches, both modes, keywords ---
+
+
+def squares_pair(reverse):
+    @njit
+    def squares(out, x):
+        out[:] = x * x
+
+    @ar.augmented_primal(squares)
+    def _(config, ret: Const, out: Duplicated, x: Duplicated | Const):
+        squares(out.val, x.val)
+        return ar.AugmentedReturn(None, None, 2.0 * x.val)
+
+    ar.reverse(squares, saves="x")(reverse)
+    return squares
+
+
+def squares_reverse(config, dret: Const, tape, out: Duplicated, x: Duplicated | Const):
+    ar.accumulate(x, 2.0 * x.val * out.dval)
+    out.dval[:] = 0.0
+
+
+def spends_its_tape(config, dret: Const, tape, out: Duplicated, x: Duplicated | Const):
+    tape *= out.dval
+    ar.accumulate(x, tape)
+    out.dval[:] = 0.0
+
+
+OUT = arg(np.ones(3), Duplicated)
+
+
+def test_what_a_reverse_saves_it_finds():
+    check_rule(squares_pair(squares_reverse), OUT, X, compiled=False)
+
+
+def test_a_second_cotangent_finds_a_tape_that_was_spent():
+    with pytest.raises(RuleCheckError, match="lane 1 of a batch"):
+        check_rule(squares_pair(spends_its_tape), OUT, X, compiled=False)
+
+
+@pytest.mark.parametrize("factor", [2.0, 2.0 + 1e-6])
+def test_what_a_forward_rule_writes_is_compared_with_the_pair(factor):
+    squares = squares_pair(squares_reverse)
+
+    @ar.forward(squares)
+    def _(config, ret: Const, out: Duplicated, x: Duplicated | Const):
+        squares(out.val, x.val)
+        out.dval[:] = factor * x.val * x.dval if ar.active(x) else 0.0
+
+    if factor == 2.0:
+        check_rule(squares, OUT, X, compiled=False)
+    else:
+        with pytest.raises(RuleCheckError, match=r"tangent of the result|forward against"):
+            check_rule(squares, OUT, X, compiled=False)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_rules_for_batches_are_checked_lane_by_lane(swapped):
+    @njit
+    def halved(x):
+        return 0.5 * x
+
+    @ar.forward(halved)
+    def _(config, ret: ar.BatchDuplicated, x: ar.BatchDuplicated):
+        first, second = x.dval
+        tangents = (0.5 * first, 0.5 * second)
+        return 0.5 * x.val, tangents[::-1] if swapped else tangents
+
+    if swapped:
+        with pytest.raises(RuleCheckError, match="tangent of the result"):
+            check_rule(halved, X, compiled=False)
+    else:
+        check_rule(halved, X, compiled=False)
+
+
+def test_keywords_and_defaults_and_named_tuples():
+    @njit
+    def shifted(p, by=1.0, factor=2.0):
+        return Pair(p.a * factor, p.b + by)
+
+    @ar.augmented_primal(shifted)
+    def _(config, ret: Active, p: Active, by: Active | Const, factor: Active | Const):
+        return ar.AugmentedReturn(shifted(p.val, by.val, factor.val), None, None)
+
+    @ar.reverse(shifted)
+    def _(config, dret: Active, tape, p: Active, by: Active | Const, factor: Active | Const):
+        a_bar, b_bar = dret.val
+        return Pair(a_bar * factor.val, b_bar), b_bar, a_bar * p.val.a
+
+    check_rule(shifted, Pair(1.0, 2.0), factor=3.0, compiled=False)
+    check_rule(shifted, Pair(1.0, 2.0), compiled=False)
+
+
+class Pair(NamedTuple):
+    a: float
+    b: float

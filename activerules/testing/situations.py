@@ -1,0 +1,116 @@
+"""What a rule may be told of a call, and what `check_rule` calls it with.
+
+Needs       the arguments of `check_rule`: values, annotations, `arg(value, activities)`
+Gives       `Argument`s in the order of the function's parameters; `Situation`s; `Lane`s
+Invariants  S1  a default that was not passed is Const, as in a call that leaves it out
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from activerules.annotations.activity import Annotation, Const, alternatives
+from activerules.annotations.values import kind_of
+
+Kind = type[Annotation]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of `check_rule`: a value and the activities to check it with."""
+
+    value: Any
+    kinds: tuple[Kind, ...]
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What a rule may be told of a call."""
+
+    kinds: tuple[Kind, ...]
+    result: Kind
+    overwritten: tuple[bool, ...]
+    needs_primal: bool = True
+    compiled: bool = False
+    lane: int = 0
+
+    def __str__(self) -> str:
+        kinds = ", ".join(kind.__name__ for kind in self.kinds)
+        facts = [f"({kinds}) -> {self.result.__name__}", "compiled" if self.compiled else ""]
+        facts += ["overwritten" if any(self.overwritten) else ""]
+        facts += ["" if self.needs_primal else "primal not needed"]
+        facts += [f"lane {self.lane} of a batch" if self.lane else ""]
+        return ", ".join(filter(None, facts))
+
+    @property
+    def differentiated(self) -> tuple[int, ...]:
+        """The positions of the arguments with a derivative."""
+        return tuple(i for i, kind in enumerate(self.kinds) if kind is not Const)
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One derivative of a batch: the arguments share their values, and have shadows of their own.
+
+    scale   all cotangents (tangents) are those of the first lane times this.
+    """
+
+    annotated: tuple[Annotation, ...]
+    shadows: tuple[Any, ...]
+    result_bar: Any
+    scale: float
+
+
+def arg(value: Any, activities: Any = None) -> Argument:
+    """An argument of a rule: a value, and its activities (`Const | Duplicated`); by default all."""
+    if activities is None:
+        return Argument(value, fitting(value))
+    return Argument(value, tuple(dict.fromkeys(a.kind for a in alternatives(activities))))
+
+
+def arguments_of(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Argument]:
+    """The arguments in the order of the parameters, with the defaults that were left out (S1)."""
+    try:
+        signature = inspect.signature(getattr(f, "py_func", f))
+        bound = signature.bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        if kwargs:
+            raise
+        return list(map(_argument, args))
+    given = set(bound.arguments)
+    bound.apply_defaults()
+    variadic = {p.name for p in signature.parameters.values() if p.kind is p.VAR_POSITIONAL}
+    if variadic or not hasattr(f, "py_func"):
+        return list(map(_argument, (*args, *kwargs.values())))
+    return [
+        _argument(value) if name in given else Argument(value, (Const,))
+        for name, value in bound.arguments.items()
+    ]
+
+
+def annotate(kind: Kind, x: Any, shadow: Any) -> Annotation:
+    """An annotation of a class, with a shadow where it takes one."""
+    return kind(x, shadow) if len(kind.__slots__) == 2 else kind(x)
+
+
+def fitting(value: Any) -> tuple[Kind, ...]:
+    """The activities a plain value may have."""
+    return tuple(dict.fromkeys((Const, kind_of(value))))
+
+
+def result_kinds(result: Any, ret: Any) -> tuple[Kind, ...]:
+    """The activities of a result: what was asked for, or the one with a derivative."""
+    if ret is not None:
+        return tuple(dict.fromkeys(a.kind for a in alternatives(ret)))
+    return (fitting(result)[-1],)
+
+
+def _argument(x: Any) -> Argument:
+    if isinstance(x, Argument):
+        return x
+    if isinstance(x, Annotation):
+        return Argument(x.fields[0], (type(x),))
+    return Argument(x, fitting(x))
