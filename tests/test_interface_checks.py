@@ -249,7 +249,7 @@ class TestAnnotations:
         [
             (ar.Active(np.ones(3)), r"`x` is marked Active and is float64\[::1\]"),
             (ar.Active(3), "`x` is marked Active and is int64"),
-            (ar.Active((1, "a")), "`x` is marked Active and is Tuple"),
+            (ar.Active((1, "a")), r"`x` is marked Active and is \(int64, str\)"),
             (ar.Duplicated(3.0, 0.0), "`x` is marked Duplicated and is float64"),
             (ar.Duplicated(np.arange(3), np.arange(3)), r"`x` is marked Duplicated and is int64"),
         ],

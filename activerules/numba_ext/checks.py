@@ -358,12 +358,13 @@ def require_float_return(function: Any, result: Any, *, holomorphic: bool = Fals
             why="f'(z) is the derivative of one complex number",
             instead=["Reverse, for a function that returns a float"],
         )
+    complex_mode = "Reverse.holomorphic(), for a holomorphic function of complex numbers"
     raise NotAFloatReturn(
         f"{function.py_func.__name__} returns {type_name(result)}, not a float",
         why="a gradient is the derivative of one number",
         instead=[
             "return one float: a sum, a loss",
-            "Reverse.holomorphic(), for a holomorphic function of complex numbers",
+            *([complex_mode] if isinstance(result, types.Complex) else []),
             "jacobian, or autodiff_thunk and vjp, for functions that return arrays",
             "the activity Const for a function that writes its result into an argument",
         ],

@@ -33,6 +33,7 @@ from activerules.numba_ext.rulechecks import alike, apart, copy_of, detached, ma
 from activerules.numba_ext.rulewrap import build_primal
 from activerules.numba_ext.types import ConfigType
 from activerules.numba_ext.unlinked import compile_to_link, to_link
+from activerules.rules.pattern import type_name
 from activerules.rules.protocol import AugmentedReturn, RuleConfig
 from activerules.rules.rule import ForwardRule, RulePair, location_of
 
@@ -232,15 +233,16 @@ def compile_function(function: Any, args: tuple[types.Type, ...], pair: Chosen |
 
 
 def _compile_reverse(args: tuple[types.Type, ...], pair: RulePair, tape: types.Type) -> Any:
-    wanted = pair.tape_type
+    wanted, made = pair.tape_type, type_name(tape)
     if isinstance(wanted, types.Type) and not converts(tape, wanted):
+        takes = type_name(wanted)
         raise TapeMismatch(
-            f"the tape of {pair.name} is {tape}, and its reverse takes {wanted}",
+            f"the tape of {pair.name} is {made}, and its reverse takes {takes}",
             where=[
                 rule_location(pair.augmented, ()),
                 rule_location(pair.reverse, ()),
             ],
-            instead=[f"return a tape of type {wanted}", f"annotate `tape` with {tape}"],
+            instead=[f"return a tape of type {takes}", f"annotate `tape` with {made}"],
         )
     try:
         return compile_function(pair.reverse, args, pair)
@@ -248,7 +250,7 @@ def _compile_reverse(args: tuple[types.Type, ...], pair: RulePair, tape: types.T
         if not _speaks_of_tape(error, pair, tape):
             raise
         raise TapeMismatch(
-            f"the reverse of {pair.name} cannot use the tape its augmented primal makes: {tape}",
+            f"the reverse of {pair.name} cannot use the tape its augmented primal makes: {made}",
             where=error.where,
             why=error.why,
             instead=["make both halves agree on what the tape holds"],
@@ -279,9 +281,9 @@ def _check_augmented(
     primal, shadow, tape = types_of(returned)
     expected = marked.result_type
     if not converts(primal, expected):
-        raise wrong_return(pair.augmented, pair, primal, f"{expected} as primal")
+        raise wrong_return(pair.augmented, pair, primal, f"{type_name(expected)} as primal")
     if pair.result is Duplicated and not converts(shadow, expected):
-        raise wrong_return(pair.augmented, pair, shadow, f"{expected} as shadow")
+        raise wrong_return(pair.augmented, pair, shadow, f"{type_name(expected)} as shadow")
     if not tape.is_precise() or isinstance(tape, types.Optional):
         raise wrong_return(pair.augmented, pair, tape, "a tape of one type")
     return tape
@@ -328,7 +330,7 @@ def _fits(argument: RuleArgument, found: types.Type) -> bool:
 
 def _expected_derivatives(arguments: Sequence[RuleArgument]) -> str:
     entries = [
-        str(derivative_type(a.value_type)) if a.annotation.kind is Active else "None"
+        type_name(derivative_type(a.value_type)) if a.annotation.kind is Active else "None"
         for a in arguments
     ]
     whole = f"({', '.join(entries)}{',' if len(entries) == 1 else ''})"
@@ -353,7 +355,7 @@ def converts(found: types.Type, expected: types.Type) -> bool:
 def wrong_return(function: Any, pair: Chosen, found: types.Type, expected: str) -> RuleReturnError:
     """The error about what a function of a rule returns."""
     return RuleReturnError(
-        f"the rule of {pair.name} returns {found}, expected {expected}",
+        f"the rule of {pair.name} returns {type_name(found)}, expected {expected}",
         where=[rule_location(function, ())],
     )
 
@@ -361,6 +363,6 @@ def wrong_return(function: Any, pair: Chosen, found: types.Type, expected: str) 
 def rule_location(function: Any, args: tuple[types.Type, ...]) -> tuple[str, str, str]:
     """Where a function of a rule is, as an entry of an error."""
     plain = getattr(function, "py_func", function)
-    annotated = ", ".join("config" if isinstance(a, ConfigType) else str(a) for a in args)
+    annotated = ", ".join("config" if isinstance(a, ConfigType) else type_name(a) for a in args)
     text = f"{plain.__name__}({annotated})" if args else plain.__name__
     return "in the rule", text, location_of(plain)

@@ -159,14 +159,28 @@ def covers(signature: Sequence[Pattern], region: Sequence[Pattern]) -> bool:
     )
 
 
+# what Numba calls them, and Python
+_PLAIN_NAMES = {"none": "None", "unicode_type": "str"}
+
+
 def type_name(found: Any) -> str:
-    """Return a type as it is written in an annotation: `float64[:, ::1]`."""
-    if not _is_array(found):
-        return getattr(found, "__name__", None) or str(found)
-    axes = [":"] * found.ndim
-    if found.layout in ("C", "F") and axes:
-        axes[-1 if found.layout == "C" else 0] = "::1"
-    return f"{type_name(found.dtype)}[{', '.join(axes)}]"
+    """Return a type as a reader would write it: `float64[:, ::1]`, `(float64, None)`, `str`."""
+    if _is_array(found):
+        axes = [":"] * found.ndim
+        if found.layout in ("C", "F") and axes:
+            axes[-1 if found.layout == "C" else 0] = "::1"
+        return f"{type_name(found.dtype)}[{', '.join(axes)}]"
+    if hasattr(found, "literal_type"):
+        return type_name(found.literal_type)
+    if hasattr(found, "instance_class"):  # a named tuple, or an instance of a class
+        return found.instance_class.__name__
+    if isinstance(getattr(found, "types", None), tuple):
+        items = [type_name(item) for item in found.types]
+        return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+    if getattr(found, "reflected", False):  # a list or a set of Python
+        return f"{type(found).__name__.lower()}[{type_name(found.dtype)}]"
+    name = getattr(found, "__name__", None) or str(found)
+    return _PLAIN_NAMES.get(name, name)
 
 
 def show(pattern: Pattern) -> str:
