@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from activerules.errors import ActivityError, ArityError, UnsupportedIR
+from activerules.errors import ActivityError, ArityError, MixedActivity, UnsupportedIR
 from activerules.ir.differentiate import differentiate
 from activerules.ir.parser import parse_module
 from tests.ir.harness import Active, Const, Duplicated, Struct, check_gradient, compile_text
@@ -51,6 +51,44 @@ def test_struct_of_mixed_fields_behind_a_pointer() -> None:
     array = np.zeros(1, layout)
     array["x"], array["n"], array["single"] = 0.7, 3, 0.5
     check_gradient(STRUCT, "f", [Duplicated], [Struct(array, {"data": np.array([0.3, -0.8, 1.1])})])
+
+
+POINTER_LEFT = """
+define double @f(ptr %rows, i64 %n, ptr %x) {
+entry:
+  store ptr %x, ptr %rows
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %loop ]
+  %sum = phi double [ 0.0, %entry ], [ %sum.next, %loop ]
+  %at = getelementptr ptr, ptr %rows, i64 %i
+  %row = load ptr, ptr %at
+  %v = load double, ptr %row
+  %square = fmul double %v, %v
+  %sum.next = fadd double %sum, %square
+  %i.next = add i64 %i, 1
+  %more = icmp slt i64 %i.next, %n
+  br i1 %more, label %loop, label %end
+end:
+  ret double %sum.next
+}
+"""
+
+
+def test_a_pointer_stored_in_memory_of_the_caller() -> None:
+    rows = Struct(
+        np.zeros(1, [("p", "u8"), ("q", "u8")]), {"p": np.array([0.3]), "q": np.array([0.8])}
+    )
+    check_gradient(POINTER_LEFT, "f", [Duplicated, Const, Duplicated], [rows, 2, np.array([0.55])])
+
+
+def test_allocated_memory_left_to_the_caller_is_refused() -> None:
+    allocated = "%x = call ptr @malloc(i64 8)\n  store double %v0, ptr %x"
+    text = "declare ptr @malloc(i64)" + POINTER_LEFT.replace("ptr %x)", "double %v0)").replace(
+        "entry:", f"entry:\n  {allocated}"
+    )
+    with pytest.raises(MixedActivity, match="left in memory of the caller"):
+        differentiate(text, "f", [Duplicated, Const, Active])
 
 
 QUOTED = """

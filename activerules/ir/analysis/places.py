@@ -99,19 +99,37 @@ def _gives_data(i: Instruction) -> bool:
     return effect is not None and effect.gives_data
 
 
-def _divisor(value: Value, multiples: Multiples, depth: int = 4) -> int:
-    """A number that divides an integer, whatever it is at run time."""
+def _divisor(
+    value: Value, multiples: Multiples, depth: int = 4, assumed: frozenset[Value] = frozenset()
+) -> int:
+    """A number that divides an integer, whatever it is at run time; 0: it is zero.
+
+    `assumed` are phis around: what divides all that is added to them on the way divides them.
+    """
     number = integer_of(value)
     if number is not None:
         return abs(number)
+    if value in assumed:
+        return 0
     if not isinstance(value, Instruction) or not depth:
         return multiples.get(value, 1)
-    below = [_divisor(o, multiples, depth - 1) for o in value.operands[:2]]
+
+    def below(o: Value) -> int:
+        return _divisor(o, multiples, depth - 1, assumed)
+
     match value.opcode:
         case "mul":
-            return below[0] * below[1]
+            return below(value.operands[0]) * below(value.operands[1])
         case "add" | "sub":
-            return gcd(*below)
+            return gcd(*map(below, value.operands))
+        case "shl":
+            places = integer_of(value.operands[1])
+            return below(value.operands[0]) << places if places is not None else 1
+        case "zext" | "sext" | "freeze":
+            return below(value.operands[0])
+        case "phi":
+            assumed = assumed | {value}
+            return gcd(*map(below, value.operands))
         case _:
             return 1
 

@@ -24,10 +24,12 @@ from activerules.ir.analysis.activity import (
 )
 from activerules.ir.analysis.called import CalledMemory
 from activerules.ir.analysis.objects import UNKNOWN, MemoryObject
+from activerules.ir.analysis.partial_overlap import partly_overlapping
 from activerules.ir.analysis.points_to import loads_behind
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.value_types import ValueTypes
 from activerules.ir.model import Instruction, Value
+from activerules.ir.printer import print_instruction
 from activerules.ir.refusal import refusal
 from activerules.ir.runtime_calls import memory_intrinsic
 from activerules.ir.types import I64
@@ -47,6 +49,7 @@ def refuse_unsound(
         if block in returns.live:
             for i in block.instructions:
                 check(i)
+    check.overlaps(returns)
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,24 @@ class _Check:
                 self._hidden_pointer(i)
             case _:
                 pass
+
+    def overlaps(self, returns: Returns) -> None:
+        """Refuse floats of which another access may read or write a part."""
+        for o in self.activity.active_memory:
+            for pair in partly_overlapping(o, self.types):
+                for i in pair:
+                    if i.owner in returns.live and (
+                        i.opcode != "load" or self.activity.is_active(i)
+                    ):
+                        raise refusal(
+                            i,
+                            "an access may share some bytes of an active float, but not all, with "
+                            f"`{print_instruction(pair[i is pair[0]]).strip()}`",
+                            "nothing tells that their offsets keep them apart, and part of a "
+                            "float has no derivative",
+                            ["access the memory with one type, or with offsets that are known"],
+                            FloatBitsInInteger,
+                        )
 
     def _type(self, i: Instruction) -> None:
         if not i.type.is_float and holds_float(i.type):

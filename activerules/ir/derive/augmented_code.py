@@ -162,7 +162,8 @@ class AugmentedCode:
             return
         request, objects = self.plan.request, self.plan.memory.objects(pointer)
         filled = request.mirrored if value.type.is_pointer else request.copied_integers
-        if not all(o.is_local or o in filled for o in objects):
+        shadowed = value.type.is_pointer and self.plan.activity.has_shadow(value)
+        if not shadowed and not all(o.is_local or o in filled for o in objects):
             return
         if not value.type.is_pointer and self.plan.types.touches_floats(i):
             return

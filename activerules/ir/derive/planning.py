@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from activerules.errors import MixedActivity
 from activerules.ir.analysis.cache import CachePlan, plan_cache
 from activerules.ir.analysis.dependence import Dependence
 from activerules.ir.analysis.nodes import (
@@ -97,6 +98,7 @@ class _Planner:
                 continue
             for i in block.instructions:
                 self._refuse_moving(i)
+                self._refuse_leaving(i)
                 needed = self._needs(i)
                 if needed is not None:
                     needs[i] = frozenset(n for n in needed if self._recipe(n) is not AT_HAND)
@@ -374,6 +376,25 @@ class _Planner:
                     "the address of an item of a list is kept while the list may grow",
                     "its shadow may have moved when the reverse sweep comes by",
                     ["use an array of fixed size"],
+                )
+
+    def _refuse_leaving(self, i: Instruction) -> None:
+        """The tape owns the shadows of what the function allocates: none may be left to a caller,
+        but in memory made for results.
+        """
+        request = self.plan.request
+        if request.callee or (i.opcode != "store" and i not in self.memory.called):
+            return
+        for o in {o for w in self.memory.writes_of(i) for o in self.memory.written_by(w)}:
+            left = self.memory.contents.get(o, frozenset()) & self.activity.active_memory
+            if not o.is_local and o not in request.filled and any(p.kind in _MADE for p in left):
+                raise refusal(
+                    i,
+                    "allocated memory with a derivative is left in memory of the caller",
+                    "the shadow of what the function allocates is released when the gradient "
+                    "returns; the caller's shadow would hold a pointer that leads nowhere",
+                    ["allocate it in the caller, with a shadow, and pass both"],
+                    MixedActivity,
                 )
 
     def _size(self, node: Node) -> int:
