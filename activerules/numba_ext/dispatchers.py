@@ -48,7 +48,10 @@ def dispatcher_of(function: Any) -> Any:
 
 
 class MadeOnce:
-    """What is made of dispatchers, once per dispatcher and key; forgotten with the dispatcher."""
+    """What is made of dispatchers, once per dispatcher and key.
+
+    It refers to the dispatcher, which therefore lives on, as the machine code of Numba does.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()

@@ -1,8 +1,8 @@
 """Cache plan: what the tape keeps and what the reverse sweep computes again, by minimum cut.
 
 Needs       the nodes the reverse needs; a recipe, a size in bytes and a loop depth per node
-Gives       CachePlan, frozen: `kept` (on the tape) and `computed` (again, from kept ones and from
-            what is at hand)
+Gives       CachePlan, frozen: `kept` (on the tape) and `computed` (again; from which ones, kept,
+            computed or at hand)
 Invariants  K1  every needed node is at hand, kept, or computed from nodes for which K1 holds
             K2  a node with no recipe is kept if it is needed or used in a computation
             K3  no other choice stores fewer weighted bytes at less recomputation (the cut is
@@ -17,8 +17,9 @@ a needed node is joined to the sink. Work inside a loop is weighted by `LOOP_WEI
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from activerules.ir.analysis.nodes import Node, Recipe
 
@@ -32,7 +33,7 @@ class CachePlan:
 
     needed: frozenset[Node]
     kept: frozenset[Node]
-    computed: frozenset[Node]
+    computed: Mapping[Node, tuple[Node, ...]]
 
 
 def plan_cache(
@@ -47,7 +48,7 @@ def plan_cache(
     network, source = _network(needed, recipes, size, depth)
     reachable = network.reachable(source)
     kept: set[Node] = set()
-    computed: set[Node] = set()
+    computed: dict[Node, tuple[Node, ...]] = {}
     work, seen = list(needed), set(needed)
     while work:
         node = work.pop()
@@ -56,11 +57,11 @@ def plan_cache(
         if how.cost is None or cut:
             kept.add(node)
             continue
-        computed.add(node)
+        computed[node] = how.operands
         new = [operand for operand in how.operands if operand not in seen]
         seen.update(new)
         work += new
-    return CachePlan(needed, frozenset(kept), frozenset(computed))
+    return CachePlan(needed, frozenset(kept), MappingProxyType(computed))
 
 
 def _network(

@@ -56,14 +56,39 @@ class AtHand:
         Only shadows differ from lane to lane.
         """
         if (node, lane) not in self.memo:
-            if node not in self.plan.cache.kept:
-                found = self._compute(node, lane)
-            elif isinstance(node, Shadow):
-                found = self.slots.read_lane(self.b, node, lane)
-            else:
-                found = self.slots.read(self.b, node)
-            self.memo[node, lane] = found
+            for each in self._missing(node, lane):
+                self.memo[each] = self._found(*each)
         return self.memo[node, lane]
+
+    def _missing(self, node: Node, lane: int) -> list[tuple[Node, int]]:
+        """What is not remembered of all that a node is computed from, operands first.
+
+        Not recursive: straight-line code makes chains as long as the program.
+        """
+        order: list[tuple[Node, int]] = []
+        seen: set[tuple[Node, int]] = set()
+        work = [((node, lane), False)]
+        while work:
+            item, has_operands = work.pop()
+            if has_operands:
+                order.append(item)
+            elif item not in seen and item not in self.memo:
+                seen.add(item)
+                operands = self.plan.cache.computed.get(item[0], ())
+                work.append((item, True))
+                work += [
+                    ((each, lane if isinstance(each, Shadow) else 0), False)
+                    for each in reversed(operands)
+                    if not isinstance(each, Primal | Shadow) or isinstance(each.value, Instruction)
+                ]
+        return order
+
+    def _found(self, node: Node, lane: int) -> Value:
+        if node not in self.plan.cache.kept:
+            return self._compute(node, lane)
+        if isinstance(node, Shadow):
+            return self.slots.read_lane(self.b, node, lane)
+        return self.slots.read(self.b, node)
 
     def _compute(self, node: Node, lane: int) -> Value:
         is_stack = isinstance(node, Primal | Shadow) and _opcode(node.value) == "alloca"

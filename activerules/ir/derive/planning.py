@@ -68,7 +68,7 @@ def _plan_one(request: Request, family: Family, summaries: ModuleSummaries) -> P
         **vars(facts),
         loops=analyse_loops(facts.flow, facts.returns),
         reversal=Reversal(frozenset(), {}, frozenset(), ()),
-        cache=CachePlan(frozenset(), frozenset(), frozenset()),
+        cache=CachePlan(frozenset(), frozenset(), {}),
         rules={},
         retained=frozenset(),
     )
@@ -429,7 +429,7 @@ class _Planner:
     def _retained(self, cache: CachePlan) -> frozenset[MemoryObject]:
         """Objects the reverse sweep reads primal data from; the tape holds on to them."""
         found: set[MemoryObject] = set()
-        for node in cache.computed | cache.needed:
+        for node in cache.computed.keys() | cache.needed:
             match node:
                 case Primal(Instruction(opcode="load") as load):
                     found |= self.memory.objects(load.operands[0])

@@ -74,12 +74,12 @@ def test_choice_is_sound_and_cheapest(number: int) -> None:
         lambda n: problem.sizes[n],  # type: ignore[call-overload]
         lambda n: problem.depths[n],  # type: ignore[call-overload]
     )
-    assert not plan.kept & plan.computed
-    assert plan.needed <= plan.kept | plan.computed
+    assert not plan.kept & plan.computed.keys()
+    assert plan.needed <= plan.kept | plan.computed.keys()
     for node in plan.computed:
         recipe = problem.recipes[node]  # type: ignore[call-overload]
         assert recipe.cost is not None
-        assert set(recipe.operands) <= plan.kept | plan.computed
+        assert set(recipe.operands) <= plan.kept | plan.computed.keys()
     for node in plan.kept:
         assert problem.recipes[node] is not AT_HAND  # type: ignore[call-overload]
     assert problem.cost(plan.kept) == pytest.approx(problem.cheapest())  # type: ignore[arg-type]
