@@ -36,14 +36,9 @@ class Tangent(AbstractTangent):
     def __init__(self, *args: Any, **fields: Any) -> None:
         raise TypeError("a tangent belongs to a type: Tangent[P](...)")
 
-    def __class_getitem__(cls, primal: type) -> Callable[..., Tangent]:
+    def __class_getitem__(cls, primal: type) -> TangentOf:
         """The constructor of tangents of `primal`."""
-
-        def construct(*args: Any, **fields: Any) -> Tangent:
-            return _tangent(primal, _backing(primal, args, fields))
-
-        construct.__name__ = construct.__qualname__ = f"Tangent[{primal.__name__}]"
-        return construct
+        return TangentOf(primal)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -51,7 +46,7 @@ class Tangent(AbstractTangent):
         return self._field(name)
 
     def __getitem__(self, key: Key) -> Any:
-        names = _names(self.primal)
+        names = names_of(self.primal)
         if isinstance(key, int) and names is not None:
             key = names[key]
         elif isinstance(key, int) and key < 0:
@@ -61,14 +56,14 @@ class Tangent(AbstractTangent):
         return self._field(key)
 
     def _field(self, key: Key) -> Any:
-        names = _names(self.primal)
+        names = names_of(self.primal)
         if key not in self.backing and names is not None and key not in names:
             raise AttributeError(f"{self.primal.__name__} has no field {key!r}")
         return self.backing.get(key, ZeroTangent())
 
     def keys(self) -> tuple[Key, ...]:
         """The fields, in the order of the primal where it has one."""
-        names = _names(self.primal)
+        names = names_of(self.primal)
         return tuple(self.backing) if names is None else names
 
     def __iter__(self) -> Iterator[Any]:
@@ -80,7 +75,7 @@ class Tangent(AbstractTangent):
 
     def map(self, function: Callable[[Any], Any]) -> Tangent:
         """A tangent with `function` applied to the fields that were given."""
-        return _tangent(self.primal, {key: function(v) for key, v in self.backing.items()})
+        return tangent_of(self.primal, {key: function(v) for key, v in self.backing.items()})
 
     def conjugate(self) -> Tangent:
         """Conjugate every field."""
@@ -101,18 +96,18 @@ class Tangent(AbstractTangent):
             raise TypeError(f"cannot add {other!r} to {self!r}: tangents of different types")
         both = dict(self.backing)
         for key, value in other.backing.items():
-            both[key] = both[key] + value if key in both else value
-        return _tangent(self.primal, both)
+            both[key] = plus(both[key], value) if key in both else value
+        return tangent_of(self.primal, both)
 
     def __mul__(self, factor: Any) -> Any:
         if isinstance(factor, AbstractTangent):
             return factor.__rmul__(self)  # type: ignore[attr-defined]
-        return self.map(lambda value: value * factor)
+        return self.map(lambda value: times(value, factor))
 
     __rmul__ = __mul__
 
     def __truediv__(self, factor: Any) -> Tangent:
-        return self.map(lambda value: value / factor)
+        return self.map(lambda value: over(value, factor))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tangent) or other.primal is not self.primal:
@@ -130,7 +125,45 @@ class Tangent(AbstractTangent):
         return f"Tangent[{self.primal.__name__}]({', '.join(fields)})"
 
     def __reduce__(self) -> Any:
-        return _tangent, (self.primal, self.backing)
+        return tangent_of, (self.primal, self.backing)
+
+
+class TangentOf:
+    """The constructor of the tangents of a class: what `Tangent[P]` is."""
+
+    def __init__(self, primal: type[Any]) -> None:
+        self.primal = primal
+        self.__name__ = self.__qualname__ = f"Tangent[{primal.__name__}]"
+
+    def __call__(self, *args: Any, **fields: Any) -> Tangent:
+        """The tangent with these fields."""
+        return tangent_of(self.primal, self.backing(args, fields))
+
+    def backing(self, args: tuple[Any, ...], fields: Mapping[str, Any]) -> dict[Key, Any]:
+        """What was given, by field. `TypeError` for a field that the class does not have."""
+        return _backing(self.primal, args, fields)
+
+    def __repr__(self) -> str:
+        return self.__name__
+
+
+def plus(x: Any, y: Any) -> Any:
+    """Add two tangents of one field, tuples entry by entry."""
+    if is_tuple(x) and is_tuple(y):
+        if len(x) != len(y):
+            raise TypeError(f"tangents of {len(x)} and {len(y)} entries")
+        return like_tuple(type(x), map(plus, x, y))
+    return x + y
+
+
+def times(x: Any, factor: Any) -> Any:
+    """A multiple of the tangent of a field, tuples entry by entry."""
+    return like_tuple(type(x), [times(v, factor) for v in x]) if is_tuple(x) else x * factor
+
+
+def over(x: Any, divisor: Any) -> Any:
+    """A quotient of the tangent of a field, tuples entry by entry."""
+    return like_tuple(type(x), [over(v, divisor) for v in x]) if is_tuple(x) else x / divisor
 
 
 def canonicalize(tangent: Tangent) -> Tangent:
@@ -138,7 +171,7 @@ def canonicalize(tangent: Tangent) -> Tangent:
 
     Needs a primal whose fields are known; others come back as they are.
     """
-    return _tangent(tangent.primal, dict(zip(tangent.keys(), tangent, strict=True)))
+    return tangent_of(tangent.primal, dict(zip(tangent.keys(), tangent, strict=True)))
 
 
 def add_to_primal(x: Any, tangent: Tangent) -> Any:
@@ -156,7 +189,7 @@ def add_to_primal(x: Any, tangent: Tangent) -> Any:
 
 
 def _moved_object(x: Any, tangent: Tangent) -> Any:
-    names = _names(tangent.primal) or tuple(x.__dict__)
+    names = names_of(tangent.primal) or tuple(x.__dict__)
     moved = {name: _moved(getattr(x, name), tangent.backing.get(name)) for name in names}
     return type(x)(**moved)
 
@@ -165,29 +198,31 @@ def _moved(value: Any, tangent: Any) -> Any:
     if tangent is None:
         return value
     if is_tuple(value) and is_tuple(tangent):
-        return tuple(map(_moved, value, tangent))
+        return like_tuple(type(value), map(_moved, value, tangent))
     return value + (np.asarray(tangent) if isinstance(value, np.ndarray) else tangent)
 
 
-def _tangent(primal: type, backing: Mapping[Key, Any]) -> Tangent:
+def tangent_of(primal: type, backing: Mapping[Key, Any]) -> Tangent:
+    """The tangent of a class with these fields."""
     made = object.__new__(Tangent)
     made.primal = primal
     made.backing = dict(backing)
     return made
 
 
-def _names(primal: type) -> tuple[str, ...] | None:
+def names_of(primal: Any) -> tuple[str, ...] | None:
     """The fields of a class, if they can be told."""
     named: Any = getattr(primal, "_fields", None)
     if named is not None:
         return tuple(named)
     if dataclasses.is_dataclass(primal):
         return tuple(field.name for field in dataclasses.fields(primal))
-    return None
+    struct = getattr(getattr(primal, "class_type", None), "struct", None)  # of a jitclass
+    return None if struct is None else tuple(struct)
 
 
-def _backing(primal: type, args: tuple[Any, ...], fields: dict[str, Any]) -> dict[Key, Any]:
-    names = _names(primal)
+def _backing(primal: type[Any], args: tuple[Any, ...], fields: Mapping[str, Any]) -> dict[Key, Any]:
+    names = names_of(primal)
     if names is None:
         if args and not issubclass(primal, tuple):
             raise TypeError(f"the fields of Tangent[{primal.__name__}] are given by name")

@@ -14,13 +14,14 @@ from numba.extending import overload, register_jitable
 from numba.np.numpy_support import as_dtype
 
 from activerules.annotations.activity import Active, Const, Duplicated
+from activerules.annotations.structural import names_of
 from activerules.annotations.tangents import NoTangent, One, ZeroTangent, conjugate
 from activerules.annotations.values import make_zero
 from activerules.errors import RuleReturnError
 from activerules.numba_ext import overloads  # noqa: F401  accumulate and make_zero
 from activerules.numba_ext.compiledrule import types_of
 from activerules.numba_ext.overwriting import overwrite
-from activerules.numba_ext.tangents import TangentType, is_zero_type, refuse_type
+from activerules.numba_ext.tangents import StructType, TangentType, is_zero_type, refuse_type
 from activerules.numba_ext.types import AnnotationType, marker_class
 from activerules.rules.closures.delivery import (
     combined,
@@ -99,19 +100,31 @@ def _projected(found: Any, tangent: Any) -> Any:
 
 def _projected_tuple(found: Any, tangent: Any) -> Any:
     """Write out the items: each has a type of its own."""
-    zero, items_of = is_zero_type(tangent), types_of(found)
-    count = len(items_of)
-    if not zero and (not isinstance(tangent, types.BaseTuple) or len(tangent) != count):
-        raise RuleReturnError(f"a rule gives {tangent} as the tangent or cotangent of {found}")
-    items = "".join(
-        f"project{i}(x[{i}], {'None' if zero else f'tangent[{i}]'}), " for i in range(count)
-    )
+    items_of = types_of(found)
+    entries = _entries(found, tangent)
+    items = "".join(f"project{i}(x[{i}], {text}), " for i, (text, _) in enumerate(entries))
     named = isinstance(found, types.BaseNamedTuple)
     scope: dict[str, Any] = {"made": getattr(found, "instance_class", None)}
-    for i in range(count):
-        scope[f"project{i}"] = _projected(items_of[i], types.none if zero else types_of(tangent)[i])
+    for i, (_, entry) in enumerate(entries):
+        scope[f"project{i}"] = _projected(items_of[i], entry)
     source = f"def project(x, tangent):\n return {'made' if named else ''}({items})"
     return register_jitable(function_from(source, "project", scope, module=__name__))
+
+
+def _entries(found: Any, tangent: Any) -> list[tuple[str, Any]]:
+    """How the tangents of the items of a tuple are written, and their types."""
+    count = len(types_of(found))
+    if is_zero_type(tangent):
+        return [("None", types.none)] * count
+    if isinstance(tangent, types.BaseTuple) and len(tangent) == count:
+        return [(f"tangent[{i}]", entry) for i, entry in enumerate(types_of(tangent))]
+    if isinstance(tangent, StructType) and tangent.primal is getattr(
+        found, "instance_class", tuple
+    ):
+        keys = names_of(tangent.primal) or range(count)
+        fields = [(i, tangent.fields.get(key)) for i, key in enumerate(keys)]
+        return [("None", types.none) if t is None else (f"tangent[{i}]", t) for i, t in fields]
+    raise RuleReturnError(f"a rule gives {tangent} as the tangent or cotangent of {found}")
 
 
 def _require_array(x: AnnotationType, x_bar: Any) -> None:

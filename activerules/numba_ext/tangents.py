@@ -51,6 +51,23 @@ _ZERO, _NONE, _ONE = (TangentType(value()) for value in (ZeroTangent, NoTangent,
 register_model(TangentType)(models.OpaqueModel)
 
 
+class StructType(types.Type):
+    """The type of a `Tangent[P]`: the class P, and the types of the fields that were given, in the
+    order of P where it has one.
+    """
+
+    def __init__(self, primal: Any, fields: tuple[tuple[Any, types.Type], ...]) -> None:
+        self.primal = primal
+        self.fields = dict(fields)
+        given = ", ".join(f"{key}={found}" for key, found in fields)
+        super().__init__(f"Tangent[{primal.__name__}]({given})")
+
+    @property
+    def key(self) -> Any:
+        """What makes two types equal."""
+        return self.primal, tuple(self.fields.items())
+
+
 def is_zero_type(found: Any) -> bool:
     """Tell whether a type says that the tangent is zero: ZeroTangent, NoTangent or None."""
     return found == types.none or (isinstance(found, TangentType) and is_zero(found.value))
@@ -240,8 +257,8 @@ def _same(x):
 
 @overload(conjugate)
 def _conjugate(tangent):
-    if isinstance(tangent, TangentType):
-        return lambda tangent: tangent
+    if isinstance(tangent, StructType):
+        return lambda tangent: tangent.conjugate()
     if isinstance(tangent, types.Complex):
         return lambda tangent: tangent.conjugate()
     if isinstance(tangent, types.Array) and isinstance(tangent.dtype, types.Complex):
@@ -261,4 +278,4 @@ def _nothing_to_compute(x):
     return lambda x: x
 
 
-__all__ = ["TangentNotImplemented", "TangentType", "is_zero_type", "refuse_type"]
+__all__ = ["StructType", "TangentNotImplemented", "TangentType", "is_zero_type", "refuse_type"]

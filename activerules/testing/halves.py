@@ -14,7 +14,7 @@ configuration are constants in them, as in the engine.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numba
@@ -33,7 +33,7 @@ from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import ForwardRule, RulePair
 from activerules.rules.written import function_from
 from activerules.testing.numeric import shifted
-from activerules.testing.situations import Lane
+from activerules.testing.situations import Lane, annotate
 
 
 @dataclass
@@ -75,7 +75,8 @@ def run_pair(
     for lane in lanes:
         dret = _result(pair.result, made, lane.result_bar)
         passed = [
-            replace(x, val=saved[i]) if i in saved else x for i, x in enumerate(lane.annotated)
+            annotate(type(x), saved[i], *x.fields[1:]) if i in saved else x
+            for i, x in enumerate(lane.annotated)
         ]
         entries.append(_entries(second(dret, made.tape, *passed), passed))
         if pair.result is Duplicated:

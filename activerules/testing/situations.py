@@ -91,9 +91,10 @@ def arguments_of(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list
     ]
 
 
-def annotate(kind: Kind, x: Any, shadow: Any) -> Annotation:
+def annotate(kind: Kind, x: Any, shadow: Any = None) -> Annotation:
     """An annotation of a class, with a shadow where it takes one."""
-    return kind(x, shadow) if len(kind.__slots__) == 2 else kind(x)
+    make: Any = kind
+    return make(x, shadow) if len(kind.__slots__) == 2 else make(x)
 
 
 def fitting(value: Any) -> tuple[Kind, ...]:

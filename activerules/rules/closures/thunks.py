@@ -26,7 +26,7 @@ def inline_thunks(body: Sequence[ast.stmt], resolve: Resolve) -> list[ast.stmt]:
     return [inliner.visit(statement) for statement in body]
 
 
-def _thunk_names(body: Sequence[ast.stmt], resolve: Resolve) -> set[str]:
+def _thunk_names(body: Sequence[ast.stmt], resolve: Resolve) -> frozenset[str]:
     """Names that are bound once, to a thunk."""
     stores: dict[str, list[ast.AST]] = {}
     for node in own_nodes(body):
@@ -36,30 +36,38 @@ def _thunk_names(body: Sequence[ast.stmt], resolve: Resolve) -> set[str]:
                 stores.setdefault(target.id, []).append(node.value)
         elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             stores.setdefault(node.target.id, []).append(node)
-    return {
+    return frozenset(
         name
         for name, values in stores.items()
         if len(values) == 1 and _thunk_body(values[0], resolve) is not None
-    }
+    )
 
 
-def _thunk_body(node: ast.AST, resolve: Resolve) -> ast.expr | None:
-    """The expression of `Thunk(lambda: E)` or `InplaceableThunk(add, Thunk(lambda: E))`."""
+def _thunk_body(
+    node: ast.AST, resolve: Resolve, names: frozenset[str] = frozenset()
+) -> ast.expr | None:
+    """The expression of `Thunk(lambda: E)` or `InplaceableThunk(add, Thunk(lambda: E))`.
+
+    A name in the place of a lambda is that of a function of nothing, or one of the thunks `names`.
+    """
     if not isinstance(node, ast.Call) or node.keywords:
         return None
     made = resolve(node.func)
     if made is InplaceableThunk and len(node.args) == 2:
-        return _delayed(node.args[1]) or _thunk_body(node.args[1], resolve)
-    return _delayed(node.args[0]) if made is Thunk and len(node.args) == 1 else None
+        value = node.args[1]
+        return _delayed(value, names) or _thunk_body(value, resolve, names)
+    return _delayed(node.args[0], names) if made is Thunk and len(node.args) == 1 else None
 
 
-def _delayed(node: ast.AST) -> ast.expr | None:
-    """E of `lambda: E`."""
+def _delayed(node: ast.AST, names: frozenset[str]) -> ast.expr | None:
+    """E of `lambda: E`; the call of what has a name (a thunk's becomes one where it is read)."""
+    if isinstance(node, ast.Name):
+        return node if node.id in names else ast.Call(node, [], [])
     return node.body if isinstance(node, ast.Lambda) and not node.args.args else None
 
 
 class _Inliner(ast.NodeTransformer):
-    def __init__(self, resolve: Resolve, names: set[str]) -> None:
+    def __init__(self, resolve: Resolve, names: frozenset[str]) -> None:
         self.resolve = resolve
         self.names = names
 
@@ -67,13 +75,13 @@ class _Inliner(ast.NodeTransformer):
         target = node.targets[0]
         if not (isinstance(target, ast.Name) and target.id in self.names):
             return self.generic_visit(node)
-        value = _thunk_body(node.value, self.resolve)
+        value = _thunk_body(node.value, self.resolve, self.names)
         assert value is not None
         made = written_function(target.id, (), [ast.Return(self.visit(value))])
         return ast.fix_missing_locations(ast.copy_location(made, node))
 
     def visit_Call(self, node: ast.Call) -> Any:
-        value = _thunk_body(node, self.resolve)
+        value = _thunk_body(node, self.resolve, self.names)
         if value is not None:
             return self.visit(value)
         if self.resolve(node.func) in (unthunk, extern) and len(node.args) == 1:

@@ -1,0 +1,189 @@
+"""`Tangent[P]`, `ProjectTo`, `add_inplace` and `canonicalize` inside `@njit`: what Python gives."""
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import pytest
+from numba import njit
+from numba.core.errors import TypingError
+from numba.core.runtime import rtsys
+from numba.experimental import jitclass
+
+import activerules as ar
+from activerules.chainrules import (
+    InplaceableThunk,
+    NoTangent,
+    One,
+    ProjectTo,
+    Tangent,
+    Thunk,
+    ZeroTangent,
+    add_inplace,
+    canonicalize,
+    extern,
+    is_inplaceable_destination,
+    rrule,
+    unthunk,
+)
+from activerules.errors import TangentMismatch
+from activerules.testing import check_gradient
+
+
+class Point(NamedTuple):
+    x: float
+    y: float
+
+
+@njit
+def algebra(s):
+    t = Tangent[Point](x=1.0)
+    u = 2.0 * t + Tangent[Point](y=s) - Tangent[Point](x=s) / 2.0
+    fields = u.x, t.y, u[0], u[-1], len(t), tuple(u)
+    return Point(1.0, 2.0) + u, u, -t, canonicalize(t), u.conjugate(), fields
+
+
+@njit
+def of_tuples(x):
+    t = Tangent[tuple](1.0, x, (1.0, x))
+    primal = 1.0, x, (0.5, 0.5)
+    return primal + t, t + t, t * 3.0, t[2]
+
+
+def test_a_compiled_tangent_is_that_of_python():
+    assert algebra(3.0) == algebra.py_func(3.0)
+    assert of_tuples(2.0) == of_tuples.py_func(2.0)
+    assert of_tuples(2.0)[1] == Tangent[tuple](2.0, 4.0, (2.0, 4.0))
+
+
+def test_fields_of_arrays_go_in_and_out_without_a_leak():
+    @njit
+    def halved(t):
+        return (t + t) / 4.0
+
+    x = np.arange(3.0)
+    found = halved(Tangent[Point](x=x))
+    assert np.array_equal(found.x, x / 2)
+    assert found.y == ZeroTangent()
+    before = rtsys.get_allocation_stats()
+    for _ in range(5):
+        halved(Tangent[Point](x=x))
+    after = rtsys.get_allocation_stats()
+    assert after.alloc - before.alloc == after.free - before.free
+
+
+def test_an_object_moves_by_a_tangent_made_outside():
+    @jitclass([("k", numba.float64), ("m", numba.float64)])
+    class Spring:
+        def __init__(self, k, m):
+            self.k = k
+            self.m = m
+
+    tangent_of = Tangent[Spring]
+
+    @njit
+    def moved(dm):
+        spring = Spring(1.0, 2.0) + tangent_of(m=dm)
+        return spring.k, spring.m
+
+    assert moved(0.5) == (1.0, 2.5)
+
+
+def test_what_is_no_field_or_no_tangent_is_refused():
+    @njit
+    def unknown_field():
+        return Tangent[Point](z=1.0)
+
+    @njit
+    def other_primal():
+        primal = 1.0, 2.0
+        return primal + Tangent[Point](x=1.0)
+
+    with pytest.raises(TypingError, match="no field 'z'"):
+        unknown_field()
+    with pytest.raises(TypingError, match="it is not a Point"):
+        other_primal()
+
+
+@njit
+def projected(x, dx):
+    return ProjectTo(x)(dx)
+
+
+@pytest.mark.parametrize(
+    ("x", "dx"),
+    [
+        (1.0, 2 + 3j),
+        (1j, 2.0),
+        (3, 2.0),
+        (1.0, ZeroTangent()),
+        (1.0, One()),
+        (np.ones(2), np.ones(2) * (2 + 3j)),
+        (np.ones(2, np.float32), np.ones(2)),
+        ((1.0, (1.0, 4)), (1j, (2.0, None))),
+        (Point(1.0, 2.0), Tangent[Point](y=2j)),
+    ],
+)
+def test_a_projection_is_that_of_python(x, dx):
+    found, expected = projected(x, dx), ProjectTo(x)(dx)
+    assert type(found) is type(expected)
+    if isinstance(x, np.ndarray):
+        assert found.dtype == x.dtype
+        assert np.array_equal(found, expected)
+    else:
+        assert found == expected
+
+
+def test_a_projection_remembers_shapes():
+    with pytest.raises(TangentMismatch):
+        projected(np.ones(2), np.ones(3))
+    with pytest.raises(TypingError, match="is not a tangent of"):
+        projected(np.ones(2), 1.0)
+
+
+def test_sums_in_place():
+    @njit
+    def added(x, y):
+        return add_inplace(x, extern(unthunk(y))), is_inplaceable_destination(x)
+
+    x = np.ones((3, 3))[:, :2]
+    assert added(x, np.ones((3, 2)))[1]
+    assert np.array_equal(x, np.full((3, 2), 2.0))
+    assert added(1.0, 2.0) == (3.0, False)
+    assert added(x, ZeroTangent())[0].base is not None
+    with pytest.raises(TangentMismatch):
+        added(x, np.ones((2, 2)))
+
+
+def test_a_pullback_may_return_a_tangent_and_thunks_with_names():
+    @njit
+    def volume(p, height):
+        return p.x * p.x * p.y * height
+
+    @rrule.register(volume)
+    def _(f, p, height):
+        def pullback(dy):
+            def of_height():
+                return p.x * p.x * p.y * dy
+
+            by_point = Thunk(lambda: Tangent[Point](x=2 * p.x * p.y * height * dy))
+            return NoTangent(), InplaceableThunk(lambda to: to, by_point), Thunk(of_height)
+
+        return f(p, height), pullback
+
+    @njit
+    def program(x, y, height):
+        return volume(Point(x, y), height)
+
+    # The rule leaves the derivative by `y` out: it is zero, as a field that is not given.
+    found = ar.grad(program, (0, 1, 2))(2.0, 3.0, 5.0)
+    assert found == (2 * 2.0 * 3.0 * 5.0, 0.0, 2.0 * 2.0 * 3.0)
+
+
+def test_tangents_inside_a_differentiated_function():
+    @njit
+    def step(x):
+        p = Point(x, 1.0) + 2.0 * Tangent[Point](x=x * x)
+        return p.x * p.y + Tangent[Point](x=x).y
+
+    check_gradient(step, (1.5,))
