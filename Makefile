@@ -31,11 +31,12 @@ $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.installed-demo
 	$(BIN)/python examples/lotka_volterra.py $(ARGS)
 
+# worksteal: tests that stand together run in one process, and share what they compile.
 test: $(VENV)/.installed-tests
-	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 fuzz: $(VENV)/.installed-tests
-	FUZZ_PROGRAMS=$(or $(FUZZ),2000) $(BIN)/python -m pytest -n $(JOBS) tests/fuzz $(ARGS)
+	FUZZ_PROGRAMS=$(or $(FUZZ),2000) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/fuzz $(ARGS)
 
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check .

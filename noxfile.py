@@ -11,7 +11,7 @@ nox.options.default_venv_backend = "venv"
 def tests(session: nox.Session) -> None:
     """Run the tests."""
     session.install("--editable", ".[tests]")
-    session.run("python", "-m", "pytest", "-n", "2", *session.posargs)
+    session.run("python", "-m", "pytest", "-n", "2", "--dist", "worksteal", *session.posargs)
 
 
 @nox.session(python=PYTHONS[0])
