@@ -28,6 +28,7 @@ class CallEffect:
     reads, writes   operands through which memory is read or written
     follows     operands of containers: what pointers in them lead to may be written, too
     hands_out   the call may return memory that it was given, or that is reached from there
+    mirrored    operands whose shadows are treated alike: forward mode repeats the call on them
     opaque      the result is a pointer to memory of the runtime (random state, Python objects):
                 never active
     pure        no effect beside the result: may be repeated in the reverse sweep
@@ -45,6 +46,7 @@ class CallEffect:
     writes: tuple[int, ...] = ()
     follows: tuple[int, ...] = ()
     hands_out: bool = False
+    mirrored: tuple[int, ...] = ()
     opaque: bool = False
     pure: bool = False
 
@@ -55,6 +57,7 @@ def _counted_like(plain: str, *, header: bool = False) -> CallEffect:
 
 
 _NOTHING = CallEffect()
+_MIRRORED = CallEffect(mirrored=(0,))
 _PURE = CallEffect(pure=True)
 _OPAQUE = CallEffect(opaque=True)
 
@@ -88,6 +91,15 @@ _BY_NAME: dict[str, CallEffect] = {
     "_ZdaPvm": _NOTHING,
     # Numba's C helpers
     "numba_attempt_nocopy_reshape": CallEffect(reads=(1, 2, 4), writes=(5,)),
+    # typed dictionaries: keys; values are the business of visible code
+    "numba_dict_length": _NOTHING,
+    "numba_dict_set_method_table": _MIRRORED,
+    "activerules.dict.begin": _MIRRORED,
+    "activerules.dict.place": _MIRRORED,
+    "activerules.dict.remove": _MIRRORED,
+    "activerules.dict.pop": _MIRRORED,
+    "activerules.dict.fill": CallEffect(mirrored=(0, 1)),
+    "activerules.dict.key": CallEffect(writes=(2,)),
     # random numbers: state that is no data of the program
     "numba_get_np_random_state": _OPAQUE,
     "numba_get_py_random_state": _OPAQUE,
@@ -117,6 +129,7 @@ _BY_NAME: dict[str, CallEffect] = {
 }
 
 _BY_PREFIX: tuple[tuple[str, CallEffect], ...] = (
+    ("activerules.dict.", _NOTHING),
     ("llvm.memset.", CallEffect(writes=(0,))),
     ("llvm.memcpy.", CallEffect(reads=(1,), writes=(0,))),
     ("llvm.memmove.", CallEffect(reads=(1,), writes=(0,))),

@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba.core import callconv, cgutils, types
 
 from activerules.errors import NotAFloatReturn
-from activerules.numba_ext import chunks, extents, link, memory, vector_math
+from activerules.numba_ext import chunks, dict_runtime, extents, link, memory, vector_math
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.complex_math import POWER_DEFINITIONS
 from activerules.numba_ext.gradient import OUT_OF_MEMORY, TOO_DEEP, Gradient
@@ -86,12 +86,18 @@ def link_derivative(context: Any, gradient: Gradient) -> None:
         support = "\n".join([IGNORE_DEFINITIONS, POWER_DEFINITIONS, *own])
         link.define(context, "activerules.chunks", chunks.VARIABLES)
         known["support"] = link.make_library(context, "activerules.support", support)
+    support = [known["support"]]
+    if dict_runtime.PREFIX in gradient.text:
+        if "dictionaries" not in known:
+            name = f"{dict_runtime.PREFIX}support"
+            known["dictionaries"] = link.make_library(context, name, dict_runtime.DEFINITIONS)
+        support.append(known["dictionaries"])
     if gradient.symbol not in known:
         known[gradient.symbol] = link.make_library(
-            context, gradient.symbol, gradient.text, (*gradient.libraries, known["support"])
+            context, gradient.symbol, gradient.text, (*gradient.libraries, *support)
         )
     # Support by itself, too: what a library does not use of its own dependencies is not in it.
-    context.add_linking_libs([known[gradient.symbol], known["support"]])
+    context.add_linking_libs([known[gradient.symbol], *support])
 
 
 def all_fields(

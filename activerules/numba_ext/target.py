@@ -33,6 +33,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from numba.core import compiler, cpu, dispatcher, externals, fastmathpass, types
+from numba.core.base import _wrap_impl
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.descriptors import TargetDescriptor
 from numba.core.errors import NumbaDebugInfoWarning
@@ -67,6 +68,7 @@ from activerules.numba_ext.calls import (
 from activerules.numba_ext.implementation_keys import ImplementationKeys
 from activerules.numba_ext.operators import AugmentedOperator, RuledOperators, plain_operator
 from activerules.numba_ext.stubs import StubType
+from activerules.numba_ext.typed_dicts import iteration
 from activerules.numba_ext.unoptimised import (
     AD_TARGET,
     ADCodegen,
@@ -179,6 +181,9 @@ class ADContext(cpu.CPUContext):
         """The implementation of a call."""
         if isinstance(fn, StubType):
             fn, sig = fn.stub, sig.as_function()
+        iterating = iteration(fn, sig.args)
+        if iterating is not None:
+            return _wrap_impl(iterating, self, sig)
         fn = self._session.visible(fn)
         if isinstance(fn, RuleFunction):
             if not fn.is_known(sig):

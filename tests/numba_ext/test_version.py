@@ -31,11 +31,19 @@ from numba.core.types.functions import BaseFunction
 from numba.core.typing.context import BaseContext as TypingContext
 from numba.np.ufunc import dufunc, gufunc, ufuncbuilder
 from numba.stencils.stencil import StencilFunc
+from numba.typed import dictobject
 
 from activerules.errors import UnsupportedVersion
 from activerules.numba_ext import versions
 
 PRIVATE = [
+    # typed dictionaries
+    (base, "_wrap_impl"),
+    (dictobject, "_dict_new_sized"),
+    (dictobject, "_dict_lookup"),
+    (dictobject, "_dict_insert"),
+    (dictobject, "_dict_delitem"),
+    (dictobject, "_dict_popitem"),
     # target: code libraries
     (codegen.JITCodeLibrary, "_optimize_functions"),
     (codegen.JITCodeLibrary, "_optimize_final_module"),

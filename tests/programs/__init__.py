@@ -44,6 +44,7 @@ FAMILIES = (
     "special_functions",
     "stencils",
     "tuples",
+    "typed_dicts",
     "typed_lists",
     "whiles",
 )

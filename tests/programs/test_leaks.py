@@ -24,6 +24,7 @@ ALLOCATING = (
     "objects.several_objects",
     "recursion.arrays_returned",
     "stencils.heat_with_array_swap",
+    "typed_dicts.arrays_and_dictionaries",
     "typed_lists.arrays",
     "typed_lists.lists_in_a_list",
 )

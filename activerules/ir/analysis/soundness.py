@@ -12,7 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from activerules.errors import ActiveMemoryInConst, FloatBitsInInteger, MixedActivity, UnknownCall
+from activerules.errors import (
+    ActiveMemoryInConst,
+    ActiverulesError,
+    FloatBitsInInteger,
+    MixedActivity,
+    UnknownCall,
+)
 from activerules.ir.analysis.activity import (
     Activity,
     Calls,
@@ -34,6 +40,8 @@ from activerules.ir.refusal import refusal
 from activerules.ir.runtime_calls import memory_intrinsic
 from activerules.ir.types import I64
 
+_HASHING = ("numba_dict_", "numba_get_internal_random_state")
+"""What functions are called that hash floats; the second for NaN."""
 _TOO_WIDE = {"x86_fp80", "fp128", "ppc_fp128"}
 
 
@@ -331,6 +339,8 @@ class _Check:
         varied = any(o in self.activity.varied for o in i.operands)
         if varied or not reached.isdisjoint(self.activity.varied_memory) or self._bits_go_in(i):
             name = i.callee_name or "a function pointer"
+            if name.startswith(_HASHING):
+                raise _hashed(i)
             raise refusal(
                 i,
                 f"active data flows into {name}, which has no derivative",
@@ -342,6 +352,20 @@ class _Check:
                 ],
                 UnknownCall,
             )
+
+
+def _hashed(i: Instruction) -> ActiverulesError:
+    return refusal(
+        i,
+        "floats that may be active are items of a set, or keys of a dictionary",
+        "they are found by the hash of their bits, through which no derivative flows",
+        [
+            "keep them in an array or a numba.typed.List",
+            "or as the values of a numba.typed.Dict with other keys",
+            "or stop the gradient before they are put there: ar.ignore_derivatives(x)",
+        ],
+        UnknownCall,
+    )
 
 
 def _names(objects: Iterable[MemoryObject]) -> str:

@@ -18,6 +18,8 @@ The result is ordinary code: the engine differentiates it again like any other f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from activerules.ir.builder import add_incoming
 from activerules.ir.derive.callees import CalleeUse
 from activerules.ir.derive.constant_shadows import shadow_of_constant
@@ -391,8 +393,21 @@ class _Forwarder:
                 for k in range(self.width):
                     rest = [self._value(o) for o in i.operands[1:]]
                     self.b.call(name, VOID, [self._shadow(i.operands[0], k), *rest])
-        elif memory_intrinsic(i) and live and self.plan.activity.has_shadow(i.operands[0]):
+        elif effect.mirrored:
+            self._repeat(i, effect.mirrored)
+        elif live and memory_intrinsic(i):
             self._memory(i)
+
+    def _repeat(self, i: Instruction, mirrored: Sequence[int]) -> None:
+        """Do to shadows what a call does to memory."""
+        if not all(self.plan.activity.has_shadow(i.operands[k]) for k in mirrored):
+            return
+        for lane in range(self.width):
+            operands = [
+                self._shadow(o, lane) if k in mirrored else self._value(o)
+                for k, o in enumerate(i.operands)
+            ]
+            self.b.call(i.callee_name or "", i.type, operands)
 
     def _allocation(self, i: Instruction) -> None:
         if not self.plan.activity.has_shadow(i):
@@ -407,6 +422,8 @@ class _Forwarder:
     def _memory(self, i: Instruction) -> None:
         """memset, memcpy, memmove: what is copied has its shadow copied, all else is zero."""
         target, second, length = i.operands[:3]
+        if not self.plan.activity.has_shadow(target):
+            return
         copies = memory_intrinsic(i) != "memset" and self.plan.activity.has_shadow(second)
         for k in range(self.width):
             if copies:
