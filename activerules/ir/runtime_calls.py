@@ -63,9 +63,9 @@ _OPAQUE = CallEffect(opaque=True)
 
 _BY_NAME: dict[str, CallEffect] = {
     # Numba's runtime (NRT)
-    "NRT_incref": _NOTHING,
-    "NRT_decref": _NOTHING,
-    "activerules.release": _NOTHING,
+    "NRT_incref": _MIRRORED,
+    "NRT_decref": _MIRRORED,
+    "activerules.release": _MIRRORED,
     "NRT_MemInfo_alloc": CallEffect(allocates=True, counted=True, size=(0,)),
     "NRT_MemInfo_alloc_safe": CallEffect(allocates=True, counted=True, size=(0,)),
     "NRT_MemInfo_alloc_aligned": CallEffect(allocates=True, counted=True, size=(0,)),
@@ -77,18 +77,18 @@ _BY_NAME: dict[str, CallEffect] = {
     "NRT_MemInfo_varsize_realloc": CallEffect(gives_data=True, resizes=1, returns=0, writes=(0,)),
     "NRT_MemInfo_data_fast": CallEffect(gives_data=True, returns=0, pure=True),
     "NRT_Allocate": CallEffect(allocates=True, size=(0,)),
-    "NRT_Free": _NOTHING,
+    "NRT_Free": _MIRRORED,
     # C and C++ allocation
     "malloc": CallEffect(allocates=True, size=(0,)),
     "calloc": CallEffect(allocates=True, size=(0, 1)),
     "aligned_alloc": CallEffect(allocates=True, size=(1,)),
     "_Znwm": CallEffect(allocates=True, size=(0,)),
     "_Znam": CallEffect(allocates=True, size=(0,)),
-    "free": _NOTHING,
-    "_ZdlPv": _NOTHING,
-    "_ZdaPv": _NOTHING,
-    "_ZdlPvm": _NOTHING,
-    "_ZdaPvm": _NOTHING,
+    "free": _MIRRORED,
+    "_ZdlPv": _MIRRORED,
+    "_ZdaPv": _MIRRORED,
+    "_ZdlPvm": _MIRRORED,
+    "_ZdaPvm": _MIRRORED,
     # Numba's C helpers
     "numba_attempt_nocopy_reshape": CallEffect(reads=(1, 2, 4), writes=(5,)),
     # typed dictionaries: keys; values are the business of visible code

@@ -48,19 +48,21 @@ def overwritten_grown_and_removed(x, n):
 def arrays_and_dictionaries(a, x):
     rows, table = Dict(), Dict()
     for i in range(8):
-        rows["r" + str(i)] = a * a[i % 3] + x * i
-    rows["r1"][2] *= x
-    rows["x"] = rows["r0"]
-    rows["x"][0] = a[1] * x
-    rows["r2"] = a * 2.0
-    gone = rows.pop("r3")
+        rows[i] = a * (a[i % 3] + x * i)
+    rows[1][2] *= x
+    rows[9] = rows[0]
+    rows[9][0] = a[1] * x
+    rows[2] = a * 2.0
+    gone = rows.pop(3)
     for i in range(3):
-        inner = {j: a[i] * j * x for j in range(7)}
+        inner = Dict()
+        for j in range(7):
+            inner[j] = a[i] * j * x
         table[(i, i + 1)] = inner
     table[(0, 1)][2] = table[(1, 2)][3] * x
     s = gone[0]
     for key, row in rows.items():
-        s += (row * row).sum() * len(key)
+        s += row[1] * row[2] * (row[0] + key)
     for pair, inner in table.items():
         for j, value in inner.items():
             s += value * value * (j + pair[1])

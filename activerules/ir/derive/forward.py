@@ -40,9 +40,6 @@ from activerules.ir.model import Argument, Block, Constant, Function, GlobalRef,
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
 from activerules.ir.types import I32, I64, PTR, VOID, ArrayType, StructType, Type, size_of
 
-RELEASING = {"free", "NRT_Free", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"}
-_COUNTING = {"NRT_incref", "NRT_decref", "activerules.release"}
-
 
 def build_forward(plan: ForwardPlan, scopes: Scopes, declarations: dict[str, str]) -> Function:
     """The forward derivative; names it calls are added to `declarations`."""
@@ -378,7 +375,7 @@ class _Forwarder:
         self._after_call(i, live)
 
     def _after_call(self, i: Instruction, live: bool) -> None:
-        name, effect = i.callee_name or "", effect_of(i.callee_name)
+        effect = effect_of(i.callee_name)
         if effect is None:
             return
         if effect.allocates:
@@ -388,11 +385,6 @@ class _Forwarder:
             if effect.resizes is not None:
                 for shadow in self.shadows.get(i, ()):
                     self._unless(self.b.icmp("eq", shadow, null()))
-        elif name in RELEASING | _COUNTING:
-            if self.plan.activity.has_shadow(i.operands[0]):
-                for k in range(self.width):
-                    rest = [self._value(o) for o in i.operands[1:]]
-                    self.b.call(name, VOID, [self._shadow(i.operands[0], k), *rest])
         elif effect.mirrored:
             self._repeat(i, effect.mirrored)
         elif live and memory_intrinsic(i):
