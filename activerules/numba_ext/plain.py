@@ -19,6 +19,7 @@ from numba.core.typing.templates import signature
 
 from activerules.annotations.activity import KINDS, Annotation
 from activerules.annotations.signature import PlainSpec
+from activerules.numba_ext.once_per_call import leave_unoptimised
 from activerules.numba_ext.types import AnnotationType, StaticType, register_static
 
 
@@ -64,6 +65,7 @@ def plain_form(form: Callable[..., Any]) -> Callable[..., Any]:
         typed, codegen = form(typing_context, outer[0], function, *outer[1:], *annotated)
 
         def emit(context: Any, builder: Any, _: Any, values: Any) -> Any:
+            leave_unoptimised(context.active_code_library, builder.function)
             given = zip(fields, cgutils.unpack_tuple(builder, values[2], len(fields)), strict=True)
             items = [context.get_dummy_value() for _ in markers]
             items += [_built(context, builder, ty, given) for ty in annotated]

@@ -47,7 +47,7 @@ from numba.core.target_extension import (
     target_registry,
 )
 from numba.core.targetconfig import ConfigStack
-from numba.core.typed_passes import NopythonTypeInference
+from numba.core.typed_passes import AnnotateTypes, NativeLowering, NopythonTypeInference
 from numba.core.typing.context import Context
 from numba.core.untyped_passes import InlineInlinables
 from numba.np.ufunc import ufuncbuilder
@@ -66,6 +66,7 @@ from activerules.numba_ext.calls import (
     uninherited_flags,
 )
 from activerules.numba_ext.implementation_keys import ImplementationKeys
+from activerules.numba_ext.line_tables import LineTable, LoweringWithLines
 from activerules.numba_ext.operators import AugmentedOperator, RuledOperators, plain_operator
 from activerules.numba_ext.stubs import StubType
 from activerules.numba_ext.typed_dicts import iteration
@@ -73,7 +74,6 @@ from activerules.numba_ext.unoptimised import (
     AD_TARGET,
     ADCodegen,
     ADCodeLibrary,
-    LineTable,
     NeverCalled,
 )
 from activerules.numba_ext.visible import substitute
@@ -269,7 +269,8 @@ class ADDispatcher(dispatcher.Dispatcher):
 @cache
 def ad_pipeline(pipeline_class: Any) -> Any:
     """The pipeline without the pass that inlines `inline="always"` functions, whose rules would be
-    lost, and with the one that builds array literals without lists.
+    lost, and that which keeps types for display; with those that build array literals without
+    lists, call operators that have rules, and find the line of a definition without its source.
     """
 
     class ADPipeline(pipeline_class):
@@ -286,8 +287,10 @@ def ad_pipeline(pipeline_class: Any) -> Any:
 
 def _ad_steps(step: Any) -> list[Any]:
     """What stands for one pass, given with its description."""
-    if step[0] is InlineInlinables:
+    if step[0] in (InlineInlinables, AnnotateTypes):
         return []
+    if step[0] is NativeLowering:
+        return [(LoweringWithLines, step[1])]
     if step[0] is NopythonTypeInference:
         return [
             (ArrayLiterals, "array literals without lists"),

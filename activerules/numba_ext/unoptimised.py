@@ -1,15 +1,15 @@
 """Code libraries that keep the IR as it was lowered: what the AD target compiles into.
 
-Needs       Numba's own code libraries and debug information, which these classes cut short
+Needs       Numba's own code libraries, which these classes cut short
 Gives       `ADCodegen`, which makes `ADCodeLibrary` objects: callees linked in (T1 of `target`), no
-            pass run, nothing executable; `LineTable` (T5); `NeverCalled`; the name of the target
+            pass run, nothing executable; `NeverCalled`; the name of the target
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from numba.core import codegen, debuginfo
+from numba.core import codegen
 
 AD_TARGET = "activerules_ad"
 
@@ -53,15 +53,3 @@ class NeverCalled:
     def __init__(self, environment: Any, library: Any) -> None:
         self.environment = environment
         self.library = library
-
-
-class LineTable(debuginfo.DIBuilder):
-    """The source line of each instruction, and nothing else: no variables, no types (T5)."""
-
-    def mark_variable(self, *args: Any, **kws: Any) -> None:
-        """Nothing: a declared variable would keep its memory from being promoted."""
-
-    def _di_subroutine_type(self, line: int, function: Any, argmap: Any) -> Any:
-        return self.module.add_debug_info(
-            "DISubroutineType", {"types": self.module.add_metadata([])}
-        )

@@ -393,3 +393,11 @@ def test_none_and_tuples_return():
 
     captured = capture(program, (float64,), rules=NOTHING)
     assert isinstance(captured.signature.return_type, types.Tuple)
+
+
+def test_the_line_of_a_definition_is_above_its_first_statement():
+    captured = capture(sum_of_squares, (VECTOR,), rules=NOTHING)
+    line = sum_of_squares.py_func.__code__.co_firstlineno + 1  # a decorator is in between
+    assert re.search(
+        rf'DISubprogram\([^\n]*name: "[^"]*sum_of_squares"?[^\n]*line: {line},', captured.text
+    )

@@ -22,6 +22,7 @@ from numba.core import (
     lowering,
     target_extension,
     targetconfig,
+    typed_passes,
     untyped_passes,
 )
 from numba.core.registry import cpu_target
@@ -85,6 +86,8 @@ PRIVATE = [
     (compiler.CompilerBase, "define_pipelines"),
     (compiler_machinery.PassManager, "finalize"),
     (untyped_passes, "InlineInlinables"),
+    (typed_passes, "AnnotateTypes"),
+    (typed_passes.NativeLowering, "lowering_class"),
     (target_extension, "JitDecorator"),
     (target_extension, "target_registry"),
     (target_extension, "dispatcher_registry"),

@@ -1,0 +1,50 @@
+"""Line tables: the source line of each instruction, by Numba's debug information and little else.
+
+Needs       a function that Numba lowers with debug information
+Gives       `LineTable`: lines, no variables, no types (T5 of `target`)
+            `LoweringWithLines`: Numba's pass that lowers, which finds the line of a definition in
+            the code object. Numba parses the whole source file for it, which took a twentieth of a
+            capture.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core import debuginfo
+from numba.core.compiler_machinery import register_pass
+from numba.core.lowering import Lower
+from numba.core.typed_passes import NativeLowering
+
+
+class LineTable(debuginfo.DIBuilder):
+    """The source line of each instruction, and nothing else: no variables, no types."""
+
+    def mark_variable(self, *args: Any, **kws: Any) -> None:
+        """Nothing: a declared variable would keep its memory from being promoted."""
+
+    def _di_subroutine_type(self, line: int, function: Any, argmap: Any) -> Any:
+        return self.module.add_debug_info(
+            "DISubroutineType", {"types": self.module.add_metadata([])}
+        )
+
+
+class _Lower(Lower):
+    def _compute_def_location(self) -> Any:
+        """The line above the first that has code: that of `def`, unless a docstring is between."""
+        at = self.func_ir.loc
+        code = self.func_ir.func_id.code
+        lines = (line for _, _, line in code.co_lines() if line and line > code.co_firstlineno)
+        return at.with_lineno(next(lines, at.line + 1) - 1)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class LoweringWithLines(NativeLowering):
+    """Lowers as Numba's own pass."""
+
+    _name = "activerules_lowering"
+
+    @property
+    def lowering_class(self) -> Any:
+        """What lowers one function."""
+        return _Lower
