@@ -16,10 +16,10 @@ from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.autodiff import NO_C_WRAPPER, autodiff
 from activerules.nested_pullbacks import kept
 from activerules.numba_ext import checks
-from activerules.numba_ext.batch import BATCHED, width_of
 from activerules.numba_ext.forward_checks import has_tangent, read_forward_arguments
 from activerules.numba_ext.forward_forms import use_nested_lanes
 from activerules.numba_ext.intrinsics import dispatcher_of_type
+from activerules.numba_ext.lanes import BATCHED, first_lane, width_of
 from activerules.numba_ext.nested import calling, returned_by
 from activerules.numba_ext.types import AnnotationType, marker_class
 from activerules.rules.written import function_from
@@ -38,7 +38,7 @@ def lanes_form(typing_context, mode, function, args):
         arguments, width = read.arguments, read.width
     else:
         width = width_of(names, annotated)
-        arguments = checks.read_arguments(names, [_one_lane(ty) for ty in annotated])
+        arguments = checks.read_arguments(names, [first_lane(ty) for ty in annotated])
     found = returned_by(typing_context, dispatcher, arguments)
     with_tangent = forward and marker is not Const and has_tangent(found)
     call = f"autodiff(mode, function, {'' if marker is None else 'marker, '}"
@@ -61,12 +61,6 @@ def lanes_form(typing_context, mode, function, args):
     source += "\n ".join(lines)
     callee = njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__))
     return calling(typing_context, callee, (mode, function), args, len(args) - len(annotated))
-
-
-def _one_lane(ty: Any) -> Any:
-    if not isinstance(ty, AnnotationType) or ty.kind not in BATCHED:
-        return ty
-    return AnnotationType(Duplicated, ty.val, checks.items_of(ty.dval)[0])
 
 
 def _given(annotated: Sequence[Any], lane: int, *, last: bool) -> list[str]:

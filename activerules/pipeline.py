@@ -23,6 +23,7 @@ from activerules.ir.derive.layout import Layout
 from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.planning import make_plan
 from activerules.ir.derive.split import memory_size
+from activerules.ir.derive.widen import widened
 from activerules.ir.model import Module
 from activerules.ir.normalise import normalise
 from activerules.ir.reading import read_module
@@ -72,23 +73,25 @@ def compile_gradient(
     *,
     split: bool = False,
     options: frozenset[str] = frozenset(),
+    width: int = 1,
 ) -> Gradient:
     """The gradient of `function` for these argument types and activities.
 
     It is compiled once per rule epoch; with `split` as two functions, see `Gradient`. `options` are
-    those of the mode.
+    those of the mode. The gradient has the `width` asked for, or 1: see `ir.derive.widen`.
 
     Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
     """
     dispatcher = as_dispatcher(function)
     known = _compiled.setdefault(dispatcher, {})
     key = (argtypes, activities, return_activity, split, options, RULES.epoch)
-    if key not in known:
-        derivation = derive(
-            dispatcher, argtypes, activities, return_activity, split=split, options=options
-        )
-        known[key] = derivation.gradient
-    return known[key]
+    if (key, width) not in known:
+        gradient = derive(
+            dispatcher, argtypes, activities, return_activity,
+            split=split, options=options, width=width,
+        ).gradient  # fmt: skip
+        known[key, width] = known[key, gradient.width] = gradient
+    return known[key, width]
 
 
 def derive(
@@ -99,6 +102,7 @@ def derive(
     *,
     split: bool = False,
     options: frozenset[str] = frozenset(),
+    width: int = 1,
 ) -> Derivation:
     """As `compile_gradient`, anew, with everything that was found out on the way."""
     dispatcher = as_dispatcher(function)
@@ -114,6 +118,7 @@ def derive(
         plan, careful, scratch = stage(
             "plan", _planned, captured, module, activities, return_activity, rules, split, options
         )
+        plan, careful = _widened(plan, careful, width)
         functions, declarations, layout = stage("derive", generate, plan)
         memory = memory_size(layout, uses_tape(functions))
         suffix = ".split" if split else ".gradient"
@@ -148,6 +153,7 @@ def derive(
         libraries=tuple(rules.libraries),
         environments=captured.environments,
         memory=memory if split else 0,
+        width=plan.request.width,
         options=options,
     )
     return Derivation(gradient, captured, module, plan, layout, stage)
@@ -179,6 +185,15 @@ def _planned(
 
     (plan, careful), scratch = with_scratch(captured, activities, make)
     return plan, careful, scratch
+
+
+def _widened(plan: Plan, careful: Plan | None, width: int) -> tuple[Plan, Plan | None]:
+    """The plans for `width` lanes; as they are where one of them can only be for one."""
+    wide = widened(plan, width)
+    wide_careful = widened(careful, width) if careful is not None else None
+    if width == 1 or wide is None or (careful is not None and wide_careful is None):
+        return plan, careful
+    return wide, wide_careful
 
 
 def _careful(plan: Plan) -> Plan | None:

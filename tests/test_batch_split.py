@@ -1,4 +1,4 @@
-"""Batches of shadows in split mode: one augmented primal, a reverse per lane and cotangent."""
+"""Batches of shadows in split mode: one augmented primal, one reverse for all cotangents."""
 
 import numpy as np
 import pytest
@@ -73,11 +73,52 @@ def test_misuse_changes_no_shadow():
         augmented(*arguments(X.copy(), (dx[0], dx[0], dx[1]), dc))
     for found, expected in zip((dx, dc), lanes(), strict=True):
         np.testing.assert_array_equal(found, expected)
-    thunk = ar.autodiff_thunk(ReverseSplitWithPrimal, tail, Duplicated, BatchDuplicated)
+    thunk = ar.autodiff_thunk(ReverseSplitWithPrimal, solved, Duplicated, BatchDuplicated)
     with pytest.raises(ar.NotYetSupported, match="several shadows per argument"):
         thunk[0](BatchDuplicated(X, dx))
 
 
 @njit
-def tail(x):
-    return x[1:]
+def solved(x):
+    return np.linalg.solve(np.eye(2), x)
+
+
+@njit
+def parts(x, s):
+    """A view of the argument, a new array, and a number."""
+    y = np.empty(x.size)
+    for i in range(x.size):
+        y[i] = np.sin(x[i]) * s
+    return x[1:], y, y[0] * x[1]
+
+
+def test_arrays_that_are_returned_have_a_shadow_in_every_lane(unfreed):
+    kinds = ar.MixedDuplicated, BatchDuplicated, Active
+    first, second = ar.autodiff_thunk(ReverseSplitWithPrimal, parts, *kinds)
+    x, s, seeds = np.array([0.3, 0.5, 0.9]), 1.7, (0.5, -1.5, 2.0)
+    dx = tuple(np.random.default_rng(1).normal(size=(3, 3)))
+    start = [d.copy() for d in dx]
+    args = BatchDuplicated(x, dx), Active(s)
+    tape, primal, shadows = first(*args)
+    np.testing.assert_array_equal(primal[1], np.sin(x) * s)
+    weights = np.random.default_rng(2).normal(size=(3, 3))
+    cotangents = []
+    for weight, (by_view, by_new, _), seed in zip(weights, shadows, seeds, strict=True):
+        assert not by_new.any()
+        by_new += weight
+        by_view += 1.0
+        cotangents.append((by_view, by_new, seed))
+    _, by_s = second(*args, tuple(cotangents), tape)
+    for lane, (weight, seed) in enumerate(zip(weights, seeds, strict=True)):
+        by_y = weight + np.array([seed * x[1], 0.0, 0.0])
+        expected = start[lane] + by_y * np.cos(x) * s + np.array([0.0, 1.0, 1.0])
+        expected[1] += seed * np.sin(x[0]) * s
+        np.testing.assert_allclose(dx[lane], expected, rtol=1e-13)
+        assert by_s[lane] == pytest.approx((by_y * np.sin(x)).sum(), rel=1e-13)
+    assert unfreed(lambda: first(*args)) == 0
+
+    def both():
+        tape, _, shadows = first(*args)
+        second(*args, tuple((*arrays[:2], 1.0) for arrays in shadows), tape)
+
+    assert unfreed(both) == 0

@@ -186,7 +186,7 @@ class TestRefused:
 
     def test_lanes_that_overlap_where_they_are_written(self):
         p, shadow = Point(0.3, 3, -0.7), np.ones(4)
-        with pytest.raises(ar.ShadowMismatch, match="different tangents overlap"):
+        with pytest.raises(ar.ShadowMismatch, match="different lanes overlap"):
             autodiff(
                 Forward,
                 mixed,

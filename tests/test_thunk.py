@@ -476,14 +476,6 @@ def test_the_activity_of_the_return_must_fit(f, asked, better):
         augmented(ar.Duplicated(VECTOR, np.zeros(5)), ar.Active(1.0))
 
 
-def test_the_shadow_of_a_result_is_not_batched():
-    augmented, _ = ar.autodiff_thunk(
-        ar.ReverseSplitNoPrimal, late_failure, ar.Duplicated, ar.BatchDuplicated
-    )
-    with pytest.raises(ar.NotYetSupported, match="Duplicated, with several shadows per argument"):
-        augmented(ar.BatchDuplicated(VECTOR, (np.zeros(5), np.zeros(5))))
-
-
 def test_autodiff_says_what_split_modes_are_for():
     with pytest.raises(ar.ActivityError, match="autodiff_thunk"):
         ar.autodiff(ar.ReverseSplitNoPrimal, square, ar.Active, ar.Active(1.0))

@@ -1,12 +1,12 @@
-"""Reverse mode for several shadows at once: one primal sweep, and a reverse per lane.
+"""Reverse mode for several shadows at once: one primal sweep, and one reverse sweep for all lanes.
 
-The primal is recorded once, with working shadows. For every lane the reverse plays over that tape.
-An argument the function only reads has its derivative added to the lane's shadow; one that it
-writes has the lane's shadow moved in and out, since the reverse consumes what it holds. The seed of
-an Active return goes to every lane.
+The seed of an Active return goes to every lane. Where a rule wants a primal sweep for every lane
+(D1 of `ir.derive.widen`), there is a reverse per lane instead: the primal is recorded once, with
+working shadows, and for every lane the reverse plays over that tape. An argument the function only
+reads has its derivative added to the lane's shadow; one that it writes has the lane's shadow moved
+in and out, since the reverse consumes what it holds.
 
-Invariants  B1  one width for the whole call (`BatchWidthMismatch`)
-            B2  the shadows of all lanes are checked before the primal runs: layout, overlap with
+Invariants  B2  the shadows of all lanes are checked before the primal runs: layout, overlap with
                 primals and with other lanes
             B3  nothing is held when an exception leaves
 """
@@ -20,29 +20,15 @@ from numba.core import cgutils, types
 from numba.core.typing.templates import signature
 from numba.extending import register_jitable
 
-from activerules.annotations.activity import (
-    Active,
-    Annotation,
-    BatchDuplicated,
-    BatchDuplicatedNoNeed,
-    Const,
-    Duplicated,
-)
+from activerules.annotations.activity import Active, Const
 from activerules.annotations.signature import SplitSpec
-from activerules.errors import ActivityError, BatchWidthMismatch
 from activerules.numba_ext import checks, memory
-from activerules.numba_ext.emitter import Call, all_fields
+from activerules.numba_ext.emitter import BATCHED, Call, Emitter, Field, all_fields
 from activerules.numba_ext.intrinsics import compiled, dispatcher_in, return_activity
+from activerules.numba_ext.lanes import first_lane, lane_tuples, packed_lanes, width_of
 from activerules.numba_ext.overwriting import overwrite
 from activerules.numba_ext.split import SplitEmitter
 from activerules.numba_ext.types import AnnotationType, marker_class
-
-BATCHED = (BatchDuplicated, BatchDuplicatedNoNeed)
-
-
-def is_batched(args: Sequence[Any]) -> bool:
-    """Whether any argument of a call has several shadows."""
-    return any(isinstance(ty, AnnotationType) and ty.kind in BATCHED for ty in args)
 
 
 def batch_form(mode, function, args):
@@ -56,19 +42,15 @@ def batch_form(mode, function, args):
         arguments = checks.read_arguments(names, [first_lane(ty) for ty in annotated])
         checks.require_arrays(arguments, "batches in reverse")
     checks.refuse_holomorphic(mode.value)
-    checks.refuse_runtime_activity(mode.value.options, "with several shadows per argument")
-    gradient = compiled(
-        dispatcher, arguments, return_activity(marker), split=True, options=mode.value.options
-    )
-    result: type[Annotation] = Const
-    if gradient.return_activity == "active":
-        checks.require_float_return(dispatcher, gradient.result_type)
-        result = Active
+    returned, options = return_activity(marker), mode.value.options
+    gradient = compiled(dispatcher, arguments, returned, options=options, width=width)
+    run = _together
+    if gradient.width != width:
+        checks.refuse_runtime_activity(options, "with several shadows per argument")
+        gradient = compiled(dispatcher, arguments, returned, split=True, options=options)
+        run = _one_by_one
     call = Call(arguments, gradient)
-    by_argument: list[Any] = [
-        types.none if isinstance(ty, types.NoneType) else types.UniTuple(ty, width)
-        for ty in call.derivative_types
-    ]
+    by_argument = lane_tuples(call.derivative_types, width, batched=True)
     derivatives = types.Tuple(by_argument)
     result_type: Any = derivatives
     if mode.value.returns_primal:
@@ -76,15 +58,8 @@ def batch_form(mode, function, args):
 
     def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
         fields = all_fields(context, builder, args, values[2])[len(args) - len(annotated) :]
-        asked = SplitSpec(result, (), True, repeated=True)
-        emitter = SplitEmitter(context, builder, call, asked, owns_shadows=True)
-        bars, primal = Lanes(emitter, annotated, fields, width).run()
-        items = [
-            context.make_tuple(builder, ty, lanes)
-            if isinstance(ty, types.UniTuple)
-            else context.get_dummy_value()
-            for ty, lanes in zip(by_argument, zip(*bars, strict=True), strict=True)
-        ]
+        lanes, primal = run(context, builder, call, annotated, fields, width)
+        items = packed_lanes(context, builder, by_argument, lanes)
         gradients = context.make_tuple(builder, derivatives, items)
         if mode.value.returns_primal:
             return context.make_tuple(builder, typed.return_type, [gradients, primal])
@@ -94,54 +69,34 @@ def batch_form(mode, function, args):
     return signature(result_type, mode, function, types.Tuple(args)), codegen
 
 
-def width_of(names: Sequence[str], args: Sequence[Any]) -> int:
-    """The one width of a call (B1)."""
-    widths: dict[str, int] = {}
-    for name, ty in zip(names, args, strict=True):
-        kind = ty.kind if isinstance(ty, AnnotationType) else Const
-        if kind in BATCHED:
-            if not isinstance(ty.dval, types.BaseTuple) or not len(ty.dval):
-                raise ActivityError(
-                    f"the shadows of `{name}` are {ty.dval}",
-                    why=f"{kind.__name__} takes a tuple of shadows, one per derivative",
-                    instead=[f"{kind.__name__}({name}, (d{name}1, d{name}2))"],
-                )
-            widths[name] = len(ty.dval)
-        elif kind not in (Active, Const):
-            widths[name] = 1
-    if len(set(widths.values())) > 1:
-        found = ", ".join(f"`{name}` has {n}" for name, n in widths.items())
-        raise BatchWidthMismatch(
-            f"the arguments of one call have different numbers of shadows: {found}",
-            instead=["BatchDuplicated with as many shadows for each"],
-        )
-    return next(iter(widths.values()))
+def _together(
+    context: Any, builder: Any, call: Call, args: Any, fields: Sequence[Field], width: int
+) -> tuple[list[list[Any]], Any]:
+    """One reverse sweep with all cotangents."""
+    return Emitter(context, builder, call).emit(fields)
 
 
-def first_lane(ty: Any) -> Any:
-    """The annotation of a call of width one; every lane has its type."""
-    if not isinstance(ty, AnnotationType) or ty.kind not in BATCHED:
-        return ty
-    lanes = checks.items_of(ty.dval)
-    if any(lane != lanes[0] for lane in lanes):
-        raise ActivityError(f"the shadows of one argument have different types: {ty.dval}")
-    return AnnotationType(Duplicated, ty.val, lanes[0])
+def _one_by_one(
+    context: Any, builder: Any, call: Call, args: Any, fields: Sequence[Field], width: int
+) -> tuple[list[list[Any]], Any]:
+    """A reverse sweep per lane."""
+    result = Active if call.gradient.return_activity == "active" else Const
+    asked = SplitSpec(result, (), True, repeated=True)
+    emitter = SplitEmitter(context, builder, call, asked, owns_shadows=True)
+    return Lanes(emitter, args, fields, width).run()
 
 
 class Lanes:
     """The code of one batched call."""
 
     def __init__(
-        self, emitter: SplitEmitter, args: Sequence[Any], fields: Sequence[Any], width: int
+        self, emitter: SplitEmitter, args: Sequence[Any], fields: Sequence[Field], width: int
     ) -> None:
         self.emitter, self.width = emitter, width
         self.context, self.builder = emitter.context, emitter.builder
         self.args = args
         self.primals = [primal for primal, _ in fields]
-        self.lanes = [
-            cgutils.unpack_tuple(self.builder, shadows, width) if self._is_batched(k) else None
-            for k, (_, shadows) in enumerate(fields)
-        ]
+        self.lanes = [lanes for _, lanes in fields]
         self.written = emitter.gradient.written
 
     def run(self) -> tuple[list[list[Any]], Any]:
@@ -157,7 +112,7 @@ class Lanes:
         release()
         return bars, primal
 
-    def working(self) -> list[tuple[Any, Any]]:
+    def working(self) -> list[Field]:
         """The primals, with new working shadows."""
         arguments = self.emitter.arguments
         return self.with_working(
@@ -168,17 +123,17 @@ class Lanes:
             ]
         )
 
-    def with_working(self, shadows: Sequence[Any]) -> list[tuple[Any, Any]]:
+    def with_working(self, shadows: Sequence[Any]) -> list[Field]:
         """The primals, each with its working shadow if it is batched."""
         own = iter(shadows)
         return [
-            (primal, next(own) if self._is_batched(k) else None)
+            (primal, (next(own),) if self._is_batched(k) else ())
             for k, primal in enumerate(self.primals)
         ]
 
     def play(
         self,
-        fields: Sequence[tuple[Any, Any]],
+        fields: Sequence[Field],
         lane: int,
         seed: tuple[Any, Any],
         tape: Any,
@@ -186,7 +141,7 @@ class Lanes:
     ) -> list[Any]:
         """The reverse of one lane, for a cotangent of the result (type and value)."""
         self._each(fields, lane, _move_in, _clear)
-        bars = self.emitter.play(fields, seed, tape, release=release)
+        (bars,) = self.emitter.play(fields, [seed], tape, release=release)
         self._each(fields, lane, _move_out, _add)
         return bars
 
@@ -203,31 +158,27 @@ class Lanes:
 
     def check(self) -> None:
         """Check the shadows of all lanes (B2)."""
-        arrays = [
-            memory.LaneArray(argument, written, primal, tuple(lanes or ()))
-            for argument, written, primal, lanes in zip(
-                self.emitter.arguments, self.written, self.primals, self.lanes, strict=True
-            )
-            if isinstance(argument.numba_type, types.Array)
-        ]
-        gradient = self.emitter.gradient
-        memory.check_lanes(self.context, self.builder, arrays, gradient, self.width, lambda: None)
+        emitter, values = self.emitter, list(zip(self.primals, self.lanes, strict=True))
+        memory.check_lanes(
+            self.context, self.builder, emitter.arguments, values, emitter.gradient,
+            self.width, lambda: None,
+        )  # fmt: skip
 
     def _each(self, fields: Any, lane: int, moved: Callable[..., Any], summed: Any) -> None:
         """Between the working shadow and the lane's: moved if it is written, else summed."""
         for k, (_, working) in enumerate(fields):
-            if working is None:
+            if not working:
                 continue
             function = moved if self.written[k] else summed
             ty = self.emitter.arguments[k].numba_type
             typed = (memory.shadow_type(ty), checks.items_of(self.args[k].dval)[0])
-            values = [working, (self.lanes[k] or ())[lane]]
+            values = [*working, self.lanes[k][lane]]
             self.emitter.call_jitable(function, signature(types.none, *typed), values)
 
     def _release(self, fields: Any, tape: Any) -> None:
         for argument, (_, working) in zip(self.emitter.arguments, fields, strict=True):
-            if working is not None:
-                memory.release(self.context, self.builder, argument.numba_type, working)
+            for shadow in working:
+                memory.release(self.context, self.builder, argument.numba_type, shadow)
         native = cgutils.create_struct_proxy(self.emitter.tape_type)(
             self.context, self.builder, tape
         )

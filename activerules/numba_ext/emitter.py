@@ -1,6 +1,6 @@
 """The call of a compiled derivative, as it is written into a function that is being lowered.
 
-Needs       a typed `Call`; primal and shadow of every argument as LLVM values
+Needs       a typed `Call`; primal and shadows of every argument as LLVM values (`Field`)
 Gives       `Emitter.emit`: checks, the call, the errors it may end with, and the derivatives in the
             structure of the arguments; `link_derivative` adds the derivative's own code
 """
@@ -15,6 +15,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import callconv, cgutils, types
 
+from activerules.annotations.activity import BatchDuplicated, BatchDuplicatedNoNeed
 from activerules.errors import NotAFloatReturn
 from activerules.numba_ext import chunks, dict_runtime, extents, link, memory, vector_math
 from activerules.numba_ext.checks import Argument
@@ -26,6 +27,10 @@ from activerules.numba_ext.overloads import IGNORE_DEFINITIONS
 from activerules.numba_ext.types import AnnotationType
 from activerules.numba_ext.unoptimised import AD_TARGET
 
+Field = tuple[Any, Sequence[Any]]
+"""An argument as LLVM values: its primal, and its shadow in each lane; none if it has no shadow."""
+
+BATCHED = (BatchDuplicated, BatchDuplicatedNoNeed)
 _BY_VALUE = ("active", "mixed")
 BY_SHADOW = ("duplicated", "mixed")
 # how a derivative may end on its own account: status, exception, message
@@ -100,20 +105,27 @@ def link_derivative(context: Any, gradient: Gradient) -> None:
     context.add_linking_libs([known[gradient.symbol], *support])
 
 
-def all_fields(
-    context: Any, builder: Any, args: Sequence[Any], packed: Any
-) -> list[tuple[Any, Any]]:
-    """Primal and shadow of every annotated argument."""
+def all_fields(context: Any, builder: Any, args: Sequence[Any], packed: Any) -> list[Field]:
+    """Primal and shadows of every annotated argument."""
     values = cgutils.unpack_tuple(builder, packed, len(args))
     return [_field(context, builder, ty, value) for ty, value in zip(args, values, strict=True)]
 
 
-def _field(context: Any, builder: Any, ty: Any, value: Any) -> tuple[Any, Any]:
-    """Primal and shadow of one annotated argument; the shadow is None if it has none."""
+def _field(context: Any, builder: Any, ty: Any, value: Any) -> Field:
+    """Primal and shadows of one annotated argument."""
     if not isinstance(ty, AnnotationType):
-        return value, None
+        return value, ()
     native = cgutils.create_struct_proxy(ty)(context, builder, value)
-    return native.val, native.dval if ty.dval is not None else None
+    if ty.dval is None:
+        return native.val, ()
+    if ty.kind in BATCHED:
+        return native.val, tuple(cgutils.unpack_tuple(builder, native.dval))
+    return native.val, (native.dval,)
+
+
+def is_batched(args: Sequence[Any]) -> bool:
+    """Whether any argument of a call has several shadows."""
+    return any(isinstance(ty, AnnotationType) and ty.kind in BATCHED for ty in args)
 
 
 class Emitter:
@@ -133,9 +145,9 @@ class Emitter:
         self.holomorphic = call.holomorphic
         self.owns_shadows = owns_shadows
 
-    def emit(self, fields: Sequence[tuple[Any, Any]], stats: Any = None) -> tuple[list[Any], Any]:
-        """Check, link, call; returns the derivative by each argument, and what the primal
-        returned. `stats` points to an i64 that receives the bytes of the tape.
+    def emit(self, fields: Sequence[Field], stats: Any = None) -> tuple[list[list[Any]], Any]:
+        """Check, link, call; returns, for each lane, the derivative by each argument; and what the
+        primal returned. `stats` points to an i64 that receives the bytes of the tape.
         """
         fields = self._with_scratch(fields)
 
@@ -147,7 +159,7 @@ class Emitter:
         )
         link_derivative(self.context, self.gradient)
         returned, excinfo = self._return_memory(), self._excinfo()
-        derivatives = self._derivative_memory(fields)
+        derivatives = self.derivative_memory(fields)
         parameters = list(self._parameters(fields, returned, excinfo))
         if stats is None:
             stats = cgutils.get_null_value(cgutils.voidptr_t)
@@ -158,25 +170,29 @@ class Emitter:
         primal = self.context.get_returned_value(
             self.builder, self.gradient.result_type, self.builder.load(returned[0])
         )
-        floats = iter(cgutils.unpack_tuple(self.builder, self.builder.load(derivatives)))
-        return [self._rebuilt(ty, floats) for ty in self.derivative_types], primal
+        return self.derivatives(derivatives), primal
 
-    def _release(self, fields: Sequence[tuple[Any, Any]], *, everything: bool) -> None:
+    def _release(self, fields: Sequence[Field], *, everything: bool) -> None:
         """Release the scratch shadows; or every shadow there is."""
         owned = memory.owned_shadows(self.gradient, self.arguments)
-        for argument, (_, shadow), own in zip(self.arguments, fields, owned, strict=True):
-            if own or (everything and shadow is not None):
-                memory.release(self.context, self.builder, argument.numba_type, shadow)
+        for argument, (_, lanes), own in zip(self.arguments, fields, owned, strict=True):
+            if own or everything:
+                for shadow in lanes:
+                    memory.release(self.context, self.builder, argument.numba_type, shadow)
 
-    def _with_scratch(self, fields: Sequence[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    def _with_scratch(self, fields: Sequence[Field]) -> list[Field]:
         """`fields`, with new shadows of zeros for the Const arguments that need one; and for arrays
         that turn out to be constant.
         """
         owned = memory.owned_shadows(self.gradient, self.arguments)
         return [
-            (primal, self._owned_shadow(argument.numba_type, primal, shadow) if own else shadow)
-            for argument, (primal, shadow), own in zip(self.arguments, fields, owned, strict=True)
+            (primal, self._owned_lanes(argument, primal, lanes) if own else lanes)
+            for argument, (primal, lanes), own in zip(self.arguments, fields, owned, strict=True)
         ]
+
+    def _owned_lanes(self, argument: Argument, primal: Any, lanes: Sequence[Any]) -> Sequence[Any]:
+        shadows = lanes or [None] * self.gradient.width
+        return [self._owned_shadow(argument.numba_type, primal, shadow) for shadow in shadows]
 
     def _owned_shadow(self, found: Any, primal: Any, shadow: Any) -> Any:
         if shadow is None:
@@ -184,32 +200,34 @@ class Emitter:
         return memory.constant_where_same(self.context, self.builder, found, primal, shadow)
 
     def _parameters(
-        self, fields: Sequence[tuple[Any, Any]], returned: Sequence[Any], excinfo: Any
+        self, fields: Sequence[Field], returned: Sequence[Any], excinfo: Any
     ) -> Iterator[Any]:
-        """Primal parameters of the derivative, each followed by its shadow if it is Duplicated."""
+        """Primal parameters of the derivative, each followed by its tangents or shadows if it is
+        Duplicated.
+        """
         activities = iter(self.gradient.parameters)
         yield from returned if next(activities) == "duplicated" else returned[:1]
         yield excinfo
         next(activities)
-        for argument, (primal, shadow) in zip(self.arguments, fields, strict=True):
+        for argument, (primal, lanes) in zip(self.arguments, fields, strict=True):
             slots = self._flattened(argument, primal)
-            shadow_slots = slots if shadow is None else self._flattened(argument, shadow)
-            for slot, shadow_slot in zip(slots, shadow_slots, strict=True):
+            lane_slots = [self._flattened(argument, lane) for lane in lanes]
+            for k, slot in enumerate(slots):
                 yield slot
                 if next(activities) == "duplicated":
-                    yield shadow_slot
+                    yield from (lane[k] for lane in lane_slots)
 
     def _flattened(self, argument: Argument, value: Any) -> Sequence[Any]:
         packer = self.context.get_arg_packer([argument.numba_type])
         return packer.as_arguments(self.builder, [value])
 
-    def _return_memory(self) -> tuple[Any, Any]:
-        """Memory for the primal's result and for its shadow, which holds the seed."""
+    def _return_memory(self) -> list[Any]:
+        """Memory for the primal's result and for its shadow in each lane, which holds the seed."""
         ty = self.context.call_conv.get_return_type(self.gradient.result_type).pointee
         seed = ty(None)
         if self.gradient.return_activity == "active":
             seed = ty([1.0, 0.0]) if self.holomorphic else ty(1.0)
-        return self._stored(ty(None)), self._stored(seed)
+        return [self._stored(one) for one in (ty(None), *[seed] * self.gradient.width)]
 
     def _excinfo(self) -> Any:
         function_type = self.context.call_conv.get_function_type(types.none, ())
@@ -220,7 +238,8 @@ class Emitter:
         self.builder.store(value, pointer)
         return pointer
 
-    def _derivative_memory(self, fields: Sequence[tuple[Any, Any]]) -> Any:
+    def derivative_memory(self, fields: Sequence[Field]) -> Any:
+        """Memory for the derivatives by numbers; those of all lanes side by side."""
         floats = []
         for argument, (primal, _) in zip(self.arguments, fields, strict=True):
             if argument.activity in _BY_VALUE:
@@ -228,7 +247,15 @@ class Emitter:
                 floats += [
                     s.type for s in slots if isinstance(s.type, ir.FloatType | ir.DoubleType)
                 ]
-        return cgutils.alloca_once(self.builder, ir.LiteralStructType(floats))
+        each = [one for one in floats for _ in range(self.gradient.width)]
+        return cgutils.alloca_once(self.builder, ir.LiteralStructType(each))
+
+    def derivatives(self, place: Any) -> list[list[Any]]:
+        """What lies in such memory: for each lane the derivative by each argument."""
+        floats = cgutils.unpack_tuple(self.builder, self.builder.load(place))
+        width = self.gradient.width
+        lanes = [iter(floats[lane::width]) for lane in range(width)]
+        return [[self._rebuilt(ty, lane) for ty in self.derivative_types] for lane in lanes]
 
     def _unexpected(self, parameters: Sequence[Any], overlap: Any) -> Any:
         """Whether the arguments overlap, or are not what the derivative assumes."""

@@ -9,7 +9,7 @@ Invariants  W1  primal and tangent of the result are new references, as of any c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +20,8 @@ from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.emitter import Call, Emitter, link_derivative
 from activerules.numba_ext.gradient import Gradient
 from activerules.numba_ext.kinds import has_shadow
-from activerules.numba_ext.pieces import pieces_of
 
-Lanes = Sequence[Any]
+Lanes = Sequence[Any]  # tangents, one per lane
 
 
 @dataclass(frozen=True)
@@ -78,18 +77,21 @@ class ForwardEmitter(Emitter):
         not checked.
         """
         fields = [self._as_value(*one) for one in zip(self.arguments, fields, self.call.shadows)]
-        fields = self._with_zeros(fields)
+        fields = self._with_scratch(fields)
 
         def release() -> None:
-            self._release_lanes(fields, everything=self.owns_shadows)
+            self._release(fields, everything=self.owns_shadows)
 
         if not self.owns_shadows:
-            self._check(fields, release)
+            memory.check_lanes(
+                self.context, self.builder, self.arguments, fields, self.gradient,
+                self.gradient.width, release,
+            )  # fmt: skip
         link_derivative(self.context, self.gradient)
         returned, excinfo = self._result_memory(), self._excinfo()
-        status = self._run([*self._lane_parameters(fields, returned, excinfo)], cgutils.false_bit)
+        status = self._run([*self._parameters(fields, returned, excinfo)], cgutils.false_bit)
         self._propagate(status, excinfo, release)
-        self._release_lanes(fields, everything=False)
+        self._release(fields, everything=False)
         primal, *tangents = [
             self.context.get_returned_value(
                 self.builder, self.gradient.result_type, self.builder.load(place)
@@ -120,56 +122,6 @@ class ForwardEmitter(Emitter):
             parts = zip(items, primals, checks.items_of(ty), tangents, strict=True)
             return self.context.make_tuple(self.builder, found, [self._cast(*p) for p in parts])
         return tangent if has_shadow(found) else primal
-
-    def _with_zeros(self, fields: Sequence[tuple[Any, Lanes]]) -> list[tuple[Any, Lanes]]:
-        """`fields`, with new shadows of zeros for the Const arrays that need one."""
-        owned = memory.owned_shadows(self.gradient, self.arguments)
-        return [
-            (primal, self._owned_lanes(argument, primal, lanes) if own else lanes)
-            for argument, (primal, lanes), own in zip(self.arguments, fields, owned, strict=True)
-        ]
-
-    def _owned_lanes(self, argument: Argument, primal: Any, lanes: Lanes) -> Lanes:
-        shadows = lanes or [None] * self.gradient.width
-        return [self._owned_shadow(argument.numba_type, primal, shadow) for shadow in shadows]
-
-    def _release_lanes(self, fields: Sequence[tuple[Any, Lanes]], *, everything: bool) -> None:
-        """Release the scratch shadows; or every shadow there is."""
-        owned = memory.owned_shadows(self.gradient, self.arguments)
-        for argument, (_, lanes), own in zip(self.arguments, fields, owned, strict=True):
-            if own or (everything and isinstance(argument.numba_type, types.Array)):
-                for lane in lanes:
-                    memory.release(self.context, self.builder, argument.numba_type, lane)
-
-    def _check(self, fields: Sequence[tuple[Any, Lanes]], release: Callable[[], None]) -> None:
-        """The checks of shadow memory, lane by lane, and that written lanes are apart."""
-        arrays = [
-            memory.LaneArray(piece, self.gradient.written[k], primal, tuple(own))
-            for k, (argument, (whole, lanes)) in enumerate(zip(self.arguments, fields, strict=True))
-            for piece, (primal, *own) in pieces_of(
-                self.context, self.builder, argument, (whole, *lanes)
-            )
-        ]
-        memory.check_lanes(
-            self.context, self.builder, arrays, self.gradient, self.gradient.width, release
-        )
-
-    def _lane_parameters(
-        self, fields: Sequence[tuple[Any, Lanes]], returned: Sequence[Any], excinfo: Any
-    ) -> Iterator[Any]:
-        """Primal parameters, each followed by its tangents or shadows if it is Duplicated."""
-        activities = iter(self.gradient.parameters)
-        next(activities)
-        yield from returned
-        yield excinfo
-        next(activities)
-        for argument, (primal, lanes) in zip(self.arguments, fields, strict=True):
-            slots = self._flattened(argument, primal)
-            lane_slots = [self._flattened(argument, lane) for lane in lanes]
-            for k, slot in enumerate(slots):
-                yield slot
-                if next(activities) == "duplicated":
-                    yield from (lane[k] for lane in lane_slots)
 
     # --- results ---
 

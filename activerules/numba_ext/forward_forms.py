@@ -18,9 +18,9 @@ from numba.core.typing.templates import signature
 from activerules.annotations.activity import Active, Const, MixedDuplicated
 from activerules.errors import ActiverulesError, ActivityError, ArityError
 from activerules.numba_ext import checks
-from activerules.numba_ext.batch import batch_form, is_batched
+from activerules.numba_ext.batch import batch_form
 from activerules.numba_ext.checks import Argument
-from activerules.numba_ext.emitter import all_fields
+from activerules.numba_ext.emitter import all_fields, is_batched
 from activerules.numba_ext.forward import ForwardCall, ForwardEmitter
 from activerules.numba_ext.forward_checks import (
     WITHOUT,
@@ -89,23 +89,13 @@ def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
 
     def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
         fields = all_fields(context, builder, args, values[2])[skipped:]
-        lanes = [
-            (primal, _unpacked(builder, shadow, shadows, read.batched))
-            for (primal, shadow), shadows in zip(fields, read.shadows, strict=True)
-        ]
-        primal, tangent = ForwardEmitter(context, builder, call).push(lanes)
+        primal, tangent = ForwardEmitter(context, builder, call).push(fields)
         if mode.value.returns_primal:
             return context.make_tuple(builder, typed.return_type, [tangent, primal])
         context.nrt.decref(builder, gradient.result_type, primal)
         return tangent
 
     return signature(result_type, mode, function, types.Tuple(args)), codegen
-
-
-def _unpacked(builder: Any, shadow: Any, shadows: Sequence[Any], batched: bool) -> Sequence[Any]:
-    if not shadows:
-        return ()
-    return cgutils.unpack_tuple(builder, shadow, len(shadows)) if batched else (shadow,)
 
 
 def compiles_for_derivative() -> bool:

@@ -28,6 +28,7 @@ class Gradient:
 
     In forward mode (`symbol` ends in `.forward`) neither `derivatives` nor `stats` are parameters,
     floats are Duplicated too, and each such parameter is followed by `width` tangents or shadows.
+    In reverse mode `derivatives` are those of all lanes, side by side.
 
     In split mode it is two functions and a destructor, over `memory` bytes that begin at a multiple
     of 16; they are described in `ir.derive.split`, and `symbol` is their common stem:
@@ -43,7 +44,7 @@ class Gradient:
     text                 LLVM IR that defines all of them.
     libraries            Numba code libraries to link with it.
     memory               bytes the functions of split mode share.
-    width                tangents or shadows per Duplicated parameter (forward mode).
+    width                tangents or shadows per Duplicated parameter.
     asked                the function and the arguments it was compiled for, as errors name them.
     sources              per forward rule called: makes, for an AD target context, a library with
                          its IR, for code that is differentiated again.
@@ -96,8 +97,12 @@ class GradientCompiler(Protocol):
         *,
         split: bool = False,
         options: frozenset[str] = frozenset(),
+        width: int = 1,
     ) -> Gradient:
-        """Compile the derivative of a dispatcher for Numba argument types."""
+        """Compile the derivative of a dispatcher for Numba argument types.
+
+        The width of what it gives is 1 where the sweeps of several cotangents share no code.
+        """
         ...
 
 

@@ -76,7 +76,7 @@ def autodiff_form(typing_context, mode, function, *args):
 
     def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
         fields = all_fields(context, builder, args, values[2])[skipped:]
-        derivatives, primal = Emitter(context, builder, call).emit(fields)
+        (derivatives,), primal = Emitter(context, builder, call).emit(fields)
         gradient = context.make_tuple(builder, types.Tuple(call.derivative_types), derivatives)
         if mode.value.returns_primal:
             return context.make_tuple(builder, typed.return_type, [gradient, primal])
@@ -146,15 +146,15 @@ def gradient_form(typing_context, spec, function, *args):
         fields = [
             (
                 context.cast(builder, primal, ty, argument.numba_type),
-                memory.zero_shadow(context, builder, argument.numba_type, primal)
+                (memory.zero_shadow(context, builder, argument.numba_type, primal),)
                 if argument.activity in BY_SHADOW
-                else None,
+                else (),
             )
             for ty, argument, primal in zip(args, arguments, primals, strict=True)
         ]
-        derivatives, value = Emitter(context, builder, call, owns_shadows=True).emit(fields)
+        (derivatives,), value = Emitter(context, builder, call, owns_shadows=True).emit(fields)
         items = [
-            _joined(context, builder, arguments[i].numba_type, derivatives[i], fields[i][1])
+            _joined(context, builder, arguments[i].numba_type, derivatives[i], *fields[i][1])
             for i in request.argnums
         ]
         gradient = items[0]
@@ -167,7 +167,7 @@ def gradient_form(typing_context, spec, function, *args):
     return signature(result_type, spec, function, types.Tuple(args)), codegen
 
 
-def _joined(context: Any, builder: Any, found: Any, derivative: Any, shadow: Any) -> Any:
+def _joined(context: Any, builder: Any, found: Any, derivative: Any, shadow: Any = None) -> Any:
     """The gradient by one argument: derivatives of its numbers and shadows of its arrays."""
     if has_shadow(found):
         return shadow
@@ -255,6 +255,7 @@ def compiled(
     *,
     split: bool = False,
     options: frozenset[str] = frozenset(),
+    width: int = 1,
 ) -> Gradient:
     """Compile the derivative; an error says which call it was for."""
     (compiler,) = _compilers
@@ -263,8 +264,9 @@ def compiled(
     asked = checks.asked_for(dispatcher, arguments)
     try:
         gradient = compiler(
-            dispatcher, argtypes, activities, return_activity, split=split, options=options
-        )
+            dispatcher, argtypes, activities, return_activity,
+            split=split, options=options, width=width,
+        )  # fmt: skip
         if not split and _needs_float_return(gradient, arguments, return_activity):
             holomorphic = "holomorphic" in options
             checks.require_float_return(dispatcher, gradient.result_type, holomorphic=holomorphic)

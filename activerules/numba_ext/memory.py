@@ -8,6 +8,7 @@ Invariants  K1  a shadow has the shape of its primal, and its strides wherever t
             K2  a shadow overlaps no primal
             K3  two arguments of which one is written overlap only if their shadows overlap likewise
             K4  two shadows overlap only if their primals are displaced by exactly as much
+            K5  the shadows of one lane overlap none of another
 
 An overlap that K3 and K4 admit is the aliasing of the program itself: the conservative version of
 the derivative is right for it.
@@ -67,28 +68,28 @@ def check_memory(
     context: Any,
     builder: Any,
     arguments: Sequence[Argument],
-    values: Sequence[tuple[Any, Any]],
+    values: Sequence[tuple[Any, Sequence[Any]]],
     gradient: Gradient,
     release: Callable[[], None],
 ) -> Any:
-    """Emit the checks K1 to K4 for (primal, shadow) pairs of LLVM values.
+    """Emit the checks K1 to K5 of a reverse derivative, which writes every shadow. `values` are the
+    primals, each with its shadow in each lane, or with none.
 
     The emitted code raises `ShadowMismatch`, after what `release` emits; the value returned is true
     where arguments overlap.
     """
     checker = _Checker(context, builder, gradient, release)
-    memories = []
-    for argument, (primal, shadow), is_written in zip(
-        arguments, values, gradient.written, strict=True
-    ):
-        values = (primal,) if shadow is None else (primal, shadow)
-        for piece, own in pieces_of(context, builder, argument, values):
-            memories.append(checker.memory(piece, own[0], (*own, None)[1], is_written))
-    for memory in memories:
-        checker.keep_shadow_apart(memory, memories)
-    for i, second in enumerate(memories):
-        for first in memories[:i]:
-            checker.compare(first, second)
+    arrays = _pieces(context, builder, arguments, values, gradient)
+    lanes = checker.lanes(arrays, gradient.width)
+    for memories in lanes:
+        for memory in memories:
+            checker.keep_shadow_apart(memory, memories)
+        for i, second in enumerate(memories):
+            for first in memories[:i]:
+                checker.compare(first, second)
+    for k, memories in enumerate(lanes):
+        for other in lanes[:k]:
+            checker.keep_lanes_apart(memories, other, written_only=False)
     overlap = checker.tests.emit()
     if gradient.conservative_symbol == gradient.symbol:
         return cgutils.false_bit
@@ -102,8 +103,8 @@ def check_memory(
 
 
 @dataclass(frozen=True)
-class LaneArray:
-    """A piece of argument memory of a forward derivative: its primal, and its shadow per lane."""
+class _Piece:
+    """A piece of argument memory as LLVM values: its primal, and its shadow in each lane."""
 
     argument: Argument
     written: bool
@@ -111,28 +112,41 @@ class LaneArray:
     lanes: tuple[Any, ...]
 
 
+def _pieces(
+    context: Any,
+    builder: Any,
+    arguments: Sequence[Argument],
+    values: Sequence[tuple[Any, Sequence[Any]]],
+    gradient: Gradient,
+) -> list[_Piece]:
+    return [
+        _Piece(piece, written, primal, tuple(own))
+        for argument, written, (whole, lanes) in zip(
+            arguments, gradient.written, values, strict=True
+        )
+        for piece, (primal, *own) in pieces_of(context, builder, argument, (whole, *lanes))
+    ]
+
+
 def check_lanes(
     context: Any,
     builder: Any,
-    arrays: Sequence[LaneArray],
+    arguments: Sequence[Argument],
+    values: Sequence[tuple[Any, Sequence[Any]]],
     gradient: Gradient,
     width: int,
     release: Callable[[], None],
 ) -> None:
-    """Emit the checks of a forward derivative, which writes a shadow only where it writes a primal.
+    """Emit the checks of a derivative that writes a shadow only where it writes a primal, as one in
+    forward mode. `values` as of `check_memory`.
 
     K1 in every lane; K2 to K4 in every lane where one of two arrays is written: the tangent of an
     array may be the array itself; and the shadows of a written array overlap no shadow of another
     lane.
     """
     checker = _Checker(context, builder, gradient, release)
-    lanes = [
-        [
-            checker.memory(a.argument, a.primal, a.lanes[k] if a.lanes else None, a.written)
-            for a in arrays
-        ]
-        for k in range(width)
-    ]
+    arrays = _pieces(context, builder, arguments, values, gradient)
+    lanes = checker.lanes(arrays, width)
     for memories in lanes:
         for i, second in enumerate(memories):
             touched = [m for m in memories if m.written or second.written]
@@ -142,7 +156,7 @@ def check_lanes(
                     checker.compare(first, second)
     for k, memories in enumerate(lanes):
         for other in lanes[:k]:
-            checker.keep_lanes_apart(memories, other)
+            checker.keep_lanes_apart(memories, other, written_only=True)
     checker.tests.emit()
 
 
@@ -177,6 +191,16 @@ class _Checker:
         behind = self.tests.add(extent.moved(data, builder))  # by K1
         return _Memory(argument, written, number, behind)
 
+    def lanes(self, pieces: Sequence[_Piece], width: int) -> list[list[_Memory]]:
+        """What there is in each lane."""
+        return [
+            [
+                self.memory(p.argument, p.primal, p.lanes[lane] if p.lanes else None, p.written)
+                for p in pieces
+            ]
+            for lane in range(width)
+        ]
+
     def keep_shadow_apart(self, memory: _Memory, others: Sequence[_Memory]) -> None:
         """Check K2 for the shadow of one argument."""
         if memory.shadow is None:
@@ -210,15 +234,17 @@ class _Checker:
             first.primal, second.primal, (unlike, mixed), shadows_only=not written
         )
 
-    def keep_lanes_apart(self, memories: Sequence[_Memory], others: Sequence[_Memory]) -> None:
-        """Check that what one lane writes is no shadow of the other."""
+    def keep_lanes_apart(
+        self, memories: Sequence[_Memory], others: Sequence[_Memory], *, written_only: bool
+    ) -> None:
+        """Check K5 for two lanes; or only for the shadows of what is written."""
         for one in memories:
             for other in others:
                 if one.shadow is None or other.shadow is None:
                     continue
-                if one.written or other.written:
+                if one.written or other.written or not written_only:
                     names = f"`{one.argument.name}` and `{other.argument.name}`"
-                    what = f"shadows of {names} for different tangents overlap"
+                    what = f"shadows of {names} in different lanes overlap"
                     refusal = Refusal(what, _MIXED_UP, _OWN_SHADOW)
                     self.tests.keep_apart(one.shadow, other.shadow, refusal)
 

@@ -25,7 +25,7 @@ from activerules.errors import ShadowMismatch, TapeError
 from activerules.numba_ext import cotangents, memory
 from activerules.numba_ext.checks import items_of
 from activerules.numba_ext.cotangents import require_fitting
-from activerules.numba_ext.emitter import BY_SHADOW, Call
+from activerules.numba_ext.emitter import BY_SHADOW, Call, Field
 from activerules.numba_ext.kinds import is_number, is_number_array
 from activerules.numba_ext.split import SplitEmitter, read_split, tape_type
 from activerules.numba_ext.split_results import shadow_of
@@ -156,19 +156,19 @@ def make_form(typing_context, stub, spec, function, *args):
         fields = [
             (
                 primal,
-                memory.zero_shadow(context, builder, argument.numba_type, primal)
+                (memory.zero_shadow(context, builder, argument.numba_type, primal),)
                 if argument.activity in BY_SHADOW
-                else None,
+                else (),
             )
             for argument, primal in zip(call.arguments, primals, strict=True)
         ]
         emitter = SplitEmitter(context, builder, call, asked, owns_shadows=True)
-        tape, out, shadow = emitter.record(fields)
+        tape, out, (shadow,) = emitter.record(fields)
         context.nrt.incref(builder, shadow_of(result), shadow)
         _, primal_types, shadow_types, _ = items_of(pullback_type.data)
         kept = context.make_tuple(builder, primal_types, primals)
         context.nrt.incref(builder, primal_types, kept)
-        shadows = [shadow for _, shadow in fields if shadow is not None]
+        shadows = [shadow for _, lanes in fields for shadow in lanes]
         packed = context.make_tuple(builder, shadow_types, shadows)
         pullback = cgutils.create_struct_proxy(pullback_type)(context, builder)
         parts = [tape, kept, packed, shadow]
@@ -194,7 +194,7 @@ def pull_form(typing_context, spec, function, pullback, cotangent):
         emitter = SplitEmitter(context, builder, call, asked)
         run = _Run(emitter, pullback, cotangent, values[2:])
         run.prepare()
-        bars = emitter.play(run.fields(asked), run.merged(), run.tape)
+        (bars,) = emitter.play(run.fields(asked), [run.merged()], run.tape)
         items = run.copies(asked, bars)
         run.block.set_state(FRESH)
         return context.make_tuple(builder, typed.return_type, items)
@@ -287,12 +287,12 @@ class _Run:
         items = [value for _, value in found]
         return merged_type, self.context.make_tuple(self.builder, merged_type, items)
 
-    def fields(self, asked: SplitSpec) -> list[tuple[Any, Any]]:
+    def fields(self, asked: SplitSpec) -> list[Field]:
         """Primal and working shadow of every argument."""
         primals = cgutils.unpack_tuple(self.builder, self.primals, len(asked.arguments))
         shadows = iter(cgutils.unpack_tuple(self.builder, self.shadows, len(self.types[2])))
         return [
-            (primal, next(shadows) if kind in _SHADOWED else None)
+            (primal, (next(shadows),) if kind in _SHADOWED else ())
             for kind, primal in zip(asked.arguments, primals, strict=True)
         ]
 
@@ -300,10 +300,8 @@ class _Run:
         """The derivatives, with copies of the working shadows in their places."""
         rows = zip(asked.arguments, self.types[1], self.fields(asked), bars, strict=True)
         return [
-            self._pulled(ty, shadow, None if kind is Duplicated else bar)
-            if kind in _SHADOWED
-            else bar
-            for kind, ty, (_, shadow), bar in rows
+            self._pulled(ty, *lanes, None if kind is Duplicated else bar) if lanes else bar
+            for kind, ty, (_, lanes), bar in rows
         ]
 
     def _pulled(self, ty: Any, shadow: Any, bar: Any) -> Any:

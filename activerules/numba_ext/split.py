@@ -2,7 +2,8 @@
 
 `record` runs the augmented primal and makes a tape, `play` runs the reverse over it. Both are
 intrinsics, as the forms in `intrinsics` are; `record(spec, function, *annotated)` gives
-`(tape, primal, shadow)`, `play(spec, function, *annotated, dret, tape)` the derivatives.
+`(tape, primal, shadow)`, `play(spec, function, *annotated, dret, tape)` the derivatives. With
+several shadows per argument, `shadow`, `dret` and each derivative are tuples, one entry per lane.
 
 Invariants  S1  what fails leaves no tape: `record` releases everything when the primal raises
             S2  a shadow of the result has one reference for the caller, as the result has
@@ -27,12 +28,20 @@ from activerules.annotations.activity import (
     MixedDuplicated,
 )
 from activerules.annotations.signature import SplitSpec
-from activerules.errors import ActivityError, TapeError
+from activerules.errors import ActivityError, BatchWidthMismatch, TapeError
 from activerules.numba_ext import abi, checks, memory
 from activerules.numba_ext.checks import Argument
-from activerules.numba_ext.emitter import Call, Emitter, all_fields, link_derivative
+from activerules.numba_ext.emitter import (
+    Call,
+    Emitter,
+    Field,
+    all_fields,
+    is_batched,
+    link_derivative,
+)
 from activerules.numba_ext.gradient import ActivityName
 from activerules.numba_ext.intrinsics import compiled, dispatcher_in, dispatcher_of_type
+from activerules.numba_ext.lanes import first_lane, lane_tuples, packed_lanes, width_of
 from activerules.numba_ext.split_results import (
     has_shadow,
     read_result,
@@ -73,20 +82,23 @@ def record_form(typing_context, spec, function, *args):
     parts = (
         tape_type(call),
         result if wants_primal else types.none,
-        shadow_of(result) if has_shadow(asked.result) else types.none,
+        _by_lane(shadow_of(result), call, args) if has_shadow(asked.result) else types.none,
     )
 
     def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
         fields = all_fields(context, builder, args, values[2])
-        tape, primal, shadow = SplitEmitter(context, builder, call, asked).record(fields)
+        tape, primal, shadows = SplitEmitter(context, builder, call, asked).record(fields)
         nothing = context.get_dummy_value()
         if not wants_primal:
             context.nrt.decref(builder, result, primal)
             primal = nothing
+        shadow = nothing
         if has_shadow(asked.result):
-            context.nrt.incref(builder, result, shadow)  # S2
-        else:
-            shadow = nothing
+            for one in shadows:
+                context.nrt.incref(builder, result, one)  # S2
+            shadow = shadows[0]
+            if is_batched(args):
+                shadow = context.make_tuple(builder, parts[2], shadows)
         return context.make_tuple(builder, typed.return_type, [tape, primal, shadow])
 
     return signature(types.Tuple(parts), spec, function, types.Tuple(args)), codegen
@@ -107,17 +119,45 @@ def play_form(typing_context, spec, function, *args):
             why="a tape belongs to the derivative, the activities and the types it was made with",
             instead=["the tape that `augmented` of the same autodiff_thunk returned"],
         )
-    require_cotangent(typing_context, asked.result, call.gradient.result_type, dret)
+    batched, width = is_batched(annotated), call.gradient.width
+    bars = read_cotangents(typing_context, asked, call, dret, width, batched=batched)
+    by_argument = lane_tuples(call.derivative_types, width, batched=batched)
 
     def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
         fields = all_fields(context, builder, args, values[2])
         (cotangent, _), (handle, _) = fields[-2:]
         emitter = SplitEmitter(context, builder, call, asked)
-        derivatives = emitter.play(fields[:-2], (dret, cotangent), handle)
-        return context.make_tuple(builder, typed.return_type, derivatives)
+        cotangents = [cotangent] * width
+        if batched and isinstance(dret, types.BaseTuple):
+            cotangents = cgutils.unpack_tuple(builder, cotangent, width)
+        seeds = list(zip(bars, cotangents, strict=True))
+        lanes = emitter.play(fields[:-2], seeds, handle)
+        items = packed_lanes(context, builder, by_argument, lanes) if batched else lanes[0]
+        return context.make_tuple(builder, typed.return_type, items)
 
-    result = types.Tuple(call.derivative_types)
+    result = types.Tuple(by_argument)
     return signature(result, spec, function, types.Tuple(args)), codegen
+
+
+def _by_lane(ty: Any, call: Call, args: Sequence[Any]) -> Any:
+    return types.UniTuple(ty, call.gradient.width) if is_batched(args) else ty
+
+
+def read_cotangents(
+    typing_context: Any, asked: SplitSpec, call: Call, dret: Any, width: int, *, batched: bool
+) -> list[Any]:
+    """The type of the cotangent in each lane; of a batch, `dret` is a tuple of them."""
+    lanes: Sequence[Any] = [dret] * width
+    if batched and asked.result in (Active, MixedDuplicated):
+        if not isinstance(dret, types.BaseTuple) or len(dret) != width:
+            raise BatchWidthMismatch(
+                f"the cotangent is {type_name(dret)}, and the arguments have {width} shadows",
+                instead=[f"a tuple of {width} cotangents"],
+            )
+        lanes = checks.items_of(dret)
+    for lane in lanes:
+        require_cotangent(typing_context, asked.result, call.gradient.result_type, lane)
+    return list(lanes)
 
 
 def halves_form(make: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
@@ -143,7 +183,7 @@ def tape_type(call: Call) -> TapeType:
     held = tuple(
         memory.shadow_type(argument.numba_type)
         for argument, own in zip(call.arguments, _owned(call), strict=True)
-        if own
+        for _ in range(call.gradient.width * own)
     )
     symbol = call.gradient.symbol
     return TapeType(symbol, symbol.split(".")[1], call.gradient.memory, held)
@@ -156,12 +196,16 @@ def _owned(call: Call) -> tuple[bool, ...]:
 def read_split(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[SplitSpec, Call]:
     """Compile the derivative for annotated types.
 
-    A result asked for as `Annotation` has the activity that fits it.
+    A result asked for as `Annotation` has the activity that fits it. Of a batch, the derivative may
+    have width 1 nevertheless: see `GradientCompiler`.
     """
     dispatcher = dispatcher_in(function)
     arguments = read_kinds(asked, dispatcher, args)
     activity = _ACTIVITIES.get(asked.result, "duplicated")
-    gradient = compiled(dispatcher, arguments, activity, split=True, options=asked.options)
+    gradient = compiled(
+        dispatcher, arguments, activity, split=True, options=asked.options,
+        width=width_of([a.name for a in arguments], args),
+    )  # fmt: skip
     return read_result(asked, dispatcher, gradient.result_type), Call(arguments, gradient)
 
 
@@ -176,7 +220,8 @@ def read_kinds(asked: SplitSpec, dispatcher: Any, args: Sequence[Any]) -> tuple[
                 instead=[f"{kind.__name__}(…) here", "another activity in autodiff_thunk"],
             )
     with checks.naming(dispatcher):
-        arguments = checks.read_arguments(names, args)
+        width_of(names, args)
+        arguments = checks.read_arguments(names, [first_lane(ty) for ty in args])
         checks.require_arrays(arguments, "split mode")
         return arguments
 
@@ -208,8 +253,8 @@ class SplitEmitter(Emitter):
         self.tape_type = tape_type(call)
         self.repeated = asked.repeated
 
-    def record(self, fields: Sequence[tuple[Any, Any]]) -> tuple[Any, Any, Any]:
-        """Run the augmented primal; gives tape, primal, and the shadow, borrowed from the tape."""
+    def record(self, fields: Sequence[Field]) -> tuple[Any, Any, list[Any]]:
+        """Run the augmented primal; gives tape, primal, and the shadows, borrowed from the tape."""
         context, builder = self.context, self.builder
         fields = self._with_scratch(fields)
 
@@ -237,20 +282,21 @@ class SplitEmitter(Emitter):
             memory.release_counted(builder, meminfo)
 
         self._propagate(status, excinfo, release_all)
-        primal, shadow = (self._result(pointer) for pointer in block.returned)
+        primal, *shadows = [self._result(pointer) for pointer in block.returned]
         tape = cgutils.create_struct_proxy(self.tape_type)(context, builder)
         tape.block = meminfo
         tape.held = context.make_tuple(builder, self.tape_type.held, self._scratch(fields))
-        return tape._getvalue(), primal, shadow
+        return tape._getvalue(), primal, shadows
 
     def play(
         self,
-        fields: Sequence[tuple[Any, Any]],
-        dret: tuple[Any, Any],
+        fields: Sequence[Field],
+        cotangents: Sequence[tuple[Any, Any]],
         handle: Any,
         release: Callable[[], None] = lambda: None,
-    ) -> list[Any]:
-        """Run the reverse over a tape; gives the derivative by each argument.
+    ) -> list[list[Any]]:
+        """Run the reverse over a tape, for the cotangent (type and value) of the result in each
+        lane; gives, for each lane, the derivative by each argument.
 
         Where it fails, the tape is emptied, and what `release` emits runs.
         """
@@ -259,25 +305,29 @@ class SplitEmitter(Emitter):
         held = iter(cgutils.unpack_tuple(builder, tape.held, self.tape_type.held.count))
         scratch = memory.owned_shadows(self.gradient, self.arguments)
         fields = [
-            (primal, next(held) if own else shadow)
-            for (primal, shadow), own in zip(fields, scratch, strict=True)
+            (primal, [next(held) for _ in range(self.gradient.width)] if own else lanes)
+            for (primal, lanes), own in zip(fields, scratch, strict=True)
         ]
         link_derivative(self.context, self.gradient)
         words = list(self._words(fields))
         block = self._block(words)
         block.at(tape.block)
         self._require_same(block, words)
-        cotangent = self._cotangent(block, dret)
+        seeds = [
+            self._cotangent(place, dret)
+            for place, dret in zip(block.returned[1:], cotangents, strict=True)
+        ]
         if not self.repeated:
             taken = block.change_state(FRESH, RUNNING)
             self._refuse_if(
                 builder.not_(taken), "a tape is used a second time: its reverse has run"
             )
-        if cotangent is not None:
-            builder.store(cotangent, block.returned[1])
+        for place, seed in zip(block.returned[1:], seeds, strict=True):
+            if seed is not None:
+                builder.store(seed, place)
         variant = self._variant(block)
         excinfo = self._excinfo()
-        derivatives = self._derivative_memory(fields)
+        derivatives = self.derivative_memory(fields)
         parameters = self._parameters(fields, block.returned, excinfo)
         status = self._run([*parameters, block.memory, derivatives], variant, ".reverse")
 
@@ -288,8 +338,7 @@ class SplitEmitter(Emitter):
         self._propagate(status, excinfo, fail)
         if not self.repeated:
             self._drop_tape(block, variant)
-        floats = iter(cgutils.unpack_tuple(builder, builder.load(derivatives)))
-        return [self._rebuilt(ty, floats) for ty in self.derivative_types]
+        return self.derivatives(derivatives)
 
     def call_jitable(self, function: Any, typed: Any, values: Sequence[Any]) -> Any:
         """Call a Python function, compiled here; its exceptions are passed on as the primal's."""
@@ -312,7 +361,10 @@ class SplitEmitter(Emitter):
 
     def _block(self, words: Sequence[Any]) -> Block:
         returned = self.context.call_conv.get_return_type(self.gradient.result_type).pointee
-        return Block(self.context, self.builder, self.gradient.memory, returned, len(words))
+        gradient = self.gradient
+        return Block(
+            self.context, self.builder, gradient.memory, returned, len(words), gradient.width
+        )
 
     def _allocated(self, block: Block, overlap: Any, release: Callable[[], None]) -> Any:
         """New memory for a tape; its destructor is that of the sweeps which run."""
@@ -351,23 +403,23 @@ class SplitEmitter(Emitter):
         self.builder.call(drop, [block.memory, cgutils.intp_t(0), null])
         block.set_state(USED)
 
-    def _scratch(self, fields: Sequence[tuple[Any, Any]]) -> list[Any]:
+    def _scratch(self, fields: Sequence[Field]) -> list[Any]:
         scratch = memory.owned_shadows(self.gradient, self.arguments)
-        return [shadow for (_, shadow), own in zip(fields, scratch, strict=True) if own]
+        owned = (lanes for (_, lanes), own in zip(fields, scratch, strict=True) if own)
+        return [shadow for lanes in owned for shadow in lanes]
 
-    def _words(self, fields: Sequence[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
+    def _words(self, fields: Sequence[Field]) -> Iterator[tuple[str, Any]]:
         """The bits of every argument and shadow of the user's, with the argument's name."""
         scratch = memory.owned_shadows(self.gradient, self.arguments)
-        for argument, (primal, shadow), own in zip(self.arguments, fields, scratch, strict=True):
+        for argument, (primal, lanes), own in zip(self.arguments, fields, scratch, strict=True):
             if not _has_identity(argument.numba_type):
                 continue
             roles = [slot.role for slot in abi.flatten(argument.numba_type)]
-            for value in (primal, None if own else shadow):
-                if value is not None:
-                    slots = self._flattened(argument, value)
-                    for role, slot in zip(roles, slots, strict=True):
-                        if role in _COMPARED:
-                            yield argument.name, bits_of(self.builder, slot)
+            for value in (primal, *(() if own else lanes)):
+                slots = self._flattened(argument, value)
+                for role, slot in zip(roles, slots, strict=True):
+                    if role in _COMPARED:
+                        yield argument.name, bits_of(self.builder, slot)
 
     def _require_same(self, block: Block, words: Sequence[tuple[str, Any]]) -> None:
         """Refuse other arguments than those the tape was made from."""
@@ -390,12 +442,14 @@ class SplitEmitter(Emitter):
         value = self.builder.load(pointer)
         return self.context.get_returned_value(self.builder, self.gradient.result_type, value)
 
-    def _cotangent(self, block: Block, dret: tuple[Any, Any]) -> Any:
-        """The shadow of the result with the floats of the cotangent in it; None if it has none."""
+    def _cotangent(self, place: Any, dret: tuple[Any, Any]) -> Any:
+        """The shadow of the result that lies in `place`, with the floats of the cotangent in it;
+        None if it has none.
+        """
         if self.asked.result not in (Active, MixedDuplicated):
             return None
         result = self.gradient.result_type
-        merged = self._merged(result, self._result(block.returned[1]), *dret)
+        merged = self._merged(result, self._result(place), *dret)
         return self.context.get_return_value(self.builder, result, merged)
 
     def _merged(self, result: Any, shadow: Any, dret_type: Any, dret: Any) -> Any:

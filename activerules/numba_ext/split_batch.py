@@ -1,7 +1,8 @@
-"""Batches of shadows in split mode: the augmented primal runs once, the reverse once per lane.
+"""Batches of shadows in split mode: the augmented primal and the reverse run once, as any.
 
-The tape of a batch is the tape of one lane together with its working shadows. For every lane the
-reverse plays over that tape, between the working shadows and those of the lane; see `batch`.
+Where a rule wants a primal sweep for every lane (see `batch`), the reverse runs once per lane. The
+tape is then that of one lane together with its working shadows. For every lane the reverse plays
+over that tape, between the working shadows and those of the lane.
 
 Invariants  P1  one width for activities, shadows and cotangents (`BatchWidthMismatch`)
             P2  the shadows of all lanes are checked in both halves, before anything runs
@@ -17,31 +18,38 @@ from typing import Any
 from numba.core import cgutils, types
 from numba.core.typing.templates import signature
 
-from activerules.annotations.activity import Active, Const, Duplicated
+from activerules.annotations.activity import Active, Const
 from activerules.annotations.signature import SplitSpec
-from activerules.errors import BatchWidthMismatch, NotYetSupported, TapeError
+from activerules.errors import NotYetSupported, TapeError
 from activerules.numba_ext import checks, memory
-from activerules.numba_ext.batch import BATCHED, Lanes, first_lane, is_batched, width_of
+from activerules.numba_ext.batch import Lanes
 from activerules.numba_ext.emitter import Call, all_fields
 from activerules.numba_ext.intrinsics import dispatcher_of_type
+from activerules.numba_ext.lanes import (
+    first_lane,
+    is_batched,
+    lane_tuples,
+    one_lane,
+    packed_lanes,
+    width_of,
+)
 from activerules.numba_ext.split import (
     SplitEmitter,
     play_form,
-    read_kinds,
+    read_cotangents,
     read_split,
     record_form,
     tape_type,
 )
-from activerules.numba_ext.split_results import require_cotangent
 from activerules.numba_ext.tape_handle import FRESH, RUNNING, USED, Block
 from activerules.rules.pattern import type_name
 
 
 def recording(typing_context, spec, function, *args):
     """`record_form`, for batches too."""
-    if not is_batched(tuple(map(types.unliteral, args))):
-        return record_form(typing_context, spec, function, *args)
     args = tuple(map(types.unliteral, args))
+    if not is_batched(args) or _shares_sweep(spec.value, function, args):
+        return record_form(typing_context, spec, function, *args)
     asked, call, width = _read(spec.value, function, args)
     tape = _tape_type(call)
     result = call.gradient.result_type
@@ -54,7 +62,7 @@ def recording(typing_context, spec, function, *args):
         lanes.check()
         fields = lanes.working()
         handle, primal, _ = emitter.record(fields)
-        shadows = [shadow for _, shadow in fields if shadow is not None]
+        shadows = [shadow for _, working in fields for shadow in working]
         working = context.make_tuple(builder, tape[1], shadows)
         nothing = context.get_dummy_value()
         if not wants_primal:
@@ -69,7 +77,7 @@ def recording(typing_context, spec, function, *args):
 def playing(typing_context, spec, function, *args):
     """`play_form`, for batches too: the cotangent is a tuple, derivatives are tuples."""
     *given, dret, tape = map(types.unliteral, args)
-    if not is_batched(given):
+    if not is_batched(given) or _shares_sweep(spec.value, function, given):
         return play_form(typing_context, spec, function, *args)
     asked, call, width = _read(spec.value, function, given)
     if tape != _tape_type(call):
@@ -77,11 +85,8 @@ def playing(typing_context, spec, function, *args):
             f"{type_name(tape)} was given to the reverse of {call.gradient.symbol}",
             instead=["the tape that `augmented` of the same autodiff_thunk returned"],
         )
-    bars = _cotangents(typing_context, asked, call, dret, width)
-    by_argument: list[Any] = [
-        types.none if isinstance(ty, types.NoneType) else types.UniTuple(ty, width)
-        for ty in call.derivative_types
-    ]
+    bars = read_cotangents(typing_context, asked, call, dret, width, batched=True)
+    by_argument = lane_tuples(call.derivative_types, width, batched=True)
 
     def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
         *fields, (cotangents, _), (handle, _) = all_fields(
@@ -97,23 +102,27 @@ def playing(typing_context, spec, function, *args):
         with cgutils.if_unlikely(builder, builder.not_(taken)):
             message = "a tape is used a second time: its reverse has run"
             context.call_conv.return_user_exc(builder, TapeError, (message,))
-        seeds = cgutils.unpack_tuple(builder, cotangents, width) if bars else [None] * width
+        seeds = [None] * width
+        if asked.result is Active:
+            seeds = cgutils.unpack_tuple(builder, cotangents, width)
         found = [
-            lanes.play(fields, lane, (bars[lane] if bars else types.none, seeds[lane]), single)
-            for lane in range(width)
+            lanes.play(fields, lane, seed, single)
+            for lane, seed in enumerate(zip(bars, seeds, strict=True))
         ]
         emitter.drop(single)
         block.set_state(USED)
-        items = [
-            context.make_tuple(builder, ty, column)
-            if isinstance(ty, types.BaseTuple)
-            else context.get_dummy_value()
-            for ty, column in zip(by_argument, zip(*found, strict=True), strict=True)
-        ]
+        items = packed_lanes(context, builder, by_argument, found)
         return context.make_tuple(builder, typed.return_type, items)
 
     typed = signature(types.Tuple(by_argument), spec, function, types.Tuple((*given, dret, tape)))
     return typed, codegen
+
+
+def _shares_sweep(asked: SplitSpec, function: Any, args: Sequence[Any]) -> bool:
+    """Whether one reverse sweep serves all lanes."""
+    _, call = read_split(asked, function, args)
+    names = [argument.name for argument in call.arguments]
+    return call.gradient.width == width_of(names, args)
 
 
 def _read(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[SplitSpec, Call, int]:
@@ -122,17 +131,13 @@ def _read(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[SplitSp
     if asked.result not in (Active, Const):
         raise NotYetSupported(
             f"a return marked {asked.result.__name__}, with several shadows per argument",
-            why="each lane would have a shadow of what is returned",
+            why="a rule in it wants a primal sweep for every lane",
             instead=["vjp, whose pullback is called once per cotangent"],
         )
     checks.refuse_runtime_activity(asked.options, "with several shadows per argument")
-    kinds = tuple(Duplicated if kind in BATCHED else kind for kind in asked.arguments)
-    firsts = [first_lane(ty) for ty in args]
-    one = replace(asked, arguments=kinds, repeated=True)
-    names = checks.read_arity(dispatcher, len(args))
-    width = width_of(names, args)
-    read_kinds(one, dispatcher, firsts)
-    one, call = read_split(one, function, firsts)
+    width = width_of(checks.read_arity(dispatcher, len(args)), args)
+    one = replace(one_lane(asked), repeated=True)
+    one, call = read_split(one, function, [first_lane(ty) for ty in args])
     return one, call, width
 
 
@@ -142,23 +147,6 @@ def _tape_type(call: Call) -> Any:
         memory.shadow_type(a.numba_type) for a in call.arguments if a.activity == "duplicated"
     ]
     return types.Tuple([tape_type(call), types.Tuple(shadows)])
-
-
-def _cotangents(
-    typing_context: Any, asked: SplitSpec, call: Call, dret: Any, width: int
-) -> tuple[Any, ...]:
-    """The types of the cotangents, one per lane; none if the return is Const."""
-    if asked.result is not Active:
-        return ()
-    if not isinstance(dret, types.BaseTuple) or len(dret) != width:
-        raise BatchWidthMismatch(
-            f"the cotangent is {type_name(dret)}, and the arguments have {width} shadows",
-            instead=[f"a tuple of {width} cotangents"],
-        )
-    lanes = checks.items_of(dret)
-    for lane in lanes:
-        require_cotangent(typing_context, Active, call.gradient.result_type, lane)
-    return lanes
 
 
 def _block(emitter: SplitEmitter, tape: Any, handle: Any) -> Block:

@@ -109,17 +109,23 @@ class Block:
 
     state      FRESH, RUNNING or USED
     variant    whether the sweeps are those for arguments that overlap
-    returned   what the primal returned, and its shadow
+    returned   what the primal returned, and its shadow in each lane
     arguments  the bits of all arguments the tape was made from
     """
 
     def __init__(
-        self, context: Any, builder: Any, memory: int, returned: ir.Type, arguments: int
+        self,
+        context: Any,
+        builder: Any,
+        memory: int,
+        returned: ir.Type,
+        arguments: int,
+        width: int = 1,
     ) -> None:
-        self.context, self.builder = context, builder
+        self.context, self.builder, self._count = context, builder, 1 + width
         words = ir.ArrayType(I64, arguments)
         self._type = ir.LiteralStructType(
-            [cgutils.int32_t, cgutils.int32_t, returned, returned, words]
+            [cgutils.int32_t, cgutils.int32_t, *[returned] * self._count, words]
         )
         self._start = -(-memory // 16) * 16
         self.memory: Any = None
@@ -156,14 +162,15 @@ class Block:
         return self.field(1)
 
     @property
-    def returned(self) -> tuple[Any, Any]:
-        """Pointers to what was returned and to its shadow."""
-        return self.field(2), self.field(3)
+    def returned(self) -> list[Any]:
+        """Pointers to what was returned and to its shadows."""
+        return [self.field(2 + k) for k in range(self._count)]
 
     def word(self, number: int) -> Any:
         """A pointer to one word of the arguments."""
         zero = cgutils.int32_t(0)
-        return self.builder.gep(self._fields, [zero, cgutils.int32_t(4), cgutils.int32_t(number)])
+        place = [zero, cgutils.int32_t(2 + self._count), cgutils.int32_t(number)]
+        return self.builder.gep(self._fields, place)
 
     def change_state(self, old: int, new: int) -> Any:
         """Change the state; true if it was `old`. One of several threads succeeds."""
