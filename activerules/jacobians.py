@@ -163,11 +163,11 @@ def compiled_source(source: str, **more: Any) -> Any:
 
 
 @register_jitable
-def set_unit(direction, k):
-    """Make an array zero, but for a one in place `k`, if it has one."""
+def set_unit(direction, k, unit=1.0):
+    """Make an array zero, but for a one (or `unit`) in place `k`, if it has one."""
     direction[...] = 0.0
     if k < direction.size:
-        direction.flat[k] = 1.0
+        direction.flat[k] = unit
 
 
 @register_jitable

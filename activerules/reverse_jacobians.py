@@ -1,33 +1,42 @@
 """`jacrev` and `jacobian`: whole Jacobians by reverse mode, or by the mode with fewer sweeps.
 
-The reverse mode runs the primal once and then a sweep per entry of the result, over one tape; the
-forward mode is that of `jacfwd`. As the tape does not depend on the arguments' memory, what the
-function wrote into them is taken back at once.
+The reverse mode runs the primal once and then sweeps over one tape, each for `WIDTH` entries of the
+result (one, where sweeps for several share no code); the forward mode is that of `jacfwd`. As the
+tape does not depend on the arguments' memory, what the function wrote into them is taken back at
+once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numba import types
 from numba.extending import overload
 
+from activerules.annotations.activity import Active, Annotation, BatchDuplicated, Const, Duplicated
+from activerules.annotations.signature import SplitSpec
+from activerules.annotations.values import make_zero
 from activerules.errors import ActivityError, UnknownOption
 from activerules.everyday import ArgNums, DerivedFunction
-from activerules.jacobians import WIDTH, jacobian_forward
+from activerules.jacobians import WIDTH, jacobian_forward, set_unit
 from activerules.numba_ext import checks
 from activerules.numba_ext.cotangents import copied
+from activerules.numba_ext.emitter import Call
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.forward_forms import compiles_for_derivative
 from activerules.numba_ext.intrinsics import dispatcher_of_type
-from activerules.numba_ext.kinds import is_number
+from activerules.numba_ext.kinds import is_number, shadow_type
 from activerules.numba_ext.overwriting import overwrite
 from activerules.numba_ext.pullback import read_plain
+from activerules.numba_ext.split import read_split
+from activerules.numba_ext.types import AnnotationType
 from activerules.pullback import spec_of, vjp_stub
 from activerules.rules.pattern import type_name
 from activerules.rules.written import function_from
+from activerules.thunk import play, record
 
 
 def jacrev(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -> DerivedFunction:
@@ -52,7 +61,8 @@ def jacrev(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -
         numbers, or both are complex; ArityError if there is no such argument; and what `autodiff`
         raises.
 
-    Cost      the primal once, and one reverse sweep per entry of the result, two if it is complex.
+    Cost      the primal once, and one reverse sweep per four entries of the result (per entry if
+              a rule in the function allows no more), two if it is complex.
 
     >>> jacrev(lambda x: x * x)(np.array([1.0, 2.0]))
     array([[2., 0.],
@@ -97,7 +107,7 @@ def _jacobian_reverse(spec, function, *args):
     dispatcher = dispatcher_of_type(function)
     names = checks.read_arity(dispatcher, len(args))
     _require_numbers(names, args, request.argnums)
-    result, recorded = _recorded(function, dispatcher, args, request.argnums)
+    result, recorded, lanes = _recorded(function, dispatcher, args, request.argnums)
     if not is_number(_element(result)):
         raise ActivityError(
             f"a Jacobian of {dispatcher.py_func.__name__}, which returns {type_name(result)}",
@@ -106,8 +116,8 @@ def _jacobian_reverse(spec, function, *args):
         )
     if _is_complex(result):
         _require_real(names, args, request.argnums)
-    source = [*recorded, *_rows(request, result, args)]
-    return _compiled(source, dispatcher, args, request.argnums)
+    source = [*recorded, *_rows(request, result, args, lanes)]
+    return _compiled(source, dispatcher, args, request.argnums, lanes)
 
 
 @overload(jacobian_by_size)
@@ -122,23 +132,24 @@ def _jacobian_by_size(spec, function, *args):
     plain = all(isinstance(_element(args[k]), types.Float) for k in request.argnums)
     if not (arrays and plain):
         return lambda spec, function, *args: jacobian_forward(spec, function, *args)
-    result, recorded = _recorded(function, dispatcher, args, request.argnums)
+    result, recorded, lanes = _recorded(function, dispatcher, args, request.argnums)
     if isinstance(result, types.BaseTuple):
         return lambda spec, function, *args: jacobian_forward(spec, function, *args)
     if not isinstance(result, types.Array):
         return lambda spec, function, *args: jacobian_reverse(spec, function, *args)
-    sweeps = " + ".join(f"(x{k}.size + {WIDTH - 1}) // {WIDTH}" for k in arrays)
-    sweeps += f" + {len(request.argnums) - len(arrays)}"
+    forward = " + ".join(f"(x{k}.size + {WIDTH - 1}) // {WIDTH}" for k in arrays)
+    forward += f" + {len(request.argnums) - len(arrays)}"
+    reverse = f"(out.size + {WIDTH - 1}) // {WIDTH}" if lanes else "out.size"
     names = ", ".join(f"x{k}" for k in range(len(args)))
-    forward = ["forward"] if request.single else [f"forward[{i}]" for i in _places(request)]
+    blocks = ["forward"] if request.single else [f"forward[{i}]" for i in _places(request)]
     source = [
         *recorded,
-        f" if out.size > {sweeps}:",
+        f" if {reverse} > {forward}:",
         f"  forward = jacobian_forward(spec, function, {names})",
-        f"  return {_result([f'copied({one})' for one in forward], request.single)}",
-        *_rows(request, result, args),
+        f"  return {_result([f'copied({one})' for one in blocks], request.single)}",
+        *_rows(request, result, args, lanes),
     ]
-    return _compiled(source, dispatcher, args, request.argnums)
+    return _compiled(source, dispatcher, args, request.argnums, lanes)
 
 
 def _places(request: Any) -> range:
@@ -147,22 +158,64 @@ def _places(request: Any) -> range:
 
 def _recorded(
     function: Any, dispatcher: Any, args: Sequence[Any], argnums: Sequence[int]
-) -> tuple[Any, list[str]]:
-    """The type of the result, and lines that leave `out` and `pullback`, the arguments as they
-    were.
+) -> tuple[Any, list[str], SplitSpec | None]:
+    """The type of the result; lines that leave `out` and what to sweep over (`pullback`, or the
+    `tape` of several lanes), the arguments as they were; and how several lanes are asked for, if
+    they are.
     """
     found = tuple(map(types.unliteral, args))
-    _, call = read_plain(spec_of(dispatcher, args, argnums), function, found)
+    plain = spec_of(dispatcher, args, argnums)
+    lanes = _lanes(plain, function, found)
+    _, call = lanes[1:] if lanes else read_plain(plain, function, found)
     pairs = zip(call.gradient.written, found, strict=True)
     written = [k for k, (w, ty) in enumerate(pairs) if w and isinstance(ty, types.Array)]
     names = ", ".join(f"x{k}" for k in range(len(args)))
-    return call.gradient.result_type, [
+    run = [f" out, pullback = record({names})"]
+    if lanes:
+        arrays = [k for k, kind in enumerate(lanes[0].arguments) if kind is BatchDuplicated]
+        run = [f" d{k}_{c} = make_zero(x{k})" for k in arrays for c in range(WIDTH)]
+        run.append(f" tape, out, bars = record_lanes(lanes, target, {_annotated(lanes[0])})")
+    source = [
         "def impl(spec, function, *args):",
         *(f" x{k} = args[{k}]" for k in range(len(args))),
         *(f" before{k} = copied(x{k})" for k in written),
-        f" out, pullback = record({names})",
+        *run,
         *(f" overwrite(x{k}, before{k})" for k in written),
     ]
+    return call.gradient.result_type, source, lanes[0] if lanes else None
+
+
+def _lanes(
+    plain: SplitSpec, function: Any, found: Sequence[Any]
+) -> tuple[SplitSpec, SplitSpec, Call] | None:
+    """How to ask for `WIDTH` cotangents in one sweep, if that is possible and of use: the spec, the
+    same with the activity of the result, and the call.
+    """
+    if Duplicated not in plain.arguments:
+        return None
+    kinds: dict[type[Annotation], type[Annotation]] = {Duplicated: BatchDuplicated}
+    spec = replace(plain, arguments=tuple(kinds.get(kind, kind) for kind in plain.arguments))
+    asked, call = read_split(spec, function, [
+        AnnotationType(kind, ty, types.UniTuple(shadow_type(ty), WIDTH))
+        if kind is BatchDuplicated
+        else (ty if kind is Const else AnnotationType(kind, ty))
+        for kind, ty in zip(spec.arguments, found, strict=True)
+    ])  # fmt: skip
+    together = call.gradient.width == WIDTH and isinstance(call.gradient.result_type, types.Array)
+    return (spec, asked, call) if together else None
+
+
+def _annotated(spec: SplitSpec) -> str:
+    """The arguments of the two halves, with the shadows of all lanes."""
+    items = []
+    for k, kind in enumerate(spec.arguments):
+        shadows = "".join(f"d{k}_{c}, " for c in range(WIDTH))
+        text = {
+            "BatchDuplicated": f"BatchDuplicated(x{k}, ({shadows}))",
+            "Active": f"Active(x{k})",
+        }
+        items.append(text.get(kind.__name__, f"x{k}"))
+    return ", ".join(items)
 
 
 def _require_numbers(names: Sequence[str], found: Sequence[Any], argnums: Sequence[int]) -> None:
@@ -199,8 +252,8 @@ def _element(found: Any) -> Any:
     return found.dtype if isinstance(found, types.Array) else types.unliteral(found)
 
 
-def _rows(request: Any, result: Any, args: Sequence[Any]) -> list[str]:
-    """Lines that return the Jacobian: one sweep per entry of the result."""
+def _rows(request: Any, result: Any, args: Sequence[Any], lanes: SplitSpec | None) -> list[str]:
+    """Lines that return the Jacobian: one sweep per `WIDTH` entries of the result, or per entry."""
     argnums = list(dict.fromkeys(request.argnums))
     arrays = [k for k in argnums if isinstance(args[k], types.Array)]
     shape = "out.shape" if isinstance(result, types.Array) else "()"
@@ -224,6 +277,9 @@ def _rows(request: Any, result: Any, args: Sequence[Any]) -> list[str]:
         second = ["  turned = pullback(1j)"] * turned
         loop = [" for row in range(1):", "  bars = pullback(1.0)", *second, *put]
         shaped = [f"j{k}.reshape(x{k}.shape)" if k in arrays else f"j{k}[0, 0]" for k in argnums]
+    elif lanes:
+        loop = _sweeps(lanes, argnums, arrays, turned=turned)
+        shaped = _shaped(argnums, arrays)
     else:
         loop = [
             " entries = np.zeros(count, dtype)",
@@ -235,14 +291,46 @@ def _rows(request: Any, result: Any, args: Sequence[Any]) -> list[str]:
             "  entries[row] = 0.0",
             *put,
         ]
-        shaped = [
-            f"j{k}.reshape(out.shape + x{k}.shape)" if k in arrays else f"j{k}.reshape(out.shape)"
-            for k in argnums
-        ]
+        shaped = _shaped(argnums, arrays)
     by_number = dict(zip(argnums, shaped, strict=True))
     items = [by_number[k] for k in request.argnums]
     count = [" count = out.size"] if shape != "()" else []
     return [*count, *made, *loop, f" return {_result(items, request.single)}"]
+
+
+def _shaped(argnums: Sequence[int], arrays: Sequence[int]) -> list[str]:
+    return [
+        f"j{k}.reshape(out.shape + x{k}.shape)" if k in arrays else f"j{k}.reshape(out.shape)"
+        for k in argnums
+    ]
+
+
+def _sweeps(
+    lanes: SplitSpec, argnums: Sequence[int], arrays: Sequence[int], *, turned: bool
+) -> list[str]:
+    """Lines that fill the Jacobian, `WIDTH` rows at a time; lanes that are left over stay zero."""
+
+    def sweep(unit: str, start: str) -> list[str]:
+        """One sweep; what it gives begins the rows, or is added to them."""
+        clear = [f"  d{k}_{c}[...] = 0" for k in arrays for c in range(WIDTH)]
+        seed = [f"  set_unit(bars[{c}], row + {c}, {unit})" for c in range(WIDTH)]
+        play = f"  found = play_lanes(lanes, target, {_annotated(lanes)}, None, tape)"
+        put = []
+        for c in range(WIDTH):
+            put.append(f"  if row + {c} < count:")
+            for k in argnums:
+                place = f"j{k}[row + {c}{'' if k in arrays else ', 0'}]"
+                bar = f"d{k}_{c}.ravel()" if k in arrays else f"found[{k}][{c}]"
+                if start:
+                    put.append(f"   {place} += {start} * {bar}")
+                else:
+                    put.append(
+                        f"   overwrite({place}, {bar})" if k in arrays else f"   {place} = {bar}"
+                    )
+        return [*clear, *seed, play, *put]
+
+    loop = f" for row in range(0, count, {WIDTH}):"
+    return [loop, *sweep("1.0", ""), *(sweep("1j", "1j") if turned else [])]
 
 
 def _result(items: Sequence[str], single: bool) -> str:
@@ -250,18 +338,33 @@ def _result(items: Sequence[str], single: bool) -> str:
 
 
 def _compiled(
-    source: Sequence[str], dispatcher: Any, args: Sequence[Any], argnums: Sequence[int]
+    source: Sequence[str],
+    dispatcher: Any,
+    args: Sequence[Any],
+    argnums: Sequence[int],
+    lanes: SplitSpec | None,
 ) -> Any:
     found = tuple(map(types.unliteral, args))
-    _, call = read_plain(spec_of(dispatcher, args, argnums), types.Dispatcher(dispatcher), found)
+    plain, function = spec_of(dispatcher, args, argnums), types.Dispatcher(dispatcher)
+    made = _lanes(plain, function, found) if lanes else None
+    _, call = made[1:] if made else read_plain(plain, function, found)
     scope: dict[str, Any] = {
         "np": np,
         "copied": copied,
         "overwrite": overwrite,
         "jacobian_forward": jacobian_forward,
-        "record": vjp_stub(dispatcher, args, argnums),
+        "BatchDuplicated": BatchDuplicated,
+        "Active": Active,
+        "lanes": lanes,
+        "make_zero": make_zero,
+        "play_lanes": play,
+        "record_lanes": record,
+        "set_unit": set_unit,
+        "target": dispatcher,
         "dtype": np.dtype(str(_element(call.gradient.result_type))),
     }
+    if lanes is None:
+        scope["record"] = vjp_stub(dispatcher, args, argnums)
     for k in argnums:
         own = np.dtype("c8") if _is_complex(args[k]) else np.dtype("f4")
         scope[f"dtype{k}"] = np.result_type(scope["dtype"], own)

@@ -65,9 +65,9 @@ def autodiff_thunk(
             a tuple, one entry per argument: the derivative where it is Active, None elsewhere.
             `dret` is the cotangent of an Active (or MixedDuplicated) result, of its type.
 
-    With BatchDuplicated(x, (dx1, …, dxN)) the primal runs once and the reverse once per lane:
-    `dret` is a tuple of N cotangents, and the derivative by an Active argument a tuple of N. The
-    result is then Active or Const.
+    With BatchDuplicated(x, (dx1, …, dxN)) both halves run once, for N cotangents: `shadow` and
+    `dret` are tuples of N, and the derivative by an Active argument is. Where a rule in the
+    function keeps a shadow, the reverse runs once per lane; the result is then Active or Const.
 
     A tape is used once, with the arguments it was made from. The memory of the arguments, and of
     the result, may be written in between. A tape that is dropped frees itself.

@@ -108,3 +108,43 @@ def test_lanes_that_share_memory_are_refused():
         arguments = ar.BatchDuplicated(VECTOR, dx), ar.BatchDuplicated(y, dy)
         with pytest.raises(ar.ShadowMismatch):
             ar.autodiff(ar.Reverse, squares, ar.Const, *arguments)
+
+
+@njit
+def recursive(x, k):
+    """Not inlined, with an array and a number of its own."""
+    if k == 0:
+        return x.sum()
+    y = np.sin(x) * k
+    return recursive(y, k - 1) * x[0]
+
+
+@njit
+def scaled(x, s):
+    return x * s
+
+
+@ar.augmented_primal(scaled)
+def _(config, ret: ar.Active, x: ar.Active, s: ar.Active):
+    return ar.AugmentedReturn(x.val * s.val, None, (x.val, s.val))
+
+
+@ar.reverse(scaled)
+def _(config, dret: ar.Active, tape, x: ar.Active, s: ar.Active):
+    return dret.val * tape[1], dret.val * tape[0]
+
+
+@njit
+def through_calls(x, s):
+    y = np.empty(x.size - 1)
+    for i in range(y.size):
+        y[i] = scaled(x[i], s) * x[i + 1] if x[i] > 0.6 else recursive(x[i:], 2)
+    return y
+
+
+def test_rules_and_calls_that_are_not_inlined_have_lanes():
+    x = np.linspace(0.4, 1.1, 7)
+    by_x, by_s = ar.jacrev(through_calls, (0, 1))(x, 1.7)
+    forward_x, forward_s = ar.jacfwd(through_calls, (0, 1))(x, 1.7)
+    np.testing.assert_allclose(by_x, forward_x, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(by_s, forward_s, rtol=1e-12)

@@ -300,7 +300,7 @@ class _Run:
         """The derivatives, with copies of the working shadows in their places."""
         rows = zip(asked.arguments, self.types[1], self.fields(asked), bars, strict=True)
         return [
-            self._pulled(ty, *lanes, None if kind is Duplicated else bar) if lanes else bar
+            self._pulled(ty, lanes[0], None if kind is Duplicated else bar) if lanes else bar
             for kind, ty, (_, lanes), bar in rows
         ]
 
