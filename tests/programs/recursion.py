@@ -275,3 +275,25 @@ def work_before_a_caught_exception(x):
     except Exception:
         a[0] *= a[1]
     return (a * a).sum()
+
+
+@njit
+def fourier(x):
+    """Cooley and Tukey's transform, of a power of two of numbers."""
+    n = len(x)
+    if n == 1:
+        return x.copy()
+    even, odd = fourier(x[::2]), fourier(x[1::2])
+    y = np.empty(n, np.complex128)
+    for k in range(n // 2):
+        turned = np.exp(-2j * np.pi * k / n) * odd[k]
+        y[k] = even[k] + turned
+        y[k + n // 2] = even[k] - turned
+    return y
+
+
+@example(lambda rng: (rng.normal(size=8),), seeds=2)
+@njit
+def spectral_power(x):
+    spectrum = fourier(x.astype(np.complex128))
+    return (np.abs(spectrum) ** 2 * np.arange(len(x))).sum()

@@ -35,11 +35,12 @@ class Place:
 @dataclass(frozen=True)
 class PlaceAccess:
     """A load or store of `type`: `offset` bytes behind parameter `parameter`, or anywhere in
-    `place` (both None).
+    `place` (both None); `aligned`: for sure at an address that its size divides.
     """
 
     place: Place
     type: Type
+    aligned: bool = False
     parameter: int | None = None
     offset: int | None = None
 

@@ -87,10 +87,10 @@ def _cuts(ahead: int, size: int, other_size: int) -> bool:
 def _spot(access: Access, o: MemoryObject, memory: MemoryFacts) -> _Spot:
     i, size = access.instruction, size_of(access.type, memory.named_types)
     if i.opcode not in {"load", "store"}:
-        return _Spot(i, access.type, None, access.place, size, False)
+        return _Spot(i, access.type, None, access.place, size, access.aligned)
     place = _through_phis(memory.place(i.operands[-1]), memory)
     base = None if memory.starts(place, o) else place.base
-    return _Spot(i, access.type, base, place, size, i.attributes.get("align", size) >= size)
+    return _Spot(i, access.type, base, place, size, access.aligned)
 
 
 def _through_phis(place: Place, memory: MemoryFacts) -> Place:

@@ -158,3 +158,11 @@ def _step(gep: Instruction, named: NamedTypes, multiples: Multiples) -> tuple[in
         else:
             constant += number * size
     return constant, variable
+
+
+def is_aligned(access: Instruction, size: int) -> bool:
+    """Whether a load or store of `size` bytes is for sure at an address that the size divides.
+
+    One without `align` has the natural alignment of its type.
+    """
+    return access.attributes.get("align", size) >= size

@@ -19,7 +19,7 @@ from activerules.ir.analysis.callee import PlaceAccess
 from activerules.ir.analysis.declared import Declared
 from activerules.ir.analysis.memory import MemoryFacts
 from activerules.ir.analysis.objects import MemoryObject, has_header
-from activerules.ir.analysis.places import Place
+from activerules.ir.analysis.places import Place, is_aligned
 from activerules.ir.constants import integer_of
 from activerules.ir.model import BINARY_INT, Constant, Function, Instruction, Value
 from activerules.ir.types import FloatType, IntType, NamedTypes, Type, size_of
@@ -27,11 +27,15 @@ from activerules.ir.types import FloatType, IntType, NamedTypes, Type, size_of
 
 @dataclass(frozen=True)
 class Access:
-    """A load or store of `type` at a place in an object; None: it may be anywhere in it."""
+    """A load or store of `type` at a place in an object; None: it may be anywhere in it.
+
+    aligned    whether it is for sure at an address that its size divides.
+    """
 
     instruction: Instruction
     type: Type
     place: Place | None
+    aligned: bool
 
     def overlaps(self, other: Access, named: NamedTypes, *, header: bool) -> bool:
         """Whether two accesses of one object may share a byte."""
@@ -113,7 +117,8 @@ class ValueTypes:
         t = access.operands[0].type if access.opcode == "store" else access.type
         place, named = self.memory.place(pointer), self.memory.named_types
         for memory in self.memory.objects(pointer):
-            mine = Access(access, t, place if self.memory.starts(place, memory) else None)
+            known = place if self.memory.starts(place, memory) else None
+            mine = Access(access, t, known, aligned=False)
             header = has_header(memory)
             for other in self.accesses.get(memory, ()):
                 if wanted(other.type) and other.overlaps(mine, named, header=header):
@@ -143,8 +148,10 @@ def analyse_value_types(
                 t = i.operands[0].type if i.opcode == "store" else i.type
                 pointer = i.operands[-1]
                 place = memory.place(pointer)
+                aligned = is_aligned(i, size_of(t, memory.named_types))
                 for o in memory.objects(pointer):
-                    accesses[o].append(Access(i, t, place if memory.starts(place, o) else None))
+                    known = place if memory.starts(place, o) else None
+                    accesses[o].append(Access(i, t, known, aligned))
             elif i in memory.called:
                 for access in memory.called[i].summary.accesses:
                     for o, made in _accesses_of_callee(i, access, memory):
@@ -159,14 +166,14 @@ def _accesses_of_callee(
     """What a callee does to memory, as the caller's doing."""
     if access.parameter is None:
         for o in memory.called[call].at(access.place):
-            yield o, Access(call, access.type, None)
+            yield o, Access(call, access.type, None, access.aligned)
         return
     pointer = call.operands[access.parameter]
     place = memory.place(pointer)
     for o in memory.objects(pointer):
         known = access.offset is not None and memory.starts(place, o)
         behind = replace(place, offset=place.offset + (access.offset or 0), low=None)
-        yield o, Access(call, access.type, behind if known else None)
+        yield o, Access(call, access.type, behind if known else None, access.aligned)
 
 
 def _float_bits(function: Function, facts: ValueTypes) -> frozenset[Value]:

@@ -16,13 +16,14 @@ from activerules.ir import normal_form
 from activerules.ir.analysis.callee import FRESH, Groups, Place, PlaceAccess, Summary
 from activerules.ir.analysis.memory import MemoryFacts, analyse_memory
 from activerules.ir.analysis.objects import UNKNOWN, MemoryObject, closure, root
+from activerules.ir.analysis.places import is_aligned
 from activerules.ir.analysis.returns import Returns, analyse_returns, fails_with
 from activerules.ir.analysis.value_types import analyse_value_types
 from activerules.ir.cfg import control_flow
 from activerules.ir.derive.calls import EngineCalls
 from activerules.ir.model import Argument, Function, Instruction, Module, Value, behind
 from activerules.ir.runtime_calls import RELEASING, effect_of
-from activerules.ir.types import Type
+from activerules.ir.types import Type, size_of
 
 
 @dataclass(frozen=True)
@@ -212,7 +213,7 @@ class _Summariser:
     def _accesses_of(self, i: Instruction) -> Iterable[PlaceAccess]:
         if i.opcode in {"load", "store"}:
             t = i.operands[0].type if i.opcode == "store" else i.type
-            yield from self._access(i.operands[-1], t, 0)
+            yield from self._access(i.operands[-1], t, self._is_aligned(i, t), 0)
         elif i in self.memory.called:
             yield from self._translated(i, self.memory.called[i].summary.accesses)
         elif (info := self.calls.marked(i)) is not None:
@@ -228,20 +229,26 @@ class _Summariser:
         for access in accesses:
             if access.parameter is not None:
                 pointer = call.operands[access.parameter]
-                yield from self._access(pointer, access.type, access.offset)
+                yield from self._access(pointer, access.type, access.aligned, access.offset)
             else:
                 for place in self._places(self.memory.called[call].at(access.place)):
-                    yield PlaceAccess(place, access.type)
+                    yield PlaceAccess(place, access.type, access.aligned)
 
-    def _access(self, pointer: Value, t: Type, behind: int | None) -> Iterable[PlaceAccess]:
+    def _is_aligned(self, i: Instruction, t: Type) -> bool:
+        return is_aligned(i, size_of(t, self.memory.named_types))
+
+    def _access(
+        self, pointer: Value, t: Type, aligned: bool, behind: int | None
+    ) -> Iterable[PlaceAccess]:
         at = self.memory.place(pointer)
         places = self._places(self.memory.objects(pointer))
         # one offset is zero: one that grows from call to call would never settle
         fixed = not (at.stride or at.through) and (at.offset == 0 or behind == 0)
         if isinstance(at.base, Argument) and fixed and behind is not None:
             number = self.numbers[at.base]
-            return [PlaceAccess(place, t, number, at.offset + behind) for place in places]
-        return [PlaceAccess(place, t) for place in places]
+            offset = at.offset + behind
+            return [PlaceAccess(place, t, aligned, number, offset) for place in places]
+        return [PlaceAccess(place, t, aligned) for place in places]
 
     def _pointers(self) -> set[tuple[Place, Place]]:
         found: set[tuple[Place, Place]] = set()
@@ -272,7 +279,8 @@ class _Summariser:
         found: set[PlaceAccess] = set()
         for i in behind(self.returned, lambda i: i.opcode not in {"load", "call"}):
             if i.opcode == "load":
-                found.update(self._access(i.operands[0], i.type, 0))
+                aligned = self._is_aligned(i, i.type)
+                found.update(self._access(i.operands[0], i.type, aligned, 0))
             elif i in self.memory.called:
                 found.update(self._translated(i, self.memory.called[i].summary.bits))
         return found, self.returned in types.float_bits
