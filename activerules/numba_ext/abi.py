@@ -1,7 +1,8 @@
 """How Numba passes a value: the flattened LLVM parameters of a type, and the role of each one.
 
 Needs       a Numba type with a data model
-Gives       `flatten(type)`: one `Slot` per LLVM parameter, in the order of the calling convention
+Gives       `flatten(type)`: one `Slot` per LLVM parameter, in the order of the calling convention;
+            `meminfo_offsets(type, target)`: where a returned value points to counted memory
 Invariants  B1  the LLVM types are those of Numba's own argument packer
             B2  a type without a special shape gets roles from its LLVM types alone, never an error
 
@@ -42,6 +43,36 @@ def flatten(numba_type: types.Type) -> tuple[Slot, ...]:
     convention.
     """
     return tuple(_slots(default_manager.lookup(numba_type)))
+
+
+def meminfo_offsets(numba_type: types.Type, target: Any) -> tuple[int, ...]:
+    """Byte offsets of the pointers to reference-counted memory in a value a function returns.
+
+    `target` is LLVM's target data. Tuples and other structs have those of their members.
+    """
+    return tuple(_meminfos(default_manager.lookup(numba_type), target))
+
+
+def _meminfos(model: Any, target: Any) -> Iterator[int]:
+    if isinstance(model.fe_type, types.MemInfoPointer):
+        yield 0
+        return
+    if isinstance(model, models.StructModel):
+        members = [model.get_model(index) for index in range(model.field_count)]
+    elif isinstance(model, models.UniTupleModel):
+        members = [default_manager.lookup(model.fe_type.dtype)] * model.fe_type.count
+    else:
+        return
+    whole = model.get_value_type()
+    for index, member in enumerate(members):
+        for offset in _meminfos(member, target):
+            yield offset + _member_offset(whole, index, target)
+
+
+def _member_offset(whole: ir.Type, index: int, target: Any) -> int:
+    if isinstance(whole, ir.ArrayType):
+        return index * whole.element.get_abi_size(target)
+    return whole.get_element_offset(target, index)
 
 
 def _slots(model: Any) -> Iterator[Slot]:

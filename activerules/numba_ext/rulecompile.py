@@ -36,7 +36,7 @@ from activerules.ir.rulecall import (
     RuleRequest,
 )
 from activerules.numba_ext import overloads  # noqa: F401  (what rules call: accumulate, make_zero)
-from activerules.numba_ext.abi import Slot, flatten
+from activerules.numba_ext.abi import Slot, flatten, meminfo_offsets
 from activerules.numba_ext.calls import MarkedCall, plain_type
 from activerules.numba_ext.compiledrule import (
     CompiledRule,
@@ -159,7 +159,7 @@ class NumbaRuleCompiler:
             arguments=self._call_arguments(marked),
             result_kind=_result_kind(returned),
             result_size=context.get_abi_sizeof(context.get_return_type(returned)),
-            result_meminfos=(0,) if isinstance(returned, types.Array) else (),
+            result_meminfos=meminfo_offsets(returned, context.target_data),
             primal_symbol=primal_symbol,
             inactive=inactive,
             hands_out=is_container(returned),

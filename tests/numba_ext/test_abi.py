@@ -8,7 +8,7 @@ import pytest
 from numba import float32, float64, int64, types
 from numba.core.registry import cpu_target
 
-from activerules.numba_ext.abi import flatten
+from activerules.numba_ext.abi import flatten, meminfo_offsets
 
 Point = namedtuple("Point", "x a")
 
@@ -109,3 +109,21 @@ def test_slots_are_numbas_parameters(context, numba_type):
         for llvm in context.get_arg_packer((numba_type,)).argument_types
     ]
     assert [slot.llvm for slot in flatten(numba_type)] == expected
+
+
+VECTOR, MATRIX = types.int64[::1], float64[:, ::1]
+
+
+@pytest.mark.parametrize(
+    ("numba_type", "offsets"),
+    [
+        (float64, ()),
+        (VECTOR, (0,)),
+        (types.UniTuple(MATRIX, 2), (0, 72)),
+        (types.Tuple((types.boolean, VECTOR, types.int8, MATRIX)), (8, 72)),
+        (types.Tuple((float64, types.UniTuple(VECTOR, 2))), (8, 64)),
+    ],
+)
+def test_meminfo_offsets(numba_type, offsets):
+    target = cpu_target.target_context.target_data
+    assert meminfo_offsets(numba_type, target) == offsets

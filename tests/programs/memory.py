@@ -304,3 +304,14 @@ def array_created_in_a_branch(x, kind):
     for i in range(4):
         s += y[i] * x[i]
     return s
+
+
+@example(lambda rng: (rng.normal(size=9), rng.normal(size=3)))
+@njit
+def indices_released_before_the_way_back(a, b):
+    a[a < -0.5] = 0.25
+    s = a[np.nonzero(a > 0)[0]].sum()
+    h = np.zeros(len(a))  # may be given the memory the indices had
+    for value in b:
+        h[0] += value
+    return s + (h * a).sum()
