@@ -261,6 +261,14 @@ class RuleViolation(RuleError):
     """
 
 
+class RuleArgumentsOverlap(RuleError, ValueError):
+    """Two arrays passed to a function with a rule share memory, and the function writes into it.
+
+    A rule takes its arguments for separate memory: its formulas would be wrong. Pass a copy, or
+    write the rule of a function of one array.
+    """
+
+
 class TapeMismatch(RuleError, TypeError):
     """The tape that `augmented_primal` makes is not one that `reverse` can take."""
 

@@ -54,6 +54,25 @@ class RuleArgument:
 
 
 @dataclass(frozen=True)
+class SharedCheck:
+    """The check that nothing is written into what two arguments share.
+
+    places      the positions of the two
+    keep        compile result of `rulechecks.kept_if_shared`, which runs before the rule
+    check       compile result of `rulechecks.unwritten`, which runs after it
+    """
+
+    places: tuple[int, int]
+    keep: Any
+    check: Any
+
+    @property
+    def libraries(self) -> tuple[Any, Any]:
+        """Where its functions are defined."""
+        return self.keep.library, self.check.library
+
+
+@dataclass(frozen=True)
 class CompiledRule:
     """A rule pair, type-checked and compiled.
 
@@ -67,8 +86,11 @@ class CompiledRule:
     savers            compile results of `copy_of`, by the position of an argument that the reverse
                       reads and that may be overwritten before it runs
     apart, alike      compile results of `rulechecks.apart` and `alike`, by types
-    detachers         compile results of `rulechecks.detached`, by the type of an array of the tape
-                      and the position of an argument that may be overwritten; None: the result
+    detachers         compile results of what keeps a part of the tape as it is, by its type and the
+                      position of an argument that may be overwritten; None: the result
+    copiers           compile results of `copy_of`, by the types of the arrays of the tape, where
+                      the reverse works on a copy of them
+    shared            of the arguments that the function may write into: the checks against others
     """
 
     marked: MarkedCall
@@ -85,6 +107,8 @@ class CompiledRule:
     apart: dict[tuple[types.Type, types.Type], Any]
     alike: dict[tuple[types.Type, types.Type], Any]
     detachers: dict[tuple[types.Type, int | None], Any]
+    copiers: dict[types.Type, Any]
+    shared: tuple[SharedCheck, ...]
 
     @property
     def augmented_types(self) -> tuple[types.Type, ...]:

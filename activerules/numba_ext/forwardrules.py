@@ -24,7 +24,7 @@ from numba.core.target_extension import target_override
 from activerules.annotations.activity import BatchDuplicated
 from activerules.ir.rulecall import ForwardRuleRequest
 from activerules.numba_ext.calls import MarkedCall, uninherited_flags
-from activerules.numba_ext.compiledrule import RuleArgument, cpu_context, types_of
+from activerules.numba_ext.compiledrule import RuleArgument, SharedCheck, cpu_context, types_of
 from activerules.numba_ext.link import leave_to_caller
 from activerules.numba_ext.rulecaller import RuleCaller
 from activerules.numba_ext.rulechecks import copy_of, make_zero_of, owned, restore
@@ -36,6 +36,7 @@ from activerules.numba_ext.ruletyping import (
     converts,
     cpu_typing_context,
     rule_arguments,
+    shared_checks,
     wrong_return,
 )
 from activerules.numba_ext.target import Session
@@ -71,19 +72,22 @@ class CompiledForwardRule:
     restorers: dict[types.Type, Any]
     apart: dict[tuple[types.Type, types.Type], Any]
     alike: dict[tuple[types.Type, types.Type], Any]
+    shared: tuple[SharedCheck, ...]
 
 
 def compile_forward_rule(
     marked: MarkedCall,
     chosen: ForwardRule,
     request: ForwardRuleRequest,
+    written: Sequence[bool] = (),
     *,
     noalias: bool = False,
     target: str = "cpu",
 ) -> CompiledForwardRule:
     """Compile the rule and check what it returns (F1).
 
-    `target` is the CPU's, or that of the engine for code that is differentiated again.
+    `written`: what the function may write into. `target` is the CPU's, or that of the engine for
+    code that is differentiated again.
     """
     compile_one = compile_function if target == "cpu" else _compile_source
     width = 1 if chosen.looped else request.width
@@ -121,6 +125,7 @@ def compile_forward_rule(
             restorers={t: compile_one(restore, (t, owned(t)), chosen) for t in arrays},
             apart={} if noalias else alias_checks(marked, arguments),
             alike=alike_checks(marked, chosen.result) if target == "cpu" else {},
+            shared=shared_checks(marked, arguments, () if chosen.looped else written),
         )
 
 
@@ -198,6 +203,8 @@ def _filled(
     helpers = (rule.zero_makers, rule.copies, rule.restorers, rule.apart, rule.alike)
     for result in (rule.compiled, *(each for found in helpers for each in found.values())):
         library.add_linking_library(result.library)
+    for library_of_check in (each for check in rule.shared for each in check.libraries):
+        library.add_linking_library(library_of_check)
     library.finalize()
     return library
 
@@ -248,7 +255,9 @@ class _Forward(RuleCaller):
     def _run(self) -> Any:
         dummies = [self.context.get_dummy_value(), self.context.get_dummy_value()]
         arguments = self.annotated()
+        kept = self.keep_shared(self.rule.shared)
         returned = self.call(self.rule.compiled, [*dummies, *arguments])
+        self.check_shared(self.rule.shared, kept)
         self.others = [
             (self.builder.extract_value(value, k), found)
             for value, argument in zip(arguments, self.arguments, strict=True)

@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from activerules.numba_ext.calls import MarkedCall
-from activerules.numba_ext.compiledrule import RuleArgument
+from activerules.numba_ext.compiledrule import RuleArgument, SharedCheck
 from activerules.numba_ext.types import AnnotationType
 
 I32 = ir.IntType(32)
@@ -126,6 +126,19 @@ class RuleCaller:
             builder.store(status.excinfoptr, builder.bitcast(place, exception_type))
             builder.ret(status.code)
         return result
+
+    def keep_shared(self, checks: Sequence[SharedCheck]) -> list[Any]:
+        """What arguments hold that share memory with others."""
+        kept: list[Any] = []
+        for check in checks:
+            kept.append(self.call(check.keep, [self.primals[i] for i in check.places]))
+            self.scratch.append((check.keep.signature.return_type, kept[-1]))
+        return kept
+
+    def check_shared(self, checks: Sequence[SharedCheck], kept: Sequence[Any]) -> None:
+        """Leave with an error if the rule wrote into what two arguments share."""
+        for check, before in zip(checks, kept, strict=True):
+            self.call(check.check, [self.primals[check.places[0]], before])
 
     def check_apart(
         self,

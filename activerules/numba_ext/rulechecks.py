@@ -5,15 +5,17 @@ All of them are compiled for the CPU, by the types of their arguments, and linke
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy as np
 from numba.core import types
 from numba.extending import overload, register_jitable
 
 from activerules.annotations.values import make_zero
-from activerules.errors import RuleReturnError
+from activerules.errors import RuleArgumentsOverlap, RuleReturnError
 from activerules.numba_ext.overwriting import overwrite
 
 
@@ -69,7 +71,27 @@ def _overlap(x, y):
         return False
     low, high = _extent(x)
     other_low, other_high = _extent(y)
-    return low < other_high and other_low < high
+    if low >= other_high or other_low >= high:
+        return False
+    return not _interleave(x, y)
+
+
+@register_jitable
+def _interleave(x, y):
+    """Whether the items of two arrays lie beside each other in every step both can make, as two
+    columns of a matrix do, or the real and imaginary parts of complex numbers.
+    """
+    step = 0
+    for axis in range(x.ndim):
+        if x.shape[axis] > 1:
+            step = math.gcd(step, abs(x.strides[axis]))
+    for axis in range(y.ndim):
+        if y.shape[axis] > 1:
+            step = math.gcd(step, abs(y.strides[axis]))
+    if step == 0:
+        return False
+    ahead = (y.ctypes.data - x.ctypes.data) % step
+    return ahead >= x.itemsize and step - ahead >= y.itemsize
 
 
 @cache
@@ -83,6 +105,41 @@ def apart(message: str, error: type[Exception] = RuleReturnError) -> Callable[[A
     def check(result, other):
         if _overlap(result, other):
             raise error(message)
+
+    return check
+
+
+def _none_of(x: Any) -> Any:
+    """An array of the same type without items."""
+    raise NotImplementedError("there in compiled rules only")
+
+
+@overload(_none_of)
+def _none_of_form(x):
+    return (lambda x: x.T[:0].T) if x.layout == "F" else (lambda x: x[:0])
+
+
+def kept_if_shared(x: Any, y: Any) -> Any:
+    """What `x` holds, if it shares memory with `y`; else an array without items."""
+    return copied(x) if _overlap(x, y) else copied(_none_of(x))
+
+
+@cache
+def unwritten(message: str) -> Callable[[Any, Any], None]:
+    """The function that raises `RuleArgumentsOverlap(message)` if `x` is no more what was kept of
+    it.
+
+    A rule takes its arguments for separate memory: with one array in two places, what it reads
+    through one has been overwritten through the other, and what it zeroes was still to be read.
+    """
+
+    def check(x, kept):
+        if kept.size == 0:
+            return
+        for place in np.ndindex(x.shape):
+            now, then = x[place], kept[place]
+            if now != then and (now == now or then == then):
+                raise RuleArgumentsOverlap(message)
 
     return check
 
@@ -103,6 +160,20 @@ def alike(message: str) -> Callable[[Any, Any], None]:
     return check
 
 
+@register_jitable
 def detached(x: Any, other: Any) -> Any:
     """An array of a tape, or its copy where the program may write to it through another array."""
     return copied(x) if _overlap(x, other) else x
+
+
+def detached_items(x: Any, other: Any) -> Any:
+    """A list of a tape with such arrays in it."""
+    result = x.copy()
+    for i in range(len(result)):
+        result[i] = detached(result[i], other)
+    return result
+
+
+def copy_of_list(x: Any, other: Any) -> Any:
+    """A list of numbers of a tape, which may be the list `other`."""
+    return x.copy()

@@ -263,13 +263,13 @@ class NumbaRuleCompiler:
         if chosen is None:
             return None
         is_new = self._is_new_memory(marked)
-        rule = compile_forward_rule(marked, chosen, request, noalias=is_new)
+        written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
+        rule = compile_forward_rule(marked, chosen, request, written, noalias=is_new)
         if self._registry.debug is not None:
             chosen = checked_forward(marked, chosen, self._registry.debug, rule)
-            rule = compile_forward_rule(marked, chosen, request, noalias=is_new)
+            rule = compile_forward_rule(marked, chosen, request, written, noalias=is_new)
         stem = _stem(marked, (rule.compiled.fndesc.llvm_func_name, repr(request)))
         symbol = f"{stem}.forward"
-        written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
         self._libraries.append(build_forward(rule, symbol, written))
         self.sources[symbol] = partial(
             build_source,

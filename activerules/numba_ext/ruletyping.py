@@ -9,10 +9,11 @@ Invariants  T1  what a rule returns and the tape its reverse takes are checked w
 
 from __future__ import annotations
 
+import itertools
 import linecache
 import re
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import numba
@@ -26,10 +27,24 @@ from activerules.annotations.activity import Active, Annotation, Const, Duplicat
 from activerules.errors import NotCompilable, RuleReturnError, TapeMismatch
 from activerules.ir.rulecall import ForwardRuleRequest, RuleRequest
 from activerules.numba_ext.calls import MarkedCall, plain_type, uninherited_flags
-from activerules.numba_ext.compiledrule import CompiledRule, RuleArgument, annotation_type, types_of
+from activerules.numba_ext.compiledrule import (
+    CompiledRule,
+    RuleArgument,
+    SharedCheck,
+    annotation_type,
+    types_of,
+)
 from activerules.numba_ext.facts import RuleFunctionCompiler
 from activerules.numba_ext.kinds import derivative_type, leaves_of
-from activerules.numba_ext.rulechecks import alike, apart, copy_of, detached, make_zero_of
+from activerules.numba_ext.rulechecks import (
+    alike,
+    apart,
+    copy_of,
+    kept_if_shared,
+    make_zero_of,
+    unwritten,
+)
+from activerules.numba_ext.ruletapes import detachers_of, frozen, is_trusted
 from activerules.numba_ext.rulewrap import build_primal
 from activerules.numba_ext.types import ConfigType
 from activerules.numba_ext.unlinked import compile_to_link, to_link
@@ -73,7 +88,7 @@ def compile_rule(
         marker = typing_context.resolve_value_type(pair.result)
         augmented = compile_function(pair.augmented, (config, marker, *annotations), pair)
         tape = _check_augmented(augmented, marked, pair, request)
-        reverse = _compile_reverse((config, result, tape, *annotations), pair, tape)
+        reverse, copied = _compile_reverse((config, result), annotations, pair, tape)
         checks = {} if noalias else alias_checks(marked, arguments)
         return CompiledRule(
             marked=marked,
@@ -100,6 +115,8 @@ def compile_rule(
             apart=checks,
             alike=alike_checks(marked, pair.result),
             detachers=_detachers(tape, marked, arguments, request, pair),
+            copiers={t: compile_function(copy_of, (t,), pair) for t in copied},
+            shared=shared_checks(marked, arguments, written),
         )
 
 
@@ -121,18 +138,40 @@ def _detachers(
     request: RuleRequest,
     pair: RulePair,
 ) -> dict[tuple[types.Type, int | None], Any]:
-    """Compile results of `rulechecks.detached`, for the arrays of a tape and what the program may
-    write to before the reverse reads it: arguments, by their position, and the result.
+    """What keeps a tape apart from what the program may write to before the reverse reads it:
+    arguments, by their position, and the result.
     """
     others: dict[int | None, types.Type] = {None: marked.result_type}
     others |= {i: a.value_type for i, a in enumerate(arguments) if request.overwritten[i]}
-    arrays = {leaf for leaf in leaves_of(tape) if isinstance(leaf, types.Array)}
     return {
-        (array, i): compile_function(detached, (array, other), pair)
-        for array in arrays
-        for i, other in others.items()
-        if isinstance(other, types.Array)
+        (leaf, i): compile_function(function, (leaf, others[i]), pair)
+        for leaf, i, function in detachers_of(tape, others, pair)
     }
+
+
+def shared_checks(
+    marked: MarkedCall, arguments: Sequence[RuleArgument], written: Sequence[bool]
+) -> tuple[SharedCheck, ...]:
+    """The checks of each array with a derivative that may be written, against the others."""
+    arrays = [
+        i
+        for i, a in enumerate(arguments)
+        if isinstance(a.value_type, types.Array) and a.value_type.ndim and a.activity != "const"
+    ]
+    found: list[SharedCheck] = []
+    for i, j in itertools.combinations(arrays, 2):
+        if not (written and (written[i] or written[j])):
+            continue
+        first, second = arguments[i], arguments[j]
+        message = (
+            f"`{first.name}` and `{second.name}` of {marked.name} share memory, and it writes "
+            "there: its rule takes them for separate"
+        )
+        keep = compile_function(kept_if_shared, (first.value_type, second.value_type), marked)
+        kept = keep.signature.return_type
+        check = compile_function(unwritten(message), (first.value_type, kept), marked)
+        found.append(SharedCheck((i, j), keep, check))
+    return tuple(found)
 
 
 def alias_checks(
@@ -232,7 +271,15 @@ def compile_function(function: Any, args: tuple[types.Type, ...], pair: Chosen |
         ) from error
 
 
-def _compile_reverse(args: tuple[types.Type, ...], pair: RulePair, tape: types.Type) -> Any:
+def _compile_reverse(
+    leading: tuple[types.Type, ...],
+    annotations: tuple[types.Type, ...],
+    pair: RulePair,
+    tape: types.Type,
+) -> tuple[Any, tuple[types.Type, ...]]:
+    """The reverse for a tape it can only read; else for its own copies of the arrays of these
+    types.
+    """
     wanted, made = pair.tape_type, type_name(tape)
     if isinstance(wanted, types.Type) and not converts(tape, wanted):
         takes = type_name(wanted)
@@ -244,8 +291,15 @@ def _compile_reverse(args: tuple[types.Type, ...], pair: RulePair, tape: types.T
             ],
             instead=[f"return a tape of type {takes}", f"annotate `tape` with {made}"],
         )
+    arrays = tuple({leaf for leaf in leaves_of(tape) if isinstance(leaf, types.Array)})
+    if arrays and not is_trusted(pair):
+        # For `tape *= 2` of an array that can only be read Numba has no error of its own.
+        with suppress(NotCompilable, AttributeError):
+            args = (*leading, frozen(tape), *annotations)
+            return compile_function(pair.reverse, args, pair), ()
     try:
-        return compile_function(pair.reverse, args, pair)
+        reverse = compile_function(pair.reverse, (*leading, tape, *annotations), pair)
+        return reverse, () if is_trusted(pair) else arrays
     except NotCompilable as error:
         if not _speaks_of_tape(error, pair, tape):
             raise

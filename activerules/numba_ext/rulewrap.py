@@ -52,9 +52,14 @@ def build(rule: CompiledRule, symbols: Symbols) -> Any:
     if needs_drop(rule):
         _build_drop(context, module, rule, symbols.drop)
     library.add_ir_module(module)
-    helpers = (rule.zero_makers, rule.savers, rule.apart, rule.alike, rule.detachers)
+    helpers = (
+        *(rule.zero_makers, rule.savers, rule.apart, rule.alike),
+        *(rule.detachers, rule.copiers),
+    )
     for result in (rule.augmented, rule.reverse, *(r for each in helpers for r in each.values())):
         library.add_linking_library(result.library)
+    for library_of_check in (each for check in rule.shared for each in check.libraries):
+        library.add_linking_library(library_of_check)
     library.finalize()
     return library
 
@@ -108,8 +113,10 @@ class _Augmented(_Half):
         dummies = [context.get_dummy_value(), context.get_dummy_value()]
         saved = [self._saved(i, saver) for i, saver in rule.savers.items()]
         arguments = self.annotated()
+        kept = self.keep_shared(rule.shared)
         returned = self.call(rule.augmented, [*dummies, *arguments])
         self.pending.append((rule.augmented.signature.return_type, returned))
+        self.check_shared(rule.shared, kept)
         primal, shadow, tape = (builder.extract_value(returned, i) for i in range(3))
         primal_type, shadow_type, tape_type = rule.augmented_types
         self._keep_apart((primal, primal_type), (shadow, shadow_type), arguments)
@@ -222,12 +229,27 @@ class _Reverse(_Half):
             found = rule.savers[index].signature.return_type
             passed = self.arguments[index].value_type
             self.primals[index] = context.cast(builder, copy, found, passed)
+        tape = self._copied(tape, rule.augmented_types[2])
         args = [context.get_dummy_value(), dret, tape, *self.annotated()]
         returned = self.call(rule.reverse, args)
         return_type = rule.reverse.signature.return_type
         self._store_derivatives(returned, return_type)
         context.nrt.decref(builder, return_type, returned)
         self.finish()
+
+    def _copied(self, value: Any, found: types.Type) -> Any:
+        """The tape, with copies of its arrays where the reverse may write into them."""
+        if isinstance(found, types.BaseTuple) and self.rule.copiers:
+            for i, item in enumerate(types_of(found)):
+                part = self._copied(self.builder.extract_value(value, i), item)
+                value = self.builder.insert_value(value, part, i)
+        if found not in self.rule.copiers:
+            return value
+        copier = self.rule.copiers[found]
+        made = self.call(copier, [value])
+        made = self.context.cast(self.builder, made, copier.signature.return_type, found)
+        self.scratch.append((found, made))
+        return made
 
     def _tape_and_cotangent(self) -> tuple[Any, Any, list[Any]]:
         """The rule's own tape, `dret`, and what was saved of the arguments."""

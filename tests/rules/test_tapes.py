@@ -1,0 +1,98 @@
+"""What is on a tape when `reverse` reads it, and arguments that share memory."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+import activerules as ar
+from activerules.annotations.activity import Active, Const, Duplicated
+
+X = np.array([2.0, 3.0])
+
+
+def product_rule(augmented_tape, reverse):
+    """A new function x0 x1 with a rule that puts something on its tape."""
+
+    @njit
+    def product(x):
+        return x[0] * x[1]
+
+    @ar.augmented_primal(product)
+    def _(config, ret: Active, x: Duplicated):
+        return ar.AugmentedReturn(product(x.val), None, augmented_tape(x.val))
+
+    ar.reverse(product)(reverse)
+    return product
+
+
+def from_list(config, dret: Active, tape, x: Duplicated):
+    v = tape[0]
+    x.dval[0] += dret.val * v[1]
+    x.dval[1] += dret.val * v[0]
+
+
+def test_a_list_on_the_tape_holds_what_it_held():
+    product = product_rule(njit(lambda x: [x]), from_list)
+
+    @njit
+    def overwritten(x):
+        y = x.copy()
+        value = product(y)
+        y[:] = 0.0
+        return value + np.sum(y)
+
+    assert np.array_equal(ar.grad(overwritten)(X), X[::-1])
+
+
+def spending(config, dret: Active, tape, x: Duplicated):
+    tape *= dret.val
+    ar.accumulate(x, tape)
+
+
+def test_a_reverse_that_writes_into_its_tape_works_on_a_copy():
+    product = product_rule(njit(lambda x: x[::-1].copy()), spending)
+    out, pull = ar.vjp(product, X)
+    assert out == 6.0
+    for scale in (2.0, -1.0, 1.0):
+        assert np.array_equal(pull(scale)[0], scale * X[::-1])
+
+
+@njit
+def squares(out, x):
+    out[:] = x * x
+
+
+@ar.augmented_primal(squares)
+def _(config, ret: Const, out: Duplicated, x: Duplicated):
+    squares(out.val, x.val)
+    return ar.AugmentedReturn(None, None, None)
+
+
+@ar.reverse(squares, saves="x")
+def _(config, dret: Const, tape, out: Duplicated, x: Duplicated):
+    ar.accumulate(x, 2.0 * x.val * out.dval)
+    out.dval[:] = 0.0
+
+
+@ar.forward(squares)
+def _(config, ret: Const, out: Duplicated, x: Duplicated):
+    out.dval[:] = 2.0 * x.val * x.dval
+    squares(out.val, x.val)
+
+
+@njit
+def squared_onto(x, from_, to):
+    y = np.concatenate((x, x))
+    squares(y[to : to + 3 : 2], y[from_ : from_ + 3 : 2])
+    return np.sum(y)
+
+
+def test_arguments_that_share_memory_are_refused_where_it_is_written():
+    for derivative in (ar.grad(squared_onto), lambda *args: ar.jvp(squared_onto, args, (X, 0, 0))):
+        with pytest.raises(ar.RuleArgumentsOverlap, match="`out` and `x` of squares share memory"):
+            derivative(X, 0, 0)
+
+
+def test_arguments_whose_items_lie_between_each_other_share_none():
+    # y = (x0, x1, x0, x1), and y1, y3 become y0**2, y2**2.
+    assert np.array_equal(ar.grad(squared_onto)(X, 0, 1), [2 + 4 * X[0], 0.0])
