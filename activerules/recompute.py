@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import types as python_types
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from activerules.numba_ext.types import AnnotationType
 from activerules.rules.define import augmented_primal, define_on, reverse
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
-from activerules.rules.rule import Rule, display_name
+from activerules.rules.rule import Rule, display_name, location_of
 from activerules.rules.written import function_from
 
 
@@ -77,7 +78,8 @@ def recomputing_rule(function: Any) -> Rule:
         for which, written in _rule_of(copy, names).items()
     }
     rule, _ = read["reverse"]
-    halves = {which: half for which, (_, half) in read.items()}
+    place = f"its body, computed again: {location_of(function)}"
+    halves = {which: replace(half, location=place) for which, (_, half) in read.items()}
     return Rule(rule.name, rule.arguments, rule.result, halves)
 
 

@@ -112,6 +112,37 @@ def test_a_rule_for_more_specific_types_is_stronger_than_opting_out():
     assert ar.grad(program)(3.0) == 6.0
 
 
+def test_opting_out_by_activity():
+    @numba.njit
+    def f(x, y):
+        return x * x * y
+
+    @ar.augmented_primal(f)
+    def _(config, ret: ar.Active, x: ar.Active | ar.Const, y: ar.Active | ar.Const):
+        return ar.AugmentedReturn(f(x.val, y.val), None, None)
+
+    @ar.reverse(f)
+    def _(config, dret: ar.Active, tape, x: ar.Active | ar.Const, y: ar.Active | ar.Const):
+        return 100.0, 200.0
+
+    @ar.forward(f)
+    def _(config, ret: ar.Duplicated, x: ar.Annotation, y: ar.Annotation):
+        return f(x.val, y.val), 300.0
+
+    @numba.njit
+    def program(x, y):
+        return f(x, y)
+
+    ar.opt_out(f, ar.Active, ar.Const)
+    assert ar.grad(program, (0, 1))(2.0, 3.0) == (100.0, 200.0)
+    assert ar.grad(program, 1)(2.0, 3.0) == 200.0
+    assert ar.grad(program, 0)(2.0, 3.0) == 12.0
+    assert ar.jvp(program, (2.0, 3.0), (1.0, 1.0))[1] == 300.0
+    assert ar.jvp(program, (2.0, 3.0), (1.0, None))[1] == 12.0
+    (call,) = ar.explain(program, ar.Active(2.0), ar.Const(3.0)).rules
+    assert "its body, computed again" in call.rule
+
+
 def test_inactive_functions_that_write():
     @numba.njit
     def reset(a):

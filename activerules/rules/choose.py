@@ -122,6 +122,46 @@ def prefers_body(
     return any(not any(_is_narrower(rule, out) for rule in served) for out in wanted)
 
 
+def waits_for_activities(
+    opted_out: Sequence[tuple[Pattern, ...] | None], found: Sequence[Any]
+) -> bool:
+    """Tell whether activities decide, too: every signature that fits the types admits some only.
+
+    Where one argument can carry a derivative, it does at every call that matters.
+    """
+    fitting = [s for s in opted_out if s is None or _narrowest(s, found) is not None]
+    return bool(fitting) and all(s is not None and _is_selective(s, found) for s in fitting)
+
+
+def _is_selective(signature: Sequence[Pattern], found: Sequence[Any]) -> bool:
+    several = [
+        {alternative.kind is Const for alternative in pattern}
+        for pattern, one in zip(signature, found, strict=True)
+        if _differentiable_kind(one) is not Const
+    ]
+    return len(several) > 1 and any(len(both) == 1 for both in several)
+
+
+def chooses_body(
+    opted_out: Sequence[tuple[Pattern, ...] | None], rules: Sequence[Rule], call: Call
+) -> bool:
+    """Tell whether a call is opted out with its activities; in forward mode Active is as good as
+    Duplicated.
+    """
+    types, kinds = call.types[:-1], call.kinds[:-1]
+    admitting = [
+        signature
+        for signature in opted_out
+        if signature is not None
+        and len(signature) == len(types)
+        and all(
+            any(patterns.admits(a.type, t) and (a.kind is Const) is (k is Const) for a in pattern)
+            for pattern, t, k in zip(signature, types, kinds, strict=True)
+        )
+    ]
+    return prefers_body(admitting, rules, types)
+
+
 def is_for_types(rules: Sequence[Rule], found: Sequence[Any], *, forward: bool) -> bool:
     """Tell whether a rule could serve arguments of these types, whatever their activities."""
     return any(

@@ -112,8 +112,10 @@ def opt_out(function: Any, *signature: Any) -> None:
     """Let the body of a function be differentiated where the types of its arguments fit.
 
     `signature` has an annotation per argument, as in a rule: `opt_out(f, Active[float64], Const)`.
-    Its types decide, as calls are kept or followed before activities are known; a rule for more
-    specific types still serves its calls. Without a signature every call is followed.
+    A rule for more specific types still serves its calls. Of a function of several arguments with
+    derivatives the activities decide, too, as they are at a call: its body is a rule then, that
+    computes the function once more. Elsewhere (one such argument; NumPy's functions) the types
+    decide. Without a signature every call is followed.
     """
     _library_first()
     location = "opt_out"

@@ -18,7 +18,15 @@ from typing import Any
 from activerules.annotations.activity import BY_NAME
 from activerules.errors import AmbiguousRule
 from activerules.rules import pattern as patterns
-from activerules.rules.choose import Call, choose, choose_forward, is_for_types, prefers_body
+from activerules.rules.choose import (
+    Call,
+    choose,
+    choose_forward,
+    chooses_body,
+    is_for_types,
+    prefers_body,
+    waits_for_activities,
+)
 from activerules.rules.fingerprint import digest, written_rule
 from activerules.rules.pattern import Pattern
 from activerules.rules.rule import (
@@ -128,6 +136,8 @@ class Registry:
             return Treatment(kept=entry is not None)
         rules = entry.rules.get(mode, [])
         if rules and prefers_body(entry.opted_out, rules, found):
+            if _can_wait(function) and waits_for_activities(entry.opted_out, found):
+                return Treatment(kept=True)
             reason = "opt_out"
         elif (
             rules
@@ -144,7 +154,9 @@ class Registry:
     def is_opted_out(self, function: object, found: Sequence[Any], mode: Half = "reverse") -> bool:
         """Tell whether the rules of a function were opted out of for arguments of these types."""
         entry = self._entry(function)
-        return entry is not None and prefers_body(entry.opted_out, entry.rules.get(mode, []), found)
+        if entry is None or (_can_wait(function) and waits_for_activities(entry.opted_out, found)):
+            return False
+        return prefers_body(entry.opted_out, entry.rules.get(mode, []), found)
 
     def is_inactive(self, function: object) -> bool:
         """Tell whether the whole function was declared inactive."""
@@ -258,7 +270,7 @@ class Registry:
         types = (*argument_types, return_type)
         call = Call(display_name(function), types, _kinds(*activities, result_activity))
         with self._lock:
-            return choose(self._group(function, "reverse") or self._recomputed(function), call)
+            return choose(self._rules_of(function, "reverse", call), call)
 
     def find_forward(
         self,
@@ -278,20 +290,31 @@ class Registry:
         kinds = _kinds(*activities, result_activity)
         call = Call(display_name(function), types, kinds, forward=True)
         with self._lock:
-            rules = self._group(function, "forward") or self._recomputed(function)
+            rules = self._rules_of(function, "forward", call)
             return choose_forward(rules, call, width) if rules else None
 
-    def _recomputed(self, function: Any) -> list[Rule]:
+    def _rules_of(self, function: Any, which: Half, call: Call) -> list[Rule]:
+        """The rules a call may be served by: those of the function, or its body as a rule."""
         entry = self._entry(function)
-        if entry is None or not entry.inactive_arguments or self._recomputation is None:
+        if entry is None:
+            return []
+        rules = entry.rules.get(which, [])
+        if not rules:
+            return self._recomputed(entry) if entry.inactive_arguments else []
+        if (
+            _can_wait(function)
+            and waits_for_activities(entry.opted_out, call.types[:-1])
+            and chooses_body(entry.opted_out, rules, call)
+        ):
+            return self._recomputed(entry)
+        return rules
+
+    def _recomputed(self, entry: _Entry) -> list[Rule]:
+        if self._recomputation is None:
             return []
         if entry.recomputed is None:
-            entry.recomputed = self._recomputation(function)
+            entry.recomputed = self._recomputation(entry.function)
         return [entry.recomputed]
-
-    def _group(self, function: Any, which: Half) -> list[Rule]:
-        entry = self._entry(function)
-        return entry.rules.get(which, []) if entry is not None else []
 
     def _entry(self, function: object) -> _Entry | None:
         return self._entries.get(_identity(function))
@@ -324,6 +347,11 @@ RULES = Registry()
 def _identity(function: Any) -> int:
     """Key of a function; a dispatcher and what it was made from are the same function."""
     return id(getattr(function, "py_func", function))
+
+
+def _can_wait(function: Any) -> bool:
+    """Whether the body of a function can be made a rule: an `@njit` function's."""
+    return hasattr(function, "py_func")
 
 
 def _kinds(*activities: str | Kind) -> tuple[Kind, ...]:
