@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from numba import types
@@ -19,10 +19,11 @@ from numba import types
 from activerules.errors import ActiverulesError
 from activerules.ir.derive.assemble import assemble, generate_forward, verified
 from activerules.ir.derive.forward_plan import ForwardPlan, make_forward_plan
+from activerules.ir.model import Module
 from activerules.ir.normalise import normalise
 from activerules.ir.reading import read_module
 from activerules.ir.rulecall import ActivityName
-from activerules.numba_ext.capture import as_dispatcher, capture
+from activerules.numba_ext.capture import Captured, as_dispatcher, capture
 from activerules.numba_ext.forward_checks import has_tangent
 from activerules.numba_ext.gradient import Gradient
 from activerules.numba_ext.kinds import returned_type
@@ -40,6 +41,18 @@ from activerules.requests import (
 )
 from activerules.rules import library  # noqa: F401  defines the rules that come with it
 from activerules.rules.registry import RULES
+
+
+@dataclass(frozen=True)
+class ForwardDerivation:
+    """A forward derivative and how it came about, for `explain`."""
+
+    gradient: Gradient
+    captured: Captured
+    module: Module
+    plan: ForwardPlan
+    stages: Stages
+
 
 _compiled: weakref.WeakKeyDictionary[Any, dict[Any, Gradient]] = weakref.WeakKeyDictionary()
 
@@ -64,20 +77,27 @@ def compile_forward(
     known = _compiled.setdefault(dispatcher, {})
     key = (argtypes, activities, wanted, width, options, RULES.epoch)
     if key not in known:
-        known[key] = _derive(dispatcher, argtypes, activities, wanted, width, options)
+        found = derive_forward(dispatcher, argtypes, activities, wanted, width, options)
+        known[key] = found.gradient
     return known[key]
 
 
-def _derive(
+def derive_forward(
     dispatcher: Any,
     argtypes: tuple[types.Type, ...],
     activities: tuple[ActivityName, ...],
     wanted: bool,
     width: int,
     options: frozenset[str],
-) -> Gradient:
+    *,
+    view: Any = RULES.forward_view,
+) -> ForwardDerivation:
+    """Take the whole way and keep what was found out; raises as `compile_forward`.
+
+    `view`: the registry as forward mode sees it.
+    """
     stage = Stages()
-    captured = stage("capture", capture, dispatcher, argtypes, rules=RULES.forward_view)
+    captured = stage("capture", capture, dispatcher, argtypes, rules=view)
     wanted = wanted and has_tangent(returned_type(captured.signature.return_type))
     text = stage("normalise", normalise, captured.text, captured.symbol)
     module = stage("parse", read_module, text, captured.symbol)
@@ -101,7 +121,7 @@ def _derive(
     stage("verify", verified, text)
     stem = f"activerules.{plain_name(captured.name)}"
     name = f"{stem}.{hashlib.sha256(text.encode()).hexdigest()[:20]}"
-    return Gradient(
+    gradient = Gradient(
         symbol=name + ".forward",
         conservative_symbol=name + ".forward",
         text=text.replace(STEM, name),
@@ -117,6 +137,7 @@ def _derive(
         options=options,
         called=rules.called,
     )
+    return ForwardDerivation(gradient, captured, module, plan, stage)
 
 
-__all__ = ["compile_forward"]
+__all__ = ["ForwardDerivation", "compile_forward", "derive_forward"]

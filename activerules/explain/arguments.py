@@ -14,14 +14,17 @@ from typing import Any
 import numba
 from numba import types
 
-from activerules.annotations.activity import Active, Annotation, Const, Narrowed
+from activerules.annotations.activity import Active, Annotation, Const, Duplicated, Narrowed
 from activerules.errors import ActiverulesError, ActivityError, NotYetSupported
+from activerules.forward_pipeline import ForwardDerivation, derive_forward
 from activerules.numba_ext import checks
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.dispatchers import dispatcher_of
+from activerules.numba_ext.forward_checks import read_forward_arguments
 from activerules.numba_ext.gradient import ActivityName, ArgumentActivity
 from activerules.numba_ext.types import AnnotationType
 from activerules.pipeline import Derivation, derive
+from activerules.rules.registry import RULES, ForwardReportView
 
 
 @dataclass(frozen=True)
@@ -31,18 +34,20 @@ class Question:
     dispatcher: Any
     arguments: tuple[Argument, ...]
     return_activity: ActivityName | None
+    forward: bool = False
+    width: int = 1
 
     @property
     def signature(self) -> str:
         """`(x: Duplicated[float64[::1]], n: Const[int64])`."""
         return f"({', '.join(map(str, self.arguments))})"
 
-    def derivation(self) -> Derivation:
+    def derivation(self, *, split: bool = False) -> Derivation:
         """Compile the derivative up to its IR; errors say what was asked and how to ask again."""
         argtypes = tuple(a.numba_type for a in self.arguments)
         activities: tuple[ArgumentActivity, ...] = tuple(a.activity for a in self.arguments)
         try:
-            found = derive(self.dispatcher, argtypes, activities, self.return_activity)
+            found = derive(self.dispatcher, argtypes, activities, self.return_activity, split=split)
             if found.gradient.return_activity == "active":
                 checks.require_float_return(self.dispatcher, found.gradient.result_type)
         except ActiverulesError as error:
@@ -51,6 +56,21 @@ class Question:
             raise
         return found
 
+    def forward_derivation(self) -> ForwardDerivation:
+        """The same in forward mode."""
+        argtypes = tuple(a.numba_type for a in self.arguments)
+        activities: tuple[Any, ...] = tuple(a.activity for a in self.arguments)
+        wanted = self.return_activity != "const"
+        view = ForwardReportView(RULES)
+        try:
+            return derive_forward(
+                self.dispatcher, argtypes, activities, wanted, self.width, frozenset(), view=view
+            )
+        except ActiverulesError as error:
+            error.where.insert(0, checks.asked_for(self.dispatcher, self.arguments))
+            error.reproduce = error.reproduce or self.command()
+            raise
+
     def command(self) -> str:
         """The command line that asks the same."""
         function = self.dispatcher.py_func
@@ -58,6 +78,7 @@ class Question:
         written = [a.annotation for a in self.arguments]
         quoted = " ".join(f'"{one}"' for one in written)
         asked = f" --return {self.return_activity.capitalize()}" if self.return_activity else ""
+        asked += " --forward" if self.forward else ""
         return f"python -m activerules explain {file}:{function.__qualname__} {quoted}{asked}"
 
 
@@ -65,11 +86,17 @@ def read_question(
     function: Callable[..., Any],
     annotated: Sequence[Any],
     return_activity: type[Annotation] | None,
+    *,
+    forward: bool = False,
 ) -> Question:
     """Raises `ActivityError`, `ArityError`, `ShadowMismatch` as a call of `autodiff` would."""
     dispatcher = dispatcher_of(function)
     names = checks.read_arity(dispatcher, len(annotated))
     found = [_type_of(name, item) for name, item in zip(names, annotated, strict=True)]
+    if forward:
+        read = read_forward_arguments(names, found)
+        result = None if return_activity in (None, Duplicated) else _activity_name(return_activity)
+        return Question(dispatcher, read.arguments, result, forward=True, width=read.width)
     arguments = checks.read_arguments(names, found)
     return Question(dispatcher, arguments, _activity_name(return_activity))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from activerules.annotations.activity import Annotation
+from activerules.annotations.signature import Mode, Reverse
 from activerules.explain.arguments import Question, read_question
 from activerules.explain.report import (
     Kept,
@@ -20,15 +21,19 @@ from activerules.explain.report import (
     Report,
     RuleCall,
 )
+from activerules.forward_pipeline import ForwardDerivation
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Node, Primal, Taken
 from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.cfg import Loop
+from activerules.ir.derive.forward_plan import ForwardPlan
+from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.reasons import (
     describe,
     loop_branch,
     name_of_memory,
     origin,
     why_kept,
+    why_needless,
     why_served,
 )
 from activerules.ir.explain import in_order, is_computation, marked_calls
@@ -41,13 +46,16 @@ def explain(
     function: Callable[..., Any],
     *annotated: Any,
     return_activity: type[Annotation] | None = None,
+    mode: Mode = Reverse,
 ) -> Report:
-    """Say how the gradient of a function comes about: activity, tape, rules, times.
+    """Say how the derivative of a function comes about: activity, tape, rules, times.
 
     Arguments
         function         an `@njit` function or a plain one that Numba can compile.
         annotated        what `autodiff` takes, or types in their place: `Duplicated[float64[::1]]`.
         return_activity  Active or Const; by default Active for a function that returns a float.
+        mode             Reverse (what is split or pulled back, too), or Forward: annotations are
+                         Const, Duplicated and BatchDuplicated then, and there is no tape.
 
     Returns
         A `Report`: `print` it, show it in a notebook, or read its attributes (`lines`, `cached`,
@@ -60,37 +68,24 @@ def explain(
     >>> [kept.what for kept in explain(lambda x: x * x, Active[float64]).cached]
     []
     """
+    if mode.direction == "forward":
+        question = read_question(function, annotated, return_activity, forward=True)
+        return _ForwardCollector(question, question.forward_derivation()).report()
     question = read_question(function, annotated, return_activity)
-    return _Collector(question, question.derivation()).report()
+    return _Collector(question, question.derivation(split=mode.split)).report()
 
 
-class _Collector:
-    """Reads one derivation. It makes no decision and changes nothing."""
+class _Reader:
+    """What reports on both modes say: lines, and calls with rules. It changes nothing."""
 
-    def __init__(self, question: Question, derivation: Derivation) -> None:
+    plan: Any
+
+    def __init__(self, question: Question, derivation: Derivation | ForwardDerivation) -> None:
         self.question = question
-        self.derivation = derivation
-        self.plan, self.layout = derivation.plan, derivation.layout
+        self.derivation: Any = derivation
         self.locator = Locator(derivation.module)
         self.code = question.dispatcher.py_func.__code__
         self.file = _shown(self.code.co_filename)
-
-    def report(self) -> Report:
-        gradient = self.derivation.gradient
-        return Report(
-            function=self.question.dispatcher.py_func.__name__,
-            signature=f"{self.question.signature} -> {gradient.return_activity.capitalize()}",
-            place=self._own_place(),
-            lines=tuple(self._lines()),
-            loops=tuple(map(self._loop, self.plan.flow.loops)),
-            cached=tuple(map(self._kept, in_order(self.plan.cache.kept, self.plan))),
-            recomputed=tuple(self._recomputed()),
-            retained=tuple(self._retained()),
-            rules=(*map(self._rule, marked_calls(self.plan)), *self._followed()),
-            frame_bytes=self.layout.frame_size,
-            overlap=self._overlap(),
-            stages=dict(self.derivation.stages.seconds),
-        )
 
     # --- places ---
 
@@ -109,7 +104,11 @@ class _Collector:
         source = linecache.getline(self.code.co_filename if shown == self.file else file, line)
         return Place(shown, line, source.rstrip("\n"))
 
-    # --- sections ---
+    # --- sections of both ---
+
+    def _is_undone(self, instruction: Instruction) -> bool:
+        """Whether the reverse sweep undoes what an instruction writes."""
+        return False
 
     def _lines(self) -> list[Line]:
         values: Counter[Place] = Counter()
@@ -117,7 +116,7 @@ class _Collector:
         for block in self.plan.flow.order:
             for i in block.instructions if block in self.plan.returns.live else ():
                 values[self._place(i)] += self.plan.activity.is_active(i)
-                writes[self._place(i)] += i in self.plan.needs and not i.type.is_float
+                writes[self._place(i)] += self._is_undone(i)
         own = self._own_lines()
         called = sorted({*values} - {*own, Place()}, key=lambda p: (p.file, p.line))
         every = [(place, False) for place in own] + [(place, True) for place in called]
@@ -131,6 +130,47 @@ class _Collector:
             return []
         return [self._place_at(self.code.co_filename, start + k) for k in range(len(source))]
 
+    def _followed(self) -> Iterable[RuleCall]:
+        """Calls of functions with rules, in what this function reaches, that no rule can serve."""
+        here = {(line.place.file, line.place.line) for line in self._lines()}
+        for call in self.derivation.captured.followed:
+            file, _, line = call.location.rpartition(":")
+            place = self._place_at(file, int(line))
+            if (place.file, place.line) in here:
+                yield RuleCall(call.name, place, (), None, call.reason, followed=True)
+
+
+class _Collector(_Reader):
+    """Reads the derivation of a gradient. It makes no decision."""
+
+    plan: Plan
+    derivation: Derivation
+
+    def __init__(self, question: Question, derivation: Derivation) -> None:
+        super().__init__(question, derivation)
+        self.plan, self.layout = derivation.plan, derivation.layout
+
+    def report(self) -> Report:
+        gradient = self.derivation.gradient
+        return Report(
+            function=self.question.dispatcher.py_func.__name__,
+            signature=f"{self.question.signature} -> {gradient.return_activity.capitalize()}",
+            place=self._own_place(),
+            lines=tuple(self._lines()),
+            loops=tuple(map(self._loop, self.plan.flow.loops)),
+            cached=tuple(map(self._kept, in_order(self.plan.cache.kept, self.plan))),
+            recomputed=tuple(self._recomputed()),
+            retained=tuple(self._retained()),
+            rules=(*map(self._rule, marked_calls(self.plan)), *self._followed()),
+            frame_bytes=self.layout.frame_size,
+            overlap=self._overlap(),
+            stages=dict(self.derivation.stages.seconds),
+        )
+
+    def _is_undone(self, instruction: Instruction) -> bool:
+        return instruction in self.plan.needs and not instruction.type.is_float
+
+    # --- sections ---
     def _loop(self, loop: Loop) -> LoopLength:
         rows = self.layout.rows.get(loop)
         return LoopLength(
@@ -210,15 +250,6 @@ class _Collector:
             reason=why_served(call, self.plan),
         )
 
-    def _followed(self) -> Iterable[RuleCall]:
-        """Calls of functions with rules, in what this function reaches, that no rule can serve."""
-        here = {(line.place.file, line.place.line) for line in self._lines()}
-        for call in self.derivation.captured.followed:
-            file, _, line = call.location.rpartition(":")
-            place = self._place_at(file, int(line))
-            if (place.file, place.line) in here:
-                yield RuleCall(call.name, place, (), None, call.reason, followed=True)
-
     def _name_of(self, memory: MemoryObject) -> str:
         """Memory in the words of the function: its arguments by name, its arrays by their line."""
         if memory.kind == "argument" and isinstance(memory.key, int):
@@ -237,6 +268,47 @@ class _Collector:
         if gradient.conservative_symbol == gradient.symbol:
             return "needs nothing more to be kept: one version"
         return "is checked at every call: a second version, which keeps more, runs if they overlap"
+
+
+class _ForwardCollector(_Reader):
+    """Reads the derivation of a forward derivative."""
+
+    plan: ForwardPlan
+    derivation: ForwardDerivation
+
+    def __init__(self, question: Question, derivation: ForwardDerivation) -> None:
+        super().__init__(question, derivation)
+        self.plan = derivation.plan
+
+    def report(self) -> Report:
+        gradient = self.derivation.gradient
+        return Report(
+            function=self.question.dispatcher.py_func.__name__,
+            signature=f"{self.question.signature} -> {gradient.return_activity.capitalize()}",
+            place=self._own_place(),
+            lines=tuple(self._lines()),
+            loops=(),
+            cached=(),
+            recomputed=(),
+            retained=(),
+            rules=(*map(self._rule, marked_calls(self.plan)), *self._followed()),
+            frame_bytes=0,
+            overlap="is right where their tangents overlap in the same way",
+            stages=dict(self.derivation.stages.seconds),
+            forward=True,
+        )
+
+    def _rule(self, call: Instruction) -> RuleCall:
+        info = self.plan.calls.marked(call)
+        assert info is not None
+        use = self.plan.rules.get(call)
+        return RuleCall(
+            name=info.name,
+            place=self._place(call),
+            activities=tuple(a.capitalize() for a in use.request.activities) if use else (),
+            rule=use.code.description if use else None,
+            reason="" if use else why_needless(info),
+        )
 
 
 def _shown(file: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from numba import types
 
 from activerules.annotations.activity import KINDS, Active, Annotation, Const
+from activerules.annotations.signature import Forward, Reverse
 from activerules.errors import ActiverulesError, ActivityError
 from activerules.explain import html
 from activerules.explain.collect import explain
@@ -28,7 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         function = load_function(options.function)
         annotated = [read_annotation(text) for text in options.annotation]
         report = explain(
-            function, *annotated, return_activity=_RETURNS.get(options.return_activity)
+            function,
+            *annotated,
+            return_activity=_RETURNS.get(options.return_activity),
+            mode=Forward if options.forward else Reverse,
         )
     except ActiverulesError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
@@ -51,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         "annotation", nargs="*", help='one per argument: "Duplicated[float64[::1]]", "int64"'
     )
     command.add_argument("--return", dest="return_activity", choices=_RETURNS, metavar="ACTIVITY")
+    command.add_argument("--forward", action="store_true", help="explain forward mode")
     command.add_argument("--html", type=Path, metavar="FILE", help="write HTML there instead")
     return parser
 

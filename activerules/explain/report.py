@@ -108,6 +108,7 @@ class Report:
     frame_bytes   what is kept per call: values outside loops, local memory and its shadow
     overlap       what happens if arguments overlap
     stages        seconds per stage of the compile
+    forward       whether it is about forward mode, which has no tape
     """
 
     function: str
@@ -122,6 +123,7 @@ class Report:
     frame_bytes: int
     overlap: str
     stages: Mapping[str, float]
+    forward: bool = False
 
     def __str__(self) -> str:
         """Return the report as text."""

@@ -14,6 +14,9 @@ Row = Sequence[str]
 def sections(report: Report) -> list[tuple[str, str, list[Row]]]:
     """(title, what it says if it has no rows, rows) of every section behind the lines."""
     here = report.place.file
+    rules = ("calls with rules", "none", [_call(call, here) for call in report.rules])
+    if report.forward:
+        return [rules]
     return [
         ("loops", "none", [_loop(loop, here) for loop in report.loops]),
         (
@@ -37,7 +40,7 @@ def sections(report: Report) -> list[tuple[str, str, list[Row]]]:
             "none",
             [(where(p, here), p.text.strip()) for p in report.retained],
         ),
-        ("calls with rules", "none", [_call(call, here) for call in report.rules]),
+        rules,
     ]
 
 

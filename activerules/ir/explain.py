@@ -13,6 +13,7 @@ from activerules.ir.analysis.nodes import Node, Primal, Shadow
 from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.by_value import copies_at_entry
 from activerules.ir.cfg import Loop
+from activerules.ir.derive.facts import Facts
 from activerules.ir.derive.layout import Layout, make_layout
 from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.planning import make_plan
@@ -177,7 +178,7 @@ def _calls(plan: Plan) -> list[str]:
     return _columns(rows)
 
 
-def marked_calls(plan: Plan) -> list[Instruction]:
+def marked_calls(plan: Facts) -> list[Instruction]:
     """The calls of functions with rules that a derivative meets, in order."""
     return [
         i

@@ -340,6 +340,24 @@ class ForwardView:
         return self._registry.treatment(function, names, found, "forward")
 
 
+class ForwardReportView(ForwardView):
+    """The same for a report: a function that only has a reverse rule is met, and is its body."""
+
+    def __init__(self, registry: Registry) -> None:
+        super().__init__(registry)
+        self._all = registry
+
+    def carries_rule(self, function: object) -> bool:
+        """Tell whether `function` has anything a report says something about."""
+        return super().carries_rule(function) or self._all.carries_rule(function)
+
+    def treatment(self, function: object, names: Sequence[str], found: Sequence[Any]) -> Treatment:
+        """What becomes of a call, which is what becomes of it without a report."""
+        if super().carries_rule(function):
+            return super().treatment(function, names, found)
+        return Treatment(False, frozenset(), "it has a reverse rule, and no forward rule")
+
+
 RULES = Registry()
 """The one registry that the decorators of `rules.define` fill."""
 

@@ -31,6 +31,7 @@ from activerules.ir.cfg import Loop
 from activerules.ir.derive.derivatives import cost, function_of, is_pure_call
 from activerules.ir.derive.plan import Plan
 from activerules.ir.model import Instruction, Value
+from activerules.ir.rulecall import CallInfo
 from activerules.ir.runtime_calls import effect_of
 
 NameOf = Callable[[MemoryObject], str]
@@ -131,6 +132,11 @@ def why_served(call: Instruction, plan: Plan) -> str:
     info = plan.calls.marked(call)
     if call in plan.rules or info is None:
         return ""
+    return why_needless(info)
+
+
+def why_needless(info: CallInfo) -> str:
+    """Why a marked call that no rule serves needs none."""
     return "declared inactive" if info.inactive else "nothing active goes in and comes out"
 
 
