@@ -70,6 +70,8 @@ def jacfwd(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -
                   array of floats, or a tuple of these.
         argnums   the argument to differentiate by, or a tuple of them: floats, arrays of floats,
                   tuples of floats.
+        holomorphic=True   f'(z) of a complex result by complex numbers and arrays of them; that the
+                  function is holomorphic is the caller's word.
         options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
 
     Returns
@@ -95,6 +97,7 @@ class ForwardJacobian(DerivedFunction):
 
     form = staticmethod(jacobian_forward)
     kind = "jacfwd"
+    own_options = ("holomorphic",)
 
 
 give_factory_form(jacfwd)

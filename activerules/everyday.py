@@ -12,6 +12,7 @@ import inspect
 import operator
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, SupportsIndex
 
 from numba import njit, types
@@ -72,22 +73,26 @@ def value_and_grad(
 class DerivedFunction:
     """A function made from another one; `dispatcher` is the `@njit` function behind it.
 
-    Its stub calls `form(spec, function, *arguments)`, which has a compiled form.
+    Its stub calls `form(spec, function, *arguments)`, which has a compiled form. `own_options` are
+    accepted beside those of `numba.njit`.
     """
 
     form: Callable[..., Any]
     kind: str
+    own_options: tuple[str, ...] = ()
 
     def __init__(
         self, function: Any, argnums: ArgNums, *, with_value: bool = False, options: dict[str, Any]
     ) -> None:
-        unknown = set(options) - set(_OPTIONS)
+        accepted = (*_OPTIONS, *self.own_options)
+        unknown = set(options) - set(accepted)
         if unknown:
-            raise TypeError(f"no option {sorted(unknown)[0]!r}; there are {', '.join(_OPTIONS)}")
+            raise TypeError(f"no option {sorted(unknown)[0]!r}; there are {', '.join(accepted)}")
         self._function = function
         self._options = options
         self._target = dispatcher_of(function)
-        self._spec = read_spec(self._target, argnums, with_value)
+        spec = read_spec(self._target, argnums, with_value)
+        self._spec = replace(spec, holomorphic=bool(options.get("holomorphic")))
         self._compiled: tuple[int, Any] = (-1, None)
         functools.update_wrapper(self, self._target.py_func)
         self.__name__ = f"{'value_and_' if with_value else ''}{self.kind}_{self.__name__}"
@@ -102,7 +107,8 @@ class DerivedFunction:
                 if self._options.get("cache"):
                     # Numba's cache does not see other functions; rules at least must not be stale.
                     stub.__qualname__ += f"_{RULES.fingerprint}"
-                epoch, dispatcher = RULES.epoch, njit(**NO_C_WRAPPER, **self._options)(stub)
+                options = {k: v for k, v in self._options.items() if k in _OPTIONS}
+                epoch, dispatcher = RULES.epoch, njit(**NO_C_WRAPPER, **options)(stub)
                 self._compiled = epoch, dispatcher
             return dispatcher
 
@@ -178,7 +184,8 @@ def _make_stub(name: str, target: Any, spec: GradientSpec, form: Callable[..., A
     )
     stub.__defaults__, stub.__kwdefaults__ = plain.__defaults__, plain.__kwdefaults__
     stub.__name__ = name
-    stub.__qualname__ = f"{plain.__qualname__}.{name}_{'_'.join(map(str, spec.argnums))}"
+    places = "_".join(map(str, spec.argnums))
+    stub.__qualname__ = f"{plain.__qualname__}.{name}_{places}{'_holomorphic' * spec.holomorphic}"
     return stub
 
 

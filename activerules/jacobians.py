@@ -45,7 +45,14 @@ def _jacobian_forward(spec, function, *args):
     dispatcher = dispatcher_of_type(function)
     names = checks.read_arity(dispatcher, len(args))
     found = tuple(map(types.unliteral, args))
-    for i in request.argnums:
+    if request.holomorphic:
+        arguments = [
+            Argument(name, ty, "duplicated" if k in request.argnums else "const")
+            for k, (name, ty) in enumerate(zip(names, found, strict=True))
+        ]
+        result = compiled_forward(dispatcher, arguments, True, 1).result_type
+        require_holomorphic(dispatcher, names, found, request.argnums, result)
+    for i in () if request.holomorphic else request.argnums:
         with checks.naming(dispatcher):
             _require_direction(names[i], found[i])
     lines = ["def impl(spec, function, *args):"]
@@ -55,6 +62,31 @@ def _jacobian_forward(spec, function, *args):
     results = [f"jac{i}" for i in request.argnums]
     lines.append("return " + (results[0] if request.single else f"({', '.join(results)},)"))
     return compiled_source("\n    ".join(lines))
+
+
+def element_of(found: Any) -> Any:
+    """The type of an array's elements, or of a number."""
+    return found.dtype if isinstance(found, types.Array) else types.unliteral(found)
+
+
+def is_complex(found: Any) -> bool:
+    """Whether a type is that of complex numbers, or of an array of them."""
+    return isinstance(element_of(found), types.Complex)
+
+
+def require_holomorphic(
+    dispatcher: Any, names: Sequence[str], found: Sequence[Any], argnums: Sequence[int], result: Any
+) -> None:
+    """Raise `ActivityError` unless arguments and result are complex."""
+    rows = [(f"`{names[k]}` is", found[k]) for k in argnums]
+    rows.append((f"{dispatcher.py_func.__name__} returns", result))
+    for what, ty in rows:
+        if not is_complex(ty):
+            raise ActivityError(
+                f"{what} {type_name(ty)}, and a holomorphic derivative is asked for",
+                why="it is that of a complex result by complex numbers, and arrays of them",
+                instead=["the Jacobian without holomorphic=True"],
+            )
 
 
 def _require_direction(name: str, found: Any) -> None:
@@ -67,7 +99,7 @@ def _require_direction(name: str, found: Any) -> None:
         why="argnums names the arguments to differentiate by: floats, arrays and tuples of floats",
         instead=[
             "another argnums",
-            "jacrev, for complex numbers",
+            "jacrev, for complex numbers; holomorphic=True, if the result is complex too",
             "jvp, which takes any tangent",
         ],
     )
@@ -81,7 +113,7 @@ def _block(dispatcher: Any, names: Sequence[str], found: Sequence[Any], i: int) 
     # what is differentiated again is scalar code
     width = 1 if compiles_for_derivative() else WIDTH
     written = written_arrays(dispatcher, names, found, i, width)
-    if isinstance(found[i], types.Float):
+    if isinstance(found[i], types.Float | types.Complex):
         push = _push(written, i, f"Duplicated(x{i}, type(x{i})(1.0))")
         return [*copies_of(written), f"jac{i} = {push}"]
     if isinstance(found[i], types.BaseTuple):
@@ -114,7 +146,7 @@ def written_arrays(
     activities: list[ActivityName] = ["const"] * len(found)
     activities[i] = "duplicated"
     arguments = [Argument(*one) for one in zip(names, found, activities, strict=True)]
-    if isinstance(found[i], types.Float):
+    if isinstance(found[i], types.Float | types.Complex):
         width = 1
     elif isinstance(found[i], types.BaseTuple):
         width = len(found[i])

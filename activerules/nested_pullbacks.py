@@ -32,6 +32,7 @@ from activerules.numba_ext.cotangents import clear, require_fitting
 from activerules.numba_ext.fields import CONSTANT
 from activerules.numba_ext.intrinsics import dispatcher_of_type
 from activerules.numba_ext.kinds import has_numbers, has_shadows, is_number
+from activerules.numba_ext.lanes import is_batched, one_lane, width_of
 from activerules.numba_ext.nested import calling, returned_by
 from activerules.numba_ext.pullback import bind, data_of
 from activerules.numba_ext.rulechecks import apart
@@ -96,22 +97,28 @@ def nested_record_form(typing_context, spec, function, *args):
     As `split.record_form`; a function that returns memory of its arguments is refused at run time.
     """
     asked, arguments, dispatcher, result = _read(typing_context, spec.value, function, args)
-    plan = (dispatcher, asked, tuple(a.activity for a in arguments), has_shadows(result))
+    width = width_of([a.name for a in arguments], args) if is_batched(args) else None
+    plan = (dispatcher, asked, tuple(a.activity for a in arguments), has_shadows(result), width)
     return calling(typing_context, _once(plan, _record_stub), (spec, function), args)
 
 
 def _record_stub(
-    dispatcher: Any, asked: SplitSpec, activities: tuple[str, ...], arrays: bool
+    dispatcher: Any,
+    asked: SplitSpec,
+    activities: tuple[str, ...],
+    arrays: bool,
+    width: int | None,
 ) -> Any:
     names = [f"a{k}" for k, _ in enumerate(activities)]
     values = [_value(name, kind) for name, kind in zip(names, asked.arguments, strict=True)]
     shadowed = has_shadow(asked.result)
     primal = asked.returns_primal and asked.result is not DuplicatedNoNeed
+    shadow = "shadow_of(out)" if width is None else f"({'shadow_of(out), ' * width})"
     lines = [
         f"data = ({''.join(f'kept({value}), ' for value in values)})",
         f"out = function({', '.join(values)})",
         *(f"keep_apart(out, {value})" for value in values if shadowed),
-        f"shadow = {'shadow_of(out)' if shadowed else 'None'}",
+        f"shadow = {shadow if shadowed else 'None'}",
         "used = np.zeros(1, np.int64)",
         f"return (data, shadow, used), {'out' if primal else 'None'}, shadow",
     ]
@@ -127,31 +134,46 @@ def nested_play_form(typing_context, spec, function, *args):
             f"{tape} was given to the reverse of {dispatcher.py_func.__name__}",
             instead=["the tape that `augmented` of the same autodiff_thunk returned"],
         )
+    width = width_of([a.name for a in arguments], annotated) if is_batched(annotated) else None
     if asked.result in (Active, MixedDuplicated):
-        require_fitting(result, dret)
-    plan = (dispatcher, asked, tuple(a.activity for a in arguments))
+        require_fitting(result if width is None else types.UniTuple(result, width), dret)
+    plan = (dispatcher, asked, tuple(a.activity for a in arguments), width)
     return calling(typing_context, _once(plan, _play_stub), (spec, function), args)
 
 
-def _play_stub(dispatcher: Any, asked: SplitSpec, activities: tuple[str, ...]) -> Any:
+def _play_stub(
+    dispatcher: Any, asked: SplitSpec, activities: tuple[str, ...], width: int | None
+) -> Any:
+    """A call of the gradient, or of a batch one per lane."""
     names = [f"a{k}" for k, _ in enumerate(activities)]
-    given = [
-        f"{kind.__name__}(data[{k}]{f', a{k}.dval' if kind not in (Active, Const) else ''})"
-        for k, kind in enumerate(asked.arguments)
-    ]
     seeded = asked.result is not Const
-    if seeded:
-        cotangent = "dret" if asked.result in (Active, MixedDuplicated) else "shadow"
-        given.append(f"Const({cotangent})")
-    call = f"autodiff(mode, target, {', '.join(['Active' if seeded else 'Const', *given])})"
+
+    def call(lane: str, data: str) -> str:
+        given = [
+            f"{kind.__name__}({data.format(k)}"
+            f"{f', a{k}.dval{lane}' if kind not in (Active, Const) else ''})"
+            for k, kind in enumerate(one_lane(asked).arguments)
+        ]
+        if seeded:
+            cotangent = "dret" if asked.result in (Active, MixedDuplicated) else "shadow"
+            given.append(f"Const({cotangent}{lane})")
+        return f"autodiff(mode, target, {', '.join(['Active' if seeded else 'Const', *given])})"
+
+    lanes = range(width or 1)
+    # each lane runs the function, which may write into its arguments
+    data = "kept(data[{}])" if len(lanes) > 1 else "data[{}]"
+    calls = [call("" if width is None else f"[{lane}]", data) for lane in lanes]
+    found = ["".join(f"found{lane}[{k}], " for lane in lanes) for k, _ in enumerate(names)]
+    batched = [width is not None and kind is Active for kind in asked.arguments]
+    items = [f"({one})" if each else one[: one.index(",")] for one, each in zip(found, batched)]
     lines = [
         "data, shadow, used = tape",
         "if used[0] != 0:",
         "    raise TapeError('a tape is used a second time: its reverse has run')",
         "used[0] = 1",
-        f"found = {call}",
+        *(f"found{lane} = {one}" for lane, one in zip(lanes, calls, strict=True)),
         *["clear(shadow)"] * has_shadow(asked.result),
-        f"return ({''.join(f'found[{k}], ' for k, _ in enumerate(names))})",
+        f"return ({''.join(f'{item}, ' for item in items)})",
     ]
     target = _weighted(dispatcher, len(names)) if seeded else dispatcher
     mode = Mode("reverse", options=asked.options)

@@ -21,7 +21,14 @@ from activerules.annotations.signature import SplitSpec
 from activerules.annotations.values import make_zero
 from activerules.errors import ActivityError, UnknownOption
 from activerules.everyday import ArgNums, DerivedFunction
-from activerules.jacobians import WIDTH, jacobian_forward, set_unit
+from activerules.jacobians import (
+    WIDTH,
+    element_of,
+    is_complex,
+    jacobian_forward,
+    require_holomorphic,
+    set_unit,
+)
 from activerules.numba_ext import checks
 from activerules.numba_ext.cotangents import copied
 from activerules.numba_ext.emitter import Call
@@ -47,6 +54,8 @@ def jacrev(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -
                   an array of numbers.
         argnums   the argument to differentiate by (a number or an array of numbers), or a tuple of
                   them; not both the argument and the result may be complex.
+        holomorphic=True   f'(z), where arguments and result are complex; that the function is
+                  holomorphic is the caller's word.
         options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
 
     Returns
@@ -108,13 +117,15 @@ def _jacobian_reverse(spec, function, *args):
     names = checks.read_arity(dispatcher, len(args))
     _require_numbers(names, args, request.argnums)
     result, recorded, lanes = _recorded(function, dispatcher, args, request.argnums)
-    if not is_number(_element(result)):
+    if not is_number(element_of(result)):
         raise ActivityError(
             f"a Jacobian of {dispatcher.py_func.__name__}, which returns {type_name(result)}",
             why="it is made of a number or one array of numbers",
             instead=["vjp, which takes the cotangent of such a result"],
         )
-    if _is_complex(result):
+    if request.holomorphic:
+        require_holomorphic(dispatcher, names, args, request.argnums, result)
+    elif is_complex(result):
         _require_real(names, args, request.argnums)
     source = [*recorded, *_rows(request, result, args, lanes)]
     return _compiled(source, dispatcher, args, request.argnums, lanes)
@@ -127,9 +138,9 @@ def _jacobian_by_size(spec, function, *args):
         return lambda spec, function, *args: jacobian_forward(spec, function, *args)
     dispatcher = dispatcher_of_type(function)
     arrays = [k for k in request.argnums if isinstance(args[k], types.Array)]
-    if any(_is_complex(args[k]) for k in request.argnums):
+    if request.holomorphic or any(is_complex(args[k]) for k in request.argnums):
         return lambda spec, function, *args: jacobian_reverse(spec, function, *args)
-    plain = all(isinstance(_element(args[k]), types.Float) for k in request.argnums)
+    plain = all(isinstance(element_of(args[k]), types.Float) for k in request.argnums)
     if not (arrays and plain):
         return lambda spec, function, *args: jacobian_forward(spec, function, *args)
     result, recorded, lanes = _recorded(function, dispatcher, args, request.argnums)
@@ -221,7 +232,7 @@ def _annotated(spec: SplitSpec) -> str:
 def _require_numbers(names: Sequence[str], found: Sequence[Any], argnums: Sequence[int]) -> None:
     """Raise `ActivityError` unless the arguments of `argnums` are numbers, or arrays of them."""
     for k in argnums:
-        if not is_number(_element(found[k])):
+        if not is_number(element_of(found[k])):
             raise ActivityError(
                 f"`{names[k]}` is {type_name(found[k])}: there is no Jacobian by it",
                 why="argnums names the arguments to differentiate by: numbers and arrays of them",
@@ -232,24 +243,16 @@ def _require_numbers(names: Sequence[str], found: Sequence[Any], argnums: Sequen
 def _require_real(names: Sequence[str], found: Sequence[Any], argnums: Sequence[int]) -> None:
     """Raise `ActivityError` for a complex argument of a function with a complex result."""
     for k in argnums:
-        if _is_complex(found[k]):
+        if is_complex(found[k]):
             raise ActivityError(
                 f"`{names[k]}` and the result are complex: the Jacobian has four real parts",
                 why="a complex number holds two of them, which is all there is if the function is "
                 "holomorphic",
                 instead=[
-                    "autodiff(Reverse.holomorphic(), …) of one number",
+                    "holomorphic=True, if it is",
                     "jacobian of the real and of the imaginary part of the result",
                 ],
             )
-
-
-def _is_complex(found: Any) -> bool:
-    return isinstance(_element(found), types.Complex)
-
-
-def _element(found: Any) -> Any:
-    return found.dtype if isinstance(found, types.Array) else types.unliteral(found)
 
 
 def _rows(request: Any, result: Any, args: Sequence[Any], lanes: SplitSpec | None) -> list[str]:
@@ -263,10 +266,12 @@ def _rows(request: Any, result: Any, args: Sequence[Any], lanes: SplitSpec | Non
         for k in argnums
     ]
     # by a real number x, the cotangents 1 and i of a complex result u + iv give u_x and v_x
-    turned = _is_complex(result)
+    turned = is_complex(result) and not request.holomorphic
 
     def bar(k: int) -> str:
         flat = ".ravel()" if k in arrays else ""
+        if request.holomorphic:  # a cotangent is the conjugate of f'(z) times that of the result
+            return f"np.conj(bars[{k}]{flat})"
         return f"bars[{k}]{flat}" + (f" + 1j * turned[{k}]{flat}" if turned else "")
 
     put = [
@@ -278,7 +283,7 @@ def _rows(request: Any, result: Any, args: Sequence[Any], lanes: SplitSpec | Non
         loop = [" for row in range(1):", "  bars = pullback(1.0)", *second, *put]
         shaped = [f"j{k}.reshape(x{k}.shape)" if k in arrays else f"j{k}[0, 0]" for k in argnums]
     elif lanes:
-        loop = _sweeps(lanes, argnums, arrays, turned=turned)
+        loop = _sweeps(lanes, request, argnums, arrays, turned=turned)
         shaped = _shaped(argnums, arrays)
     else:
         loop = [
@@ -306,7 +311,7 @@ def _shaped(argnums: Sequence[int], arrays: Sequence[int]) -> list[str]:
 
 
 def _sweeps(
-    lanes: SplitSpec, argnums: Sequence[int], arrays: Sequence[int], *, turned: bool
+    lanes: SplitSpec, request: Any, argnums: Sequence[int], arrays: Sequence[int], *, turned: bool
 ) -> list[str]:
     """Lines that fill the Jacobian, `WIDTH` rows at a time; lanes that are left over stay zero."""
 
@@ -321,6 +326,7 @@ def _sweeps(
             for k in argnums:
                 place = f"j{k}[row + {c}{'' if k in arrays else ', 0'}]"
                 bar = f"d{k}_{c}.ravel()" if k in arrays else f"found[{k}][{c}]"
+                bar = f"np.conj({bar})" if request.holomorphic else bar
                 if start:
                     put.append(f"   {place} += {start} * {bar}")
                 else:
@@ -361,12 +367,12 @@ def _compiled(
         "record_lanes": record,
         "set_unit": set_unit,
         "target": dispatcher,
-        "dtype": np.dtype(str(_element(call.gradient.result_type))),
+        "dtype": np.dtype(str(element_of(call.gradient.result_type))),
     }
     if lanes is None:
         scope["record"] = vjp_stub(dispatcher, args, argnums)
     for k in argnums:
-        own = np.dtype("c8") if _is_complex(args[k]) else np.dtype("f4")
+        own = np.dtype("c8") if is_complex(args[k]) else np.dtype("f4")
         scope[f"dtype{k}"] = np.result_type(scope["dtype"], own)
     return function_from("\n".join(source), "impl", scope, module=__name__)
 
@@ -374,16 +380,19 @@ def _compiled(
 class _ReverseJacobian(DerivedFunction):
     form = staticmethod(jacobian_reverse)
     kind = "jacrev"
+    own_options = ("holomorphic",)
 
 
 class _ForwardJacobian(DerivedFunction):
     form = staticmethod(jacobian_forward)
     kind = "jacobian"
+    own_options = ("holomorphic",)
 
 
 class _Jacobian(DerivedFunction):
     form = staticmethod(jacobian_by_size)
     kind = "jacobian"
+    own_options = ("holomorphic",)
 
 
 _MODES: dict[str, type[DerivedFunction]] = {

@@ -120,3 +120,22 @@ class TestJacfwd:
             ar.jacfwd(field)(np.arange(3), 1.0)
         with pytest.raises(ar.ArityError):
             ar.jacfwd(field, argnums=2)
+
+
+@njit
+def holomorphic(z, w):
+    return np.exp(z) * z[0] * w
+
+
+@pytest.mark.parametrize("make", [ar.jacfwd, ar.jacrev])
+def test_jacobians_of_holomorphic_functions(make):
+    z, w = np.array([1 + 2j, 0.5 - 1j, 0.3j, -1 + 0j, 0.1 + 0j]), 0.7 + 0.2j
+    by_z, by_w = make(holomorphic, (0, 1), holomorphic=True)(z, w)
+    expected = np.diag(np.exp(z) * z[0] * w)
+    expected[:, 0] += np.exp(z) * w
+    np.testing.assert_allclose(by_z, expected, rtol=1e-13)
+    np.testing.assert_allclose(by_w, np.exp(z) * z[0], rtol=1e-13)
+    with pytest.raises(ar.ActivityError, match="`z` is float64"):
+        make(lambda z: z * z, holomorphic=True)(1.0)
+    with pytest.raises(ar.ActivityError, match="returns float64"):
+        make(lambda z: z.real, holomorphic=True)(w)

@@ -19,6 +19,7 @@ from activerules import (
     ReverseSplitWithPrimal,
     ReverseWithPrimal,
     autodiff,
+    autodiff_thunk,
 )
 from activerules.testing import check_gradient
 
@@ -157,6 +158,12 @@ def of_a_thunk(x, a):
 
 
 @njit
+def spread_out(x, s):
+    x *= s
+    return np.sin(x) * x[1]
+
+
+@njit
 def of_lanes(x, s):
     y, z, d, e = scaled(x, s), scaled(x, 0.5), scaled(x, 1.0), scaled(x, 0.3)
     (_, (one, other)), value = autodiff(
@@ -168,7 +175,25 @@ def of_lanes(x, s):
     return dot(d, e) + one * other * value + y[0] + first * second * z[0]
 
 
+first_half, second_half = autodiff_thunk(
+    ReverseSplitWithPrimal, spread_out, Duplicated, BatchDuplicated, Active
+)
+
+
+@njit
+def of_a_batched_thunk(x, s):
+    """A thunk that writes its argument and returns an array, for two cotangents."""
+    y, d, e = scaled(x, s), scaled(x, 0.5), scaled(x, 1.0)
+    batch = BatchDuplicated(y, (d, e))
+    tape, out, (one, other) = first_half(batch, Active(s))
+    one += x
+    other += out
+    _, (by_s, by_t) = second_half(batch, Active(s), tape)
+    return dot(d, e) + by_s * by_t + y[0]
+
+
 PROGRAMS = [
+    (of_a_batched_thunk, (X, 0.7)),
     (of_scalars, (0.7, 1.3)),
     (of_written_memory, (X, 0.7, D)),
     (of_an_output, (X, D, np.array([1.1, 0.4, -0.6]))),

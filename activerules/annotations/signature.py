@@ -34,16 +34,18 @@ class ActivitySignature:
 
 @dataclass(frozen=True)
 class GradientSpec:
-    """What `grad` and `value_and_grad` ask for.
+    """What `grad`, `value_and_grad` and Jacobians ask for.
 
     argnums      positions of the arguments to differentiate by.
     single       whether `argnums` was one number: the gradient is then not in a tuple.
     with_value   whether the function's value comes with it.
+    holomorphic  whether arguments and result are complex, and f'(z) is asked for.
     """
 
     argnums: tuple[int, ...]
     single: bool
     with_value: bool
+    holomorphic: bool = False
 
 
 @dataclass(frozen=True)
