@@ -18,7 +18,7 @@ from activerules.ir.types import VOID
 
 _CALLEES = re.compile(r"!callees (!\d+)")
 _NAME = re.compile(r'ptr @("[^"]+"|[-\w.$]+)')
-_MOST = 16
+MOST_CALLEES = 16
 
 
 def devirtualise(module: Module) -> None:
@@ -29,9 +29,14 @@ def devirtualise(module: Module) -> None:
             if isinstance(call.callee, GlobalRef) or call.callee is None:
                 continue
             names = _chosen_among(call.callee) or _listed(call, listed)
-            fits = (_fits(call, module.functions.get(name)) for name in names)
-            if 0 < len(names) <= _MOST and all(fits):
-                _Splitter(function, call, sorted(names)).run()
+            fitting = (fits(call, module.functions.get(name)) for name in names)
+            if 0 < len(names) <= MOST_CALLEES and all(fitting):
+                split_call(function, call, sorted(names))
+
+
+def split_call(function: Function, call: Instruction, names: list[str]) -> None:
+    """Compare the pointer that is called with functions, and call each by name (D1, D2)."""
+    _Splitter(function, call, names).run()
 
 
 def _chosen_among(pointer: Value) -> set[str]:
@@ -58,7 +63,8 @@ def _listed(call: Instruction, listed: dict[str, str]) -> set[str]:
     return set(_NAME.findall(listed.get(mentioned[1], ""))) if mentioned else set()
 
 
-def _fits(call: Instruction, function: Function | None) -> bool:
+def fits(call: Instruction, function: Function | None) -> bool:
+    """Whether a function has the signature it is called with."""
     return (
         function is not None
         and not function.vararg

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
-from activerules.errors import ActivityError, ArityError
+from activerules.errors import (
+    ActiverulesError,
+    ActivityError,
+    ArityError,
+    FloatBitsInInteger,
+    MixedActivity,
+    UnknownCall,
+    UnsupportedIR,
+)
+from activerules.ir.allocators import by_malloc
 from activerules.ir.by_value import copies_at_entry
 from activerules.ir.derive.assemble import (
     assemble,
@@ -14,15 +24,19 @@ from activerules.ir.derive.assemble import (
     with_missing,
 )
 from activerules.ir.derive.forward_plan import make_forward_plan
+from activerules.ir.derive.indirect import call_by_name
 from activerules.ir.derive.planning import make_plan
 from activerules.ir.derive.request import Parameter, Request, ReturnKind
 from activerules.ir.derive.widen import widened
 from activerules.ir.model import Argument, Function, Module
-from activerules.ir.normalise import canonical, exposed, normalise
+from activerules.ir.normalise import canonical, exposed, inline_all, normalise
 from activerules.ir.parser import parse_module
+from activerules.ir.printer import print_module
 from activerules.ir.reading import read_module
 from activerules.ir.rulecall import ActivityName
 
+_ROUNDS = 4
+_MAY_BE_INLINED = (UnsupportedIR, UnknownCall, FloatBitsInInteger, MixedActivity)
 _RETURNED = {"reverse": "Active", "forward": "Duplicated"}
 _FITTING = {
     "reverse": "Active is for floats, Duplicated for pointers, Const for anything",
@@ -40,6 +54,8 @@ def differentiate(
     width: int = 1,
 ) -> str:
     """Add the derivative of a function to its module.
+
+    Functions marked `noinline` stay calls; where no derivative can be made so, they are inlined.
 
     Arguments
         llvm_ir          text of a module from any front end
@@ -78,21 +94,51 @@ def differentiate(
     if mode not in ("reverse", "forward"):
         raise ActivityError(what=f"there is no mode {mode!r}", instead=["reverse", "forward"])
     source = canonical(llvm_ir)
-    module = read_module(normalise(copies_at_entry(exposed(source), function), function), function)
-    symbol = function if function in module.functions else f'"{function}"'
-    request = read_request(
-        module, symbol, activities, return_activity, name or symbol, mode=mode, width=width
-    )
+
+    def attempt(own: str) -> str:
+        module, symbol = _read(own, function)
+        request = read_request(
+            module, symbol, activities, return_activity, name or symbol, mode=mode, width=width
+        )
+        return _derivative(source, module, request, mode)
+
+    try:
+        return attempt(source)
+    except _MAY_BE_INLINED as error:
+        inlined = inline_all(source)
+        if inlined != source:
+            with suppress(ActiverulesError):
+                return attempt(inlined)
+        raise error
+
+
+def _derivative(source: str, module: Module, request: Request, mode: str) -> str:
+    """The text of the module `source` with the derivative of a function of `module`."""
     if mode == "forward":
         functions, declarations = generate_forward(make_forward_plan(request))
     else:
-        plan = widened(make_plan(request), width)
+        plan = widened(make_plan(request), request.width)
         assert plan is not None, "D1: there are no rules here"
         functions, declarations, _ = generate(plan)
     for one in functions:
         one.prefix = ""
     whole = with_missing(parse_module(source), functions, module)
     return verified(assemble(whole, functions, declarations, whole=True))
+
+
+def _read(source: str, function: str) -> tuple[Module, str]:
+    """The module the analyses start from, and the name of the function in it.
+
+    Calls through tables are by name; LLVM may then inline them, and what is found so leads to more.
+    """
+    text = by_malloc(copies_at_entry(exposed(source), function))
+    for left in reversed(range(_ROUNDS)):
+        module = read_module(normalise(text, function), function)
+        symbol = function if function in module.functions else f'"{function}"'
+        if not call_by_name(module, symbol) or not left:
+            return module, symbol
+        text = print_module(module)
+    raise AssertionError
 
 
 def read_request(

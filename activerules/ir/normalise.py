@@ -32,6 +32,9 @@ _EQUALITY = re.compile(
 )
 _ZERO = re.compile(r"-?0\.0+e\+00|0x8?0+")
 _OPTNONE = re.compile(r"^(?:attributes|define) .*\boptnone\b.*$", re.MULTILINE)
+_NOINLINE = re.compile(r"^(?:attributes|define) .*\bnoinline\b.*$", re.MULTILINE)
+_INLINED = re.compile(r"\bnoinline\b")
+_TYPE_ALIASING = re.compile(r", !tbaa(?:\.struct)? !\d+")
 _INTERNAL = re.compile(r"^(@\S+ = |@\"[^\"]*\" = |define )(?:internal|private) ", re.MULTILINE)
 _IGNORE = re.compile(
     r"^define [^@\n]*(?P<type>double|float) (?P<name>@activerules\.ignore\.\w+)\(.*?^}$",
@@ -144,6 +147,16 @@ def _allow_passes(text: str) -> str:
     Unoptimised code (clang -O0) is no wish to stay so.
     """
     return _OPTNONE.sub(lambda line: re.sub(r"\b(?:optnone|noinline) ?", "", line[0]), text)
+
+
+def inline_all(text: str) -> str:
+    """`text` with `noinline` dropped from all functions.
+
+    What front ends say of types that do not alias goes, too: of one function's code it may be all
+    that holds, as others do not see it.
+    """
+    inlined = _NOINLINE.sub(lambda line: _INLINED.sub('"activerules.inlined"', line[0]), text)
+    return _TYPE_ALIASING.sub("", inlined) if inlined != text else text
 
 
 def _calls_itself(function: Any) -> bool:

@@ -61,6 +61,10 @@ _MIRRORED = CallEffect(mirrored=(0,))
 _PURE = CallEffect(pure=True)
 _OPAQUE = CallEffect(opaque=True)
 
+COPY_RESIZED = "activerules.copy_resized"
+COPIED_SIZE = "activerules.copied_size"
+"""What `allocators` makes of the copy in `realloc`, and how many bytes that copies."""
+
 _BY_NAME: dict[str, CallEffect] = {
     # Numba's runtime (NRT)
     "NRT_incref": _MIRRORED,
@@ -85,6 +89,7 @@ _BY_NAME: dict[str, CallEffect] = {
     "_Znwm": CallEffect(allocates=True, size=(0,)),
     "_Znam": CallEffect(allocates=True, size=(0,)),
     "free": _MIRRORED,
+    COPY_RESIZED: CallEffect(reads=(1,), writes=(0,)),
     "_ZdlPv": _MIRRORED,
     "_ZdaPv": _MIRRORED,
     "_ZdlPvm": _MIRRORED,
@@ -194,8 +199,8 @@ def effect_of(name: str | None) -> CallEffect | None:
 
 
 def memory_intrinsic(instruction: Instruction) -> str | None:
-    """`memset`, `memcpy` or `memmove` if the instruction is that intrinsic."""
+    """`memset`, `memcpy` or `memmove` if the instruction is one, or copies like it."""
     name = instruction.callee_name if instruction.opcode == "call" else None
     if name is not None and name.startswith(MEMORY_INTRINSICS):
         return name.split(".")[1]
-    return None
+    return "memcpy" if name == COPY_RESIZED else None

@@ -2,13 +2,15 @@
 differences, or which is refused.
 
 A case begins with comments: what it is about; `arguments`, with the activity of each; and what
-is expected. Memory is filled with the numbers listed, or random ones; `same as k` is the very
-memory of argument k, with the same shadow.
+is expected; `inlined: gradient` for a call that has no derivative, when its code has one. Memory is
+filled with the numbers listed, or random ones; `same as k` is the very memory of argument k, with
+the same shadow.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,10 @@ from activerules import errors
 from activerules.ir.differentiate import differentiate
 from tests.ir.harness import Active, Const, Duplicated, check_gradient
 
+module = sys.modules[differentiate.__module__]
 FILES = sorted((Path(__file__).parent / "cases").glob("*.ll"))
+REFUSED = [path for path in FILES if "\n; expect: refused " in path.read_text()]
+COMPUTED = [p for p in FILES if p not in REFUSED or "\n; inlined: gradient" in p.read_text()]
 DTYPES = {"double": "f8", "float": "f4", "i64": "i8", "i32": "i4"}
 ACTIVITIES = {"Active": Active, "Const": Const, "Duplicated": Duplicated}
 
@@ -34,12 +39,13 @@ class Case:
     activities: list[type]
     arguments: list[Any]
     refused: type[Exception] | None
+    inlined: bool
 
 
 def read_case(path: Path) -> Case:
     """Raises `KeyError` for a header that lacks a line."""
     text = path.read_text()
-    header = dict(re.findall(r"^; (arguments|expect|function): (.*)$", text, re.MULTILINE))
+    header = dict(re.findall(r"^; (arguments|expect|function|inlined): (.*)$", text, re.MULTILINE))
     rng = np.random.default_rng(len(text))
     activities, arguments = [], []
     for one in header["arguments"].split(", "):
@@ -48,7 +54,8 @@ def read_case(path: Path) -> Case:
         arguments.append(_argument(value, arguments, rng))
     kind = header["expect"].removeprefix("refused ")
     refused = getattr(errors, kind) if header["expect"].startswith("refused") else None
-    return Case(text, header.get("function", "f"), activities, arguments, refused)
+    inlined = header.get("inlined") == "gradient"
+    return Case(text, header.get("function", "f"), activities, arguments, refused, inlined)
 
 
 def _argument(value: str, before: list[Any], rng: np.random.Generator) -> Any:
@@ -64,13 +71,19 @@ def _argument(value: str, before: list[Any], rng: np.random.Generator) -> Any:
     return float(number) if kind in {"double", "float"} else int(number)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", COMPUTED, ids=lambda path: path.stem)
 @pytest.mark.parametrize("opt", [0, 2])
 def test_case(path: Path, opt: int) -> None:
     case = read_case(path)
-    if case.refused is None:
-        check_gradient(case.text, case.function, case.activities, case.arguments, opt=opt)
-        return
+    check_gradient(case.text, case.function, case.activities, case.arguments, opt=opt)
+
+
+@pytest.mark.parametrize("path", REFUSED, ids=lambda path: path.stem)
+def test_refusal(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = read_case(path)
+    assert case.refused is not None
+    if case.inlined:
+        monkeypatch.setattr(module, "_MAY_BE_INLINED", ())
     with pytest.raises(case.refused) as caught:
         differentiate(case.text, case.function, case.activities)
     assert "bug of activerules" not in str(caught.value)

@@ -108,3 +108,42 @@ def test_everything_is_freed(start: float, counts: list[int]) -> None:
     compiled.function("derivative.gradient")(a.ctypes.data, shadow.ctypes.data, 300, 0.8, 1.0)
     assert counts[0] > 0
     assert counts[0] == counts[1]
+
+
+RUST = """
+declare noundef ptr @__rust_alloc(i64, i64 allocalign) allockind("alloc,uninitialized,aligned") \
+allocsize(0)
+declare ptr @_RNvCs5Q_7___rustc14___rust_realloc(ptr allocptr, i64, i64 allocalign, i64)
+declare void @_RNvCs5Q_7___rustc14___rust_dealloc(ptr allocptr, i64, i64)
+declare void @_RNvCs5Q_7___rustc35___rust_no_alloc_shim_is_unstable_v2()
+define double @f(double %x) {
+entry:
+  call void @_RNvCs5Q_7___rustc35___rust_no_alloc_shim_is_unstable_v2()
+  %a = call ptr @__rust_alloc(i64 16, i64 8)
+  store double %x, ptr %a
+  %a1 = getelementptr double, ptr %a, i64 1
+  store double 2.0, ptr %a1
+  %b = call ptr @_RNvCs5Q_7___rustc14___rust_realloc(ptr %a, i64 16, i64 8, i64 32)
+  %b2 = getelementptr double, ptr %b, i64 2
+  %u = load double, ptr %b
+  %b1 = getelementptr double, ptr %b, i64 1
+  %v = load double, ptr %b1
+  %uv = fmul double %u, %v
+  store double %uv, ptr %b2
+  %w = load double, ptr %b2
+  %r = fmul double %w, %x
+  call void @_RNvCs5Q_7___rustc14___rust_dealloc(ptr %b, i64 32, i64 8)
+  ret double %r
+}
+"""
+
+
+def test_rust_allocates_by_malloc() -> None:
+    """In the derivative; the primal, which is not run here, keeps its own allocator."""
+    compiled = differentiate(RUST, "f", [Active])
+    primal = compiled.index("define double @f(")
+    rest = compiled[:primal] + compiled[compiled.index("\n}", primal) + 2 :]
+    assert "rust" not in "".join(line for line in rest.splitlines() if "declare" not in line)
+    call = compile_text(rest).function("f.gradient")
+    call.restype = ctypes.c_double  # a struct of one double is returned as that
+    assert call(0.7, 1.0) == pytest.approx(4 * 0.7)

@@ -20,6 +20,7 @@ from activerules.ir.analysis.places import Place
 from activerules.ir.analysis.value_types import Access, ValueTypes, is_zero
 from activerules.ir.constants import integer_of
 from activerules.ir.model import Instruction, Value
+from activerules.ir.runtime_calls import COPY_RESIZED
 from activerules.ir.types import DOUBLE, FLOAT, Type, size_of
 
 
@@ -76,7 +77,7 @@ def pieces_of(copy: Instruction, types: ValueTypes) -> list[Piece]:
 
     Raises `MixedCopy` if not all are known.
     """
-    length = integer_of(copy.operands[2])
+    length = integer_of(copy.operands[2]) if copy.callee_name != COPY_RESIZED else None
     memory = types.memory
     behind = {o: p for p in copy.operands[:2] for o in memory.objects(p)}
     group = frozenset(behind).union(*map(memory.copied_with, behind))

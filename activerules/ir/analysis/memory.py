@@ -32,6 +32,7 @@ from activerules.ir.analysis.places import Multiples, Place, place_of
 from activerules.ir.analysis.points_to import (
     HANDED_ON,
     Solver,
+    Tables,
     inside_of,
     objects_of_constant,
     reached_by,
@@ -89,6 +90,7 @@ class MemoryFacts:
     targets: Targets = field(default_factory=lambda: {})
     multiples: Multiples = field(default_factory=lambda: {})
     starts_of: Mapping[Instruction, Target] = field(default_factory=lambda: {})
+    tables: Tables = field(default_factory=lambda: {})
 
     def objects(self, pointer: Value) -> frozenset[MemoryObject]:
         """What `pointer` may point to; empty for null and undef."""
@@ -96,7 +98,8 @@ class MemoryFacts:
 
     def inside(self, memory: MemoryObject) -> frozenset[MemoryObject]:
         """What pointers stored in `memory` may point to."""
-        return frozenset(inside_of(memory, self.contents, self.copied, self.carried))
+        held = inside_of(memory, self.contents, self.copied, self.carried, self.tables)
+        return frozenset(held)
 
     def copied_with(self, memory: MemoryObject) -> frozenset[MemoryObject]:
         """The objects whose bytes may come from this one by copies, or go there; itself, too."""
@@ -202,7 +205,7 @@ class MemoryFacts:
                 return self._starts_argument(place, o)
             case "allocation" if is_counted(o):
                 return place.through or self._leads_to_start(place.base, o)
-            case "allocation" if place.base is not o.key:
+            case "allocation" | "alloca" if place.base is not o.key:
                 return not place.through and self._leads_to_start(place.base, o)
             case _:
                 return place.base is o.key and not place.through
@@ -402,6 +405,7 @@ def analyse_memory(
     clobbered: Callable[[MemoryObject], bool] = lambda memory: False,
     targets: Targets | None = None,
     multiples: Multiples | None = None,
+    tables: Tables | None = None,
 ) -> MemoryFacts:
     """Points-to sets by fixpoint iteration.
 
@@ -421,8 +425,9 @@ def analyse_memory(
         clobbered   whether an argument's memory, or a global, may change after the return
         targets     what pointers in argument memory lead to, as far as the caller declares it
         multiples   numbers that divide integer parameters
+        tables      what pointers in constant globals lead to
     """
-    solver = Solver(flow, marked, callees, disjoint, targets or {}, named_types)
+    solver = Solver(flow, marked, callees, disjoint, targets or {}, named_types, tables or {})
     for argument in function.arguments:
         if argument.type.is_pointer:
             solver.point(
@@ -451,6 +456,7 @@ def analyse_memory(
         carried={o: frozenset(s) for o, s in solver.carried.items()},
         targets=solver.targets,
         multiples=multiples or {},
+        tables=tables or {},
         starts_of={
             i: target
             for i, target in solver.starts_of.items()

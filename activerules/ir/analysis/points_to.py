@@ -81,16 +81,24 @@ def objects_of_constant(value: Value) -> frozenset[MemoryObject]:
 
 
 _Objects = Mapping[MemoryObject, Iterable[MemoryObject]]
+Tables = Mapping[MemoryObject, frozenset[MemoryObject]]
+"""What pointers in constant globals lead to: functions, and other globals."""
 
 
 def inside_of(
-    memory: MemoryObject, contents: _Objects, copied: _Objects, carried: _Objects
+    memory: MemoryObject,
+    contents: _Objects,
+    copied: _Objects,
+    carried: _Objects,
+    tables: Tables,
 ) -> set[MemoryObject]:
     """What pointers in `memory` may point to, those copied there from other memory included."""
     held: set[MemoryObject] = set()
     for one in closure([memory], lambda o: (*copied.get(o, ()), *carried.get(o, ()))):
         held.update(contents.get(one, ()))
-        if one.kind in {"argument", "loaded", "global"}:
+        if one in tables:
+            held.update(tables[one])
+        elif one.kind in {"argument", "loaded", "global"}:
             held.add(one if one.kind == "loaded" else MemoryObject("loaded", one))
         elif one == RUNTIME:
             held.add(RUNTIME)
@@ -128,7 +136,9 @@ class Solver:
         disjoint: bool,
         targets: Targets,
         named_types: NamedTypes,
+        tables: Tables,
     ) -> None:
+        self.tables = tables
         self.flow, self.marked = flow, marked
         self.callees, self.disjoint = callees, disjoint
         self.targets, self.named_types = targets, named_types
@@ -165,7 +175,7 @@ class Solver:
 
     def inside(self, memory: MemoryObject) -> set[MemoryObject]:
         """What pointers stored in `memory` may point to."""
-        return inside_of(memory, self.contents, self.copied, self.carried)
+        return inside_of(memory, self.contents, self.copied, self.carried, self.tables)
 
     def copy(self, target: MemoryObject, source: MemoryObject) -> None:
         """`target` may hold bytes of `source`, pointers among them."""

@@ -34,7 +34,7 @@ from activerules.ir.analysis.partial_overlap import partly_overlapping
 from activerules.ir.analysis.points_to import loads_behind
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.value_types import ValueTypes
-from activerules.ir.model import Instruction, Value
+from activerules.ir.model import Constant, Instruction, Value
 from activerules.ir.printer import print_instruction
 from activerules.ir.refusal import refusal
 from activerules.ir.runtime_calls import memory_intrinsic
@@ -338,14 +338,13 @@ class _Check:
         reached = self.activity.memory.reached(i)
         varied = any(o in self.activity.varied for o in i.operands)
         if varied or not reached.isdisjoint(self.activity.varied_memory) or self._bits_go_in(i):
-            name = i.callee_name or "a function pointer"
+            name, why = _unknown(i)
             if name.startswith(_HASHING):
                 raise _hashed(i)
             raise refusal(
                 i,
                 f"active data flows into {name}, which has no derivative",
-                "its code is not visible (external, recursive or called through a pointer) "
-                "and it has no rule",
+                f"{why}, and it has no rule",
                 [
                     "give it a rule: @ar.augmented_primal(f) and @ar.reverse(f)",
                     "or declare that no derivative flows through it: ar.inactive(f)",
@@ -366,6 +365,17 @@ def _hashed(i: Instruction) -> ActiverulesError:
         ],
         UnknownCall,
     )
+
+
+def _unknown(call: Instruction) -> tuple[str, str]:
+    """What a call goes to, and why nothing is known of it."""
+    if call.callee_name is not None:
+        if "..." in str(call.attributes.get("function_type", "")):
+            return call.callee_name, "it takes a variable number of arguments"
+        return call.callee_name, "its code is not visible (external, or not to be inlined)"
+    if isinstance(call.callee, Constant) and "asm" in call.callee.text:
+        return "inline assembly", "the engine knows LLVM IR alone"
+    return "a function pointer", "which function that is is not known when the derivative is made"
 
 
 def _names(objects: Iterable[MemoryObject]) -> str:

@@ -20,6 +20,7 @@ from activerules.ir.derive.split import build_split
 from activerules.ir.model import Constant, Function, GlobalRef, Instruction, Module, Value
 from activerules.ir.parser import parse_module
 from activerules.ir.printer import print_module
+from activerules.ir.runtime_calls import COPIED_SIZE, COPY_RESIZED
 
 _GLOBAL_NAME = re.compile(r'@("[^"]+"|[-\w.$]+)')
 
@@ -126,6 +127,8 @@ def _support(functions: list[Function], *, whole: bool) -> Module:
         texts += [runtime.TEXT, runtime.CHUNKS if whole else runtime.CHUNKS_ELSEWHERE]
     if runtime.GROW_SHADOW in called:
         texts.append(runtime.GROW_TEXT)
+    if not called.isdisjoint({COPY_RESIZED, COPIED_SIZE}):
+        texts.append(runtime.RESIZED_TEXT)
     for kind in ("double", "float"):
         if f"activerules.undo_copy.{kind}" in called:
             texts.append(runtime.undo_copy(kind))

@@ -47,7 +47,7 @@ from activerules.ir.derive.sweep import (
 )
 from activerules.ir.model import Argument, Block, Function, Instruction, Value
 from activerules.ir.refusal import refusal
-from activerules.ir.runtime_calls import memory_intrinsic
+from activerules.ir.runtime_calls import COPIED_SIZE, COPY_RESIZED, memory_intrinsic
 from activerules.ir.types import I1, I8, I32, I64, PTR, VOID, StructType
 
 SUM = ("reassoc", "nsz")
@@ -396,6 +396,8 @@ class _Reverser:
         if isinstance(copied, list):
             self._undo_pieces([piece for piece in copied if piece.type.is_float], target, source)
         elif copied is not None:
+            if i.callee_name == COPY_RESIZED:
+                size = self.b.call(COPIED_SIZE, I64, [source, size])
             self.b.call(f"activerules.undo_copy.{copied}", VOID, [target, source, size])
 
     def _undo_pieces(self, pieces: list[Piece], target: Value, source: Value) -> None:

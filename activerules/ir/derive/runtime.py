@@ -325,6 +325,31 @@ declare ptr @NRT_MemInfo_varsize_realloc(ptr, i64)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 """
 
+RESIZED_TEXT = """
+; how many bytes are copied when memory is resized to %size; of each piece of memory, primal or
+; shadow, as many as it has: the rest was never written. It must not be inlined: LLVM takes what
+; malloc was asked for to be all there is
+define internal i64 @activerules.copied_size(ptr %old, i64 %size) noinline nounwind {
+entry:
+  %has = call i64 @malloc_usable_size(ptr %old)
+  %less = icmp ult i64 %has, %size
+  %bytes = select i1 %less, i64 %has, i64 %size
+  ret i64 %bytes
+}
+
+define internal void @activerules.copy_resized(ptr %new, ptr %old, i64 %size) noinline nounwind {
+entry:
+  %least = call i64 @activerules.copied_size(ptr %old, i64 %size)
+  %failed = icmp eq ptr %new, null
+  %bytes = select i1 %failed, i64 0, i64 %least
+  call void @llvm.memcpy.p0.p0.i64(ptr %new, ptr %old, i64 %bytes, i1 false)
+  ret void
+}
+
+declare i64 @malloc_usable_size(ptr)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+"""
+
 MOVE_TEXT = """
 ; shadow of memmove and memcpy undone: what was written to %to is added to %from, and %to is cleared
 ; (the ranges may overlap)

@@ -1,6 +1,7 @@
 ; an address handed on as an integer, and stored through
 ; arguments: Duplicated double[4], Active double 0.4
 ; expect: refused MixedActivity
+; inlined: gradient
 
 define double @f(ptr %a, double %x) {
   %i = ptrtoint ptr %a to i64

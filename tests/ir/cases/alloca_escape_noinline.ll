@@ -1,6 +1,7 @@
 ; an opaque function reads the stack through a global
 ; arguments: Active double 0.5
 ; expect: refused MixedActivity
+; inlined: gradient
 
 @g = global ptr null
 

@@ -1,6 +1,7 @@
 ; the bits of a double returned by a function that loads them
 ; arguments: Duplicated double[2]
 ; expect: refused FloatBitsInInteger
+; inlined: gradient
 
 define double @f(ptr %p) {
   %i = call i64 @g(ptr %p)

@@ -1,6 +1,7 @@
 ; the bits of a double handed to a function that stores them
 ; arguments: Duplicated double[2]
 ; expect: refused FloatBitsInInteger
+; inlined: gradient
 
 define double @f(ptr %p) {
   %i = load i64, ptr %p

@@ -1,6 +1,7 @@
 ; the same in a function that is not inlined
 ; arguments: Duplicated double[1], Active double 0.5
 ; expect: refused MixedActivity
+; inlined: gradient
 
 @g = global ptr null
 

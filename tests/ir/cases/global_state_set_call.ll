@@ -1,6 +1,7 @@
 ; an opaque function stores active data into a global
 ; arguments: Active double 0.5
 ; expect: refused MixedActivity
+; inlined: gradient
 
 @g = global double 0.000000e+00
 

@@ -1,6 +1,7 @@
 ; pointers copied as memory by a function that cannot be seen through
 ; arguments: Duplicated double[4], Duplicated double[4], Const i64 1
 ; expect: refused UnsupportedIR
+; inlined: gradient
 
 define double @f(ptr %a, ptr %b, i64 %n) {
   %s = call ptr @malloc(i64 16)

@@ -1,6 +1,7 @@
 ; a variable in a register of the calling convention
 ; arguments: Active double 0.4
 ; expect: refused UnsupportedIR
+; inlined: gradient
 
 %E = type { i64 }
 define internal swiftcc double @g(double %x, ptr swifterror %e) noinline {
