@@ -32,8 +32,8 @@ from activerules.numba_ext.capture import Captured
 from activerules.numba_ext.fields import (
     declared_of,
     inner_of,
+    is_collection,
     is_instance,
-    is_list,
     is_record_array,
 )
 from activerules.numba_ext.gradient import ArgumentActivity
@@ -174,8 +174,8 @@ def _multiple(role: str, leaf: types.Type, activity: ArgumentActivity) -> int:
 
 
 def _private(found: types.Type) -> bool | str:
-    """Of an instance or a list nothing but those of its type can be in the same place."""
-    return str(found) if is_instance(found) or is_list(found) else False
+    """Of an instance, list or dictionary nothing but those of its type can be in the same place."""
+    return str(found) if is_instance(found) or is_collection(found) else False
 
 
 def _grouped_slots(number: int, found: types.Type) -> Iterator[tuple[Group, types.Type, Slot]]:

@@ -1,5 +1,6 @@
 """Typed dictionaries at the edges of a differentiated function: arguments, results, exceptions."""
 
+import numpy as np
 import pytest
 from numba import njit
 from numba.typed import Dict
@@ -58,6 +59,37 @@ def stored(x, d):
     return x * d[1]
 
 
+@njit
+def loss(d, x):
+    s = 0.0
+    for key, value in d.items():
+        s += value * value * x * len(key)
+    return s * d.get("z", 0.5) + d["b"] * d["c"]
+
+
+@njit
+def both(d, e):
+    copied = d.copy()
+    copied[1] *= e[2]
+    s = 0.0
+    for key in copied:
+        s += copied[key] * e[key]
+    return s
+
+
+@njit
+def written(d, x):
+    d["a"] = x
+    return d["b"]
+
+
+def of(values, keys="abc"):
+    d = Dict()
+    for key, value in zip(keys, values, strict=True):
+        d[key] = value
+    return d
+
+
 def typed():
     d = Dict()
     for key in range(1, 20):
@@ -100,3 +132,50 @@ def test_floats_that_are_hashed_are_refused(function):
 def test_active_values_are_not_stored_in_a_const_dictionary():
     with pytest.raises((ar.MixedActivity, ar.ActiveMemoryInConst)):
         ar.autodiff(ar.Reverse, stored, ar.Active, ar.Active(2.0), ar.Const(typed()))
+
+
+def test_gradient_and_tangent_by_a_dictionary(unfreed):
+    start, direction, x = np.array([1.0, 2.0, -0.5]), np.array([0.3, 0.2, 0.9]), 0.7
+    expected = central_fdm(5, 1)(lambda t: loss(of(start + t * direction), x + t), 0.0)
+    d, shadow = of(start), of([7.0, 8.0, 9.0, 10.0], "czab")
+    del shadow["z"]  # the same keys, at other places
+    for times in (1, 2):
+        (_, x_bar) = ar.autodiff(
+            ar.Reverse, loss, ar.Active, ar.Duplicated(d, shadow), ar.Active(x)
+        )
+        found = np.array([shadow[key] for key in "abc"]) - [9.0, 10.0, 7.0]
+        assert found @ direction / times + x_bar == pytest.approx(expected, rel=1e-9)
+    assert dict(d) == dict(zip("abc", start, strict=True))
+    tangent = of(direction[::-1], "cba")
+    assert ar.jvp(loss, (d, x), (tangent, 1.0))[1] == pytest.approx(expected, rel=1e-9)
+    gradient = ar.grad(loss)(d, x)
+    assert [gradient[key] * times for key in "abc"] == pytest.approx(list(found))
+    del shadow["a"]
+    shadow["new"] = 1.0
+    assert list(shadow) == ["b", "c", "new"]
+    assert unfreed(lambda: ar.grad(loss)(d, x)) == 0
+    assert unfreed(lambda: ar.jvp(loss, (d, x), (of(direction[::-1], "cba"), 1.0))) == 0
+
+
+def test_one_dictionary_in_two_arguments():
+    d = of([1.0, 2.0, 3.0], range(3))
+    shadows = of([0.0] * 3, range(3)), of([1.0] * 3, range(3))
+    ar.autodiff(ar.Reverse, both, ar.Active, *(ar.Duplicated(d, one) for one in shadows))
+    # d0 e0 + d1 e2 e1 + d2 e2
+    assert dict(shadows[0]) == {0: 1.0, 1: 6.0, 2: 3.0}
+    assert dict(shadows[1]) == {0: 2.0, 1: 7.0, 2: 1.0 + 3.0 + 4.0}
+
+
+def test_shadows_of_dictionaries_that_are_refused():
+    d = of([1.0, 2.0, 3.0])
+    for shadow in (d, of([0.0] * 3, "abz"), of([0.0] * 2, "ab")):
+        with pytest.raises(ar.ShadowMismatch, match="`d`"):
+            ar.autodiff(ar.Reverse, loss, ar.Active, ar.Duplicated(d, shadow), ar.Const(1.0))
+    with pytest.raises(ar.NotYetSupported, match=r"dictionary grows[\s\S]*copy"):
+        ar.grad(written)(d, 1.0)
+    assert dict(d) == {"a": 1.0, "b": 2.0, "c": 3.0}
+
+
+def test_lists_of_python_are_refused():
+    with pytest.raises(ar.NotYetSupported, match=r"numba\.typed\.List\(d\)"):
+        ar.grad(written)([1.0, 2.0], 1.0)

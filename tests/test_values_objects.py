@@ -73,6 +73,11 @@ def set_body(body, values):
 structref.define_proxy(Body, BodyType, ["mass", "position", "span", "count"])
 
 
+@njit
+def mass_of(particles):
+    return particles[0].mass
+
+
 # --- the floats of an object ---
 
 
@@ -482,3 +487,10 @@ def test_not_in_vjp(kind):
     program = spring_energy if kind == "spring" else momentum
     with pytest.raises(ar.NotYetSupported, match="in vjp"):
         ar.vjp(program, new(kind, np.random.default_rng(1)), 0.7)
+
+
+def test_records_in_a_reverse_batch_are_refused():
+    x = np.zeros(3, PARTICLE)
+    batch = ar.BatchDuplicated(x, (np.zeros_like(x), np.zeros_like(x)))
+    with pytest.raises(ar.NotYetSupported, match="batches in reverse"):
+        ar.autodiff(ar.Reverse, mass_of, ar.Active, batch)

@@ -40,7 +40,7 @@ def batch_form(mode, function, args):
         names = checks.read_arity(dispatcher, len(annotated))
         width = width_of(names, annotated)
         arguments = checks.read_arguments(names, [first_lane(ty) for ty in annotated])
-        checks.require_arrays(arguments, "batches in reverse")
+        checks.require_arrays(arguments, "batches in reverse", records=False)
     checks.refuse_holomorphic(mode.value)
     returned, options = return_activity(marker), mode.value.options
     gradient = compiled(dispatcher, arguments, returned, options=options, width=width)

@@ -160,7 +160,8 @@ def read_gradient_arguments(
 
 
 def _require_differentiable(name: str, found: Any) -> None:
-    if isinstance(found, types.Array) and not isinstance(found.dtype, _WITHOUT_DERIVATIVE):
+    is_array = isinstance(found, types.Array) and not isinstance(found.dtype, _WITHOUT_DERIVATIVE)
+    if is_array or isinstance(found, _CONTAINERS):
         _require_duplicated(name, found)
     if activity_of(found) == "const":
         raise ActivityError(
@@ -246,8 +247,13 @@ def _require_duplicated(name: str, found: Any) -> None:
     if isinstance(found, _CONTAINERS):
         raise NotYetSupported(
             f"`{name}` is {type_name(found)}, which is not yet supported as a Duplicated argument",
-            why="of lists, those of numba.typed.List with floats or complex numbers have a shadow",
-            instead=["numba.typed.List of floats", "an array", "make it inside the function"],
+            why="of lists and dictionaries, numba.typed.List and numba.typed.Dict with values that "
+            "are floats or complex numbers have a shadow",
+            instead=[
+                f"numba.typed.List({name})" if isinstance(found, types.List) else "a typed one",
+                "an array, or a tuple of arrays",
+                "make it inside the function",
+            ],
         )
     if isinstance(found, types.Array) and unknown_field(found) is not None:
         raise NotYetSupported(f"`{name}` is an array of {found.dtype}, which is not yet supported")
@@ -298,11 +304,14 @@ def _require_shadow(name: str, primal: Any, shadow: Any) -> None:
     raise ShadowMismatch(f"the shadow of `{name}` {problem}", instead=[f"make_zero({name})"])
 
 
-def require_arrays(arguments: Sequence[Argument], where: str) -> None:
-    """Raise `NotYetSupported` where an argument with a shadow is a record or an instance."""
+def require_arrays(arguments: Sequence[Argument], where: str, *, records: bool = True) -> None:
+    """Raise `NotYetSupported` where an argument with a shadow is a record or an instance; an array
+    of records, too, unless `records`.
+    """
     for argument in arguments:
         for leaf in leaves_of(argument.numba_type) if argument.activity != "const" else ():
-            if has_shadow(leaf) and not isinstance(leaf, types.Array):
+            is_allowed = isinstance(leaf, types.Array) and (records or is_number_array(leaf))
+            if has_shadow(leaf) and not is_allowed:
                 raise NotYetSupported(
                     f"`{argument.name}` is {type_name(leaf)}, not yet supported in {where}",
                     instead=["autodiff(Reverse, …), with a shadow in Duplicated"],

@@ -2,7 +2,7 @@
 
 Gives       `DEFINITIONS`, LLVM functions on Numba's own NB_Dict: they find, add and remove keys,
             with Numba's C functions, and leave values alone
-            `HEADER`, `KEYS`: the layout as far as others need it
+            `link_into`: adds them to what a function that is being lowered links
 Invariants  K1  the layout is that of numba/cext/dictobject.h: NB_Dict {i64 used, ptr keys}; behind
                 `keys` {i64 size, i64 usable, i64 nentries, i64 key_size, i64 val_size,
                 i64 entry_size, i64 entry_offset, ptr x 5 methods}, the indices, and entries
@@ -17,12 +17,15 @@ Invariants  K1  the layout is that of numba/cext/dictobject.h: NB_Dict {i64 used
 
 from __future__ import annotations
 
+import weakref
+from typing import Any
+
+from activerules.numba_ext import link
+from activerules.numba_ext.fields import DICT_KEYS
+
 PREFIX = "activerules.dict."
 """What the names of the functions begin with."""
 HEADER = 96
-KEYS = 8
-"""Where the pointer to the keys is in the struct of a dictionary."""
-
 _FIELDS = ("size", "usable", "nentries", "key_size", "val_size", "entry_size", "entry_offset")
 
 
@@ -32,7 +35,7 @@ def _load(name: str, of: str = "keys") -> str:
   %{name} = load i64, ptr %{name}.place"""
 
 
-_LOAD_KEYS = f"""  %keys.place = getelementptr i8, ptr %d, i64 {KEYS}
+_LOAD_KEYS = f"""  %keys.place = getelementptr i8, ptr %d, i64 {DICT_KEYS}
   %keys = load ptr, ptr %keys.place"""
 _LOAD_FIRST = f"""{_load("entry_offset")}
 {_load("entry_size")}
@@ -212,7 +215,7 @@ define void @activerules.dict.fill(ptr %d, ptr %new, i64 %n) noinline {{
   call void @activerules.dict.begin(ptr %new, i64 %n, i64 %key_size, i64 %val_size, i64 %entry_size)
   %keyless = alloca {{ i64, ptr }}
   store i64 0, ptr %keyless
-  %new.place = getelementptr i8, ptr %keyless, i64 {KEYS}
+  %new.place = getelementptr i8, ptr %keyless, i64 {DICT_KEYS}
   store ptr %new, ptr %new.place
   %zeros = alloca i8, i64 %val_size
   %old = alloca i8, i64 %val_size
@@ -306,6 +309,127 @@ define void @activerules.dict.remove(ptr %d, i64 %hash, i64 %ix) {{
   ret void
 }}
 
+; give `other` the places of keys that `d` has: whether they have the same keys
+define i1 @activerules.dict.match(ptr %d, ptr %other) noinline {{
+  %fine = call i1 @activerules.dict.align(ptr %d)
+  %used = load i64, ptr %d
+  %other.used = load i64, ptr %other
+  %same.length = icmp eq i64 %used, %other.used
+  %possible = and i1 %fine, %same.length
+  br i1 %possible, label %begin, label %unlike
+begin:
+{_LOAD_KEYS}
+{_load("size")}
+{_load("nentries")}
+{_load("val_size")}
+{_LOAD_FIRST}
+  %other.place = getelementptr i8, ptr %other, i64 {DICT_KEYS}
+  %old = load ptr, ptr %other.place
+  %old.count.place = getelementptr i8, ptr %old, i64 {8 * _FIELDS.index("nentries")}
+  %old.count = load i64, ptr %old.count.place
+  %old.offset.place = getelementptr i8, ptr %old, i64 {8 * _FIELDS.index("entry_offset")}
+  %old.offset = load i64, ptr %old.offset.place
+  %same.count = icmp eq i64 %nentries, %old.count
+  %same.offset = icmp eq i64 %entry_offset, %old.offset
+  %same.layout = and i1 %same.count, %same.offset
+  %value.bytes = add i64 %val_size, 7
+  %value.run = and i64 %value.bytes, -8
+  %value.offset = sub i64 %entry_size, %value.run
+  %value = alloca i8, i64 %val_size
+  br label %next
+next:
+  %from = phi i64 [ 0, %begin ], [ %after, %seen ]
+  %same = phi i1 [ %same.layout, %begin ], [ %still.same, %seen ]
+  %ix = call i64 @activerules.dict.next(ptr %d, i64 %from)
+  %end = icmp slt i64 %ix, 0
+  br i1 %end, label %known, label %look
+look:
+  %run = mul i64 %ix, %entry_size
+  %at = add i64 %first, %run
+  %entry = getelementptr i8, ptr %keys, i64 %at
+  %hash = load i64, ptr %entry
+  %key = getelementptr i8, ptr %entry, i64 8
+  %found = call i64 @numba_dict_lookup(ptr %other, ptr %key, i64 %hash, ptr %value)
+  %missing = icmp slt i64 %found, 0
+  br i1 %missing, label %unlike, label %seen
+seen:
+  %in.place = icmp eq i64 %found, %ix
+  %still.same = and i1 %same, %in.place
+  %after = add i64 %ix, 1
+  br label %next
+known:
+  br i1 %same, label %alike, label %allocate
+allocate:
+  %bytes = call i64 @activerules.dict.bytes(i64 %size, i64 %entry_size)
+  %new = call ptr @malloc(i64 %bytes)
+  %none = icmp eq ptr %new, null
+  br i1 %none, label %unlike, label %copy
+copy:
+  call void @llvm.memcpy.p0.p0.i64(ptr %new, ptr %keys, i64 %bytes, i1 false)
+  br label %more
+more:
+  %start = phi i64 [ 0, %copy ], [ %following, %move ]
+  %number = call i64 @activerules.dict.next(ptr %d, i64 %start)
+  %last = icmp slt i64 %number, 0
+  br i1 %last, label %done, label %move
+move:
+  %distance = mul i64 %number, %entry_size
+  %place = add i64 %first, %distance
+  %source = getelementptr i8, ptr %keys, i64 %place
+  %source.hash = load i64, ptr %source
+  %source.key = getelementptr i8, ptr %source, i64 8
+  %entry.of.other = call i64 @numba_dict_lookup(ptr %other, ptr %source.key, i64 %source.hash, \
+ptr %value)
+  %value.at = add i64 %place, %value.offset
+  %target = getelementptr i8, ptr %new, i64 %value.at
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %value, i64 %val_size, i1 false)
+  %following = add i64 %number, 1
+  br label %more
+done:
+  call void @activerules.dict.count(ptr %other, i64 72)
+  store ptr %new, ptr %other.place
+  call void @activerules.dict.count(ptr %other, i64 64)
+  call void @free(ptr %old)
+  br label %alike
+alike:
+  ret i1 true
+unlike:
+  ret i1 false
+}}
+
+; call the method at an offset on each key
+define void @activerules.dict.count(ptr %d, i64 %offset) noinline {{
+{_LOAD_KEYS}
+  %place = getelementptr i8, ptr %keys, i64 %offset
+  %method = load ptr, ptr %place
+  %none = icmp eq ptr %method, null
+{_LOAD_FIRST}
+  br i1 %none, label %done, label %look
+look:
+  %from = phi i64 [ 0, %0 ], [ %after, %found ]
+  %ix = call i64 @activerules.dict.next(ptr %d, i64 %from)
+  %end = icmp slt i64 %ix, 0
+  br i1 %end, label %done, label %found
+found:
+  %run = mul i64 %ix, %entry_size
+  %at = add i64 %first, %run
+  %key.at = add i64 %at, 8
+  %key = getelementptr i8, ptr %keys, i64 %key.at
+  call void %method(ptr %key)
+  %after = add i64 %ix, 1
+  br label %look
+done:
+  ret void
+}}
+
+; how many entries there would be if the whole memory were entries, as far as they are in use
+define i64 @activerules.dict.slots(ptr %d) {{
+{_LOAD_KEYS}
+{_load("nentries")}
+  %slots = call i64 @activerules.dict.slot(ptr %keys, i64 %nentries)
+  ret i64 %slots
+}}
+
 ; the last entry that has a key; -1: there is none, less: an error
 define i64 @activerules.dict.last(ptr %d) noinline {{
   %fine = call i1 @activerules.dict.align(ptr %d)
@@ -344,3 +468,13 @@ define void @activerules.dict.pop(ptr %d, i64 %ix) {{
   ret void
 }}
 """
+
+_libraries: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def link_into(context: Any) -> Any:
+    """Link the functions into the one that is being lowered; their library."""
+    if context not in _libraries:
+        _libraries[context] = link.make_library(context, f"{PREFIX}support", DEFINITIONS)
+    context.add_linking_libs([_libraries[context]])
+    return _libraries[context]

@@ -93,10 +93,7 @@ def link_derivative(context: Any, gradient: Gradient) -> None:
         known["support"] = link.make_library(context, "activerules.support", support)
     support = [known["support"]]
     if dict_runtime.PREFIX in gradient.text:
-        if "dictionaries" not in known:
-            name = f"{dict_runtime.PREFIX}support"
-            known["dictionaries"] = link.make_library(context, name, dict_runtime.DEFINITIONS)
-        support.append(known["dictionaries"])
+        support.append(dict_runtime.link_into(context))
     if gradient.symbol not in known:
         known[gradient.symbol] = link.make_library(
             context, gradient.symbol, gradient.text, (*gradient.libraries, *support)

@@ -1,5 +1,5 @@
 """Values made of fields in one piece of memory: records, jitclass instances, StructRefs, and typed
-lists of numbers.
+lists and dictionaries of numbers.
 
 Needs       a Numba type
 Gives       `fields_of`: the fields of an instance; `declared_of`: where the floats are in the
@@ -14,9 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.core.registry import cpu_target
+from numba.np import numpy_support
 
 from activerules.ir.analysis.declared import Declared, Way
 from activerules.ir.types import DOUBLE, FLOAT, Type, size_of
@@ -42,6 +44,8 @@ CONSTANT = (
 NO_FLOATS = Declared((), 1)
 LIST_SIZE, LIST_ITEMS = 0, 48
 """Where the length and the pointer to the items are in the struct of a list (NB_List)."""
+DICT_KEYS = 8
+"""Where the pointer to keys and values is in the struct of a dictionary (NB_Dict)."""
 _CONSTANT_ELEMENTS = (*CONSTANT, types.CharSeq, types.UnicodeCharSeq)
 # where the pointers are in the struct of an array: meminfo, parent and data
 _ARRAY_POINTERS: tuple[tuple[int, Way], ...] = ((0, "somewhere"), (1, "somewhere"), (4, "start"))
@@ -91,9 +95,54 @@ def is_list(found: Any) -> bool:
     return isinstance(found, types.ListType) and found.item_type in _FLOATS
 
 
+def is_dict(found: Any) -> bool:
+    """Whether a value is a typed dictionary of numbers by keys that are none."""
+    is_dict = isinstance(found, types.DictType) and found.value_type in _FLOATS
+    return is_dict and has_no_floats(found.key_type)
+
+
+def is_collection(found: Any) -> bool:
+    """Whether a value is a typed list or dictionary of numbers."""
+    return is_list(found) or is_dict(found)
+
+
+def has_no_floats(key_type: Any) -> bool:
+    """Whether there can be no float in a key of this type."""
+    if isinstance(key_type, types.BaseTuple):
+        return all(map(has_no_floats, items_of(key_type)))
+    return isinstance(key_type, _CONSTANT_ELEMENTS)
+
+
 def items_array(found: Any) -> types.Array:
-    """The type of an array over the items of a list."""
-    return types.Array(found.item_type, 1, "C")
+    """The type of an array over the items of a list, or of one of records over the memory of keys
+    and values of a dictionary: these lie at one offset in a period (K2 of `dict_runtime`).
+    """
+    if is_list(found):
+        return types.Array(found.item_type, 1, "C")
+    key_size, _, entry_size = entry_sizes(_context(), found.key_type, found.value_type)
+    number = numpy_support.as_dtype(found.value_type)
+    layout: Any = {
+        "names": ["value"],
+        "formats": [number],
+        "offsets": [value_offset(key_size)],
+        "itemsize": entry_size,
+    }
+    return types.Array(numpy_support.from_dtype(np.dtype(layout)), 1, "C")
+
+
+def entry_sizes(context: Any, key_type: Any, value_type: Any) -> tuple[int, int, int]:
+    """The bytes of a key, of a value and of an entry of a dictionary."""
+    key, value = (context.get_abi_sizeof(context.get_data_type(t)) for t in (key_type, value_type))
+    return key, value, value_offset(key) + _aligned(value)
+
+
+def value_offset(key_size: int) -> int:
+    """Where the value is in an entry: behind the hash and the key."""
+    return 8 + _aligned(key_size)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // 8) * 8
 
 
 def struct_type(found: Any) -> ir.Type:
@@ -122,7 +171,7 @@ def holds_floats(found: Any) -> bool:
         return any(map(holds_floats, items_of(found)))
     if is_instance(found):
         return any(holds_floats(field.numba_type) for field in fields_of(found))
-    if is_list(found):
+    if is_collection(found):
         return True
     declared = declared_of(found)
     return found in _FLOATS or (declared is not None and bool(declared.floats))
@@ -147,12 +196,12 @@ def _known_fields(found: Any, path: str) -> Iterator[tuple[str, bool]]:
             yield from _known_fields(field.type, f"{path}.{name}")
     else:
         is_known = found in _FLOATS or isinstance(found, _CONSTANT_ELEMENTS)
-        yield path, is_known or (not path and is_list(found))
+        yield path, is_known or (not path and is_collection(found))
 
 
 def declared_of(found: Any) -> Declared | None:
     """Where the floats are in the memory of a leaf: array, record, instance, or the struct of a
-    list; None for what is none of these, or holds what is not known.
+    list or dictionary; None for what is none of these, or holds what is not known.
     """
     if unknown_field(found) is not None:
         return None
@@ -163,7 +212,7 @@ def declared_of(found: Any) -> Declared | None:
         return Declared(floats, _size_of_element(found.dtype)) if floats else NO_FLOATS
     if isinstance(found, types.Record):
         return Declared(tuple(_floats_of_element(found, 0)))
-    if is_list(found):
+    if is_collection(found):
         return Declared()
     if is_instance(found):
         struct = struct_type(found)
@@ -178,9 +227,10 @@ def declared_of(found: Any) -> Declared | None:
 
 
 def inner_of(found: Any) -> Iterator[Inner]:
-    """What the pointers in the memory of an instance or a list lead to, one step."""
-    if is_list(found):
-        yield Inner(("items",), items_array(found), ((LIST_ITEMS, "start"),))
+    """What the pointers in the memory of an instance, list or dictionary lead to, one step."""
+    if is_collection(found):
+        place = LIST_ITEMS if is_list(found) else DICT_KEYS
+        yield Inner(("items",), items_array(found), ((place, "start"),))
     if is_instance(found):
         struct = struct_type(found)
         for k, field in enumerate(fields_of(found)):

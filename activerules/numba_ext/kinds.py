@@ -17,8 +17,8 @@ from numba.core import types
 from activerules.ir.types import DOUBLE, FLOAT, Type
 from activerules.numba_ext.fields import (
     holds_floats,
+    is_collection,
     is_instance,
-    is_list,
     is_record_array,
     items_of,
 )
@@ -56,7 +56,7 @@ def has_shadow(found: types.Type) -> bool:
     if is_number_array(found):
         return True
     is_struct = is_instance(found) or is_record_array(found) or isinstance(found, types.Record)
-    return is_list(found) or (is_struct and holds_floats(found))
+    return is_collection(found) or (is_struct and holds_floats(found))
 
 
 def is_shadowed_array(found: types.Type) -> bool:

@@ -29,6 +29,7 @@ from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.extents import Refusal, Tests, extent_of
 from activerules.numba_ext.fields import (
     fields_of,
+    is_dict,
     is_instance,
     is_list,
     is_record_array,
@@ -373,6 +374,8 @@ def zero_shadow(context: Any, builder: Any, found: Any, primal: Any) -> Any:
         return _zero_instance(context, builder, found, primal)
     if is_list(found):
         return context.compile_internal(builder, _zero_list, signature(found, found), [primal])
+    if is_dict(found):
+        return context.compile_internal(builder, _zero_dict, signature(found, found), [primal])
     return context.get_constant_null(found) if is_number(found) else primal
 
 
@@ -380,6 +383,13 @@ def _zero_list(x):
     zero = x.copy()
     for k in range(len(x)):
         zero[k] = 0.0
+    return zero
+
+
+def _zero_dict(x):
+    zero = x.copy()
+    for key in x:
+        zero[key] = 0.0
     return zero
 
 

@@ -19,7 +19,7 @@ from numba.np.numpy_support import as_dtype
 from activerules.annotations.activity import Const
 from activerules.annotations.values import ignore_derivatives, make_zero, onehot
 from activerules.errors import RuleReturnError
-from activerules.numba_ext.fields import is_instance, is_list
+from activerules.numba_ext.fields import is_collection, is_instance
 from activerules.numba_ext.types import AnnotationType
 from activerules.numba_ext.unoptimised import AD_TARGET
 from activerules.rules.protocol import accumulate, active
@@ -139,7 +139,7 @@ def _make_zero(x):
     if isinstance(x, types.Float | types.Complex):
         zero = as_dtype(x).type(0)
         return lambda x: zero
-    return None if is_instance(x) or is_list(x) else lambda x: x
+    return None if is_instance(x) or is_collection(x) else lambda x: x
 
 
 @overload(onehot)

@@ -11,21 +11,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from llvmlite import ir
 from numba.core import cgutils, types
 from numba.np.arrayobj import populate_array
 
+from activerules.numba_ext import dict_runtime
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.extents import Extent, extent_of
 from activerules.numba_ext.fields import (
+    DICT_KEYS,
     LIST_ITEMS,
     LIST_SIZE,
     fields_of,
+    is_dict,
     is_instance,
     is_list,
     items_array,
     struct_type,
 )
 from activerules.numba_ext.kinds import has_shadow, items_of
+from activerules.numba_ext.unoptimised import AD_TARGET
 
 
 def pieces_of(
@@ -47,6 +52,9 @@ def pieces_of(
     elif is_list(found) and len(values) > 1:
         items = Argument(argument.name, items_array(found), argument.activity)
         yield items, tuple(_items_of_list(context, builder, found, value) for value in values)
+    elif is_dict(found) and len(values) > 1:
+        items = Argument(argument.name, items_array(found), argument.activity)
+        yield items, tuple(_items_of_dicts(context, builder, found, values))
     elif is_instance(found):
         yield argument, own
         if len(values) == 1:
@@ -97,19 +105,46 @@ def memory_of(context: Any, builder: Any, found: Any, value: Any) -> Any:
     return reference.data
 
 
+def _items_of_dicts(context: Any, builder: Any, found: Any, values: Sequence[Any]) -> Iterator[Any]:
+    """The memory of keys and values of dictionaries, as arrays that borrow it; an empty one for
+    each that has not the keys of the first.
+    """
+    if context.target_name != AD_TARGET:
+        dict_runtime.link_into(context)
+    primal, *_ = data = [context.make_helper(builder, found, value=value).data for value in values]
+    alike = [_on_dicts(builder, "match", cgutils.bool_t, primal, other) for other in data[1:]]
+    slots = _on_dicts(builder, "slots", cgutils.intp_t, primal)
+    nothing = slots.type(0)
+    lengths = [slots, *(builder.select(one, slots, nothing) for one in alike)]
+    for one, length in zip(data, lengths, strict=True):
+        yield _array_at(context, builder, items_array(found), one, DICT_KEYS, length)
+
+
+def _on_dicts(builder: Any, name: str, result: Any, *data: Any) -> Any:
+    function_type = ir.FunctionType(result, [one.type for one in data])
+    name = f"{dict_runtime.PREFIX}{name}"
+    function = cgutils.get_or_insert_function(builder.module, function_type, name)
+    return builder.call(function, data)
+
+
 def _items_of_list(context: Any, builder: Any, found: Any, value: Any) -> Any:
     """The items of a list, as an array that borrows them."""
     lp = context.make_helper(builder, found, value=value).data
-    item = context.get_data_type(found.item_type)
     place = cgutils.pointer_add(builder, lp, cgutils.intp_t(LIST_SIZE))
     length = builder.load(builder.bitcast(place, cgutils.intp_t.as_pointer()))
-    place = cgutils.pointer_add(builder, lp, cgutils.intp_t(LIST_ITEMS))
-    array_type = items_array(found)
+    return _array_at(context, builder, items_array(found), lp, LIST_ITEMS, length)
+
+
+def _array_at(
+    context: Any, builder: Any, array_type: Any, struct: Any, offset: int, length: Any
+) -> Any:
+    """An array that borrows the memory a pointer in a struct leads to."""
+    place = cgutils.pointer_add(builder, struct, cgutils.intp_t(offset))
     array = context.make_array(array_type)(context, builder)
-    itemsize = cgutils.intp_t(context.get_abi_sizeof(item))
+    itemsize = cgutils.intp_t(context.get_abi_sizeof(context.get_data_type(array_type.dtype)))
     populate_array(
         array,
-        data=builder.load(builder.bitcast(place, item.as_pointer().as_pointer())),
+        data=builder.load(builder.bitcast(place, array.data.type.as_pointer())),
         shape=cgutils.pack_array(builder, [length]),
         strides=cgutils.pack_array(builder, [itemsize]),
         itemsize=itemsize,

@@ -26,22 +26,14 @@ from numba.extending import intrinsic, register_jitable
 from numba.typed import dictobject
 from numba.typed.typedobjectutils import _container_get_data
 
-from activerules.numba_ext.dict_runtime import KEYS, PREFIX
-from activerules.numba_ext.fields import CONSTANT, items_of
+from activerules.numba_ext.dict_runtime import PREFIX
+from activerules.numba_ext.fields import DICT_KEYS, entry_sizes, has_no_floats, value_offset
 
 _I8, _I64 = ir.IntType(8), ir.IntType(64)
 _BYTES = cgutils.voidptr_t
 _VOID = ir.VoidType()
 _OK, _REPLACED, _FAILED, _EMPTY = 0, 1, -5, -4
 _STRUCT_SIZE = 16
-_KEY_TYPES = (*CONSTANT, types.CharSeq, types.UnicodeCharSeq)
-
-
-def _is_followed(key_type: Any) -> bool:
-    """D2."""
-    if isinstance(key_type, types.BaseTuple):
-        return all(map(_is_followed, items_of(key_type)))
-    return isinstance(key_type, _KEY_TYPES)
 
 
 # --- places ---
@@ -57,28 +49,18 @@ def _hidden(builder: Any, name: str, result: ir.Type, *operands: Any) -> Any:
     return _call(builder, f"{PREFIX}{name}", result, *operands)
 
 
-def _aligned(size: int) -> int:
-    return -(-size // 8) * 8
-
-
-def _sizes(context: Any, key_type: Any, value_type: Any) -> tuple[int, int, int]:
-    """The bytes of a key, of a value and of an entry."""
-    key, value = (context.get_abi_sizeof(context.get_data_type(t)) for t in (key_type, value_type))
-    return key, value, 8 + _aligned(key) + _aligned(value)
-
-
 def _keys_place(builder: Any, data: Any) -> Any:
-    place = cgutils.pointer_add(builder, data, _I64(KEYS))
+    place = cgutils.pointer_add(builder, data, _I64(DICT_KEYS))
     return builder.bitcast(place, _BYTES.as_pointer())
 
 
 def _value_place(context: Any, builder: Any, found: Any, keys: Any, ix: Any) -> Any:
     """Where the value of an entry is."""
-    key_size, _, entry_size = _sizes(context, found.key_type, found.value_type)
+    key_size, _, entry_size = entry_sizes(context, found.key_type, found.value_type)
     slot = _hidden(builder, "slot", _I64, keys, ix)
     entries = builder.bitcast(keys, ir.ArrayType(_I8, entry_size).as_pointer())
     place = builder.gep(entries, [slot, _I64(0)])
-    place = cgutils.pointer_add(builder, place, _I64(8 + _aligned(key_size)))
+    place = cgutils.pointer_add(builder, place, _I64(value_offset(key_size)))
     return builder.bitcast(place, context.get_data_type(found.value_type).as_pointer())
 
 
@@ -122,12 +104,12 @@ def _new_memory(context: Any, builder: Any, size: Any) -> Any:
 
 @intrinsic
 def _new_sized(typing_context, n_keys, keyty, valty):
-    if not _is_followed(keyty.instance_type):
+    if not has_no_floats(keyty.instance_type):
         return dictobject._dict_new_sized._defn(typing_context, n_keys, keyty, valty)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         types_ = (keyty.instance_type, valty.instance_type)
-        sizes = [_I64(size) for size in _sizes(context, *types_)]
+        sizes = [_I64(size) for size in entry_sizes(context, *types_)]
         size = _hidden(builder, "size", _I64, args[0])
         keys = _new_memory(context, builder, _hidden(builder, "bytes", _I64, size, sizes[2]))
         _hidden(builder, "begin", _VOID, keys, size, *sizes)
@@ -141,7 +123,7 @@ def _new_sized(typing_context, n_keys, keyty, valty):
 
 @intrinsic
 def _lookup(typing_context, d, key, hashval):
-    if not _is_followed(d.key_type):
+    if not has_no_floats(d.key_type):
         return dictobject._dict_lookup._defn(typing_context, d, key, hashval)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -240,7 +222,7 @@ def _enlarge(typing_context, d):
         data = _container_get_data(context, builder, d, args[0])
         place = _keys_place(builder, data)
         size = _hidden(builder, "larger", _I64, data)
-        entry_size = _I64(_sizes(context, d.key_type, d.value_type)[2])
+        entry_size = _I64(entry_sizes(context, d.key_type, d.value_type)[2])
         new = _new_memory(context, builder, _hidden(builder, "bytes", _I64, size, entry_size))
         _hidden(builder, "fill", _VOID, data, new, size)
         old = builder.load(place)
@@ -274,7 +256,7 @@ def _insert_followed(d, key, hashval, value):
 
 @intrinsic
 def _insert(typing_context, d, key, hashval, value):
-    if not _is_followed(d.key_type):
+    if not has_no_floats(d.key_type):
         return dictobject._dict_insert._defn(typing_context, d, key, hashval, value)
     signature = types.int32(d, d.key_type, types.intp, d.value_type)
     return signature, _compiled(_insert_followed)
@@ -289,7 +271,7 @@ def _delete_followed(d, hashval, ix):
 
 @intrinsic
 def _delete(typing_context, d, hashval, ix):
-    if not _is_followed(d.key_type):
+    if not has_no_floats(d.key_type):
         return dictobject._dict_delitem._defn(typing_context, d, hashval, ix)
     return types.int32(d, hashval, types.intp), _compiled(_delete_followed)
 
@@ -303,7 +285,7 @@ def _compiled(function: Any) -> Callable[..., Any]:
 
 @intrinsic
 def _pop_last(typing_context, d):
-    if not _is_followed(d.key_type):
+    if not has_no_floats(d.key_type):
         return dictobject._dict_popitem._defn(typing_context, d)
     item_type = types.Tuple([d.key_type, d.value_type])
 
@@ -354,12 +336,12 @@ def iteration(name: Any, arg_types: Sequence[Any]) -> Any:
     AD target; None for what is left to Numba.
     """
     found = arg_types[0] if arg_types else None
-    if name == "getiter" and isinstance(found, types.DictType) and _is_followed(found.key_type):
+    if name == "getiter" and isinstance(found, types.DictType) and has_no_floats(found.key_type):
         return _begin_keys
     if name == "getiter" and isinstance(found, _ITERABLES):
-        return _begin if _is_followed(found.parent.key_type) else None
+        return _begin if has_no_floats(found.parent.key_type) else None
     if name == "iternext" and isinstance(found, types.DictIteratorType):
-        return _next if _is_followed(found.parent.key_type) else None
+        return _next if has_no_floats(found.parent.key_type) else None
     return None
 
 

@@ -1,5 +1,5 @@
 """`make_zero` of objects that Python knows by reference only: jitclass instances, StructRefs, typed
-lists of numbers.
+lists and dictionaries of numbers.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from numba import njit
 from numba.extending import intrinsic, overload
 
 from activerules.annotations.values import make_zero, use_compiled
-from activerules.numba_ext.fields import is_instance, is_list
+from activerules.numba_ext.fields import is_collection, is_instance
 from activerules.numba_ext.kinds import has_shadow
 from activerules.numba_ext.memory import zero_shadow
 
 
 @overload(make_zero)
 def _make_zero(x):
-    made = is_instance(x) or is_list(x)
+    made = is_instance(x) or is_collection(x)
     return (lambda x: _zero_instance(x)) if made else None  # pyright: ignore[reportCallIssue]
 
 

@@ -58,11 +58,12 @@ def without_pointees(request: Request, changed: Instruction) -> Request:
     if any(p.activity == "duplicated" for p in request.pointees):
         raise refusal(
             changed,
-            "an array or object in a Duplicated argument is replaced, or a list grows",
+            "an array or object in a Duplicated argument is replaced, or a list or dictionary "
+            "grows",
             "its shadow would have to be replaced in the caller's shadow as well",
             [
                 "write into the array: a.field[:] = x",
-                "make the object, or a copy of the list, inside the function",
+                "make the object, or a copy of the list or dictionary, inside the function",
             ],
             NotYetSupported,
         )
