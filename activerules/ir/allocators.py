@@ -19,9 +19,11 @@ from __future__ import annotations
 
 import re
 
+from activerules.ir.redirect import redirect
 from activerules.ir.runtime_calls import COPIED_SIZE, COPY_RESIZED
 
-_ALIGNED = """\
+_DEFINITIONS = {
+    "allocate": """\
 define internal ptr @activerules.allocate(i64 %size, i64 %align) alwaysinline {
   %usual = icmp ule i64 %align, 16
   br i1 %usual, label %plain, label %aligned
@@ -32,9 +34,7 @@ aligned:
   %q = call noalias ptr @aligned_alloc(i64 %align, i64 %size)
   ret ptr %q
 }
-"""
-
-_DEFINITIONS = {
+""",
     "realloc": """\
 define internal ptr @activerules.realloc(ptr %old, i64 %size) alwaysinline {
   %new = call noalias ptr @malloc(i64 %size)
@@ -123,50 +123,30 @@ _NAMES = {
     "_ZnamRKSt9nothrow_t": "new_nothrow",
 }
 _NEEDED = {
-    "declare noalias ptr @malloc(i64)": "malloc",
-    "declare noalias ptr @aligned_alloc(i64, i64)": "aligned_alloc",
-    "declare void @free(ptr)": "free",
-    "declare i64 @llvm.umin.i64(i64, i64)": "llvm.umin.i64",
-    "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)": "llvm.memset.p0.i64",
-    "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)": "llvm.memcpy.p0.p0.i64",
-    f"declare void @{COPY_RESIZED}(ptr, ptr, i64) nounwind willreturn memory(argmem: readwrite)":
-        COPY_RESIZED,
-}  # fmt: skip
+    "malloc": "declare noalias ptr @malloc(i64)",
+    "aligned_alloc": "declare noalias ptr @aligned_alloc(i64, i64)",
+    "free": "declare void @free(ptr)",
+    "llvm.umin.i64": "declare i64 @llvm.umin.i64(i64, i64)",
+    "llvm.memset.p0.i64": "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
+    "llvm.memcpy.p0.p0.i64": "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",
+    COPY_RESIZED: f"declare void @{COPY_RESIZED}(ptr, ptr, i64) nounwind willreturn "
+    "memory(argmem: readwrite)",
+}
 _RUST = re.compile(r"(?:_R\w*)?__(rust_(?:alloc|alloc_zeroed|dealloc|realloc))")
 _RUST_MARK = re.compile(
     r"^ .*call void @\w*__rust_no_alloc_shim_is_unstable\w*\(\).*\n", re.MULTILINE
 )
-_CALLED = re.compile(r"(?P<before>\b(?:call|invoke) [^@\n]*)@(?P<name>[-\w.$]+)(?=\()")
-_MADE = re.compile(r"^(?:define|declare) [^@\n]*@([-\w.$]+)\(", re.MULTILINE)
 _OWN = re.compile(
-    rf"^define [^@\n]*@(?:{re.escape(COPY_RESIZED)}|{re.escape(COPIED_SIZE)})\(.*?^}}$",
+    r"^define (?:internal )?([^@\n]*)"
+    rf"(@(?:{re.escape(COPY_RESIZED)}|{re.escape(COPIED_SIZE)})\([^)]*\)).*?^}}$",
     re.MULTILINE | re.DOTALL,
 )
 
 
 def by_malloc(text: str) -> str:
     """See the module docstring."""
-    text = _RUST_MARK.sub("", _OWN.sub("", text))
-    defined = set(re.findall(r"^define [^@\n]*@([-\w.$]+)\(", text, re.MULTILINE))
-    used: set[str] = set()
-
-    def redirect(call: re.Match[str]) -> str:
-        name = call["name"]
-        kind = _kind_of(name)
-        if kind is None or name in defined:
-            return call[0]
-        used.add(kind)
-        return f"{call['before']}@activerules.{kind}"
-
-    text = _CALLED.sub(redirect, text)
-    if not used and f"@{COPY_RESIZED}(" not in text:
-        return text
-    if "reallocarray" in used:
-        used.add("realloc")
-    made = "".join([_ALIGNED, *(_DEFINITIONS[kind] for kind in sorted(used))])
-    declared = set(_MADE.findall(text))
-    missing = [line for line, name in _NEEDED.items() if name not in declared]
-    return "\n".join([text, *missing, made])
+    text = _RUST_MARK.sub("", _OWN.sub(r"declare \1\2", text))
+    return redirect(text, _kind_of, _DEFINITIONS, _NEEDED)
 
 
 def _kind_of(name: str) -> str | None:

@@ -16,6 +16,7 @@ from activerules.errors import (
 )
 from activerules.ir.allocators import by_malloc
 from activerules.ir.by_value import copies_at_entry
+from activerules.ir.complex_calls import by_parts
 from activerules.ir.derive.assemble import (
     assemble,
     generate,
@@ -131,7 +132,7 @@ def _read(source: str, function: str) -> tuple[Module, str]:
 
     Calls through tables are by name; LLVM may then inline them, and what is found so leads to more.
     """
-    text = by_malloc(copies_at_entry(exposed(source), function))
+    text = by_parts(by_malloc(copies_at_entry(exposed(source), function)))
     for left in reversed(range(_ROUNDS)):
         module = read_module(normalise(text, function), function)
         symbol = function if function in module.functions else f'"{function}"'

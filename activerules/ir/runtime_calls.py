@@ -90,6 +90,7 @@ _BY_NAME: dict[str, CallEffect] = {
     "_Znam": CallEffect(allocates=True, size=(0,)),
     "free": _MIRRORED,
     COPY_RESIZED: CallEffect(reads=(1,), writes=(0,)),
+    COPIED_SIZE: _NOTHING,
     "_ZdlPv": _MIRRORED,
     "_ZdaPv": _MIRRORED,
     "_ZdlPvm": _MIRRORED,
