@@ -45,7 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m activerules")
+    parser = argparse.ArgumentParser(
+        prog="python -m activerules",
+        description="Gradients of Numba functions at LLVM level.",
+        epilog='example: python -m activerules explain beam.py:loss "Duplicated[float64[::1]]"',
+    )
     commands = parser.add_subparsers(required=True, metavar="command")
     command = commands.add_parser(
         "explain", help="say how the gradient of a function comes about; nothing is run"
