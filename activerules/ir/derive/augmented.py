@@ -42,17 +42,14 @@ def build_augmented(
 class _Augmenter(AugmentedCode):
     """The blocks and loops of the augmented primal.
 
-    heads, tails   where the code of a block of the primal begins and ends
-    later          what can be filled in only when all blocks are there
-    edges          blocks that were put on edges out of loops
+    later    what can be filled in only when all blocks are there
+    edges    blocks that were put on edges out of loops
     """
 
     def __init__(
         self, plan: Plan, layout: Layout, scopes: Scopes, declarations: dict[str, str]
     ) -> None:
         super().__init__(plan, layout, scopes, declarations)
-        self.heads: dict[Block, Block] = {b: Block(b.name) for b in plan.flow.order}
-        self.tails: dict[Block, Block] = {}
         self.later: list[Callable[[], None]] = []
         self.taken: dict[Block, Instruction] = {}
         self.edges: dict[tuple[Block, Block], Block] = {}
@@ -60,10 +57,7 @@ class _Augmenter(AugmentedCode):
     def build(self) -> Function:
         for block in self.plan.flow.order:
             self._block(block)
-        for copy in self.clones:
-            copy.operands = [self._value(o) for o in copy.operands]
-            if copy.opcode != "phi":
-                copy.blocks = [self.heads[t] for t in copy.blocks]
+        self._connect()
         for action in self.later:
             action()
         for block in self.plan.flow.order:

@@ -13,23 +13,20 @@ from activerules.ir.analysis.nodes import Node, Primal, RuleTape, SavedStruct, S
 from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.builder import Builder, displaced
 from activerules.ir.derive.callees import CalleeUse
-from activerules.ir.derive.constant_shadows import shadow_of_constant
 from activerules.ir.derive.lanes import per_lane
 from activerules.ir.derive.layout import Layout
 from activerules.ir.derive.mirror import (
-    ValueOf,
     allocated_shadow,
     clear_allocated,
     derived_shadow,
     is_dropped,
 )
 from activerules.ir.derive.plan import Plan, RuleUse
+from activerules.ir.derive.primal_copy import PrimalCopy
 from activerules.ir.derive.runtime import OUT_OF_MEMORY, TOO_DEEP
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.sweep import (
-    Lanes,
     Slots,
-    clone,
     make_parameters,
     names_of,
     null,
@@ -41,30 +38,18 @@ from activerules.ir.runtime_calls import RELEASING, UNSIZED, effect_of, memory_i
 from activerules.ir.types import I1, I8, I32, I64, PTR, VOID, ArrayType, Type
 
 
-class AugmentedCode:
-    """The function under construction, and where it is written at.
-
-    values, shadows   what stands for values of the primal and for the shadows of its pointers
-    clones            copies of instructions, whose operands are those of the primal until all are
-                      written
-    failure           where it ends when memory runs out
-    """
+class AugmentedCode(PrimalCopy[Plan, Builder]):
+    """The function under construction; `failure` is where it ends when memory runs out."""
 
     def __init__(
         self, plan: Plan, layout: Layout, scopes: Scopes, declarations: dict[str, str]
     ) -> None:
-        self.plan, self.layout = plan, layout
         self.results = result_parameters(plan.request)
         self.parameters = make_parameters(plan, self.results)
-        self.values: dict[Value, Value] = dict(self.parameters.primal)
-        self.width = plan.request.width
-        self.shadows: dict[Value, Lanes] = dict(self.parameters.shadow)
-        self.namer = names_of(plan)
-        self.b = Builder([], self.namer, declarations)
-        self.blocks: list[Block] = []
-        self.clones: list[Instruction] = []
+        b = Builder([], names_of(plan), declarations)
+        super().__init__(plan, scopes, b, self.parameters.primal, self.parameters.shadow)
+        self.layout = layout
         self.slots = Slots(plan, layout, self.parameters.frame, scopes)
-        self.current = Block("")
         self.function = Function(
             suffixed(plan.request.name, ".augmented"),
             I32,
@@ -76,19 +61,6 @@ class AugmentedCode:
         self.failure = Block(self.namer("out_of_memory"))
 
     # --- values ---
-
-    def _value(self, value: Value) -> Value:
-        return self.values.get(value, value)
-
-    def _shadow(self, value: Value, lane: int) -> Value:
-        """The shadow of a pointer; null where it has none (it is then never followed)."""
-        constant_shadow = shadow_of_constant(value, self.plan, self.b.declarations)
-        if constant_shadow is not None:
-            return constant_shadow
-        return self.shadows[value][lane] if value in self.shadows else null()
-
-    def _shadow_in(self, lane: int) -> ValueOf:
-        return lambda value: self._shadow(value, lane)
 
     def _kept(self, node: Node) -> bool:
         return node in self.plan.cache.kept
@@ -103,11 +75,6 @@ class AugmentedCode:
 
     # --- blocks ---
 
-    def _open(self, block: Block) -> None:
-        self.blocks.append(block)
-        self.current = block
-        self.b.target = block
-
     def _fail_if_null(self, pointer: Value) -> None:
         self._fail_unless(self.b.icmp("ne", pointer, null()))
 
@@ -117,13 +84,6 @@ class AugmentedCode:
         self._open(following)
 
     # --- instructions ---
-
-    def _clone(self, i: Instruction) -> Instruction:
-        copy = clone(i, self.plan.memory, self.slots.scopes)
-        self.current.append(copy)
-        self.values[i] = copy
-        self.clones.append(copy)
-        return copy
 
     def _instruction(self, i: Instruction, live: bool) -> None:
         if i.opcode == "alloca" and (i, False) in self.layout.stack:

@@ -22,20 +22,19 @@ from collections.abc import Sequence
 
 from activerules.ir.builder import add_incoming
 from activerules.ir.derive.callees import CalleeUse
-from activerules.ir.derive.constant_shadows import shadow_of_constant
 from activerules.ir.derive.derivatives import row_for
 from activerules.ir.derive.forward_plan import ForwardPlan, ForwardRule
 from activerules.ir.derive.lanes import LaneBuilder, per_lane
 from activerules.ir.derive.mirror import (
-    ValueOf,
     allocated_shadow,
     clear_allocated,
     derived_shadow,
     is_dropped,
 )
+from activerules.ir.derive.primal_copy import PrimalCopy
 from activerules.ir.derive.runtime import OUT_OF_MEMORY
 from activerules.ir.derive.scopes import Scopes
-from activerules.ir.derive.sweep import clear, clone, names_of, null, suffixed
+from activerules.ir.derive.sweep import clear, names_of, null, suffixed
 from activerules.ir.model import Argument, Block, Constant, Function, GlobalRef, Instruction, Value
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
 from activerules.ir.types import I32, I64, PTR, VOID, ArrayType, StructType, Type, size_of
@@ -46,21 +45,12 @@ def build_forward(plan: ForwardPlan, scopes: Scopes, declarations: dict[str, str
     return _Forwarder(plan, scopes, declarations).build()
 
 
-class _Forwarder:
+class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
     def __init__(self, plan: ForwardPlan, scopes: Scopes, declarations: dict[str, str]) -> None:
-        self.plan, self.scopes = plan, scopes
-        self.width = plan.request.width
-        self.namer = names_of(plan)
-        self.b = LaneBuilder([], self.width, self.namer, declarations)
-        self.values: dict[Value, Value] = {}
+        b = LaneBuilder([], plan.request.width, names_of(plan), declarations)
+        super().__init__(plan, scopes, b, {}, {})
         self.tangents: dict[Value, Value] = {}
-        self.shadows: dict[Value, tuple[Value, ...]] = {}
         self.packed: dict[Value, tuple[Value, ...]] = {}
-        self.blocks: list[Block] = []
-        self.heads: dict[Block, Block] = {b: Block(b.name) for b in plan.flow.order}
-        self.tails: dict[Block, Block] = {}
-        self.clones: list[Instruction] = []
-        self.current = Block("")
         self.failure: Block | None = None
         self.function = Function(
             suffixed(plan.request.name, ".forward"),
@@ -73,10 +63,7 @@ class _Forwarder:
     def build(self) -> Function:
         for block in self.plan.flow.order:
             self._block(block)
-        for copy in self.clones:
-            copy.operands = [self._value(o) for o in copy.operands]
-            if copy.opcode != "phi":
-                copy.blocks = [self.heads[t] for t in copy.blocks]
+        self._connect()
         for block in self.plan.flow.order:
             for phi in block.phis:
                 self._close_phi(block, phi)
@@ -155,29 +142,11 @@ class _Forwarder:
 
     # --- what stands for a value of the primal ---
 
-    def _value(self, value: Value) -> Value:
-        return self.values.get(value, value)
-
-    def _shadow(self, value: Value, lane: int) -> Value:
-        """The shadow of a pointer; null where it has none (it is then never followed)."""
-        constant_shadow = shadow_of_constant(value, self.plan, self.b.declarations)
-        if constant_shadow is not None:
-            return constant_shadow
-        return self.shadows[value][lane] if value in self.shadows else null()
-
-    def _shadow_in(self, lane: int) -> ValueOf:
-        return lambda value: self._shadow(value, lane)
-
     def _tangent(self, value: Value) -> Value:
         """The tangent of a float, of all lanes; zero where it does not vary."""
         return self.tangents.get(value) or self.b.zero(value.type)
 
     # --- blocks ---
-
-    def _open(self, block: Block) -> None:
-        self.blocks.append(block)
-        self.current = block
-        self.b.target = block
 
     def _block(self, block: Block) -> None:
         self._open(self.heads[block])
@@ -242,13 +211,6 @@ class _Forwarder:
             self.b.unreachable()
 
     # --- instructions ---
-
-    def _clone(self, i: Instruction) -> Instruction:
-        copy = clone(i, self.plan.memory, self.scopes)
-        self.current.append(copy)
-        self.values[i] = copy
-        self.clones.append(copy)
-        return copy
 
     def _instruction(self, i: Instruction, live: bool) -> None:
         if i.opcode == "call":

@@ -1,0 +1,83 @@
+"""A copy of the primal under construction: what the augmented primal and forward mode share.
+
+Needs       the facts of the primal, a builder
+Gives       `PrimalCopy`: a block for each of the primal's, copies of its instructions, and what
+            stands for its values and for the shadows of its pointers
+Invariants  a copy has the operands of the primal until `_connect` exchanges them, when all
+            blocks are written
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Generic, TypeVar
+
+from activerules.ir.builder import Builder
+from activerules.ir.derive.constant_shadows import shadow_of_constant
+from activerules.ir.derive.facts import Facts
+from activerules.ir.derive.mirror import ValueOf
+from activerules.ir.derive.scopes import Scopes
+from activerules.ir.derive.sweep import clone, null
+from activerules.ir.model import Block, Instruction, Value
+
+P = TypeVar("P", bound=Facts)
+B = TypeVar("B", bound=Builder)
+
+
+class PrimalCopy(Generic[P, B]):
+    """The copy so far; `b` writes at the end of `current`.
+
+    values, shadows   by value of the primal; a shadow has a pointer for each lane
+    heads, tails      where the code of a block of the primal begins and ends
+    """
+
+    def __init__(
+        self,
+        plan: P,
+        scopes: Scopes,
+        b: B,
+        values: Mapping[Value, Value],
+        shadows: Mapping[Value, tuple[Value, ...]],
+    ) -> None:
+        self.plan, self.scopes, self.b = plan, scopes, b
+        self.width = plan.request.width
+        self.namer = b.namer
+        self.values: dict[Value, Value] = dict(values)
+        self.shadows: dict[Value, tuple[Value, ...]] = dict(shadows)
+        self.blocks: list[Block] = []
+        self.heads: dict[Block, Block] = {block: Block(block.name) for block in plan.flow.order}
+        self.tails: dict[Block, Block] = {}
+        self.clones: list[Instruction] = []
+        self.current = Block("")
+
+    def _value(self, value: Value) -> Value:
+        return self.values.get(value, value)
+
+    def _shadow(self, value: Value, lane: int) -> Value:
+        """The shadow of a pointer; null where it has none (it is then never followed)."""
+        constant_shadow = shadow_of_constant(value, self.plan, self.b.declarations)
+        if constant_shadow is not None:
+            return constant_shadow
+        return self.shadows[value][lane] if value in self.shadows else null()
+
+    def _shadow_in(self, lane: int) -> ValueOf:
+        return lambda value: self._shadow(value, lane)
+
+    def _open(self, block: Block) -> None:
+        self.blocks.append(block)
+        self.current = block
+        self.b.target = block
+
+    def _clone(self, i: Instruction) -> Instruction:
+        copy = clone(i, self.plan.memory, self.scopes)
+        self.current.append(copy)
+        self.values[i] = copy
+        self.clones.append(copy)
+        return copy
+
+    def _connect(self) -> None:
+        """Give the copies their operands and targets; phis get their blocks with their edges."""
+        for copy in self.clones:
+            copy.operands = [self._value(o) for o in copy.operands]
+            if copy.opcode != "phi":
+                copy.blocks = [self.heads[t] for t in copy.blocks]
