@@ -9,7 +9,6 @@ sees the body.
 
 from __future__ import annotations
 
-import hashlib
 import weakref
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 from numba import types
 
 from activerules.errors import ActiverulesError
-from activerules.ir.derive.assemble import assemble, generate_forward, verified
+from activerules.ir.derive.assemble import generate_forward
 from activerules.ir.derive.forward_plan import ForwardPlan, make_forward_plan
 from activerules.ir.model import Module
 from activerules.ir.normalise import normalise
@@ -28,19 +27,10 @@ from activerules.numba_ext.forward_checks import has_tangent
 from activerules.numba_ext.gradient import Gradient
 from activerules.numba_ext.kinds import returned_type
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
-from activerules.requests import (
-    STEM,
-    Stages,
-    is_written,
-    locate,
-    make_request,
-    plain_name,
-    relax,
-    with_options,
-    with_scratch,
-)
+from activerules.requests import is_written, make_request, with_options, with_scratch
 from activerules.rules import library  # noqa: F401  defines the rules that come with it
 from activerules.rules.registry import RULES
+from activerules.stages import Stages, finish, locate
 
 
 @dataclass(frozen=True)
@@ -116,15 +106,11 @@ def derive_forward(
     except ActiverulesError as error:
         locate(error, module)
         raise
-    relax(functions, declarations, options)
-    text = stage("assemble", assemble, module, functions, declarations, whole=False)
-    stage("verify", verified, text)
-    stem = f"activerules.{plain_name(captured.name)}"
-    name = f"{stem}.{hashlib.sha256(text.encode()).hexdigest()[:20]}"
+    text, name = finish(stage, captured, module, functions, declarations, options)
     gradient = Gradient(
         symbol=name + ".forward",
         conservative_symbol=name + ".forward",
-        text=text.replace(STEM, name),
+        text=text,
         result_type=returned_type(captured.signature.return_type),
         return_activity="duplicated" if wanted else "const",
         parameters=tuple(p.activity for p in plan.request.parameters),

@@ -9,7 +9,6 @@ Every stage is timed; `ACTIVERULES_DUMP=<stage>` (or `all`) prints what a stage 
 
 from __future__ import annotations
 
-import hashlib
 import weakref
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,14 +16,14 @@ from typing import Any
 from numba import types
 
 from activerules.errors import ActiverulesError
-from activerules.ir.derive.assemble import assemble, generate, verified
+from activerules.ir.derive.assemble import generate
 from activerules.ir.derive.gradient import uses_tape
 from activerules.ir.derive.layout import Layout
 from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.planning import make_plan
 from activerules.ir.derive.split import memory_size
 from activerules.ir.derive.widen import widened
-from activerules.ir.model import Module
+from activerules.ir.model import Function, Module
 from activerules.ir.normalise import normalise
 from activerules.ir.reading import read_module
 from activerules.ir.rulecall import ActivityName
@@ -34,20 +33,19 @@ from activerules.numba_ext.gradient import ArgumentActivity, Gradient
 from activerules.numba_ext.kinds import returned_type
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
 from activerules.requests import (
-    STEM,
-    Stages,
     argument_of,
     is_written,
-    locate,
     make_request,
-    plain_name,
-    relax,
     seeded_return,
     with_options,
     with_scratch,
 )
 from activerules.rules import library  # noqa: F401  defines the rules that come with it
 from activerules.rules.registry import RULES
+from activerules.stages import STEM, Stages, finish, locate
+
+# between the name of a derivative and the suffix, in the version for arguments that overlap
+CAREFUL = ".conservative"
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,32 +117,18 @@ def derive(
             "plan", _planned, captured, module, activities, return_activity, rules, split, options
         )
         plan, careful = _widened(plan, careful, width)
-        functions, declarations, layout = stage("derive", generate, plan)
-        memory = memory_size(layout, uses_tape(functions))
-        suffix = ".split" if split else ".gradient"
-        conservative = suffix if _overlap_matters(plan) else None
-        if careful is not None:
-            more, added, other = stage("derive", generate, careful)
-            for one in more:
-                if "alwaysinline" not in one.suffix:
-                    one.suffix += " cold minsize optsize"
-            memory = max(memory, memory_size(other, uses_tape(more)))
-            functions, declarations = functions + more, declarations | added
-            conservative = ".conservative" + suffix
+        functions, declarations, layout, memory = _generated(stage, plan, careful)
     except ActiverulesError as error:
         locate(error, module)
         raise
-    relax(functions, declarations, options)
-    text = stage("assemble", assemble, module, functions, declarations, whole=False)
-    stage("verify", verified, text)
-    name = (
-        f"activerules.{plain_name(captured.name)}.{hashlib.sha256(text.encode()).hexdigest()[:20]}"
-    )
+    text, name = finish(stage, captured, module, functions, declarations, options)
+    suffix = ".split" if split else ".gradient"
+    conservative = name + (CAREFUL if careful else "") + suffix
     gradient = Gradient(
         symbol=name + suffix,
-        conservative_symbol=name + conservative if conservative else None,
+        conservative_symbol=conservative if careful or _overlap_matters(plan) else None,
         assumption_symbol=name + ".holds" if plan.assumptions else None,
-        text=text.replace(STEM, name),
+        text=text,
         result_type=returned_type(captured.signature.return_type),
         return_activity=seeded_return(captured, return_activity),
         parameters=tuple(p.activity for p in plan.request.parameters),
@@ -157,6 +141,24 @@ def derive(
         options=options,
     )
     return Derivation(gradient, captured, module, plan, layout, stage)
+
+
+def _generated(
+    stage: Stages, plan: Plan, careful: Plan | None
+) -> tuple[list[Function], dict[str, str], Layout, int]:
+    """The functions of both plans, what they declare, the layout of the first plan's tape, and the
+    bytes that a tape of split mode needs. The careful ones rarely run: they are kept small.
+    """
+    functions, declarations, layout = stage("derive", generate, plan)
+    memory = memory_size(layout, uses_tape(functions))
+    if careful is not None:
+        more, added, other = stage("derive", generate, careful)
+        for one in more:
+            if "alwaysinline" not in one.suffix:
+                one.suffix += " cold minsize optsize"
+        memory = max(memory, memory_size(other, uses_tape(more)))
+        functions, declarations = functions + more, declarations | added
+    return functions, declarations, layout, memory
 
 
 def _planned(
@@ -200,7 +202,7 @@ def _careful(plan: Plan) -> Plan | None:
     """The plan that takes no arguments for disjoint and assumes nothing, if it is another one."""
     if not _overlap_matters(plan) and not plan.assumptions:
         return None
-    name = STEM + ".conservative"
+    name = STEM + CAREFUL
     request = replace(plan.request, disjoint=False, separate=False, checked=False, name=name)
     careful = make_plan(request)
     return careful if _keeps(careful) != _keeps(plan) else None
@@ -224,4 +226,4 @@ def _overlap_matters(plan: Plan) -> bool:
     return len(groups) > 1 and any(is_written(plan, k) for k in set(groups.values()))
 
 
-__all__ = ["Derivation", "Stages", "compile_gradient", "derive"]
+__all__ = ["Derivation", "compile_gradient", "derive"]

@@ -1,31 +1,24 @@
-"""What the pipelines of both modes share: the request made from a captured function, and how its
-stages are run.
+"""The request made from a captured function: which LLVM parameter has which activity.
+
+Both modes start here; what becomes of the result is in `stages`.
 """
 
 from __future__ import annotations
 
 import os
 import resource
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from numba import types
 
-from activerules.errors import ActiveMemoryInConst, ActiverulesError, MixedActivity
+from activerules.errors import ActiveMemoryInConst, MixedActivity
 from activerules.ir.analysis.objects import MemoryObject, root
 from activerules.ir.derive.facts import Facts
-from activerules.ir.derive.layout import Layout, make_layout
-from activerules.ir.derive.plan import Plan
-from activerules.ir.derive.relaxed import reassociate, vectorise
 from activerules.ir.derive.request import Parameter, Pointee, Request, ReturnKind
-from activerules.ir.explain import render_plan
-from activerules.ir.location import Locator
-from activerules.ir.model import Function, Instruction, Module
-from activerules.ir.printer import print_function, print_module
+from activerules.ir.model import Function, Module
 from activerules.ir.rulecall import ActivityName
 from activerules.numba_ext.abi import Slot, flatten
 from activerules.numba_ext.capture import Captured
@@ -39,45 +32,14 @@ from activerules.numba_ext.fields import (
 from activerules.numba_ext.gradient import ArgumentActivity
 from activerules.numba_ext.kinds import float_elements, has_shadow, leaves_of, returned_type
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
-from activerules.numba_ext.vector_math import vector_forms
+from activerules.stages import STEM
 
 T = TypeVar("T")
-STEM = "activerules.derivative"
 Group = int | tuple[int, int]
 _USUAL_STACK = 8 << 20
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _POINTER_ROLES = frozenset({"meminfo", "parent", "data", "pointer"})
 _DATA_ROLES = frozenset({"data", "pointer"})
-
-
-@dataclass
-class Stages:
-    """Names and seconds of the stages of one compile, in order."""
-
-    seconds: dict[str, float] = field(default_factory=dict[str, float])
-
-    def __call__(self, name: str, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Run one stage, time it, and print what it gives if that was asked for."""
-        start = time.perf_counter()
-        result = function(*args, **kwargs)
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
-        if os.environ.get("ACTIVERULES_DUMP") in {name, "all"}:
-            print(f"==== {name} ====\n{_readable(result)}", file=sys.stderr)
-        return result
-
-
-def _readable(result: object) -> str:
-    match result:
-        case Plan():
-            return render_plan(result, make_layout(result))
-        case Module():
-            return print_module(result)
-        case Captured():
-            return result.text
-        case [[*functions], _, Layout()]:
-            return "\n".join(map(print_function, functions))
-        case _:
-            return str(result)
 
 
 def seeded_return(captured: Captured, return_activity: ActivityName | None) -> ActivityName:
@@ -231,16 +193,6 @@ def with_options(request: Request, options: frozenset[str]) -> Request:
     )
 
 
-def relax(
-    functions: Sequence[Function], declarations: dict[str, str], options: frozenset[str]
-) -> None:
-    """Give generated functions the freedom that `Mode.fast` allows."""
-    if "reassociate" in options:
-        reassociate(functions)
-    if "vector_math" in options:
-        vectorise(functions, vector_forms(), declarations)
-
-
 def with_scratch(
     captured: Captured,
     activities: tuple[ArgumentActivity, ...],
@@ -283,18 +235,3 @@ def is_written(facts: Facts, number: int) -> bool:
         write.everything or any(root(o) in targets for o in facts.memory.written_by(write))
         for write in facts.memory.writes
     )
-
-
-def locate(error: ActiverulesError, module: Module) -> None:
-    """Put the place in the source to the instruction the error is about."""
-    if isinstance(error.instruction, Instruction):
-        place = Locator(module).of(error.instruction)
-        error.where = [
-            (label, text, place or at) if label == "at the instruction" else (label, text, at)
-            for label, text, at in error.where
-        ]
-
-
-def plain_name(name: str) -> str:
-    """`name` as a part of a symbol."""
-    return "".join(c if c.isalnum() or c == "_" else "_" for c in name)

@@ -60,6 +60,7 @@ LAYERS = {
     "ir.differentiate": 6,
     "numba_ext": 7,
     "requests": 8,
+    "stages": 8,
     "pipeline": 8,
     "directional": 8,
     "jacobians": 8,

@@ -19,22 +19,20 @@ from collections import Counter
 from typing import Any
 
 from numba.core import ir
-from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.compiler_machinery import register_pass
 from numba.core.ir_utils import find_callname, get_definition, guard, require
+
+from activerules.numba_ext.passes import UntypedPass
 
 _CONSTRUCTORS = {("array", "numpy"): "object", ("asarray", "numpy"): "a"}
 _DISPLAYS = ("build_list", "build_tuple")
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
-class ArrayLiterals(FunctionPass):
+class ArrayLiterals(UntypedPass):
     """Turns the nested lists that `np.array` and `np.asarray` are called with into tuples."""
 
     _name = "activerules_array_literals"
-
-    def __init__(self) -> None:
-        # Numba declares the constructor of a pass abstract.
-        super().__init__()
 
     def run_pass(self, state: Any) -> bool:
         """Return whether anything was exchanged."""

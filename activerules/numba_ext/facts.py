@@ -11,24 +11,21 @@ from typing import Any
 
 from numba.core import ir, types
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.compiler_machinery import register_pass
 from numba.core.ir_utils import find_const, find_outer_value, get_definition, guard
 from numba.core.untyped_passes import InlineClosureLikes
 
 from activerules.annotations.activity import Const
+from activerules.numba_ext.passes import UntypedPass
 from activerules.numba_ext.types import AnnotationType, ConfigType
 from activerules.rules.protocol import active
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
-class RuleFacts(FunctionPass):
+class RuleFacts(UntypedPass):
     """Replaces `active(x)`, `config.<fact>` and `config.overwritten[i]` by constants."""
 
     _name = "activerules_rule_facts"
-
-    def __init__(self) -> None:
-        # Numba declares the constructor of a pass abstract.
-        super().__init__()
 
     def run_pass(self, state: Any) -> bool:
         """Return whether anything was replaced."""

@@ -15,9 +15,10 @@ from collections.abc import Callable
 from typing import Any
 
 from numba.core import ir, types
-from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.compiler_machinery import register_pass
 
 from activerules.numba_ext.calls import CallTable, RuleFunction
+from activerules.numba_ext.passes import UntypedPass
 
 _PLAIN: dict[Any, Callable[..., Any]] = {
     getattr(operator, f"i{name}"): getattr(operator, name)
@@ -45,14 +46,10 @@ class AugmentedOperator(RuleFunction):
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
-class RuledOperators(FunctionPass):
+class RuledOperators(UntypedPass):
     """Turns unary and binary operators with rules into calls."""
 
     _name = "activerules_ruled_operators"
-
-    def __init__(self) -> None:
-        # Numba declares the constructor of a pass abstract.
-        super().__init__()
 
     def run_pass(self, state: Any) -> bool:
         """Return whether an operator was exchanged."""
