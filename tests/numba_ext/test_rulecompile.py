@@ -399,7 +399,7 @@ def test_exceptions_of_a_rule_pass_and_leave_nothing(x, error):
 # --- what is refused when the pair is compiled ---
 
 
-def refused(augmented, reverse, argtypes=(float64,), activities=("active",), result="active"):
+def chosen_pair(augmented, reverse, argtypes=(float64,), activities=("active",), result="active"):
     @numba.njit
     def f(x):
         return 2.0 * x
@@ -409,7 +409,7 @@ def refused(augmented, reverse, argtypes=(float64,), activities=("active",), res
         return f(x)
 
     pair(f, augmented, reverse)
-    choose(program, argtypes, activities, result)
+    return choose(program, argtypes, activities, result)
 
 
 def good_augmented(config, ret: ar.Active, x: ar.Active):
@@ -421,7 +421,9 @@ def good_reverse(config, dret: ar.Active, tape, x: ar.Active):
 
 
 def test_reference_pair_is_accepted():
-    refused(good_augmented, good_reverse)
+    code = chosen_pair(good_augmented, good_reverse)
+    assert (code.tape_size, code.drop) == (0, None)
+    assert code.augmented != code.reverse
 
 
 def not_augmented_return(config, ret: ar.Active, x: ar.Active):
@@ -446,7 +448,7 @@ def no_primal(config, ret: ar.Active, x: ar.Active):
 )
 def test_wrong_augmented_return(augmented, found):
     with pytest.raises(RuleReturnError, match=found) as caught:
-        refused(augmented, good_reverse)
+        chosen_pair(augmented, good_reverse)
     assert augmented.__name__ in str(caught.value)
     assert __file__ in str(caught.value)
 
@@ -466,7 +468,7 @@ def returns_text(config, dret: ar.Active, tape, x: ar.Active):
 @pytest.mark.parametrize("reverse", [returns_nothing, returns_too_many, returns_text])
 def test_wrong_derivatives(reverse):
     with pytest.raises(RuleReturnError, match=r"expected \(float64,\) or float64"):
-        refused(good_augmented, reverse)
+        chosen_pair(good_augmented, reverse)
 
 
 def test_a_shadow_is_wanted_for_a_duplicated_result():
@@ -506,7 +508,7 @@ def float_tape(config, ret: ar.Active, x: ar.Active):
 @pytest.mark.parametrize("reverse", [unpacks_the_tape, annotates_the_tape])
 def test_tape_mismatch(reverse):
     with pytest.raises(TapeMismatch, match="float64"):
-        refused(float_tape, reverse)
+        chosen_pair(float_tape, reverse)
 
 
 def misspells(config, dret: ar.Active, tape, x: ar.Active):
@@ -515,7 +517,7 @@ def misspells(config, dret: ar.Active, tape, x: ar.Active):
 
 def test_a_rule_numba_cannot_compile():
     with pytest.raises(NotCompilable, match="rule of f") as caught:
-        refused(good_augmented, misspells)
+        chosen_pair(good_augmented, misspells)
     assert "misspells" in str(caught.value)
 
 
