@@ -238,12 +238,18 @@ class _Writer:
         lines = []
         if numbers or way.with_primal:
             lines.append("_bars = _dret.val if _active(_dret) else _make_zero(_dret.val)")
-        args = [
-            f"_again({leaf.name})"
-            if isinstance(leaf.found, types.Array) and (leaf.written or leaf.found.layout == "A")
-            else leaf.name
-            for leaf in self.leaves
-        ]
+        arrays_given = [leaf for leaf in self.leaves if isinstance(leaf.found, types.Array)]
+        # two of them may be one array, and what the tape holds of it two copies
+        alone = [leaf for leaf in arrays_given if not leaf.written and len(arrays_given) > 1]
+        lines += [f"_own{leaf.number} = _with_own_shadow({leaf.name})" for leaf in alone]
+        args = []
+        for leaf in self.leaves:
+            if leaf in alone:
+                args.append(f"_own{leaf.number}")
+            elif leaf in arrays_given and (leaf.written or leaf.found.layout == "A"):
+                args.append(f"_again({leaf.name})")
+            else:
+                args.append(leaf.name)
         for leaf in [leaf for leaf in self.leaves if leaf.role != "plain"]:
             if leaf.role == "number":
                 args.append(f"_Const(_bars[{numbers.index(leaf)}])")
@@ -261,6 +267,7 @@ class _Writer:
         varied = [leaf for leaf in self.leaves if leaf.role != "plain"]
         marker = "_Active" if extra or way.seeded else "_Const"
         lines.append(f"_found = _autodiff(_mode, _along, {', '.join([marker, *args])})")
+        lines += [f"_collect({leaf.name}, _own{leaf.number})" for leaf in alone]
         entries = [f"_found[{leaf.number}]" for leaf in self.leaves]
         lines.append(_returned([*entries, *("None" for _ in arrays)]))
         names = self._names("_config", "_dret", "_tape")
@@ -451,6 +458,35 @@ def _again_typed(x):
     return lambda x: Duplicated(_like(x.val, x.dval), x.dval)
 
 
+def _with_own_shadow(x: Any) -> Any:
+    """An annotated array with a new shadow of zeros."""
+    raise NotImplementedError
+
+
+def _collect(x: Any, own: Any) -> None:
+    """Add such a shadow to that of `x`."""
+    raise NotImplementedError
+
+
+@overload(_with_own_shadow)
+def _with_own_shadow_typed(x):
+    if x.kind is Const:
+        return lambda x: Const(x.val)
+    return lambda x: Duplicated(x.val, make_zero(x.val))
+
+
+@overload(_collect)
+def _collect_typed(x, own):
+    if x.kind is Const:
+        return lambda x, own: None
+
+    def impl(x, own):
+        shadow = x.dval
+        shadow += own.dval
+
+    return impl
+
+
 @overload(_like)
 def _like_typed(x, form):
     if x.layout == form.layout == "C":
@@ -473,6 +509,8 @@ _SCOPE = {
     "_MixedDuplicated": MixedDuplicated,
     "_active": active,
     "_again": _again,
+    "_collect": _collect,
+    "_with_own_shadow": _with_own_shadow,
     "_apart": njit(apart(_OVERLAP, NotYetSupported)),
     "_autodiff": autodiff,
     "_like": _like,

@@ -192,7 +192,18 @@ def of_a_batched_thunk(x, s):
     return dot(d, e) + by_s * by_t + y[0]
 
 
+@njit
+def bent(x):
+    return (np.exp(np.sin(x)) * x[0] * x).sum()
+
+
+@njit
+def of_one_array_twice(x):
+    return ar.hvp(bent, x, x).sum()
+
+
 PROGRAMS = [
+    (of_one_array_twice, (X,)),
     (of_a_batched_thunk, (X, 0.7)),
     (of_scalars, (0.7, 1.3)),
     (of_written_memory, (X, 0.7, D)),
