@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from activerules.errors import UnsupportedIR
@@ -19,7 +22,7 @@ from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.split import build_split
 from activerules.ir.model import Constant, Function, GlobalRef, Instruction, Module, Value
 from activerules.ir.parser import parse_module
-from activerules.ir.printer import print_module
+from activerules.ir.printer import print_function, print_module
 from activerules.ir.runtime_calls import COPIED_SIZE, COPY_RESIZED
 
 _GLOBAL_NAME = re.compile(r'@("[^"]+"|[-\w.$]+)')
@@ -79,8 +82,6 @@ def assemble(
     directly or not, and leave `activerules.ignore.*` and `activerules.chunk.*` to be defined
     where the text is linked.
     """
-    support = _support(functions, whole=whole)
-    made = {f.name for f in functions}
     result = Module(
         header=list(source.header), types=dict(source.types), trailer=list(source.trailer)
     )
@@ -92,16 +93,24 @@ def assemble(
         _take_over(source, result, functions)
     for function in functions:
         result.functions[function.name] = function
-    for name, function in support.functions.items():
-        if name not in result.functions or result.functions[name].is_declaration:
-            result.functions[name] = function
+    support = _support(functions, whole=whole)
+    supplied = {
+        name: text
+        for name, text in support.functions.items()
+        if name not in result.functions or result.functions[name].is_declaration
+    }
+    for name in supplied:
+        result.functions.pop(name, None)
     result.trailer += [line for line in support.trailer if line not in result.trailer]
     missing = [
         text
         for name, text in declarations.items()
-        if name not in result.functions and name not in made
+        if name not in result.functions and name not in supplied
     ]
-    return "\n".join([print_module(result), *missing, ""])
+    parts = [print_module(result)]
+    for text in supplied.values():
+        parts += [text, ""]
+    return "\n".join([*parts, *missing, ""])
 
 
 def with_missing(source: Module, functions: list[Function], normalised: Module) -> Module:
@@ -120,7 +129,15 @@ def with_missing(source: Module, functions: list[Function], normalised: Module) 
     return source
 
 
-def _support(functions: list[Function], *, whole: bool) -> Module:
+@dataclass(frozen=True)
+class _Support:
+    """Text of support functions, by name, and the metadata they refer to."""
+
+    functions: Mapping[str, str]
+    trailer: Sequence[str]
+
+
+def _support(functions: list[Function], *, whole: bool) -> _Support:
     called = {i.callee_name or "" for f in functions for i in f.instructions()}
     texts: list[str] = []
     if any(name.startswith(runtime.PREFIX) for name in called):
@@ -138,7 +155,15 @@ def _support(functions: list[Function], *, whole: bool) -> Module:
                 f"define internal {kind} @activerules.ignore.{name}({kind} %x) alwaysinline {{\n"
                 f"entry:\n  ret {kind} %x\n}}\n"
             )
-    return parse_module("\n".join(texts)) if texts else Module()
+    return _read_support("\n".join(texts))
+
+
+@cache
+def _read_support(text: str) -> _Support:
+    """The functions of a text, printed once for all derivatives that need the same ones."""
+    module = parse_module(text)
+    printed = {name: print_function(one) for name, one in module.functions.items()}
+    return _Support(printed, tuple(module.trailer))
 
 
 def _take_over(source: Module, result: Module, functions: list[Function]) -> None:
