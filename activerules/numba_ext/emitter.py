@@ -21,6 +21,7 @@ from activerules.numba_ext import chunks, dict_runtime, extents, link, memory, v
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.complex_math import POWER_DEFINITIONS
 from activerules.numba_ext.gradient import OUT_OF_MEMORY, TOO_DEEP, Gradient
+from activerules.numba_ext.integer_powers import DEFINITIONS as INTEGER_POWERS
 from activerules.numba_ext.kinds import derivative_type, items_of
 from activerules.numba_ext.outline import return_error
 from activerules.numba_ext.overloads import IGNORE_DEFINITIONS
@@ -88,7 +89,7 @@ def link_derivative(context: Any, gradient: Gradient) -> None:
         context.active_code_library._reload_init.add(vector_math.load)
     if not known:
         own = (memory.RELEASE_DEFINITION, extents.DEFINITION, chunks.DEFINITION)
-        support = "\n".join([IGNORE_DEFINITIONS, POWER_DEFINITIONS, *own])
+        support = "\n".join([IGNORE_DEFINITIONS, POWER_DEFINITIONS, INTEGER_POWERS, *own])
         link.define(context, "activerules.chunks", chunks.VARIABLES)
         known["support"] = link.make_library(context, "activerules.support", support)
     support = [known["support"]]

@@ -56,7 +56,7 @@ from numba.np.ufunc.gufunc import GUFunc
 from numba.stencils.stencil import StencilFunc
 
 from activerules.errors import NotYetSupported
-from activerules.numba_ext import complex_math, float_parts
+from activerules.numba_ext import complex_math, float_parts, integer_powers
 from activerules.numba_ext.array_literals import ArrayLiterals
 from activerules.numba_ext.calls import (
     CallTable,
@@ -151,6 +151,7 @@ class ADContext(cpu.CPUContext):
         self._internal_codegen = ADCodegen("activerules.ad")
         externals.c_math_functions.install(self)
         complex_math.install(self)
+        integer_powers.install(self)
         float_parts.install(self)
 
     def enter(self, call: MarkedCall) -> None:

@@ -26,8 +26,9 @@ from activerules.ir.derive.special import digamma
 from activerules.ir.model import Argument, Block, Function
 from activerules.ir.parser import parse_module
 from activerules.ir.printer import print_function
-from activerules.ir.types import DOUBLE, FLOAT, I1, I32, Type
+from activerules.ir.types import DOUBLE, FLOAT, I1, I32, I64, Type
 from activerules.numba_ext.complex_math import POWER_DEFINITIONS
+from activerules.numba_ext.integer_powers import DEFINITIONS as INTEGER_POWERS
 
 nan, inf = math.nan, math.inf
 
@@ -55,7 +56,7 @@ OTHERS = {
     "maxnum": (nonzero, nonzero), "minimum": (nonzero, nonzero), "maximum": (nonzero, nonzero),
     "ldexp": (reals, integers), "cpow.re": ((-2.0, 2.0), (0.5, 2.0), (-2.0, 3.0), (-1.0, 1.0)),
     "cpow.im": ((-2.0, 2.0), (0.5, 2.0), (-2.0, 3.0), (-1.0, 1.0)),
-    "nextafter": ((0.5, 1.5), (2.0, 3.0)),
+    "nextafter": ((0.5, 1.5), (2.0, 3.0)), "ipow": (nonzero, [0, 1, 2, 3, 6, 11]),
 }  # fmt: skip
 DOMAINS = {**{name: (domain,) for name, domain in UNARY.items()}, **OTHERS}
 INSTRUCTION_DOMAINS = {
@@ -74,7 +75,7 @@ SYMBOLS = [
     *(f"llvm.{name}.f32" for name in INTRINSICS),
     *(s for s, name in derivatives._SYMBOLS.items() if name in FUNCTIONS),
 ]
-INTEGER_OPERANDS = {"powi", "ldexp"}
+INTEGER_OPERANDS = {"powi": I32, "ldexp": I32, "ipow": I64}
 
 
 @dataclass
@@ -103,7 +104,8 @@ def _call_case(symbol):
     single = symbol.endswith("f32") or (symbol.endswith("f") and symbol != "erf")
     t = FLOAT if single else DOUBLE
     domains = DOMAINS[function]
-    types = tuple(I32 if k and function in INTEGER_OPERANDS else t for k in range(len(domains)))
+    second = INTEGER_OPERANDS.get(function, t)
+    types = tuple(second if k else t for k in range(len(domains)))
     if symbol.startswith("llvm.") and I32 in types:
         symbol += ".i32"
     text = f"call {t} @{symbol}({_operands(types)})"
@@ -174,7 +176,10 @@ def _build(case, declarations):
     return functions
 
 
-_CTYPES = {DOUBLE: ctypes.c_double, FLOAT: ctypes.c_float, I32: ctypes.c_int32, I1: ctypes.c_bool}
+_CTYPES = {
+    DOUBLE: ctypes.c_double, FLOAT: ctypes.c_float, I64: ctypes.c_int64, I32: ctypes.c_int32,
+    I1: ctypes.c_bool,
+}  # fmt: skip
 
 
 # what LLVM calls for llvm.powi is in compiler-rt, not in the process
@@ -211,8 +216,9 @@ def compiled():
 
     ll.initialize_native_target()
     ll.initialize_native_asmprinter()
-    declared = (text for name, text in declarations.items() if "cpow" not in name)
-    module = ll.parse_assembly("\n".join([*declared, POWER_DEFINITIONS, *texts]))
+    defined = POWER_DEFINITIONS + INTEGER_POWERS
+    declared = (text for name, text in declarations.items() if f"@{name}(" not in defined)
+    module = ll.parse_assembly("\n".join([*declared, defined, *texts]))
     module.verify()
     machine = ll.Target.from_default_triple().create_target_machine(opt=1)
     engine = ll.create_mcjit_compiler(module, machine)
@@ -276,7 +282,7 @@ def test_derivative_matches_finite_differences(compiled, name):
         g = _sample(nonzero, source, single)
         expected, slack, tangents = 0.0, 0.0, []
         for k, partial in enumerate(case.row.partials):
-            if case.types[k] in (I1, I32):
+            if case.types[k] in (I1, I32, I64):
                 continue
 
             def along(v, k=k, point=point):
@@ -324,6 +330,10 @@ DELICATE = [
     ("activerules.cpow.re.f64", (3.0, 0.0, 2.0, 0.0), 2, 9 * math.log(3)),
     ("activerules.cpow.im.f64", (3.0, 0.0, 2.0, 0.0), 3, 9 * math.log(3)),
     ("activerules.cpow.re.f64", (3.0, 0.0, 0.0, 0.0), 2, math.log(3)),
+    ("activerules.ipow.f64", (0.0, 0), 0, 0.0),
+    ("activerules.ipow.f64", (0.0, 1), 0, 1.0),
+    ("activerules.ipow.f64", (0.0, 2), 0, 0.0),
+    ("activerules.ipow.f64", (-2.0, 3), 0, 12.0),
     ("llvm.powi.f64.i32", (0.0, 0), 0, 0.0),
     ("llvm.powi.f64.i32", (0.0, 1), 0, 1.0),
     ("llvm.powi.f64.i32", (0.0, 2), 0, 0.0),

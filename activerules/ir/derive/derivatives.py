@@ -26,7 +26,7 @@ from activerules.ir.derive.complex_power import POWER_SYMBOLS, power_terms
 from activerules.ir.derive.rows import Access, Partial, Row, Times
 from activerules.ir.derive.special import digamma
 from activerules.ir.model import BINARY_INT, CASTS, Instruction, Value
-from activerules.ir.types import DOUBLE, FLOAT, FloatType
+from activerules.ir.types import DOUBLE, FLOAT, I64, FloatType
 
 
 def row_for(instruction: Instruction) -> Row | None:
@@ -177,6 +177,14 @@ def _powi_x(b: Builder, i: Access, g: Value) -> Value:
     return _or_zero(b, _equal(b, n, 0.0), b.fmul(g, slope))
 
 
+def _ipow_x(b: Builder, i: Access, g: Value) -> Value:
+    n = b.cast("uitofp", i.y, i.type)
+    name = f"activerules.ipow.{'f64' if i.type is DOUBLE else 'f32'}"
+    less = b.binary("sub", i.y, b.const(I64, 1))
+    slope = b.fmul(n, b.call(name, i.type, [i.x, less]))
+    return _or_zero(b, _equal(b, n, 0.0), b.fmul(g, slope))
+
+
 def _power_row(part: str) -> Row:
     def by(k: int) -> Partial:
         return _by("xyzw", lambda b, i, g: b.fmul(g, power_terms(b, part, k, i.x, i.y, i.z, i.w)))
@@ -291,6 +299,7 @@ FUNCTIONS: dict[str, Row] = {
     "log1p": _row(_by("x", lambda b, i, g: b.fdiv(g, b.fadd(i.x, _c(b, i.x, 1.0))))),
     "pow": _row(_by("xy", _pow_x), _by("xr", _pow_y)),
     "powi": _row(_by("xy", _powi_x), None),
+    "ipow": _row(_by("xy", _ipow_x), None),
     "hypot": _row(
         _by("xr", lambda b, i, g: _hypot_term(b, i, g, i.x)),
         _by("yr", lambda b, i, g: _hypot_term(b, i, g, i.y)),
@@ -337,7 +346,7 @@ _SYMBOLS = {
         ("numba_nextafter", "nextafter"),
     )
     for suffix in ("", "f")
-} | POWER_SYMBOLS
+} | {**POWER_SYMBOLS, "activerules.ipow.f64": "ipow", "activerules.ipow.f32": "ipow"}
 _INTRINSICS = {"minimumnum": "minnum", "maximumnum": "maxnum", "fmuladd": "fma"}
 _INACTIVE = frozenset(
     "floor ceil trunc rint nearbyint round roundeven logb ilogb lround llround lrint llrint "
@@ -360,6 +369,7 @@ _CHEAP = (
 ) - {"sdiv", "udiv", "srem", "urem"}
 _CALL_COSTS: dict[str, int] = {
     "sqrt": _DIVISION,
+    "ipow": _DIVISION,
     **dict.fromkeys(
         "fabs copysign minnum maxnum minimum maximum fma canonicalize floor ceil trunc rint "
         "nearbyint roundeven arithmetic.fence abs smax smin umax umin ctpop ctlz cttz bswap "

@@ -1,0 +1,113 @@
+"""Floats to the power of integers for the AD target: `x ** 2`, `c[k] * x ** k`.
+
+Numba's own code is a loop that squares, for constant exponents, too; the tape would hold a row per
+turn of it. Here it is a product, or one call that the table of derivatives knows.
+
+Needs       an ADContext
+Gives       `install(context)`: implementations for the target
+            `DEFINITIONS`: LLVM IR of what they call, for where a derivative is linked
+Invariants  W1  values are those of Numba, bit for bit; errors too
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.typing.templates import signature
+from numba.extending import intrinsic
+
+_SUFFIX = {types.float64: "f64", types.float32: "f32"}
+_EXPONENTS = (types.int64, types.int32, types.uint64)
+_LARGEST = 0x10000
+"""Numba leaves larger exponents to `math.pow`."""
+
+
+def install(context: Any) -> None:
+    """Give the target its own powers with integer exponents."""
+    for number in _SUFFIX:
+        for exponent in _EXPONENTS:
+            for power in (pow, operator.pow, operator.ipow):
+                context.insert_func_defn([(_power, power, (number, exponent))])
+
+
+def _power(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def power(x, n):
+        if n < 0:
+            m = -n
+            if m < 0:
+                raise OverflowError
+            if m > _LARGEST:
+                return math.pow(x, float(n))
+            return 1.0 / _whole_power(x, m)
+        if n > _LARGEST:
+            return math.pow(x, float(n))
+        return _whole_power(x, n)
+
+    return context.compile_internal(builder, power, sig, args)
+
+
+@intrinsic
+def _whole_power(typing_context, x, n):
+    """`x` to the power of 0 <= n <= _LARGEST."""
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        base = values[0]
+        exponent = context.cast(builder, values[1], n, types.int64)
+        result = cgutils.alloca_once(builder, base.type)
+        with builder.if_else(_is_constant(builder, exponent, 2)) as (square, other):
+            with square:
+                builder.store(builder.fmul(base, base), result)
+            with other, builder.if_else(_is_constant(builder, exponent, 3)) as (cube, further):
+                with cube:
+                    builder.store(builder.fmul(base, builder.fmul(base, base)), result)
+                with further:
+                    builder.store(_call(builder, x, base, exponent), result)
+        return builder.load(result)
+
+    return signature(x, x, n), codegen
+
+
+def _is_constant(builder: Any, exponent: Any, number: int) -> Any:
+    """Whether LLVM finds the exponent to be this number."""
+    question = ir.FunctionType(cgutils.bool_t, [exponent.type])
+    function = cgutils.get_or_insert_function(builder.module, question, "llvm.is.constant.i64")
+    same = builder.icmp_unsigned("==", exponent, exponent.type(number))
+    return builder.and_(builder.call(function, [exponent]), same)
+
+
+def _call(builder: Any, number: Any, base: Any, exponent: Any) -> Any:
+    function_type = ir.FunctionType(base.type, [base.type, exponent.type])
+    name = f"activerules.ipow.{_SUFFIX[number]}"
+    return builder.call(
+        cgutils.insert_pure_function(builder.module, function_type, name), [base, exponent]
+    )
+
+
+_DEFINITION = """
+define {t} @activerules.ipow.{suffix}({t} %x, i64 %n) alwaysinline memory(none) willreturn {{
+entry:
+  %none = icmp eq i64 %n, 0
+  br i1 %none, label %end, label %turn
+turn:
+  %left = phi i64 [ %n, %entry ], [ %rest, %turn ]
+  %square = phi {t} [ %x, %entry ], [ %next, %turn ]
+  %product = phi {t} [ 1.0, %entry ], [ %chosen, %turn ]
+  %odd = trunc i64 %left to i1
+  %times = fmul {t} %product, %square
+  %chosen = select i1 %odd, {t} %times, {t} %product
+  %rest = lshr i64 %left, 1
+  %next = fmul {t} %square, %square
+  %done = icmp eq i64 %rest, 0
+  br i1 %done, label %end, label %turn
+end:
+  %power = phi {t} [ 1.0, %entry ], [ %chosen, %turn ]
+  ret {t} %power
+}}
+"""
+DEFINITIONS = "".join(
+    _DEFINITION.format(t=t, suffix=suffix) for t, suffix in (("double", "f64"), ("float", "f32"))
+)

@@ -1,0 +1,65 @@
+"""Floats to the power of integers: Numba's values and errors, and nothing on the tape."""
+
+import math
+
+import numpy as np
+import pytest
+from numba import njit
+
+import activerules as ar
+
+EXPONENTS = (0, 1, 2, 3, 4, 5, 11, -1, -2, -3, 0x10000, 0x10001, -0x10000, -0x10001)
+
+
+@njit
+def power(x, n):
+    return x**n
+
+
+@njit
+def square(x):
+    return x**2
+
+
+@njit
+def terms(x, c):
+    y = 0.0
+    for k in range(len(c)):
+        y += c[k] * x**k + (c[k] - x) ** 2 + (1.0 + c[k] * x) ** -3
+    return y
+
+
+value_and_slope = ar.value_and_grad(power)
+
+
+@pytest.mark.parametrize("n", EXPONENTS)
+@pytest.mark.parametrize("x", [1.0 + 2.0**-13, -(1.0 - 2.0**-13)])
+@pytest.mark.parametrize("single", [False, True])
+def test_values_are_those_of_numba(x, n, single):
+    x = np.float32(x) if single else x
+    value, slope = value_and_slope(x, n)
+    assert value == power(x, n)
+    np.testing.assert_allclose(slope, n * math.pow(x, n - 1), rtol=2e-2 if single else 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("x", "n", "error"),
+    [(0.0, -1, ZeroDivisionError), (2.0, -(2**63), OverflowError)],
+)
+def test_errors_are_those_of_numba(x, n, error):
+    for function in (power, value_and_slope):
+        with pytest.raises(error):
+            function(x, n)
+
+
+def test_zero_has_the_slope_of_a_polynomial():
+    assert [value_and_slope(0.0, n)[1] for n in range(4)] == [0.0, 1.0, 0.0, 0.0]
+
+
+def test_nothing_is_kept():
+    assert ar.tape_bytes(square, ar.Active(1.5)) == 0
+
+
+def test_first_and_second_derivatives():
+    c = np.array([0.3, -1.2, 0.7, 0.4, -0.2])
+    ar.testing.check_grads(terms, (0.8, c), order=2)
