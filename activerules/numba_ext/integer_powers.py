@@ -42,10 +42,10 @@ def _power(context: Any, builder: Any, sig: Any, args: Any) -> Any:
                 raise OverflowError
             if m > _LARGEST:
                 return math.pow(x, float(n))
-            return 1.0 / _whole_power(x, m)
+            return 1.0 / _whole_power(x, m)  # pyright: ignore[reportCallIssue]
         if n > _LARGEST:
             return math.pow(x, float(n))
-        return _whole_power(x, n)
+        return _whole_power(x, n)  # pyright: ignore[reportCallIssue]
 
     return context.compile_internal(builder, power, sig, args)
 
