@@ -104,3 +104,13 @@ def test_the_demo_runs_and_draws(tmp_path):
     assert difference < 1e-6
     losses = re.search(r"loss (\S+) -> (\S+):", run.stdout)
     assert float(losses[2]) < float(losses[1]) - 30.0
+
+
+def test_every_decision_is_in_the_index():
+    folder = ROOT / "docs" / "decisions"
+    index = (folder / "index.md").read_text()
+    for page in folder.glob("0*.md"):
+        title = page.read_text().splitlines()[0].removeprefix("# ")
+        number, _, rest = title.partition(" ")
+        assert f"- [{number}]({page.name}) {rest}\n" in index
+        assert f"\n{page.stem}\n" in index
