@@ -158,15 +158,16 @@ def shared_checks(
         for i, a in enumerate(arguments)
         if isinstance(a.value_type, types.Array) and a.value_type.ndim and a.activity != "const"
     ]
+    # One text for all pairs: what is compiled depends on their types only.
+    message = (
+        f"two arrays passed to {marked.name} share memory that it writes into: its rule takes them "
+        "for separate"
+    )
     found: list[SharedCheck] = []
     for i, j in itertools.combinations(arrays, 2):
         if not (written and (written[i] or written[j])):
             continue
         first, second = arguments[i], arguments[j]
-        message = (
-            f"`{first.name}` and `{second.name}` of {marked.name} share memory, and it writes "
-            "there: its rule takes them for separate"
-        )
         keep = compile_function(kept_if_shared, (first.value_type, second.value_type), marked)
         kept = keep.signature.return_type
         check = compile_function(unwritten(message), (first.value_type, kept), marked)

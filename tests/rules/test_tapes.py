@@ -88,8 +88,9 @@ def squared_onto(x, from_, to):
 
 
 def test_arguments_that_share_memory_are_refused_where_it_is_written():
+    message = "two arrays passed to squares share memory"
     for derivative in (ar.grad(squared_onto), lambda *args: ar.jvp(squared_onto, args, (X, 0, 0))):
-        with pytest.raises(ar.RuleArgumentsOverlap, match="`out` and `x` of squares share memory"):
+        with pytest.raises(ar.RuleArgumentsOverlap, match=message):
             derivative(X, 0, 0)
 
 

@@ -144,8 +144,12 @@ def may_be_zero(value: Value, block: Block, flow: ControlFlow, depth: int = 0) -
         return False
     if depth < 8 and isinstance(value, Instruction):
         if value.opcode == "phi":
-            pairs = zip(value.operands, value.blocks, strict=True)
-            return any(may_be_zero(v, b, flow, depth + 1) for v, b in pairs)
+            # By the way into the phi: behind a loop it is all that is left of the test of a status.
+            return any(
+                not (value.parent and _branch_excludes_zero(b, value.parent, v))
+                and may_be_zero(v, b, flow, depth + 1)
+                for v, b in zip(value.operands, value.blocks, strict=True)
+            )
         if value.opcode == "select":
             return any(may_be_zero(v, block, flow, depth + 1) for v in value.operands[1:])
     return True
