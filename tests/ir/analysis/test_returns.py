@@ -116,3 +116,29 @@ def test_one_return_block(count: int) -> None:
     )
     with pytest.raises(UnsupportedIR, match="N3"):
         _analysed(body)
+
+
+def test_a_status_behind_a_loop_is_what_was_tested_in_it() -> None:
+    """In loop-closed form the status that leaves a loop has a phi of its own."""
+    returns = _analysed("""
+entry:
+  br label %loop
+loop:
+  %i = phi i32 [ 0, %entry ], [ %next, %more ]
+  %s = call i32 @g()
+  %fine = icmp eq i32 %s, 0
+  br i1 %fine, label %more, label %failed
+more:
+  %next = add i32 %i, 1
+  %again = icmp ne i32 %next, %x
+  br i1 %again, label %loop, label %done
+failed:
+  %status = phi i32 [ %s, %loop ]
+  br label %end
+done:
+  br label %end
+end:
+  %r = phi i32 [ %status, %failed ], [ 0, %done ]
+  ret i32 %r
+""")
+    assert _names(returns) == {"entry", "loop", "more", "done", "end"}
