@@ -17,9 +17,9 @@ external_cos.restype = ctypes.c_double
 
 
 @njit
-def values_of_a_dictionary(x):
-    d = {1: x, 2: x * x}
-    return d[1] * d[2]
+def keys_of_a_dictionary(x):
+    d = {x: 1, x * x: 2}
+    return d[x] * x
 
 
 @njit
@@ -42,7 +42,7 @@ def external(x):
 
 
 REFUSED = [
-    (values_of_a_dictionary, (1.3,), ar.UnknownCall),
+    (keys_of_a_dictionary, (1.3,), ar.UnknownCall),
     (sign_bit_flipped, (1.3,), ar.FloatBitsInInteger),
     (bits_as_a_number, (np.array([1.0, 2.0]),), ar.FloatBitsInInteger),
     (external, (1.3,), ar.UnknownCall),
