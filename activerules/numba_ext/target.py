@@ -56,7 +56,7 @@ from numba.np.ufunc.gufunc import GUFunc
 from numba.stencils.stencil import StencilFunc
 
 from activerules.errors import NotYetSupported
-from activerules.numba_ext import complex_math, float_parts, integer_powers
+from activerules.numba_ext import broadcast, complex_math, float_parts, integer_powers
 from activerules.numba_ext.array_literals import ArrayLiterals
 from activerules.numba_ext.calls import (
     CallTable,
@@ -150,6 +150,7 @@ class ADContext(cpu.CPUContext):
         self.is32bit = False
         self._internal_codegen = ADCodegen("activerules.ad")
         externals.c_math_functions.install(self)
+        broadcast.install()
         complex_math.install(self)
         integer_powers.install(self)
         float_parts.install(self)

@@ -1,6 +1,6 @@
 """Gradients of random programs against finite differences, and reverse mode against forward mode.
 
-`make fuzz` runs 2,000 of them at random seeds; the ordinary tests the same 60 each time. A failure
+`make fuzz` runs 2,000 of them at random seeds; the ordinary tests the same 100 each time. A failure
 prints the program, shrunk; it is to be kept as a small case in `tests/programs` or `tests/ir`.
 """
 
@@ -19,7 +19,7 @@ from activerules.testing.numeric import rand_tangent
 from fuzz.generator import programs
 
 SHARDS = 10
-EXAMPLES = int(os.environ.get("FUZZ_PROGRAMS", "60"))
+EXAMPLES = int(os.environ.get("FUZZ_PROGRAMS", "100"))
 FIXED = "FUZZ_PROGRAMS" not in os.environ
 SIZE = 4
 LARGEST = 11 if FIXED else 18

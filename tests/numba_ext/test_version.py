@@ -30,6 +30,7 @@ from numba.core.runtime.context import NRTContext
 from numba.core.runtime.nrt import rtsys
 from numba.core.types.functions import BaseFunction
 from numba.core.typing.context import BaseContext as TypingContext
+from numba.np import npyimpl
 from numba.np.ufunc import dufunc, gufunc, ufuncbuilder
 from numba.stencils.stencil import StencilFunc
 from numba.typed import dictobject
@@ -124,6 +125,7 @@ PRIVATE = [
     (dispatcher._FunctionCompiler, "_customize_flags"),
     (dispatcher._FunctionCompiler, "compile"),
     (NRTContext, "meminfo_alloc_dtor_unchecked"),
+    (npyimpl._ArrayIndexingHelper, "update_indices"),
 ]
 
 MADE_BY_CONSTRUCTORS = [

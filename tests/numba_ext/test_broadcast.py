@@ -1,0 +1,37 @@
+"""Array expressions: ufunc loops keep nothing that only counts, and broadcast as NumPy does."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+import activerules as ar
+from activerules.testing import check_grads
+
+
+@njit
+def smoothed(u, v):
+    v[1:-1, 1:-1] = u[1:-1, 1:-1] + 0.1 * (u[2:, 1:-1] - u[:-2, 1:-1] + u[1:-1, 2:])
+    return v[1, 1]
+
+
+@njit
+def outer_sums(column, row, table):
+    return ((column * row + table) * row).sum() + np.exp(column - row[:, :1]).sum()
+
+
+def test_the_tape_does_not_grow_with_the_arrays():
+    def tape(n):
+        u = np.ones((n, n))
+        active = [ar.Duplicated(x, ar.make_zero(x)) for x in (u, u.copy())]
+        return ar.tape_bytes(smoothed, *active)
+
+    assert tape(64) < tape(8) + 16 * 64
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (1, 4), (3, 1), (1, 1)])
+def test_one_entry_is_broadcast(shape):
+    rng = np.random.default_rng(0)
+    rows, columns = shape
+    column, row = rng.normal(size=(rows, 1)), rng.normal(size=(1, columns))
+    check_grads(outer_sums, (column, row, rng.normal(size=shape)))
+    check_grads(outer_sums, (column, row, rng.normal(size=(1, 1))))
