@@ -5,9 +5,8 @@ Gives       implementations that only code compiled for a derivative uses
 Invariants  I1  values are those of Numba's own implementation, bit for bit; errors too
             I2  where the rules do not serve the argument types, Numba's implementation is used
 
-A rule returns one new array; these functions return several, or fill one they are given. The former
-are made of a function of the library that returns its parts in one vector (see
-`rules.library.decompositions`) and of views of them, the latter of the function and a copy.
+A rule returns one array; these functions return several. Each is made of a function of the library
+that returns its parts in one vector (see `rules.library.decompositions`), and of views of them.
 """
 
 from __future__ import annotations
@@ -43,30 +42,6 @@ def _is_real(a: Any, *dimensions: int) -> bool:
 
 def _is_none(p: Any) -> bool:
     return p is None or isinstance(p, types.NoneType) or getattr(p, "value", p) is None
-
-
-_SHAPES = {1: "vector", 2: "matrix"}
-
-
-@overload(np.dot, target=AD_TARGET)
-def _dot(a, b, out):
-    arrays = (a, b, out)
-    if not all(isinstance(x, types.Array) for x in arrays) or len({x.dtype for x in arrays}) > 1:
-        return None
-    # Numba fills a copy of an `out` that is not contiguous.
-    if out.layout == "A" or a.ndim + b.ndim < 3:
-        return None
-    kinds = f"({_SHAPES[a.ndim]} * {_SHAPES[b.ndim]})"
-    message = f"incompatible output array size for np.dot(a, b, out) {kinds}"
-
-    def dot_into(a, b, out):
-        product = np.dot(a, b)
-        if product.shape != out.shape:
-            raise ValueError(message)
-        out[...] = product
-        return out
-
-    return dot_into
 
 
 @overload(np.linalg.eigh, target=AD_TARGET)

@@ -238,16 +238,3 @@ def gram_matrix(a):
     """The product with its own transpose, which is in Fortran's order."""
     g = a @ a.T
     return (g * g).sum()
-
-
-@example(lambda rng: (rng.normal(size=(3, 2)), rng.normal(size=(2, 3)), np.zeros((3, 3))))
-@njit
-def products_into_buffers(a, b, out):
-    row = np.empty(2)
-    s = 0.0
-    for _ in range(2):
-        np.dot(a, b, out)
-        np.dot(out[0], a, out=row)
-        a[0] += 0.1 * row
-        s += row[0]
-    return s + np.dot(b.T, row, np.empty(3)).sum()
