@@ -191,11 +191,37 @@ def test_runtime_activity_in_reverse_and_split_mode(constant, unfreed):
     assert unfreed(lambda: augmented(*args)) == 0
 
 
-def test_runtime_activity_is_refused_where_pointers_are_not_compared():
-    f = njit(lambda x: x[0])
-    x = np.ones(2)
-    with pytest.raises(ar.NotYetSupported, match="runtime_activity"):
-        ar.autodiff(ar.Reverse.runtime_activity(), f, ar.BatchDuplicated(x, (x * 0, x * 1)))
+@njit
+def squares_moved(x, p):
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i] * x[i] * p[i]
+        x[i] = x[i] * p[i]
+    return total
+
+
+@pytest.mark.parametrize("constant", [(), (0,), (1,), (2, 3), (1, 2)])
+def test_runtime_activity_in_a_batch_is_decided_lane_by_lane(constant):
+    """Numbers 0 and 1 are the shadows of x, 2 and 3 those of p; what is constant is not written."""
+    before, p = np.array([1.0, -2.0]), np.array([3.0, 0.5])
+    x = before.copy()
+    shadows = [np.array([0.3, 0.7]) * (k + 1) for k in range(4)]
+    given = [(x, x, p, p)[k] if k in constant else shadows[k].copy() for k in range(4)]
+    ar.autodiff(
+        ar.Reverse.runtime_activity(),
+        squares_moved,
+        ar.BatchDuplicated(x, tuple(given[:2])),
+        ar.BatchDuplicated(p, tuple(given[2:])),
+    )
+    np.testing.assert_allclose(x, before * p)
+    np.testing.assert_array_equal(p, [3.0, 0.5])
+    for lane in range(2):
+        after = np.zeros(2) if lane in constant else shadows[lane]
+        if lane not in constant:
+            np.testing.assert_allclose(given[lane], 2.0 * before * p + after * p)
+        if lane + 2 not in constant:
+            expected = shadows[lane + 2] + before**2 + after * before
+            np.testing.assert_allclose(given[lane + 2], expected)
 
 
 @njit

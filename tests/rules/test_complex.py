@@ -101,5 +101,5 @@ def _(config, dret: ar.Active, tape, pair: ar.Active):
 def test_the_derivative_of_an_integer_in_a_tuple_is_none():
     """`weighted` gives a float for one."""
     f = njit(lambda x, n: weighted((x, n)))
-    with pytest.raises(ar.RuleReturnError, match=r"float64, none"):
+    with pytest.raises(ar.RuleReturnError, match=r"float64, None"):
         ar.autodiff(ar.Reverse, f, ar.Active(1.0), 3)
