@@ -19,6 +19,7 @@ from programs import (
     loops,
     nests,
     reductions,
+    science,
     stencils,
     whiles,
 )
@@ -74,6 +75,7 @@ def cases() -> list[Case]:
         Case(nests.inner_length_from_data, (normal(size=8_000), rng.integers(0, 12, size=8_000))),
         Case(nests.while_in_for, (uniform(0.5, 3.0, size=30_000),)),
         Case(nests.triangular, (normal(size=(600, 600)),)),
+        Case(nests.dynamic_time_warping, (normal(size=400), normal(size=400))),
         Case(reductions.log_sum_exp, (normal(size=100_000),), by_hand=handwritten.log_sum_exp),
         Case(
             learning.softmax_cross_entropy,
@@ -93,6 +95,7 @@ def cases() -> list[Case]:
         Case(dynamics.kepler_rk4, (np.array([1.0, 0.1, 0.1, 1.0]), 1.0, 10_000)),
         Case(stencils.gauss_seidel, (normal(size=(64, 64)), 40)),
         Case(stencils.brusselator, (*grid, 0.0 * grid[0], 0.0 * grid[1], 3.4, 1.0, 0.5, 40)),
+        Case(science.heat, (normal(size=(100, 100)), 0.1, 20)),
         Case(factorisations.cholesky_in_place, (spd,)),
         Case(factorisations.lu_in_place, (spd + 0.0,)),
     ]
