@@ -257,7 +257,7 @@ def _require_real(names: Sequence[str], found: Sequence[Any], argnums: Sequence[
 
 def _rows(request: Any, result: Any, args: Sequence[Any], lanes: SplitSpec | None) -> list[str]:
     """Lines that return the Jacobian: one sweep per `WIDTH` entries of the result, or per entry."""
-    argnums = list(dict.fromkeys(request.argnums))
+    argnums = request.argnums
     arrays = [k for k in argnums if isinstance(args[k], types.Array)]
     shape = "out.shape" if isinstance(result, types.Array) else "()"
     made = [
@@ -297,10 +297,8 @@ def _rows(request: Any, result: Any, args: Sequence[Any], lanes: SplitSpec | Non
             *put,
         ]
         shaped = _shaped(argnums, arrays)
-    by_number = dict(zip(argnums, shaped, strict=True))
-    items = [by_number[k] for k in request.argnums]
     count = [" count = out.size"] if shape != "()" else []
-    return [*count, *made, *loop, f" return {_result(items, request.single)}"]
+    return [*count, *made, *loop, f" return {_result(shaped, request.single)}"]
 
 
 def _shaped(argnums: Sequence[int], arrays: Sequence[int]) -> list[str]:

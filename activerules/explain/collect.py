@@ -130,6 +130,22 @@ class _Reader:
             return []
         return [self._place_at(self.code.co_filename, start + k) for k in range(len(source))]
 
+    def _rule(self, call: Instruction) -> RuleCall:
+        info = self.plan.calls.marked(call)
+        assert info is not None
+        use = self.plan.rules.get(call)
+        return RuleCall(
+            name=info.name,
+            place=self._place(call),
+            activities=tuple(a.capitalize() for a in use.request.activities) if use else (),
+            rule=use.code.description if use else None,
+            reason=self._reason(call),
+        )
+
+    def _reason(self, call: Instruction) -> str:
+        """Why a call with rules is served as it is."""
+        raise NotImplementedError
+
     def _followed(self) -> Iterable[RuleCall]:
         """Calls of functions with rules, in what this function reaches, that no rule can serve."""
         here = {(line.place.file, line.place.line) for line in self._lines()}
@@ -238,17 +254,8 @@ class _Collector(_Reader):
         places = {self._place(call) for call in calls}
         return sorted(places, key=lambda p: (p.file, p.line))
 
-    def _rule(self, call: Instruction) -> RuleCall:
-        info = self.plan.calls.marked(call)
-        assert info is not None
-        use = self.plan.rules.get(call)
-        return RuleCall(
-            name=info.name,
-            place=self._place(call),
-            activities=tuple(a.capitalize() for a in use.request.activities) if use else (),
-            rule=use.code.description if use else None,
-            reason=why_served(call, self.plan),
-        )
+    def _reason(self, call: Instruction) -> str:
+        return why_served(call, self.plan)
 
     def _name_of(self, memory: MemoryObject) -> str:
         """Memory in the words of the function: its arguments by name, its arrays by their line."""
@@ -298,17 +305,9 @@ class _ForwardCollector(_Reader):
             forward=True,
         )
 
-    def _rule(self, call: Instruction) -> RuleCall:
+    def _reason(self, call: Instruction) -> str:
         info = self.plan.calls.marked(call)
-        assert info is not None
-        use = self.plan.rules.get(call)
-        return RuleCall(
-            name=info.name,
-            place=self._place(call),
-            activities=tuple(a.capitalize() for a in use.request.activities) if use else (),
-            rule=use.code.description if use else None,
-            reason="" if use else why_needless(info),
-        )
+        return "" if info is None or call in self.plan.rules else why_needless(info)
 
 
 def _shown(file: str) -> str:
