@@ -23,8 +23,8 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -44,9 +44,10 @@ from numba.core.typing.templates import Signature, signature
 from activerules.annotations.values import ignore_derivatives
 from activerules.errors import NotYetSupported
 from activerules.numba_ext.effects import only_reads
-from activerules.numba_ext.unlinked import compile_to_link, to_link
+from activerules.numba_ext.ufuncs import FOR_EACH, for_each_element
+from activerules.numba_ext.unlinked import compile_to_link, single_call
+from activerules.rules.choose import element_count
 from activerules.rules.registry import Treatment
-from activerules.rules.written import function_from
 
 SYMBOL_PREFIX = "activerules.rule."
 
@@ -154,11 +155,11 @@ class CallTable:
         """Enter a call; the first record of a symbol stays."""
         self._calls.setdefault(call.symbol, call)
 
-    def located(self, symbol: str, location: str) -> None:
-        """Record where `symbol` is called, if it is the first time."""
+    def located(self, symbol: str, loc: Any) -> None:
+        """Record where `symbol` is called, if it is the first time; `loc` is Numba's."""
         call = self._calls[symbol]
-        if not call.location:
-            self._calls[symbol] = replace(call, location=location)
+        if not call.location and loc.filename != FOR_EACH:
+            self._calls[symbol] = replace(call, location=f"{loc.filename}:{loc.line}")
 
     def follow(self, followed: FollowedCall) -> None:
         """Record a call of a function with rules whose body is followed."""
@@ -180,6 +181,8 @@ class RuleFunction(types.Callable, types.Opaque):
         self._table = table
         self._marked: dict[tuple[types.Type, ...], MarkedCall] = {}
         self._followed: dict[tuple[types.Type, ...], tuple[frozenset[int], str]] = {}
+        self._elementwise: Any = None
+        self._by_element: set[tuple[types.Type, ...]] = set()
         super().__init__(f"RuleFunction({display_name(function)}, {id(table)}, {id(function)})")
 
     def get_call_type(self, context: Any, args: Sequence[Any], kws: dict[str, Any]) -> Any:
@@ -199,6 +202,8 @@ class RuleFunction(types.Callable, types.Opaque):
         if isinstance(returned, types.Optional | types.Generator):
             raise self._unserved(f"to return {returned}", "rules cannot return that")
         treatment = self._table.treatment(marked)
+        if treatment.elementwise:
+            return self._for_each_element(context, marked, cpu_kws)
         if not treatment.kept and not _needs_rule(marked, treatment.inactive):
             stopped = [marked.argument_names[i] for i in sorted(treatment.inactive)]
             named = f"{', '.join(stopped)} inactive, and " if stopped else ""
@@ -234,6 +239,16 @@ class RuleFunction(types.Callable, types.Opaque):
             self._followed[followed.args] = (inactive, reason)
         return followed
 
+    def _for_each_element(self, context: Any, marked: MarkedCall, kws: dict[str, Any]) -> Any:
+        """The signature of a call with arrays that is a call for each element."""
+        if self._elementwise is None:
+            count = element_count(self.function)
+            each = for_each_element(self.function, tuple(f"x{i}" for i in range(count or 0)))
+            self._elementwise = context.resolve_value_type(each)
+        found = self._elementwise.get_call_type(context, marked.signature.args, kws)
+        self._by_element.add(found.args)
+        return found
+
     def get_call_signatures(self) -> Any:
         """Known signatures, for Numba's error messages."""
         return self.ordinary.get_call_signatures()
@@ -241,18 +256,26 @@ class RuleFunction(types.Callable, types.Opaque):
     def get_impl_key(self, sig: Any) -> Any:
         """Numba's key of the implementation: the symbol where the call is marked."""
         marked = self.marked_call(sig)
-        return marked.symbol if marked else self.ordinary.get_impl_key(sig)
+        return marked.symbol if marked else self.unmarked(sig).get_impl_key(sig)
 
     def is_known(self, sig: Any) -> bool:
         """Whether it was decided what becomes of a call."""
-        return sig.args in self._marked or sig.args in self._followed
+        return any(sig.args in k for k in (self._marked, self._followed, self._by_element))
+
+    def unmarked(self, sig: Any) -> Any:
+        """What a call is compiled as that is not marked."""
+        return self._elementwise if sig.args in self._by_element else self.ordinary
 
     def marked_call(self, sig: Any) -> MarkedCall | None:
         """The marked call for a resolved signature; None where the callable's body is used."""
         return self._marked.get(sig.args)
 
-    def without_derivatives(self, context: Any, sig: Any, implementation: Any) -> Any:
-        """The implementation of a call whose body is followed, with what is inactive stopped."""
+    def without_mark(self, context: Any, sig: Any, implementation: Any) -> Any:
+        """The implementation of a call whose body is followed, with what is inactive stopped; of
+        one for each element, which is where those calls are.
+        """
+        if sig.args in self._by_element:
+            return _Stopping(context, implementation, sig.args, frozenset(), self._locate)
         if sig.args not in self._followed:
             return implementation
         inactive, reason = self._followed[sig.args]
@@ -263,6 +286,10 @@ class RuleFunction(types.Callable, types.Opaque):
 
         return _Stopping(context, implementation, sig.args, inactive, record)
 
+    def _locate(self, loc: Any) -> None:
+        for marked in self._marked.values():
+            self._table.located(marked.symbol, loc)
+
     def implementation(self, marked: MarkedCall) -> Callable[..., Any]:
         """The lowering of `marked`, in the form Numba's target context registers."""
         table = self._table
@@ -271,7 +298,7 @@ class RuleFunction(types.Callable, types.Opaque):
             context: Any, builder: Any, sig: Any, args: Any, loc: Any = None
         ) -> Any:
             if loc is not None:
-                table.located(marked.symbol, f"{loc.filename}:{loc.line}")
+                table.located(marked.symbol, loc)
             return _lower(marked, context, builder, args)
 
         return lower_marked_call
@@ -377,6 +404,13 @@ def _lower(marked: MarkedCall, context: Any, builder: Any, args: Any) -> Any:
     return result
 
 
+@contextmanager
+def compiling_for_cpu() -> Generator[None, None, None]:
+    """Within it, a compile is for the CPU, as if it were asked for from Python."""
+    with target_override("cpu"), uninherited_flags():
+        yield
+
+
 def uninherited_flags() -> AbstractContextManager[Any]:
     """Within it, a compile starts from Numba's defaults and inherits nothing from the compile
     around it.
@@ -413,11 +447,9 @@ def compile_for_cpu(
     """Compile a callable for the CPU target as if it were called from Python; Numba's errors pass
     through.
     """
-    with ExitStack() as stack:
-        stack.enter_context(target_override("cpu"))
-        stack.enter_context(uninherited_flags())
+    with compiling_for_cpu():
         if not isinstance(function, CPUDispatcher):
-            stub = _stub(function, len(args), tuple(kws))
+            stub = single_call(function, len(args), tuple(kws))
             result = compile_to_link(stub, (*args, *kws.values()))
             pysig = inspect.signature(stub.py_func)
             return _marked_call(function, result, pysig), pysig
@@ -445,35 +477,3 @@ def _marked_call(function: Any, result: Any, pysig: inspect.Signature) -> Marked
         cpu_library=result.library,
         fndesc=result.fndesc,
     )
-
-
-_stubs: dict[tuple[int, int, tuple[str, ...]], Any] = {}
-
-
-def _stub(function: Any, count: int, keywords: tuple[str, ...]) -> Any:
-    """A function that makes one call of `function`."""
-    key = (id(function), count, keywords)
-    if key not in _stubs:
-        _stubs[key] = to_link(_make_stub(function, count, keywords))
-    return _stubs[key]
-
-
-def _make_stub(function: Any, count: int, keywords: tuple[str, ...]) -> Callable[..., Any]:
-    positional = _positional_names(function, count, keywords)
-    parameters = ", ".join((*positional, *keywords))
-    arguments = ", ".join((*positional, *(f"{name}={name}" for name in keywords)))
-    source = f"def stub({parameters}):\n    return _function({arguments})\n"
-    # The stub holds `function`, so that the id in the key of `_stubs` stays taken.
-    return function_from(source, "stub", {"_function": function}, module=__name__)
-
-
-def _positional_names(function: Any, count: int, keywords: tuple[str, ...]) -> tuple[str, ...]:
-    """The function's own parameter names where they can be told: rules and errors speak of
-    arguments by name.
-    """
-    try:
-        names = tuple(inspect.signature(function).parameters)[:count]
-    except (TypeError, ValueError):
-        names = ()
-    usable = len(names) == count and not set(names) & set(keywords)
-    return names if usable else tuple(f"argument_{i}" for i in range(count))

@@ -133,6 +133,7 @@ class NumbaRuleCompiler:
         primal = (marked.cpu_library for marked in self._marked.values())
         return tuple(dict.fromkeys((*self._libraries, *primal)))
 
+    @global_compiler_lock
     def call_info(self, symbol: str) -> CallInfo:
         """The record of a marked call; KeyError if `symbol` is none.
 

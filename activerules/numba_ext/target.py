@@ -50,7 +50,6 @@ from numba.core.targetconfig import ConfigStack
 from numba.core.typed_passes import AnnotateTypes, NativeLowering, NopythonTypeInference
 from numba.core.typing.context import Context
 from numba.core.untyped_passes import InlineInlinables
-from numba.np.ufunc import ufuncbuilder
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 from numba.stencils.stencil import StencilFunc
@@ -63,6 +62,7 @@ from activerules.numba_ext.calls import (
     MarkedCall,
     RuleFunction,
     RuleView,
+    compiling_for_cpu,
     uninherited_flags,
 )
 from activerules.numba_ext.implementation_keys import ImplementationKeys
@@ -70,6 +70,12 @@ from activerules.numba_ext.line_tables import LineTable, LoweringWithLines
 from activerules.numba_ext.operators import AugmentedOperator, RuledOperators, plain_operator
 from activerules.numba_ext.stubs import StubType
 from activerules.numba_ext.typed_dicts import iteration
+from activerules.numba_ext.ufuncs import (
+    GeneralisedTwin,
+    KernelDispatcher,
+    VectorizedTwin,
+    is_for_each,
+)
 from activerules.numba_ext.unoptimised import (
     AD_TARGET,
     ADCodegen,
@@ -193,8 +199,8 @@ class ADContext(cpu.CPUContext):
                 fn.get_call_type(self.typing_context, sig.args, {})
             marked = fn.marked_call(sig)
             if marked is None:
-                followed = self.get_function(fn.ordinary, sig, _firstcall)
-                return fn.without_derivatives(self, sig, followed)
+                followed = self.get_function(fn.unmarked(sig), sig, _firstcall)
+                return fn.without_mark(self, sig, followed)
             if marked.symbol not in self._defns:
                 self.insert_func_defn(
                     [(fn.implementation(marked), marked.symbol, sig.as_function().args)]
@@ -329,23 +335,6 @@ dispatcher_registry[ADTarget] = ADDispatcher
 jit_registry[ADTarget] = ADJit
 
 
-class ADUFuncDispatcher(ufuncbuilder.UFuncDispatcher):
-    """Compiles the kernel of a `@vectorize` function for the AD target."""
-
-    def __init__(self, session: Session, original: ufuncbuilder.UFuncDispatcher) -> None:
-        self.targetdescr = ADDescriptor(session, lines=True)
-        super().__init__(
-            original.py_func,
-            locals=dict(original.locals),
-            targetoptions=explicit_options(original.targetoptions),
-        )
-
-    def compile(self, *args: Any, **kws: Any) -> Any:
-        """Compile one kernel."""
-        with target_override(AD_TARGET):
-            return super().compile(*args, **kws)
-
-
 def explicit_options(options: dict[str, Any]) -> dict[str, Any]:
     """The `@njit` options a twin is compiled with: nothing left to inherit (T4), sequential, no
     full debug info.
@@ -452,10 +441,8 @@ class Session:
         return ordinary
 
     def installed(self, original: Any) -> Any:
-        """Make a `@vectorize`, `@guvectorize` or `@stencil` function known here; gives the object
-        that is registered.
-
-        The kernel of a `DUFunc` gets a twin. That of a `GUFunc` stays what the CPU target compiled.
+        """Make a `@vectorize`, `@guvectorize` or `@stencil` function known here; gives its twin,
+        which is what is registered.
         """
         if id(original) not in self._ufuncs:
             self._ufuncs[id(original)] = (original, self._installed(original))
@@ -464,14 +451,24 @@ class Session:
     def _installed(self, original: Any) -> Any:
         if isinstance(original, StencilFunc):
             return self._stencil(original)
+        contexts = self.typing_context, self.target_context
         if isinstance(original, GUFunc):
-            shared: Any = original
-            shared._install_type(self.typing_context)
-            shared._install_cg(self.target_context)
-            return shared
-        twin: Any = DUFunc.__new__(DUFunc)
-        twin._initialize(ADUFuncDispatcher(self, original._dispatcher), original.identity)
+            builder: Any = original.gufunc_builder  # pyright: ignore[reportAttributeAccessIssue]
+            kernels = self._kernels(original, builder.targetoptions)
+            return GeneralisedTwin.of(original, kernels, *contexts)
+        twin = VectorizedTwin.of(original, self._kernels(original, original.targetoptions))
+        for context in contexts:  # its methods have just been registered
+            context.refresh()
         return twin
+
+    def _kernels(self, original: Any, options: dict[str, Any]) -> KernelDispatcher:
+        return KernelDispatcher(
+            original,
+            explicit_options(options),
+            ADDescriptor(self, lines=not is_for_each(original._dispatcher.py_func)),
+            for_ad=lambda: target_override(AD_TARGET),
+            for_cpu=compiling_for_cpu,
+        )
 
     def _stencil(self, original: Any) -> Any:
         """A stencil that is typed and compiled for the AD target."""

@@ -1,7 +1,8 @@
 """Compiles for the CPU that are only ever linked into other code: no entry point, no machine code.
 
 Needs       a Python function, options of `@njit`, argument types
-Gives       `to_link`: a dispatcher for it that nobody calls; `compile_to_link`: its compile result
+Gives       `to_link`: a dispatcher for it that nobody calls; `compile_to_link`: its compile result;
+            `single_call`: such a dispatcher of one call of a function
 Invariants  U1  Numba's errors pass through unchanged
             U2  a dispatcher compiles once per tuple of types
             U3  a function with a `with` block is compiled as Numba does it: the block of an
@@ -15,6 +16,7 @@ optimised again where they are linked.
 from __future__ import annotations
 
 import dis
+import inspect
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
@@ -23,6 +25,7 @@ import numba
 from numba.core.compiler_lock import global_compiler_lock
 
 from activerules.numba_ext.link import leave_to_caller, publish_environment
+from activerules.rules.written import function_from
 
 
 def to_link(function: Callable[..., Any], **options: Any) -> Any:
@@ -65,3 +68,35 @@ def compile_to_link(dispatcher: Any, args: tuple[Any, ...]) -> Any:
         leave_to_caller(result.library)
         dispatcher.overloads[args] = result
     return dispatcher.overloads[args]
+
+
+_stubs: dict[tuple[int, int, tuple[str, ...]], Any] = {}
+
+
+def single_call(function: Any, count: int, keywords: tuple[str, ...]) -> Any:
+    """A function that makes one call of `function`."""
+    key = (id(function), count, keywords)
+    if key not in _stubs:
+        _stubs[key] = to_link(_make_stub(function, count, keywords))
+    return _stubs[key]
+
+
+def _make_stub(function: Any, count: int, keywords: tuple[str, ...]) -> Callable[..., Any]:
+    positional = _positional_names(function, count, keywords)
+    parameters = ", ".join((*positional, *keywords))
+    arguments = ", ".join((*positional, *(f"{name}={name}" for name in keywords)))
+    source = f"def stub({parameters}):\n    return _function({arguments})\n"
+    # The stub holds `function`, so that the id in the key of `_stubs` stays taken.
+    return function_from(source, "stub", {"_function": function}, module=__name__)
+
+
+def _positional_names(function: Any, count: int, keywords: tuple[str, ...]) -> tuple[str, ...]:
+    """The function's own parameter names where they can be told: rules and errors speak of
+    arguments by name.
+    """
+    try:
+        names = tuple(inspect.signature(function).parameters)[:count]
+    except (TypeError, ValueError):
+        names = ()
+    usable = len(names) == count and not set(names) & set(keywords)
+    return names if usable else tuple(f"argument_{i}" for i in range(count))

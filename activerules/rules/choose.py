@@ -176,6 +176,48 @@ def is_for_types(rules: Sequence[Rule], found: Sequence[Any], *, forward: bool) 
     )
 
 
+def serves_elements(
+    function: Any,
+    rules: Sequence[Rule],
+    opted_out: Sequence[tuple[Pattern, ...] | None],
+    found: Sequence[Any],
+    *,
+    forward: bool,
+) -> bool:
+    """Tell whether a function that is applied to each element of arrays has rules for numbers, and
+    none for these arrays.
+    """
+    count = element_count(function)
+    if count is None or not any(_is_memory(one) for one in found):
+        return False
+    elements = [one.dtype if _is_memory(one) else one for one in found[:count]]
+    for_numbers = [r for r in rules if forward or _returns(r, {Active})]
+    for_arrays = [r for r in rules if forward or _returns(r, _OF_MEMORY)]
+    return (
+        any(_differentiable_kind(one) is Active for one in elements)
+        and is_for_types(for_numbers, elements, forward=forward)
+        and not is_for_types(for_arrays, found, forward=forward)
+        and not prefers_body(opted_out, rules, elements)
+    )
+
+
+def element_count(function: Any) -> int | None:
+    """How many numbers a function takes that NumPy applies to each element; None for others."""
+    is_elementwise = getattr(function, "nout", None) == 1 and function.signature is None
+    return function.nin if is_elementwise else None
+
+
+def _is_memory(found: Any) -> bool:
+    return hasattr(found, "layout")
+
+
+_OF_MEMORY: set[Kind] = {Duplicated, DuplicatedNoNeed, BatchDuplicated, BatchDuplicatedNoNeed}
+
+
+def _returns(rule: Rule, kinds: set[Kind]) -> bool:
+    return any(alternative.kind in kinds for alternative in rule.result)
+
+
 def _is_possible(kind: Kind, found: Any, forward: bool) -> bool:
     """Whether a value of a type may have an activity, or stand where a rule wants it."""
     if kind is Const or getattr(found, "types", ()):

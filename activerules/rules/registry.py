@@ -25,6 +25,7 @@ from activerules.rules.choose import (
     chooses_body,
     is_for_types,
     prefers_body,
+    serves_elements,
     waits_for_activities,
 )
 from activerules.rules.fingerprint import digest, written_rule
@@ -66,14 +67,16 @@ class _Entry:
 class Treatment:
     """What becomes of a call of a function the registry knows.
 
-    kept      the call stays one; otherwise its body is followed
-    inactive  positions of the arguments whose derivatives stop at the body
-    reason    why the body is followed
+    kept         the call stays one; otherwise its body is followed
+    inactive     positions of the arguments whose derivatives stop at the body
+    reason       why the body is followed
+    elementwise  the body is a call for each element, which a rule for numbers serves
     """
 
     kept: bool
     inactive: frozenset[int] = frozenset()
     reason: str = ""
+    elementwise: bool = False
 
 
 class Registry:
@@ -135,21 +138,23 @@ class Registry:
         if entry is None or entry.inactive:
             return Treatment(kept=entry is not None)
         rules = entry.rules.get(mode, [])
+        inactive = self.inactive_arguments(function, names)
+        forward = mode == "forward"
+        if not inactive and serves_elements(
+            function, rules, entry.opted_out, found, forward=forward
+        ):
+            return Treatment(False, reason="its rule for numbers", elementwise=True)
         if rules and prefers_body(entry.opted_out, rules, found):
             if _can_wait(function) and waits_for_activities(entry.opted_out, found):
                 return Treatment(kept=True)
             reason = "opt_out"
-        elif (
-            rules
-            and is_generic(function)
-            and not is_for_types(rules, found, forward=mode == "forward")
-        ):
+        elif rules and is_generic(function) and not is_for_types(rules, found, forward=forward):
             reason = "no rule is for these types"
         elif rules:
             return Treatment(kept=True)
         else:
             reason = "it has no rule"
-        return Treatment(False, self.inactive_arguments(function, names), reason)
+        return Treatment(False, inactive, reason)
 
     def is_opted_out(self, function: object, found: Sequence[Any], mode: Half = "reverse") -> bool:
         """Tell whether the rules of a function were opted out of for arguments of these types."""

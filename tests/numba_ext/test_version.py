@@ -101,6 +101,11 @@ PRIVATE = [
     (dufunc.DUFunc, "_initialize"),
     (gufunc.GUFunc, "_install_type"),
     (gufunc.GUFunc, "_install_cg"),
+    (gufunc.GUFunc, "_compile_for_argtys"),
+    (gufunc.GUFunc, "find_ewise_function"),
+    (gufunc, "GUFuncLowerer"),
+    (dufunc.DUFunc, "_compile_for_argtys"),
+    (dufunc.DUFunc, "find_ewise_function"),
     (ufuncbuilder.UFuncDispatcher, "compile"),
     (StencilFunc, "_install_type"),
     # capture, link, rules
