@@ -1,7 +1,8 @@
 """`autodiff`: the derivative of a function at annotated arguments, from Python and inside `@njit`.
 
 A call from Python runs a small compiled entry, one per function, mode and return activity; the
-entry is made anew when rules were registered since. Everything else happens where the entry, or the
+entry is made anew when rules were registered since. It serves arguments that do not overlap; the
+first call with arguments that do makes another one. Everything else happens where the entry, or the
 user's own compiled function, is typed: see `numba_ext.intrinsics`.
 """
 
@@ -15,11 +16,12 @@ from typing import Any
 from numba import njit
 
 from activerules.annotations.activity import Annotation, is_annotation_class
-from activerules.annotations.signature import Mode, PlainSpec
+from activerules.annotations.signature import Mode, PlainSpec, Versions
 from activerules.errors import ActiverulesError, ActivityError
 from activerules.forward_pipeline import compile_forward
 from activerules.numba_ext.dispatchers import dispatcher_of
-from activerules.numba_ext.forward_forms import mode_form, use_forward_compiler
+from activerules.numba_ext.forward_forms import entry_form, mode_form, use_forward_compiler
+from activerules.numba_ext.gradient import ArgumentsOverlap
 from activerules.numba_ext.intrinsics import give_compiled_form, use_compiler
 from activerules.numba_ext.plain import Kinds, plain_form, spread
 from activerules.pipeline import compile_gradient
@@ -32,7 +34,7 @@ use_forward_compiler(compile_forward)
 # No C caller ever calls an entry; the wrapper for one would be compiled with it.
 NO_C_WRAPPER: dict[str, Any] = {"no_cfunc_wrapper": True}
 
-_Key = tuple[Mode, type[Annotation] | None, Kinds]
+_Key = tuple[Mode, type[Annotation] | None, Kinds, Versions]
 
 _lock = threading.RLock()
 _entries: weakref.WeakKeyDictionary[Any, dict[_Key, tuple[int, Any]]] = weakref.WeakKeyDictionary()
@@ -81,9 +83,12 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
     """
     result = args[0] if args and is_annotation_class(args[0]) else None
     kinds, fields = spread(args if result is None else args[1:])
-    key = mode, result, kinds
-    entry = _known(function, key) or _make_known(function, key, len(fields))
-    return run_compiled(entry, *fields)
+
+    def entry(versions: Versions) -> Any:
+        key = mode, result, kinds, versions
+        return _known(function, key) or _make_known(function, key, len(fields))
+
+    return run_deferring(entry, *fields)
 
 
 def _plain(spec: PlainSpec, function: Any, *fields: Any) -> Any:
@@ -92,7 +97,7 @@ def _plain(spec: PlainSpec, function: Any, *fields: Any) -> Any:
 
 
 give_compiled_form(autodiff, mode_form)
-give_compiled_form(_plain, plain_form(mode_form))
+give_compiled_form(_plain, plain_form(entry_form))
 
 
 def run_compiled(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -102,6 +107,17 @@ def run_compiled(function: Any, *args: Any, **kwargs: Any) -> Any:
     except ActiverulesError as error:
         cause = error.__cause__.with_traceback(None) if error.__cause__ else None
         raise error.with_traceback(None) from cause
+
+
+def run_deferring(entry: Callable[[Versions], Any], *args: Any, **kwargs: Any) -> Any:
+    """Call the compiled function `entry("apart")`, and where that finds arguments that overlap
+    `entry("overlapping")`, which is compiled when it is first needed.
+    """
+    try:
+        return run_compiled(entry("apart"), *args, **kwargs)
+    except ArgumentsOverlap:
+        pass  # nothing has run; the other version is not run here: its errors have no context
+    return run_compiled(entry("overlapping"), *args, **kwargs)
 
 
 def _known(function: Any, key: _Key) -> Any:

@@ -18,8 +18,8 @@ from typing import Any, SupportsIndex
 from numba import njit, types
 from numba.extending import typeof_impl
 
-from activerules.annotations.signature import GradientSpec
-from activerules.autodiff import NO_C_WRAPPER, run_compiled
+from activerules.annotations.signature import GradientSpec, Versions
+from activerules.autodiff import NO_C_WRAPPER, run_compiled, run_deferring
 from activerules.errors import ArityError
 from activerules.numba_ext import checks
 from activerules.numba_ext.dispatchers import dispatcher_of
@@ -93,23 +93,27 @@ class DerivedFunction:
         self._target = dispatcher_of(function)
         spec = read_spec(self._target, argnums, with_value)
         self._spec = replace(spec, holomorphic=bool(options.get("holomorphic")))
-        self._compiled: tuple[int, Any] = (-1, None)
+        self._compiled: dict[Versions, tuple[int, Any]] = {}
         functools.update_wrapper(self, self._target.py_func)
         self.__name__ = f"{'value_and_' if with_value else ''}{self.kind}_{self.__name__}"
 
     @property
     def dispatcher(self) -> Any:
-        """The stub, compiled under the rules there are now."""
+        """The stub that serves compiled callers, compiled under the rules there are now."""
+        return self._dispatcher("both")
+
+    def _dispatcher(self, versions: Versions) -> Any:
         with _lock:
-            epoch, dispatcher = self._compiled
+            epoch, dispatcher = self._compiled.get(versions, (-1, None))
             if epoch != RULES.epoch:
-                stub = _make_stub(self.__name__, self._target, self._spec, type(self).form)
+                spec = replace(self._spec, versions=versions)
+                stub = _make_stub(self.__name__, self._target, spec, type(self).form)
                 if self._options.get("cache"):
                     # Numba's cache does not see other functions; rules at least must not be stale.
                     stub.__qualname__ += f"_{RULES.fingerprint}"
                 options = {k: v for k, v in self._options.items() if k in _OPTIONS}
                 epoch, dispatcher = RULES.epoch, njit(**NO_C_WRAPPER, **options)(stub)
-                self._compiled = epoch, dispatcher
+                self._compiled[versions] = epoch, dispatcher
             return dispatcher
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -202,6 +206,12 @@ class GradientFunction(DerivedFunction):
 
     form = staticmethod(_gradient)
     kind = "grad"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the gradient, or the value and the gradient."""
+        if self._options.get("cache"):  # on disk is the stub that serves every caller
+            return super().__call__(*args, **kwargs)
+        return run_deferring(self._dispatcher, *args, **kwargs)
 
 
 give_factory_form(grad)

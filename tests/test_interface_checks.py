@@ -68,7 +68,7 @@ def gradient_of_dot(symbol, activities, factor):
     }}"""
 
 
-def by_hand(function, argtypes, activities, return_activity, *, split, options, width):
+def by_hand(function, argtypes, activities, return_activity, **_):
     name = f"{function.py_func.__name__}.{'.'.join(activities)}"
     per_field = [(a if f in POINTERS else "const") for a in activities for f in FIELDS]
     fast = gradient_of_dot(name + ".gradient", activities, "1.0")

@@ -31,7 +31,7 @@ from activerules.numba_ext.split import SplitEmitter
 from activerules.numba_ext.types import AnnotationType, marker_class
 
 
-def batch_form(mode, function, args):
+def batch_form(mode, function, args, versions):
     """`autodiff(Reverse, function, [return activity,] *annotated)` with batched arguments."""
     marker = marker_class(args[0]) if args else None
     annotated = args if marker is None else args[1:]
@@ -43,7 +43,9 @@ def batch_form(mode, function, args):
         checks.require_arrays(arguments, "batches in reverse", records=False)
     checks.refuse_holomorphic(mode.value)
     returned, options = return_activity(marker), mode.value.options
-    gradient = compiled(dispatcher, arguments, returned, options=options, width=width)
+    gradient = compiled(
+        dispatcher, arguments, returned, options=options, width=width, versions=versions
+    )
     run = _together
     if gradient.width != width:
         checks.refuse_runtime_activity(options, "with several shadows per argument")

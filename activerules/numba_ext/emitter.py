@@ -20,7 +20,7 @@ from activerules.errors import NotAFloatReturn
 from activerules.numba_ext import chunks, dict_runtime, extents, link, memory, vector_math
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.complex_math import POWER_DEFINITIONS
-from activerules.numba_ext.gradient import OUT_OF_MEMORY, TOO_DEEP, Gradient
+from activerules.numba_ext.gradient import OUT_OF_MEMORY, TOO_DEEP, ArgumentsOverlap, Gradient
 from activerules.numba_ext.integer_powers import DEFINITIONS as INTEGER_POWERS
 from activerules.numba_ext.kinds import derivative_type, items_of
 from activerules.numba_ext.outline import return_error
@@ -162,6 +162,11 @@ class Emitter:
         if stats is None:
             stats = cgutils.get_null_value(cgutils.voidptr_t)
         unexpected = self._unexpected(parameters, overlap)
+        if self.gradient.deferred:
+            with cgutils.if_unlikely(self.builder, unexpected):
+                release()
+                self.context.call_conv.return_user_exc(self.builder, ArgumentsOverlap, ())
+            unexpected = cgutils.false_bit
         status = self._run([*parameters, derivatives, stats], unexpected)
         self._propagate(status, excinfo, release)
         self._release(fields, everything=False)

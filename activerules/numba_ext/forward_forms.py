@@ -16,6 +16,7 @@ from numba.core.target_extension import current_target
 from numba.core.typing.templates import signature
 
 from activerules.annotations.activity import Active, Const, MixedDuplicated
+from activerules.annotations.signature import Versions
 from activerules.errors import ActiverulesError, ActivityError, ArityError
 from activerules.numba_ext import checks
 from activerules.numba_ext.batch import batch_form
@@ -52,6 +53,11 @@ def use_nested_lanes(form: Callable[..., Any]) -> None:
 
 def mode_form(typing_context, mode, function, *args):
     """`autodiff` of any mode."""
+    return entry_form(typing_context, mode, function, *args)
+
+
+def entry_form(typing_context, mode, function, *args, versions: Versions = "both"):
+    """The same for a caller that has these versions of the derivative at hand."""
     args = tuple(map(types.unliteral, args))
     if compiles_for_derivative() and isinstance(mode, ModeType) and is_batched(args):
         mode.value.require_supported()
@@ -60,8 +66,8 @@ def mode_form(typing_context, mode, function, *args):
     if not isinstance(mode, ModeType) or mode.value.direction != "forward":
         if isinstance(mode, ModeType) and is_batched(args):
             mode.value.require_supported()
-            return batch_form(mode, function, args)
-        return autodiff_form(typing_context, mode, function, *args)
+            return batch_form(mode, function, args, versions)
+        return autodiff_form(typing_context, mode, function, *args, versions=versions)
     mode.value.require_supported()
     return forward_form(mode, function, args)
 

@@ -6,12 +6,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from activerules.annotations.signature import Versions
 from activerules.errors import Where
 from activerules.numba_ext.calls import MarkedCall
 
 ActivityName = Literal["const", "active", "duplicated"]
 ArgumentActivity = Literal["const", "active", "duplicated", "mixed"]
 """Mixed: a tuple with numbers, whose derivatives are returned, and arrays, which have shadows."""
+
+
+class ArgumentsOverlap(Exception):
+    """A derivative was called with arguments that its deferred version is for. Nothing has run."""
+
 
 OUT_OF_MEMORY = 0x41520001
 """Status of a derivative function whose tape did not fit into memory."""
@@ -35,12 +41,15 @@ class Gradient:
 
         symbol.augmented    symbol.reverse    symbol.drop
 
-    symbol               assumes that arrays of which one is written do not overlap.
+    symbol               assumes that arrays of which one is written do not overlap; nothing if it
+                         was compiled for arguments that do.
     conservative_symbol  assumes nothing about overlap; `symbol` itself if that assumes nothing;
                          None if nothing is written: arguments may overlap, shadows may not.
     assumption_symbol    i1 symbol(primal parameters, with shadows as above): whether what `symbol`
                          assumes about the arguments holds, in addition; otherwise the conservative
                          version must be called. None if it assumes nothing.
+    deferred             whether the conservative version is still to be compiled: a call that needs
+                         it raises `ArgumentsOverlap` before anything has run.
     text                 LLVM IR that defines all of them.
     libraries            Numba code libraries to link with it.
     memory               bytes the functions of split mode share.
@@ -72,6 +81,7 @@ class Gradient:
     scratch: tuple[bool, ...] = ()
     options: frozenset[str] = frozenset()
     assumption_symbol: str | None = None
+    deferred: bool = False
     libraries: tuple[Any, ...] = ()
     environments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     memory: int = 0
@@ -98,6 +108,7 @@ class GradientCompiler(Protocol):
         split: bool = False,
         options: frozenset[str] = frozenset(),
         width: int = 1,
+        versions: Versions = "both",
     ) -> Gradient:
         """Compile the derivative of a dispatcher for Numba argument types.
 

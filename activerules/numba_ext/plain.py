@@ -62,7 +62,10 @@ def plain_form(form: Callable[..., Any]) -> Callable[..., Any]:
         annotated = tuple(_grouped(plain.kinds, tuple(map(types.unliteral, fields))))
         markers = () if plain.result is None else (plain.result,)
         outer = [typing_context.resolve_value_type(x) for x in (plain.asked, *markers)]
-        typed, codegen = form(typing_context, outer[0], function, *outer[1:], *annotated)
+        versions = {} if plain.versions == "both" else {"versions": plain.versions}
+        typed, codegen = form(
+            typing_context, outer[0], function, *outer[1:], *annotated, **versions
+        )
 
         def emit(context: Any, builder: Any, _: Any, values: Any) -> Any:
             leave_unoptimised(context.active_code_library, builder.function)

@@ -103,3 +103,58 @@ def test_const_array_that_overlaps_an_active_one():
         np.testing.assert_array_equal(shadow, 0.0)
     else:
         np.testing.assert_allclose(shadow, 2 * x * x)
+
+
+@njit
+def eliminates(a, n):
+    """Rows are taken for n long: with more columns than that, an entry is one of the next row."""
+    for k in range(n):
+        for i in range(k + 1, n):
+            a[i, k] /= a[k, k]
+            for j in range(k + 1, n):
+                a[i, j] -= a[i, k] * a[k, j]
+    s = 0.0
+    for k in range(n):
+        s += a[k, k] * a[k, k]
+    return s
+
+
+@njit
+def gradient_of_a_copy(a, n):
+    a_bar = np.zeros_like(a)
+    ar.autodiff(ar.Reverse, eliminates, ar.Duplicated(a.copy(), a_bar), ar.Const(n))
+    return a_bar
+
+
+@pytest.mark.parametrize("n", [4, 5], ids=["as assumed", "past the end of a row"])
+@pytest.mark.parametrize("called", ["autodiff", "grad", "compiled"])
+def test_arguments_that_are_not_as_a_derivative_assumes(called, n):
+    """The version for any arguments runs: compiled with the other one, or when first needed."""
+    rng = np.random.default_rng(2)
+    a, a_dot = rng.normal(size=(2, 12, 4)) + 3.0
+    expected, error = directional_derivative(lambda a: eliminates(a.copy(), n), (a,), (a_dot,))
+    if called == "grad":
+        a_bar = ar.grad(eliminates)(a.copy(), n)
+    elif called == "compiled":
+        a_bar = gradient_of_a_copy(a, n)
+    else:
+        a_bar = np.zeros_like(a)
+        ar.autodiff(ar.Reverse, eliminates, ar.Duplicated(a.copy(), a_bar), ar.Const(n))
+    assert np.sum(a_bar * a_dot) == pytest.approx(expected, rel=1e-7, abs=10 * error + 1e-9)
+
+
+def test_errors_of_the_version_for_overlapping_arguments_stand_alone():
+    """That the other version was tried first is no part of the user's story."""
+
+    @njit
+    def raises(a, b):
+        a[0] = b[0] * b[1]
+        if a[0] > 0.0:
+            raise ValueError("as the program says")
+        return a[0] * b[0]
+
+    x, shadow = np.ones(3), np.zeros(3)
+    with pytest.raises(ValueError, match="as the program says") as caught:
+        ar.autodiff(ar.Reverse, raises, ar.Duplicated(x, shadow), ar.Duplicated(x, shadow))
+    assert caught.value.__context__ is None
+    np.testing.assert_array_equal(shadow, 0.0)
