@@ -172,6 +172,8 @@ def _calling_themselves(text: str) -> set[str]:
     found: set[str] = set()
     for definition in _DEFINITION.finditer(text):
         name = definition["name"]
+        if f"@{name}" not in definition["body"]:
+            continue
         call = re.compile(rf"^.*\b(?:call|invoke) .*@{re.escape(name)}(?![-\w$.])", re.MULTILINE)
         if call.search(definition["body"]):
             found.add(name.strip('"'))
