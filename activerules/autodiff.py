@@ -13,12 +13,13 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
+from numba import TypingError, njit
 
 from activerules.annotations.activity import Annotation, is_annotation_class
 from activerules.annotations.signature import Mode, PlainSpec, Versions
 from activerules.errors import ActiverulesError, ActivityError
 from activerules.forward_pipeline import compile_forward
+from activerules.numba_ext.checks import require_types
 from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.forward_forms import entry_form, mode_form, use_forward_compiler
 from activerules.numba_ext.gradient import ArgumentsOverlap
@@ -101,9 +102,15 @@ give_compiled_form(_plain, plain_form(entry_form))
 
 
 def run_compiled(function: Any, *args: Any, **kwargs: Any) -> Any:
-    """Call a compiled function; our own errors leave without the frames of Numba's compiler."""
+    """Call a compiled function; our own errors leave without the frames of Numba's compiler.
+
+    Raises `ActivityError` for an argument that Numba has no type for.
+    """
     try:
         return function(*args, **kwargs)
+    except TypingError:
+        require_types((*args, *kwargs.values()))
+        raise
     except ActiverulesError as error:
         cause = error.__cause__.with_traceback(None) if error.__cause__ else None
         raise error.with_traceback(None) from cause

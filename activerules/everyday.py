@@ -22,9 +22,15 @@ from activerules.annotations.signature import GradientSpec, Versions
 from activerules.autodiff import NO_C_WRAPPER, run_compiled, run_deferring
 from activerules.errors import ArityError
 from activerules.numba_ext import checks
-from activerules.numba_ext.dispatchers import dispatcher_of
+from activerules.numba_ext.dispatchers import (
+    MadeOnce,
+    dispatcher_of,
+    named_flags,
+    with_flags,
+)
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.intrinsics import give_compiled_form, gradient_form
+from activerules.numba_ext.stubs import Stub
 from activerules.rules.registry import RULES
 from activerules.rules.rule import location_of
 from activerules.rules.written import function_from
@@ -70,6 +76,10 @@ def value_and_grad(
     return GradientFunction(function, argnums, with_value=True, options=options)
 
 
+# What is compiled for a function, by what it was asked for: the state of the rules, and the stub.
+_stubs = MadeOnce()
+
+
 class DerivedFunction:
     """A function made from another one; `dispatcher` is the `@njit` function behind it.
 
@@ -90,12 +100,14 @@ class DerivedFunction:
             raise TypeError(f"no option {sorted(unknown)[0]!r}; there are {', '.join(accepted)}")
         self._function = function
         self._options = options
-        self._target = dispatcher_of(function)
+        self._target = with_flags(dispatcher_of(function), options)
         spec = read_spec(self._target, argnums, with_value)
         self._spec = replace(spec, holomorphic=bool(options.get("holomorphic")))
-        self._compiled: dict[Versions, tuple[int, Any]] = {}
         functools.update_wrapper(self, self._target.py_func)
         self.__name__ = f"{'value_and_' if with_value else ''}{self.kind}_{self.__name__}"
+        # Two objects that were made alike share what is compiled: `grad(f)(x)` may stand in a loop.
+        key = type(self), self._spec, repr(sorted(options.items()))
+        self._compiled: dict[Versions, tuple[int, Any]] = _stubs.get(self._target, key, dict)
 
     @property
     def dispatcher(self) -> Any:
@@ -112,12 +124,20 @@ class DerivedFunction:
                     # Numba's cache does not see other functions; rules at least must not be stale.
                     stub.__qualname__ += f"_{RULES.fingerprint}"
                 options = {k: v for k, v in self._options.items() if k in _OPTIONS}
+                stub.__qualname__ += named_flags(options)
                 epoch, dispatcher = RULES.epoch, njit(**NO_C_WRAPPER, **options)(stub)
                 self._compiled[versions] = epoch, dispatcher
             return dispatcher
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the function is made to return."""
+        try:
+            return self._run(*args, **kwargs)
+        except TypeError:
+            checks.require_call(self._target, args, kwargs)
+            raise
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
         return run_compiled(self.dispatcher, *args, **kwargs)
 
     def __repr__(self) -> str:
@@ -181,7 +201,8 @@ def _make_stub(name: str, target: Any, spec: GradientSpec, form: Callable[..., A
     stub = function_from(
         f"def stub{inspect.Signature(bare)}: return _form(_spec, _target, {names})\n",
         "stub",
-        {"_form": form, "_spec": spec, "_target": target},
+        # a stub has no data: the address of a dispatcher would keep Numba from caching what uses it
+        {"_form": form, "_spec": spec, "_target": Stub(target)},
         module=plain.__module__,
         file=plain.__code__.co_filename,
         line=plain.__code__.co_firstlineno,
@@ -207,10 +228,9 @@ class GradientFunction(DerivedFunction):
     form = staticmethod(_gradient)
     kind = "grad"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the gradient, or the value and the gradient."""
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
         if self._options.get("cache"):  # on disk is the stub that serves every caller
-            return super().__call__(*args, **kwargs)
+            return super()._run(*args, **kwargs)
         return run_deferring(self._dispatcher, *args, **kwargs)
 
 

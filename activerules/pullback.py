@@ -70,6 +70,7 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Any]:
     (12.0, (4.0, 3.0), (40.0, 30.0))
     """
     target = dispatcher_of(function)
+    checks.require_types(primals)
     argtypes = tuple(map(typeof, primals))
     return run_compiled(vjp_stub(target, argtypes), *primals)
 

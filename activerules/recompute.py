@@ -21,7 +21,7 @@ from activerules.annotations.activity import Active, Annotation, Const, Duplicat
 from activerules.annotations.signature import ForwardWithPrimal, Reverse
 from activerules.autodiff import autodiff
 from activerules.errors import RuleDefinitionError
-from activerules.numba_ext.dispatchers import dispatcher_of
+from activerules.numba_ext.dispatchers import dispatcher_of, flags_of
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.types import AnnotationType
 from activerules.rules.define import augmented_primal, define_on, reverse
@@ -71,7 +71,7 @@ def checkpoint(function: Callable[..., Any]) -> Any:
 
 def recomputing_rule(function: Any) -> Rule:
     """The rule of a function that has none, but inactive arguments: its own derivative."""
-    copy = njit(**_options(function))(_copied(function.py_func))
+    copy = njit(**flags_of(function.targetoptions))(_copied(function.py_func))
     names = _positional(function)
     read = {
         which: define_on(function, which, written, saves=names)
@@ -133,11 +133,6 @@ def _copied(plain: Any) -> Any:
     return python_types.FunctionType(
         plain.__code__, plain.__globals__, plain.__name__, plain.__defaults__, plain.__closure__
     )
-
-
-def _options(function: Any) -> dict[str, Any]:
-    known = ("fastmath", "error_model", "boundscheck")
-    return {k: v for k, v in function.targetoptions.items() if k in known}
 
 
 def _from_source(source: str, **names: Any) -> Any:

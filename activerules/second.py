@@ -60,7 +60,9 @@ def hvp(function: Callable[..., Any], x: Any, v: Any) -> Any:
     >>> hvp(lambda x: x * x * x, 2.0, 10.0)
     120.0
     """
-    product = hessian_product(dispatcher_of(function)).dispatcher
+    target = dispatcher_of(function)
+    checks.read_arity(target, 1)
+    product = hessian_product(target).dispatcher
     return run_compiled(product, _copied(x), _copied(v))
 
 

@@ -180,6 +180,46 @@ def test_options_are_those_of_njit():
         ar.grad(wave, fastmaths=True)
 
 
+def test_flags_are_those_of_a_function_that_has_none():
+    assert ar.grad(lambda x: 1.0 / x, error_model="numpy")(0.0) == -math.inf
+    with pytest.raises(ZeroDivisionError):
+        ar.grad(lambda x: 1.0 / x)(0.0)
+    with pytest.raises(ZeroDivisionError):
+        ar.grad(njit(error_model="python")(lambda x: 1.0 / x), error_model="numpy")(0.0)
+    with pytest.raises(IndexError):
+        ar.grad(lambda x: x[3], boundscheck=True)(np.ones(3))
+
+
+def test_gradients_made_alike_share_what_is_compiled():
+    first, again = ar.grad(wave), ar.grad(wave)
+    assert first.dispatcher is again.dispatcher
+    assert first.dispatcher is not ar.value_and_grad(wave).dispatcher
+    assert first.dispatcher is not ar.grad(wave, error_model="numpy").dispatcher
+
+
+CALLS_OF_WAVE = [
+    lambda *x: ar.grad(wave)(*x),
+    lambda *x: ar.jacobian(wave)(*x),
+    lambda *x: ar.hessian(wave)(*x),
+    lambda *x: ar.vjp(wave, *x),
+    lambda *x: ar.jvp(wave, x, x),
+    lambda *x: ar.autodiff(ar.Reverse, wave, *map(ar.Active, x)),
+]
+
+
+@pytest.mark.parametrize("call", CALLS_OF_WAVE)
+def test_arguments_that_do_not_fit(call):
+    with pytest.raises(ar.ArityError, match="wave"):
+        call(1.0, 2.0, 3.0)
+    with pytest.raises(ar.ActivityError, match="Numba knows no type"):
+        call({})
+
+
+def test_the_hessian_product_is_that_of_one_argument():
+    with pytest.raises(ar.ArityError, match="'y'"):
+        ar.hvp(lambda x, y: x * y, 1.0, 1.0)
+
+
 def test_threads_compile_and_call_at_once():
     gradient = ar.grad(lambda x: x * x * x, nogil=True)
     found = []
@@ -208,8 +248,11 @@ def descend(x):
     ar.autodiff(ar.Reverse, energy, ar.Duplicated(x, dx))
     return x - 0.25 * dx - gradient(x)
 
+jacobian = ar.jacfwd(energy, cache=True)
+
 print(descend(np.ones(2)), gradient(np.ones(2)))
-for function in (gradient.dispatcher, descend):
+print(jacobian(np.ones(2)))
+for function in (gradient.dispatcher, descend, jacobian.dispatcher):
     print(sum(function.stats.cache_hits.values()))
 """
 
@@ -225,8 +268,9 @@ def test_callers_are_cached_on_disk(tmp_path):
     assert [run.stderr for run in outputs] == ["", ""]
     first, second = (run.stdout.splitlines() for run in outputs)
     assert first[0] == second[0] == "[-1.5 -1.5] [2. 2.]"
-    assert first[1] == "0"
-    assert second[1:] == ["1", "1"]
+    assert first[1] == second[1] == "[2. 2.]"
+    assert first[2] == "0"
+    assert second[2:] == ["1", "1", "1"]
 
 
 def test_gradients_in_parallel_loops():

@@ -18,7 +18,8 @@ from activerules.annotations.activity import (
     Duplicated,
     MixedDuplicated,
 )
-from activerules.annotations.containers import is_array, is_tuple, like_tuple
+from activerules.annotations.containers import is_array, is_dict, is_list, is_tuple, like_tuple
+from activerules.errors import ActivityError
 
 
 def ignore_derivatives(x: Any) -> Any:
@@ -35,7 +36,8 @@ def make_zero(x: Any) -> Any:
     """Return a zero shadow of `x`: the same structure, dtypes, shapes and strides.
 
     What carries no derivative (integers, strings, None) is returned as it is. An object of a
-    `jitclass` or a StructRef gets one of its own class, with its own integers.
+    `jitclass` or a StructRef gets one of its own class, with its own integers. Lists and dicts of
+    Python have none: `ActivityError`.
     """
     if is_tuple(x):
         return like_tuple(type(x), map(make_zero, x))
@@ -46,6 +48,13 @@ def make_zero(x: Any) -> Any:
     if hasattr(x, "_numba_type_"):
         (compiled,) = _compiled_forms
         return compiled(x)
+    if is_list(x) or is_dict(x):
+        kind = type(x).__name__
+        raise ActivityError(
+            f"a {kind} of Python has no shadow",
+            why="compiled code does not take it as an argument that carries derivatives",
+            instead=["an array, a tuple of arrays", "numba.typed.List or numba.typed.Dict"],
+        )
     return type(x)(0) if _is_number(x) else x
 
 

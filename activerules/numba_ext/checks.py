@@ -8,11 +8,12 @@ checked in the compiled code, see `memory`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from numba import typeof
 from numba.core import types
 
 from activerules.annotations.activity import (
@@ -111,6 +112,39 @@ def read_arity(function: Any, count: int) -> tuple[str, ...]:
             instead=["one annotation or value per argument, after the activity of the return"],
         ) from error
     return tuple(bound.arguments)
+
+
+def require_call(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    """Raise `ArityError` if a dispatcher cannot be called like that."""
+    signature = inspect.signature(function.py_func)
+    name = function.py_func.__name__
+    try:
+        signature.bind(*args, **keywords)
+    except TypeError as error:
+        raise ArityError(
+            f"the arguments are not those of {name}: {error}",
+            where=[("in the derivative of", f"{name}{signature}", location_of(function))],
+        ) from error
+
+
+def require_types(values: Iterable[Any]) -> None:
+    """Raise `ActivityError` for the first value that compiled code cannot take."""
+    for value in values:
+        try:
+            found = typeof(value)
+        except (ValueError, TypeError):
+            found = types.pyobject
+        if not found.is_precise():
+            raise ActivityError(
+                f"an argument is {_described(value)}, of which Numba knows no type",
+                why="a derivative is compiled code, and takes what compiled code takes",
+                instead=["numbers, arrays of numbers, tuples, records, numba.typed containers"],
+            )
+
+
+def _described(value: Any) -> str:
+    kind = type(value).__name__
+    return f"of class {kind}" + (f" with dtype {value.dtype}" if hasattr(value, "dtype") else "")
 
 
 def refuse_variable(name: str, signature: inspect.Signature) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import inspect
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from numba import njit
+from numba import jit, njit
 from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
 from numba.core.types import Function, NumberClass
@@ -47,6 +47,39 @@ def dispatcher_of(function: Any) -> Any:
             raise _not_a_function(function) from error
 
 
+# The flags that say what code means, and that a callee of Numba takes over where it has none.
+_FLAGS = ("boundscheck", "error_model", "fastmath")
+
+
+def flags_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the options of a function that say what its code means."""
+    return {name: options[name] for name in _FLAGS if options.get(name) is not None}
+
+
+def named_flags(options: Mapping[str, Any]) -> str:
+    """The flags as a part of a name: what is cached under other flags is another function."""
+    return "".join(f"_{name}_{_word(flag)}" for name, flag in flags_of(options).items())
+
+
+def _word(flag: Any) -> str:
+    names = sorted(map(str, flag)) if isinstance(flag, set | frozenset) else [str(flag)]
+    return "_".join(names)
+
+
+def with_flags(dispatcher: Any, options: Mapping[str, Any]) -> Any:
+    """The dispatcher of the same function under the flags that it does not set itself."""
+    own = dispatcher.targetoptions
+    more = {name: flag for name, flag in flags_of(options).items() if own.get(name) is None}
+    if not more:
+        return dispatcher
+
+    def make() -> Any:
+        kept = {"locals": dispatcher.locals, "pipeline_class": dispatcher._compiler.pipeline_class}
+        return jit(**{**own, **kept, **more})(dispatcher.py_func)
+
+    return _flagged.get(dispatcher, named_flags(more), make)
+
+
 class MadeOnce:
     """What is made of dispatchers, once per dispatcher and key.
 
@@ -64,6 +97,9 @@ class MadeOnce:
             if key not in known:
                 known[key] = make()
             return known[key]
+
+
+_flagged = MadeOnce()
 
 
 def _new_dispatcher(function: Any) -> Any:

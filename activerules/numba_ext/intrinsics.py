@@ -41,6 +41,7 @@ from activerules.numba_ext.kinds import has_numbers, has_shadow, has_shadows, is
 from activerules.numba_ext.nested import NestedCall, nested_form, require_float_primal, returned_by
 from activerules.numba_ext.outline import outlining
 from activerules.numba_ext.pieces import parts_of
+from activerules.numba_ext.stubs import StubType
 from activerules.numba_ext.types import ModeType, SpecType, marker_class
 from activerules.numba_ext.unoptimised import AD_TARGET
 
@@ -213,7 +214,7 @@ def _read_call(
 
 def dispatcher_of_type(function: Any) -> Any:
     """The CPU dispatcher a Numba type stands for; `ActivityError` if it is something else."""
-    function = on_cpu(function)
+    function = function.stub if isinstance(function, StubType) else on_cpu(function)
     if not isinstance(function, types.Dispatcher):
         raise ActivityError(
             f"inside @njit, only an @njit function has a derivative, not {function}"
