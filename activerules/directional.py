@@ -66,23 +66,22 @@ def jacfwd(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -
     """Return the Jacobian of a function, computed by forward mode.
 
     Arguments
-        function  an `@njit` function or a plain one that Numba can compile; it returns a float, an
-                  array of floats, or a tuple of these.
+        function  an `@njit` function or a plain one that Numba can compile; it returns numbers,
+                  arrays of numbers, or tuples of these.
         argnums   the argument to differentiate by, or a tuple of them: floats, arrays of floats,
-                  tuples of floats.
+                  tuples of these.
         holomorphic=True   f'(z) of a complex result by complex numbers and arrays of them; that the
                   function is holomorphic is the caller's word.
         options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
 
     Returns
         A function with the signature of `function`, callable from Python and inside `@njit`. Its
-        result has the shape `out.shape + in.shape`; for an argument that is a tuple, or a result
-        that is one, it is a tuple of such (the argument's outside the result's). Arrays that the
-        function writes into are copied first.
+        result has the shape `out.shape + in.shape`, and the form `jacrev` describes where tuples
+        are among results and arguments. Arrays that the function writes into are copied first.
 
     Raises
-        ActivityError (at the call) for an argument that is not made of floats; and what `autodiff`
-        raises.
+        ActivityError (at the call) for an argument that is not made of floats, or a result without
+        numbers; and what `autodiff` raises.
 
     Cost      one run of the function per four numbers of the input, each carrying four tangents.
 

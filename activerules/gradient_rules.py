@@ -22,7 +22,7 @@ Source    Griewank and Walther (2008), sections 3.2 and 5.4; docs/decisions/0008
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +38,8 @@ from activerules.errors import NotYetSupported
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.dispatchers import MadeOnce
 from activerules.numba_ext.forward_forms import compiled_forward
-from activerules.numba_ext.kinds import has_shadow, is_number, is_number_array, items_of
+from activerules.numba_ext.kinds import has_shadow, is_number, is_number_array
+from activerules.numba_ext.leaf_texts import TupleTexts, leaves_at
 from activerules.numba_ext.nested import NestedCall, use_nested
 from activerules.numba_ext.rulechecks import apart
 from activerules.numba_ext.types import AnnotationType
@@ -118,14 +119,16 @@ class _Writer:
 
     way: Way
     leaves: list[Leaf] = field(default_factory=list)
-    classes: dict[str, Any] = field(default_factory=dict)
+    texts: TupleTexts = field(default_factory=TupleTexts)
 
     def __post_init__(self) -> None:
         written = _written(self.way)
         for k, argument in enumerate(self.way.arguments):
-            for place, found in _leaves(argument.numba_type):
-                role = _role(argument, found)
-                self.leaves.append(Leaf(len(self.leaves), k, place, found, role, written[k]))
+            for leaf in leaves_at(f"x{k}", argument.numba_type):
+                role = _role(argument, leaf.found)
+                self.leaves.append(
+                    Leaf(len(self.leaves), k, leaf.place, leaf.found, role, written[k])
+                )
 
     def of_role(self, role: str) -> list[Leaf]:
         """The leaves with a role, in order."""
@@ -134,18 +137,7 @@ class _Writer:
     def rebuilt(self, k: int, text: Callable[[Leaf], str]) -> str:
         """Argument `k` with `text` for each of its leaves."""
         leaves = (leaf for leaf in self.leaves if leaf.argument == k)
-        return self._rebuilt(self.way.arguments[k].numba_type, leaves, text)
-
-    def _rebuilt(self, found: Any, leaves: Iterator[Leaf], text: Callable[[Leaf], str]) -> str:
-        if not isinstance(found, types.BaseTuple):
-            return text(next(leaves))
-        items = "".join(self._rebuilt(item, leaves, text) + ", " for item in items_of(found))
-        named = getattr(found, "instance_class", None)
-        if named is None:
-            return f"({items})"
-        name = f"_Named{len(self.classes)}"
-        self.classes[name] = named
-        return f"{name}({items})"
+        return self.texts.put_together(self.way.arguments[k].numba_type, leaves, text)
 
     # --- functions ---
 
@@ -200,7 +192,7 @@ class _Writer:
         return njit(**NO_C_WRAPPER)(plain)
 
     def _plain(self, name: str, names: Sequence[str], lines: Sequence[str], **more: Any) -> Any:
-        scope = {**_SCOPE, **self.classes, **more}
+        scope = {**_SCOPE, **self.texts.classes, **more}
         source = f"def {name}({', '.join(names)}):\n " + "\n ".join(lines)
         made = function_from(source, name, scope, module=__name__)
         made.__name__ = f"{name}_{self.way.dispatcher.py_func.__name__}"
@@ -318,14 +310,6 @@ def _returned(items: Sequence[str]) -> str:
     return f"return ({''.join(item + ', ' for item in items)})" if items else "return None"
 
 
-def _leaves(found: Any, place: str = "") -> Iterator[tuple[str, Any]]:
-    if not isinstance(found, types.BaseTuple):
-        yield place, found
-        return
-    for i, item in enumerate(items_of(found)):
-        yield from _leaves(item, f"{place}[{i}]")
-
-
 def _role(argument: Argument, found: Any) -> str:
     if is_number(found) and argument.activity in ("active", "mixed"):
         return "number"
@@ -431,7 +415,7 @@ def _annotated(found: Any) -> bool:
 
 def _compiled(writer: _Writer, names: Sequence[str], lines: Sequence[str], **more: Any) -> Any:
     source = f"def call({', '.join(names)}):\n " + "\n ".join(lines)
-    call = function_from(source, "call", {**writer.classes, **more}, module=__name__)
+    call = function_from(source, "call", {**writer.texts.classes, **more}, module=__name__)
     return njit(**NO_C_WRAPPER)(call)
 
 

@@ -9,7 +9,7 @@ once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,30 +18,34 @@ from numba.extending import overload
 
 from activerules.annotations.activity import Active, Annotation, BatchDuplicated, Const, Duplicated
 from activerules.annotations.signature import SplitSpec
-from activerules.annotations.values import make_zero
 from activerules.errors import ActivityError, UnknownOption
 from activerules.everyday import ArgNums, DerivedFunction
-from activerules.jacobians import (
-    WIDTH,
-    element_of,
+from activerules.jacobian_blocks import (
+    RUN_TIME,
+    Block,
+    arranged,
+    carrying,
     is_complex,
-    jacobian_forward,
+    require_copyable,
     require_holomorphic,
-    set_unit,
+    require_numbers,
+    require_rows,
+    rows_of,
 )
+from activerules.jacobians import WIDTH, jacobian_forward
 from activerules.numba_ext import checks
 from activerules.numba_ext.cotangents import copied
 from activerules.numba_ext.emitter import Call
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.forward_forms import compiles_for_derivative
 from activerules.numba_ext.intrinsics import dispatcher_of_type
-from activerules.numba_ext.kinds import is_number, shadow_type
+from activerules.numba_ext.kinds import is_number_array, shadow_type
+from activerules.numba_ext.leaf_texts import Leaf, TupleTexts, leaves_at
 from activerules.numba_ext.overwriting import overwrite
 from activerules.numba_ext.pullback import read_plain
 from activerules.numba_ext.split import read_split
 from activerules.numba_ext.types import AnnotationType
 from activerules.pullback import spec_of, vjp_stub
-from activerules.rules.pattern import type_name
 from activerules.rules.written import function_from
 from activerules.thunk import play, record
 
@@ -50,10 +54,10 @@ def jacrev(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -
     """Return the Jacobian of a function, by reverse mode.
 
     Arguments
-        function  an `@njit` function or a plain one that Numba can compile; it returns a number or
-                  an array of numbers.
-        argnums   the argument to differentiate by (a number or an array of numbers), or a tuple of
-                  them; not both the argument and the result may be complex.
+        function  an `@njit` function or a plain one that Numba can compile; it returns numbers,
+                  arrays of numbers, or tuples of these.
+        argnums   the argument to differentiate by, or a tuple of them: numbers, arrays of numbers,
+                  tuples of these; not both the argument and the result may be complex.
         holomorphic=True   f'(z), where arguments and result are complex; that the function is
                   holomorphic is the caller's word.
         options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
@@ -61,17 +65,22 @@ def jacrev(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -
     Returns
         A function with the signature of `function`, callable from Python and inside `@njit`. Its
         result has the shape `out.shape + in.shape` and the dtype of the result (a float where both
-        are floats); with a tuple of `argnums` it is a tuple of these. Of a complex result it is the
-        derivative by the real argument; by a complex argument x + iy of a real result it is
-        ∂/∂x + i ∂/∂y, as the gradient is. Arguments the function writes into are left as they were.
+        are floats); with a tuple of `argnums` it is a tuple of these. Where the result is a tuple,
+        each of its entries is replaced by such a Jacobian, and where an argument is, that is a
+        tuple of blocks: `jacrev(f, (0, 1))(x, y)[i][j]` is the derivative of `f(x, y)[i]` by the
+        j-th of them. Integers and the like have None for a block.
+        Of a complex result it is the derivative by the real argument; by a complex argument x + iy
+        of a real result it is ∂/∂x + i ∂/∂y, as the gradient is. Arguments the function writes into
+        are left as they were.
 
     Raises
-        ActivityError (at the call) if the result or an argument of `argnums` is not made of
-        numbers, or both are complex; ArityError if there is no such argument; and what `autodiff`
+        ActivityError (at the call) if there is no number in the result or in an argument of
+        `argnums`, or both are complex; ArityError if there is no such argument; and what `autodiff`
         raises.
 
     Cost      the primal once, and one reverse sweep per four entries of the result (per entry if
-              a rule in the function allows no more), two if it is complex.
+              a rule in the function allows no more, or tuples are among results or arguments), two
+              if it is complex.
 
     >>> jacrev(lambda x: x * x)(np.array([1.0, 2.0]))
     array([[2., 0.],
@@ -113,22 +122,10 @@ def _jacobian_reverse(spec, function, *args):
     request = spec.value
     if compiles_for_derivative():
         return lambda spec, function, *args: jacobian_forward(spec, function, *args)
+    found = tuple(map(types.unliteral, args))
     dispatcher = dispatcher_of_type(function)
-    names = checks.read_arity(dispatcher, len(args))
-    _require_numbers(names, args, request.argnums)
-    result, recorded, lanes = _recorded(function, dispatcher, args, request.argnums)
-    if not is_number(element_of(result)):
-        raise ActivityError(
-            f"a Jacobian of {dispatcher.py_func.__name__}, which returns {type_name(result)}",
-            why="it is made of a number or one array of numbers",
-            instead=["vjp, which takes the cotangent of such a result"],
-        )
-    if request.holomorphic:
-        require_holomorphic(dispatcher, names, args, request.argnums, result)
-    elif is_complex(result):
-        _require_real(names, args, request.argnums)
-    source = [*recorded, *_rows(request, result, args, lanes)]
-    return _compiled(source, dispatcher, args, request.argnums, lanes)
+    sweeps = _sweeps_of(dispatcher, function, found, request)
+    return sweeps.compiled([*sweeps.recorded(), *sweeps.rows(), f" return {sweeps.result_text()}"])
 
 
 @overload(jacobian_by_size)
@@ -136,64 +133,75 @@ def _jacobian_by_size(spec, function, *args):
     request = spec.value
     if compiles_for_derivative():
         return lambda spec, function, *args: jacobian_forward(spec, function, *args)
-    dispatcher = dispatcher_of_type(function)
-    arrays = [k for k in request.argnums if isinstance(args[k], types.Array)]
-    if request.holomorphic or any(is_complex(args[k]) for k in request.argnums):
-        return lambda spec, function, *args: jacobian_reverse(spec, function, *args)
-    plain = all(isinstance(element_of(args[k]), types.Float) for k in request.argnums)
-    if not (arrays and plain):
-        return lambda spec, function, *args: jacobian_forward(spec, function, *args)
-    result, recorded, lanes = _recorded(function, dispatcher, args, request.argnums)
-    if isinstance(result, types.BaseTuple):
-        return lambda spec, function, *args: jacobian_forward(spec, function, *args)
-    if not isinstance(result, types.Array):
-        return lambda spec, function, *args: jacobian_reverse(spec, function, *args)
-    forward = " + ".join(f"(x{k}.size + {WIDTH - 1}) // {WIDTH}" for k in arrays)
-    forward += f" + {len(request.argnums) - len(arrays)}"
-    reverse = f"(out.size + {WIDTH - 1}) // {WIDTH}" if lanes else "out.size"
-    names = ", ".join(f"x{k}" for k in range(len(args)))
-    blocks = ["forward"] if request.single else [f"forward[{i}]" for i in _places(request)]
-    source = [
-        *recorded,
-        f" if {reverse} > {forward}:",
-        f"  forward = jacobian_forward(spec, function, {names})",
-        f"  return {_result([f'copied({one})' for one in blocks], request.single)}",
-        *_rows(request, result, args, lanes),
-    ]
-    return _compiled(source, dispatcher, args, request.argnums, lanes)
-
-
-def _places(request: Any) -> range:
-    return range(len(request.argnums))
-
-
-def _recorded(
-    function: Any, dispatcher: Any, args: Sequence[Any], argnums: Sequence[int]
-) -> tuple[Any, list[str], SplitSpec | None]:
-    """The type of the result; lines that leave `out` and what to sweep over (`pullback`, or the
-    `tape` of several lanes), the arguments as they were; and how several lanes are asked for, if
-    they are.
-    """
     found = tuple(map(types.unliteral, args))
-    plain = spec_of(dispatcher, args, argnums)
+    dispatcher = dispatcher_of_type(function)
+    if request.holomorphic or any(is_complex(found[k]) for k in request.argnums):
+        return lambda spec, function, *args: jacobian_reverse(spec, function, *args)
+    inputs = [leaf for k in request.argnums for leaf in carrying(f"x{k}", found[k])]
+    if not any(leaf.is_array for leaf in inputs):
+        return lambda spec, function, *args: jacobian_forward(spec, function, *args)
+    sweeps = _sweeps_of(dispatcher, function, found, request)
+    if not any(leaf.is_array for leaf in sweeps.outputs):
+        return lambda spec, function, *args: jacobian_reverse(spec, function, *args)
+    names = ", ".join(f"x{k}" for k in range(len(args)))
+    blocks = sweeps.arranged(lambda row, x: _forward_block(sweeps, row, x))
+    return sweeps.compiled([
+        *sweeps.recorded(),
+        f" if {sweeps.count()} > {_forward_sweeps(request, inputs)}:",
+        f"  forward = jacobian_forward(spec, function, {names})",
+        f"  return {blocks}",
+        *sweeps.rows(),
+        f" return {sweeps.result_text()}",
+    ])  # fmt: skip
+
+
+def _forward_sweeps(request: Any, inputs: Sequence[Leaf]) -> str:
+    """How many runs the forward mode takes."""
+    counts = []
+    for k in request.argnums:
+        own = [leaf for leaf in inputs if leaf.root == f"x{k}"]
+        size = _size(own)
+        counts.append(f"({size} + {WIDTH - 1}) // {WIDTH}" if any(x.is_array for x in own) else "1")
+    return " + ".join(counts)
+
+
+def _size(leaves: Sequence[Leaf]) -> str:
+    """How many numbers there are in some leaves."""
+    return f"({' + '.join(f'{x.text}.size' if x.is_array else '1' for x in leaves)})"
+
+
+def _forward_block(sweeps: _Sweeps, row: Leaf, x: Leaf) -> str:
+    """A block of the forward Jacobian; an array of the layout that the reverse one has."""
+    argument = "" if sweeps.request.single else f"[{sweeps.request.argnums.index(int(x.root[1:]))}]"
+    text = f"forward{row.place}{argument}{x.place}"
+    return f"copied({text})" if row.is_array or x.is_array else text
+
+
+def _sweeps_of(dispatcher: Any, function: Any, found: Sequence[Any], request: Any) -> _Sweeps:
+    """What there is to run; raises where there is no Jacobian."""
+    names = checks.read_arity(dispatcher, len(found))
+    for k in request.argnums:
+        require_numbers(names[k], found[k], complex_too=True)
+    plain = spec_of(dispatcher, found, request.argnums)
     lanes = _lanes(plain, function, found)
     _, call = lanes[1:] if lanes else read_plain(plain, function, found)
-    pairs = zip(call.gradient.written, found, strict=True)
-    written = [k for k, (w, ty) in enumerate(pairs) if w and isinstance(ty, types.Array)]
-    names = ", ".join(f"x{k}" for k in range(len(args)))
-    run = [f" out, pullback = record({names})"]
-    if lanes:
-        arrays = [k for k, kind in enumerate(lanes[0].arguments) if kind is BatchDuplicated]
-        run = [f" d{k}_{c} = make_zero(x{k})" for k in arrays for c in range(WIDTH)]
-        run.append(f" tape, out, bars = record_lanes(lanes, target, {_annotated(lanes[0])})")
-    source = [
-        "def impl(spec, function, *args):",
-        *(f" x{k} = args[{k}]" for k in range(len(args))),
-        *(f" before{k} = copied(x{k})" for k in written),
-        *run,
-        *(f" overwrite(x{k}, before{k})" for k in written),
-    ]
-    return call.gradient.result_type, source, lanes[0] if lanes else None
+    result = rows_of(call.gradient.result_type)
+    require_rows(dispatcher, result)
+    if request.holomorphic:
+        require_holomorphic(dispatcher, names, found, request.argnums, result)
+    elif is_complex(result):
+        _require_real(names, found, request.argnums)
+    for name, ty, is_written in zip(names, found, call.gradient.written, strict=True):
+        if is_written:
+            require_copyable(name, ty)
+    return _Sweeps(
+        dispatcher,
+        tuple(found),
+        request,
+        result,
+        tuple(call.gradient.written),
+        lanes[0] if lanes else None,
+    )
 
 
 def _lanes(
@@ -202,7 +210,10 @@ def _lanes(
     """How to ask for `WIDTH` cotangents in one sweep, if that is possible and of use: the spec, the
     same with the activity of the result, and the call.
     """
-    if Duplicated not in plain.arguments:
+    carried = [k for k, kind in enumerate(plain.arguments) if kind is not Const]
+    if Duplicated not in plain.arguments or any(
+        isinstance(found[k], types.BaseTuple) for k in carried
+    ):
         return None
     kinds: dict[type[Annotation], type[Annotation]] = {Duplicated: BatchDuplicated}
     spec = replace(plain, arguments=tuple(kinds.get(kind, kind) for kind in plain.arguments))
@@ -212,8 +223,221 @@ def _lanes(
         else (ty if kind is Const else AnnotationType(kind, ty))
         for kind, ty in zip(spec.arguments, found, strict=True)
     ])  # fmt: skip
-    together = call.gradient.width == WIDTH and isinstance(call.gradient.result_type, types.Array)
+    together = call.gradient.width == WIDTH and is_number_array(call.gradient.result_type)
     return (spec, asked, call) if together else None
+
+
+def _require_real(names: Sequence[str], found: Sequence[Any], argnums: Sequence[int]) -> None:
+    """Raise `ActivityError` for a complex argument of a function with a complex result."""
+    for k in argnums:
+        if is_complex(found[k]):
+            raise ActivityError(
+                f"`{names[k]}` and the result are complex: the Jacobian has four real parts",
+                why="a complex number holds two of them, which is all there is if the function is "
+                "holomorphic",
+                instead=[
+                    "holomorphic=True, if it is",
+                    "the real Jacobian: jacobian(g)(z.view(np.float64)), with "
+                    "g = njit(lambda x: f(x.view(np.complex128)).view(np.float64))",
+                ],
+            )
+
+
+@dataclass(frozen=True)
+class _Sweeps:
+    """The code of a Jacobian by sweeps over one tape.
+
+    result   the type of the function's result
+    written  which arguments the function writes into
+    lanes    how several cotangents are asked for in one sweep, if they are
+    """
+
+    dispatcher: Any
+    found: tuple[Any, ...]
+    request: Any
+    result: Any
+    written: tuple[bool, ...]
+    lanes: SplitSpec | None
+    texts: TupleTexts = field(default_factory=TupleTexts)
+
+    @property
+    def outputs(self) -> list[Leaf]:
+        """The leaves of the result."""
+        return carrying("out", self.result)
+
+    @property
+    def inputs(self) -> list[tuple[int, Leaf]]:
+        """The leaves to differentiate by, each with the number of its argument."""
+        argnums = self.request.argnums
+        return [(k, x) for k in argnums for x in carrying(f"x{k}", self.found[k])]
+
+    def count(self) -> str:
+        """How many sweeps it takes."""
+        size = _size(self.outputs)
+        return f"({size} + {WIDTH - 1}) // {WIDTH}" if self.lanes else size
+
+    def recorded(self) -> list[str]:
+        """Lines that leave `out` and what to sweep over (`pullback`, or the `tape` of several
+        lanes), the arguments as they were.
+        """
+        names = ", ".join(f"x{k}" for k, _ in enumerate(self.found))
+        run = [f" out, pullback = record({names})"]
+        if self.lanes:
+            arrays = [k for k, kind in enumerate(self.lanes.arguments) if kind is BatchDuplicated]
+            run = [f" d{k}_{c} = make_zero(x{k})" for k in arrays for c in range(WIDTH)]
+            run.append(f" tape, out, bars = record_lanes(lanes, target, {_annotated(self.lanes)})")
+        kept = [
+            leaf
+            for k, (is_written, ty) in enumerate(zip(self.written, self.found, strict=True))
+            for leaf in leaves_at(f"x{k}", ty)
+            if is_written and isinstance(leaf.found, types.Array)
+        ]
+        return [
+            "def impl(spec, function, *args):",
+            *(f" x{k} = args[{k}]" for k, _ in enumerate(self.found)),
+            *(f" before_{leaf.name} = copied({leaf.text})" for leaf in kept),
+            *run,
+            *(f" overwrite({leaf.text}, before_{leaf.name})" for leaf in kept),
+        ]
+
+    def rows(self) -> list[str]:
+        """Lines that fill the blocks."""
+        lines = []
+        for row in self.outputs:
+            rows = f"{row.text}.size" if row.is_array else "1"
+            for _, x in self.inputs:
+                columns = f"{x.text}.size" if x.is_array else "1"
+                made = f"np.empty(({rows}, {columns}), {_dtype_name(row, x)})"
+                lines.append(f" {_matrix(row, x)} = {made}")
+        if self.lanes:
+            return [*lines, *self._lanes_of(self.outputs[0])]
+        for row in self.outputs:
+            if row.is_array:
+                size = f"{row.text}.size, dtype_{row.name}"
+                lines.append(f" entries_{row.name} = np.zeros({size})")
+                lines.append(f" e_{row.name} = entries_{row.name}.reshape({row.text}.shape)")
+        for row in self.outputs:
+            lines += self._sweep_rows(row)
+        return lines
+
+    def _turned(self, row: Leaf) -> bool:
+        """Whether a second sweep is needed: by a real number x, the cotangents 1 and i of a complex
+        result u + iv give u_x and v_x.
+        """
+        return isinstance(row.number, types.Complex) and not self.request.holomorphic
+
+    def _bar(self, row: Leaf, k: int, x: Leaf) -> str:
+        flat = ".ravel()" if x.is_array else ""
+        bar = f"bars[{k}]{x.place}{flat}"
+        if self.request.holomorphic:  # a cotangent is the conjugate of f'(z) times the result's
+            return f"np.conj({bar})"
+        return bar + (f" + 1j * turned[{k}]{x.place}{flat}" if self._turned(row) else "")
+
+    def _sweep_rows(self, row: Leaf) -> list[str]:
+        """Lines that fill the blocks of a leaf of the result, one row at a time."""
+        put = [
+            f"  overwrite({_matrix(row, x)}[row], {self._bar(row, k, x)})"
+            if x.is_array
+            else f"  {_matrix(row, x)}[row, 0] = {self._bar(row, k, x)}"
+            for k, x in self.inputs
+        ]
+        turned = self._turned(row)
+        if not row.is_array:
+            second = [f"  turned = pullback({self._cotangent(row, '1j')})"] * turned
+            first = f"  bars = pullback({self._cotangent(row, '1.0')})"
+            return [" for row in range(1):", first, *second, *put]
+        entry, cotangent = f"entries_{row.name}[row]", self._cotangent(row, "")
+        return [
+            f" for row in range({row.text}.size):",
+            f"  {entry} = 1.0",
+            f"  bars = pullback({cotangent})",
+            *[f"  {entry} = 1j", f"  turned = pullback({cotangent})"] * turned,
+            f"  {entry} = 0.0",
+            *put,
+        ]
+
+    def _cotangent(self, row: Leaf, unit: str) -> str:
+        """A cotangent of the result; `unit` is that of the leaf `row`, if it is a number."""
+
+        def entry(leaf: Leaf) -> str:
+            if leaf.is_array:
+                return f"e_{leaf.name}"
+            return (unit if leaf == row else "0.0") if leaf.carries else "None"
+
+        return self.texts.rebuilt(self.result, entry, "out")
+
+    def _lanes_of(self, row: Leaf) -> list[str]:
+        """Lines that fill the blocks, `WIDTH` rows at a time; lanes left over stay zero."""
+        loop = f" for row in range(0, {row.text}.size, {WIDTH}):"
+        second = self._lane_sweep(row, "1j", "1j") if self._turned(row) else []
+        return [loop, *self._lane_sweep(row, "1.0", ""), *second]
+
+    def _lane_sweep(self, row: Leaf, unit: str, start: str) -> list[str]:
+        """One sweep; what it gives begins the rows, or is added to them."""
+        assert self.lanes is not None
+        clear = [f"  d{k}_{c}[...] = 0" for k, x in self.inputs if x.is_array for c in range(WIDTH)]
+        seed = [f"  set_unit(bars[{c}], row + {c}, {unit})" for c in range(WIDTH)]
+        play = f"  found = play_lanes(lanes, target, {_annotated(self.lanes)}, None, tape)"
+        put = []
+        for c in range(WIDTH):
+            put.append(f"  if row + {c} < {row.text}.size:")
+            for k, x in self.inputs:
+                place = f"{_matrix(row, x)}[row + {c}{'' if x.is_array else ', 0'}]"
+                bar = f"d{k}_{c}.ravel()" if x.is_array else f"found[{k}][{c}]"
+                bar = f"np.conj({bar})" if self.request.holomorphic else bar
+                if start:
+                    put.append(f"   {place} += {start} * {bar}")
+                elif x.is_array:
+                    put.append(f"   overwrite({place}, {bar})")
+                else:
+                    put.append(f"   {place} = {bar}")
+        return [*clear, *seed, play, *put]
+
+    def arranged(self, block: Block) -> str:
+        """The text of the Jacobian, of blocks."""
+        return arranged(self.texts, self.result, self.found, self.request, block)
+
+    def result_of(self, row: Leaf, x: Leaf) -> str:
+        """A block with its shape."""
+        return f"shaped({_matrix(row, x)}, {row.text}, {x.text})"
+
+    def result_text(self) -> str:
+        """The text of the Jacobian."""
+        return self.arranged(self.result_of)
+
+    def compiled(self, source: Sequence[str]) -> Any:
+        """The function of these lines."""
+        scope: dict[str, Any] = {
+            **RUN_TIME,
+            **self.texts.classes,
+            "np": np,
+            "copied": copied,
+            "overwrite": overwrite,
+            "jacobian_forward": jacobian_forward,
+            "BatchDuplicated": BatchDuplicated,
+            "Active": Active,
+            "lanes": self.lanes,
+            "play_lanes": play,
+            "record_lanes": record,
+            "target": self.dispatcher,
+        }
+        if self.lanes is None:
+            scope["record"] = vjp_stub(self.dispatcher, self.found, self.request.argnums)
+        for row in self.outputs:
+            own = np.dtype(str(row.number))
+            scope[f"dtype_{row.name}"] = own
+            for _, x in self.inputs:
+                least = np.dtype("c8") if isinstance(x.number, types.Complex) else np.dtype("f4")
+                scope[_dtype_name(row, x)] = np.result_type(own, least)
+        return function_from("\n".join(source), "impl", scope, module=__name__)
+
+
+def _matrix(row: Leaf, x: Leaf) -> str:
+    return f"j_{row.name}_{x.name}"
+
+
+def _dtype_name(row: Leaf, x: Leaf) -> str:
+    return f"dtype_{row.name}_{x.name}"
 
 
 def _annotated(spec: SplitSpec) -> str:
@@ -227,152 +451,6 @@ def _annotated(spec: SplitSpec) -> str:
         }
         items.append(text.get(kind.__name__, f"x{k}"))
     return ", ".join(items)
-
-
-def _require_numbers(names: Sequence[str], found: Sequence[Any], argnums: Sequence[int]) -> None:
-    """Raise `ActivityError` unless the arguments of `argnums` are numbers, or arrays of them."""
-    for k in argnums:
-        if not is_number(element_of(found[k])):
-            raise ActivityError(
-                f"`{names[k]}` is {type_name(found[k])}: there is no Jacobian by it",
-                why="argnums names the arguments to differentiate by: numbers and arrays of them",
-                instead=["another argnums", "vjp or jvp, which take tuples"],
-            )
-
-
-def _require_real(names: Sequence[str], found: Sequence[Any], argnums: Sequence[int]) -> None:
-    """Raise `ActivityError` for a complex argument of a function with a complex result."""
-    for k in argnums:
-        if is_complex(found[k]):
-            raise ActivityError(
-                f"`{names[k]}` and the result are complex: the Jacobian has four real parts",
-                why="a complex number holds two of them, which is all there is if the function is "
-                "holomorphic",
-                instead=[
-                    "holomorphic=True, if it is",
-                    "jacobian of the real and of the imaginary part of the result",
-                ],
-            )
-
-
-def _rows(request: Any, result: Any, args: Sequence[Any], lanes: SplitSpec | None) -> list[str]:
-    """Lines that return the Jacobian: one sweep per `WIDTH` entries of the result, or per entry."""
-    argnums = request.argnums
-    arrays = [k for k in argnums if isinstance(args[k], types.Array)]
-    shape = "out.shape" if isinstance(result, types.Array) else "()"
-    made = [
-        f" j{k} = np.empty(({'count' if shape != '()' else '1'}, "
-        f"{f'x{k}.size' if k in arrays else '1'}), dtype{k})"
-        for k in argnums
-    ]
-    # by a real number x, the cotangents 1 and i of a complex result u + iv give u_x and v_x
-    turned = is_complex(result) and not request.holomorphic
-
-    def bar(k: int) -> str:
-        flat = ".ravel()" if k in arrays else ""
-        if request.holomorphic:  # a cotangent is the conjugate of f'(z) times that of the result
-            return f"np.conj(bars[{k}]{flat})"
-        return f"bars[{k}]{flat}" + (f" + 1j * turned[{k}]{flat}" if turned else "")
-
-    put = [
-        f"  overwrite(j{k}[row], {bar(k)})" if k in arrays else f"  j{k}[row, 0] = {bar(k)}"
-        for k in argnums
-    ]
-    if shape == "()":
-        second = ["  turned = pullback(1j)"] * turned
-        loop = [" for row in range(1):", "  bars = pullback(1.0)", *second, *put]
-        shaped = [f"j{k}.reshape(x{k}.shape)" if k in arrays else f"j{k}[0, 0]" for k in argnums]
-    elif lanes:
-        loop = _sweeps(lanes, request, argnums, arrays, turned=turned)
-        shaped = _shaped(argnums, arrays)
-    else:
-        loop = [
-            " entries = np.zeros(count, dtype)",
-            " cotangent = entries.reshape(out.shape)",
-            " for row in range(count):",
-            "  entries[row] = 1.0",
-            "  bars = pullback(cotangent)",
-            *["  entries[row] = 1j", "  turned = pullback(cotangent)"] * turned,
-            "  entries[row] = 0.0",
-            *put,
-        ]
-        shaped = _shaped(argnums, arrays)
-    count = [" count = out.size"] if shape != "()" else []
-    return [*count, *made, *loop, f" return {_result(shaped, request.single)}"]
-
-
-def _shaped(argnums: Sequence[int], arrays: Sequence[int]) -> list[str]:
-    return [
-        f"j{k}.reshape(out.shape + x{k}.shape)" if k in arrays else f"j{k}.reshape(out.shape)"
-        for k in argnums
-    ]
-
-
-def _sweeps(
-    lanes: SplitSpec, request: Any, argnums: Sequence[int], arrays: Sequence[int], *, turned: bool
-) -> list[str]:
-    """Lines that fill the Jacobian, `WIDTH` rows at a time; lanes that are left over stay zero."""
-
-    def sweep(unit: str, start: str) -> list[str]:
-        """One sweep; what it gives begins the rows, or is added to them."""
-        clear = [f"  d{k}_{c}[...] = 0" for k in arrays for c in range(WIDTH)]
-        seed = [f"  set_unit(bars[{c}], row + {c}, {unit})" for c in range(WIDTH)]
-        play = f"  found = play_lanes(lanes, target, {_annotated(lanes)}, None, tape)"
-        put = []
-        for c in range(WIDTH):
-            put.append(f"  if row + {c} < count:")
-            for k in argnums:
-                place = f"j{k}[row + {c}{'' if k in arrays else ', 0'}]"
-                bar = f"d{k}_{c}.ravel()" if k in arrays else f"found[{k}][{c}]"
-                bar = f"np.conj({bar})" if request.holomorphic else bar
-                if start:
-                    put.append(f"   {place} += {start} * {bar}")
-                else:
-                    put.append(
-                        f"   overwrite({place}, {bar})" if k in arrays else f"   {place} = {bar}"
-                    )
-        return [*clear, *seed, play, *put]
-
-    loop = f" for row in range(0, count, {WIDTH}):"
-    return [loop, *sweep("1.0", ""), *(sweep("1j", "1j") if turned else [])]
-
-
-def _result(items: Sequence[str], single: bool) -> str:
-    return items[0] if single else f"({''.join(item + ', ' for item in items)})"
-
-
-def _compiled(
-    source: Sequence[str],
-    dispatcher: Any,
-    args: Sequence[Any],
-    argnums: Sequence[int],
-    lanes: SplitSpec | None,
-) -> Any:
-    found = tuple(map(types.unliteral, args))
-    plain, function = spec_of(dispatcher, args, argnums), types.Dispatcher(dispatcher)
-    made = _lanes(plain, function, found) if lanes else None
-    _, call = made[1:] if made else read_plain(plain, function, found)
-    scope: dict[str, Any] = {
-        "np": np,
-        "copied": copied,
-        "overwrite": overwrite,
-        "jacobian_forward": jacobian_forward,
-        "BatchDuplicated": BatchDuplicated,
-        "Active": Active,
-        "lanes": lanes,
-        "make_zero": make_zero,
-        "play_lanes": play,
-        "record_lanes": record,
-        "set_unit": set_unit,
-        "target": dispatcher,
-        "dtype": np.dtype(str(element_of(call.gradient.result_type))),
-    }
-    if lanes is None:
-        scope["record"] = vjp_stub(dispatcher, args, argnums)
-    for k in argnums:
-        own = np.dtype("c8") if is_complex(args[k]) else np.dtype("f4")
-        scope[f"dtype{k}"] = np.result_type(scope["dtype"], own)
-    return function_from("\n".join(source), "impl", scope, module=__name__)
 
 
 class _ReverseJacobian(DerivedFunction):

@@ -27,11 +27,14 @@ from activerules.autodiff import run_compiled
 from activerules.directional import jvp
 from activerules.errors import ActivityError
 from activerules.everyday import ArgNums, DerivedFunction, GradientFunction
-from activerules.jacobians import compiled_source, copies_of, copy_of, names_of, written_arrays
+from activerules.jacobian_blocks import Columns, arranged, carrying, copy_of
+from activerules.jacobians import compiled_source, copies_of, names_of, written_arrays
 from activerules.numba_ext import checks
 from activerules.numba_ext.dispatchers import MadeOnce, dispatcher_of
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.intrinsics import dispatcher_of_type
+from activerules.numba_ext.kinds import gradient_type
+from activerules.numba_ext.leaf_texts import TupleTexts, leaves_at
 from activerules.numba_ext.types import SpecType
 from activerules.rules.pattern import type_name
 from activerules.rules.written import function_from
@@ -80,18 +83,20 @@ def hessian(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) 
 
     Arguments
         function  an `@njit` function or a plain one that Numba can compile.
-        argnums   the argument to differentiate by, or a tuple of them: floats and arrays of floats.
+        argnums   the argument to differentiate by, or a tuple of them: floats, arrays of floats,
+                  and tuples of these.
         options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
 
     Returns
         A function with the signature of `function`, callable from Python and inside `@njit`. Its
         result has the shape `in.shape + in.shape`; with a tuple of `argnums` it is a tuple of
-        tuples, entry [i][j] by argument i and argument j. Arrays that the function writes into are
-        copied first.
+        tuples, entry [i][j] by argument i and argument j. It is the Jacobian of the gradient, also
+        where arguments are tuples: their entries stand behind each index. Arrays that the function
+        writes into are copied first.
 
     Raises
-        ActivityError (at the call) for an argument that is no float and no array of floats; and
-        what `grad` and `jvp` raise.
+        ActivityError (at the call) for an argument that is not made of floats; and what `grad` and
+        `jvp` raise.
 
     Cost      one product with the Hessian per number of the input.
 
@@ -127,50 +132,51 @@ def _hvp(function, x, v):
 def _hessian_of(spec, function, *args):
     if not isinstance(spec, SpecType):
         return None
-    places, single = spec.value.argnums, spec.value.single
+    request = spec.value
+    places = request.argnums
     dispatcher = dispatcher_of_type(function)
     names = checks.read_arity(dispatcher, len(args))
     found = tuple(map(types.unliteral, args))
-    lines = ["def impl(spec, function, *args):"]
-    lines += [f"x{k} = args[{k}]" for k in range(len(args))]
-    gradients = {}
     for j in places:
         _require_hessian(names[j], found[j])
+    # the gradient is what is differentiated: a tuple, by all arguments asked for
+    result = types.Tuple([gradient_type(found[j]) for j in places])
+    rows = carrying("out", result)
+    gradients: dict[str, Any] = {}
+    columns: dict[str, Columns] = {}
+    for j in places:
         written = written_arrays(dispatcher, names, found, j, 1)
-        lines += _columns(j, places, written, isinstance(found[j], types.Array))
+        given = ", ".join(names_of(written))
+        columns[f"x{j}"] = Columns(
+            f"x{j}",
+            found[j],
+            1,
+            lambda tangent, j=j, given=given: f"(g{j}({given}, {tangent[0]}),)",
+            rows,
+            copies_of(written),
+        )
         gradients[f"g{j}"] = GradientFunction(along(dispatcher, j), places, options={}).dispatcher
-    rows = [", ".join(f"h{i}_{j}" for j in places) for i in places]
-    lines.append("return " + (rows[0] if single else "".join(f"({row},), " for row in rows)))
-    return compiled_source("\n    ".join(lines), **gradients)
+    lines = ["def impl(spec, function, *args):"]
+    lines += [f"x{k} = args[{k}]" for k in range(len(args))]
+    texts = TupleTexts()
+    for each in columns.values():
+        lines += each.lines()
+        texts.classes.update(each.classes)
+    blocks = arranged(texts, result, found, request, lambda row, x: columns[x.root].block(row, x))
+    lines.append(f"return {blocks}" + "[0]" * request.single)
+    return compiled_source("\n    ".join(lines), **texts.classes, **gradients)
 
 
 def _require_hessian(name: str, found: Any) -> None:
-    numbers = found.dtype if isinstance(found, types.Array) else found
-    if not isinstance(numbers, types.Float):
+    leaves = list(leaves_at("", found))
+    if not all(isinstance(leaf.number, types.Float) for leaf in leaves if leaf.carries) or not any(
+        leaf.carries for leaf in leaves
+    ):
         raise ActivityError(
             f"`{name}` is {type_name(found)}: there is no Hessian by it",
-            why="argnums names the arguments to differentiate by: floats and arrays of floats",
-            instead=["another argnums", "hvp, which takes tuples of floats, too"],
+            why="argnums names what to differentiate by: floats, arrays and tuples of them",
+            instead=["another argnums"],
         )
-
-
-def _columns(j: int, places: Sequence[int], written: Sequence[bool], is_array: bool) -> list[str]:
-    """Lines that leave the blocks of the Hessian with columns for argument `j` in `h<i>_<j>`."""
-    product = f"c = g{j}({', '.join(names_of(written))}, "
-    if not is_array:
-        blocks = [f"h{i}_{j} = c[{n}]" for n, i in enumerate(places)]
-        return [*copies_of(written), product + f"type(x{j})(1.0))", *blocks]
-    one = [f"set_unit(e{j}, k)", *copies_of(written), product + f"e{j})"]
-    put = [f"put_column(h{i}_{j}, c[{n}], k, x{j}.size)" for n, i in enumerate(places)]
-    return [
-        f"e{j} = make_zero(x{j})",
-        "k = 0",
-        *one,
-        *(f"h{i}_{j} = new_jacobian(c[{n}], x{j})" for n, i in enumerate(places)),
-        *put,
-        f"for k in range(1, x{j}.size):",
-        *("    " + line for line in (*one, *put)),
-    ]
 
 
 # --- the functions that reverse mode is applied to ---

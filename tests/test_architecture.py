@@ -63,6 +63,7 @@ LAYERS = {
     "stages": 8,
     "pipeline": 8,
     "directional": 8,
+    "jacobian_blocks": 8,
     "jacobians": 8,
     "second": 8,
     "gradient_rules": 8,

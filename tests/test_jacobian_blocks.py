@@ -1,0 +1,142 @@
+"""Jacobians by tuples and of tuples: a block per leaf of the result and leaf of an argument."""
+
+from collections import namedtuple
+
+import numpy as np
+import pytest
+from numba import njit
+from numba.typed import List
+
+import activerules as ar
+
+Spring = namedtuple("Spring", ["stiffness", "rest", "turns"])
+MODES = [ar.jacfwd, ar.jacrev, ar.jacobian]
+SPRING, ENDS = Spring(2.0, np.array([0.3, 0.7]), 3), (np.arange(1.0, 6.0) / 3.0, 1.7)
+
+
+@njit
+def response(spring, ends):
+    """Of tuples, in one of which the function writes: an array, a tuple, and an integer."""
+    x, a = ends
+    x[1] *= x[0]
+    pull = spring.stiffness * x[1]
+    return pull * spring.rest, (pull * pull, x * a * spring.rest.sum()), spring.turns
+
+
+def expected_blocks():
+    """By hand, as dense blocks: row by row of the result, by k, r, x, a."""
+    (k, r, _), (x, a) = SPRING, ENDS
+    z = x.copy()
+    z[1] *= x[0]
+    dz = np.eye(5)
+    dz[1, :2] = x[1], x[0]
+    pull = k * z[1]
+    by_pull = np.array([z[1]]), k * dz[1]
+    first = z[1] * r, pull * np.eye(2), np.outer(r, by_pull[1]), np.zeros(2)
+    second = 2 * pull * z[1], np.zeros(2), 2 * pull * by_pull[1], 0.0
+    third = np.zeros(5), np.outer(z * a, np.ones(2)), a * r.sum() * dz, z * r.sum()
+    return first, second, third
+
+
+def check(found, expected):
+    (k, r, turns), (x, a) = found
+    assert turns is None
+    for block, wanted in zip((k, r, x, a), expected, strict=True):
+        assert np.shape(block) == np.shape(wanted)
+        np.testing.assert_allclose(block, wanted, rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("make", MODES)
+def test_blocks_are_arranged_as_the_result_then_as_the_arguments(make, unfreed):
+    jacobian = make(response, (0, 1))
+    ends = ENDS[0].copy(), ENDS[1]
+    first, (second, third), turns = jacobian(SPRING, ends)
+    for found, expected in zip((first, second, third), expected_blocks(), strict=True):
+        assert isinstance(found[0], Spring)
+        check(found, expected)
+    assert turns is None
+    np.testing.assert_array_equal(ends[0], ENDS[0])  # what was written into was a copy
+    assert unfreed(lambda: jacobian(SPRING, ends)) == 0
+
+
+@njit
+def of_one_number(x, n):
+    return x * x if n else None
+
+
+def test_results_that_may_be_none_and_single_numbers():
+    for make in MODES:
+        assert make(of_one_number)(3.0, 1) == 6.0
+        by_x, by_y = make(lambda x, y: (x * y, y), (0, 1))(2.0, 3.0)[0]
+        assert (by_x, by_y) == (3.0, 2.0)
+
+
+@njit
+def energy(spring, a):
+    return spring.stiffness**2 * (spring.rest**3).sum() * a + spring.turns
+
+
+def test_hessian_by_a_tuple_and_a_number():
+    (k, r, _), a = SPRING, 1.5
+    by_spring, (by_a_spring, by_a) = ar.hessian(energy, (0, 1))(SPRING, a)
+    cubes = (r**3).sum()
+    assert by_spring.turns is by_a_spring.turns is by_spring.rest[0].turns is None
+    by_stiffness, (by_rest, by_rest_a) = by_spring.stiffness, by_spring.rest
+    assert by_stiffness[0].stiffness == pytest.approx(2 * a * cubes)
+    for mixed in (by_stiffness[0].rest, by_rest.stiffness):
+        np.testing.assert_allclose(mixed, 6 * a * k * r**2)
+    np.testing.assert_allclose(by_rest.rest, np.diag(6 * a * k**2 * r))
+    for mixed in (by_stiffness[1], by_a_spring.stiffness):
+        assert mixed == pytest.approx(2 * k * cubes)
+    for mixed in (by_rest_a, by_a_spring.rest):
+        np.testing.assert_allclose(mixed, 3 * k**2 * r**2)
+    assert by_a == 0.0
+
+
+@njit
+def not_holomorphic(z):
+    return z * np.conj(z[0])
+
+
+@njit
+def as_floats(x):
+    return not_holomorphic(x.view(np.complex128)).view(np.float64)
+
+
+def test_complex_by_complex_is_asked_for_in_floats():
+    z = np.array([1.0 + 2.0j, 0.3 - 1.0j])
+    with pytest.raises(ar.ActivityError, match=r"jacobian\(g\)\(z.view\(np.float64\)\)"):
+        ar.jacrev(not_holomorphic)(z)
+    (x, y), (u, v) = z.view(np.float64).reshape(2, 2)
+    expected = [[2 * x, 2 * y, 0, 0], [0, 0, 0, 0], [u, v, x, y], [v, -u, -y, x]]
+    for make in MODES:
+        np.testing.assert_allclose(make(as_floats)(z.view(np.float64)), expected, atol=1e-15)
+
+
+@njit
+def appended(x, seen):
+    seen.append(1.0)
+    return len(seen) * x
+
+
+@njit
+def scaled_by(x, factors):
+    return factors[1] * x
+
+
+def test_refusals():
+    with pytest.raises(ar.ActivityError, match="returns int64"):
+        ar.jacfwd(lambda x: x.size)(np.ones(3))
+    with pytest.raises(ar.ActivityError, match=r"returns \(int64"):
+        ar.jacrev(lambda x: (x.size, None))(np.ones(3))
+    with pytest.raises(ar.ActivityError, match=r"`p` is .*: there is no Jacobian by it"):
+        ar.jacobian(lambda p: p[0])((1, 2))
+
+
+def test_lists_are_not_copied():
+    """They may be read; each run would find them longer."""
+    seen = List([1.0, 2.0])
+    for make in MODES:
+        np.testing.assert_array_equal(make(scaled_by)(np.ones(3), seen), 2.0 * np.eye(3))
+        with pytest.raises(ar.NotYetSupported, match=r"`seen` is .* the function writes into"):
+            make(appended)(np.ones(3), seen)
