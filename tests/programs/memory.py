@@ -315,3 +315,30 @@ def indices_released_before_the_way_back(a, b):
     for value in b:
         h[0] += value
     return s + (h * a).sum()
+
+
+@example(lambda rng: (rng.normal(size=3), np.array([0, 1, 0, 2, 1, 0])))
+@njit
+def array_of_the_first_iteration_kept(x, places):
+    """What one iteration made, later ones write; the site makes another in each of them."""
+    s = 1.0
+    for t, place in enumerate(places):
+        made = x.copy()
+        if t == 0:
+            first = made
+        first[place] = s * 0.3 + x[2]
+        s += math.sin(first[0] * first[1] * first[2])
+    return s
+
+
+@example(lambda rng: (rng.normal(size=3), np.array([0, 1, 0, 2, 1, 0])))
+@njit
+def oldest_of_a_list_of_arrays(x, places):
+    s = 1.0
+    kept = []
+    for place in places:
+        kept.append(x.copy())
+        first = kept[0]
+        first[place] = s * 0.3 + x[2]
+        s += math.sin(first[0] * first[1] * first[2])
+    return s

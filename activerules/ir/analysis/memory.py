@@ -20,6 +20,7 @@ from functools import cached_property
 from activerules.ir.analysis.called import CalledMemory
 from activerules.ir.analysis.callee import Summaries
 from activerules.ir.analysis.declared import Target, Targets
+from activerules.ir.analysis.instances import Instances
 from activerules.ir.analysis.objects import (
     MemoryObject,
     closure,
@@ -37,8 +38,8 @@ from activerules.ir.analysis.points_to import (
     objects_of_constant,
     reached_by,
 )
+from activerules.ir.analysis.writes import Write, writes_of
 from activerules.ir.cfg import ControlFlow
-from activerules.ir.constants import integer_of
 from activerules.ir.model import (
     Argument,
     Block,
@@ -48,19 +49,6 @@ from activerules.ir.model import (
 )
 from activerules.ir.runtime_calls import CallEffect, effect_of
 from activerules.ir.types import NamedTypes, size_of
-
-
-@dataclass(frozen=True)
-class Write:
-    """An instruction that may write memory: through `pointers`, in `objects`, or anywhere
-    (`everything`).
-    """
-
-    instruction: Instruction
-    pointers: tuple[Value, ...]
-    size: int | None
-    everything: bool = False
-    objects: frozenset[MemoryObject] = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,7 +271,7 @@ class MemoryFacts:
         repeated = self.flow.loop_of(instruction.owner) is not None
         for write in self.hitting(pointer, size):
             if (repeated or write.instruction is not instruction) and self._reaches(
-                instruction, write.instruction, pointer
+                instruction, write, pointer
             ):
                 yield write
 
@@ -339,25 +327,53 @@ class MemoryFacts:
         """What an instruction may write."""
         return self._by_instruction.get(instruction, [])
 
-    def _reaches(self, start: Instruction, end: Instruction, pointer: Value) -> bool:
-        """Whether `end` can run after `start` on the same object.
+    def _reaches(self, start: Instruction, write: Write, pointer: Value) -> bool:
+        """Whether a write can happen after `start` to what `pointer` led to there.
 
-        A path through the object's allocation makes a new one.
+        A path through a site makes a new object, and does not count where that is written.
         """
-        fresh = self._allocation_block(pointer)
-        a, b = start.owner, end.owner
-        if a is b and a.instructions.index(start) < a.instructions.index(end):
+        a, b = start.owner, write.instruction.owner
+        if a is b and a.instructions.index(start) < a.instructions.index(write.instruction):
             return True
-        return b in self._reachable(a, fresh)
+        return any(b in self._reachable(a, site) for site in self._renewed_in(write, pointer))
 
-    def _allocation_block(self, pointer: Value) -> Block | None:
-        objects = self.objects(pointer)
-        if len(objects) != 1:
+    def _renewed_in(self, write: Write, pointer: Value) -> set[Block | None]:
+        """Per object at `pointer` that is written: where it is made, if its newest is meant."""
+        if write.everything:
+            return {None}
+        written = self.written_by(write)
+        return {
+            self._site_of_newest(write, o) if o == other else None
+            for o in self.objects(pointer)
+            for other in written
+            if self.may_overlap(o, other)
+        }
+
+    def _site_of_newest(self, write: Write, o: MemoryObject) -> Block | None:
+        """The block of the site of `o`, if a write changes nothing of it but its newest object."""
+        if o.kind not in {"allocation", "result"} or not isinstance(o.key, Instruction):
             return None
-        (only,) = objects
-        if only.kind in {"allocation", "result"} and isinstance(only.key, Instruction):
-            return only.key.parent
-        return None
+        pointers = write.pointers
+        if o in write.objects:
+            if o in self._stored:
+                return None
+            pointers = (*pointers, *write.instruction.operands)
+        newest = all(self._instances.is_newest(p, o) for p in pointers)
+        return o.key.owner if newest else None
+
+    @cached_property
+    def _stored(self) -> frozenset[MemoryObject]:
+        """The objects that pointers in memory lead to."""
+        return frozenset[MemoryObject]().union(*self.contents.values())
+
+    @cached_property
+    def _instances(self) -> Instances:
+        return Instances(self.flow, self.objects, self._writers)
+
+    def _writers(self, load: Instruction) -> Iterator[Instruction]:
+        """What may write, at any time, what a load reads."""
+        size = size_of(load.type, self.named_types)
+        return (write.instruction for write in self.hitting(load.operands[0], size))
 
     def _reachable(self, start: Block, without: Block | None) -> set[Block]:
         """Blocks entered after leaving `start`; `without` is entered but not passed."""
@@ -442,7 +458,7 @@ def analyse_memory(
             for block in flow.order
             if block in live
             for i in block.instructions
-            for write in _writes(i, marked, arithmetic, named_types, solver)
+            for write in writes_of(i, marked, arithmetic, named_types, solver)
         ),
         flow=flow,
         disjoint=disjoint,
@@ -463,36 +479,3 @@ def analyse_memory(
             if solver.points_to[i] == {target.memory}
         },
     )
-
-
-def _writes(
-    i: Instruction,
-    marked: Callable[[Instruction], CallEffect | None],
-    arithmetic: Callable[[Instruction], bool],
-    named_types: NamedTypes,
-    solved: Solver,
-) -> Iterable[Write]:
-    """What an instruction may write."""
-    if i.opcode == "store":
-        yield Write(i, (i.operands[1],), size_of(i.operands[0].type, named_types))
-    if i.opcode != "call":
-        return
-    if i in solved.called:
-        called = solved.called[i]
-        yield Write(i, (), None, called.summary.everything, called.writes)
-        return
-    effect = marked(i) or effect_of(i.callee_name)
-    if effect is not None:
-        if effect.writes:
-            pointers = tuple(i.operands[k] for k in effect.writes)
-            followed = solved.followed.get(i, frozenset())
-            yield Write(i, pointers, _constant_length(i), objects=followed)
-    elif not arithmetic(i) and "memory(none)" not in str(i.attributes.get("call_attributes", "")):
-        # without pointer arguments it may still write globals, and what it was given before
-        yield Write(i, (), None, everything=True)
-
-
-def _constant_length(call: Instruction) -> int | None:
-    """Bytes a memory intrinsic writes, if its length is a literal."""
-    is_intrinsic = (call.callee_name or "").startswith("llvm.mem") and len(call.operands) > 2
-    return integer_of(call.operands[2]) if is_intrinsic else None

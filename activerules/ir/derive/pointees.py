@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from activerules.errors import NotYetSupported
-from activerules.ir.analysis.memory import MemoryFacts, Write
+from activerules.ir.analysis.memory import MemoryFacts
 from activerules.ir.analysis.objects import MemoryObject
+from activerules.ir.analysis.writes import Write
 from activerules.ir.derive.request import Request
 from activerules.ir.model import Instruction, Value
 from activerules.ir.refusal import refusal
