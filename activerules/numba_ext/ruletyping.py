@@ -36,6 +36,7 @@ from activerules.numba_ext.compiledrule import (
 )
 from activerules.numba_ext.facts import RuleFunctionCompiler
 from activerules.numba_ext.kinds import derivative_type, leaves_of
+from activerules.numba_ext.readonly import only_reads_arrays
 from activerules.numba_ext.rulechecks import (
     alike,
     apart,
@@ -278,8 +279,9 @@ def _compile_reverse(
     pair: RulePair,
     tape: types.Type,
 ) -> tuple[Any, tuple[types.Type, ...]]:
-    """The reverse for a tape it can only read; else for its own copies of the arrays of these
-    types.
+    """The reverse for a tape it only reads; else for its own copies of the arrays of these types.
+
+    Numba's types refuse most of what writes, and LLVM is asked for the rest.
     """
     wanted, made = pair.tape_type, type_name(tape)
     if isinstance(wanted, types.Type) and not converts(tape, wanted):
@@ -297,7 +299,8 @@ def _compile_reverse(
         # For `tape *= 2` of an array that can only be read Numba has no error of its own.
         with suppress(NotCompilable, AttributeError):
             args = (*leading, frozen(tape), *annotations)
-            return compile_function(pair.reverse, args, pair), ()
+            reverse = compile_function(pair.reverse, args, pair)
+            return reverse, () if only_reads_arrays(reverse, len(leading)) else arrays
     try:
         reverse = compile_function(pair.reverse, (*leading, tape, *annotations), pair)
         return reverse, () if is_trusted(pair) else arrays

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import njit, types
 
 import activerules as ar
 from activerules.annotations.activity import Active, Const, Duplicated
+from activerules.numba_ext.readonly import only_reads_arrays
+from activerules.numba_ext.unlinked import compile_to_link, to_link
 
 X = np.array([2.0, 3.0])
 
@@ -55,6 +57,46 @@ def test_a_reverse_that_writes_into_its_tape_works_on_a_copy():
     assert out == 6.0
     for scale in (2.0, -1.0, 1.0):
         assert np.array_equal(pull(scale)[0], scale * X[::-1])
+
+
+def through_flat(config, dret: Active, tape, x: Duplicated):
+    for i in range(len(tape)):
+        tape.flat[i] = dret.val * tape[i]
+    ar.accumulate(x, tape)
+
+
+def through_out(config, dret: Active, tape, x: Duplicated):
+    np.dot(dret.val * np.eye(len(tape)), tape.copy(), tape)
+    ar.accumulate(x, tape)
+
+
+def through_an_alias(config, dret: Active, tape, x: Duplicated):
+    spent = np.ascontiguousarray(tape)
+    spent *= dret.val
+    ar.accumulate(x, spent)
+
+
+@pytest.mark.parametrize("reverse", [through_flat, through_out, through_an_alias])
+def test_what_numba_lets_write_into_a_tape_writes_into_a_copy(reverse):
+    product = product_rule(njit(lambda x: x[::-1].copy()), reverse)
+    _, pull = ar.vjp(product, X)
+    for scale in (2.0, -1.0):
+        assert np.array_equal(pull(scale)[0], scale * X[::-1])
+
+
+def test_reads_of_a_tape_are_known_for_reads():
+    def read(tape):
+        matrix, (vector, n) = tape
+        return (matrix.T @ vector)[n] + np.dot(vector, vector) + vector.sum()
+
+    def written(tape):
+        np.ascontiguousarray(tape[1][0])[0] = 1.0
+
+    matrix = types.Array(types.float64, 2, "C", readonly=True)
+    vector = types.Array(types.float64, 1, "C", readonly=True)
+    tape = types.Tuple((matrix, types.Tuple((vector, types.int64))))
+    assert only_reads_arrays(compile_to_link(to_link(read), (tape,)), 0)
+    assert not only_reads_arrays(compile_to_link(to_link(written), (tape,)), 0)
 
 
 @njit
