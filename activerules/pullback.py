@@ -21,16 +21,14 @@ from activerules.annotations.activity import (
 )
 from activerules.annotations.signature import SplitSpec
 from activerules.autodiff import NO_C_WRAPPER, run_compiled
-from activerules.errors import NotYetSupported
 from activerules.nested_pullbacks import nested_vjp_stub
 from activerules.numba_ext import checks
 from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.forward_forms import compiles_for_derivative
 from activerules.numba_ext.intrinsics import dispatcher_of_type, give_compiled_form
-from activerules.numba_ext.kinds import activity_of, has_shadow, is_number_array, leaves_of
+from activerules.numba_ext.kinds import activity_of
 from activerules.numba_ext.pullback import Pullback, make_form, pull_form
 from activerules.numba_ext.stubs import Stub
-from activerules.rules.pattern import type_name
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
 
@@ -52,9 +50,9 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Any]:
         out       the function's result.
         pullback  `pullback(cotangent)`, for a cotangent of the type and shapes of `out`, gives a
                   tuple with one entry per primal: its cotangent, of the primal's own type and
-                  shape (new arrays, in tuples too), or None for what carries no derivative. It may
-                  be called any number of times, whatever has happened to primals and `out` since;
-                  not from two threads at once.
+                  shape (new arrays and objects, in tuples too), or None for what carries no
+                  derivative. It may be called any number of times, whatever has happened to primals
+                  and `out` since; not from two threads at once.
 
     Raises
         ActivityError   the function returns nothing that has a derivative, or the cotangent is not
@@ -109,13 +107,11 @@ def spec_of(target: Any, argtypes: Sequence[Any], argnums: Sequence[int] | None)
 
 def _kind_of(name: str, found: Any) -> type[Annotation]:
     """The activity of a plain argument: what it carries decides."""
-    for leaf in leaves_of(found):
-        if has_shadow(leaf) and not is_number_array(leaf):
-            raise NotYetSupported(
-                f"`{name}` is {type_name(found)}, which is not yet supported in vjp",
-                instead=["autodiff(Reverse, …), with a shadow in Duplicated"],
-            )
-    return _KINDS[activity_of(found)]
+    activity = activity_of(found)
+    if activity != "const":
+        checks.require_known_leaves(name, found)
+        checks.refuse_records(name, found, "vjp")
+    return _KINDS[activity]
 
 
 _KINDS: dict[str, type[Annotation]] = {

@@ -70,7 +70,8 @@ def autodiff_thunk(
     function keeps a shadow, the reverse runs once per lane; the result is then Active or Const.
 
     A tape is used once, with the arguments it was made from. The memory of the arguments, and of
-    the result, may be written in between. A tape that is dropped frees itself.
+    the result, may be written in between; of objects, lists and dictionaries so may arrays, length
+    and keys, but not those of their shadows. A tape that is dropped frees itself.
 
     Raises
         TapeError       a tape is used twice, or with other arguments, or is another function's.

@@ -13,20 +13,21 @@ Invariants  B2  the shadows of all lanes are checked before the primal runs: lay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from numba.core import cgutils, types
 from numba.core.typing.templates import signature
-from numba.extending import register_jitable
 
 from activerules.annotations.activity import Active, Const
 from activerules.annotations.signature import SplitSpec
 from activerules.numba_ext import checks, memory
+from activerules.numba_ext import floats_of_shadows as floats
+from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.emitter import BATCHED, Call, Emitter, Field, all_fields
 from activerules.numba_ext.intrinsics import compiled, dispatcher_in, return_activity
+from activerules.numba_ext.kinds import leaves_of
 from activerules.numba_ext.lanes import first_lane, lane_tuples, packed_lanes, width_of
-from activerules.numba_ext.overwriting import overwrite
 from activerules.numba_ext.split import SplitEmitter
 from activerules.numba_ext.types import AnnotationType, marker_class
 
@@ -40,7 +41,6 @@ def batch_form(mode, function, args, versions):
         names = checks.read_arity(dispatcher, len(annotated))
         width = width_of(names, annotated)
         arguments = checks.read_arguments(names, [first_lane(ty) for ty in annotated])
-        checks.require_arrays(arguments, "batches in reverse", records=False)
     checks.refuse_holomorphic(mode.value)
     returned, options = return_activity(marker), mode.value.options
     gradient = compiled(
@@ -49,6 +49,7 @@ def batch_form(mode, function, args, versions):
     run = _together
     if gradient.width != width:
         checks.refuse_runtime_activity(options, "with several shadows per argument")
+        refuse_shared_records(arguments)
         gradient = compiled(dispatcher, arguments, returned, split=True, options=options)
         run = _one_by_one
     call = Call(arguments, gradient)
@@ -86,6 +87,14 @@ def _one_by_one(
     asked = SplitSpec(result, (), True, repeated=True)
     emitter = SplitEmitter(context, builder, call, asked, owns_shadows=True)
     return Lanes(emitter, args, fields, width).run()
+
+
+def refuse_shared_records(arguments: Sequence[Argument]) -> None:
+    """Refuse records where there are working shadows: nothing would own those of a record."""
+    for argument in arguments:
+        if argument.activity != "const":
+            where = "a batch where a rule wants a primal sweep for every lane"
+            checks.refuse_records(argument.name, argument.numba_type, where)
 
 
 class Lanes:
@@ -142,10 +151,22 @@ class Lanes:
         release: Callable[[], None] = lambda: None,
     ) -> list[Any]:
         """The reverse of one lane, for a cotangent of the result (type and value)."""
-        self._each(fields, lane, _move_in, _clear)
+        for k, found, working in self._working(fields):
+            if self.written[k]:
+                floats.take(self.context, self.builder, found, working, self.lanes[k][lane])
+            else:
+                floats.clear(self.context, self.builder, found, working)
         (bars,) = self.emitter.play(fields, [seed], tape, release=release)
-        self._each(fields, lane, _move_out, _add)
+        for k, found, working in self._working(fields):
+            move = floats.give if self.written[k] else floats.add
+            move(self.context, self.builder, found, working, self.lanes[k][lane])
         return bars
+
+    def _working(self, fields: Sequence[Field]) -> Iterator[tuple[int, Any, Any]]:
+        """The number and type of each argument with a working shadow, and that."""
+        for k, (_, working) in enumerate(fields):
+            for shadow in working:
+                yield k, self.emitter.arguments[k].numba_type, shadow
 
     def _seed(self) -> tuple[Any, Any]:
         """Type and value of the cotangent of the result."""
@@ -158,24 +179,19 @@ class Lanes:
         ty = self.args[k]
         return isinstance(ty, AnnotationType) and ty.kind in BATCHED
 
-    def check(self) -> None:
-        """Check the shadows of all lanes (B2)."""
-        emitter, values = self.emitter, list(zip(self.primals, self.lanes, strict=True))
+    def check(self, working: Sequence[Field] | None = None) -> None:
+        """Check the shadows of all lanes (B2); for a tape that was made before, with its `working`
+        shadows: an object or a list may have changed since, so that these say what it was like.
+        """
+        emitter, primals = self.emitter, list(self.primals)
+        for k, found, shadow in self._working(working or ()):
+            if not all(isinstance(leaf, types.Array) for leaf in leaves_of(found)):
+                primals[k] = shadow
         memory.check_lanes(
-            self.context, self.builder, emitter.arguments, values, emitter.gradient,
+            self.context, self.builder, emitter.arguments,
+            list(zip(primals, self.lanes, strict=True)), emitter.gradient,
             self.width, lambda: None,
         )  # fmt: skip
-
-    def _each(self, fields: Any, lane: int, moved: Callable[..., Any], summed: Any) -> None:
-        """Between the working shadow and the lane's: moved if it is written, else summed."""
-        for k, (_, working) in enumerate(fields):
-            if not working:
-                continue
-            function = moved if self.written[k] else summed
-            ty = self.emitter.arguments[k].numba_type
-            typed = (memory.shadow_type(ty), checks.items_of(self.args[k].dval)[0])
-            values = [*working, self.lanes[k][lane]]
-            self.emitter.call_jitable(function, signature(types.none, *typed), values)
 
     def _release(self, fields: Any, tape: Any) -> None:
         for argument, (_, working) in zip(self.emitter.arguments, fields, strict=True):
@@ -187,23 +203,3 @@ class Lanes:
         for own in cgutils.unpack_tuple(self.builder, native.held):
             memory.release_counted(self.builder, self.builder.extract_value(own, 0))
         memory.release_counted(self.builder, native.block)
-
-
-@register_jitable
-def _move_in(working, lane):
-    overwrite(working, lane)
-
-
-@register_jitable
-def _clear(working, lane):
-    working[...] = 0
-
-
-@register_jitable
-def _move_out(working, lane):
-    overwrite(lane, working)
-
-
-@register_jitable
-def _add(working, lane):
-    lane += working

@@ -205,6 +205,7 @@ def _require_differentiable(name: str, found: Any) -> None:
             instead=["another argnums", f"floats for `{name}`"],
         )
     require_known_leaves(name, found)
+    refuse_records(name, found, "grad")
 
 
 def _read_argument(name: str, found: Any) -> Argument:
@@ -338,18 +339,19 @@ def _require_shadow(name: str, primal: Any, shadow: Any) -> None:
     raise ShadowMismatch(f"the shadow of `{name}` {problem}", instead=[f"make_zero({name})"])
 
 
-def require_arrays(arguments: Sequence[Argument], where: str, *, records: bool = True) -> None:
-    """Raise `NotYetSupported` where an argument with a shadow is a record or an instance; an array
-    of records, too, unless `records`.
+def refuse_records(name: str, found: Any, where: str) -> None:
+    """Raise `NotYetSupported` for a record that is no item of an array, where its derivative would
+    be new memory: such a record is a pointer, and nothing keeps what it points to.
     """
-    for argument in arguments:
-        for leaf in leaves_of(argument.numba_type) if argument.activity != "const" else ():
-            is_allowed = isinstance(leaf, types.Array) and (records or is_number_array(leaf))
-            if has_shadow(leaf) and not is_allowed:
-                raise NotYetSupported(
-                    f"`{argument.name}` is {type_name(leaf)}, not yet supported in {where}",
-                    instead=["autodiff(Reverse, …), with a shadow in Duplicated"],
-                )
+    if any(isinstance(leaf, types.Record) for leaf in leaves_of(found)):
+        raise NotYetSupported(
+            f"`{name}` is {type_name(found)}, not yet supported in {where}",
+            why="a derivative by a record would be a record that no array owns",
+            instead=[
+                "an array of one record, particles[i : i + 1]",
+                f"autodiff(Reverse, …) with Duplicated({name}, make_zero({name}))",
+            ],
+        )
 
 
 def require_holomorphic(arguments: Sequence[Argument]) -> None:

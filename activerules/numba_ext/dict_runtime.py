@@ -20,8 +20,12 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from llvmlite import ir
+from numba.core import cgutils
+
 from activerules.numba_ext import link
 from activerules.numba_ext.fields import DICT_KEYS
+from activerules.numba_ext.unoptimised import AD_TARGET
 
 PREFIX = "activerules.dict."
 """What the names of the functions begin with."""
@@ -430,6 +434,33 @@ define i64 @activerules.dict.slots(ptr %d) {{
   ret i64 %slots
 }}
 
+; a number that changes when keys, or the places of their values, do
+define i64 @activerules.dict.fingerprint(ptr %d) noinline {{
+{_LOAD_KEYS}
+{_LOAD_FIRST}
+  %address = ptrtoint ptr %keys to i64
+  %begin = add i64 %address, %first
+  br label %look
+look:
+  %from = phi i64 [ 0, %0 ], [ %after, %found ]
+  %sum = phi i64 [ %begin, %0 ], [ %sum.next, %found ]
+  %ix = call i64 @activerules.dict.next(ptr %d, i64 %from)
+  %end = icmp slt i64 %ix, 0
+  br i1 %end, label %done, label %found
+found:
+  %run = mul i64 %ix, %entry_size
+  %at = add i64 %first, %run
+  %entry = getelementptr i8, ptr %keys, i64 %at
+  %hash = load i64, ptr %entry
+  %mixed = xor i64 %sum, %hash
+  %spread = mul i64 %mixed, 1099511628211
+  %sum.next = add i64 %spread, %ix
+  %after = add i64 %ix, 1
+  br label %look
+done:
+  ret i64 %sum
+}}
+
 ; the last entry that has a key; -1: there is none, less: an error
 define i64 @activerules.dict.last(ptr %d) noinline {{
   %fine = call i1 @activerules.dict.align(ptr %d)
@@ -478,3 +509,12 @@ def link_into(context: Any) -> Any:
         _libraries[context] = link.make_library(context, f"{PREFIX}support", DEFINITIONS)
     context.add_linking_libs([_libraries[context]])
     return _libraries[context]
+
+
+def call(context: Any, builder: Any, name: str, result: Any, *data: Any) -> Any:
+    """Emit the call of one of the functions on dictionaries, by what follows `PREFIX`."""
+    if context.target_name != AD_TARGET:
+        link_into(context)
+    function_type = ir.FunctionType(result, [one.type for one in data])
+    function = cgutils.get_or_insert_function(builder.module, function_type, f"{PREFIX}{name}")
+    return builder.call(function, data)

@@ -379,6 +379,15 @@ def zero_shadow(context: Any, builder: Any, found: Any, primal: Any) -> Any:
     return context.get_constant_null(found) if is_number(found) else primal
 
 
+def own_constants(context: Any, builder: Any, found: Any, shadow: Any) -> None:
+    """Make what is constant in a new shadow, and borrowed, belong to it as the rest does."""
+    if isinstance(found, types.BaseTuple):
+        for item, (part,) in parts_of(builder, found, shadow):
+            own_constants(context, builder, item, part)
+    elif not has_shadow(found):
+        context.nrt.incref(builder, found, shadow)
+
+
 def _zero_list(x):
     zero = x.copy()
     for k in range(len(x)):
@@ -415,13 +424,9 @@ def _zero_instance(context: Any, builder: Any, found: Any, primal: Any) -> Any:
 
 def _owned_zero(context: Any, builder: Any, found: Any, primal: Any) -> Any:
     """As `zero_shadow`, with a reference to what is constant, too."""
-    if isinstance(found, types.BaseTuple):
-        parts = parts_of(builder, found, primal)
-        items = [_owned_zero(context, builder, item, part) for item, (part,) in parts]
-        return context.make_tuple(builder, found, items)
-    if not has_shadow(found):
-        context.nrt.incref(builder, found, primal)
-    return zero_shadow(context, builder, found, primal)
+    zero = zero_shadow(context, builder, found, primal)
+    own_constants(context, builder, found, zero)
+    return zero
 
 
 def _zero_array(context: Any, builder: Any, array_type: Any, primal: Any) -> Any:

@@ -9,9 +9,9 @@ Gives       `pieces_of`: the same piece of each of the values; `extent_of_piece`
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from llvmlite import ir
 from numba.core import cgutils, types
 from numba.np.arrayobj import populate_array
 
@@ -30,7 +30,6 @@ from activerules.numba_ext.fields import (
     struct_type,
 )
 from activerules.numba_ext.kinds import has_shadow, items_of
-from activerules.numba_ext.unoptimised import AD_TARGET
 
 
 def pieces_of(
@@ -51,7 +50,7 @@ def pieces_of(
         yield argument, own
     elif is_list(found) and len(values) > 1:
         items = Argument(argument.name, items_array(found), argument.activity)
-        yield items, tuple(_items_of_list(context, builder, found, value) for value in values)
+        yield items, tuple(items_of_list(context, builder, found, value)[1] for value in values)
     elif is_dict(found) and len(values) > 1:
         items = Argument(argument.name, items_array(found), argument.activity)
         yield items, tuple(_items_of_dicts(context, builder, found, values))
@@ -109,30 +108,55 @@ def _items_of_dicts(context: Any, builder: Any, found: Any, values: Sequence[Any
     """The memory of keys and values of dictionaries, as arrays that borrow it; an empty one for
     each that has not the keys of the first.
     """
-    if context.target_name != AD_TARGET:
-        dict_runtime.link_into(context)
     primal, *_ = data = [context.make_helper(builder, found, value=value).data for value in values]
-    alike = [_on_dicts(builder, "match", cgutils.bool_t, primal, other) for other in data[1:]]
-    slots = _on_dicts(builder, "slots", cgutils.intp_t, primal)
+    call = partial(dict_runtime.call, context, builder)
+    alike = [call("match", cgutils.bool_t, primal, other) for other in data[1:]]
+    slots = call("slots", cgutils.intp_t, primal)
     nothing = slots.type(0)
     lengths = [slots, *(builder.select(one, slots, nothing) for one in alike)]
     for one, length in zip(data, lengths, strict=True):
         yield _array_at(context, builder, items_array(found), one, DICT_KEYS, length)
 
 
-def _on_dicts(builder: Any, name: str, result: Any, *data: Any) -> Any:
-    function_type = ir.FunctionType(result, [one.type for one in data])
-    name = f"{dict_runtime.PREFIX}{name}"
-    function = cgutils.get_or_insert_function(builder.module, function_type, name)
-    return builder.call(function, data)
+def entries_of_dicts(
+    context: Any, builder: Any, found: Any, values: Sequence[Any]
+) -> tuple[Any, list[Any]]:
+    """The entries of dictionaries, as arrays of records that borrow them, and the type of those;
+    keys lie in each where they do in the first. Raises `MemoryError` where that cannot be.
+    """
+    array_type = items_array(found)
+    make = partial(context.make_array(array_type), context, builder)
+    wholes = [make(one) for one in _items_of_dicts(context, builder, found, values)]
+    first, *others = wholes
+    for other in others:
+        differs = builder.icmp_signed("!=", other.nitems, first.nitems)
+        with cgutils.if_unlikely(builder, differs):
+            message = "no memory for the keys of a dictionary"
+            context.call_conv.return_user_exc(builder, MemoryError, (message,))
+    keys = builder.bitcast(first.data, cgutils.voidptr_t)
+    begin = dict_runtime.call(context, builder, "slot", cgutils.intp_t, keys, cgutils.intp_t(0))
+    entries = []
+    for whole in wholes:
+        array = make()
+        populate_array(
+            array,
+            data=builder.gep(whole.data, [begin]),
+            shape=cgutils.pack_array(builder, [builder.sub(whole.nitems, begin)]),
+            strides=whole.strides,
+            itemsize=whole.itemsize,
+            meminfo=None,
+        )
+        entries.append(array._getvalue())
+    return array_type, entries
 
 
-def _items_of_list(context: Any, builder: Any, found: Any, value: Any) -> Any:
-    """The items of a list, as an array that borrows them."""
+def items_of_list(context: Any, builder: Any, found: Any, value: Any) -> tuple[Any, Any]:
+    """The items of a list, as an array that borrows them: its type and its value."""
     lp = context.make_helper(builder, found, value=value).data
     place = cgutils.pointer_add(builder, lp, cgutils.intp_t(LIST_SIZE))
     length = builder.load(builder.bitcast(place, cgutils.intp_t.as_pointer()))
-    return _array_at(context, builder, items_array(found), lp, LIST_ITEMS, length)
+    array_type = items_array(found)
+    return array_type, _array_at(context, builder, array_type, lp, LIST_ITEMS, length)
 
 
 def _array_at(

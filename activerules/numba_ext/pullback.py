@@ -22,11 +22,11 @@ from numba.extending import NativeValue, box, intrinsic, models, register_model,
 from activerules.annotations.activity import Const, Duplicated, MixedDuplicated
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import ShadowMismatch, TapeError
-from activerules.numba_ext import cotangents, memory
+from activerules.numba_ext import cotangents, floats_of_shadows, memory
 from activerules.numba_ext.checks import items_of
 from activerules.numba_ext.cotangents import require_fitting
 from activerules.numba_ext.emitter import BY_SHADOW, Call, Field
-from activerules.numba_ext.kinds import is_number, is_number_array
+from activerules.numba_ext.kinds import has_shadow, is_number, is_number_array
 from activerules.numba_ext.split import SplitEmitter, read_split, tape_type
 from activerules.numba_ext.split_results import shadow_of
 from activerules.numba_ext.stubs import StubType
@@ -169,6 +169,8 @@ def make_form(typing_context, stub, spec, function, *args):
         kept = context.make_tuple(builder, primal_types, primals)
         context.nrt.incref(builder, primal_types, kept)
         shadows = [shadow for _, lanes in fields for shadow in lanes]
+        for ty, one in zip(items_of(shadow_types), shadows, strict=True):
+            memory.own_constants(context, builder, ty, one)
         packed = context.make_tuple(builder, shadow_types, shadows)
         pullback = cgutils.create_struct_proxy(pullback_type)(context, builder)
         parts = [tape, kept, packed, shadow]
@@ -222,12 +224,14 @@ _SHADOWED = (Duplicated, MixedDuplicated)
 
 
 def _pulled_type(found: Any) -> Any:
-    """The type of a cotangent that a pullback hands out: its arrays are new."""
+    """The type of a cotangent that a pullback hands out: its arrays and objects are new."""
     if isinstance(found, types.BaseTuple):
         entries = tuple(map(_pulled_type, items_of(found)))
         return types.BaseTuple.from_types(entries, getattr(found, "instance_class", None))
     if is_number_array(found):
         return memory.shadow_type(found).copy(layout="C")
+    if has_shadow(found):
+        return memory.shadow_type(found)
     return found if is_number(found) else types.none
 
 
@@ -266,8 +270,8 @@ class _Run:
         taken = self.block.change_state(FRESH, RUNNING)
         message = "the pullback runs already (in another thread), or its last run failed"
         self._refuse_if(builder.not_(taken), TapeError, message)
-        self._internal(cotangents.clear, types.none, (self.types[2],), (self.shadows,))
-        self._internal(cotangents.clear, types.none, (self.types[3],), (self.shadow,))
+        for ty, shadow in zip(self.types[2:], (self.shadows, self.shadow), strict=True):
+            floats_of_shadows.clear(self.context, builder, ty, shadow)
         self._internal(cotangents.seed, types.none, pair_types, pair)
 
     def merged(self) -> tuple[Any, Any]:
@@ -310,6 +314,8 @@ class _Run:
             source = memory.shadow_type(ty)
             result = source.copy(layout="C")
             return self._internal(cotangents.copied, result, (source,), (shadow,))
+        if has_shadow(ty):
+            return floats_of_shadows.copy_of(self.context, self.builder, ty, shadow)
         if not isinstance(ty, types.BaseTuple):
             return bar if is_number(ty) else self.context.get_dummy_value()
         count = len(ty)

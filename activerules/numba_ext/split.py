@@ -29,7 +29,7 @@ from activerules.annotations.activity import (
 )
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import ActivityError, BatchWidthMismatch, TapeError
-from activerules.numba_ext import abi, checks, memory
+from activerules.numba_ext import checks, memory
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.emitter import (
     Call,
@@ -40,6 +40,7 @@ from activerules.numba_ext.emitter import (
     link_derivative,
 )
 from activerules.numba_ext.gradient import ActivityName
+from activerules.numba_ext.identity import identity_of
 from activerules.numba_ext.intrinsics import compiled, dispatcher_in, dispatcher_of_type
 from activerules.numba_ext.lanes import first_lane, lane_tuples, packed_lanes, width_of
 from activerules.numba_ext.split_results import (
@@ -49,7 +50,7 @@ from activerules.numba_ext.split_results import (
     shadow_of,
 )
 from activerules.numba_ext.stubs import StubType
-from activerules.numba_ext.tape_handle import FRESH, RUNNING, USED, Block, TapeType, bits_of
+from activerules.numba_ext.tape_handle import FRESH, RUNNING, USED, Block, TapeType
 from activerules.numba_ext.types import (
     AnnotationType,
     ModeType,
@@ -60,7 +61,6 @@ from activerules.numba_ext.types import (
 from activerules.rules.pattern import type_name
 
 _ACTIVITIES: dict[type[Annotation], ActivityName] = {Const: "const", Active: "active"}
-_COMPARED = frozenset({"float", "int", "data", "size", "shape", "stride"})
 
 
 class SplitType(StaticType):
@@ -222,18 +222,10 @@ def read_kinds(asked: SplitSpec, dispatcher: Any, args: Sequence[Any]) -> tuple[
     with checks.naming(dispatcher):
         width_of(names, args)
         arguments = checks.read_arguments(names, [first_lane(ty) for ty in args])
-        checks.require_arrays(arguments, "split mode")
         return arguments
 
 
 # --- lowering ---
-
-
-def _has_identity(found: Any) -> bool:
-    """Whether two values of a type can be told to be the same by their bits (strings cannot)."""
-    if isinstance(found, types.BaseTuple):
-        return all(map(_has_identity, checks.items_of(found)))
-    return isinstance(found, types.Array | types.Number | types.Boolean)
 
 
 class SplitEmitter(Emitter):
@@ -285,7 +277,10 @@ class SplitEmitter(Emitter):
         primal, *shadows = [self._result(pointer) for pointer in block.returned]
         tape = cgutils.create_struct_proxy(self.tape_type)(context, builder)
         tape.block = meminfo
-        tape.held = context.make_tuple(builder, self.tape_type.held, self._scratch(fields))
+        scratch = self._scratch(fields)
+        for ty, one in zip(checks.items_of(self.tape_type.held), scratch, strict=True):
+            memory.own_constants(context, builder, ty, one)
+        tape.held = context.make_tuple(builder, self.tape_type.held, scratch)
         return tape._getvalue(), primal, shadows
 
     def play(
@@ -409,17 +404,11 @@ class SplitEmitter(Emitter):
         return [shadow for lanes in owned for shadow in lanes]
 
     def _words(self, fields: Sequence[Field]) -> Iterator[tuple[str, Any]]:
-        """The bits of every argument and shadow of the user's, with the argument's name."""
+        """The bits of every argument and shadow of the user's, with the names of their parts."""
         scratch = memory.owned_shadows(self.gradient, self.arguments)
         for argument, (primal, lanes), own in zip(self.arguments, fields, scratch, strict=True):
-            if not _has_identity(argument.numba_type):
-                continue
-            roles = [slot.role for slot in abi.flatten(argument.numba_type)]
-            for value in (primal, *(() if own else lanes)):
-                slots = self._flattened(argument, value)
-                for role, slot in zip(roles, slots, strict=True):
-                    if role in _COMPARED:
-                        yield argument.name, bits_of(self.builder, slot)
+            shadows = () if own else lanes
+            yield from identity_of(self.context, self.builder, argument, primal, shadows)
 
     def _require_same(self, block: Block, words: Sequence[tuple[str, Any]]) -> None:
         """Refuse other arguments than those the tape was made from."""

@@ -22,7 +22,7 @@ from activerules.annotations.activity import Active, Const
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import NotYetSupported, TapeError
 from activerules.numba_ext import checks, memory
-from activerules.numba_ext.batch import Lanes
+from activerules.numba_ext.batch import Lanes, refuse_shared_records
 from activerules.numba_ext.emitter import Call, all_fields
 from activerules.numba_ext.intrinsics import dispatcher_of_type
 from activerules.numba_ext.lanes import (
@@ -63,6 +63,8 @@ def recording(typing_context, spec, function, *args):
         fields = lanes.working()
         handle, primal, _ = emitter.record(fields)
         shadows = [shadow for _, working in fields for shadow in working]
+        for ty, one in zip(checks.items_of(tape[1]), shadows, strict=True):
+            memory.own_constants(context, builder, ty, one)
         working = context.make_tuple(builder, tape[1], shadows)
         nothing = context.get_dummy_value()
         if not wants_primal:
@@ -94,9 +96,9 @@ def playing(typing_context, spec, function, *args):
         )
         emitter = SplitEmitter(context, builder, call, asked)
         lanes = Lanes(emitter, given, fields, width)
-        lanes.check()
         single, working = cgutils.unpack_tuple(builder, handle, 2)
         fields = lanes.with_working(cgutils.unpack_tuple(builder, working, len(tape[1])))
+        lanes.check(fields)
         block = _block(emitter, tape[0], single)
         taken = block.change_state(FRESH, RUNNING)
         with cgutils.if_unlikely(builder, builder.not_(taken)):
@@ -138,6 +140,7 @@ def _read(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[SplitSp
     width = width_of(checks.read_arity(dispatcher, len(args)), args)
     one = replace(one_lane(asked), repeated=True)
     one, call = read_split(one, function, [first_lane(ty) for ty in args])
+    refuse_shared_records(call.arguments)
     return one, call, width
 
 

@@ -1,0 +1,86 @@
+"""What tells that the arguments of a reverse are those its tape was made from.
+
+Needs       an argument of a call, and LLVM values of its primal and its shadows
+Gives       `identity_of`: numbers that are the same as long as it is
+Invariants  I1  of a primal, where its memory is: what is in it may be written between the sweeps,
+                also pointers to other arrays, as the tape holds what the reverse needs
+            I2  of a shadow, where all memory is that the reverse adds to, as the tape holds
+                addresses in it: an array of a shadow that was replaced, a list that has grown or a
+                dictionary with other keys is another shadow
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from numba.core import cgutils, types
+
+from activerules.numba_ext import abi, dict_runtime
+from activerules.numba_ext.checks import Argument
+from activerules.numba_ext.fields import fields_of, is_collection, is_dict, is_instance
+from activerules.numba_ext.kinds import has_shadow
+from activerules.numba_ext.pieces import field_values, items_of_list, memory_of, parts_of
+from activerules.numba_ext.tape_handle import bits_of
+
+_COMPARED = frozenset({"float", "int", "data", "size", "shape", "stride"})
+
+
+def identity_of(
+    context: Any, builder: Any, argument: Argument, primal: Any, shadows: Sequence[Any]
+) -> Iterator[tuple[str, Any]]:
+    """Bits of an argument and of its shadows, with the names of the parts they are of."""
+    for leaf, value in _leaves(builder, argument, primal):
+        yield from _place(context, builder, leaf, value)
+    for shadow in shadows:
+        for leaf, value in _leaves(builder, argument, shadow):
+            yield from _memory(context, builder, leaf, value)
+
+
+def _leaves(builder: Any, argument: Argument, value: Any) -> Iterator[tuple[Argument, Any]]:
+    found = argument.numba_type
+    if not isinstance(found, types.BaseTuple):
+        yield argument, value
+        return
+    for i, (item, (part,)) in enumerate(parts_of(builder, found, value)):
+        one = Argument(f"{argument.name}[{i}]", item, argument.activity)
+        yield from _leaves(builder, one, part)
+
+
+def _place(context: Any, builder: Any, leaf: Argument, value: Any) -> Iterator[tuple[str, Any]]:
+    """Where a leaf is (I1), or the bits of a number; nothing of what has no identity, as texts."""
+    found = leaf.numba_type
+    if isinstance(found, types.Array | types.Number | types.Boolean):
+        slots = context.get_arg_packer([found]).as_arguments(builder, [value])
+        for slot, bits in zip(abi.flatten(found), slots, strict=True):
+            if slot.role in _COMPARED:
+                yield leaf.name, bits_of(builder, bits)
+    elif isinstance(found, types.Record):
+        yield leaf.name, bits_of(builder, value)
+    elif is_instance(found):
+        yield leaf.name, bits_of(builder, memory_of(context, builder, found, value))
+    elif is_collection(found):
+        data = context.make_helper(builder, found, value=value).data
+        yield leaf.name, bits_of(builder, data)
+
+
+def _memory(context: Any, builder: Any, leaf: Argument, value: Any) -> Iterator[tuple[str, Any]]:
+    """Where all memory of a shadow is (I2)."""
+    found = leaf.numba_type
+    if not has_shadow(found):
+        return
+    yield from _place(context, builder, leaf, value)
+    if is_instance(found):
+        values = field_values(context, builder, found, value)
+        for field, part in zip(fields_of(found), values, strict=True):
+            inner = Argument(f"{leaf.name}.{field.name}", field.numba_type, leaf.activity)
+            for one, item in _leaves(builder, inner, part):
+                yield from _memory(context, builder, one, item)
+    elif is_dict(found):
+        data = context.make_helper(builder, found, value=value).data
+        yield leaf.name, dict_runtime.call(context, builder, "fingerprint", cgutils.intp_t, data)
+    elif is_collection(found):
+        array_type, items = items_of_list(context, builder, found, value)
+        array = context.make_array(array_type)(context, builder, items)
+        yield leaf.name, bits_of(builder, array.data)
+        yield leaf.name, array.nitems
