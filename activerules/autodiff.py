@@ -1,9 +1,9 @@
 """`autodiff`: the derivative of a function at annotated arguments, from Python and inside `@njit`.
 
 A call from Python runs a small compiled entry, one per function, mode and return activity; the
-entry is made anew when rules were registered since. It serves arguments that do not overlap; the
-first call with arguments that do makes another one. Everything else happens where the entry, or the
-user's own compiled function, is typed: see `numba_ext.intrinsics`.
+entry is made anew when rules were registered since, and when a call first needs the version for
+arguments that overlap. Everything else happens where the entry, or the user's own compiled
+function, is typed: see `numba_ext.intrinsics`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from numba import TypingError, njit
 
 from activerules.annotations.activity import Annotation, is_annotation_class
-from activerules.annotations.signature import Mode, PlainSpec, Versions
+from activerules.annotations.signature import Mode, PlainSpec
 from activerules.errors import ActiverulesError, ActivityError
 from activerules.forward_pipeline import compile_forward
 from activerules.numba_ext.checks import require_types
@@ -35,10 +36,20 @@ use_forward_compiler(compile_forward)
 # No C caller ever calls an entry; the wrapper for one would be compiled with it.
 NO_C_WRAPPER: dict[str, Any] = {"no_cfunc_wrapper": True}
 
-_Key = tuple[Mode, type[Annotation] | None, Kinds, Versions]
+_Key = tuple[Mode, type[Annotation] | None, Kinds]
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A compiled entry: the rules it was made under, and whether it has one version alone."""
+
+    epoch: int
+    deferred: bool
+    run: Any
+
 
 _lock = threading.RLock()
-_entries: weakref.WeakKeyDictionary[Any, dict[_Key, tuple[int, Any]]] = weakref.WeakKeyDictionary()
+_entries: weakref.WeakKeyDictionary[Any, dict[_Key, _Entry]] = weakref.WeakKeyDictionary()
 
 
 def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
@@ -84,12 +95,13 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
     """
     result = args[0] if args and is_annotation_class(args[0]) else None
     kinds, fields = spread(args if result is None else args[1:])
-
-    def entry(versions: Versions) -> Any:
-        key = mode, result, kinds, versions
-        return _known(function, key) or _make_known(function, key, len(fields))
-
-    return run_deferring(entry, *fields)
+    key = mode, result, kinds
+    entry = _known(function, key) or _make_known(function, key, len(fields), deferred=True)
+    try:
+        return run_compiled(entry, *fields)
+    except ArgumentsOverlap:
+        pass  # nothing has run; what the next entry raises has no context
+    return run_compiled(_make_known(function, key, len(fields), deferred=False), *fields)
 
 
 def _plain(spec: PlainSpec, function: Any, *fields: Any) -> Any:
@@ -116,39 +128,31 @@ def run_compiled(function: Any, *args: Any, **kwargs: Any) -> Any:
         raise error.with_traceback(None) from cause
 
 
-def run_deferring(entry: Callable[[Versions], Any], *args: Any, **kwargs: Any) -> Any:
-    """Call the compiled function `entry("apart")`, and where that finds arguments that overlap
-    `entry("overlapping")`, which is compiled when it is first needed.
-    """
-    try:
-        return run_compiled(entry("apart"), *args, **kwargs)
-    except ArgumentsOverlap:
-        pass  # nothing has run; the other version is not run here: its errors have no context
-    return run_compiled(entry("overlapping"), *args, **kwargs)
-
-
 def _known(function: Any, key: _Key) -> Any:
     """The compiled entry of a dispatcher, if there is one that was made under the present rules."""
     try:
-        epoch, entry = _entries[function][key]
+        entry = _entries[function][key]
     except (KeyError, TypeError):  # TypeError: what is no function or mode may have no hash
         return None
-    return entry if epoch == RULES.epoch else None
+    return entry.run if entry.epoch == RULES.epoch else None
 
 
-def _make_known(function: Any, key: _Key, count: int) -> Any:
-    """Make the compiled entry; one made under other rules is replaced."""
+def _make_known(function: Any, key: _Key, count: int, *, deferred: bool) -> Any:
+    """Make the compiled entry, if another thread has not; one that was made under other rules, or
+    has one version where two are asked for, is replaced.
+    """
     mode = key[0]
     if not isinstance(mode, Mode):
         raise ActivityError("the first argument of autodiff is a mode such as Reverse")
     mode.require_supported()
     dispatcher = dispatcher_of(function)
     with _lock:
-        entry = _known(dispatcher, key)
-        if entry is None:
-            entry = make_entry(_plain, PlainSpec(*key), dispatcher, count)
-            _entries.setdefault(dispatcher, {})[key] = RULES.epoch, entry
-        return entry
+        known = _entries.setdefault(dispatcher, {})
+        entry = known.get(key)
+        if entry is None or entry.epoch != RULES.epoch or (entry.deferred and not deferred):
+            made = make_entry(_plain, PlainSpec(*key, deferred=deferred), dispatcher, count)
+            entry = known[key] = _Entry(RULES.epoch, deferred, made)
+        return entry.run
 
 
 def make_entry(form: Callable[..., Any], spec: PlainSpec, dispatcher: Any, count: int) -> Any:

@@ -18,8 +18,8 @@ from typing import Any, SupportsIndex
 from numba import njit, types
 from numba.extending import typeof_impl
 
-from activerules.annotations.signature import GradientSpec, Versions
-from activerules.autodiff import NO_C_WRAPPER, run_compiled, run_deferring
+from activerules.annotations.signature import GradientSpec
+from activerules.autodiff import NO_C_WRAPPER, run_compiled
 from activerules.errors import ArityError
 from activerules.numba_ext import checks
 from activerules.numba_ext.dispatchers import (
@@ -29,6 +29,7 @@ from activerules.numba_ext.dispatchers import (
     with_flags,
 )
 from activerules.numba_ext.factories import give_factory_form
+from activerules.numba_ext.gradient import ArgumentsOverlap
 from activerules.numba_ext.intrinsics import give_compiled_form, gradient_form
 from activerules.numba_ext.stubs import Stub
 from activerules.rules.registry import RULES
@@ -107,18 +108,18 @@ class DerivedFunction:
         self.__name__ = f"{'value_and_' if with_value else ''}{self.kind}_{self.__name__}"
         # Two objects that were made alike share what is compiled: `grad(f)(x)` may stand in a loop.
         key = type(self), self._spec, repr(sorted(options.items()))
-        self._compiled: dict[Versions, tuple[int, Any]] = _stubs.get(self._target, key, dict)
+        self._compiled: dict[bool, tuple[int, Any]] = _stubs.get(self._target, key, dict)
 
     @property
     def dispatcher(self) -> Any:
         """The stub that serves compiled callers, compiled under the rules there are now."""
-        return self._dispatcher("both")
+        return self._dispatcher()
 
-    def _dispatcher(self, versions: Versions) -> Any:
+    def _dispatcher(self, *, deferred: bool = False) -> Any:
         with _lock:
-            epoch, dispatcher = self._compiled.get(versions, (-1, None))
+            epoch, dispatcher = self._compiled.get(deferred, (-1, None))
             if epoch != RULES.epoch:
-                spec = replace(self._spec, versions=versions)
+                spec = replace(self._spec, deferred=deferred)
                 stub = _make_stub(self.__name__, self._target, spec, type(self).form)
                 if self._options.get("cache"):
                     # Numba's cache does not see other functions; rules at least must not be stale.
@@ -126,7 +127,7 @@ class DerivedFunction:
                 options = {k: v for k, v in self._options.items() if k in _OPTIONS}
                 stub.__qualname__ += named_flags(options)
                 epoch, dispatcher = RULES.epoch, njit(**NO_C_WRAPPER, **options)(stub)
-                self._compiled[versions] = epoch, dispatcher
+                self._compiled[deferred] = epoch, dispatcher
             return dispatcher
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -229,9 +230,13 @@ class GradientFunction(DerivedFunction):
     kind = "grad"
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
-        if self._options.get("cache"):  # on disk is the stub that serves every caller
-            return super()._run(*args, **kwargs)
-        return run_deferring(self._dispatcher, *args, **kwargs)
+        # what is on disk, and what compiled callers have, serves every call
+        if not (self._options.get("cache") or False in self._compiled):
+            try:
+                return run_compiled(self._dispatcher(deferred=True), *args, **kwargs)
+            except ArgumentsOverlap:
+                pass  # nothing has run; what the next stub raises has no context
+        return super()._run(*args, **kwargs)
 
 
 give_factory_form(grad)

@@ -15,14 +15,12 @@ from typing import Any
 
 from numba import types
 
-from activerules.annotations.signature import Versions
 from activerules.errors import ActiverulesError
 from activerules.ir.derive.assemble import generate
 from activerules.ir.derive.gradient import uses_tape
 from activerules.ir.derive.layout import Layout
 from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.planning import make_plan
-from activerules.ir.derive.request import Request
 from activerules.ir.derive.split import memory_size
 from activerules.ir.derive.widen import widened
 from activerules.ir.model import Function, Module
@@ -74,23 +72,23 @@ def compile_gradient(
     split: bool = False,
     options: frozenset[str] = frozenset(),
     width: int = 1,
-    versions: Versions = "both",
+    deferred: bool = False,
 ) -> Gradient:
     """The gradient of `function` for these argument types and activities.
 
     It is compiled once per rule epoch; with `split` as two functions, see `Gradient`. `options` are
-    those of the mode. The gradient has the `width` asked for, or 1: see `ir.derive.widen`. With
-    "apart" of two `versions` the conservative one is deferred: see `Gradient`.
+    those of the mode. The gradient has the `width` asked for, or 1: see `ir.derive.widen`. Its
+    conservative version may be `deferred`: see `Gradient`.
 
     Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
     """
     dispatcher = as_dispatcher(function)
     known = _compiled.setdefault(dispatcher, {})
-    key = (argtypes, activities, return_activity, split, options, versions, RULES.epoch)
+    key = (argtypes, activities, return_activity, split, options, deferred, RULES.epoch)
     if (key, width) not in known:
         gradient = derive(
             dispatcher, argtypes, activities, return_activity,
-            split=split, options=options, width=width, versions=versions,
+            split=split, options=options, width=width, deferred=deferred,
         ).gradient  # fmt: skip
         known[key, width] = known[key, gradient.width] = gradient
     return known[key, width]
@@ -105,7 +103,7 @@ def derive(
     split: bool = False,
     options: frozenset[str] = frozenset(),
     width: int = 1,
-    versions: Versions = "both",
+    deferred: bool = False,
 ) -> Derivation:
     """As `compile_gradient`, anew, with everything that was found out on the way."""
     dispatcher = as_dispatcher(function)
@@ -120,7 +118,7 @@ def derive(
     try:
         plan, careful, scratch = stage(
             "plan", _planned,
-            captured, module, activities, return_activity, rules, split, options, versions,
+            captured, module, activities, return_activity, rules, split, options, deferred,
         )  # fmt: skip
         plan, careful = _widened(plan, careful, width)
         functions, declarations, layout, memory = _generated(stage, plan, careful)
@@ -129,7 +127,7 @@ def derive(
         raise
     text, name = finish(stage, captured, module, functions, declarations, options)
     suffix = ".split" if split else ".gradient"
-    deferred = versions == "apart" and _assumes(plan)
+    deferred = deferred and _assumes(plan)
     conservative = name + (CAREFUL if careful or deferred else "") + suffix
     gradient = Gradient(
         symbol=name + suffix,
@@ -177,7 +175,7 @@ def _planned(
     rules: NumbaRuleCompiler,
     split: bool,
     options: frozenset[str],
-    versions: Versions,
+    deferred: bool,
 ) -> tuple[Plan, Plan | None, set[int]]:
     """The plan, that for arguments which overlap if it is another one, and the Const arrays that
     need a scratch shadow.
@@ -186,10 +184,8 @@ def _planned(
     def make(shadowed: tuple[ArgumentActivity, ...]) -> tuple[Plan, Plan | None]:
         request = make_request(captured, module, shadowed, return_activity, rules)
         request = replace(with_options(request, options), split=split, checked=not split)
-        if versions == "overlapping":
-            return make_plan(_assuming_nothing(request)), None
         plan = make_plan(request)
-        if versions == "apart" and _assumes(plan):
+        if deferred and _assumes(plan):
             return plan, None
         careful = _careful(plan)
         if careful is None:
@@ -215,17 +211,15 @@ def _careful(plan: Plan) -> Plan | None:
     """The plan that takes no arguments for disjoint and assumes nothing, if it is another one."""
     if not _assumes(plan):
         return None
-    careful = make_plan(replace(_assuming_nothing(plan.request), name=STEM + CAREFUL))
+    name = STEM + CAREFUL
+    request = replace(plan.request, disjoint=False, separate=False, checked=False, name=name)
+    careful = make_plan(request)
     return careful if _keeps(careful) != _keeps(plan) else None
 
 
 def _assumes(plan: Plan) -> bool:
     """Whether a plan was made for arguments that do not overlap, or that are as it assumes."""
     return _overlap_matters(plan) or bool(plan.assumptions)
-
-
-def _assuming_nothing(request: Request) -> Request:
-    return replace(request, disjoint=False, separate=False, checked=False)
 
 
 def _keeps(plan: Plan) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from activerules.annotations.activity import BY_NAME, Annotation
 from activerules.errors import ActivityError, NotYetSupported, UnknownOption
@@ -32,13 +32,6 @@ class ActivitySignature:
         return f"({', '.join(a.__name__ for a in self.arguments)}) -> {self.result.__name__}"
 
 
-Versions = Literal["both", "apart", "overlapping"]
-"""Which versions of a derivative a call has at hand: that for arguments which do not overlap, that
-for any arguments, or both. Calls from Python begin with the first, and make the second when a call
-needs it, which is seldom.
-"""
-
-
 @dataclass(frozen=True)
 class GradientSpec:
     """What `grad`, `value_and_grad` and Jacobians ask for.
@@ -47,14 +40,14 @@ class GradientSpec:
     single       whether `argnums` was one number: the gradient is then not in a tuple.
     with_value   whether the function's value comes with it.
     holomorphic  whether arguments and result are complex, and f'(z) is asked for.
-    versions     which versions of the derivative the call has at hand.
+    deferred     whether the version for arguments that overlap is compiled when a call needs it.
     """
 
     argnums: tuple[int, ...]
     single: bool
     with_value: bool
     holomorphic: bool = False
-    versions: Versions = "both"
+    deferred: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,13 +76,13 @@ class PlainSpec:
     asked     what the call asks for: a mode, or a `SplitSpec`.
     result    the activity of the return value that was given, if one was.
     kinds     per argument, the annotation its values are the fields of; None for a bare value.
-    versions  which versions of the derivative the call has at hand.
+    deferred  whether the version for arguments that overlap is compiled when a call needs it.
     """
 
     asked: Mode | SplitSpec
     result: type[Annotation] | None
     kinds: tuple[type[Annotation] | None, ...]
-    versions: Versions = "both"
+    deferred: bool = False
 
 
 _OPTIONS = ("with_primal", "runtime_activity", "strong_zero", "holomorphic", "fast")

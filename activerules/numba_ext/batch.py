@@ -32,7 +32,7 @@ from activerules.numba_ext.split import SplitEmitter
 from activerules.numba_ext.types import AnnotationType, marker_class
 
 
-def batch_form(mode, function, args, versions):
+def batch_form(mode, function, args, deferred):
     """`autodiff(Reverse, function, [return activity,] *annotated)` with batched arguments."""
     marker = marker_class(args[0]) if args else None
     annotated = args if marker is None else args[1:]
@@ -44,7 +44,7 @@ def batch_form(mode, function, args, versions):
     checks.refuse_holomorphic(mode.value)
     returned, options = return_activity(marker), mode.value.options
     gradient = compiled(
-        dispatcher, arguments, returned, options=options, width=width, versions=versions
+        dispatcher, arguments, returned, options=options, width=width, deferred=deferred
     )
     run = _together
     if gradient.width != width:

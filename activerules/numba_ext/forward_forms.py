@@ -16,7 +16,6 @@ from numba.core.target_extension import current_target
 from numba.core.typing.templates import signature
 
 from activerules.annotations.activity import Active, Const, MixedDuplicated
-from activerules.annotations.signature import Versions
 from activerules.errors import ActiverulesError, ActivityError, ArityError
 from activerules.numba_ext import checks
 from activerules.numba_ext.batch import batch_form
@@ -56,8 +55,8 @@ def mode_form(typing_context, mode, function, *args):
     return entry_form(typing_context, mode, function, *args)
 
 
-def entry_form(typing_context, mode, function, *args, versions: Versions = "both"):
-    """The same for a caller that has these versions of the derivative at hand."""
+def entry_form(typing_context, mode, function, *args, deferred: bool = False):
+    """The same for a caller that may ask for the second version later: see `Gradient.deferred`."""
     args = tuple(map(types.unliteral, args))
     if compiles_for_derivative() and isinstance(mode, ModeType) and is_batched(args):
         mode.value.require_supported()
@@ -66,8 +65,8 @@ def entry_form(typing_context, mode, function, *args, versions: Versions = "both
     if not isinstance(mode, ModeType) or mode.value.direction != "forward":
         if isinstance(mode, ModeType) and is_batched(args):
             mode.value.require_supported()
-            return batch_form(mode, function, args, versions)
-        return autodiff_form(typing_context, mode, function, *args, versions=versions)
+            return batch_form(mode, function, args, deferred)
+        return autodiff_form(typing_context, mode, function, *args, deferred=deferred)
     mode.value.require_supported()
     return forward_form(mode, function, args)
 

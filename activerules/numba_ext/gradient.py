@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from activerules.annotations.signature import Versions
 from activerules.errors import Where
 from activerules.numba_ext.calls import MarkedCall
 
@@ -41,8 +40,7 @@ class Gradient:
 
         symbol.augmented    symbol.reverse    symbol.drop
 
-    symbol               assumes that arrays of which one is written do not overlap; nothing if it
-                         was compiled for arguments that do.
+    symbol               assumes that arrays of which one is written do not overlap.
     conservative_symbol  assumes nothing about overlap; `symbol` itself if that assumes nothing;
                          None if nothing is written: arguments may overlap, shadows may not.
     assumption_symbol    i1 symbol(primal parameters, with shadows as above): whether what `symbol`
@@ -108,7 +106,7 @@ class GradientCompiler(Protocol):
         split: bool = False,
         options: frozenset[str] = frozenset(),
         width: int = 1,
-        versions: Versions = "both",
+        deferred: bool = False,
     ) -> Gradient:
         """Compile the derivative of a dispatcher for Numba argument types.
 

@@ -20,7 +20,6 @@ from numba.core.target_extension import current_target
 from numba.core.typing.templates import infer, infer_global, make_intrinsic_template, signature
 
 from activerules.annotations.activity import Active, Const
-from activerules.annotations.signature import Versions
 from activerules.errors import ActiverulesError, ActivityError, NotYetSupported
 from activerules.numba_ext import (
     checks,
@@ -63,7 +62,7 @@ def give_compiled_form(function: Callable[..., Any], definition: Callable[..., A
     infer_global(function, types.Function(template))
 
 
-def autodiff_form(typing_context, mode, function, *args, versions: Versions = "both"):
+def autodiff_form(typing_context, mode, function, *args, deferred: bool = False):
     """`autodiff(mode, function, [return activity,] *annotated)`."""
     if not isinstance(mode, ModeType):
         raise ActivityError("the first argument of autodiff is a mode such as Reverse")
@@ -71,7 +70,7 @@ def autodiff_form(typing_context, mode, function, *args, versions: Versions = "b
     args = tuple(map(types.unliteral, args))
     if current_target() == AD_TARGET:
         return _nested_autodiff(typing_context, mode, function, args)
-    call, skipped = _read_call(function, args, mode.value.options, versions)
+    call, skipped = _read_call(function, args, mode.value.options, deferred)
     result_type = types.Tuple(call.derivative_types)
     if mode.value.returns_primal:
         result_type = types.Tuple([result_type, call.gradient.result_type])
@@ -136,7 +135,7 @@ def gradient_form(typing_context, spec, function, *args):
         plain = tuple(argument.numba_type for argument in arguments)
         asked = NestedCall(dispatcher, plain, arguments, True, request.with_value, request)
         return nested_form(typing_context, asked, (spec, function), args)
-    call = Call(arguments, compiled(dispatcher, arguments, "active", versions=request.versions))
+    call = Call(arguments, compiled(dispatcher, arguments, "active", deferred=request.deferred))
     gradient_types = [gradient_type_of(arguments[i].numba_type) for i in request.argnums]
     gradient_type = gradient_types[0] if request.single else types.Tuple(gradient_types)
     result_type = gradient_type
@@ -193,7 +192,7 @@ def _read_call(
     function: Any,
     args: Sequence[Any],
     options: frozenset[str] = frozenset(),
-    versions: Versions = "both",
+    deferred: bool = False,
 ) -> tuple[Call, int]:
     """The typed call, and how many of `args` (0 or 1) say the activity of the return."""
     marker = marker_class(args[0]) if args else None
@@ -208,7 +207,7 @@ def _read_call(
         with checks.naming(dispatcher):
             checks.require_holomorphic(arguments)
         returned = "active"
-    gradient = compiled(dispatcher, arguments, returned, options=options, versions=versions)
+    gradient = compiled(dispatcher, arguments, returned, options=options, deferred=deferred)
     return Call(arguments, gradient, holomorphic=holomorphic), skipped
 
 
@@ -261,7 +260,7 @@ def compiled(
     split: bool = False,
     options: frozenset[str] = frozenset(),
     width: int = 1,
-    versions: Versions = "both",
+    deferred: bool = False,
 ) -> Gradient:
     """Compile the derivative; an error says which call it was for."""
     (compiler,) = _compilers
@@ -271,7 +270,7 @@ def compiled(
     try:
         gradient = compiler(
             dispatcher, argtypes, activities, return_activity,
-            split=split, options=options, width=width, versions=versions,
+            split=split, options=options, width=width, deferred=deferred,
         )  # fmt: skip
         if not split and _needs_float_return(gradient, arguments, return_activity):
             holomorphic = "holomorphic" in options

@@ -62,9 +62,9 @@ def plain_form(form: Callable[..., Any]) -> Callable[..., Any]:
         annotated = tuple(_grouped(plain.kinds, tuple(map(types.unliteral, fields))))
         markers = () if plain.result is None else (plain.result,)
         outer = [typing_context.resolve_value_type(x) for x in (plain.asked, *markers)]
-        versions = {} if plain.versions == "both" else {"versions": plain.versions}
+        deferred = {"deferred": True} if plain.deferred else {}
         typed, codegen = form(
-            typing_context, outer[0], function, *outer[1:], *annotated, **versions
+            typing_context, outer[0], function, *outer[1:], *annotated, **deferred
         )
 
         def emit(context: Any, builder: Any, _: Any, values: Any) -> Any:
