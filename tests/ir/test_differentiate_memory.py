@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from pathlib import Path
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -147,3 +148,15 @@ def test_rust_allocates_by_malloc() -> None:
     call = compile_text(rest).function("f.gradient")
     call.restype = ctypes.c_double  # a struct of one double is returned as that
     assert call(0.7, 1.0) == pytest.approx(4 * 0.7)
+
+
+def test_copy_that_ends_inside_of_a_float_gives_nan() -> None:
+    text = (Path(__file__).parent / "cases/copy_bytes_run_time.ll").read_text()
+    reverse = compile_text(differentiate(text, "f", [Duplicated, Duplicated, Const]))
+    forward = compile_text(differentiate(text, "f", [Duplicated, Duplicated, Const], "forward"))
+    for bytes_, cut in ((16, False), (12, True)):
+        x, x_bar, y, y_bar = np.array([[2.0, 3.0], [1.0, 1.0], [4.0, 5.0], [1.0, 1.0]])
+        at = [one.ctypes.data for one in (x, x_bar, y, y_bar)]
+        assert np.isnan(forward.function("f.forward")(*at, bytes_)) == cut
+        reverse.function("f.gradient")(*at, bytes_, 1.0)
+        assert np.isnan(x_bar[0]) == cut

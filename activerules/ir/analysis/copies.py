@@ -6,6 +6,8 @@ Gives       `kind_of(copy)`: the one float type all of it has, None if there are
 Invariants  C1  what is known of a piece of memory holds for memory its bytes are copied to or from
             C2  a byte that may hold a float of a derivative is in a float piece, or the program is
                 refused (`MixedCopy`)
+            C3  a copy that may begin or end inside of a float is refused, or told at run time
+                (`moves_whole`)
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import gcd
 
+from activerules.errors import ActiverulesError
 from activerules.ir.analysis.memory import MemoryFacts
 from activerules.ir.analysis.objects import MemoryObject
-from activerules.ir.analysis.places import Place
+from activerules.ir.analysis.places import Place, divisor
 from activerules.ir.analysis.value_types import Access, ValueTypes, is_zero
 from activerules.ir.constants import integer_of
 from activerules.ir.model import Instruction, Value
+from activerules.ir.refusal import refusal
 from activerules.ir.runtime_calls import COPY_RESIZED
 from activerules.ir.types import DOUBLE, FLOAT, Type, size_of
 
@@ -41,21 +45,110 @@ def kind_of(copy: Instruction, types: ValueTypes) -> Type | None:
 
     Raises `MixedCopy` if neither is known.
     """
-    memory = types.memory
-    behind = frozenset(o for p in copy.operands[:2] for o in memory.objects(p))
-    objects = behind.union(*map(memory.copied_with, behind))
+    behind, objects = _objects_of(copy, types)
     kinds = {t for o in objects for t in types.float_types(o)}
     if not kinds:
-        seen = any(types.accesses.get(o) for o in objects)
-        if not seen and not all(o.is_local for o in objects):
+        if not all(_is_seen_through(o, types) for o in objects):
             raise MixedCopy
         return None
     if len(kinds) > 1 or any(_others(copy, o, types) for o in behind):
         raise MixedCopy
     (kind,) = kinds
-    if kind not in {DOUBLE, FLOAT}:
+    if kind not in {DOUBLE, FLOAT} or _cuts_one(copy, kind, behind, types):
         raise MixedCopy
     return kind
+
+
+def _objects_of(
+    copy: Instruction, types: ValueTypes
+) -> tuple[frozenset[MemoryObject], frozenset[MemoryObject]]:
+    """What a copy acts on; and all memory whose bytes are copied from or to there, too."""
+    memory = types.memory
+    behind = frozenset(o for p in copy.operands[:2] for o in memory.objects(p))
+    return behind, behind.union(*map(memory.copied_with, behind))
+
+
+def may_mix_types(copy: Instruction, types: ValueTypes) -> bool:
+    """Whether floats may be copied, and be accessed as something else before or after that.
+
+    Where nothing is done with the bytes but copying, the shadow of the copy is a copy of the
+    shadow, whatever they are.
+    """
+    try:
+        copied_pieces(copy, types)
+    except MixedCopy:
+        _, objects = _objects_of(copy, types)
+        return any(types.holds_float(o) or _is_filled_with_integers(o, types) for o in objects)
+    return False
+
+
+def _is_filled_with_integers(o: MemoryObject, types: ValueTypes) -> bool:
+    return o.is_local and any(
+        a.type.is_int and a.instruction.opcode == "store" and not _clears(a.instruction)
+        for a in types.accesses.get(o, ())
+    )
+
+
+def mixed_copy(copy: Instruction) -> ActiverulesError:
+    """The error to raise about a copy of which `MixedCopy` was raised."""
+    return refusal(
+        copy,
+        "a copy of memory that mixes types carries a derivative",
+        "which bytes hold floats is not known",
+        ["copy the parts one by one"],
+    )
+
+
+def _is_seen_through(o: MemoryObject, types: ValueTypes) -> bool:
+    """Whether an object without known floats has none: it is made here, declared, or every byte of
+    it is accessed as something else, as those of an array are.
+    """
+    if o.is_local or o in types.declared:
+        return True
+    places = [
+        (a.place, size_of(a.type, types.memory.named_types))
+        for a in types.accesses.get(o, ())
+        if a.place is not None and a.place.stride
+    ]
+    period = gcd(*(place.stride for place, _ in places))
+    covered = {(place.offset + k) % period for place, size in places for k in range(size)}
+    return bool(places) and len(covered) == period
+
+
+def _cuts_one(
+    copy: Instruction, kind: Type, behind: frozenset[MemoryObject], types: ValueTypes
+) -> bool:
+    """Whether a copy among floats for sure begins or ends inside of one."""
+    size, memory = size_of(kind, types.memory.named_types), types.memory
+    length = integer_of(copy.operands[2])
+    if length is not None and length % size and copy.callee_name != COPY_RESIZED:
+        return True
+    for pointer in copy.operands[:2]:
+        start = memory.place(pointer)
+        for o in behind & memory.objects(pointer):
+            for access in types.accesses.get(o, ()):
+                if access.type == kind and access.place is not None and memory.starts(start, o):
+                    period = gcd(start.stride, access.place.stride)
+                    ahead = access.place.offset - start.offset
+                    if period % size == 0 and ahead % size:
+                        return True
+    return False
+
+
+def float_copied(copy: Instruction, types: ValueTypes) -> Type | None:
+    """`kind_of`, or None where it is not known."""
+    try:
+        return kind_of(copy, types)
+    except MixedCopy:
+        return None
+
+
+def moves_whole(copy: Instruction, kind: Type, types: ValueTypes) -> bool:
+    """Whether the length of a copy is for sure a multiple of the size of its floats."""
+    memory = types.memory
+    if copy.callee_name == COPY_RESIZED:
+        return True  # of memory that is allocated as a whole
+    return divisor(copy.operands[2], memory.multiples) % size_of(kind, memory.named_types) == 0
 
 
 def _others(copy: Instruction, o: MemoryObject, types: ValueTypes) -> bool:
@@ -79,9 +172,8 @@ def pieces_of(copy: Instruction, types: ValueTypes) -> list[Piece]:
     """
     length = integer_of(copy.operands[2]) if copy.callee_name != COPY_RESIZED else None
     memory = types.memory
-    behind = {o: p for p in copy.operands[:2] for o in memory.objects(p)}
-    group = frozenset(behind).union(*map(memory.copied_with, behind))
-    elsewhere = group - frozenset(behind)
+    behind, group = _objects_of(copy, types)
+    elsewhere = group - behind
     if length is None or any(o in types.declared for o in group):
         raise MixedCopy
     if any(not a.type.is_int for o in elsewhere for a in types.accesses.get(o, ())):

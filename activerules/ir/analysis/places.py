@@ -99,7 +99,7 @@ def _gives_data(i: Instruction) -> bool:
     return effect is not None and effect.gives_data
 
 
-def _divisor(
+def divisor(
     value: Value, multiples: Multiples, depth: int = 4, assumed: frozenset[Value] = frozenset()
 ) -> int:
     """A number that divides an integer, whatever it is at run time; 0: it is zero.
@@ -115,7 +115,7 @@ def _divisor(
         return multiples.get(value, 1)
 
     def below(o: Value) -> int:
-        return _divisor(o, multiples, depth - 1, assumed)
+        return divisor(o, multiples, depth - 1, assumed)
 
     match value.opcode:
         case "mul":
@@ -154,7 +154,7 @@ def _step(gep: Instruction, named: NamedTypes, multiples: Multiples) -> tuple[in
             t = t.element
             size = size_of(t, named)
         if number is None:
-            variable = gcd(variable, size * _divisor(index, multiples))
+            variable = gcd(variable, size * divisor(index, multiples))
         else:
             constant += number * size
     return constant, variable

@@ -147,8 +147,7 @@ def _support(functions: list[Function], *, whole: bool) -> _Support:
     if not called.isdisjoint({COPY_RESIZED, COPIED_SIZE}):
         texts.append(runtime.RESIZED_TEXT)
     for kind in ("double", "float"):
-        if f"activerules.undo_copy.{kind}" in called:
-            texts.append(runtime.undo_copy(kind))
+        texts.append(runtime.copies_of(kind, called))
     for kind, name in (("double", "f64"), ("float", "f32")):
         if whole and f"activerules.ignore.{name}" in called:
             texts.append(

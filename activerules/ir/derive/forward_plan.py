@@ -4,7 +4,9 @@ Needs       a Request, in which floats may be Duplicated
 Gives       ForwardPlan, frozen; programs that have no forward derivative are refused here
 Invariants  W1  every arithmetic instruction with an active result has a row, or the program is
                 refused
-            W2  every pointer through which shadow memory is read or written has a shadow in all it
+            W2  no float of a derivative is copied among bytes of which it is not known whether they
+                are floats
+            W3  every pointer through which shadow memory is read or written has a shadow in all it
                 may point to, or the program is refused
 """
 
@@ -13,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from activerules.errors import MixedActivity
+from activerules.ir.analysis.copies import may_mix_types, mixed_copy
 from activerules.ir.derive.callees import CalleeUse, Family, plan_callees, use_callee
 from activerules.ir.derive.calls import EngineCalls
 from activerules.ir.derive.derivatives import row_for
@@ -23,7 +26,7 @@ from activerules.ir.derive.summaries import ModuleSummaries
 from activerules.ir.model import Instruction, Value
 from activerules.ir.refusal import refusal
 from activerules.ir.rulecall import ActivityName, CallInfo, ForwardRuleCode, ForwardRuleRequest
-from activerules.ir.runtime_calls import effect_of
+from activerules.ir.runtime_calls import effect_of, memory_intrinsic
 
 _CARRIED = {"load", "phi", "select", "freeze"}
 
@@ -122,6 +125,8 @@ def _check(i: Instruction, plan: ForwardPlan) -> None:
         _check_pointer_store(i, plan)
     elif i.opcode == "load":
         _check_pointer_load(i, plan)
+    elif memory_intrinsic(i) not in {None, "memset"}:
+        _check_copy(i, plan)
     if not i.type.is_float or not plan.activity.is_active(i) or i.opcode in _CARRIED:
         return
     if i.opcode == "call" and effect_of(i.callee_name) is not None:
@@ -133,6 +138,12 @@ def _check(i: Instruction, plan: ForwardPlan) -> None:
             "an active value is computed by it",
             ["put the computation into a function and give it a rule"],
         )
+
+
+def _check_copy(i: Instruction, plan: ForwardPlan) -> None:
+    """Bytes of floats must not be seen as anything else: the copy of the shadow is one of them."""
+    if all(map(plan.activity.has_shadow, i.operands[:2])) and may_mix_types(i, plan.types):
+        raise mixed_copy(i)
 
 
 def _check_pointer_load(i: Instruction, plan: ForwardPlan) -> None:

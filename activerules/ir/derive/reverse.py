@@ -22,7 +22,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from activerules.ir.analysis.copies import MixedCopy, Piece, copied_pieces
+from activerules.ir.analysis.copies import (
+    MixedCopy,
+    Piece,
+    copied_pieces,
+    mixed_copy,
+    moves_whole,
+)
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Taken
 from activerules.ir.builder import Builder, displaced
 from activerules.ir.cfg import Loop
@@ -46,7 +52,6 @@ from activerules.ir.derive.sweep import (
     suffixed,
 )
 from activerules.ir.model import Argument, Block, Function, Instruction, Value
-from activerules.ir.refusal import refusal
 from activerules.ir.runtime_calls import COPIED_SIZE, COPY_RESIZED, memory_intrinsic
 from activerules.ir.types import I1, I8, I32, I64, PTR, VOID, StructType
 
@@ -388,17 +393,16 @@ class _Reverser:
         try:
             copied = copied_pieces(i, self.plan.types)
         except MixedCopy:
-            raise refusal(
-                i, "a copy of memory that mixes types carries a derivative",
-                "which bytes hold floats is not known", ["copy the parts one by one"],
-            ) from None  # fmt: skip
+            raise mixed_copy(i) from None
         source = self.values.shadow(i.operands[1], lane)
         if isinstance(copied, list):
             self._undo_pieces([piece for piece in copied if piece.type.is_float], target, source)
         elif copied is not None:
             if i.callee_name == COPY_RESIZED:
                 size = self.b.call(COPIED_SIZE, I64, [source, size])
-            self.b.call(f"activerules.undo_copy.{copied}", VOID, [target, source, size])
+            whole = moves_whole(i, copied, self.plan.types)
+            name = f"activerules.undo_{'' if whole else 'checked_'}copy.{copied}"
+            self.b.call(name, VOID, [target, source, size])
 
     def _undo_pieces(self, pieces: list[Piece], target: Value, source: Value) -> None:
         """All are taken before any is added: the two places may overlap."""
