@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -29,6 +30,7 @@ from activerules.ir.derive.indirect import call_by_name
 from activerules.ir.derive.planning import make_plan
 from activerules.ir.derive.request import Parameter, Request, ReturnKind
 from activerules.ir.derive.widen import widened
+from activerules.ir.masked import lane_by_lane
 from activerules.ir.model import Argument, Function, Module
 from activerules.ir.normalise import canonical, exposed, inline_all, normalise
 from activerules.ir.parser import parse_module
@@ -36,6 +38,7 @@ from activerules.ir.printer import print_module
 from activerules.ir.reading import read_module
 from activerules.ir.rulecall import ActivityName
 
+_TARGET = re.compile(r'"(?:target-cpu|target-features|tune-cpu)"="[^"]*"')
 _ROUNDS = 4
 _MAY_BE_INLINED = (UnsupportedIR, UnknownCall, FloatBitsInInteger, MixedActivity)
 _RETURNED = {"reverse": "Active", "forward": "Duplicated"}
@@ -83,6 +86,12 @@ def differentiate(
 
         Both compute the primal, too. A generated function can be differentiated again.
 
+    Memory
+        Parameters may lead to memory that overlaps, unless they are declared `noalias` (C:
+        `restrict`); shadows then overlap in the same way. Otherwise shadows are memory of their
+        own. What a Const parameter leads to is none of what a Duplicated one leads to. Memory
+        that is accessed as integers alone holds no floats there.
+
     Raises
         UnsupportedIR    the function cannot be brought to the normal form (N1..N7), or has no
                          derivative
@@ -124,7 +133,24 @@ def _derivative(source: str, module: Module, request: Request, mode: str) -> str
     for one in functions:
         one.prefix = ""
     whole = with_missing(parse_module(source), functions, module)
+    target = _target_of(request.function.name, whole)
+    for one in functions:
+        one.suffix = " ".join([one.suffix, *target]).strip()
     return verified(assemble(whole, functions, declarations, whole=True))
+
+
+def _target_of(function: str, module: Module) -> list[str]:
+    """The attributes that say which machine a function is compiled for.
+
+    Without them its derivative would be compiled for another, and LLVM would not inline one in it.
+    """
+    words = module.functions[function].suffix.split()
+    groups = [
+        line
+        for line in module.trailer
+        if line.startswith("attributes ") and line.split()[1] in words
+    ]
+    return _TARGET.findall(" ".join([module.functions[function].suffix, *groups]))
 
 
 def _read(source: str, function: str) -> tuple[Module, str]:
@@ -132,7 +158,7 @@ def _read(source: str, function: str) -> tuple[Module, str]:
 
     Calls through tables are by name; LLVM may then inline them, and what is found so leads to more.
     """
-    text = by_parts(by_malloc(copies_at_entry(exposed(source), function)))
+    text = lane_by_lane(by_parts(by_malloc(copies_at_entry(exposed(source), function))))
     for left in reversed(range(_ROUNDS)):
         module = read_module(normalise(text, function), function)
         symbol = function if function in module.functions else f'"{function}"'

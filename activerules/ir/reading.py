@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from activerules.ir.devirtualise import devirtualise
 from activerules.ir.float_bits import restore_floats
+from activerules.ir.growing_stack import from_heap
 from activerules.ir.model import Module
 from activerules.ir.parser import parse_module
 from activerules.ir.scalarise import scalarise
 
 
 def read_module(text: str, function: str) -> Module:
-    """Parse what `normalise(…, function)` gives; calls through pointers are called by name, values
-    with parts taken apart, and floats computed as floats, where that can be done.
+    """Parse what `normalise(…, function)` gives; stack memory that grows is on the heap,
+    calls through pointers are called by name, values with parts taken apart, and floats computed as
+    floats, where that can be done.
     """
     module = parse_module(text)
+    from_heap(module)
     devirtualise(module)
     scalarise(module, function if function in module.functions else f'"{function}"')
     restore_floats(module)

@@ -4,6 +4,7 @@ refuses to be asked.
 
 from __future__ import annotations
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -243,3 +244,17 @@ end:
 """
     with pytest.raises(UnsupportedIR, match="N7"):
         differentiate(text, "f", [Active, Const])
+
+
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+def test_derivatives_are_for_the_machine_of_the_function(mode: str) -> None:
+    group = 'attributes #0 = { nounwind "target-cpu"="haswell" "target-features"="+avx2,+fma" }'
+    text = SQUARE.replace("%x) {", "%x) #0 {") + group
+    activity = Active if mode == "reverse" else Duplicated
+    module = parse_module(str(llvm.parse_assembly(differentiate(text, "square", [activity], mode))))
+    groups = dict(line.removeprefix("attributes ").split(" = ") for line in module.trailer)
+    made = [f for name, f in module.functions.items() if name.startswith("square.")]
+    assert made
+    for function in made:
+        (own,) = [groups[word] for word in function.suffix.split() if word in groups]
+        assert '"target-cpu"="haswell" "target-features"="+avx2,+fma"' in own

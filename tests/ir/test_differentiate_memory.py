@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from activerules.ir.differentiate import differentiate
+from tests.ir.forward_harness import check_forward
 from tests.ir.harness import Active, Const, Duplicated, check_gradient, compile_text
 
 SCRATCH = """
@@ -160,3 +161,58 @@ def test_copy_that_ends_inside_of_a_float_gives_nan() -> None:
         assert np.isnan(forward.function("f.forward")(*at, bytes_)) == cut
         reverse.function("f.gradient")(*at, bytes_, 1.0)
         assert np.isnan(x_bar[0]) == cut
+
+
+OVERLAPPING = """
+define double @g(ptr %a, ptr %b, i64 %n) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %loop ]
+  %s = phi double [ 0.0, %entry ], [ %s.next, %loop ]
+  %p = getelementptr double, ptr %a, i64 %i
+  %q = getelementptr double, ptr %b, i64 %i
+  %x = load double, ptr %p
+  %y = load double, ptr %q
+  %xx = fmul double %x, %x
+  %z = fmul double %xx, %y
+  store double %z, ptr %q
+  %w = load double, ptr %p
+  %ws = fmul double %w, %x
+  %s.next = fadd double %s, %ws
+  %i.next = add i64 %i, 1
+  %more = icmp slt i64 %i.next, %n
+  br i1 %more, label %loop, label %end
+end:
+  ret double %s.next
+}
+define double @f(ptr %x, i64 %n, i64 %a.at, i64 %b.at) {
+  %a = getelementptr double, ptr %x, i64 %a.at
+  %b = getelementptr double, ptr %x, i64 %b.at
+  %r = call double @g(ptr %a, ptr %b, i64 %n)
+  ret double %r
+}
+"""
+
+
+def test_arguments_that_overlap() -> None:
+    x = np.array([0.9, 1.2, 0.8, -1.1, 0.7, 1.3])
+    kinds, both = [Duplicated, Const, Const, Const], [Duplicated, Duplicated, Const]
+    check_gradient(OVERLAPPING, "f", kinds, [x, 3, 0, 1], calls=1)
+    check_forward(OVERLAPPING, "f", kinds, [x, 3, 1, 0])
+    for mode, name, seed in (("reverse", "gradient", [1.5]), ("forward", "forward", [])):
+        text = differentiate(differentiate(OVERLAPPING, "f", kinds, mode), "g", both, mode)
+        compiled = compile_text(text)
+        known, other = compiled.function(f"f.{name}"), compiled.function(f"g.{name}")
+        for a, b in ((0, 0), (0, 1), (1, 0), (0, 2), (2, 0), (0, 3)):
+            results = []
+            for through_one in (True, False):
+                memory = np.array([x, np.linspace(1, 2, 6)])
+                start, shadow = memory.ctypes.data, memory[1].ctypes.data
+                if through_one:
+                    got = known(start, shadow, 3, a, b, *seed)
+                else:
+                    places = (start + 8 * a, shadow + 8 * a, start + 8 * b, shadow + 8 * b)
+                    got = other(*places, 3, *seed)
+                results.append([*memory.ravel(), got or 0.0])
+            np.testing.assert_allclose(*results, rtol=1e-13)

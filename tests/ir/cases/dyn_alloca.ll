@@ -1,6 +1,6 @@
 ; stack memory made in a branch
 ; arguments: Duplicated double[7], Const i64 7
-; expect: refused UnsupportedIR
+; expect: gradient
 
 define double @f(ptr %p, i64 %n) {
 entry:
