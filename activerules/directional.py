@@ -6,18 +6,23 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
+from numba import njit, types
 
 from activerules.autodiff import NO_C_WRAPPER, run_compiled
 from activerules.everyday import ArgNums, DerivedFunction
+from activerules.jacobian_blocks import copy_of
 from activerules.jacobians import jacobian_forward
-from activerules.numba_ext.dispatchers import dispatcher_of
+from activerules.numba_ext.dispatchers import MadeOnce, dispatcher_of
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.forward_forms import jvp_form
-from activerules.numba_ext.intrinsics import give_compiled_form
+from activerules.numba_ext.intrinsics import dispatcher_of_type, give_compiled_form
+from activerules.numba_ext.leaf_texts import TupleTexts, leaves_at
+from activerules.numba_ext.nested import calling_with
 from activerules.rules.registry import RULES
+from activerules.rules.written import function_from
 
 _lock = threading.Lock()
+_made = MadeOnce()
 _entries: dict[str, tuple[int, Any]] = {}
 
 
@@ -45,7 +50,35 @@ def jvp(function: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[
     return run_compiled(_entry(), dispatcher_of(function), primals, tangents)
 
 
-give_compiled_form(jvp, jvp_form)
+def _jvp_form(typing_context, function, primals, tangents):
+    """As `jvp_form`; of tangents that are constant arrays copies are taken, as the function may
+    write into its arguments, and return them.
+    """
+    leaves = list(leaves_at("tangents", tangents))
+    if not any(_is_constant_array(leaf.found) for leaf in leaves):
+        return jvp_form(typing_context, function, primals, tangents)
+    texts = TupleTexts()
+    copies = texts.rebuilt(
+        tangents,
+        lambda x: f"copy_of({x.text})" if _is_constant_array(x.found) else x.text,
+        "tangents",
+    )
+    dispatcher = dispatcher_of_type(function)
+    scope = {**texts.classes, "copy_of": copy_of, "function": dispatcher, "jvp": jvp}
+    source = f"def call(primals, tangents): return jvp(function, primals, {copies})"
+    callee = _made.get(
+        dispatcher,
+        (primals, tangents, RULES.epoch),
+        lambda: njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__)),
+    )
+    return calling_with(typing_context, callee, (function,), (primals, tangents))
+
+
+def _is_constant_array(found: Any) -> bool:
+    return isinstance(found, types.Array) and not found.mutable
+
+
+give_compiled_form(jvp, _jvp_form)
 
 
 def _entry() -> Any:

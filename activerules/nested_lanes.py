@@ -8,21 +8,27 @@ function.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from numba import njit
 
 from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.autodiff import NO_C_WRAPPER, autodiff
+from activerules.nested_options import zero_where_same
 from activerules.nested_pullbacks import kept
 from activerules.numba_ext import checks
+from activerules.numba_ext.dispatchers import MadeOnce
 from activerules.numba_ext.forward_checks import has_tangent, read_forward_arguments
 from activerules.numba_ext.forward_forms import use_nested_lanes
 from activerules.numba_ext.intrinsics import dispatcher_of_type
 from activerules.numba_ext.lanes import BATCHED, first_lane, width_of
 from activerules.numba_ext.nested import calling, returned_by
 from activerules.numba_ext.types import AnnotationType, marker_class
+from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
+
+_made = MadeOnce()
 
 
 def lanes_form(typing_context, mode, function, args):
@@ -42,8 +48,11 @@ def lanes_form(typing_context, mode, function, args):
     found = returned_by(typing_context, dispatcher, arguments)
     with_tangent = forward and marker is not Const and has_tangent(found)
     call = f"autodiff(mode, function, {'' if marker is None else 'marker, '}"
+    # lanes run on copies: whether a shadow is the argument's memory is asked before
+    compares = "runtime_activity" in mode.value.options
     lines = [
-        f"f{lane} = {call}{', '.join(_given(annotated, lane, last=lane == width - 1))})"
+        f"f{lane} = {call}"
+        f"{', '.join(_given(annotated, lane, last=lane == width - 1, compares=compares))})"
         for lane in range(width)
     ]
     lines.append(f"return {_result(mode.value, annotated, width, with_tangent)}")
@@ -56,14 +65,19 @@ def lanes_form(typing_context, mode, function, args):
         "function": dispatcher,
         "kept": kept,
         "marker": marker,
-        "mode": mode.value,
+        "mode": replace(mode.value, options=mode.value.options - {"runtime_activity"}),
+        "zero_where_same": zero_where_same,
     }
     source += "\n ".join(lines)
-    callee = njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__))
+    callee = _made.get(
+        dispatcher,
+        (mode.value, args, RULES.epoch),
+        lambda: njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__)),
+    )
     return calling(typing_context, callee, (mode, function), args, len(args) - len(annotated))
 
 
-def _given(annotated: Sequence[Any], lane: int, *, last: bool) -> list[str]:
+def _given(annotated: Sequence[Any], lane: int, *, last: bool, compares: bool) -> list[str]:
     """The arguments of one lane."""
     given = []
     for k, ty in enumerate(annotated):
@@ -71,7 +85,9 @@ def _given(annotated: Sequence[Any], lane: int, *, last: bool) -> list[str]:
         value = f"a{k}" if kind is None else f"a{k}.val"
         value = value if last else f"kept({value})"
         if kind in BATCHED:
-            given.append(f"Duplicated({value}, a{k}.dval[{lane}])")
+            shadow = f"a{k}.dval[{lane}]"
+            shadow = f"zero_where_same(a{k}.val, {shadow})" if compares else shadow
+            given.append(f"Duplicated({value}, {shadow})")
         else:
             given.append(f"{'Active' if kind is Active else 'Const'}({value})")
     return given

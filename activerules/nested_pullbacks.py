@@ -27,6 +27,7 @@ from activerules.annotations.values import make_zero
 from activerules.autodiff import NO_C_WRAPPER, autodiff
 from activerules.errors import NotYetSupported, ShadowMismatch, TapeError
 from activerules.everyday import GradientFunction
+from activerules.nested_options import zero_where_same
 from activerules.numba_ext import checks
 from activerules.numba_ext.cotangents import clear, require_fitting
 from activerules.numba_ext.fields import CONSTANT
@@ -47,7 +48,7 @@ _lock = threading.RLock()
 _stubs: dict[Any, Any] = {}
 _IS_VIEW = (
     "inside a function that is differentiated, autodiff_thunk is not yet supported for a function "
-    "that returns memory of its arguments"
+    "that returns memory of its arguments: let it return a copy, x[1:].copy() for x[1:]"
 )
 
 
@@ -151,7 +152,7 @@ def _play_stub(
     def call(lane: str, data: str) -> str:
         given = [
             f"{kind.__name__}({data.format(k)}"
-            f"{f', a{k}.dval{lane}' if kind not in (Active, Const) else ''})"
+            f"{f', {_shadow(asked, k, lane)}' if kind not in (Active, Const) else ''})"
             for k, kind in enumerate(one_lane(asked).arguments)
         ]
         if seeded:
@@ -176,8 +177,18 @@ def _play_stub(
         f"return ({''.join(f'{item}, ' for item in items)})",
     ]
     target = _weighted(dispatcher, len(names)) if seeded else dispatcher
-    mode = Mode("reverse", options=asked.options)
+    mode = Mode("reverse", options=asked.options - {"runtime_activity"})
     return _compiled("play", [*names, "dret", "tape"], lines, target=target, mode=mode)
+
+
+def _shadow(asked: SplitSpec, k: int, lane: str) -> str:
+    """The shadow of an argument; its memory, not the copy of it, says whether it is constant."""
+    shadow = f"a{k}.dval{lane}"
+    return f"zero_where_same(a{k}.val, {shadow})" if _compares(asked) else shadow
+
+
+def _compares(asked: SplitSpec) -> bool:
+    return "runtime_activity" in asked.options
 
 
 def _value(name: str, kind: Any) -> str:
@@ -336,4 +347,5 @@ _SCOPE = {
     "np": np,
     "paired": paired,
     "shadow_of": shadow_of,
+    "zero_where_same": zero_where_same,
 }

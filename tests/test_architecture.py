@@ -70,6 +70,7 @@ LAYERS = {
     "second": 8,
     "gradient_rules": 8,
     "nested_lanes": 8,
+    "nested_options": 8,
     "nested_pullbacks": 8,
     "forward_pipeline": 8,
     "autodiff": 8,

@@ -202,7 +202,61 @@ def of_one_array_twice(x):
     return ar.hvp(bent, x, x).sum()
 
 
+comparing = Reverse.runtime_activity()
+compared, pulled_compared = autodiff_thunk(
+    ReverseSplitWithPrimal.runtime_activity(), dot, Active, Duplicated, Duplicated
+)
+
+
+@njit
+def of_comparisons(x, w):
+    """With the argument for a shadow, it is constant: in all of them, and then in none."""
+    total = 0.0
+    for own in (True, False):
+        d, e = scaled(x, 2.0), scaled(w, 3.0)
+        shadow = w if own else e
+        autodiff(comparing, dot, Duplicated(x, d), Duplicated(w, shadow))
+        _, value = autodiff(
+            comparing.with_primal(),
+            dot,
+            BatchDuplicated(x, (scaled(w, 1.0), d)),
+            BatchDuplicated(w, (shadow, scaled(x, 1.0))),
+        )
+        args = Duplicated(x, d), Duplicated(w, shadow)
+        tape, _, _ = compared(*args)
+        pulled_compared(*args, value, tape)
+        along = autodiff(Forward.runtime_activity(), dot, Duplicated(x, d), Duplicated(w, shadow))
+        total += dot(d, e) * along
+    return total
+
+
+@njit
+def root(z, p, n):
+    return z * z * p[0] * n + np.exp(p[1] * z)
+
+
+@njit
+def of_holomorphic_functions(x):
+    z, p = complex(x, 2.0), (complex(x, x), 1j * x)
+    by_z, (by_p, by_q), _ = autodiff(Reverse.holomorphic(), root, Active(z), Active(p), 2)
+    return by_z.real * by_z.imag + by_p.imag * by_q.real
+
+
+constant = np.array([0.5, 0.1, -0.3])
+
+
+@njit
+def along_a_constant(x):
+    """The tangent is a global array: what is written, and returned, is a copy of it."""
+    _, y = ar.jvp(spread_out, (scaled(x, 1.0), 2.0), (constant, None))
+    y[0] += 1.0
+    return dot(y, ar.hvp(bent, x, constant))
+
+
 PROGRAMS = [
+    (of_comparisons, (X, D)),
+    (of_holomorphic_functions, (0.7,)),
+    (along_a_constant, (X,)),
     (of_one_array_twice, (X,)),
     (of_a_batched_thunk, (X, 0.7)),
     (of_scalars, (0.7, 1.3)),
@@ -289,7 +343,7 @@ def pulls_twice(x):
 
 @njit
 def holomorphic(x):
-    (z,) = autodiff(Reverse.holomorphic(), square, Active(complex(x, 1.0)))
+    (z,), _ = autodiff(ReverseWithPrimal.holomorphic(), square, Active(complex(x, 1.0)))
     return z.real
 
 
@@ -301,4 +355,4 @@ def square(z):
 def test_misuse():
     with pytest.raises(ar.TapeError, match="used a second time"):
         ar.grad(pulls_twice)(2.0)
-    assert "holomorphic" in refused(holomorphic, 2.0)
+    assert "together with its gradient" in refused(holomorphic, 2.0)

@@ -161,6 +161,12 @@ def require_tangent(name: str, primal: Any, tangent: Any) -> None:
                 require_tangent(f"{name}[{i}]", item, other)
     else:
         fits = True
+    if isinstance(tangent, types.Array) and not tangent.mutable and not fits:
+        raise ShadowMismatch(
+            f"the tangent of `{name}` is {type_name(tangent)}, a constant array",
+            why="the function may write into its argument, and the derivative into the tangent",
+            instead=["a copy of it, v.copy()"],
+        )
     if not fits:
         raise ShadowMismatch(
             f"the tangent of `{name}` is {type_name(tangent)}, and `{name}` is {type_name(primal)}",

@@ -50,6 +50,18 @@ def use_nested_lanes(form: Callable[..., Any]) -> None:
     _lanes_forms[:] = [form]
 
 
+# options that a call in code that is differentiated again is rewritten for
+REWRITTEN = frozenset({"holomorphic", "runtime_activity"})
+
+
+def use_nested_options(form: Callable[..., Any]) -> None:
+    """Say which form serves calls with options in code that is differentiated again."""
+    _options_forms[:] = [form]
+
+
+_options_forms: list[Callable[..., Any]] = []
+
+
 def mode_form(typing_context, mode, function, *args):
     """`autodiff` of any mode."""
     return entry_form(typing_context, mode, function, *args)
@@ -61,6 +73,10 @@ def entry_form(typing_context, mode, function, *args, deferred: bool = False):
     if compiles_for_derivative() and isinstance(mode, ModeType) and is_batched(args):
         mode.value.require_supported()
         (form,) = _lanes_forms
+        return form(typing_context, mode, function, args)
+    if compiles_for_derivative() and isinstance(mode, ModeType) and mode.value.options & REWRITTEN:
+        mode.value.require_supported()
+        (form,) = _options_forms
         return form(typing_context, mode, function, args)
     if not isinstance(mode, ModeType) or mode.value.direction != "forward":
         if isinstance(mode, ModeType) and is_batched(args):
@@ -80,10 +96,6 @@ def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
         names = checks.read_arity(dispatcher, len(args) - skipped)
         read = read_forward_arguments(names, args[skipped:])
     options = mode.value.options
-    if compiles_for_derivative():
-        checks.refuse_runtime_activity(
-            mode.value.options, "inside a function that is differentiated"
-        )
     gradient = compiled_forward(
         dispatcher, read.arguments, _is_wanted(marker), read.width, options=options
     )

@@ -65,16 +65,36 @@ def calling(
     typing_context: Any, callee: Any, before: Sequence[Any], args: Sequence[Any], skipped: int = 0
 ) -> Any:
     """A form that calls a compiled function with what is in its tuple of arguments."""
-    found = typing_context.resolve_value_type(callee)
-    called = found.get_call_type(typing_context, tuple(args[skipped:]), {})
+    result_type, call = _called(typing_context, callee, args[skipped:])
 
     def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
         given = cgutils.unpack_tuple(builder, values[-1], len(args))[skipped:]
-        cast = zip(given, args[skipped:], called.args, strict=True)
+        return call(context, builder, given)
+
+    return signature(result_type, *before, types.Tuple(args)), codegen
+
+
+def calling_with(typing_context: Any, callee: Any, before: Sequence[Any], args: Sequence[Any]):
+    """A form that calls a compiled function with its own last parameters."""
+    result_type, call = _called(typing_context, callee, args)
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        return call(context, builder, values[len(before) :])
+
+    return signature(result_type, *before, *args), codegen
+
+
+def _called(typing_context: Any, callee: Any, args: Sequence[Any]) -> tuple[Any, Any]:
+    """What a compiled function returns for these types, and what emits the call of it."""
+    found = typing_context.resolve_value_type(callee)
+    called = found.get_call_type(typing_context, tuple(args), {})
+
+    def call(context: Any, builder: Any, given: Sequence[Any]) -> Any:
+        cast = zip(given, args, called.args, strict=True)
         passed = [context.cast(builder, value, *types_) for value, *types_ in cast]
         return context.get_function(found, called)(builder, passed)
 
-    return signature(called.return_type, *before, types.Tuple(args)), codegen
+    return called.return_type, call
 
 
 def returned_by(typing_context: Any, dispatcher: Any, arguments: Sequence[Argument]) -> Any:

@@ -1,0 +1,147 @@
+"""Options of a mode in code that is itself differentiated: calls written without them.
+
+holomorphic        f'(z) is the conjugate of the gradient of Re f, by the equations of Cauchy
+                   and Riemann
+runtime_activity   a shadow that is the argument's own memory becomes one of zeros, as outside
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+from activerules.annotations.activity import (
+    Active,
+    Annotation,
+    Duplicated,
+    DuplicatedNoNeed,
+    MixedDuplicated,
+)
+from activerules.annotations.signature import Mode
+from activerules.annotations.values import make_zero
+from activerules.autodiff import NO_C_WRAPPER, autodiff
+from activerules.numba_ext import checks
+from activerules.numba_ext.dispatchers import MadeOnce
+from activerules.numba_ext.forward_forms import REWRITTEN, use_nested_options
+from activerules.numba_ext.intrinsics import dispatcher_of_type
+from activerules.numba_ext.kinds import is_number
+from activerules.numba_ext.leaf_texts import TupleTexts
+from activerules.numba_ext.nested import calling, require_float_primal, returned_by
+from activerules.numba_ext.types import AnnotationType, marker_class
+from activerules.rules.registry import RULES
+from activerules.rules.written import function_from
+
+_made = MadeOnce()
+_SHADOWED: tuple[type[Annotation], ...] = (Duplicated, DuplicatedNoNeed, MixedDuplicated)
+
+
+def options_form(typing_context, mode, function, args):
+    """`autodiff(mode, function, [return activity,] *annotated)` with options that are rewritten."""
+    marker = marker_class(args[0]) if args else None
+    annotated = tuple(args if marker is None else args[1:])
+    dispatcher = dispatcher_of_type(function)
+    asked: Mode = mode.value
+    texts = TupleTexts()
+    given = [f"a{k}" for k, _ in enumerate(annotated)]
+    result = "found"
+    target = dispatcher
+    if "runtime_activity" in asked.options:
+        given = [_given(k, ty) for k, ty in enumerate(annotated)]
+    if "holomorphic" in asked.options:
+        _require_holomorphic(typing_context, asked, dispatcher, annotated)
+        target = real_part(dispatcher, len(annotated))
+        entries = [_conjugate(texts, k, ty) for k, ty in enumerate(annotated)]
+        result = f"({''.join(entry + ', ' for entry in entries)})"
+    call = f"autodiff(mode, function, {'' if marker is None else 'marker, '}{', '.join(given)})"
+    source = f"def call({', '.join(f'a{k}' for k, _ in enumerate(annotated))}):\n"
+    source += f" found = {call}\n return {result}"
+    scope: dict[str, Any] = {
+        **texts.classes,
+        **{kind.__name__: kind for kind in _SHADOWED},
+        "autodiff": autodiff,
+        "function": target,
+        "marker": marker,
+        "mode": replace(asked, options=asked.options - REWRITTEN),
+        "np": np,
+        "zero_where_same": zero_where_same,
+    }
+    callee = _made.get(
+        dispatcher,
+        (asked, args, RULES.epoch),
+        lambda: njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__)),
+    )
+    return calling(typing_context, callee, (mode, function), args, len(args) - len(annotated))
+
+
+def _given(k: int, found: Any) -> str:
+    """An annotated argument with the shadow it has in the derivative."""
+    if isinstance(found, AnnotationType) and found.kind in _SHADOWED:
+        return f"{found.kind.__name__}(a{k}.val, zero_where_same(a{k}.val, a{k}.dval))"
+    return f"a{k}"
+
+
+def _require_holomorphic(
+    typing_context: Any, asked: Mode, dispatcher: Any, annotated: Sequence[Any]
+) -> None:
+    names = checks.read_arity(dispatcher, len(annotated))
+    arguments = checks.read_arguments(names, annotated)
+    with checks.naming(dispatcher):
+        checks.require_holomorphic(arguments)
+        result = returned_by(typing_context, dispatcher, arguments)
+        checks.require_float_return(dispatcher, result, holomorphic=True)
+    if asked.returns_primal:
+        require_float_primal(dispatcher.py_func.__name__, result)
+
+
+def _conjugate(texts: TupleTexts, k: int, found: Any) -> str:
+    """The derivative by an argument: the conjugate of the gradient, None for a constant."""
+    if not isinstance(found, AnnotationType) or found.kind is not Active:
+        return "None"
+    return texts.rebuilt(
+        found.val,
+        lambda x: f"np.conj(found[{k}]{x.place})" if is_number(x.found) else "None",
+    )
+
+
+def real_part(dispatcher: Any, count: int) -> Any:
+    """The function `(x…) -> Re f(x…)`."""
+
+    def make() -> Any:
+        names = ", ".join(f"x{k}" for k in range(count))
+        source = f"def real_part({names}): return function({names}).real"
+        made = function_from(source, "real_part", {"function": dispatcher}, module=__name__)
+        made.__name__ = dispatcher.py_func.__name__
+        return njit(**NO_C_WRAPPER)(made)
+
+    return _made.get(dispatcher, ("real part", count), make)
+
+
+def zero_where_same(x: Any, shadow: Any) -> Any:
+    """The shadow of `x`, with zeros in place of memory that is that of `x`."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+@overload(zero_where_same)
+def _zero_where_same(x, shadow):
+    if isinstance(x, types.BaseTuple):
+        texts = TupleTexts()
+        items = texts.rebuilt(x, lambda leaf: f"zero_where_same(x{leaf.place}, shadow{leaf.place})")
+        scope = {**texts.classes, "zero_where_same": zero_where_same}
+        return function_from(f"def impl(x, shadow): return {items}", "impl", scope, module=__name__)
+    if isinstance(x, types.Array) and isinstance(shadow, types.Array):
+
+        def impl(x, shadow):
+            if x.size > 0 and x.ctypes.data == shadow.ctypes.data:
+                return make_zero(shadow)
+            return shadow
+
+        return impl
+    return lambda x, shadow: shadow
+
+
+use_nested_options(options_form)
