@@ -21,6 +21,8 @@ from activerules.ir.printer import print_module
 from activerules.ir.types import I1, I64, VOID, Type, size_of
 
 _BY_VALUE = re.compile(r"\bbyval\((?P<type>(?:[^()]|\([^()]*\))*)\) ?")
+_SHARED = re.compile(r"\bcomdat(?:\([^)]*\))? ?")
+"""What linkers tell copies of one function by: the new function is none of them."""
 _ALIGNED = re.compile(r"\balign (\d+)")
 
 
@@ -37,6 +39,7 @@ def copies_at_entry(text: str, function: str) -> str:
             continue
         made = copy_function(one)
         made.name = suffixed(one.name, ".own")
+        made.suffix = _SHARED.sub("", made.suffix)
         own[one.name] = made.name
         module.functions[made.name] = made
         _copy_at_entry(made, module)

@@ -30,6 +30,7 @@ from activerules.ir.derive.indirect import call_by_name
 from activerules.ir.derive.planning import make_plan
 from activerules.ir.derive.request import Parameter, Request, ReturnKind
 from activerules.ir.derive.widen import widened
+from activerules.ir.library_calls import with_one_result
 from activerules.ir.masked import lane_by_lane
 from activerules.ir.model import Argument, Function, Module
 from activerules.ir.normalise import canonical, exposed, inline_all, normalise
@@ -158,7 +159,8 @@ def _read(source: str, function: str) -> tuple[Module, str]:
 
     Calls through tables are by name; LLVM may then inline them, and what is found so leads to more.
     """
-    text = lane_by_lane(by_parts(by_malloc(copies_at_entry(exposed(source), function))))
+    text = by_malloc(copies_at_entry(exposed(source), function))
+    text = lane_by_lane(with_one_result(by_parts(text)))
     for left in reversed(range(_ROUNDS)):
         module = read_module(normalise(text, function), function)
         symbol = function if function in module.functions else f'"{function}"'

@@ -129,9 +129,15 @@ _BY_NAME: dict[str, CallEffect] = {
     "numba_unpickle": _OPAQUE,
     "Py_IncRef": _NOTHING,
     "Py_DecRef": _NOTHING,
-    "printf": _NOTHING,
-    "puts": _NOTHING,
-    "putchar": _NOTHING,
+    # C's output: what is written carries no derivative
+    **dict.fromkeys(
+        "printf fprintf __printf_chk __fprintf_chk puts fputs putchar putc fputc fwrite "
+        "fflush".split(),
+        _NOTHING,
+    ),
+    **dict.fromkeys(
+        "sprintf snprintf __sprintf_chk __snprintf_chk".split(), CallEffect(writes=(0,))
+    ),
 }
 
 _BY_PREFIX: tuple[tuple[str, CallEffect], ...] = (

@@ -19,6 +19,7 @@ from activerules.errors import UnsupportedIR
 from activerules.ir.cfg import ControlFlow, Loop
 from activerules.ir.constants import integer_of
 from activerules.ir.model import Block, Constant, Function, Instruction, Value
+from activerules.ir.refusal import refusal
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,17 @@ class Returns:
 
 
 def analyse_returns(function: Function, flow: ControlFlow, *, status: bool) -> Returns:
-    """Raises `UnsupportedIR` if the function never returns, or has several return blocks (N3)."""
+    """Raises `UnsupportedIR` if the function never returns, or has several return blocks (N3), or
+    jumps to addresses (N5).
+    """
+    for block in flow.order:
+        if block.terminator.opcode == "indirectbr":
+            raise refusal(
+                block.terminator,
+                "N5: a jump to an address that is computed",
+                "the reverse sweep has to know which blocks come after which",
+                ["write a switch"],
+            )
     exits = [block for block in flow.order if block.terminator.opcode == "ret"]
     if len(exits) != 1:
         raise UnsupportedIR(

@@ -25,6 +25,7 @@ from activerules.ir.parser import parse_module
 from activerules.ir.printer import print_function, print_module
 from activerules.ir.runtime_calls import COPIED_SIZE, COPY_RESIZED
 
+_GROUP = re.compile(r"#\d+\b")
 _GLOBAL_NAME = re.compile(r'@("[^"]+"|[-\w.$]+)')
 
 
@@ -116,17 +117,37 @@ def assemble(
 def with_missing(source: Module, functions: list[Function], normalised: Module) -> Module:
     """`source`, with what only the normalised module has and `functions` refer to.
 
-    That is functions, and named structs: LLVM renames them each time it reads a text.
+    That is functions, and named structs: LLVM renames them each time it reads a text. It numbers
+    groups of attributes anew as well, so what is taken over has its attributes spelt out.
     """
+    groups = dict(
+        line.removeprefix("attributes ").rstrip(" }").split(" = { ", 1)
+        for line in normalised.trailer
+        if line.startswith("attributes ")
+    )
     source.types.update({k: t for k, t in normalised.types.items() if k not in source.types})
     todo = {name for f in functions for name in _names_in(f)}
     while todo:
         name = todo.pop()
         made = normalised.functions.get(name)
-        if made is not None and not made.is_declaration and name not in source.functions:
-            source.functions[name] = _without_debug(made)
+        if made is None or name in source.functions:
+            continue
+        source.functions[name] = _without_groups(made, groups)
+        if not made.is_declaration:
+            _without_debug(made)
             todo.update(_names_in(made))
     return source
+
+
+def _without_groups(function: Function, groups: Mapping[str, str]) -> Function:
+    def spelt_out(attributes: str) -> str:
+        return _GROUP.sub(lambda found: groups.get(found[0], ""), attributes)
+
+    function.suffix = spelt_out(function.suffix)
+    for i in function.instructions():
+        if "call_attributes" in i.attributes:
+            i.attributes["call_attributes"] = spelt_out(i.attributes["call_attributes"])
+    return function
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,9 @@ Gives       `call_by_name(module, function)`: the module, changed in place, in w
             (`devirtualise`); whether there was one
 Invariants  I1  a pointer from memory of a caller, from unknown code, or made of an integer may be
                 any function: such a call stays as it is
-            I2  a function of another signature than the call's is none it may go to
+            I2  a function of another signature than the call's is none it may go to; a call that
+                may go to none is never reached (Rust's virtual tables have no function for what
+                needs no destructor)
 """
 
 from __future__ import annotations
@@ -26,9 +28,11 @@ from activerules.ir.derive.derivatives import is_inactive_math, is_pure_call
 from activerules.ir.devirtualise import MOST_CALLEES, fits, split_call
 from activerules.ir.model import Constant, Function, GlobalRef, Instruction, Module, Value
 from activerules.ir.runtime_calls import effect_of
+from activerules.ir.types import VOID
 
 _NAME = re.compile(r'@("[^"]+"|[-\w.$]+)')
 _CALLS = EngineCalls(None)
+_NEVER = "llvm.trap"
 _CONSTANT = re.compile(r"^(?!external )(?:\w+ |\w+\([^)]*\) )*constant ")
 
 
@@ -77,7 +81,9 @@ def _resolve(function: Function, module: Module, tables: Tables) -> bool:
             break
         assumed -= wrong
     for call, names in found.items():
-        if names:
+        if names == [_NEVER]:
+            _forbid(call, module)
+        elif names:
             split_call(function, call, names)
     return any(found.values())
 
@@ -90,7 +96,16 @@ def _targets(call: Instruction, memory: MemoryFacts, module: Module) -> list[str
         return []
     names = sorted(str(o.key) for o in objects)
     names = [name for name in names if fits(call, module.functions.get(name))]
+    if not names and call.type is VOID:
+        return [_NEVER]
     return names if len(names) <= MOST_CALLEES else []
+
+
+def _forbid(call: Instruction, module: Module) -> None:
+    """Put in place of a call what ends the program."""
+    module.functions.setdefault(_NEVER, Function(_NEVER, VOID, []))
+    call.callee, call.operands = GlobalRef(_NEVER), []
+    call.attributes = {k: v for k, v in call.attributes.items() if k == "location"}
 
 
 def _is_indirect(i: Instruction) -> bool:

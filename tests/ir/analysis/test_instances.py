@@ -61,8 +61,6 @@ def test_newest_until_handed_on_or_stored():
     pointers = [i for i in named.values() if i.type.is_pointer and i.opcode != "alloca"]
     newest = {i.name for i in pointers if instances.is_newest(i, site)}
     assert newest == {"new", "second", "item", "next"}
-    only_there = Instances(
-        instances.flow, lambda p: [] if p is named["other"] else [site], writers
-    )
+    only_there = Instances(instances.flow, lambda p: [] if p is named["other"] else [site], writers)
     assert only_there.is_newest(named["chosen"], site)
     assert not only_there.is_newest(named["kept"], site)
