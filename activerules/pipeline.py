@@ -104,11 +104,14 @@ def derive(
     options: frozenset[str] = frozenset(),
     width: int = 1,
     deferred: bool = False,
+    view: Any = RULES,
 ) -> Derivation:
-    """As `compile_gradient`, anew, with everything that was found out on the way."""
+    """As `compile_gradient`, anew, with everything that was found out on the way; `view`: the rules
+    as capture sees them.
+    """
     dispatcher = as_dispatcher(function)
     stage = Stages()
-    captured = stage("capture", capture, dispatcher, argtypes, rules=RULES)
+    captured = stage("capture", capture, dispatcher, argtypes, rules=view)
     if return_activity == "active" and not split:
         returned = returned_type(captured.signature.return_type)
         require_float_return(dispatcher, returned, holomorphic="holomorphic" in options)

@@ -24,7 +24,10 @@ from activerules.numba_ext.forward_checks import read_forward_arguments
 from activerules.numba_ext.gradient import ActivityName, ArgumentActivity
 from activerules.numba_ext.types import AnnotationType
 from activerules.pipeline import Derivation, derive
-from activerules.rules.registry import RULES, ForwardReportView
+from activerules.rules.registry import RULES, ForwardReportView, ReverseReportView
+
+# Of each one for the process: what was captured for a report is there for the next.
+_FORWARD_VIEW, _REVERSE_VIEW = ForwardReportView(RULES), ReverseReportView(RULES)
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,14 @@ class Question:
         argtypes = tuple(a.numba_type for a in self.arguments)
         activities: tuple[ArgumentActivity, ...] = tuple(a.activity for a in self.arguments)
         try:
-            found = derive(self.dispatcher, argtypes, activities, self.return_activity, split=split)
+            found = derive(
+                self.dispatcher,
+                argtypes,
+                activities,
+                self.return_activity,
+                split=split,
+                view=_REVERSE_VIEW,
+            )
             if found.gradient.return_activity == "active":
                 checks.require_float_return(self.dispatcher, found.gradient.result_type)
         except ActiverulesError as error:
@@ -61,10 +71,15 @@ class Question:
         argtypes = tuple(a.numba_type for a in self.arguments)
         activities: tuple[Any, ...] = tuple(a.activity for a in self.arguments)
         wanted = self.return_activity != "const"
-        view = ForwardReportView(RULES)
         try:
             return derive_forward(
-                self.dispatcher, argtypes, activities, wanted, self.width, frozenset(), view=view
+                self.dispatcher,
+                argtypes,
+                activities,
+                wanted,
+                self.width,
+                frozenset(),
+                view=_FORWARD_VIEW,
             )
         except ActiverulesError as error:
             error.where.insert(0, checks.asked_for(self.dispatcher, self.arguments))

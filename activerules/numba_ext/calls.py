@@ -185,6 +185,10 @@ class RuleFunction(types.Callable, types.Opaque):
         self._by_element: set[tuple[types.Type, ...]] = set()
         super().__init__(f"RuleFunction({display_name(function)}, {id(table)}, {id(function)})")
 
+    def __deepcopy__(self, memo: Any) -> RuleFunction:
+        """Itself: passes that copy types, as `literal_unroll` does, compare them by identity."""
+        return self
+
     def get_call_type(self, context: Any, args: Sequence[Any], kws: dict[str, Any]) -> Any:
         """The signature of a call: that of the CPU compile where marked (M1), else of `ordinary`
         (M2).

@@ -151,6 +151,13 @@ def derivative_type(found: types.Type) -> types.Type:
     return types.none
 
 
+def anonymous(found: Any) -> Any:
+    """The type with plain tuples for the named ones in it."""
+    if isinstance(found, types.BaseTuple):
+        return types.BaseTuple.from_types(tuple(map(anonymous, items_of(found))))
+    return found
+
+
 def activity_of(found: types.Type) -> ArgumentActivity:
     """The activity of a value with everything in it that can be active."""
     if has_shadows(found):

@@ -35,7 +35,7 @@ from activerules.numba_ext.compiledrule import (
     types_of,
 )
 from activerules.numba_ext.facts import RuleFunctionCompiler
-from activerules.numba_ext.kinds import derivative_type, leaves_of
+from activerules.numba_ext.kinds import anonymous, derivative_type, leaves_of
 from activerules.numba_ext.readonly import only_reads_arrays
 from activerules.numba_ext.rulechecks import (
     alike,
@@ -380,7 +380,8 @@ def returns_entries(returned: types.Type, arguments: Sequence[RuleArgument]) -> 
 
 def _fits(argument: RuleArgument, found: types.Type) -> bool:
     if argument.annotation.kind is Active:
-        return converts(found, derivative_type(argument.value_type))
+        wanted = derivative_type(argument.value_type)
+        return converts(found, wanted) or converts(found, anonymous(wanted))
     if argument.annotation.kind is Duplicated:
         return found == types.none
     return True
@@ -388,7 +389,9 @@ def _fits(argument: RuleArgument, found: types.Type) -> bool:
 
 def _expected_derivatives(arguments: Sequence[RuleArgument]) -> str:
     entries = [
-        type_name(derivative_type(a.value_type)) if a.annotation.kind is Active else "None"
+        type_name(anonymous(derivative_type(a.value_type)))
+        if a.annotation.kind is Active
+        else "None"
         for a in arguments
     ]
     whole = f"({', '.join(entries)}{',' if len(entries) == 1 else ''})"

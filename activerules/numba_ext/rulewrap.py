@@ -34,7 +34,7 @@ from activerules.numba_ext.compiledrule import (
     needs_drop,
     types_of,
 )
-from activerules.numba_ext.kinds import derivative_type
+from activerules.numba_ext.kinds import anonymous, derivative_type
 from activerules.numba_ext.link import leave_to_caller
 from activerules.numba_ext.rulecaller import POINTER, RuleCaller
 
@@ -292,6 +292,8 @@ class _Reverse(_Half):
                 value = builder.extract_value(returned, index)
                 found = types_of(return_type)[index]
             wanted = derivative_type(active_type)
+            if isinstance(found, types.BaseAnonymousTuple) and found != wanted:
+                wanted = anonymous(wanted)  # a plain tuple will do for a named one
             value = context.cast(builder, value, found, wanted)
             floats += _floats(context.get_arg_packer([wanted]).as_arguments(builder, [value]))
         place = self.place("derivatives", ir.LiteralStructType([each.type for each in floats]))

@@ -363,6 +363,30 @@ class ForwardReportView(ForwardView):
         return Treatment(False, frozenset(), "it has a reverse rule, and no forward rule")
 
 
+class ReverseReportView:
+    """The registry for a report of reverse mode: a function that only has a forward rule is met,
+    and is its body.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._all = registry
+
+    @property
+    def epoch(self) -> int:
+        """That of the registry."""
+        return self._all.epoch
+
+    def carries_rule(self, function: object) -> bool:
+        """Tell whether `function` has anything a report says something about."""
+        return self._all.carries_rule(function) or self._all.carries_forward_rule(function)
+
+    def treatment(self, function: object, names: Sequence[str], found: Sequence[Any]) -> Treatment:
+        """What becomes of a call, which is what becomes of it without a report."""
+        if self._all.carries_rule(function):
+            return self._all.treatment(function, names, found)
+        return Treatment(False, frozenset(), "it has a forward rule, and no reverse rule")
+
+
 RULES = Registry()
 """The one registry that the decorators of `rules.define` fill."""
 

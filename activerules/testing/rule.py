@@ -260,7 +260,11 @@ class RuleCheck:
             raise self.failure(
                 f"derivative of argument {i}", None, "a value: it is Active", situation
             )
-        terms = list(inner_terms(found, self.directions[i]))
+        direction = self.directions[i]
+        if isinstance(direction, tuple) and not _is_like(found, direction):
+            wanted = f"a tuple of {len(direction)} entries, None for what is no float"
+            raise self.failure(f"derivative of argument {i}", found, wanted, situation)
+        terms = list(inner_terms(found, direction))
         if situation.kinds[i] is Duplicated and not self.written(i):
             start = inner_terms(self.starts[i], self.directions[i])
             terms += [-lane.scale * term for term in start]
@@ -443,6 +447,15 @@ class RuleCheck:
             where=[("in the situation", str(situation), "")],
             why=why,
         )
+
+
+def _is_like(found: Any, wanted: Any) -> bool:
+    """Whether a derivative is as deep and as long in tuples as a tangent; None is zero."""
+    if found is None or not isinstance(wanted, tuple):
+        return found is None or not isinstance(found, tuple)
+    return (
+        isinstance(found, tuple) and len(found) == len(wanted) and all(map(_is_like, found, wanted))
+    )
 
 
 def _tangent(direction: Any, varies: bool) -> Any:

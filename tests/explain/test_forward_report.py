@@ -60,3 +60,9 @@ def test_a_split_report_has_a_tape():
     split = ar.explain(program, ar.Active(2.0), 3, mode=ar.ReverseSplitNoPrimal)
     assert not split.forward
     assert {call.name for call in split.rules if call.rule} == {"cubed"}
+
+
+def test_a_reverse_report_says_whose_rule_is_for_forward_mode():
+    calls = ar.explain(program, ar.Active(2.0), 3).rules
+    bodies = {(call.name, call.reason) for call in calls if call.followed}
+    assert bodies == {("squared", "it has a forward rule, and no reverse rule")}

@@ -1,0 +1,95 @@
+"""Forms in which rules take and return what they take and return, and in which they are called."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from numba import literal_unroll, njit
+
+import activerules as ar
+from activerules.errors import RuleCheckError, RuleReturnError
+from activerules.testing import check_gradient, check_rule
+
+Active, Const = ar.Active, ar.Const
+
+
+class Power(NamedTuple):
+    scale: float
+    shift: float
+    n: int
+
+
+def new_power(of_power):
+    """A function of a named tuple, whose rule returns the derivative by it that way."""
+
+    @njit
+    def power(p, x):
+        return p.scale * x**p.n + p.shift
+
+    @ar.augmented_primal(power)
+    def _(config, ret: Active, p: Active | Const, x: Active | Const):
+        return ar.AugmentedReturn(power(p.val, x.val), None, None)
+
+    @ar.reverse(power)
+    def _(config, dret: Active, tape, p: Active | Const, x: Active | Const):
+        g, n = dret.val, p.val.n
+        return of_power(g * x.val**n, g), g * p.val.scale * n * x.val ** (n - 1)
+
+    @njit
+    def program(scale, x):
+        s = 0.0
+        for k in range(3):
+            s += power(Power(scale * k, x, 2), x + s)
+        return s
+
+    return power, program
+
+
+@pytest.mark.parametrize(
+    "of_power", [njit(lambda a, b: (a, b, None)), njit(lambda a, b: Power(a, b, None))]
+)
+def test_the_derivative_of_a_named_tuple_is_one_or_a_plain_tuple(of_power):
+    power, program = new_power(of_power)
+    check_rule(power, Power(2.0, 1.0, 3), 1.5)
+    check_gradient(program, (0.4, 0.3))
+
+
+def test_a_derivative_of_a_tuple_has_an_entry_per_item():
+    power, program = new_power(njit(lambda a, b: (a, b)))
+    expected = r"expected \(\(float64, float64, None\), float64\)"
+    with pytest.raises(RuleReturnError, match=expected):
+        ar.grad(program, (0, 1))(0.4, 0.3)
+    with pytest.raises(RuleCheckError, match="expected a tuple of 3 entries"):
+        check_rule(power, Power(2.0, 1.0, 3), 1.5, compiled=False)
+
+
+def new_scaling(factor):
+    @njit
+    def scaling(x):
+        return factor * x
+
+    @ar.augmented_primal(scaling)
+    def _(config, ret: Active, x: Active):
+        return ar.AugmentedReturn(scaling(x.val), None, None)
+
+    @ar.reverse(scaling)
+    def _(config, dret: Active, tape, x: Active):
+        return 10.0 * factor * dret.val  # tells the rule from the body
+
+    return scaling
+
+
+first, second = new_scaling(2.0), new_scaling(np.pi)
+
+
+@njit
+def unrolled(x):
+    s = 0.0
+    for f in literal_unroll((first, second)):
+        s += f(x)
+    return s
+
+
+@pytest.mark.filterwarnings("ignore:First-class function")
+def test_functions_with_rules_in_an_unrolled_loop():
+    assert ar.grad(unrolled)(1.5) == pytest.approx(20.0 + 10.0 * np.pi)
