@@ -23,6 +23,7 @@ from activerules.ir.rulecall import ActivityName
 from activerules.numba_ext.abi import Slot, flatten
 from activerules.numba_ext.capture import Captured
 from activerules.numba_ext.fields import (
+    Items,
     declared_of,
     inner_of,
     is_collection,
@@ -103,23 +104,29 @@ def make_request(
 
 
 def _pointees(
-    found: types.Type, holder: MemoryObject, activity: ActivityName
+    found: types.Type | Items, holder: MemoryObject, activity: ActivityName, *, many: bool = False
 ) -> dict[object, Pointee]:
-    """What is behind the pointers in the memory of an argument, however deep, by its group."""
+    """What is behind the pointers in the memory of an argument, however deep, by its group.
+
+    Behind the items of a list there are `many` pieces of memory that are one object to the
+    analyses. Structs of one type begin at the same place or do not overlap; arrays may be views of
+    one another, so that nothing counts from the start of such a one.
+    """
     pieces: dict[object, Pointee] = {}
     start = holder.key if isinstance(holder.key, tuple) else (holder.key,)
     for inner in inner_of(found):
         ty = inner.numba_type
+        anywhere = many and isinstance(ty, types.Array)
         one = Pointee(
             holder,
-            inner.pointers,
-            activity if has_shadow(ty) else "const",
+            tuple((k, "somewhere") for k, _ in inner.pointers) if anywhere else inner.pointers,
+            activity if isinstance(ty, Items) or has_shadow(ty) else "const",
             (*start, *inner.path),
             private=_private(ty),
             declared=declared_of(ty),
         )
         pieces[one.group] = one
-        pieces |= _pointees(ty, one.memory, one.activity)
+        pieces |= _pointees(ty, one.memory, one.activity, many=many or isinstance(ty, Items))
     return pieces
 
 
@@ -135,9 +142,12 @@ def _multiple(role: str, leaf: types.Type, activity: ArgumentActivity) -> int:
     return declared.period if known and declared and activity != "const" else 1
 
 
-def _private(found: types.Type) -> bool | str:
-    """Of an instance, list or dictionary nothing but those of its type can be in the same place."""
-    return str(found) if is_instance(found) or is_collection(found) else False
+def _private(found: types.Type | Items) -> bool | str:
+    """Of an instance, list or dictionary, and of the items of a list, nothing but those of its type
+    can be in the same place.
+    """
+    named = isinstance(found, Items) or is_instance(found) or is_collection(found)
+    return str(found) if named else False
 
 
 def _grouped_slots(number: int, found: types.Type) -> Iterator[tuple[Group, types.Type, Slot]]:

@@ -1,4 +1,6 @@
-"""Typed lists of floats as arguments with a shadow: another list of the same length."""
+"""Typed lists as arguments with a shadow: a list of the same structure."""
+
+import math
 
 import numpy as np
 import pytest
@@ -67,3 +69,163 @@ def test_refused():
         gradient(grows, ar.Duplicated(values, typed([0.0, 0.0])))
     with pytest.raises(ar.NotYetSupported, match=r"instead|Either[\s\S]*numba\.typed\.List"):
         gradient(grows, ar.Duplicated([1.0], [0.0]))
+
+
+# --- items that are arrays, tuples and lists ---
+
+
+@njit
+def network(layers, table, points, x):
+    s = x
+    for W, b in layers:
+        s = math.tanh(W[0, 1] * s + b[1])
+    layers[0][1][0] *= s * x
+    table[1][0] *= layers[0][1][0]
+    points[0] = (points[1][0] * x, 2, points[0][2])
+    for row in table:
+        for v in row:
+            s += v * v
+    for a, n, b in points:
+        s += a**n * b
+    return s
+
+
+SIZES = (6, 6, 2, 3, 3, 3)
+
+
+def containers(z, numbers=(3, 2, 1)):
+    """The lists with the entries of a vector in them; `numbers` are in the tuples."""
+    *layers, first, second, a, b = np.split(np.array(z), np.cumsum(SIZES)[:-1])
+    return (
+        List([(v[:4].copy().reshape(2, 2), v[4:].copy()) for v in layers]),
+        List([typed(first), typed(second)]),
+        List([(float(v), n, float(w)) for v, n, w in zip(a, numbers, b, strict=True)]),
+    )
+
+
+def entries(layers, table, points):
+    parts = [part.ravel() for layer in layers for part in layer]
+    parts += [np.array(list(row)) for row in table]
+    return np.concatenate([*parts, [p[0] for p in points], [p[2] for p in points]])
+
+
+def test_items_that_are_arrays_tuples_and_lists(unfreed):
+    """Shadows start as cotangents of what the lists hold at the end."""
+    rng = np.random.default_rng(5)
+    start, direction, after = (rng.normal(size=sum(SIZES)) for _ in range(3))
+    x = 0.6
+
+    def phi(t):
+        at = containers(start + t * direction)
+        return network(*at, x + t) + after @ entries(*at)
+
+    def reverse():
+        duplicated = list(map(ar.Duplicated, containers(start), shadows))
+        return gradient(network, *duplicated, ar.Active(x))
+
+    shadows = containers(after)
+    x_bar = reverse()[-1]
+    expected = central_fdm(5, 1)(phi, 0.0)
+    assert entries(*shadows) @ direction + x_bar == pytest.approx(expected, rel=1e-8)
+    shadows = containers(after)
+    assert unfreed(reverse) == 0
+
+    at, tangents = containers(start), containers(direction)
+    _, along = ar.jvp(network, (*at, x), (*tangents, 1.0))
+    assert along + after @ entries(*tangents) == pytest.approx(expected, rel=1e-8)
+
+    gradients = ar.grad(network, argnums=(0, 1, 2))(*containers(start), x)
+    assert [n for _, n, _ in gradients[2]] == [3, 2, 1]
+    shadows = containers(after * 0.0)
+    reverse()
+    np.testing.assert_allclose(entries(*gradients), entries(*shadows))
+    assert unfreed(lambda: ar.grad(network, argnums=(0, 1, 2))(*containers(start), x)) == 0
+    for number in (0, 1):
+        wrong = list(containers(after * 0.0))
+        wrong[number].append(wrong[number][0])
+        shadows = wrong
+        with pytest.raises(ar.ShadowMismatch, match="another shape"):
+            reverse()
+
+
+@njit
+def product(matrices, x):
+    for W in matrices:
+        x = W @ x
+    return x.sum()
+
+
+@njit
+def scaled(rows):
+    s = 0.0
+    for k in range(len(rows)):
+        rows[k][0] *= rows[k - 1][1]
+        s += rows[k][0] ** 2
+    return s
+
+
+def test_shadows_of_lists_of_arrays(unfreed):
+    """Few matrices are compared in pairs, many are sorted first: both say the same."""
+    x = np.array([1.0, -0.5])
+    for count in (3, 40):
+        matrices = [np.full((2, 2), 0.5 + 0.01 * k) for k in range(count)]
+        zeros = [np.zeros((2, 2)) for _ in range(count)]
+
+        def run(primal, shadow):
+            return gradient(product, ar.Duplicated(List(primal), List(shadow)), ar.Const(x))
+
+        for shadow, fault in (
+            (matrices, "the shadow of `matrices` overlaps its primal"),
+            ([*zeros[:-1], matrices[0]], "the shadow of `matrices` overlaps its primal"),
+            ([*zeros[:-1], zeros[0]], "shadows of items of `matrices` overlap"),
+            ([*zeros[:-1], np.zeros((2, 3))], r"`matrices\[…\]` has another shape"),
+            (zeros[:-1], "`matrices` has another shape"),
+        ):
+            with pytest.raises(ar.ShadowMismatch, match=fault):
+                run(matrices, shadow)
+            with pytest.raises(ar.ShadowMismatch):
+                unfreed(lambda shadow=shadow: run(matrices, shadow))
+        assert all(not one.any() for one in zeros)
+        run(matrices, zeros)
+        # one matrix in two places: two shadows have a part each, one shadow has it all
+        tied = [matrices[0], *matrices[:-1]]
+        apart, shared = ([np.zeros((2, 2)) for _ in range(count)] for _ in range(2))
+        shared[1] = shared[0]
+        run(tied, apart)
+        run(tied, shared)
+        np.testing.assert_allclose(shared[0], apart[0] + apart[1])
+
+
+def test_views_in_a_list_that_is_written():
+    """Rows that overlap are one memory, and so must be those of the shadow."""
+
+    def views(v):
+        return List([v[k : k + 2] for k in range(3)])
+
+    start, direction = np.array([0.3, 1.2, -0.7, 0.4]), np.array([1.0, 0.5, -2.0, 0.1])
+    shadow = np.zeros(4)
+    gradient(scaled, ar.Duplicated(views(start.copy()), views(shadow)))
+    expected = central_fdm(5, 1)(lambda t: scaled(views(start + t * direction)), 0.0)
+    assert shadow @ direction == pytest.approx(expected, rel=1e-9)
+    zeros = List([np.zeros(2) for _ in range(3)])
+    with pytest.raises(ar.ShadowMismatch, match="items of `rows` overlap, but their shadows"):
+        gradient(scaled, ar.Duplicated(views(start), zeros))
+
+
+@njit
+def replaced(rows):
+    rows[0] = rows[1] * 2.0
+    return rows[0][0]
+
+
+@njit
+def removed(rows):
+    return rows.pop()[0]
+
+
+def test_arrays_of_a_list_stay_in_it():
+    for function in (replaced, removed):
+        with pytest.raises(ar.NotYetSupported, match=r"replaced or removed[\s\S]*copy of the list"):
+            ar.grad(function)(List([np.ones(2), np.ones(2)]))
+    with pytest.raises(ar.ActivityError, match="no derivative"):
+        ar.grad(replaced)(List([np.ones(2, int), np.ones(2, int)]))

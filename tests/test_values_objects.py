@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numba import float64, int64, njit, types
 from numba.experimental import jitclass, structref
-from numba.typed import List
+from numba.typed import Dict, List
 
 import activerules as ar
 from activerules.testing import central_fdm
@@ -332,15 +332,36 @@ def array_replaced(spring, y):
     return spring.energy(y)
 
 
-@jitclass([("x", float64[:]), ("items", types.ListType(float64))])
-class WithList:
+ROW = types.ListType(float64)
+
+
+@jitclass([("x", float64[:]), ("rows", types.ListType(ROW))])
+class WithLists:
     def __init__(self, x):
         self.x = x
-        self.items = List.empty_list(float64)
+        row = List.empty_list(float64)
+        for v in x:
+            row.append(v)
+        self.rows = List.empty_list(ROW)
+        self.rows.append(row)
+
+
+@jitclass([("x", float64[:]), ("table", types.DictType(int64, float64))])
+class WithDict:
+    def __init__(self, x):
+        self.x = x
+        self.table = Dict.empty(int64, float64)
 
 
 @njit
-def of_list(one):
+def of_lists(one, y):
+    row = one.rows[0]
+    row[0] *= row[1] * y
+    return row[0] * one.x[1] * row[-1]
+
+
+@njit
+def of_dict(one):
     return one.x[0]
 
 
@@ -388,11 +409,27 @@ def test_refused():
     spring, shadow = springs()
     with pytest.raises(ar.NotYetSupported, match=r"is replaced[\s\S]*test_values_objects.py:\d+"):
         gradient(array_replaced, ar.Duplicated(spring, shadow), 0.7)
-    with pytest.raises(ar.NotYetSupported, match=r"`one\.items`"):
-        gradient(of_list, ar.Duplicated(WithList(np.ones(1)), WithList(np.zeros(1))))
+    with pytest.raises(ar.NotYetSupported, match=r"`one\.table`"):
+        gradient(of_dict, ar.Duplicated(WithDict(np.ones(1)), WithDict(np.zeros(1))))
     integers = np.zeros(2, np.dtype([("n", np.int64)]))
     with pytest.raises(ar.ActivityError, match="Const"):
         gradient(of_array, ar.Duplicated(integers, integers))
+
+
+def test_lists_in_an_object(unfreed):
+    x, y = np.array([2.0, 3.0, 5.0]), 0.7
+    one = WithLists(x)
+    shadow = ar.make_zero(one)
+    (_, y_bar) = gradient(of_lists, ar.Duplicated(one, shadow), ar.Active(y))
+    # y row0 row1 x1 row2
+    assert y_bar == pytest.approx(2.0 * 3.0 * 3.0 * 5.0)
+    assert list(shadow.rows[0]) == pytest.approx([y * 45.0, y * 30.0, y * 18.0])
+    assert shadow.x.tolist() == pytest.approx([0.0, y * 30.0, 0.0])
+    shadow.rows[0].append(0.0)
+    with pytest.raises(ar.ShadowMismatch, match=r"`one\.rows\[…\]` has another shape"):
+        gradient(of_lists, ar.Duplicated(one, shadow), ar.Active(y))
+    run = lambda: gradient(of_lists, ar.Duplicated(one, ar.make_zero(one)), ar.Active(y))  # noqa: E731
+    assert unfreed(run) == 0
 
 
 @njit

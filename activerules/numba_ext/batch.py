@@ -30,6 +30,7 @@ from activerules.numba_ext.kinds import leaves_of
 from activerules.numba_ext.lanes import first_lane, lane_tuples, packed_lanes, width_of
 from activerules.numba_ext.split import SplitEmitter
 from activerules.numba_ext.types import AnnotationType, marker_class
+from activerules.numba_ext.zero_shadows import zero_shadow
 
 
 def batch_form(mode, function, args, deferred):
@@ -128,7 +129,7 @@ class Lanes:
         arguments = self.emitter.arguments
         return self.with_working(
             [
-                memory.zero_shadow(self.context, self.builder, argument.numba_type, primal)
+                zero_shadow(self.context, self.builder, argument.numba_type, primal)
                 for k, (primal, argument) in enumerate(zip(self.primals, arguments, strict=True))
                 if self._is_batched(k)
             ]

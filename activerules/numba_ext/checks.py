@@ -197,6 +197,8 @@ def _require_differentiable(name: str, found: Any) -> None:
     is_array = isinstance(found, types.Array) and not isinstance(found.dtype, _WITHOUT_DERIVATIVE)
     if is_array or isinstance(found, _CONTAINERS):
         _require_duplicated(name, found)
+    if isinstance(found, types.ListType):
+        _require_known_fields(name, found)
     if activity_of(found) == "const":
         raise ActivityError(
             f"`{name}` is {type_name(found)}, which has no derivative",
@@ -227,26 +229,31 @@ def _read_argument(name: str, found: Any) -> Argument:
     raise NotYetSupported(f"`{name}` is marked {found.kind.__name__}, which is not yet supported")
 
 
-_CONTAINERS = (types.List, types.ListType, types.DictType, types.Set)
+_CONTAINERS = (types.List, types.DictType, types.Set)
 _WITHOUT_DERIVATIVE = (types.Integer, types.Boolean)
 
 
 def require_known_leaves(name: str, found: Any) -> None:
     """Refuse what holds something whose floats nobody would see."""
     for leaf in leaves_of(found):
-        field = unknown_field(leaf)
-        if field:
-            raise NotYetSupported(
-                f"`{name}{field}` is of a type that is not yet supported in a Duplicated argument",
-                why="fields with a derivative are numbers, arrays, tuples and other objects",
-                instead=["pass it as an argument of its own"],
-            )
+        _require_known_fields(name, leaf)
         plain = getattr(leaf, "dtype", leaf) if isinstance(leaf, types.Array) else leaf
         if not is_number(plain) and not isinstance(plain, CONSTANT) and not has_shadow(leaf):
             raise NotYetSupported(
                 f"`{name}` holds {type_name(leaf)}, which is not yet supported in a tuple",
                 instead=["pass it as an argument of its own"],
             )
+
+
+def _require_known_fields(name: str, leaf: Any) -> None:
+    field = unknown_field(leaf)
+    if field:
+        raise NotYetSupported(
+            f"`{name}{field}` is of a type that is not yet supported in a Duplicated argument",
+            why="fields and items with a derivative are numbers, arrays, tuples, typed lists and "
+            "other objects",
+            instead=["pass it as an argument of its own"],
+        )
 
 
 def _require_active(name: str, found: Any) -> None:
@@ -277,13 +284,13 @@ def _require_duplicated(name: str, found: Any) -> None:
             "a shadow",
             instead=[f"MixedDuplicated({name}, make_zero({name}))"],
         )
-    if is_instance(found):
-        require_known_leaves(name, found)
+    if is_instance(found) or isinstance(found, types.ListType):
+        _require_known_fields(name, found)
     if isinstance(found, _CONTAINERS):
         raise NotYetSupported(
             f"`{name}` is {type_name(found)}, which is not yet supported as a Duplicated argument",
-            why="of lists and dictionaries, numba.typed.List and numba.typed.Dict with values that "
-            "are floats or complex numbers have a shadow",
+            why="of lists and dictionaries, numba.typed.List has a shadow, and numba.typed.Dict "
+            "with values that are floats or complex numbers",
             instead=[
                 f"numba.typed.List({name})" if isinstance(found, types.List) else "a typed one",
                 "an array, or a tuple of arrays",
@@ -325,8 +332,11 @@ def _require_shadow(name: str, primal: Any, shadow: Any) -> None:
         # An instance or a record, the contents of which are checked at run time. Or it is not
         # used, but it is passed along in the tuple: it has to have the same form.
         if shadow == primal or types.unliteral(shadow) == types.unliteral(primal):
-            return
-        problem = f"is {type_name(shadow)}, and `{name}` is {type_name(primal)}"
+            if not _is_read_only(shadow):
+                return
+            problem = "holds arrays that are read-only, and the derivative is added to them"
+        else:
+            problem = f"is {type_name(shadow)}, and `{name}` is {type_name(primal)}"
     elif not isinstance(shadow, types.Array) or (shadow.dtype, shadow.ndim) != (
         primal.dtype,
         primal.ndim,
@@ -337,6 +347,15 @@ def _require_shadow(name: str, primal: Any, shadow: Any) -> None:
     else:
         return
     raise ShadowMismatch(f"the shadow of `{name}` {problem}", instead=[f"make_zero({name})"])
+
+
+def _is_read_only(found: Any) -> bool:
+    """Whether there are arrays that cannot be written in the items of a list."""
+    if isinstance(found, types.ListType):
+        return _is_read_only(found.item_type)
+    if isinstance(found, types.BaseTuple):
+        return any(map(_is_read_only, items_of(found)))
+    return is_number_array(found) and not found.mutable
 
 
 def refuse_records(name: str, found: Any, where: str) -> None:

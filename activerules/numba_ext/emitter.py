@@ -17,7 +17,7 @@ from numba.core import callconv, cgutils, types
 
 from activerules.annotations.activity import BatchDuplicated, BatchDuplicatedNoNeed
 from activerules.errors import NotAFloatReturn
-from activerules.numba_ext import chunks, dict_runtime, extents, link, memory, vector_math
+from activerules.numba_ext import chunks, dict_runtime, link, memory, spans, vector_math
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.complex_math import POWER_DEFINITIONS
 from activerules.numba_ext.gradient import OUT_OF_MEMORY, TOO_DEEP, ArgumentsOverlap, Gradient
@@ -27,6 +27,7 @@ from activerules.numba_ext.outline import return_error
 from activerules.numba_ext.overloads import IGNORE_DEFINITIONS
 from activerules.numba_ext.types import AnnotationType
 from activerules.numba_ext.unoptimised import AD_TARGET
+from activerules.numba_ext.zero_shadows import zero_shadow
 
 Field = tuple[Any, Sequence[Any]]
 """An argument as LLVM values: its primal, and its shadow in each lane; none if it has no shadow."""
@@ -88,7 +89,7 @@ def link_derivative(context: Any, gradient: Gradient) -> None:
         # what Numba stores on disk loads the library before its code
         context.active_code_library._reload_init.add(vector_math.load)
     if not known:
-        own = (memory.RELEASE_DEFINITION, extents.DEFINITION, chunks.DEFINITION)
+        own = (memory.RELEASE_DEFINITION, spans.DEFINITION, chunks.DEFINITION)
         support = "\n".join([IGNORE_DEFINITIONS, POWER_DEFINITIONS, INTEGER_POWERS, *own])
         link.define(context, "activerules.chunks", chunks.VARIABLES)
         known["support"] = link.make_library(context, "activerules.support", support)
@@ -199,7 +200,7 @@ class Emitter:
 
     def _owned_shadow(self, found: Any, primal: Any, shadow: Any) -> Any:
         if shadow is None:
-            return memory.zero_shadow(self.context, self.builder, found, primal)
+            return zero_shadow(self.context, self.builder, found, primal)
         return memory.constant_where_same(self.context, self.builder, found, primal, shadow)
 
     def _parameters(

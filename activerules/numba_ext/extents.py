@@ -5,7 +5,7 @@ Gives       `extent_of`: the bytes an array may touch
             `Tests`: collects conditions and tests of pairs of extents; `emit` runs them all
 Invariants  X1  the first test that fails, in the order they were collected in, says what is raised
             X2  code grows with the number of arrays, not of pairs: tests are rows of a constant
-                table, which a function of our own goes through (it stands as it is: `optnone`).
+                table, which a function of our own goes through (`spans`).
                 Of twelve arrays there are a hundred pairs, whose code took longer to compile than
                 their derivative.
 
@@ -24,13 +24,13 @@ from numba.core import callconv, cgutils
 from numba.core.target_extension import current_target
 
 from activerules.errors import ShadowMismatch
+from activerules.numba_ext.spans import ALIKE, APART, COMPARE, MAY_MEET, SHADOWS_ALIKE, Span
 from activerules.numba_ext.unoptimised import AD_TARGET
 
 _I64, _I32 = ir.IntType(64), ir.IntType(32)
 _FEW = 4  # tests that are not worth a table
 _FIELDS = ("data", "low", "high")
-# how two extents are compared
-_APART, _SHADOWS_ALIKE, _ALIKE, _MAY_MEET = range(4)
+_ROW, _SPAN = ir.ArrayType(_I64, len(_FIELDS)), ir.ArrayType(_I64, 2)
 
 
 @dataclass(frozen=True)
@@ -96,13 +96,13 @@ class Refusal:
 
 @dataclass(frozen=True)
 class _Test:
-    """A comparison of two extents, by their numbers.
+    """A comparison of two extents, or of all in two spans, by their numbers.
 
-    _APART          they may not meet
-    _ALIKE          nor may they, unless the extents behind them (those of their shadows) are
+    APART           they may not meet
+    ALIKE           nor may they, unless the extents behind them (those of their shadows) are
                     displaced by exactly as much; nor may the extents behind them (second refusal)
-    _SHADOWS_ALIKE  only the extents behind them are compared
-    _MAY_MEET       they may, which is told
+    SHADOWS_ALIKE   only the extents behind them are compared
+    MAY_MEET        they may, which is told
     """
 
     how: int
@@ -119,12 +119,12 @@ class Tests:
     ) -> None:
         self.context, self.builder = context, builder
         self.where, self.release = where, release
-        self._extents: list[Extent] = []
+        self._extents: list[Extent | Span] = []
         self._conditions: list[tuple[Any, Refusal]] = []
         self._tests: list[_Test] = []
 
-    def add(self, extent: Extent) -> int:
-        """The number of an extent, by which tests name it."""
+    def add(self, extent: Extent | Span) -> int:
+        """The number of an extent, or of a span, by which tests name it."""
         self._extents.append(extent)
         return len(self._extents) - 1
 
@@ -134,11 +134,11 @@ class Tests:
 
     def keep_apart(self, first: int, second: int, refusal: Refusal) -> None:
         """Refuse two extents that meet."""
-        self._tests.append(_Test(_APART, first, second, (refusal,)))
+        self._tests.append(_Test(APART, first, second, (refusal,)))
 
     def tell(self, first: int, second: int) -> None:
         """Tell where two extents meet that may."""
-        self._tests.append(_Test(_MAY_MEET, first, second, ()))
+        self._tests.append(_Test(MAY_MEET, first, second, ()))
 
     def keep_alike(
         self, first: int, second: int, refusals: tuple[Refusal, Refusal], *, shadows_only: bool
@@ -146,7 +146,7 @@ class Tests:
         """Refuse two extents that meet (unless `shadows_only`), or whose shadows do, if not both
         are displaced alike. The extent of a shadow has the number behind that of its primal.
         """
-        how = _SHADOWS_ALIKE if shadows_only else _ALIKE
+        how = SHADOWS_ALIKE if shadows_only else ALIKE
         self._tests.append(_Test(how, first, second, refusals))
 
     def emit(self) -> Any:
@@ -173,20 +173,25 @@ class Tests:
     def _conditions_of(self, test: _Test) -> tuple[Any, tuple[Any, ...]]:
         """Whether the extents meet and may, and the conditions of the test's refusals."""
         builder = self.builder
-        first, second = self._extents[test.first], self._extents[test.second]
+        first, second = self._extent(test.first), self._extent(test.second)
         meet = first.meets(second, builder)
-        if test.how == _APART:
+        if test.how == APART:
             return cgutils.false_bit, (meet,)
-        if test.how == _MAY_MEET:
+        if test.how == MAY_MEET:
             return meet, ()
-        if test.how == _SHADOWS_ALIKE:
+        if test.how == SHADOWS_ALIKE:
             meet = cgutils.false_bit
-        other, another = self._extents[test.first + 1], self._extents[test.second + 1]
+        other, another = self._extent(test.first + 1), self._extent(test.second + 1)
         shadows_meet = other.meets(another, builder)
         displaced = builder.sub(second.data, first.data)
         different = builder.icmp_unsigned("!=", displaced, builder.sub(another.data, other.data))
         refused = tuple(builder.and_(c, different) for c in (meet, shadows_meet))
         return builder.or_(meet, shadows_meet), refused
+
+    def _extent(self, number: int) -> Extent:
+        extent = self._extents[number]
+        assert isinstance(extent, Extent)
+        return extent
 
     def _leave_if(self, condition: Any, refusal: Refusal) -> None:
         with cgutils.if_unlikely(self.builder, condition):
@@ -206,7 +211,11 @@ class Tests:
         for test in self._tests:
             rows.append((test.how, test.first, test.second, len(refusals) + 1))
             refusals += test.refusals
-        outcome = self._compared(rows) if len(rows) > _FEW else self._selected(rows)
+        spans = [e for e in self._extents if isinstance(e, Span)]
+        by_table = spans or len(rows) > _FEW
+        outcome = self._compared(rows) if by_table else self._selected(rows)
+        for span in spans:
+            span.free()
         for number, (condition, _) in reversed([*enumerate(self._conditions)]):
             failed = _I64(len(refusals) + number + 1)
             outcome = self.builder.select(condition, failed, outcome)
@@ -233,19 +242,29 @@ class Tests:
 
     def _compared(self, rows: Sequence[tuple[int, ...]]) -> Any:
         builder = self.builder
-        row = ir.ArrayType(_I64, len(_FIELDS))
-        table = cgutils.alloca_once(builder, ir.ArrayType(row, len(self._extents)))
+        table = cgutils.alloca_once(builder, ir.ArrayType(_ROW, len(self._extents)))
+        spans = cgutils.alloca_once(builder, ir.ArrayType(_SPAN, len(self._extents)))
         for number, extent in enumerate(self._extents):
-            for place, field in enumerate(_FIELDS):
-                target = builder.gep(table, [_I32(0), _I32(number), _I32(place)])
-                builder.store(getattr(extent, field), target)
+            row = builder.gep(table, [_I32(0), _I32(number)])
+            span = builder.gep(spans, [_I32(0), _I32(number)])
+            if isinstance(extent, Extent):
+                self._store(row, [getattr(extent, field) for field in _FIELDS])
+                self._store(span, [builder.ptrtoint(row, _I64), _I64(1)])
+            else:
+                self._store(span, [extent.rows, extent.count])
         entry = ir.ArrayType(_I32, 4)
         constant = ir.Constant(ir.ArrayType(entry, len(rows)), [entry(row) for row in rows])
         tests = cgutils.global_constant(builder, "activerules.tests", constant)
-        arguments = [builder.bitcast(p, cgutils.voidptr_t) for p in (table, tests)]
-        function_type = ir.FunctionType(_I64, [*(a.type for a in arguments), _I64])
+        arguments = [builder.bitcast(p, cgutils.voidptr_t) for p in (spans, tests)]
+        counts = [_I64(len(self._extents)), _I64(len(rows))]
+        together = [one for pair in zip(arguments, counts, strict=True) for one in pair]
+        function_type = ir.FunctionType(_I64, [a.type for a in together])
         function = cgutils.get_or_insert_function(builder.module, function_type, COMPARE)
-        return builder.call(function, [*arguments, _I64(len(rows))])
+        return builder.call(function, together)
+
+    def _store(self, place: Any, values: Sequence[Any]) -> None:
+        for k, value in enumerate(values):
+            self.builder.store(value, self.builder.gep(place, [_I32(0), _I32(k)]))
 
     def _leave(self, number: Any, refusals: Sequence[Refusal]) -> None:
         """Raise the refusal of that number, from 1."""
@@ -266,91 +285,3 @@ class Tests:
             "numba_exception_output", builder.module.add_metadata([ir.IntType(1)(1)])
         )
         convention._return_errcode_raw(builder, callconv.RETCODE_USEREXC)
-
-
-COMPARE = "activerules.memory.compare"
-DEFINITION = f"""
-define internal i1 @activerules.memory.meet(ptr %extents, i32 %a, i32 %b) \
-noinline optnone nounwind {{
-  %low.a.place = getelementptr [3 x i64], ptr %extents, i32 %a, i32 1
-  %high.a.place = getelementptr [3 x i64], ptr %extents, i32 %a, i32 2
-  %low.b.place = getelementptr [3 x i64], ptr %extents, i32 %b, i32 1
-  %high.b.place = getelementptr [3 x i64], ptr %extents, i32 %b, i32 2
-  %low.a = load i64, ptr %low.a.place
-  %high.a = load i64, ptr %high.a.place
-  %low.b = load i64, ptr %low.b.place
-  %high.b = load i64, ptr %high.b.place
-  %before = icmp ult i64 %low.a, %high.b
-  %behind = icmp ult i64 %low.b, %high.a
-  %some.a = icmp ult i64 %low.a, %high.a
-  %some.b = icmp ult i64 %low.b, %high.b
-  %meet = and i1 %before, %behind
-  %some = and i1 %some.a, %some.b
-  %result = and i1 %meet, %some
-  ret i1 %result
-}}
-define i64 @{COMPARE}(ptr %extents, ptr %tests, i64 %count) noinline optnone nounwind {{
-entry:
-  br label %head
-head:
-  %k = phi i64 [ 0, %entry ], [ %next, %fine ]
-  %overlap = phi i64 [ 0, %entry ], [ %overlap.next, %fine ]
-  %more = icmp ult i64 %k, %count
-  br i1 %more, label %test, label %done
-test:
-  %test.place = getelementptr [4 x i32], ptr %tests, i64 %k
-  %first.place = getelementptr i32, ptr %test.place, i64 1
-  %second.place = getelementptr i32, ptr %test.place, i64 2
-  %number.place = getelementptr i32, ptr %test.place, i64 3
-  %how = load i32, ptr %test.place
-  %first = load i32, ptr %first.place
-  %second = load i32, ptr %second.place
-  %number.32 = load i32, ptr %number.place
-  %number = zext i32 %number.32 to i64
-  %number.next = add i64 %number, 1
-  %met = call i1 @activerules.memory.meet(ptr %extents, i32 %first, i32 %second)
-  %apart = icmp eq i32 %how, {_APART}
-  br i1 %apart, label %disjoint, label %together
-together:
-  %may = icmp eq i32 %how, {_MAY_MEET}
-  br i1 %may, label %told, label %alike
-told:
-  %overlap.told = select i1 %met, i64 -1, i64 %overlap
-  br label %fine
-disjoint:
-  br i1 %met, label %refused, label %fine
-alike:
-  %counts = icmp eq i32 %how, {_ALIKE}
-  %meet = and i1 %met, %counts
-  %other = add i32 %first, 1
-  %another = add i32 %second, 1
-  %shadows = call i1 @activerules.memory.meet(ptr %extents, i32 %other, i32 %another)
-  %either = or i1 %meet, %shadows
-  %number.of = select i1 %meet, i64 %number, i64 %number.next
-  br i1 %either, label %displaced, label %fine
-displaced:
-  %first.data = getelementptr [3 x i64], ptr %extents, i32 %first
-  %second.data = getelementptr [3 x i64], ptr %extents, i32 %second
-  %other.data = getelementptr [3 x i64], ptr %extents, i32 %other
-  %another.data = getelementptr [3 x i64], ptr %extents, i32 %another
-  %a = load i64, ptr %first.data
-  %b = load i64, ptr %second.data
-  %c = load i64, ptr %other.data
-  %d = load i64, ptr %another.data
-  %here = sub i64 %b, %a
-  %there = sub i64 %d, %c
-  %same = icmp eq i64 %here, %there
-  br i1 %same, label %fine, label %refused
-fine:
-  %overlap.next = phi i64 [ %overlap, %disjoint ], [ %overlap.told, %told ],
-                          [ %overlap, %alike ], [ -1, %displaced ]
-  %next = add i64 %k, 1
-  br label %head
-refused:
-  %which = phi i64 [ %number, %disjoint ], [ %number.of, %displaced ]
-  ret i64 %which
-done:
-  ret i64 %overlap
-}}
-"""
-"""`i64 compare(extents, tests, count)`: 0; -1 if extents meet that may; or a refusal's number."""

@@ -1,5 +1,5 @@
-"""Values made of fields in one piece of memory: records, jitclass instances, StructRefs, and typed
-lists and dictionaries of numbers.
+"""Values made of fields in one piece of memory: records, jitclass instances, StructRefs, typed
+lists, and typed dictionaries of numbers.
 
 Needs       a Numba type
 Gives       `fields_of`: the fields of an instance; `declared_of`: where the floats are in the
@@ -29,6 +29,7 @@ _FLOATS: dict[types.Type, tuple[Type, ...]] = {
     types.complex128: (DOUBLE, DOUBLE),
     types.complex64: (FLOAT, FLOAT),
 }
+_NUMPY: dict[Type, Any] = {DOUBLE: np.float64, FLOAT: np.float32}
 CONSTANT = (
     types.Integer,
     types.Boolean,
@@ -43,14 +44,21 @@ CONSTANT = (
 """Types that hold no floats, and need no shadow."""
 NO_FLOATS = Declared((), 1)
 LIST_SIZE, LIST_ITEMS = 0, 48
+_LIST_INTEGERS = frozenset({LIST_SIZE, 8, 16})
+_DICT_INTEGERS = frozenset({0})
 """Where the length and the pointer to the items are in the struct of a list (NB_List)."""
 DICT_KEYS = 8
 """Where the pointer to keys and values is in the struct of a dictionary (NB_Dict)."""
 _CONSTANT_ELEMENTS = (*CONSTANT, types.CharSeq, types.UnicodeCharSeq)
 # where the pointers are in the struct of an array: meminfo, parent and data
 _ARRAY_POINTERS: tuple[tuple[int, Way], ...] = ((0, "somewhere"), (1, "somewhere"), (4, "start"))
+# number of items, and bytes of one; lengths, and strides behind them
+_ARRAY_SIZES, _ARRAY_SHAPE = (2, 3), 5
+_I64 = ir.IntType(64)
 # of a reference to an instance: meminfo and data, of a StructRef the first alone
 _INSTANCE_POINTERS: tuple[tuple[int, Way], ...] = ((0, "counted"), (1, "start"))
+# of a reference to a list: meminfo, behind which there is a pointer to the list, and the list
+_LIST_POINTERS: tuple[tuple[int, Way], ...] = ((0, "somewhere"), (1, "start"))
 
 
 @dataclass(frozen=True)
@@ -67,12 +75,24 @@ class Inner:
     """Memory behind pointers in other memory.
 
     path      the names and indices that lead to it
-    pointers  where in the memory it is reached from, and how each leads there
+    pointers  where in the memory it is reached from, and how each leads there; in every period of
+              that
     """
 
     path: tuple[str | int, ...]
     numba_type: Any
     pointers: tuple[tuple[int, Way], ...]
+
+
+@dataclass(frozen=True)
+class Items:
+    """The memory of the items of a typed list, one after the other: what stands for its type."""
+
+    item_type: Any
+
+    def __str__(self) -> str:
+        """Return a name that no other memory has."""
+        return f"items of {self.item_type}"
 
 
 def items_of(tuple_type: Any) -> tuple[types.Type, ...]:
@@ -91,7 +111,19 @@ def is_record_array(found: Any) -> bool:
 
 
 def is_list(found: Any) -> bool:
-    """Whether a value is a typed list of numbers."""
+    """Whether a value is a typed list with floats in its items or behind them, where all is known
+    that may hold some.
+    """
+    return is_known_list(found) and holds_floats(found)
+
+
+def is_known_list(found: Any) -> bool:
+    """Whether a value is a typed list of whose items all is known that may hold floats."""
+    return isinstance(found, types.ListType) and unknown_field(found) is None
+
+
+def is_list_of_numbers(found: Any) -> bool:
+    """Whether a value is a typed list of floats or complex numbers."""
     return isinstance(found, types.ListType) and found.item_type in _FLOATS
 
 
@@ -102,8 +134,13 @@ def is_dict(found: Any) -> bool:
 
 
 def is_collection(found: Any) -> bool:
-    """Whether a value is a typed list or dictionary of numbers."""
+    """Whether a value is a typed list with numbers, or a dictionary of numbers."""
     return is_list(found) or is_dict(found)
+
+
+def has_inner(list_type: Any) -> bool:
+    """Whether there are pointers in the items of a list: arrays, lists, objects."""
+    return any(True for _ in inner_of(Items(list_type.item_type)))
 
 
 def has_no_floats(key_type: Any) -> bool:
@@ -116,9 +153,14 @@ def has_no_floats(key_type: Any) -> bool:
 def items_array(found: Any) -> types.Array:
     """The type of an array over the items of a list, or of one of records over the memory of keys
     and values of a dictionary: these lie at one offset in a period (K2 of `dict_runtime`).
+
+    Of items that are no numbers it is one of records with the floats in them, or of so many bytes
+    where there are none.
     """
-    if is_list(found):
+    if is_list_of_numbers(found):
         return types.Array(found.item_type, 1, "C")
+    if isinstance(found, types.ListType):
+        return _records_over(Items(found.item_type))
     key_size, _, entry_size = entry_sizes(_context(), found.key_type, found.value_type)
     number = numpy_support.as_dtype(found.value_type)
     layout: Any = {
@@ -126,6 +168,20 @@ def items_array(found: Any) -> types.Array:
         "formats": [number],
         "offsets": [value_offset(key_size)],
         "itemsize": entry_size,
+    }
+    return types.Array(numpy_support.from_dtype(np.dtype(layout)), 1, "C")
+
+
+def _records_over(items: Items) -> types.Array:
+    declared = declared_of(items)
+    assert declared is not None
+    if not declared.floats:
+        return types.Array(types.CharSeq(declared.period), 1, "C")
+    layout: Any = {
+        "names": [f"at{offset}" for offset, _ in declared.floats],
+        "formats": [_NUMPY[t] for _, t in declared.floats],
+        "offsets": [offset for offset, _ in declared.floats],
+        "itemsize": declared.period,
     }
     return types.Array(numpy_support.from_dtype(np.dtype(layout)), 1, "C")
 
@@ -171,7 +227,9 @@ def holds_floats(found: Any) -> bool:
         return any(map(holds_floats, items_of(found)))
     if is_instance(found):
         return any(holds_floats(field.numba_type) for field in fields_of(found))
-    if is_collection(found):
+    if isinstance(found, types.ListType):
+        return holds_floats(found.item_type)
+    if is_dict(found):
         return True
     declared = declared_of(found)
     return found in _FLOATS or (declared is not None and bool(declared.floats))
@@ -189,6 +247,8 @@ def _known_fields(found: Any, path: str) -> Iterator[tuple[str, bool]]:
     elif isinstance(found, types.BaseTuple):
         for k, item in enumerate(items_of(found)):
             yield from _known_fields(item, f"{path}[{k}]")
+    elif isinstance(found, types.ListType):
+        yield from _known_fields(found.item_type, f"{path}[…]")
     elif isinstance(found, types.Array):
         yield from _known_fields(found.dtype, path)
     elif isinstance(found, types.Record):
@@ -196,13 +256,19 @@ def _known_fields(found: Any, path: str) -> Iterator[tuple[str, bool]]:
             yield from _known_fields(field.type, f"{path}.{name}")
     else:
         is_known = found in _FLOATS or isinstance(found, _CONSTANT_ELEMENTS)
-        yield path, is_known or (not path and is_collection(found))
+        yield path, is_known or (not path and is_dict(found))
 
 
 def declared_of(found: Any) -> Declared | None:
-    """Where the floats are in the memory of a leaf: array, record, instance, or the struct of a
-    list or dictionary; None for what is none of these, or holds what is not known.
+    """Where the floats are in the memory of a leaf: array, record, instance, the struct of a list
+    or dictionary, or the items of a list; None for what is none of these, or holds what is not
+    known.
     """
+    if isinstance(found, Items):
+        llvm = _data_type(found)
+        floats = tuple(_floats_in_struct(found.item_type, llvm, 0))
+        integers = frozenset(_integers_in_struct(found.item_type, llvm, 0))
+        return Declared(floats, _size_of_element(found.item_type), integers)
     if unknown_field(found) is not None:
         return None
     if isinstance(found, types.Array):
@@ -212,8 +278,10 @@ def declared_of(found: Any) -> Declared | None:
         return Declared(floats, _size_of_element(found.dtype)) if floats else NO_FLOATS
     if isinstance(found, types.Record):
         return Declared(tuple(_floats_of_element(found, 0)))
-    if is_collection(found):
-        return Declared()
+    if is_known_list(found):
+        return Declared(integers=_LIST_INTEGERS)
+    if is_dict(found):
+        return Declared(integers=_DICT_INTEGERS)
     if is_instance(found):
         struct = struct_type(found)
         return Declared(
@@ -228,10 +296,13 @@ def declared_of(found: Any) -> Declared | None:
 
 def inner_of(found: Any) -> Iterator[Inner]:
     """What the pointers in the memory of an instance, list or dictionary lead to, one step."""
-    if is_collection(found):
-        place = LIST_ITEMS if is_list(found) else DICT_KEYS
-        yield Inner(("items",), items_array(found), ((place, "start"),))
-    if is_instance(found):
+    if isinstance(found, Items):
+        yield from _inner(found.item_type, _data_type(found), 0, ("each",))
+    elif is_dict(found):
+        yield Inner(("items",), items_array(found), ((DICT_KEYS, "start"),))
+    elif is_known_list(found):
+        yield Inner(("items",), Items(found.item_type), ((LIST_ITEMS, "start"),))
+    elif is_instance(found):
         struct = struct_type(found)
         for k, field in enumerate(fields_of(found)):
             llvm = _element(struct, k)
@@ -244,6 +315,8 @@ def _inner(found: Any, llvm: ir.Type, offset: int, path: tuple[str | int, ...]) 
     elif is_instance(found):
         count = len(getattr(llvm, "elements", ()))
         yield Inner(path, found, _placed(offset, llvm, _INSTANCE_POINTERS[:count]))
+    elif isinstance(found, types.ListType):
+        yield Inner(path, found, _placed(offset, llvm, _LIST_POINTERS))
     elif isinstance(found, types.BaseTuple):
         for k, item in enumerate(items_of(found)):
             yield from _inner(
@@ -274,13 +347,29 @@ def _floats_of_element(found: Any, offset: int) -> Iterator[tuple[int, Type]]:
 
 
 def _floats_in_struct(found: Any, llvm: ir.Type, offset: int) -> Iterator[tuple[int, Type]]:
-    """Of a field of an instance: a number, or a tuple of such."""
+    """Of a field of an instance, or an item of a list: a number, a record, or a tuple of such."""
     if isinstance(found, types.BaseTuple):
         for k, item in enumerate(items_of(found)):
             inside = offset + _element_offset(llvm, k)
             yield from _floats_in_struct(item, _element(llvm, k), inside)
+    elif isinstance(found, types.Record):
+        yield from _floats_of_element(found, offset)
     else:
         yield from _numbers(found, offset)
+
+
+def _integers_in_struct(found: Any, llvm: ir.Type, offset: int) -> Iterator[int]:
+    """The integers of eight bytes in an item of a list."""
+    if isinstance(found, types.BaseTuple):
+        for k, item in enumerate(items_of(found)):
+            inside = offset + _element_offset(llvm, k)
+            yield from _integers_in_struct(item, _element(llvm, k), inside)
+    elif isinstance(found, types.Array):
+        start = offset + _element_offset(llvm, _ARRAY_SHAPE)
+        lengths = range(start, start + 2 * found.ndim * 8, 8)
+        yield from (*(offset + _element_offset(llvm, k) for k in _ARRAY_SIZES), *lengths)
+    elif llvm == _I64:
+        yield offset
 
 
 def _numbers(found: Any, offset: int) -> Iterator[tuple[int, Type]]:
@@ -301,6 +390,11 @@ def _size_of_element(found: Any) -> int:
         return found.size
     context = _context()
     return context.get_abi_sizeof(context.get_data_type(found))
+
+
+def _data_type(items: Items) -> ir.Type:
+    """The LLVM type of an item of a list."""
+    return _context().get_data_type(items.item_type)
 
 
 def _element(llvm: Any, k: int) -> ir.Type:

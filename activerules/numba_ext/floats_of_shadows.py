@@ -16,9 +16,9 @@ import numpy as np
 from numba.core import types
 from numba.core.typing.templates import signature
 
-from activerules.numba_ext import memory
 from activerules.numba_ext.fields import (
     fields_of,
+    has_inner,
     holds_floats,
     is_dict,
     is_instance,
@@ -26,12 +26,14 @@ from activerules.numba_ext.fields import (
 )
 from activerules.numba_ext.kinds import has_numbers, has_shadow, is_number, shadow_type
 from activerules.numba_ext.pieces import (
+    each_item,
     entries_of_dicts,
     field_values,
     items_of_list,
     parts_of,
     struct_of,
 )
+from activerules.numba_ext.zero_shadows import zero_shadow
 from activerules.rules.written import function_from
 
 # how an item of the target changes, by an item of the source
@@ -64,7 +66,7 @@ def add(context: Any, builder: Any, found: Any, fixed: Any, other: Any) -> None:
 
 def copy_of(context: Any, builder: Any, found: Any, shadow: Any) -> Any:
     """A new shadow with the floats of another; the caller owns it."""
-    result = memory.zero_shadow(context, builder, found, shadow)
+    result = zero_shadow(context, builder, found, shadow)
     give(context, builder, found, shadow, result)
     return result
 
@@ -91,7 +93,12 @@ def _pieces(
             yield from _pieces(context, builder, item, parts)
     elif is_list(found):
         items = [items_of_list(context, builder, found, one) for one in pair]
-        yield items[0][0], [values for _, values in items]
+        arrays = [values for _, values in items]
+        if has_shadow(items[0][0]):
+            yield items[0][0], arrays
+        if has_inner(found):
+            with each_item(context, builder, found, *arrays) as parts:
+                yield from _pieces(context, builder, found.item_type, parts)
     elif is_dict(found):
         yield entries_of_dicts(context, builder, found, pair)
     elif has_shadow(found):

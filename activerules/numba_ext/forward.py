@@ -20,6 +20,7 @@ from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.emitter import Call, Emitter, link_derivative
 from activerules.numba_ext.gradient import Gradient
 from activerules.numba_ext.kinds import has_shadow
+from activerules.numba_ext.zero_shadows import zero_shadow
 
 Lanes = Sequence[Any]  # tangents, one per lane
 
@@ -163,7 +164,7 @@ class ForwardEmitter(Emitter):
         result = cgutils.alloca_once(builder, self.context.get_value_type(array_type))
         with builder.if_else(cgutils.is_null(builder, shadow.data)) as (nowhere, there):
             with nowhere:
-                zeros = memory.zero_shadow(self.context, builder, found, primal)
+                zeros = zero_shadow(self.context, builder, found, primal)
                 builder.store(zeros, result)
             with there:
                 made = self.context.make_array(array_type)(self.context, builder, primal)

@@ -18,11 +18,12 @@ from numba.core import cgutils, types
 
 from activerules.numba_ext import abi, dict_runtime
 from activerules.numba_ext.checks import Argument
-from activerules.numba_ext.fields import fields_of, is_collection, is_dict, is_instance
+from activerules.numba_ext.fields import fields_of, has_inner, is_collection, is_dict, is_instance
 from activerules.numba_ext.kinds import has_shadow
-from activerules.numba_ext.pieces import field_values, items_of_list, memory_of, parts_of
+from activerules.numba_ext.pieces import each_item, field_values, items_of_list, memory_of, parts_of
 from activerules.numba_ext.tape_handle import bits_of
 
+_SPREAD = 1099511628211  # the prime of the hash of Fowler, Noll and Vo
 _COMPARED = frozenset({"float", "int", "data", "size", "shape", "stride"})
 
 
@@ -84,3 +85,19 @@ def _memory(context: Any, builder: Any, leaf: Argument, value: Any) -> Iterator[
         array = context.make_array(array_type)(context, builder, items)
         yield leaf.name, bits_of(builder, array.data)
         yield leaf.name, array.nitems
+        if has_inner(found):
+            yield leaf.name, _behind_items(context, builder, leaf, items)
+
+
+def _behind_items(context: Any, builder: Any, leaf: Argument, items: Any) -> Any:
+    """A number that changes when the memory behind the items of a list does."""
+    found = leaf.numba_type
+    place = cgutils.alloca_once(builder, cgutils.intp_t)
+    builder.store(place.type.pointee(0), place)
+    item = Argument(leaf.name, found.item_type, leaf.activity)
+    with each_item(context, builder, found, items) as (value,):
+        for one, part in _leaves(builder, item, value):
+            for _, word in _memory(context, builder, one, part):
+                mixed = builder.xor(builder.load(place), word)
+                builder.store(builder.mul(mixed, word.type(_SPREAD)), place)
+    return builder.load(place)

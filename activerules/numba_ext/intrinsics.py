@@ -23,7 +23,6 @@ from activerules.annotations.activity import Active, Const
 from activerules.errors import ActiverulesError, ActivityError, NotYetSupported
 from activerules.numba_ext import (
     checks,
-    memory,
     zeros,  # noqa: F401  make_zero
 )
 from activerules.numba_ext.calls import on_cpu
@@ -43,6 +42,7 @@ from activerules.numba_ext.pieces import parts_of
 from activerules.numba_ext.stubs import StubType
 from activerules.numba_ext.types import ModeType, SpecType, marker_class
 from activerules.numba_ext.unoptimised import AD_TARGET
+from activerules.numba_ext.zero_shadows import zero_shadow
 
 _compilers: list[GradientCompiler] = []
 
@@ -145,7 +145,7 @@ def gradient_form(typing_context, spec, function, *args):
         fields = [
             (
                 context.cast(builder, primal, ty, argument.numba_type),
-                (memory.zero_shadow(context, builder, argument.numba_type, primal),)
+                (zero_shadow(context, builder, argument.numba_type, primal),)
                 if argument.activity in BY_SHADOW
                 else (),
             )

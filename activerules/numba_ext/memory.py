@@ -1,9 +1,7 @@
-"""Shadow memory, in the IR of the caller: the checks before a derivative runs, and new zero
-shadows.
+"""Shadow memory, in the IR of the caller: the checks before a derivative runs.
 
 Needs       the arguments of a call, and the LLVM values of their primals and shadows
 Gives       `check_memory`: code that raises ShadowMismatch, and tells whether arguments overlap
-            `zero_shadow`: a new array of zeros with the shape and strides of another
 Invariants  K1  a shadow has the shape of its primal, and its strides wherever they are used
             K2  a shadow overlaps no primal
             K3  two arguments of which one is written overlap only if their shadows overlap likewise
@@ -16,41 +14,36 @@ the derivative is right for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.core.typing.templates import signature
-from numba.experimental.jitclass.base import imp_dtor
 
 from activerules.numba_ext.checks import Argument
-from activerules.numba_ext.extents import Refusal, Tests, extent_of
+from activerules.numba_ext.extents import Extent, Refusal, Tests
 from activerules.numba_ext.fields import (
-    fields_of,
-    is_dict,
-    is_instance,
     is_list,
     is_record_array,
-    struct_type,
+    items_array,
 )
 from activerules.numba_ext.gradient import Gradient
 from activerules.numba_ext.kinds import (
     has_shadow,
     has_shadows,
-    is_number,
-    is_shadowed_array,
     shadow_type,
 )
 from activerules.numba_ext.pieces import (
     data_of_piece,
+    each_item,
     extent_of_piece,
-    field_values,
+    items_of_list,
     parts_of,
     pieces_of,
-    struct_of,
 )
+from activerules.numba_ext.spans import Span
+from activerules.numba_ext.zero_shadows import zero_shadow
 
 
 @dataclass(frozen=True)
@@ -169,15 +162,84 @@ class _Checker:
     ) -> None:
         self.context = context
         self.builder = builder
+        self._flags: dict[Refusal, Any] = {}
+        self._in_loop = False
         self.tests = Tests(context, builder, (gradient.asked,) if gradient.asked else (), release)
 
-    def memory(self, argument: Argument, primal: Any, shadow: Any, written: bool) -> _Memory:
-        """Return a piece of argument memory by its extents; checks K1."""
+    def memories(
+        self, argument: Argument, primal: Any, shadow: Any, written: bool
+    ) -> Iterator[_Memory]:
+        """A piece of argument memory by its extents, or what is in a list; checks K1."""
+        if shadow is None:
+            extent = extent_of_piece(self.context, self.builder, argument.numba_type, primal)
+            yield _Memory(argument, written, self.tests.add(extent), None)
+        elif is_list(argument.numba_type):
+            yield from self._list(argument, primal, shadow, written)
+        else:
+            extent, behind = self._extents(argument, primal, shadow)
+            number = self.tests.add(extent)
+            yield _Memory(argument, written, number, self.tests.add(behind))
+
+    def _list(
+        self, argument: Argument, primal: Any, shadow: Any, written: bool
+    ) -> Iterator[_Memory]:
+        """What is in a list of arrays, lists or objects: memory with a shadow, and without."""
+        own, behind, plain = (Span(self.builder) for _ in range(3))
+        self._in_loop = True
+        self._collect(argument, primal, shadow, (own, behind, plain))
+        self._in_loop = False
+        for refusal, flag in self._flags.items():
+            self.tests.refuse_if(self.builder.load(flag), refusal)
+            self.builder.store(cgutils.false_bit, flag)
+        self._flags.clear()
+        for span in (own, behind, plain):
+            self.tests.refuse_if(span.failed, _NO_MEMORY)
+        number = self.tests.add(own)
+        one = _Memory(argument, written, number, self.tests.add(behind))
+        self.compare(one, one)
+        yield one
+        yield _Memory(argument, written, self.tests.add(plain), None)
+
+    def _collect(
+        self, argument: Argument, primal: Any, shadow: Any, spans: tuple[Span, Span, Span]
+    ) -> None:
+        """Put the extents of a list's items, and of what is behind them, into spans."""
+        context, builder, found = self.context, self.builder, argument.numba_type
+        own, behind, plain = spans
+        whole = Argument(argument.name, items_array(found), argument.activity)
+        arrays = [items_of_list(context, builder, found, value)[1] for value in (primal, shadow)]
+        self._push(whole, arrays, own, behind)
+        inside = Argument(f"{argument.name}[…]", found.item_type, argument.activity)
+        with each_item(context, builder, found, *arrays) as pair:
+            for piece, values in pieces_of(context, builder, inside, pair):
+                if len(values) == 1:
+                    extent = extent_of_piece(context, builder, piece.numba_type, values[0])
+                    plain.push(extent.data, extent.low, extent.high)
+                elif is_list(piece.numba_type):
+                    self._collect(piece, values[0], values[1], spans)
+                else:
+                    self._push(piece, values, own, behind)
+
+    def _push(self, argument: Argument, values: Sequence[Any], own: Span, behind: Span) -> None:
+        extent, other = self._extents(argument, *values)
+        own.push(extent.data, extent.low, extent.high)
+        behind.push(other.data, other.low, other.high)
+
+    def _refuse_if(self, condition: Any, refusal: Refusal) -> None:
+        """Refuse under a condition; in a loop, if it holds in any iteration."""
+        if not self._in_loop:
+            self.tests.refuse_if(condition, refusal)
+            return
+        builder = self.builder
+        if refusal not in self._flags:
+            self._flags[refusal] = cgutils.alloca_once(builder, cgutils.bool_t, zfill=True)
+        flag = self._flags[refusal]
+        builder.store(builder.or_(builder.load(flag), condition), flag)
+
+    def _extents(self, argument: Argument, primal: Any, shadow: Any) -> tuple[Extent, Extent]:
+        """The bytes of a piece of memory and of its shadow; checks K1."""
         found, builder = argument.numba_type, self.builder
         extent = extent_of_piece(self.context, builder, found, primal)
-        number = self.tests.add(extent)
-        if shadow is None:
-            return _Memory(argument, written, number, None)
         data = data_of_piece(self.context, builder, found, shadow)
         if isinstance(found, types.Array):
             make = self.context.make_array(found)
@@ -188,16 +250,18 @@ class _Checker:
             missing = builder.and_(missing, cgutils.is_null(builder, data))
             what = f"the shadow of `{argument.name}` is not set"
             refusal = Refusal(what, _ITEM_BY_ITEM, _own_shadow(argument.name))
-            self.tests.refuse_if(missing, refusal)
-        behind = self.tests.add(extent.moved(data, builder))  # by K1
-        return _Memory(argument, written, number, behind)
+            self._refuse_if(missing, refusal)
+        return extent, extent.moved(data, builder)  # by K1
 
     def lanes(self, pieces: Sequence[_Piece], width: int) -> list[list[_Memory]]:
         """What there is in each lane."""
         return [
             [
-                self.memory(p.argument, p.primal, p.lanes[lane] if p.lanes else None, p.written)
+                memory
                 for p in pieces
+                for memory in self.memories(
+                    p.argument, p.primal, p.lanes[lane] if p.lanes else None, p.written
+                )
             ]
             for lane in range(width)
         ]
@@ -216,6 +280,8 @@ class _Checker:
     def compare(self, first: _Memory, second: _Memory) -> None:
         """Check K3 and K4 for two arguments."""
         names = f"`{first.argument.name}` and `{second.argument.name}`"
+        if first is second:
+            names = f"items of `{first.argument.name}`"
         written = first.written or second.written
         if first.shadow is None and second.shadow is None:
             if written:
@@ -266,7 +332,7 @@ class _Checker:
         for condition, what in ((other_shape, "another shape"), (other_strides, "other strides")):
             what = f"the shadow of `{name}` has {what}"
             refusal = Refusal(what, _ITEM_BY_ITEM, _own_shadow(name))
-            self.tests.refuse_if(condition, refusal)
+            self._refuse_if(condition, refusal)
 
     def _whole_records(self, argument: Argument, array: Any) -> None:
         """Check that strides are those of whole records: the engine counts on it."""
@@ -276,7 +342,7 @@ class _Checker:
             differs = builder.icmp_signed("!=", rest, rest.type(0))
             what = f"the strides of `{argument.name}` are not those of whole records"
             refusal = Refusal(what, "records that overlap share floats", ("a copy of the array",))
-            self.tests.refuse_if(differs, refusal)
+            self._refuse_if(differs, refusal)
 
     def _axes(self, argument: Argument, primal: Any, shadow: Any) -> list[tuple[Any, Any]]:
         count = argument.numba_type.ndim
@@ -284,6 +350,7 @@ class _Checker:
         return list(zip(*both, strict=True))
 
 
+_NO_MEMORY = Refusal("there is no memory to compare what is in lists", "", ())
 _ITEM_BY_ITEM = "each item of the shadow is found where its item of the primal is"
 _MIXED_UP = "what is added for one would be taken for the other"
 _SAME_MEMORY = "they are the same memory, and so must be the derivatives that belong to it"
@@ -358,89 +425,3 @@ def constant_where_same(context: Any, builder: Any, found: Any, primal: Any, sha
         with apart:
             context.nrt.incref(builder, found, shadow)
     return builder.load(result)
-
-
-def zero_shadow(context: Any, builder: Any, found: Any, primal: Any) -> Any:
-    """Emit a new shadow of zeros, arrays with the shape and strides of `primal`; the caller owns
-    them. What is constant is that of `primal`, borrowed; an instance owns what is in it.
-    """
-    if isinstance(found, types.BaseTuple):
-        parts = parts_of(builder, found, primal)
-        items = [zero_shadow(context, builder, item, part) for item, (part,) in parts]
-        return context.make_tuple(builder, shadow_type(found), items)
-    if is_shadowed_array(found):
-        return _zero_array(context, builder, found, primal)
-    if is_instance(found) and has_shadow(found):
-        return _zero_instance(context, builder, found, primal)
-    if is_list(found):
-        return context.compile_internal(builder, _zero_list, signature(found, found), [primal])
-    if is_dict(found):
-        return context.compile_internal(builder, _zero_dict, signature(found, found), [primal])
-    return context.get_constant_null(found) if is_number(found) else primal
-
-
-def own_constants(context: Any, builder: Any, found: Any, shadow: Any) -> None:
-    """Make what is constant in a new shadow, and borrowed, belong to it as the rest does."""
-    if isinstance(found, types.BaseTuple):
-        for item, (part,) in parts_of(builder, found, shadow):
-            own_constants(context, builder, item, part)
-    elif not has_shadow(found):
-        context.nrt.incref(builder, found, shadow)
-
-
-def _zero_list(x):
-    zero = x.copy()
-    for k in range(len(x)):
-        zero[k] = 0.0
-    return zero
-
-
-def _zero_dict(x):
-    zero = x.copy()
-    for key in x:
-        zero[key] = 0.0
-    return zero
-
-
-def _zero_instance(context: Any, builder: Any, found: Any, primal: Any) -> Any:
-    memory_type = struct_type(found)
-    size = context.get_constant(types.uintp, context.get_abi_sizeof(memory_type))
-    destructor = imp_dtor(context, builder.module, found)
-    meminfo = context.nrt.meminfo_alloc_dtor(builder, size, destructor)
-    data = context.nrt.meminfo_data(builder, meminfo)
-    data = builder.bitcast(data, memory_type.as_pointer())
-    builder.store(cgutils.get_null_value(memory_type), data)
-    reference = context.make_helper(builder, found)
-    reference.meminfo = meminfo
-    if not isinstance(found, types.StructRef):
-        reference.data = data
-    result = reference._getvalue()
-    struct = struct_of(context, builder, found, result)
-    values = field_values(context, builder, found, primal)
-    for k, (field, value) in enumerate(zip(fields_of(found), values, strict=True)):
-        struct[k] = _owned_zero(context, builder, field.numba_type, value)
-    return result
-
-
-def _owned_zero(context: Any, builder: Any, found: Any, primal: Any) -> Any:
-    """As `zero_shadow`, with a reference to what is constant, too."""
-    zero = zero_shadow(context, builder, found, primal)
-    own_constants(context, builder, found, zero)
-    return zero
-
-
-def _zero_array(context: Any, builder: Any, array_type: Any, primal: Any) -> Any:
-    array = context.make_array(array_type)(context, builder, primal)
-    extent = extent_of(builder, array_type, array)
-    size = builder.sub(extent.high, extent.low)
-    alignment = context.get_preferred_array_alignment(array_type.dtype)
-    meminfo = context.nrt.meminfo_alloc_aligned(builder, size, cgutils.int32_t(alignment))
-    base = context.nrt.meminfo_data(builder, meminfo)
-    cgutils.memset(builder, base, size, 0)
-    below = builder.sub(extent.data, extent.low)
-    shadow = context.make_array(shadow_type(array_type))(context, builder, primal)
-    data = cgutils.pointer_add(builder, base, below)
-    shadow.data = builder.bitcast(data, array.data.type)
-    shadow.meminfo = meminfo
-    shadow.parent = cgutils.get_null_value(array.parent.type)
-    return shadow._getvalue()

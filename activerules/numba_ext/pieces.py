@@ -8,7 +8,8 @@ Gives       `pieces_of`: the same piece of each of the values; `extent_of_piece`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,7 @@ from activerules.numba_ext.fields import (
     LIST_ITEMS,
     LIST_SIZE,
     fields_of,
+    has_inner,
     is_dict,
     is_instance,
     is_list,
@@ -38,7 +40,8 @@ def pieces_of(
     """The pieces of memory in an argument, with what each of `values` has there.
 
     The first value is the primal; a piece without floats is given of that alone. Of a Const
-    instance the fields are no pieces: they count as memory that may be anywhere.
+    instance the fields are no pieces: they count as memory that may be anywhere. A list with
+    pointers in it is one piece: what is in it is known at run time (`each_item`).
     """
     found = argument.numba_type
     own = tuple(values) if has_shadow(found) else tuple(values[:1])
@@ -47,6 +50,8 @@ def pieces_of(
             part = Argument(f"{argument.name}[{i}]", item, argument.activity)
             yield from pieces_of(context, builder, part, parts)
     elif isinstance(found, types.Array | types.Record):
+        yield argument, own
+    elif is_list(found) and len(values) > 1 and has_inner(found):
         yield argument, own
     elif is_list(found) and len(values) > 1:
         items = Argument(argument.name, items_array(found), argument.activity)
@@ -148,6 +153,27 @@ def entries_of_dicts(
         )
         entries.append(array._getvalue())
     return array_type, entries
+
+
+@contextmanager
+def each_item(context: Any, builder: Any, found: Any, *arrays: Any) -> Generator[tuple[Any, ...]]:
+    """A loop over what is at the same index of lists of one type, borrowed: as many items as the
+    first has, none if another has more or fewer. `arrays` are the lists as of `items_of_list`.
+    """
+    made = [context.make_array(items_array(found))(context, builder, array) for array in arrays]
+    lengths = [cgutils.unpack_tuple(builder, array.shape, 1)[0] for array in made]
+    count = lengths[0]
+    for length in lengths[1:]:
+        alike = builder.icmp_unsigned("==", length, lengths[0])
+        count = builder.select(alike, count, count.type(0))
+    item = context.data_model_manager[found.item_type]
+    pointer_type = item.get_data_type().as_pointer()
+    with cgutils.for_range(builder, count) as loop:
+        places = (builder.bitcast(array.data, pointer_type) for array in made)
+        yield tuple(
+            item.load_from_data_pointer(builder, builder.gep(place, [loop.index]))
+            for place in places
+        )
 
 
 def items_of_list(context: Any, builder: Any, found: Any, value: Any) -> tuple[Any, Any]:

@@ -32,6 +32,7 @@ from activerules.numba_ext.split_results import shadow_of
 from activerules.numba_ext.stubs import StubType
 from activerules.numba_ext.tape_handle import FRESH, RUNNING, Block
 from activerules.numba_ext.types import AnnotationType
+from activerules.numba_ext.zero_shadows import own_constants, zero_shadow
 
 
 class PullbackType(StubType):
@@ -156,7 +157,7 @@ def make_form(typing_context, stub, spec, function, *args):
         fields = [
             (
                 primal,
-                (memory.zero_shadow(context, builder, argument.numba_type, primal),)
+                (zero_shadow(context, builder, argument.numba_type, primal),)
                 if argument.activity in BY_SHADOW
                 else (),
             )
@@ -170,7 +171,7 @@ def make_form(typing_context, stub, spec, function, *args):
         context.nrt.incref(builder, primal_types, kept)
         shadows = [shadow for _, lanes in fields for shadow in lanes]
         for ty, one in zip(items_of(shadow_types), shadows, strict=True):
-            memory.own_constants(context, builder, ty, one)
+            own_constants(context, builder, ty, one)
         packed = context.make_tuple(builder, shadow_types, shadows)
         pullback = cgutils.create_struct_proxy(pullback_type)(context, builder)
         parts = [tape, kept, packed, shadow]

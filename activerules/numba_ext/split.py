@@ -58,6 +58,7 @@ from activerules.numba_ext.types import (
     marker_class,
     register_static,
 )
+from activerules.numba_ext.zero_shadows import own_constants
 from activerules.rules.pattern import type_name
 
 _ACTIVITIES: dict[type[Annotation], ActivityName] = {Const: "const", Active: "active"}
@@ -279,7 +280,7 @@ class SplitEmitter(Emitter):
         tape.block = meminfo
         scratch = self._scratch(fields)
         for ty, one in zip(checks.items_of(self.tape_type.held), scratch, strict=True):
-            memory.own_constants(context, builder, ty, one)
+            own_constants(context, builder, ty, one)
         tape.held = context.make_tuple(builder, self.tape_type.held, scratch)
         return tape._getvalue(), primal, shadows
 

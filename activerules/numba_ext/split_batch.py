@@ -42,6 +42,7 @@ from activerules.numba_ext.split import (
     tape_type,
 )
 from activerules.numba_ext.tape_handle import FRESH, RUNNING, USED, Block
+from activerules.numba_ext.zero_shadows import own_constants
 from activerules.rules.pattern import type_name
 
 
@@ -64,7 +65,7 @@ def recording(typing_context, spec, function, *args):
         handle, primal, _ = emitter.record(fields)
         shadows = [shadow for _, working in fields for shadow in working]
         for ty, one in zip(checks.items_of(tape[1]), shadows, strict=True):
-            memory.own_constants(context, builder, ty, one)
+            own_constants(context, builder, ty, one)
         working = context.make_tuple(builder, tape[1], shadows)
         nothing = context.get_dummy_value()
         if not wants_primal:

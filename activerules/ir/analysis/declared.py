@@ -24,12 +24,14 @@ from activerules.ir.types import PTR, NamedTypes, Type, size_of
 class Declared:
     """What is known of a piece of memory.
 
-    floats   the offset and type of every float in one period
-    period   the bytes after which the same follows; 0: the memory is one struct
+    floats     the offset and type of every float in one period
+    period     the bytes after which the same follows; 0: the memory is one struct
+    integers   offsets in one period of integers of eight bytes that are no pointers
     """
 
     floats: tuple[tuple[int, Type], ...] = ()
     period: int = 0
+    integers: frozenset[int] = frozenset()
 
     @classmethod
     def array_of(cls, element: Type) -> Declared:
@@ -77,5 +79,31 @@ class Target:
         return self.way != "somewhere" and self.memory == memory and counted == place.through
 
 
-Targets = Mapping[MemoryObject, Mapping[int, Target]]
-"""Per memory object the targets of the pointers in it, by their offsets."""
+@dataclass(frozen=True)
+class Pointers:
+    """The declared pointers in a piece of memory.
+
+    at                 what each leads to, by its offset in one period
+    period, integers   as those of `Declared`
+    """
+
+    at: Mapping[int, Target]
+    period: int = 0
+    integers: frozenset[int] = frozenset()
+
+    def offset_of(self, place: Place) -> int | None:
+        """Where in one period a place is that counts from the start; None where that varies."""
+        if self.period == 0:
+            return place.offset if place.stride == 0 else None
+        return place.offset % self.period if place.stride % self.period == 0 else None
+
+    def meets(self, place: Place, size: int) -> bool:
+        """Whether `size` bytes at a place that counts from the start may share one with one."""
+        return any(
+            place.may_overlap(size, Place(_START, offset, self.period), size_of(PTR, {}))
+            for offset in self.at
+        )
+
+
+Targets = Mapping[MemoryObject, Pointers]
+"""The declared pointers, per memory object they are in."""

@@ -186,8 +186,8 @@ class Solver:
 
     def solve(self) -> None:
         """Visit all instructions until nothing changes."""
-        for holder, fields in self.targets.items():
-            self.hold(holder, (target.memory for target in fields.values()))
+        for holder, pointers in self.targets.items():
+            self.hold(holder, (target.memory for target in pointers.at.values()))
         self.changed = True
         while self.changed:
             self.changed = False
@@ -233,8 +233,8 @@ class Solver:
             offset = self._offset_in_declared(memory, i.operands[0])
             if offset is None:
                 self.point(i, self._inside_at(memory, i.operands[0]))
-            elif offset in self.targets[memory]:
-                self.starts_of[i] = self.targets[memory][offset]
+            elif offset in self.targets[memory].at:
+                self.starts_of[i] = self.targets[memory].at[offset]
                 self.point(i, {self.starts_of[i].memory})
             else:
                 self.point(i, {MemoryObject("loaded", memory)})
@@ -251,17 +251,18 @@ class Solver:
         return [o for o in self.objects(pointer) if not _is_shorter(o, least)]
 
     def _offset_in_declared(self, memory: MemoryObject, pointer: Value) -> int | None:
-        """Where in memory with declared pointers a pointer points; None where that varies, or in
-        other memory.
+        """Where in (a period of) memory with declared pointers a pointer points; None where that
+        varies, or in other memory.
         """
-        if not self.targets.get(memory):
+        pointers = self.targets.get(memory)
+        if pointers is None or not pointers.at:
             return None
         place = place_of(pointer, self.named_types)
         base = self.starts_of.get(place.base) if isinstance(place.base, Instruction) else None
         at_start = isinstance(place.base, Argument) or (
             base is not None and base.is_start(place, memory)
         )
-        return place.offset if at_start and place.stride == 0 else None
+        return pointers.offset_of(place) if at_start else None
 
     def _inside_at(self, memory: MemoryObject, pointer: Value) -> set[MemoryObject]:
         """What the pointer in `memory` that another one points to may point to."""
@@ -289,10 +290,14 @@ class Solver:
         for target in self.objects(i.operands[1]):
             self.hold(target, self.points_to.get(i.operands[0], ()))
         for load in loads_behind(i.operands[0]):
-            if load.type == I64:
-                for source in self.objects(load.operands[0]):
+            for source in self.objects(load.operands[0]) if load.type == I64 else ():
+                if not self._is_declared_integer(source, load.operands[0]):
                     for target in self.objects(i.operands[1]):
                         self._grow(self.carried.setdefault(target, set()), {source})
+
+    def _is_declared_integer(self, memory: MemoryObject, pointer: Value) -> bool:
+        offset = self._offset_in_declared(memory, pointer)
+        return offset is not None and offset in self.targets[memory].integers
 
     def _integer(self, i: Instruction) -> None:
         """An integer made from an address keeps pointing; one that was not points nowhere."""

@@ -18,12 +18,10 @@ from activerules.ir.derive.request import Request
 from activerules.ir.model import Instruction, Value
 from activerules.ir.refusal import refusal
 
-_POINTER_SIZE = 8
-
 
 def changes_pointers(memory: MemoryFacts) -> Instruction | None:
     """An instruction that may write over a declared pointer; None if there is none."""
-    holders = [holder for holder, fields in memory.targets.items() if fields]
+    holders = [holder for holder, pointers in memory.targets.items() if pointers.at]
     for write in memory.writes if holders else ():
         if any(_hits(write, holder, memory) for holder in holders):
             return write.instruction
@@ -46,12 +44,9 @@ def _hits(write: Write, holder: MemoryObject, memory: MemoryFacts) -> bool:
 def _beside(pointer: Value, size: int | None, holder: MemoryObject, memory: MemoryFacts) -> bool:
     """Whether a write is known to lie between the declared pointers of what it writes to."""
     place = memory.place(pointer)
-    if size is None or place.stride or not memory.starts(place, holder):
+    if size is None or not memory.starts(place, holder):
         return False
-    return all(
-        place.offset + size <= offset or offset + _POINTER_SIZE <= place.offset
-        for offset in memory.targets[holder]
-    )
+    return not memory.targets[holder].meets(place, size)
 
 
 def without_pointees(request: Request, changed: Instruction) -> Request:
@@ -59,8 +54,8 @@ def without_pointees(request: Request, changed: Instruction) -> Request:
     if any(p.activity == "duplicated" for p in request.pointees):
         raise refusal(
             changed,
-            "an array or object in a Duplicated argument is replaced, or a list or dictionary "
-            "grows",
+            "an array or object in a Duplicated argument is replaced or removed, or a list or "
+            "dictionary grows",
             "its shadow would have to be replaced in the caller's shadow as well",
             [
                 "write into the array: a.field[:] = x",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from activerules.ir.analysis.declared import Declared, Target, Way
+from activerules.ir.analysis.declared import Declared, Pointers, Target, Way
 from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.model import Argument, Function, Module
 from activerules.ir.rulecall import ActivityName, RuleCompiler
@@ -127,17 +127,24 @@ class Request:
     arguments: Mapping[object, frozenset[object]] = field(default_factory=lambda: {})
 
     @property
-    def targets(self) -> dict[MemoryObject, dict[int, Target]]:
+    def targets(self) -> dict[MemoryObject, Pointers]:
         """What the declared pointers lead to; an entry for memory that is one struct, too."""
         found: dict[MemoryObject, dict[int, Target]] = {}
+        known: dict[MemoryObject, Declared] = {}
         for p in (*self.parameters, *self.pointees):
-            if p.declared is not None and p.declared.period == 0:
-                found.setdefault(p.memory, {})
+            if p.declared is not None:
+                known[p.memory] = p.declared
+                if p.declared.period == 0:
+                    found.setdefault(p.memory, {})
         for p in self.pointees:
             fields = found.setdefault(p.holder, {})
             for offset, way in p.pointers:
                 fields[offset] = Target(p.memory, way)
-        return found
+        return {
+            memory: Pointers(at, declared.period, declared.integers)
+            for memory, at in found.items()
+            for declared in [known.get(memory, Declared())]
+        }
 
     @property
     def mirrored(self) -> frozenset[MemoryObject]:

@@ -1,0 +1,129 @@
+"""New shadows: values of zeros like another value, in the IR of the caller.
+
+Gives       `zero_shadow`: a new shadow of zeros, arrays with the shape and strides of their primals
+            `own_constants`: what is constant in it belongs to it, too
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.core.typing.templates import signature
+from numba.experimental.jitclass.base import imp_dtor
+from numba.extending import intrinsic
+
+from activerules.numba_ext.extents import extent_of
+from activerules.numba_ext.fields import (
+    fields_of,
+    is_dict,
+    is_instance,
+    is_list,
+    is_list_of_numbers,
+    struct_type,
+)
+from activerules.numba_ext.kinds import has_shadow, is_number, is_shadowed_array, shadow_type
+from activerules.numba_ext.pieces import field_values, parts_of, struct_of
+
+
+def zero_shadow(context: Any, builder: Any, found: Any, primal: Any) -> Any:
+    """Emit a new shadow of zeros, arrays with the shape and strides of `primal`; the caller owns
+    them. What is constant is that of `primal`, borrowed; an instance owns what is in it.
+    """
+    if isinstance(found, types.BaseTuple):
+        parts = parts_of(builder, found, primal)
+        items = [zero_shadow(context, builder, item, part) for item, (part,) in parts]
+        return context.make_tuple(builder, shadow_type(found), items)
+    if is_shadowed_array(found):
+        return _zero_array(context, builder, found, primal)
+    if is_instance(found) and has_shadow(found):
+        return _zero_instance(context, builder, found, primal)
+    if is_list_of_numbers(found):
+        return context.compile_internal(builder, _zero_list, signature(found, found), [primal])
+    if is_list(found):
+        return context.compile_internal(builder, _zero_items, signature(found, found), [primal])
+    if is_dict(found):
+        return context.compile_internal(builder, _zero_dict, signature(found, found), [primal])
+    return context.get_constant_null(found) if is_number(found) else primal
+
+
+def own_constants(context: Any, builder: Any, found: Any, shadow: Any) -> None:
+    """Make what is constant in a new shadow, and borrowed, belong to it as the rest does."""
+    if isinstance(found, types.BaseTuple):
+        for item, (part,) in parts_of(builder, found, shadow):
+            own_constants(context, builder, item, part)
+    elif not has_shadow(found):
+        context.nrt.incref(builder, found, shadow)
+
+
+def _zero_list(x):
+    zero = x.copy()
+    for k in range(len(x)):
+        zero[k] = 0.0
+    return zero
+
+
+def _zero_items(x):
+    zero = x.copy()
+    for k in range(len(x)):
+        zero[k] = _zero_item(x[k])  # pyright: ignore[reportCallIssue]
+    return zero
+
+
+@intrinsic
+def _zero_item(typing_context, x):
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _owned_zero(context, builder, x, args[0])
+
+    return x(x), codegen
+
+
+def _zero_dict(x):
+    zero = x.copy()
+    for key in x:
+        zero[key] = 0.0
+    return zero
+
+
+def _zero_instance(context: Any, builder: Any, found: Any, primal: Any) -> Any:
+    memory_type = struct_type(found)
+    size = context.get_constant(types.uintp, context.get_abi_sizeof(memory_type))
+    destructor = imp_dtor(context, builder.module, found)
+    meminfo = context.nrt.meminfo_alloc_dtor(builder, size, destructor)
+    data = context.nrt.meminfo_data(builder, meminfo)
+    data = builder.bitcast(data, memory_type.as_pointer())
+    builder.store(cgutils.get_null_value(memory_type), data)
+    reference = context.make_helper(builder, found)
+    reference.meminfo = meminfo
+    if not isinstance(found, types.StructRef):
+        reference.data = data
+    result = reference._getvalue()
+    struct = struct_of(context, builder, found, result)
+    values = field_values(context, builder, found, primal)
+    for k, (field, value) in enumerate(zip(fields_of(found), values, strict=True)):
+        struct[k] = _owned_zero(context, builder, field.numba_type, value)
+    return result
+
+
+def _owned_zero(context: Any, builder: Any, found: Any, primal: Any) -> Any:
+    """As `zero_shadow`, with a reference to what is constant, too."""
+    zero = zero_shadow(context, builder, found, primal)
+    own_constants(context, builder, found, zero)
+    return zero
+
+
+def _zero_array(context: Any, builder: Any, array_type: Any, primal: Any) -> Any:
+    array = context.make_array(array_type)(context, builder, primal)
+    extent = extent_of(builder, array_type, array)
+    size = builder.sub(extent.high, extent.low)
+    alignment = context.get_preferred_array_alignment(array_type.dtype)
+    meminfo = context.nrt.meminfo_alloc_aligned(builder, size, cgutils.int32_t(alignment))
+    base = context.nrt.meminfo_data(builder, meminfo)
+    cgutils.memset(builder, base, size, 0)
+    below = builder.sub(extent.data, extent.low)
+    shadow = context.make_array(shadow_type(array_type))(context, builder, primal)
+    data = cgutils.pointer_add(builder, base, below)
+    shadow.data = builder.bitcast(data, array.data.type)
+    shadow.meminfo = meminfo
+    shadow.parent = cgutils.get_null_value(array.parent.type)
+    return shadow._getvalue()
