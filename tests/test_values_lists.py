@@ -229,3 +229,39 @@ def test_arrays_of_a_list_stay_in_it():
             ar.grad(function)(List([np.ones(2), np.ones(2)]))
     with pytest.raises(ar.ActivityError, match="no derivative"):
         ar.grad(replaced)(List([np.ones(2, int), np.ones(2, int)]))
+
+
+def test_the_reverse_runs_later(unfreed):
+    """The caller may change its lists in between, but not where the floats of a shadow are."""
+    start, after = (np.random.default_rng(k).normal(size=sum(SIZES)) for k in (5, 6))
+    kinds = (ar.Duplicated,) * 3
+    forward, reverse = ar.autodiff_thunk(
+        ar.ReverseSplitWithPrimal, network, ar.Active, *kinds, ar.Active
+    )
+
+    def later(change):
+        lists, shadows = containers(start), containers(after)
+        args = (*map(ar.Duplicated, lists, shadows), ar.Active(0.6))
+        tape, *_ = forward(*args)
+        change(*lists, *shadows)
+        reverse(*args, 1.0, tape)
+        return entries(*shadows)
+
+    def lists_change(layers, table, points, *shadows):
+        layers.append(layers.pop(0))
+        table[0].append(2.0)
+        points.clear()
+
+    def array_of_a_shadow_is_replaced(*lists):
+        lists[3][1] = (lists[3][1][0].copy(), lists[3][1][1])
+
+    def shadow_grows(*lists):
+        lists[4][1].append(1.0)
+
+    shadows = containers(after)
+    gradient(network, *map(ar.Duplicated, containers(start), shadows), ar.Active(0.6))
+    np.testing.assert_allclose(later(lists_change), entries(*shadows))
+    assert unfreed(lambda: later(lists_change)) == 0
+    for change in (array_of_a_shadow_is_replaced, shadow_grows):
+        with pytest.raises(ar.TapeError, match="another shadow"):
+            later(change)
