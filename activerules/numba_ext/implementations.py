@@ -19,12 +19,12 @@ from numba.extending import overload
 
 from activerules.numba_ext.unoptimised import AD_TARGET
 from activerules.rules.library.decompositions import (
-    eig_parts,
     eigh_parts,
     qr_parts,
     svd_parts,
     svd_shapes,
 )
+from activerules.rules.library.eigen import eig_parts
 from activerules.rules.library.leastsquares import (
     condition_number,
     lstsq_parts,
@@ -38,6 +38,9 @@ def _is_real(a: Any, *dimensions: int) -> bool:
         and a.dtype in (types.float32, types.float64)
         and a.ndim in dimensions
     )
+
+
+_FLOATING = (types.float32, types.float64, types.complex64, types.complex128)
 
 
 def _is_none(p: Any) -> bool:
@@ -59,7 +62,7 @@ def _eigh_of_parts(a):
 
 @overload(np.linalg.eig, target=AD_TARGET)
 def _eig(a):
-    if not _is_real(a, 2):
+    if not (isinstance(a, types.Array) and a.ndim == 2 and a.dtype in _FLOATING):
         return None
     return _eig_of_parts
 

@@ -25,9 +25,19 @@ def of_eigh(a):
 
 @njit
 def of_eig(a):
+    values, vectors = np.linalg.eig(a)  # complex since NumPy 2.5
+    powers = np.linalg.eigvals(a).real ** 2
+    return (values.real**3).sum() / 50.0 + (vectors.real**4).sum() + powers.sum()
+
+
+@njit
+def of_complex_eig(a):
     values, vectors = np.linalg.eig(a)
-    powers = np.linalg.eigvals(a) ** 2
-    return (values**3).sum() / 50.0 + (vectors**4).sum() + powers.sum()
+    weights = vectors.real * vectors.imag * W + vectors.real**3
+    squares = np.linalg.eigvals(a) ** 2
+    return (
+        weights.sum() + (values.real * values.imag * W[1]).sum() + (squares * (2.0 - 1j)).real.sum()
+    )
 
 
 @njit
@@ -75,6 +85,7 @@ def of_numbers(a):
 CASES = {
     "eigh": (of_eigh, [(SYMMETRIC,)]),
     "eig": (of_eig, [(SYMMETRIC + 0.1 * TALL @ WIDE,)]),
+    "complex_eig": (of_complex_eig, [(SQUARE + 1j * W,)]),
     "svd": (of_svd, [(SQUARE,), (TALL,), (WIDE,)]),
     "svd_full": (of_full_svd, [(TALL,)]),
     "qr": (of_qr, [(SQUARE,), (TALL,), (WIDE,)]),
@@ -136,9 +147,18 @@ def test_columns_without_a_derivative_are_refused():
         ar.grad(last_column)(TALL)
 
 
+def test_eigenvalues_that_are_not_real():
+    rotation = SQUARE + 9.0 * (np.eye(4, k=1) - np.eye(4, k=-1))
+    assert np.iscomplex(np.linalg.eigvals(rotation)).any()
+    if np.lib.NumpyVersion(np.__version__) < "2.5.0":
+        with pytest.raises(ValueError, match="domain change"):
+            ar.grad(of_eig)(rotation)
+        return
+    check_gradient(of_complex_eig, (rotation,), trials=1)
+    check_forward(of_complex_eig, (rotation,))
+
+
 def test_errors_of_the_primal():
-    with pytest.raises(ValueError, match="domain change"):
-        ar.grad(of_eig)(np.array([[0.0, 1.0], [-1.0, 0.0]]))
     with pytest.raises(np.linalg.LinAlgError, match="square"):
         ar.grad(of_eigh)(TALL)
 

@@ -410,14 +410,14 @@ np.polyint               np.polynomial.polynomial.polyint(x) ** 2
 np.polyval               np.polynomial.polynomial.polyval(s, x)
 np.polyval (array)       np.polynomial.polynomial.polyval(y, x)
 np.polynomial.Polynomial  np.polynomial.Polynomial(x).coef ** 2
-np.roots                 np.roots(np.array([1.0, -6.0, 11.0, -6.0]) * s)
+np.roots                 np.roots(np.array([1.0, -6.0, 11.0, -6.0]) * s).real
 
 # np.linalg
 np.linalg.cholesky       np.linalg.cholesky(spd)
 np.linalg.cond           np.linalg.cond(m)
 np.linalg.det            np.linalg.det(m)
-np.linalg.eig            r, q = np.linalg.eig(spd); weigh(r) + weigh(q * q)
-np.linalg.eigvals        np.linalg.eigvals(spd)
+np.linalg.eig            r, q = np.linalg.eig(spd); weigh(r.real) + weigh(q.real * q.real)
+np.linalg.eigvals        np.linalg.eigvals(spd).real
 np.linalg.eigh           r, q = np.linalg.eigh(sym); weigh(r) + weigh(q * q)
 np.linalg.eigvalsh       np.linalg.eigvalsh(sym)
 np.linalg.inv            np.linalg.inv(m)

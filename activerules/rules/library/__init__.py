@@ -2,6 +2,7 @@
 
 from activerules.rules.library import (
     decompositions,
+    eigen,
     inactive,
     leastsquares,
     linalg,
@@ -9,4 +10,12 @@ from activerules.rules.library import (
     random,
 )
 
-__all__ = ["decompositions", "inactive", "leastsquares", "linalg", "linalg_forward", "random"]
+__all__ = [
+    "decompositions",
+    "eigen",
+    "inactive",
+    "leastsquares",
+    "linalg",
+    "linalg_forward",
+    "random",
+]

@@ -1,4 +1,4 @@
-"""Rules of the decompositions of a real matrix: symmetric and general eigenvalues, SVD, QR.
+"""Rules of the decompositions of a real matrix: symmetric eigenvalues, SVD, QR.
 
 NumPy returns several arrays, a rule one. So each function has a form here that returns its parts in
 one vector, matrices column by column, and that form carries the rules; `numba_ext.implementations`
@@ -9,8 +9,7 @@ finite then says so. Values alone do.
 
 Sources: Giles (2008), "Collected matrix derivative results"; Townsend (2016), "Differentiating the
 singular value decomposition"; Walter and Lehmann (2018), "Algorithmic differentiation of linear
-algebra functions with application in optimum experimental design" (QR); Boeddeker et al. (2017),
-"On the computation of complex-valued gradients" (eigenvectors of unit length).
+algebra functions with application in optimum experimental design" (QR).
 """
 # pyright: reportAttributeAccessIssue=false
 # Which arguments have a shadow is known where a rule is compiled: that is what `dval` relies on.
@@ -25,8 +24,13 @@ from activerules.annotations.activity import Const, Duplicated
 from activerules.errors import NotYetSupported
 from activerules.rules.define import augmented_primal, forward, reverse
 from activerules.rules.library.matrices import (
+    columnwise_dot,
+    get_matrix,
     hermitian_of_lower,
+    joined,
     lower_of_hermitian,
+    over_gaps,
+    put_matrix,
     solve_adjoint,
     solve_lower,
     times,
@@ -45,52 +49,6 @@ RealMatrix = (
 Flag = Const[int64] | Const[boolean]
 
 
-# --- matrices in a vector ---
-
-
-@register_jitable
-def _put(parts, start, A):
-    """Write the columns of A into `parts` from `start`; return where they end."""
-    for j in range(A.shape[1]):
-        for i in range(A.shape[0]):
-            parts[start] = A[i, j]
-            start += 1
-    return start
-
-
-@register_jitable
-def _get(parts, start, rows, columns):
-    """Return the matrix that `_put` wrote."""
-    A = np.empty((rows, columns), parts.dtype)
-    for j in range(columns):
-        for i in range(rows):
-            A[i, j] = parts[start]
-            start += 1
-    return A
-
-
-@register_jitable
-def _joined(a, values, V):
-    """Return the eigenvalues of `a`, then its eigenvectors, in a vector of its dtype."""
-    n = values.shape[0]
-    parts = np.empty(n + n * n, a.dtype)
-    parts[:n] = values
-    _put(parts, n, V)
-    return parts
-
-
-@register_jitable
-def _over_gaps(M, values):
-    """Return Mᵢⱼ / (valuesⱼ - valuesᵢ), 0 where Mᵢⱼ is."""
-    n = values.shape[0]
-    result = np.zeros((n, n), M.dtype)
-    for i in range(n):
-        for j in range(n):
-            if i != j and M[i, j] != 0:
-                result[i, j] = M[i, j] / (values[j] - values[i])
-    return result
-
-
 # --- symmetric eigenvalues ---
 
 
@@ -98,7 +56,7 @@ def _over_gaps(M, values):
 def eigh_parts(a):
     """Return the eigenvalues of a symmetric matrix, then its eigenvectors."""
     w, v = np.linalg.eigh(a)
-    return _joined(a, w, v)
+    return joined(w, v)
 
 
 @augmented_primal(eigh_parts)
@@ -111,8 +69,8 @@ def _eigh(config, ret: RealVectorResult, a: RealMatrix):
 def _eigh_reverse(config, dret: RealVectorResult, tape, a: RealMatrix):
     """Ā = V (diag(w̄) + (Vᵀ V̄) / gaps) Vᵀ, on the lower triangle, which alone is read."""
     n = a.val.shape[0]
-    V = _get(tape, n, n, n)
-    inner = _over_gaps(transposed_times(V, _get(dret.dval, n, n, n)), tape[:n])
+    V = get_matrix(tape, n, n, n)
+    inner = over_gaps(transposed_times(V, get_matrix(dret.dval, n, n, n)), tape[:n])
     for i in range(n):
         inner[i, i] = dret.dval[i]
     accumulate(a, lower_of_hermitian(times_transposed(times(V, inner), V)))
@@ -123,10 +81,10 @@ def _eigh_forward(config, ret: RealVectorResult, a: RealMatrix):
     """With X = Vᵀ Ȧ V: ẇ = diag(X), V̇ = V (X / gaps)."""
     parts = eigh_parts(a.val)
     n = a.val.shape[0]
-    V = _get(parts, n, n, n)
+    V = get_matrix(parts, n, n, n)
     X = transposed_times(V, times(hermitian_of_lower(a.dval), V))
-    V_dot = times(V, _over_gaps(X, parts[:n]))
-    return parts, _joined(a.val, np.diag(X), V_dot)
+    V_dot = times(V, over_gaps(X, parts[:n]))
+    return parts, joined(np.diag(X), V_dot)
 
 
 @augmented_primal(np.linalg.eigvalsh)
@@ -148,101 +106,7 @@ def _eigvalsh_forward(config, ret: RealVectorResult, a: RealMatrix):
     """ẇ = diag(Vᵀ Ȧ V)."""
     V = np.ascontiguousarray(np.linalg.eigh(a.val)[1])
     AV = times(hermitian_of_lower(a.dval), V)
-    return np.linalg.eigvalsh(a.val), _columnwise_dot(V, AV)
-
-
-@register_jitable
-def _columnwise_dot(A, B):
-    """Return the dot products of the columns of A with those of B."""
-    dots = np.zeros(A.shape[1], A.dtype)
-    for i in range(A.shape[0]):
-        for j in range(A.shape[1]):
-            dots[j] += A[i, j] * B[i, j]
-    return dots
-
-
-# --- eigenvalues of a general matrix, where they are real ---
-
-
-@njit
-def eig_parts(a):
-    """Return the eigenvalues of a matrix, then its eigenvectors; Numba's error if not real."""
-    w, v = np.linalg.eig(a)
-    return _joined(a, w, v)
-
-
-@register_jitable
-def _without_parallel(V, Y):
-    """Return Y less the component of each column along the column of V, of unit length."""
-    return Y - V * _columnwise_dot(V, Y)
-
-
-@augmented_primal(eig_parts)
-def _eig(config, ret: RealVectorResult, a: RealMatrix):
-    parts = eig_parts(a.val)
-    return AugmentedReturn(primal=parts, shadow=np.zeros_like(parts), tape=parts.copy())
-
-
-@reverse(eig_parts)
-def _eig_reverse(config, dret: RealVectorResult, tape, a: RealMatrix):
-    """Ā = V⁻ᵀ (diag(w̄) + (Vᵀ Y) / gaps) Vᵀ; Y is V̄ without what would change lengths."""
-    n = a.val.shape[0]
-    V = _get(tape, n, n, n)
-    Y = _without_parallel(V, _get(dret.dval, n, n, n))
-    inner = _over_gaps(transposed_times(V, Y), tape[:n])
-    for i in range(n):
-        inner[i, i] = dret.dval[i]
-    accumulate(a, np.linalg.solve(np.ascontiguousarray(V.T), times_transposed(inner, V)))
-
-
-@forward(eig_parts)
-def _eig_forward(config, ret: RealVectorResult, a: RealMatrix):
-    """With X = V⁻¹ Ȧ V: ẇ = diag(X), V̇ = V (X / gaps) at constant length."""
-    parts = eig_parts(a.val)
-    n = a.val.shape[0]
-    V = _get(parts, n, n, n)
-    X = np.linalg.solve(V, times(a.dval, V))
-    V_dot = _without_parallel(V, times(V, _over_gaps(X, parts[:n])))
-    return parts, _joined(a.val, np.diag(X), V_dot)
-
-
-@register_jitable
-def _right_and_left_vectors(a, w):
-    """Return V and V⁻ᵀ of a, columns in the order of w: `eig` may find another one."""
-    n = w.shape[0]
-    found, vectors = np.linalg.eig(a)
-    V = np.empty((n, n), a.dtype)
-    free = np.ones(n, np.bool_)
-    for i in range(n):
-        best = -1
-        for j in range(n):
-            if free[j] and (best < 0 or abs(found[j] - w[i]) < abs(found[best] - w[i])):
-                best = j
-        free[best] = False
-        V[:, i] = vectors[:, best]
-    return V, np.linalg.inv(np.ascontiguousarray(V.T))
-
-
-@augmented_primal(np.linalg.eigvals)
-def _eigvals(config, ret: RealVectorResult, a: RealMatrix):
-    w = np.linalg.eigvals(a.val)
-    tape = _right_and_left_vectors(a.val, w)
-    return AugmentedReturn(primal=w, shadow=np.zeros_like(w), tape=tape)
-
-
-@reverse(np.linalg.eigvals)
-def _eigvals_reverse(config, dret: RealVectorResult, tape, a: RealMatrix):
-    """Ā = V⁻ᵀ diag(w̄) Vᵀ."""
-    V, left = tape
-    accumulate(a, times_transposed(left * dret.dval, V))
-
-
-@forward(np.linalg.eigvals)
-def _eigvals_forward(config, ret: RealVectorResult, a: RealMatrix):
-    """ẇ = diag(V⁻¹ Ȧ V)."""
-    w = np.linalg.eigvals(a.val)
-    V, left = _right_and_left_vectors(a.val, w)
-    return w, _columnwise_dot(left, times(a.dval, V))
+    return np.linalg.eigvalsh(a.val), columnwise_dot(V, AV)
 
 
 # --- singular values ---
@@ -253,9 +117,9 @@ def svd_parts(a, full):
     """Return U, the singular values and V of a = U diag(s) Vᵀ; U and V are square if `full`."""
     u, s, vt = np.linalg.svd(a, full)
     parts = np.empty(u.size + s.size + vt.size, a.dtype)
-    start = _put(parts, 0, u)
+    start = put_matrix(parts, 0, u)
     parts[start : start + s.size] = s
-    _put(parts, start + s.size, vt.T)
+    put_matrix(parts, start + s.size, vt.T)
     return parts
 
 
@@ -272,9 +136,9 @@ def _svd_of(parts, a, full):
     """Return U, s and V from `parts`, k columns each."""
     m, n = a.shape
     k, columns_u, columns_v = svd_shapes(a, full)
-    U = _get(parts, 0, m, columns_u)[:, :k]
+    U = get_matrix(parts, 0, m, columns_u)[:, :k]
     s = parts[m * columns_u : m * columns_u + k]
-    V = _get(parts, m * columns_u + k, n, columns_v)[:, :k]
+    V = get_matrix(parts, m * columns_u + k, n, columns_v)[:, :k]
     return np.ascontiguousarray(U), s, np.ascontiguousarray(V)
 
 
@@ -294,8 +158,8 @@ def _svd_reverse(config, dret: RealVectorResult, tape, a: RealMatrix, full: Flag
     _refuse_unused_columns(dret.dval, a.val, full.val)
     U_bar, s_bar, V_bar = _svd_of(dret.dval, a.val, full.val)
     UU, VV = transposed_times(U, U_bar), transposed_times(V, V_bar)
-    inner = _over_gaps(UU - UU.T, s * s) * s
-    other = _over_gaps(VV - VV.T, s * s)
+    inner = over_gaps(UU - UU.T, s * s) * s
+    other = over_gaps(VV - VV.T, s * s)
     for i in range(s.shape[0]):
         for j in range(s.shape[0]):
             inner[i, j] += s[i] * other[i, j]
@@ -333,18 +197,18 @@ def _svd_forward(config, ret: RealVectorResult, a: RealMatrix, full: Flag):
     AV, AtU = times(a.dval, V), transposed_times(a.dval, U)
     X = transposed_times(U, AV)
     Xs, sX = X * s, (X.T * s).T
-    U_dot = times(U, _over_gaps(Xs + Xs.T, s * s))
-    V_dot = times(V, _over_gaps(sX + sX.T, s * s))
+    U_dot = times(U, over_gaps(Xs + Xs.T, s * s))
+    V_dot = times(V, over_gaps(sX + sX.T, s * s))
     if m > n:
         U_dot += (AV - times(U, X)) / s
     if n > m:
         V_dot += (AtU - times(V, X.T)) / s
     k, columns_u, _columns_v = svd_shapes(a.val, full.val)
     parts_dot = np.full_like(parts, np.nan)
-    _put(parts_dot, 0, U_dot)
+    put_matrix(parts_dot, 0, U_dot)
     for i in range(k):
         parts_dot[m * columns_u + i] = X[i, i]
-    _put(parts_dot, m * columns_u + k, V_dot)
+    put_matrix(parts_dot, m * columns_u + k, V_dot)
     return parts, parts_dot
 
 
@@ -356,7 +220,7 @@ def qr_parts(a):
     """Return Q and R of a = Q R, the reduced ones."""
     q, r = np.linalg.qr(a)
     parts = np.empty(q.size + r.size, a.dtype)
-    _put(parts, _put(parts, 0, q), r)
+    put_matrix(parts, put_matrix(parts, 0, q), r)
     return parts
 
 
@@ -365,7 +229,7 @@ def _qr_of(parts, a):
     """Return Q and R from `parts`."""
     m, n = a.shape
     k = min(m, n)
-    return _get(parts, 0, m, k), _get(parts, m * k, k, n)
+    return get_matrix(parts, 0, m, k), get_matrix(parts, m * k, k, n)
 
 
 @augmented_primal(qr_parts)
@@ -419,5 +283,5 @@ def _qr_forward(config, ret: RealVectorResult, a: RealMatrix):
     if n > m:
         R_dot[:, k:] = transposed_times(Q_dot, a.val[:, k:]) + transposed_times(Q, a.dval[:, k:])
     parts_dot = np.empty_like(parts)
-    _put(parts_dot, _put(parts_dot, 0, Q_dot), R_dot)
+    put_matrix(parts_dot, put_matrix(parts_dot, 0, Q_dot), R_dot)
     return parts, parts_dot

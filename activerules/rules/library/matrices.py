@@ -112,3 +112,59 @@ def solve_adjoint(L, B):
                 rest -= conj(L[k, i]) * X[k, j]
             X[i, j] = rest / conj(L[i, i])
     return X
+
+
+@register_jitable
+def columnwise_dot(A, B):
+    """Return the dot products of the columns of A with those of B."""
+    dots = np.zeros(A.shape[1], A.dtype)
+    for i in range(A.shape[0]):
+        for j in range(A.shape[1]):
+            dots[j] += A[i, j] * B[i, j]
+    return dots
+
+
+# --- matrices in a vector ---
+
+
+@register_jitable
+def put_matrix(parts, start, A):
+    """Write the columns of A into `parts` from `start`; return where they end."""
+    for j in range(A.shape[1]):
+        for i in range(A.shape[0]):
+            parts[start] = A[i, j]
+            start += 1
+    return start
+
+
+@register_jitable
+def get_matrix(parts, start, rows, columns):
+    """Return the matrix that `put_matrix` wrote."""
+    A = np.empty((rows, columns), parts.dtype)
+    for j in range(columns):
+        for i in range(rows):
+            A[i, j] = parts[start]
+            start += 1
+    return A
+
+
+@register_jitable
+def joined(values, V):
+    """Return eigenvalues, then eigenvectors, in one vector."""
+    n = values.shape[0]
+    parts = np.empty(n + n * n, values.dtype)
+    parts[:n] = values
+    put_matrix(parts, n, V)
+    return parts
+
+
+@register_jitable
+def over_gaps(M, values):
+    """Return Mᵢⱼ / (valuesⱼ - valuesᵢ), 0 where Mᵢⱼ is."""
+    n = values.shape[0]
+    result = np.zeros((n, n), M.dtype)
+    for i in range(n):
+        for j in range(n):
+            if i != j and M[i, j] != 0:
+                result[i, j] = M[i, j] / (values[j] - values[i])
+    return result

@@ -1,0 +1,173 @@
+"""Rules of the eigenvalues and eigenvectors of a general matrix, real or complex.
+
+The result is complex, but for real matrices under NumPy before 2.5: there Numba's is real, and
+eigenvalues that are not are its error. Both have the same formulas.
+
+As in `decompositions`, `eig_parts` is `np.linalg.eig` in one vector. Where two eigenvalues are
+equal the vectors have no derivative: what is not finite then says so. LAPACK gives vectors of
+length 1 whose largest entry is real, and the derivative is that of these vectors.
+
+A cotangent of a complex number holds ∂/∂Re + i ∂/∂Im; ᴴ is the conjugate transpose.
+
+Source: Boeddeker et al. (2017), "On the computation of complex-valued gradients with application to
+statistically optimum beamforming" (vectors of length 1; that an entry is real is added here).
+"""
+# pyright: reportAttributeAccessIssue=false
+# Which arguments have a shadow is known where a rule is compiled: that is what `dval` relies on.
+
+from __future__ import annotations
+
+import numpy as np
+from numba import complex64, complex128, float32, float64, njit
+from numba.extending import register_jitable
+
+from activerules.annotations.activity import Const, Duplicated
+from activerules.rules.define import augmented_primal, forward, reverse
+from activerules.rules.library.matrices import (
+    adjoint,
+    columnwise_dot,
+    conj,
+    get_matrix,
+    joined,
+    over_gaps,
+    times,
+)
+from activerules.rules.protocol import AugmentedReturn, accumulate
+
+VectorResult = (
+    Duplicated[float64[:]]
+    | Duplicated[float32[:]]
+    | Duplicated[complex128[:]]
+    | Duplicated[complex64[:]]
+)
+Matrix = (
+    Duplicated[float64[:, :]]
+    | Duplicated[float32[:, :]]
+    | Duplicated[complex128[:, :]]
+    | Duplicated[complex64[:, :]]
+    | Const[float64[:, :]]
+    | Const[float32[:, :]]
+    | Const[complex128[:, :]]
+    | Const[complex64[:, :]]
+)
+
+
+@njit
+def eig_parts(a):
+    """Return the eigenvalues of a matrix, then its eigenvectors."""
+    w, v = np.linalg.eig(a)
+    return joined(w, v)
+
+
+@register_jitable
+def _largest(V, k):
+    """Return the row of the largest entry of a column, which is real."""
+    row = 0
+    for i in range(V.shape[0]):
+        if abs(V[i, k]) > abs(V[row, k]):
+            row = i
+    return row
+
+
+@register_jitable
+def _normalised(V, U):
+    """Return tangents of the columns of V, without what would change their lengths or turn their
+    largest entries.
+    """
+    V_dot = np.empty_like(V)
+    for k in range(V.shape[1]):
+        row = _largest(V, k)
+        # x - x.real is i Im x, for real x zero
+        along = (U[row, k] - U[row, k].real) / V[row, k].real
+        for i in range(V.shape[0]):
+            along += (conj(V[i, k]) * U[i, k]).real
+        for i in range(V.shape[0]):
+            V_dot[i, k] = U[i, k] - V[i, k] * along
+    return V_dot
+
+
+@register_jitable
+def _normalised_transposed(V, V_bar):
+    """Return the cotangents of U in `_normalised`.
+
+    With z = v̄ᴴ v: <v̄, -v Re(vᴴ u)> = <-v Re z, u>, and <v̄, -i v Im(uₘ)/vₘ> = <i Im(z)/vₘ, uₘ>.
+    """
+    U_bar = np.empty_like(V)
+    for k in range(V.shape[1]):
+        z = V[0, k] - V[0, k]
+        for i in range(V.shape[0]):
+            z += conj(V_bar[i, k]) * V[i, k]
+        for i in range(V.shape[0]):
+            U_bar[i, k] = V_bar[i, k] - V[i, k] * z.real
+        row = _largest(V, k)
+        U_bar[row, k] += (z - z.real) / V[row, k].real
+    return U_bar
+
+
+@augmented_primal(eig_parts)
+def _eig(config, ret: VectorResult, a: Matrix):
+    parts = eig_parts(a.val)
+    return AugmentedReturn(primal=parts, shadow=np.zeros_like(parts), tape=parts.copy())
+
+
+@reverse(eig_parts)
+def _eig_reverse(config, dret: VectorResult, tape, a: Matrix):
+    """Ā = V⁻ᴴ (diag(w̄) + (Vᴴ Ū) / gaps̄) Vᴴ; Ū is V̄ without what `_normalised` removes."""
+    n = a.val.shape[0]
+    V = get_matrix(tape, n, n, n)
+    V_h = adjoint(V)
+    U_bar = _normalised_transposed(V, get_matrix(dret.dval, n, n, n))
+    inner = over_gaps(times(V_h, U_bar), conj(tape[:n]))
+    for i in range(n):
+        inner[i, i] = dret.dval[i]
+    accumulate(a, np.linalg.solve(V_h, times(inner, V_h)))
+
+
+@forward(eig_parts)
+def _eig_forward(config, ret: VectorResult, a: Matrix):
+    """With X = V⁻¹ Ȧ V: ẇ = diag(X), V̇ = V (X / gaps), normalised."""
+    parts = eig_parts(a.val)
+    n = a.val.shape[0]
+    V = get_matrix(parts, n, n, n)
+    X = np.linalg.solve(V, times(a.dval.astype(V.dtype), V))
+    V_dot = _normalised(V, times(V, over_gaps(X, parts[:n])))
+    return parts, joined(np.diag(X), V_dot)
+
+
+@register_jitable
+def _right_and_left_vectors(a, w):
+    """Return V and V⁻ᵀ of a, columns in the order of w: `eig` may find another one."""
+    n = w.shape[0]
+    found, vectors = np.linalg.eig(a)
+    V = np.empty((n, n), vectors.dtype)
+    free = np.ones(n, np.bool_)
+    for i in range(n):
+        best = -1
+        for j in range(n):
+            if free[j] and (best < 0 or abs(found[j] - w[i]) < abs(found[best] - w[i])):
+                best = j
+        free[best] = False
+        V[:, i] = vectors[:, best]
+    return V, np.linalg.inv(np.ascontiguousarray(V.T))
+
+
+@augmented_primal(np.linalg.eigvals)
+def _eigvals(config, ret: VectorResult, a: Matrix):
+    w = np.linalg.eigvals(a.val)
+    tape = _right_and_left_vectors(a.val, w)
+    return AugmentedReturn(primal=w, shadow=np.zeros_like(w), tape=tape)
+
+
+@reverse(np.linalg.eigvals)
+def _eigvals_reverse(config, dret: VectorResult, tape, a: Matrix):
+    """Ā = V⁻ᴴ diag(w̄) Vᴴ."""
+    V, left = tape
+    accumulate(a, times(conj(left) * dret.dval, adjoint(V)))
+
+
+@forward(np.linalg.eigvals)
+def _eigvals_forward(config, ret: VectorResult, a: Matrix):
+    """ẇ = diag(V⁻¹ Ȧ V)."""
+    w = np.linalg.eigvals(a.val)
+    V, left = _right_and_left_vectors(a.val, w)
+    return w, columnwise_dot(left, times(a.dval.astype(V.dtype), V))
