@@ -16,6 +16,7 @@ others.
 from __future__ import annotations
 
 import re
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -34,6 +35,7 @@ compiler_runtime.provide()
 # Numba finds environments by name but does not own them, and compiled code holds their addresses.
 _environments: dict[str, Any] = {}
 _defined: list[Any] = []
+_functions: weakref.WeakKeyDictionary[Any, frozenset[str]] = weakref.WeakKeyDictionary()
 
 
 @global_compiler_lock
@@ -159,6 +161,13 @@ def _check_symbols(name: str, missing: Sequence[str]) -> None:
         )
 
 
+def _defined_in(library: Any) -> frozenset[str]:
+    """The functions a finalised library defines; asked of LLVM once."""
+    if library not in _functions:
+        _functions[library] = frozenset(f.name for f in library.get_defined_functions())
+    return _functions[library]
+
+
 def undefined_symbols(module: llvm.ModuleRef, libraries: Iterable[Any]) -> tuple[str, ...]:
     """The symbols that `module` only declares, and that neither the libraries nor the process
     define.
@@ -167,7 +176,7 @@ def undefined_symbols(module: llvm.ModuleRef, libraries: Iterable[Any]) -> tuple
     library from Numba's cache would not find it.
     """
     declared = [v for v in (*module.functions, *module.global_variables) if v.is_declaration]
-    linked = {f.name for library in libraries for f in library.get_defined_functions()}
+    linked = set[str]().union(*map(_defined_in, libraries))
     return tuple(
         value.name
         for value in declared
