@@ -107,6 +107,8 @@ def spec_of(target: Any, argtypes: Sequence[Any], argnums: Sequence[int] | None)
 
 def _kind_of(name: str, found: Any) -> type[Annotation]:
     """The activity of a plain argument: what it carries decides."""
+    if RULES.is_inactive_type(found):
+        return Const
     activity = activity_of(found)
     if activity != "const":
         checks.require_known_leaves(name, found)

@@ -47,6 +47,7 @@ from activerules.numba_ext.kinds import (
 )
 from activerules.numba_ext.types import AnnotationType
 from activerules.rules.pattern import type_name
+from activerules.rules.registry import RULES
 from activerules.rules.rule import location_of
 
 
@@ -194,6 +195,7 @@ def read_gradient_arguments(
 
 
 def _require_differentiable(name: str, found: Any) -> None:
+    refuse_declared_inactive(name, found)
     is_array = isinstance(found, types.Array) and not isinstance(found.dtype, _WITHOUT_DERIVATIVE)
     if is_array or isinstance(found, _CONTAINERS):
         _require_duplicated(name, found)
@@ -215,6 +217,7 @@ def _read_argument(name: str, found: Any) -> Argument:
         return Argument(name, types.unliteral(found), "const")
     if found.kind is Const:
         return Argument(name, found.val, "const")
+    refuse_declared_inactive(name, found.val)
     if found.kind is Active:
         _require_active(name, found.val)
         return Argument(name, found.val, "active")
@@ -233,8 +236,21 @@ _CONTAINERS = (types.List, types.DictType, types.Set)
 _WITHOUT_DERIVATIVE = (types.Integer, types.Boolean)
 
 
+def refuse_declared_inactive(name: str, found: Any) -> None:
+    """Refuse a derivative by values of a type that was declared inactive."""
+    for leaf in (found, *leaves_of(found)):
+        if RULES.is_inactive_type(leaf):
+            holds = "is" if leaf is found else "holds"
+            raise ActivityError(
+                f"`{name}` {holds} {type_name(leaf)}, which was declared inactive",
+                why="inactive_type says that values of this type carry no derivative",
+                instead=[f"Const({name})" if leaf is found else "pass it on its own, as Const"],
+            )
+
+
 def require_known_leaves(name: str, found: Any) -> None:
     """Refuse what holds something whose floats nobody would see."""
+    refuse_declared_inactive(name, found)
     for leaf in leaves_of(found):
         _require_known_fields(name, leaf)
         plain = getattr(leaf, "dtype", leaf) if isinstance(leaf, types.Array) else leaf

@@ -21,7 +21,12 @@ from activerules.annotations.activity import (
     DuplicatedNoNeed,
 )
 from activerules.errors import ActivityError, BatchWidthMismatch, NotYetSupported, ShadowMismatch
-from activerules.numba_ext.checks import Argument, items_of, require_known_leaves
+from activerules.numba_ext.checks import (
+    Argument,
+    items_of,
+    refuse_declared_inactive,
+    require_known_leaves,
+)
 from activerules.numba_ext.fields import is_instance
 from activerules.numba_ext.kinds import has_shadow, is_number_array
 from activerules.numba_ext.types import AnnotationType
@@ -106,6 +111,7 @@ def _lanes(name: str, found: AnnotationType) -> tuple[Any, ...]:
 
 def require_tangible(name: str, found: Any) -> None:
     """Raise unless a value of this type can have a tangent."""
+    refuse_declared_inactive(name, found)
     if isinstance(found, types.Float | types.Complex):
         return
     if is_instance(found) or (has_shadow(found) and not is_number_array(found)):

@@ -92,8 +92,10 @@ def inactive(*functions: Any, args: Iterable[str | int] | str | int | None = Non
 def inactive_type(numba_type: T) -> T:
     """Declare that values of a Numba type (or of a class of Numba types) carry no derivative.
 
-    A function with rules takes and returns such values as constants, whatever they hold. Also a
-    decorator of a class.
+    Such arguments of a differentiated function are Const: marking them otherwise is an
+    `ActivityError`, `vjp` has None for them. A function with rules takes and returns them as
+    constants, whatever they hold. What other functions compute in such a value is followed:
+    `ignore_derivatives` stops that. Also a decorator of a class.
     """
     RULES.declare_inactive_type(numba_type)
     return numba_type

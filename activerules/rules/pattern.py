@@ -174,6 +174,8 @@ def type_name(found: Any) -> str:
         return type_name(found.literal_type)
     if hasattr(found, "instance_class"):  # a named tuple, or an instance of a class
         return found.instance_class.__name__
+    if hasattr(found, "class_type"):  # an instance of a jitclass
+        return found.class_type.class_name
     if isinstance(getattr(found, "types", None), tuple):
         items = [type_name(item) for item in found.types]
         return f"({', '.join(items)}{',' if len(items) == 1 else ''})"

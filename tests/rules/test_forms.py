@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from numba import literal_unroll, njit
+from numba import float64, literal_unroll, njit
+from numba.experimental import jitclass
 
 import activerules as ar
 from activerules.errors import RuleCheckError, RuleReturnError
@@ -93,3 +94,52 @@ def unrolled(x):
 @pytest.mark.filterwarnings("ignore:First-class function")
 def test_functions_with_rules_in_an_unrolled_loop():
     assert ar.grad(unrolled)(1.5) == pytest.approx(20.0 + 10.0 * np.pi)
+
+
+@jitclass([("stiffness", float64)])
+class Settings:
+    """What `inactive_type` is tested with: the declaration holds for the process."""
+
+    def __init__(self, stiffness):
+        self.stiffness = stiffness
+
+
+ar.inactive_type(Settings.class_type.instance_type)
+
+
+@njit
+def force(settings, x):
+    return settings.stiffness * x * x
+
+
+@njit
+def with_force(settings, x):
+    return force(settings, x) + settings.stiffness * x
+
+
+@ar.augmented_primal(force)
+def _(config, ret: Active, settings: Const, x: Active):
+    return ar.AugmentedReturn(force(settings.val, x.val), None, None)
+
+
+@ar.reverse(force)
+def _(config, dret: Active, tape, settings: Const, x: Active):
+    return None, 2.0 * dret.val * settings.val.stiffness * x.val
+
+
+def test_values_of_an_inactive_type_are_constants():
+    settings = Settings(3.0)
+    shadow = ar.make_zero(settings)
+    assert ar.grad(with_force, argnums=1)(settings, 2.0) == 15.0
+    for ask in (
+        lambda: ar.autodiff(ar.Reverse, with_force, ar.Duplicated(settings, shadow), Active(2.0)),
+        lambda: ar.autodiff(
+            ar.Forward, with_force, ar.Duplicated(settings, shadow), ar.Duplicated(2.0, 1.0)
+        ),
+        lambda: ar.grad(with_force)(settings, 2.0),
+    ):
+        with pytest.raises(ar.ActivityError, match="`settings` is Settings, which was declared"):
+            ask()
+    assert shadow.stiffness == 0.0
+    _, pull = ar.vjp(with_force, settings, 2.0)
+    assert pull(1.0) == (None, 15.0)
