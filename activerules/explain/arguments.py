@@ -6,8 +6,8 @@ or Numba type is Const.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import numba
 from numba import types
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated, Narrowed
-from activerules.errors import ActiverulesError, ActivityError, NotYetSupported
+from activerules.errors import ActivityError, NotYetSupported
 from activerules.forward_pipeline import ForwardDerivation, derive_forward
 from activerules.numba_ext import checks
 from activerules.numba_ext.checks import Argument
@@ -49,7 +49,7 @@ class Question:
         """Compile the derivative up to its IR; errors say what was asked and how to ask again."""
         argtypes = tuple(a.numba_type for a in self.arguments)
         activities: tuple[ArgumentActivity, ...] = tuple(a.activity for a in self.arguments)
-        try:
+        with self._asking():
             found = derive(
                 self.dispatcher,
                 argtypes,
@@ -60,10 +60,6 @@ class Question:
             )
             if found.gradient.return_activity == "active":
                 checks.require_float_return(self.dispatcher, found.gradient.result_type)
-        except ActiverulesError as error:
-            error.where.insert(0, checks.asked_for(self.dispatcher, self.arguments))
-            error.reproduce = error.reproduce or self.command()
-            raise
         return found
 
     def forward_derivation(self) -> ForwardDerivation:
@@ -71,7 +67,7 @@ class Question:
         argtypes = tuple(a.numba_type for a in self.arguments)
         activities: tuple[Any, ...] = tuple(a.activity for a in self.arguments)
         wanted = self.return_activity != "const"
-        try:
+        with self._asking():
             return derive_forward(
                 self.dispatcher,
                 argtypes,
@@ -81,20 +77,11 @@ class Question:
                 frozenset(),
                 view=_FORWARD_VIEW,
             )
-        except ActiverulesError as error:
-            error.where.insert(0, checks.asked_for(self.dispatcher, self.arguments))
-            error.reproduce = error.reproduce or self.command()
-            raise
 
-    def command(self) -> str:
-        """The command line that asks the same."""
-        function = self.dispatcher.py_func
-        file = inspect.getsourcefile(function) or function.__module__
-        written = [a.annotation for a in self.arguments]
-        quoted = " ".join(f'"{one}"' for one in written)
-        asked = f" --return {self.return_activity.capitalize()}" if self.return_activity else ""
-        asked += " --forward" if self.forward else ""
-        return f"python -m activerules explain {file}:{function.__qualname__} {quoted}{asked}"
+    def _asking(self) -> AbstractContextManager[None]:
+        return checks.asking(
+            self.dispatcher, self.arguments, self.return_activity, forward=self.forward
+        )
 
 
 def read_question(

@@ -216,7 +216,7 @@ def _returns(function: Function, name: str, wanted: type | None, mode: str) -> R
 
 
 def _activity(argument: Argument, cls: type, mode: str) -> ActivityName:
-    activity = cls.__name__
+    activity = getattr(cls, "__name__", repr(cls))
     if activity == "Const":
         return "const"
     if activity == "Active" and argument.type.is_float and mode == "reverse":

@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from numba import typeof
@@ -81,6 +82,38 @@ def asked_for(function: Any, arguments: Sequence[Argument]) -> Where:
     """Where an error of a derivative of a dispatcher happened: the entry that comes first."""
     call = f"{function.py_func.__name__}({', '.join(map(str, arguments))})"
     return ("while differentiating", call, location_of(function))
+
+
+@contextmanager
+def asking(
+    function: Any, arguments: Sequence[Argument], activity: str | None = None, *, forward: bool
+) -> Generator[None, None, None]:
+    """Errors raised inside say what was asked for, and how to ask again."""
+    try:
+        yield
+    except ActiverulesError as error:
+        error.where.insert(0, asked_for(function, arguments))
+        asked = [f"--return {activity.capitalize()}"] if activity else []
+        asked += ["--forward"] * forward
+        if activity in (None, "active", "const"):  # what a shell can ask for
+            error.reproduce = error.reproduce or _command(function.py_func, arguments, asked)
+        raise
+
+
+def _command(function: Any, arguments: Sequence[Argument], asked: Sequence[str]) -> str:
+    """The command line that asks for a derivative; none for what a shell has no words for."""
+    file = inspect.getsourcefile(function)
+    expressible = all(_is_expressible(argument.numba_type) for argument in arguments)
+    if "<" in function.__qualname__ or file is None or not Path(file).is_file() or not expressible:
+        return ""
+    written = [f'"{argument.annotation}"' for argument in arguments]
+    command = f"python -m activerules explain {file}:{function.__qualname__}"
+    return " ".join([command, *written, *asked])
+
+
+def _is_expressible(found: Any) -> bool:
+    item = found.dtype if isinstance(found, types.Array) else found
+    return isinstance(item, types.Number | types.Boolean)
 
 
 @contextmanager

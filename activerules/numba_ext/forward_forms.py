@@ -16,7 +16,7 @@ from numba.core.target_extension import current_target
 from numba.core.typing.templates import signature
 
 from activerules.annotations.activity import Active, Const, MixedDuplicated
-from activerules.errors import ActiverulesError, ActivityError, ArityError
+from activerules.errors import ActivityError, ArityError
 from activerules.numba_ext import checks
 from activerules.numba_ext.batch import batch_form
 from activerules.numba_ext.checks import Argument
@@ -143,15 +143,11 @@ def compiled_forward(
     (compiler,) = _compilers
     activities: tuple[Any, ...] = tuple(a.activity for a in arguments)
     argtypes = tuple(a.numba_type for a in arguments)
-    asked = checks.asked_for(dispatcher, arguments)
-    try:
+    with checks.asking(dispatcher, arguments, None if wanted else "const", forward=True):
         gradient = compiler(
             dispatcher, argtypes, activities, wanted=wanted, width=width, options=options
         )
-    except ActiverulesError as error:
-        error.where.insert(0, asked)
-        raise
-    return replace(gradient, asked=asked)
+    return replace(gradient, asked=checks.asked_for(dispatcher, arguments))
 
 
 def _require_zero(

@@ -20,7 +20,7 @@ from numba.core.target_extension import current_target
 from numba.core.typing.templates import infer, infer_global, make_intrinsic_template, signature
 
 from activerules.annotations.activity import Active, Const
-from activerules.errors import ActiverulesError, ActivityError, NotYetSupported
+from activerules.errors import ActivityError, NotYetSupported
 from activerules.numba_ext import (
     checks,
     zeros,  # noqa: F401  make_zero
@@ -264,8 +264,7 @@ def compiled(
     (compiler,) = _compilers
     activities: tuple[ArgumentActivity, ...] = tuple(a.activity for a in arguments)
     argtypes = tuple(argument.numba_type for argument in arguments)
-    asked = checks.asked_for(dispatcher, arguments)
-    try:
+    with checks.asking(dispatcher, arguments, return_activity, forward=False):
         gradient = compiler(
             dispatcher, argtypes, activities, return_activity,
             split=split, options=options, width=width, deferred=deferred,
@@ -273,10 +272,7 @@ def compiled(
         if not split and _needs_float_return(gradient, arguments, return_activity):
             holomorphic = "holomorphic" in options
             checks.require_float_return(dispatcher, gradient.result_type, holomorphic=holomorphic)
-    except ActiverulesError as error:
-        error.where.insert(0, asked)
-        raise
-    return replace(gradient, asked=asked)
+    return replace(gradient, asked=checks.asked_for(dispatcher, arguments))
 
 
 def _needs_float_return(

@@ -1,7 +1,12 @@
 """Reports: each fact of a derivative stands at the line of source it is about."""
 
+import os
 import pickle
+import shlex
+import subprocess
+import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -172,6 +177,22 @@ def test_error_says_how_to_ask_again():
     assert caught.value.reproduce.endswith(
         'functions.py:two_arrays "Duplicated[float64[::1]]" "Const[float64[::1]]" --return Active'
     )
+
+
+def test_errors_of_derivatives_say_how_to_ask_again():
+    x = np.ones(2)
+    with pytest.raises(ar.NotAFloatReturn) as caught:
+        ar.autodiff(ar.Reverse, functions.two_arrays, ar.Active, ar.Duplicated(x, 0.0 * x), x)
+    assert caught.value.reproduce.endswith(
+        'functions.py:two_arrays "Duplicated[float64[::1]]" "Const[float64[::1]]" --return Active'
+    )
+    command = caught.value.reproduce.replace("python", sys.executable, 1)
+    here = {**os.environ, "PYTHONPATH": str(Path(ar.__file__).parents[1])}
+    run = subprocess.run(shlex.split(command), env=here, capture_output=True, text=True)
+    assert run.stderr.startswith("NotAFloatReturn: two_arrays returns")
+    with pytest.raises(ar.NotAFloatReturn) as caught:
+        ar.grad(lambda x: 2.0 * x)(x)
+    assert not caught.value.reproduce
 
 
 def test_annotation_without_type_is_refused():

@@ -4,6 +4,8 @@ refuses to be asked.
 
 from __future__ import annotations
 
+from typing import Any
+
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
@@ -179,9 +181,15 @@ def test_one_activity_per_parameter(activities: list[type]) -> None:
 
 @pytest.mark.parametrize(
     ("parameter", "activity"),
-    [("double", Duplicated), ("i64", Active), ("i64", Duplicated), ("ptr", Active)],
+    [
+        ("double", Duplicated),
+        ("double", "active"),
+        ("i64", Active),
+        ("i64", Duplicated),
+        ("ptr", Active),
+    ],
 )
-def test_activity_that_does_not_fit(parameter: str, activity: type) -> None:
+def test_activity_that_does_not_fit(parameter: str, activity: Any) -> None:
     text = f"define double @f({parameter} %x) {{\n  ret double 1.0\n}}\n"
     with pytest.raises(ActivityError, match="cannot be"):
         differentiate(text, "f", [activity])
