@@ -2,7 +2,8 @@
 
 Needs       MemoryFacts and ValueTypes of a function
 Gives       `kind_of(copy)`: the one float type all of it has, None if there are no floats in it;
-            `pieces_of(copy)`: where its floats and pointers are, if it mixes types
+            `pieces_of(copy)`: where its floats and pointers are, if it mixes types;
+            `rows_of(copy)`: where its floats are, if its length is known at run time alone
 Invariants  C1  what is known of a piece of memory holds for memory its bytes are copied to or from
             C2  a byte that may hold a float of a derivative is in a float piece, or the program is
                 refused (`MixedCopy`)
@@ -165,6 +166,61 @@ def _clears(i: Instruction) -> bool:
     return i.opcode == "store" and is_zero(i.operands[0])
 
 
+@dataclass(frozen=True)
+class Rows:
+    """What is copied in a length known at run time: floats at these offsets, every `period` bytes;
+    once, if that is 0.
+    """
+
+    period: int
+    floats: tuple[Piece, ...]
+
+
+def rows_of(copy: Instruction, types: ValueTypes) -> Rows:
+    """The floats of a copy of structs, of whatever length.
+
+    Raises `MixedCopy` if they are not known, or pointers or other floats are beside them.
+    """
+    memory = types.memory
+    behind, group = _objects_of(copy, types)
+    if copy.callee_name == COPY_RESIZED or any(o in types.declared for o in group):
+        raise MixedCopy
+    spots = [_spots(p, types) for p in copy.operands[:2]]
+    period = gcd(*(stride for one in spots for _, stride, _ in one))
+    found: set[tuple[int, Type]] = set()
+    for offset, _, t in (spot for one in spots for spot in one):
+        size = size_of(t, memory.named_types)
+        start = offset % period if period else offset
+        if (period and start + size > period) or (start < 0 < start + size):
+            raise MixedCopy
+        if start >= 0:
+            found.add((start, t))
+    pieces = sorted((Piece(*one) for one in found), key=lambda piece: piece.offset)
+    # floats that are only accessed where copies of these bytes are must be among them, too
+    copied_on = any(not a.type.is_int for o in group - behind for a in types.accesses.get(o, ()))
+    local = all(o.is_local for o in group) and not copied_on
+    floats = tuple(p for p in pieces if p.type in {DOUBLE, FLOAT})
+    others = any(not p.type.is_int for p in pieces if p not in floats)
+    if others or (not period and (len(behind) < 2 or not local)):
+        raise MixedCopy
+    _check(pieces, period, memory, local)
+    return Rows(period, floats)
+
+
+def _spots(pointer: Value, types: ValueTypes) -> list[tuple[int, int, Type]]:
+    """Offsets from where a copy begins, their stride and type, of what its memory is known for."""
+    start = types.memory.place(pointer)
+    spots: list[tuple[int, int, Type]] = []
+    for o in types.memory.objects(pointer):
+        for access in types.accesses.get(o, ()):
+            if access.place is None or not types.memory.starts(start, o):
+                raise MixedCopy
+            if not _clears(access.instruction):
+                offset = access.place.offset - start.offset
+                spots.append((offset, gcd(access.place.stride, start.stride), access.type))
+    return spots
+
+
 def pieces_of(copy: Instruction, types: ValueTypes) -> list[Piece]:
     """The floats and pointers of a copy of known length, in order.
 
@@ -229,11 +285,15 @@ def _check(pieces: list[Piece], length: int, memory: MemoryFacts, local: bool) -
         raise MixedCopy
 
 
-def copied_pieces(copy: Instruction, types: ValueTypes) -> Type | list[Piece] | None:
-    """`kind_of`, or `pieces_of` where it is not known; raises `MixedCopy`."""
+def copied_pieces(copy: Instruction, types: ValueTypes) -> Type | list[Piece] | Rows | None:
+    """`kind_of`, or `pieces_of` where it is not known, or `rows_of` where the length is not; raises
+    `MixedCopy`.
+    """
     try:
         return kind_of(copy, types)
     except MixedCopy:
+        if integer_of(copy.operands[2]) is None:
+            return rows_of(copy, types)
         return pieces_of(copy, types)
 
 

@@ -20,6 +20,7 @@ from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.reverse import build_reverse
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.split import build_split
+from activerules.ir.derive.struct_copies import UNDO_ROWS, undo_rows
 from activerules.ir.model import Constant, Function, GlobalRef, Instruction, Module, Value
 from activerules.ir.parser import parse_module
 from activerules.ir.printer import print_function, print_module
@@ -159,16 +160,17 @@ class _Support:
 
 
 def _support(functions: list[Function], *, whole: bool) -> _Support:
-    called = {i.callee_name or "" for f in functions for i in f.instructions()}
+    called = sorted({i.callee_name or "" for f in functions for i in f.instructions()})
     texts: list[str] = []
     if any(name.startswith(runtime.PREFIX) for name in called):
         texts += [runtime.TEXT, runtime.CHUNKS if whole else runtime.CHUNKS_ELSEWHERE]
     if runtime.GROW_SHADOW in called:
         texts.append(runtime.GROW_TEXT)
-    if not called.isdisjoint({COPY_RESIZED, COPIED_SIZE}):
+    if COPY_RESIZED in called or COPIED_SIZE in called:
         texts.append(runtime.RESIZED_TEXT)
     for kind in ("double", "float"):
         texts.append(runtime.copies_of(kind, called))
+    texts += [undo_rows(name) for name in called if name.startswith(UNDO_ROWS)]
     for kind, name in (("double", "f64"), ("float", "f32")):
         if whole and f"activerules.ignore.{name}" in called:
             texts.append(

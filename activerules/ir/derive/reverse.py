@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from activerules.ir.analysis.copies import (
     MixedCopy,
     Piece,
+    Rows,
     copied_pieces,
     mixed_copy,
     moves_whole,
@@ -41,6 +42,7 @@ from activerules.ir.derive.plan import Plan, RuleUse
 from activerules.ir.derive.reversal import Decision, Step
 from activerules.ir.derive.runtime import TOO_DEEP
 from activerules.ir.derive.scopes import Scopes
+from activerules.ir.derive.struct_copies import undo_rows_name
 from activerules.ir.derive.sweep import (
     Lanes,
     RowState,
@@ -397,6 +399,9 @@ class _Reverser:
         source = self.values.shadow(i.operands[1], lane)
         if isinstance(copied, list):
             self._undo_pieces([piece for piece in copied if piece.type.is_float], target, source)
+        elif isinstance(copied, Rows):
+            if copied.floats:
+                self.b.call(undo_rows_name(copied), VOID, [target, source, size])
         elif copied is not None:
             if i.callee_name == COPY_RESIZED:
                 size = self.b.call(COPIED_SIZE, I64, [source, size])
