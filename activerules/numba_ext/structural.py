@@ -2,7 +2,7 @@
 
 Needs       fields whose names are written out: a tangent is a struct of those that were given
 Gives       the compiled forms of `Tangent[P](…)`, `t.x`, `t[0]`, `t + t`, `p + t`, `c * t`,
-            `len`, `tuple`, `canonicalize`; boxing and unboxing
+            `len`, `tuple`, loops, `canonicalize`; boxing and unboxing
 Invariants  X1  a field that was not given is `ZeroTangent()`, a type: adding it leaves no code
             X2  tuples in fields add entry by entry, as in Python
 
@@ -20,7 +20,13 @@ from typing import Any
 from numba.core import cgutils, types
 from numba.core.errors import TypingError
 from numba.core.imputils import impl_ret_borrowed, lower_constant
-from numba.core.typing.templates import AttributeTemplate, infer_getattr, signature
+from numba.core.typing.templates import (
+    AbstractTemplate,
+    AttributeTemplate,
+    infer,
+    infer_getattr,
+    signature,
+)
 from numba.extending import (
     NativeValue,
     box,
@@ -277,6 +283,43 @@ def _tuple(tangent):
     keys = names_of(tangent.primal) or tuple(tangent.fields)
     items = "".join(f"tangent.{_identifier(key)}, " for key in keys)
     return _from_source(f"def impl(tangent): return ({items})")
+
+
+def _entries(tangent: StructType) -> list[types.Type]:
+    """The types of what a loop over a tangent gives."""
+    return [tangent.fields.get(k, _ZERO) for k in names_of(tangent.primal) or tangent.fields]
+
+
+@infer
+class _Iterator(AbstractTemplate):
+    key = "getiter"
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        """Entries of one type are iterated over as those of a tuple are."""
+        (tangent,) = args
+        if not isinstance(tangent, StructType):
+            return None
+        found = _entries(tangent)
+        if len(set(found)) != 1:
+            raise TypingError(
+                f"a loop over {tangent}, whose entries are of different types: "
+                "literal_unroll(tuple(t)) has a body for each"
+            )
+        return signature(types.UniTuple(found[0], len(found)).iterator_type, tangent)
+
+
+@lower_builtin("getiter", StructType)
+def _iterate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    found = types.UniTuple(_entries(sig.args[0])[0], len(_entries(sig.args[0])))
+    native = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
+    positions = {key: i for i, key in enumerate(sig.args[0].fields)}
+    keys = names_of(sig.args[0].primal) or positions
+    values = [
+        getattr(native, f"field{positions[key]}") if key in positions else context.get_dummy_value()
+        for key in keys
+    ]
+    begin = context.get_function("getiter", signature(sig.return_type, found))
+    return begin(builder, (context.make_tuple(builder, found, values),))
 
 
 # --- algebra ---

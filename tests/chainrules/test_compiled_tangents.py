@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 import pytest
-from numba import njit
+from numba import literal_unroll, njit
 from numba.core.errors import TypingError
 from numba.core.runtime import rtsys
 from numba.experimental import jitclass
@@ -187,3 +187,44 @@ def test_tangents_inside_a_differentiated_function():
         return p.x * p.y + Tangent[Point](x=x).y
 
     check_gradient(step, (1.5,))
+
+
+@njit
+def length(a, b):
+    squares = 0.0
+    for entry in Tangent[Point](x=a, y=b):
+        squares += entry * entry
+    return squares
+
+
+@njit
+def of_one_entry(a):
+    s = 0.0
+    for entry in Tangent[Point](y=a):
+        s = s + entry
+    return s
+
+
+@njit
+def summed_arrays(x, y):
+    s = 0.0
+    for entry in Tangent[Point](x=x, y=y):
+        s += entry.sum()
+    return s
+
+
+@njit
+def unrolled(a):
+    s = 0.0
+    for entry in literal_unroll(tuple(Tangent[Point](y=a))):
+        s = s + entry
+    return s
+
+
+def test_loops_over_entries(unfreed):
+    check_gradient(length, (1.0, 2.0))
+    assert unfreed(lambda: summed_arrays(np.ones(2), np.ones(3))) == 0
+    assert summed_arrays(np.ones(2), np.ones(3)) == 5.0
+    assert unrolled(2.0) == 2.0
+    with pytest.raises(TypingError, match="entries are of different types"):
+        of_one_entry(1.0)
