@@ -44,10 +44,11 @@ _LOAD_KEYS = f"""  %keys.place = getelementptr i8, ptr %d, i64 {DICT_KEYS}
 _LOAD_FIRST = f"""{_load("entry_offset")}
 {_load("entry_size")}
   %first = add i64 %entry_offset, {HEADER}"""
-_LOAD_ENTRY = f"""{_LOAD_FIRST}
-  %run = mul i64 %ix, %entry_size
+_ENTRY = """  %run = mul i64 %ix, %entry_size
   %at = add i64 %first, %run
   %entry = getelementptr i8, ptr %keys, i64 %at"""
+_LOAD_ENTRY = f"""{_LOAD_FIRST}
+{_ENTRY}"""
 
 DEFINITIONS = f"""
 declare noalias ptr @malloc(i64)
@@ -231,9 +232,7 @@ next:
   %end = icmp slt i64 %ix, 0
   br i1 %end, label %done, label %add
 add:
-  %run = mul i64 %ix, %entry_size
-  %at = add i64 %first, %run
-  %entry = getelementptr i8, ptr %keys, i64 %at
+{_ENTRY}
   %hash = load i64, ptr %entry
   %key = getelementptr i8, ptr %entry, i64 8
   %status = call i32 @numba_dict_insert(ptr %keyless, ptr %key, i64 %hash, ptr %zeros, ptr %old)
@@ -257,9 +256,7 @@ look:
   %inside = icmp slt i64 %ix, %nentries
   br i1 %inside, label %read, label %end
 read:
-  %run = mul i64 %ix, %entry_size
-  %at = add i64 %first, %run
-  %entry = getelementptr i8, ptr %keys, i64 %at
+{_ENTRY}
   %hash = load i64, ptr %entry
   %empty = icmp eq i64 %hash, -1
   br i1 %empty, label %on, label %found
@@ -348,9 +345,7 @@ next:
   %end = icmp slt i64 %ix, 0
   br i1 %end, label %known, label %look
 look:
-  %run = mul i64 %ix, %entry_size
-  %at = add i64 %first, %run
-  %entry = getelementptr i8, ptr %keys, i64 %at
+{_ENTRY}
   %hash = load i64, ptr %entry
   %key = getelementptr i8, ptr %entry, i64 8
   %found = call i64 @numba_dict_lookup(ptr %other, ptr %key, i64 %hash, ptr %value)
@@ -448,9 +443,7 @@ look:
   %end = icmp slt i64 %ix, 0
   br i1 %end, label %done, label %found
 found:
-  %run = mul i64 %ix, %entry_size
-  %at = add i64 %first, %run
-  %entry = getelementptr i8, ptr %keys, i64 %at
+{_ENTRY}
   %hash = load i64, ptr %entry
   %mixed = xor i64 %sum, %hash
   %spread = mul i64 %mixed, 1099511628211
@@ -476,9 +469,7 @@ look:
   %none = icmp slt i64 %ix, 0
   br i1 %none, label %end, label %read
 read:
-  %run = mul i64 %ix, %entry_size
-  %at = add i64 %first, %run
-  %entry = getelementptr i8, ptr %keys, i64 %at
+{_ENTRY}
   %hash = load i64, ptr %entry
   %empty = icmp eq i64 %hash, -1
   br i1 %empty, label %look, label %end
