@@ -3,8 +3,9 @@
 import math
 
 import numpy as np
-from numba import float64, int64, njit
+from numba import deferred_type, float64, int64, njit, optional, types
 from numba.experimental import jitclass
+from numba.typed import List
 
 from programs import example
 
@@ -119,3 +120,60 @@ def record_overwritten(x, y):
         particles[k % 2].charge = particles[k % 2].mass * y
         particles[k % 2].kind += 1
     return particles[0].mass * particles[1].charge * particles[0].kind
+
+
+@jitclass([("x", float64[:]), ("energies", types.ListType(float64))])
+class Trajectory:
+    def __init__(self, x):
+        self.x = x
+        self.energies = List.empty_list(float64)
+
+    @property
+    def energy(self):
+        return 0.5 * (self.x**2).sum()
+
+    def step(self, k):
+        self.x = self.x - 0.1 * k * np.sin(self.x)
+        self.energies.append(self.energy)
+
+
+@example(lambda rng: (rng.normal(), rng.normal(size=3)))
+@njit
+def array_replaced_beside_a_list(k, x):
+    """The new array's lengths are copied from field to field, beside pointers in other fields."""
+    trajectory = Trajectory(x.copy())
+    for _ in range(3):
+        trajectory.step(k)
+    return trajectory.energies[0] * trajectory.energies[2] + trajectory.x[0]
+
+
+node = deferred_type()
+
+
+@jitclass([("value", float64), ("following", optional(node))])
+class Node:
+    def __init__(self, value):
+        self.value = value
+        self.following = None
+
+
+node.define(Node.class_type.instance_type)
+
+
+@example(lambda rng: (rng.normal(size=5),))
+@njit
+def appended_to_a_chain(x):
+    """A field is written behind the loop that looked for its object."""
+    first = Node(x[0])
+    for value in x[1:]:
+        here = first
+        while True:
+            if here.following is None:
+                here.following = Node(value * here.value)
+                break
+            here = here.following
+    s, here = 0.0, first
+    while here.following is not None:
+        s += here.value * math.cos(s)
+        here = here.following
+    return s + here.value**2

@@ -21,6 +21,7 @@ from activerules.ir.analysis.called import CalledMemory
 from activerules.ir.analysis.callee import Summaries
 from activerules.ir.analysis.declared import Target, Targets
 from activerules.ir.analysis.instances import Instances
+from activerules.ir.analysis.interior import Interior, interior_pointers
 from activerules.ir.analysis.objects import (
     MemoryObject,
     closure,
@@ -47,7 +48,7 @@ from activerules.ir.model import (
     Instruction,
     Value,
 )
-from activerules.ir.runtime_calls import CallEffect, effect_of
+from activerules.ir.runtime_calls import CallEffect
 from activerules.ir.types import NamedTypes, size_of
 
 
@@ -212,34 +213,14 @@ class MemoryFacts:
         return isinstance(place.base, Argument) and (not place.through or memory in self.targets)
 
     def _leads_to_start(self, base: Value, o: MemoryObject) -> bool:
-        """Whether a pointer that was loaded or chosen is one to the start of the data of `o`.
-
-        The object itself has such pointers, too, but nobody does arithmetic on them.
-        """
-        chosen = isinstance(base, Instruction) and base.opcode in HANDED_ON
-        return chosen and o not in self._has_interior_pointers
+        """Whether a pointer that was loaded or chosen is one to the start of the data of `o`."""
+        handed_on = isinstance(base, Instruction) and base.opcode in HANDED_ON
+        return handed_on and not self._interior.may_be(base, o)
 
     @cached_property
-    def _has_interior_pointers(self) -> frozenset[MemoryObject]:
-        """Objects with a pointer to their middle that is stored or merged somewhere."""
-        found: set[MemoryObject] = set()
-        for block in self.flow.order:
-            for i in block.instructions:
-                if i.opcode == "store" or i.opcode in HANDED_ON - {"load"}:
-                    for p in i.operands[:1] if i.opcode == "store" else i.operands:
-                        if self._is_interior(p) or p.type.is_int:
-                            found |= self.objects(p)
-                elif i.opcode == "call" and effect_of(i.callee_name) is None:
-                    found |= self.reached(i)
-        return frozenset(found)
-
-    def _is_interior(self, pointer: Value) -> bool:
-        if not isinstance(pointer, Instruction) or pointer.opcode in HANDED_ON:
-            return False
-        place = self.place(pointer)
-        if place.offset or place.stride or pointer.opcode == "inttoptr":
-            return True
-        return not place.through and place.base is not pointer
+    def _interior(self) -> Interior:
+        instructions = (i for block in self.flow.order for i in block.instructions)
+        return interior_pointers(instructions, self.objects, self.place, self.reached)
 
     def _is_one_address(self, base: Value) -> bool:
         """Whether offsets from `base` tell addresses of one object apart.

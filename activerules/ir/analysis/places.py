@@ -80,6 +80,8 @@ def place_of(pointer: Value, named: NamedTypes, multiples: Multiples = _NO_MULTI
         if pointer.opcode == "getelementptr":
             steps.append(_step(pointer, named, multiples))
             pointer = pointer.operands[0]
+        elif is_renamed(pointer):
+            pointer = pointer.operands[0]
         elif _gives_data(pointer):
             pointer, through = pointer.operands[0], True
             break
@@ -92,6 +94,11 @@ def place_of(pointer: Value, named: NamedTypes, multiples: Multiples = _NO_MULTI
         offset += constant
         stride = gcd(stride, variable)
     return Place(pointer, offset, stride, low, through)
+
+
+def is_renamed(i: Instruction) -> bool:
+    """Whether an instruction gives its operand as it is: a phi behind a loop with one way out."""
+    return i.opcode == "phi" and len(i.operands) == 1
 
 
 def _gives_data(i: Instruction) -> bool:

@@ -290,10 +290,20 @@ class Solver:
         for target in self.objects(i.operands[1]):
             self.hold(target, self.points_to.get(i.operands[0], ()))
         for load in loads_behind(i.operands[0]):
-            for source in self.objects(load.operands[0]) if load.type == I64 else ():
-                if not self._is_declared_integer(source, load.operands[0]):
-                    for target in self.objects(i.operands[1]):
-                        self._grow(self.carried.setdefault(target, set()), {source})
+            if load.type == I64:
+                sources = {o for o in self.objects(load.operands[0]) if self._has_pointer(o, load)}
+                for target in self.objects(i.operands[1]) if sources else ():
+                    self._grow(self.carried.setdefault(target, set()), sources)
+
+    def _has_pointer(self, memory: MemoryObject, load: Instruction) -> bool:
+        """Whether an integer that is loaded may be a pointer: not if none was stored just there, or
+        it is declared to be none.
+        """
+        pointer = load.operands[0]
+        if self._is_declared_integer(memory, pointer):
+            return False
+        known = self._offset_in(memory, pointer) is not None
+        return not known or bool(self._inside_at(memory, pointer))
 
     def _is_declared_integer(self, memory: MemoryObject, pointer: Value) -> bool:
         offset = self._offset_in_declared(memory, pointer)

@@ -20,6 +20,9 @@ entry:
   %items = getelementptr i8, ptr %again, i64 24
   %item = getelementptr double, ptr %items, i64 %i
   %size = getelementptr i8, ptr %data, i64 8
+  br label %behind
+behind:
+  %renamed = phi ptr [ %field, %entry ]
   ret void
 }
 """
@@ -38,6 +41,7 @@ def test_offsets_strides_and_bases():
     assert (found["field"].offset, found["field"].stride) == (8, 0)
     assert (found["second"].offset, found["second"].stride) == (8, 16)
     assert found["bytes"].stride == 1
+    assert found["renamed"] == found["field"]
     assert found["item"].through
     assert (found["item"].low, found["item"].stride) == (24, 8)
     assert found["item"].base is found["size"].base
