@@ -22,8 +22,8 @@ from activerules.errors import RuleReturnError
 from activerules.numba_ext.fields import is_collection, is_instance
 from activerules.numba_ext.types import AnnotationType
 from activerules.numba_ext.unoptimised import AD_TARGET
-from activerules.rules.protocol import accumulate, active
-from activerules.rules.written import function_from
+from activerules.rules.protocol import accumulate, accumulate_outer, accumulate_scaled, active
+from activerules.rules.written import function_from, over_places
 
 IGNORE_SYMBOLS = {
     types.float64: "activerules.ignore.f64",
@@ -63,16 +63,35 @@ def _accumulate(x, g):
         raise TypingError("accumulate takes a Duplicated array; an Active derivative is returned")
     if not isinstance(g, types.Array) or g.ndim != x.dval.ndim:
         raise TypingError(f"accumulate: a cotangent of {x.val} is not {g}")
-    project = _real_part if _is_complex(g.dtype) and not _is_complex(x.dval.dtype) else _same
+    return _added(x, "x, g", "g.shape", "g[{place}]", g.dtype)
 
-    def impl(x, g):
-        shadow = x.dval
-        if shadow.shape != g.shape:
-            raise RuleReturnError("accumulate: the cotangent has another shape than the shadow")
-        for place in np.ndindex(shadow.shape):
-            shadow[place] += project(g[place])
 
-    return impl
+@overload(accumulate_scaled)
+def _accumulate_scaled(x, scale, u):
+    if x.kind is Const:
+        return lambda x, scale, u: None
+    return _added(x, "x, scale, u", "u.shape", "scale * u[{place}]", scale, u.dtype)
+
+
+@overload(accumulate_outer)
+def _accumulate_outer(x, u, v):
+    if x.kind is Const:
+        return lambda x, u, v: None
+    return _added(x, "x, u, v", "(u.size, v.size)", "u[i0] * v[i1]", u.dtype, v.dtype)
+
+
+def _added(x: Any, parameters: str, shape: str, item: str, *dtypes: Any) -> Any:
+    """A function that adds `item` to every place of the shadow of `x`."""
+    is_real = any(map(_is_complex, dtypes)) and not _is_complex(x.dval.dtype)
+    loops = over_places(f"shadow[{{place}}] += project({item})", "shadow", x.dval.ndim)
+    source = f"""def impl({parameters}):
+    shadow = x.dval
+    if shadow.shape != {shape}:
+        raise RuleReturnError("accumulate: the cotangent has another shape than the shadow")
+{loops}
+"""
+    scope = {"project": _real_part if is_real else _same, "RuleReturnError": RuleReturnError}
+    return function_from(source, "impl", scope, module=__name__)
 
 
 def _is_complex(found: Any) -> bool:
@@ -117,14 +136,10 @@ def _ignore_derivatives(x):
     if isinstance(x, types.BaseTuple):
         return _map_tuple("ignore_derivatives", x)
     if isinstance(x, types.Array) and isinstance(x.dtype, types.Float | types.Complex):
-
-        def of_array(x):
-            result = np.empty_like(x)
-            for place in np.ndindex(x.shape):
-                result[place] = ignore_derivatives(x[place])
-            return result
-
-        return of_array
+        loops = over_places("result[{place}] = ignore_derivatives(x[{place}])", "x", x.ndim)
+        source = f"def of_array(x):\n    result = np.empty_like(x)\n{loops}\n    return result"
+        scope = {"np": np, "ignore_derivatives": ignore_derivatives}
+        return function_from(source, "of_array", scope, module=__name__)
     if _has_no_derivative(x):
         return lambda x: x
     raise TypingError(f"ignore_derivatives takes floats, tuples and arrays of them, not {x}")

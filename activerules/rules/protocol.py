@@ -67,3 +67,15 @@ def accumulate(x: Annotation, g: Any) -> None:
     if np.shape(g) != shadow.shape:
         raise RuleReturnError("accumulate: the cotangent has another shape than the shadow")
     shadow += np.asarray(g).astype(shadow.dtype)
+
+
+def accumulate_scaled(x: Annotation, scale: Any, u: Any) -> None:
+    """`accumulate(x, scale * u)`; compiled, without an array for the product."""
+    if not isinstance(x, Const):
+        accumulate(x, scale * u)
+
+
+def accumulate_outer(x: Annotation, u: Any, v: Any) -> None:
+    """`accumulate(x, u vᵀ)` for vectors u and v; compiled, without an array for the product."""
+    if not isinstance(x, Const):
+        accumulate(x, np.multiply.outer(u, v))

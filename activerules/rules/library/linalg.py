@@ -24,7 +24,13 @@ from activerules.rules.library.matrices import (
     outer,
     solve_adjoint,
 )
-from activerules.rules.protocol import AugmentedReturn, accumulate, active
+from activerules.rules.protocol import (
+    AugmentedReturn,
+    accumulate,
+    accumulate_outer,
+    accumulate_scaled,
+    active,
+)
 
 # Of any layout.
 VectorResult = (
@@ -69,8 +75,8 @@ def _dot_vector_vector(config, ret: Active, x: Vector, y: Vector):
 def _dot_vector_vector_reverse(config, dret: Active, tape, x: Vector, y: Vector):
     """x̄ = r̄ conj(y),  ȳ = r̄ conj(x)."""
     x_tape, y_tape = tape
-    accumulate(x, dret.val * conj(y_tape))
-    accumulate(y, dret.val * conj(x_tape))
+    accumulate_scaled(x, dret.val, conj(y_tape))
+    accumulate_scaled(y, dret.val, conj(x_tape))
 
 
 def _product_matrix_vector(config, ret: VectorResult, A: Matrix, x: Vector):
@@ -83,8 +89,7 @@ def _product_matrix_vector(config, ret: VectorResult, A: Matrix, x: Vector):
 def _product_matrix_vector_reverse(config, dret: VectorResult, tape, A: Matrix, x: Vector):
     """Ā = ȳ xᴴ,  x̄ = Aᴴ ȳ."""
     A_tape, x_tape = tape
-    if active(A):
-        accumulate(A, outer(1.0, dret.dval, conj(x_tape)))
+    accumulate_outer(A, dret.dval, conj(x_tape))
     if active(x):
         accumulate(x, np.dot(conj(A_tape).T, dret.dval))
 
@@ -101,8 +106,7 @@ def _product_vector_matrix_reverse(config, dret: VectorResult, tape, x: Vector, 
     x_tape, A_tape = tape
     if active(x):
         accumulate(x, np.dot(conj(A_tape), dret.dval))
-    if active(A):
-        accumulate(A, outer(1.0, conj(x_tape), dret.dval))
+    accumulate_outer(A, conj(x_tape), dret.dval)
 
 
 def _product_matrix_matrix(config, ret: MatrixResult, A: Matrix, B: Matrix):
@@ -144,8 +148,8 @@ def _vdot(config, ret: Active, x: Vector, y: Vector):
 def _vdot_reverse(config, dret: Active, tape, x: Vector, y: Vector):
     """x̄ = conj(r̄) y,  ȳ = r̄ x: the product conjugates x."""
     x_tape, y_tape = tape
-    accumulate(x, conj(dret.val) * y_tape)
-    accumulate(y, dret.val * x_tape)
+    accumulate_scaled(x, conj(dret.val), y_tape)
+    accumulate_scaled(y, dret.val, x_tape)
 
 
 # --- linear systems ---
