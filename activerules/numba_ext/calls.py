@@ -458,6 +458,7 @@ def compile_for_cpu(
             pysig = inspect.signature(stub.py_func)
             return _marked_call(function, result, pysig), pysig
         args = tuple(map(types.unliteral, args))
+        kws = {name: types.unliteral(found) for name, found in kws.items()}
         template, pysig, folded, _ = function.get_call_template(args, kws)
         resolved = template(function.targetdescr.typing_context).apply(folded, {})
         if resolved is None:

@@ -88,8 +88,8 @@ class CompiledRule:
     apart, alike      compile results of `rulechecks.apart` and `alike`, by types
     detachers         compile results of what keeps a part of the tape as it is, by its type and the
                       position of an argument that may be overwritten; None: the result
-    copiers           compile results of `copy_of`, by the types of the arrays of the tape, where
-                      the reverse works on a copy of them
+    copiers           compile results of `own_leaf`, by the types of the arrays and lists of the
+                      tape that the reverse works on a copy of
     shared            of the arguments that the function may write into: the checks against others
     """
 

@@ -41,6 +41,32 @@ def copy_of(x: Any) -> Any:
     return copied(x)
 
 
+def copy_of_leaf(x: Any) -> Any:
+    """A copy of a leaf of a tape: an array, or a list of numbers or arrays, with its items."""
+    raise NotImplementedError("there in compiled rules only")
+
+
+@overload(copy_of_leaf)
+def _copy_of_leaf(x):
+    if isinstance(x, types.Array):
+        return lambda x: copied(x)
+    if not isinstance(x.dtype, types.Array):
+        return lambda x: x.copy()
+
+    def copy_items(x):
+        result = x.copy()
+        for i in range(len(result)):
+            result[i] = copied(result[i])
+        return result
+
+    return copy_items
+
+
+def own_leaf(x: Any) -> Any:
+    """What a reverse may write into."""
+    return copy_of_leaf(x)
+
+
 def restore(x: Any, saved: Any) -> None:
     """Put back what was kept."""
     overwrite(x, saved)

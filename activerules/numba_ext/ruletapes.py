@@ -1,7 +1,8 @@
 """What a rule may put on its tape, and what its reverse may do with it: by types.
 
 Needs       the type of a tape, the types of what the program may write to before it is read
-Gives       `frozen`: the type a reverse takes; `detachers_of`: how its parts are kept
+Gives       `frozen`: the type a reverse takes; `detachers_of`: how its parts are kept; `lists_of`:
+            what a reverse gets copies of, as nobody tells whether it writes there
 Invariants  P1  a reverse that reads its tape finds it as the augmented primal left it: what may
                 share memory with what may change is copied, or refused
             P2  a reverse cannot write into an array of its tape where Numba lets the types say so;
@@ -30,6 +31,19 @@ def frozen(tape: Any) -> Any:
         entries = tuple(map(frozen, items_of(tape)))
         return types.BaseTuple.from_types(entries, getattr(tape, "instance_class", None))
     return tape.copy(readonly=True) if isinstance(tape, types.Array) else tape
+
+
+def lists_of(tape: types.Type) -> tuple[Any, ...]:
+    """The types of the lists on a tape that can be copied: of numbers, of arrays."""
+    return tuple({leaf for leaf in leaves_of(tape) if _is_plain_list(leaf)})
+
+
+def _is_plain_list(leaf: Any) -> bool:
+    if not isinstance(leaf, types.List | types.ListType):
+        return False
+    return isinstance(leaf.dtype, types.Array) or not any(
+        is_container(item) or isinstance(item, types.Array) for item in leaves_of(leaf.dtype)
+    )
 
 
 def is_trusted(pair: RulePair) -> bool:

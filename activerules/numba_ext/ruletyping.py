@@ -43,9 +43,10 @@ from activerules.numba_ext.rulechecks import (
     copy_of,
     kept_if_shared,
     make_zero_of,
+    own_leaf,
     unwritten,
 )
-from activerules.numba_ext.ruletapes import detachers_of, frozen, is_trusted
+from activerules.numba_ext.ruletapes import detachers_of, frozen, is_trusted, lists_of
 from activerules.numba_ext.rulewrap import build_primal
 from activerules.numba_ext.types import ConfigType
 from activerules.numba_ext.unlinked import compile_to_link, to_link
@@ -116,7 +117,7 @@ def compile_rule(
             apart=checks,
             alike=alike_checks(marked, pair.result),
             detachers=_detachers(tape, marked, arguments, request, pair),
-            copiers={t: compile_function(copy_of, (t,), pair) for t in copied},
+            copiers={t: compile_function(own_leaf, (t,), pair) for t in copied},
             shared=shared_checks(marked, arguments, written),
         )
 
@@ -279,9 +280,10 @@ def _compile_reverse(
     pair: RulePair,
     tape: types.Type,
 ) -> tuple[Any, tuple[types.Type, ...]]:
-    """The reverse for a tape it only reads; else for its own copies of the arrays of these types.
+    """The reverse for a tape it only reads; else for its own copies of the arrays and lists of
+    these types.
 
-    Numba's types refuse most of what writes, and LLVM is asked for the rest.
+    Numba's types refuse most of what writes into arrays, and LLVM is asked for the rest.
     """
     wanted, made = pair.tape_type, type_name(tape)
     if isinstance(wanted, types.Type) and not converts(tape, wanted):
@@ -295,15 +297,16 @@ def _compile_reverse(
             instead=[f"return a tape of type {takes}", f"annotate `tape` with {made}"],
         )
     arrays = tuple({leaf for leaf in leaves_of(tape) if isinstance(leaf, types.Array)})
+    lists = () if is_trusted(pair) else lists_of(tape)
     if arrays and not is_trusted(pair):
         # For `tape *= 2` of an array that can only be read Numba has no error of its own.
         with suppress(NotCompilable, AttributeError):
             args = (*leading, frozen(tape), *annotations)
             reverse = compile_function(pair.reverse, args, pair)
-            return reverse, () if only_reads_arrays(reverse, len(leading)) else arrays
+            return reverse, lists + (() if only_reads_arrays(reverse, len(leading)) else arrays)
     try:
         reverse = compile_function(pair.reverse, (*leading, tape, *annotations), pair)
-        return reverse, () if is_trusted(pair) else arrays
+        return reverse, () if is_trusted(pair) else arrays + lists
     except NotCompilable as error:
         if not _speaks_of_tape(error, pair, tape):
             raise

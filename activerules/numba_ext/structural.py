@@ -287,7 +287,8 @@ def _tuple(tangent):
 
 def _entries(tangent: StructType) -> list[types.Type]:
     """The types of what a loop over a tangent gives."""
-    return [tangent.fields.get(k, _ZERO) for k in names_of(tangent.primal) or tangent.fields]
+    keys = names_of(tangent.primal) or tangent.fields
+    return [tangent.fields[key] if key in tangent.fields else _ZERO for key in keys]
 
 
 @infer

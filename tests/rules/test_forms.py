@@ -143,3 +143,28 @@ def test_values_of_an_inactive_type_are_constants():
     assert shadow.stiffness == 0.0
     _, pull = ar.vjp(with_force, settings, 2.0)
     assert pull(1.0) == (None, 15.0)
+
+
+@njit
+def in_mode(x, mode, flag):
+    return x * x if mode == "square" and flag else x
+
+
+@ar.augmented_primal(in_mode)
+def _(config, ret: Active, x: Active, mode: Const, flag: Const):
+    return ar.AugmentedReturn(in_mode(x.val, mode.val, flag.val), None, None)
+
+
+@ar.reverse(in_mode)
+def _(config, dret: Active, tape, x: Active, mode: Const, flag: Const):
+    slope = 2.0 * x.val if mode.val == "square" and flag.val else 1.0
+    return slope * dret.val, None, None
+
+
+@njit
+def in_modes(x):
+    return in_mode(x, "square", True) + in_mode(x, flag=True, mode="square") + in_mode(x, "", False)
+
+
+def test_constants_may_be_named_in_a_call():
+    check_gradient(in_modes, (1.5,))

@@ -84,6 +84,22 @@ def test_what_numba_lets_write_into_a_tape_writes_into_a_copy(reverse):
         assert np.array_equal(pull(scale)[0], scale * X[::-1])
 
 
+def spending_a_list(config, dret: Active, tape, x: Duplicated):
+    numbers, arrays = tape
+    numbers[0] *= dret.val
+    arrays[0] *= dret.val
+    x.dval[0] += arrays[0][1]
+    x.dval[1] += numbers[0]
+
+
+def test_a_reverse_that_writes_into_a_list_of_its_tape_works_on_a_copy(unfreed):
+    product = product_rule(njit(lambda x: ([x[0], 7.0], [x.copy()])), spending_a_list)
+    _, pull = ar.vjp(product, X)
+    for scale in (2.0, -1.0, 3.0):
+        assert np.array_equal(pull(scale)[0], scale * X[::-1])
+    assert unfreed(lambda: pull(2.0)) == 0
+
+
 def test_reads_of_a_tape_are_known_for_reads():
     def read(tape):
         matrix, (vector, n) = tape
