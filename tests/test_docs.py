@@ -1,5 +1,6 @@
 """The pages do what they say: every Python block runs, and prints the text block below it."""
 
+import ast
 import contextlib
 import importlib.util
 import io
@@ -8,6 +9,9 @@ import re
 import runpy
 import subprocess
 import sys
+from collections import Counter
+from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -114,3 +118,32 @@ def test_every_decision_is_in_the_index():
         number, _, rest = title.partition(" ")
         assert f"- [{number}]({page.name}) {rest}\n" in index
         assert f"\n{page.stem}\n" in index
+
+
+def test_the_page_for_newcomers_names_what_there_is():
+    page = (ROOT / "docs" / "coming_from.md").read_text()
+    packages = {"ar": "activerules", "cr": "activerules.chainrules"}
+    packages["testing"] = "activerules.testing"
+    names = re.findall(r"`(ar|cr|testing)\.([\w.]+)", page)
+    assert len(names) > 50
+    for package, name in names:
+        attrgetter(name)(import_module(packages[package]))
+
+
+def test_rules_in_the_pages_are_short_and_do_not_branch():
+    """A rule is at most 15 lines, both halves of a pair together."""
+    lengths = Counter()
+    for number, (block, _) in enumerate(one for page in PAGES for one in blocks(page)):
+        for node in ast.parse(block).body:
+            if isinstance(node, ast.FunctionDef) and (rule := RULE.match(decorator_of(node))):
+                lengths[number, rule[1]] += node.end_lineno - node.lineno + 2
+                assert not any(isinstance(n, ast.If | ast.IfExp) for n in ast.walk(node))
+    assert len(lengths) >= 8
+    assert max(lengths.values()) <= 15
+
+
+RULE = re.compile(r"(?:ar\.(?:augmented_primal|reverse|forward)|[fr]rule\.register)\((\w+)")
+
+
+def decorator_of(node):
+    return ast.unparse(node.decorator_list[0]) if node.decorator_list else ""
