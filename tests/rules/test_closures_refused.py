@@ -105,6 +105,13 @@ def returns_nothing(f, x):
     return x, pullback
 
 
+def derivative_alone(f, x):
+    def pullback(dy):
+        return 2.0 * x * dy
+
+    return x * x, pullback
+
+
 REFUSED = {
     different_in_branches: "different pullbacks",
     chosen_by_an_expression: "different pullbacks",
@@ -114,6 +121,7 @@ REFUSED = {
     made_elsewhere: "not defined in the rule",
     used_otherwise: "used for something else",
     wrong_arity: "2 entries, expected 3",
+    derivative_alone: "one value, expected 2 entries",
     two_cotangents: "one cotangent",
     counts_its_calls: "changes a variable outside",
     writes_into_its_tape: "writes into `weights`",

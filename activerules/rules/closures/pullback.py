@@ -83,17 +83,35 @@ class Pullback:
         value = node.value
         if value is None or (isinstance(value, ast.Constant) and value.value is None):
             raise refuse(self.rule, node, "the pullback returns nothing here")
+        if _is_number(value):
+            raise self._wrong_count(node, "one value", count)
         if not isinstance(value, ast.Tuple) or any(isinstance(e, ast.Starred) for e in value.elts):
             return None
         if len(value.elts) != count + 1:
-            raise refuse(
-                self.rule,
-                node,
-                f"the pullback returns {len(value.elts)} entries, expected {count + 1}",
-                f"one for the function itself, which is NoTangent(), and one for each of its "
-                f"{count} arguments",
-            )
+            raise self._wrong_count(node, f"{len(value.elts)} entries", count)
         return value.elts[1:]
+
+    def _wrong_count(self, node: ast.Return, found: str, count: int) -> RuleDefinitionError:
+        arguments = f"each of its {count} arguments" if count != 1 else "its argument"
+        return refuse(
+            self.rule,
+            node,
+            f"the pullback returns {found}, expected {count + 1} entries",
+            f"one for the function itself, which is NoTangent(), and one for {arguments}",
+        )
+
+
+def _is_number(value: ast.expr) -> bool:
+    """Whether an expression is written as one value: arithmetic in which no tuple stands."""
+    match value:
+        case ast.Constant() | ast.UnaryOp() | ast.Compare():
+            return True
+        case ast.BinOp(_, op, _):
+            return not isinstance(op, ast.Add) and not any(
+                isinstance(part, ast.Tuple) for part in ast.walk(value)
+            )
+        case _:
+            return False
 
 
 class PullbackFinder:
