@@ -40,7 +40,7 @@ def check_grads(
     Raises
         RuleCheckError   argument, direction, found, expected with its error estimate.
         ValueError       another order; second derivatives of arguments that are neither floats nor
-                         arrays of floats.
+                         arrays of floats, nor tuples of these.
     """
     if order not in (1, 2):
         raise ValueError(f"derivatives of order {order} are not checked; order is 1 or 2")
@@ -67,8 +67,11 @@ def check_forward(f: Callable[..., Any], args: tuple[Any, ...], rng: np.random.G
 def check_second(f: Callable[..., Any], args: tuple[Any, ...], rng: np.random.Generator) -> None:
     """The Hessian in two random directions."""
     places = tuple(i for i, x in enumerate(args) if is_differentiable(x))
-    if any(not isinstance(args[i], float | np.floating | np.ndarray) for i in places):
-        raise ValueError("second derivatives are checked by floats and arrays of floats")
+    if not all(_is_real(args[i]) for i in places):
+        raise ValueError(
+            "second derivatives are checked by floats, arrays of floats and tuples of these; "
+            "give order=1"
+        )
     directions = [rand_tangent(args[i], rng) for i in places]
     slope = _slope(f, places, directions, len(args))
     found = ar.grad(slope, places)(*(shifted(x, 0.0, None) for x in args))
@@ -84,14 +87,30 @@ def _slope(
 ) -> Any:
     """Return the compiled function `<grad f(x), directions>` of the arguments of `f`."""
     names = ", ".join(f"x{i}" for i in range(count))
-    terms = [
-        f"np.sum(g[{k}] * v{k})" if isinstance(v, np.ndarray) else f"g[{k}] * v{k}"
-        for k, v in enumerate(directions)
-    ]
+    scope: dict[str, Any] = {"gradient": ar.grad(f, places), "np": np}
+    terms = [term for k, v in enumerate(directions) for term in _terms(f"g[{k}]", v, scope)]
     source = f"def slope({names}):\n g = gradient({names})\n return {' + '.join(terms)}"
-    scope = {f"v{k}": v for k, v in enumerate(directions)}
-    scope.update(gradient=ar.grad(f, places), np=np)
     return njit(function_from(source, "slope", scope, module=__name__))
+
+
+def _terms(gradient: str, direction: Any, scope: dict[str, Any]) -> list[str]:
+    """The terms of the inner product of a gradient with a direction, which goes into `scope`."""
+    if direction is None:
+        return []
+    if isinstance(direction, tuple):
+        items = enumerate(direction)
+        return [term for k, v in items for term in _terms(f"{gradient}[{k}]", v, scope)]
+    name = f"v{len(scope)}"
+    scope[name] = direction
+    product = f"{gradient} * {name}"
+    return [f"np.sum({product})" if isinstance(direction, np.ndarray) else product]
+
+
+def _is_real(x: Any) -> bool:
+    """Whether what has a derivative in `x` is floats and arrays of floats."""
+    if isinstance(x, tuple):
+        return all(_is_real(item) for item in x if is_differentiable(item))
+    return isinstance(x, float | np.floating) or (isinstance(x, np.ndarray) and x.dtype.kind == "f")
 
 
 def _eps(args: tuple[Any, ...]) -> float:

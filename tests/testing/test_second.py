@@ -1,0 +1,58 @@
+"""`check_grads`: what it accepts, and that it finds a wrong second derivative."""
+
+import math
+from collections import namedtuple
+
+import numpy as np
+import pytest
+from numba import njit
+
+import activerules as ar
+from activerules.errors import RuleCheckError
+from activerules.testing import check_grads
+
+Wave = namedtuple("Wave", "frequency amplitude shape count")
+
+
+@njit
+def summed(wave, x):
+    total = 0.0
+    for k in range(wave.count):
+        total += wave.amplitude**2 * math.sin(wave.frequency * x) * wave.shape[k] ** 3
+    return total
+
+
+def test_arguments_that_are_tuples():
+    check_grads(summed, (Wave(1.5, 2.0, np.array([0.3, -0.7, 1.1]), 3), 0.3))
+
+
+@njit
+def cubed(x):
+    return x * x * x
+
+
+@ar.forward(cubed)
+def _(config, ret: ar.Duplicated, x: ar.Duplicated):
+    # right, but constant for who differentiates it again
+    return cubed(x.val), ar.ignore_derivatives(3.0 * x.val * x.val) * x.dval
+
+
+@njit
+def with_a_wrong_second(x):
+    return math.sin(x) + cubed(x)
+
+
+def test_a_wrong_second_derivative_is_found():
+    check_grads(with_a_wrong_second, (0.8,), order=1)
+    with pytest.raises(RuleCheckError, match="second derivative by argument 0"):
+        check_grads(with_a_wrong_second, (0.8,))
+
+
+def test_complex_arguments_are_for_the_first_order():
+    @njit
+    def squared(z):
+        return z.real * z.real + z.imag
+
+    check_grads(squared, (1.0 + 2.0j,), order=1)
+    with pytest.raises(ValueError, match="give order=1"):
+        check_grads(squared, (1.0 + 2.0j,))
