@@ -134,6 +134,9 @@ class FloatBitsInInteger(ActiverulesError):
     No derivative is defined for integer arithmetic, and a silent zero would be wrong. Write the
     operation in floating point (`abs(x)`, `math.copysign`), give the function a rule, or stop the
     gradient with `ignore_derivatives`.
+
+    Or it is not known where in a list, dictionary or object the floats are, and where integers and
+    pointers: behind the arguments of a function that calls itself. Pass it arrays of numbers.
     """
 
 

@@ -54,6 +54,14 @@ def items(x):
 
 
 @njit
+def constant_items(x):
+    s = 0.0
+    for value in {1.5, 2.0}:
+        s += value * x
+    return s
+
+
+@njit
 def stored(x, d):
     d[1] = x
     return x * d[1]
@@ -123,7 +131,7 @@ def test_a_missing_key_is_an_error_of_the_primal():
         gradient(2.0, "y")
 
 
-@pytest.mark.parametrize("function", [keys, items])
+@pytest.mark.parametrize("function", [keys, items, constant_items])
 def test_floats_that_are_hashed_are_refused(function):
     with pytest.raises(ar.UnknownCall, match=r"items of a set, or keys[\s\S]*typed\.List"):
         ar.grad(function)(2.0)

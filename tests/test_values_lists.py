@@ -265,3 +265,57 @@ def test_the_reverse_runs_later(unfreed):
     for change in (array_of_a_shadow_is_replaced, shadow_grows):
         with pytest.raises(ar.TapeError, match="another shadow"):
             later(change)
+
+
+# --- lists that are passed on ---
+
+
+@njit
+def sum_of_squares(values, k):
+    return values[k] ** 2 + sum_of_squares(values, k + 1) if k < len(values) else 0.0
+
+
+@njit
+def recursive(x):
+    values = List()
+    for v in x:
+        values.append(v * x[0])
+    return sum_of_squares(values, 0)
+
+
+@njit
+def sum_of_rows(rows, k):
+    return rows[k].sum() + sum_of_rows(rows, k + 1) if k < len(rows) else 0.0
+
+
+@njit
+def recursive_by_rows(x):
+    rows = List()
+    for v in x:
+        rows.append(x * v)
+    return sum_of_rows(rows, 0)
+
+
+@njit
+def first(pair):
+    return pair[0]
+
+
+@njit
+def sorted_by_key(x):
+    pairs = [(v * v, v) for v in x]
+    pairs.sort(key=first)
+    return pairs[0][0] * pairs[1][1]
+
+
+def test_lists_that_are_passed_on():
+    """The primal runs first: what Numba compiled for it is not what is differentiated."""
+    x, direction = np.array([0.3, -1.2, 0.7, 1.9]), np.array([1.0, 0.5, -2.0, 0.1])
+    for function in (recursive, sorted_by_key):
+        expected = central_fdm(5, 1)(lambda t, f=function: f(x + t * direction), 0.0)
+        assert ar.grad(function)(x) @ direction == pytest.approx(expected, rel=1e-9)
+
+
+def test_lists_of_arrays_in_a_recursion_are_refused():
+    with pytest.raises(ar.FloatBitsInInteger, match=r"told apart[\s\S]*calls itself[\s\S]*a loop"):
+        ar.grad(recursive_by_rows)(np.ones(3))

@@ -67,6 +67,7 @@ from activerules.numba_ext.calls import (
 )
 from activerules.numba_ext.implementation_keys import ImplementationKeys
 from activerules.numba_ext.line_tables import LineTable, LoweringWithLines
+from activerules.numba_ext.methods import typed_with_originals
 from activerules.numba_ext.operators import AugmentedOperator, RuledOperators, plain_operator
 from activerules.numba_ext.stubs import StubType
 from activerules.numba_ext.typed_dicts import iteration
@@ -128,6 +129,8 @@ class ADTypingContext(Context):
         def resolve() -> Any:
             return super(ADTypingContext, self).resolve_function_type(callee, args, kws)
 
+        if isinstance(callee, types.BoundFunction):
+            return typed_with_originals(super().resolve_function_type, callee, args, kws)
         return self._session.keys.typed(function, resolve)
 
     def _get_global_type(self, gv: Any) -> Any:

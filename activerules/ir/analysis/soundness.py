@@ -40,8 +40,8 @@ from activerules.ir.refusal import refusal
 from activerules.ir.runtime_calls import memory_intrinsic
 from activerules.ir.types import I64
 
-_HASHING = ("numba_dict_", "numba_get_internal_random_state")
-"""What functions are called that hash floats; the second for NaN."""
+_HASHING = ("numba_dict_", "numba_get_internal_random_state", "NRT_MemInfo_varsize_alloc")
+"""What functions are called that hash floats; the second for NaN, the third for sets."""
 _TOO_WIDE = {"x86_fp80", "fp128", "ppc_fp128"}
 
 
@@ -273,12 +273,41 @@ class _Check:
         raise error
 
     def _float_bits(self, i: Instruction) -> None:
+        if any(map(self._is_mixed_up, (i, *loads_behind(i.operands[0])))):
+            raise refusal(
+                i,
+                "floats, pointers and integers in a list, dictionary or object cannot be told "
+                "apart",
+                "it is passed to a function that is not inlined, as one that calls itself: there, "
+                "all that its pointers lead to counts as one piece of memory",
+                [
+                    "pass arrays of numbers, and an index, to that function",
+                    "a loop with a stack of its own (a list) instead of recursion",
+                ],
+                FloatBitsInInteger,
+            )
         raise refusal(
             i,
             "the bits of an active float pass through integer arithmetic",
             "the derivative of such arithmetic is not known, and zero would be wrong",
             ["compute with floats, or stop the gradient with ignore_derivatives(x)"],
             FloatBitsInInteger,
+        )
+
+    def _is_mixed_up(self, i: Instruction) -> bool:
+        """Whether an access is to memory where what is known of a call leaves open what is where:
+        in the caller, or behind pointers the callee is given.
+        """
+        if i.opcode not in {"load", "store"}:
+            return False
+        memory = self.activity.memory
+        return any(
+            (o.kind == "loaded" and o != UNKNOWN)
+            or any(
+                a.place is None and a.type.is_float and a.instruction in memory.called
+                for a in self.types.accesses.get(o, ())
+            )
+            for o in memory.objects(i.operands[-1])
         )
 
     def _call(self, i: Instruction) -> None:
