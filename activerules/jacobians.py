@@ -11,14 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from numba import types
-from numba.extending import overload
 
 from activerules.annotations.activity import BatchDuplicated, Duplicated
 from activerules.annotations.signature import Forward
 from activerules.autodiff import autodiff
 from activerules.jacobian_blocks import (
-    RUN_TIME,
-    Columns,
     arranged,
     carrying,
     require_copyable,
@@ -27,15 +24,15 @@ from activerules.jacobian_blocks import (
     require_rows,
     rows_of,
 )
+from activerules.jacobian_columns import Columns, columns_form
 from activerules.numba_ext import checks
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.forward_forms import compiled_forward, compiles_for_derivative
 from activerules.numba_ext.gradient import ActivityName, Gradient
-from activerules.numba_ext.intrinsics import dispatcher_of_type
+from activerules.numba_ext.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.kinds import leaves_of
 from activerules.numba_ext.leaf_texts import TupleTexts
 from activerules.numba_ext.types import SpecType
-from activerules.rules.written import function_from
 
 WIDTH = 4
 
@@ -45,8 +42,8 @@ def jacobian_forward(spec: Any, function: Any, *args: Any) -> Any:
     raise NotImplementedError("this function only has a compiled form")
 
 
-@overload(jacobian_forward)
-def _jacobian_forward(spec, function, *args):
+def jacobian_form(typing_context, spec, function, *args):
+    """The form of `jacobian_forward`."""
     if not isinstance(spec, SpecType):
         return None
     request = spec.value
@@ -61,17 +58,23 @@ def _jacobian_forward(spec, function, *args):
     require_rows(dispatcher, result)
     if request.holomorphic:
         require_holomorphic(dispatcher, names, found, request.argnums, result)
-    columns = {i: _columns(names, found, i, *runs[i]) for i in request.argnums}
     texts = TupleTexts()
-    lines = ["def impl(spec, function, *args):"]
-    lines += [f"x{k} = args[{k}]" for k in range(len(args))]
-    for each in columns.values():
-        lines += each.lines()
-        texts.classes.update(each.classes)
-    by_root = {f"x{i}": each for i, each in columns.items()}
-    blocks = arranged(texts, result, found, request, lambda row, x: by_root[x.root].block(row, x))
-    lines.append(f"return {blocks}")
-    return compiled_source("\n    ".join(lines), **texts.classes)
+    columns = {f"x{i}": _columns(names, found, i, *runs[i], texts) for i in request.argnums}
+    blocks = arranged(texts, result, found, request, lambda row, x: columns[x.root].block(row, x))
+    scope = {
+        "autodiff": autodiff,
+        "function": dispatcher,
+        "Forward": Forward,
+        "Duplicated": Duplicated,
+        "BatchDuplicated": BatchDuplicated,
+    }
+    before = (spec, function)
+    return columns_form(
+        typing_context, before, args, list(columns.values()), blocks, texts, scope, dispatcher
+    )
+
+
+give_compiled_form(jacobian_forward, jacobian_form)
 
 
 def _run(
@@ -87,7 +90,12 @@ def _run(
 
 
 def _columns(
-    names: Sequence[str], found: Sequence[Any], i: int, width: int, gradient: Gradient
+    names: Sequence[str],
+    found: Sequence[Any],
+    i: int,
+    width: int,
+    gradient: Gradient,
+    texts: TupleTexts,
 ) -> Columns:
     written = copied_arguments(names, found, gradient)
     given = names_of(written)
@@ -101,7 +109,7 @@ def _columns(
         return f"autodiff(Forward, function, {', '.join(args)})"
 
     rows = carrying("out", rows_of(gradient.result_type))
-    return Columns(f"x{i}", found[i], width, push, rows, copies_of(written))
+    return Columns(f"x{i}", found, width, push, rows, written, texts)
 
 
 def written_arrays(
@@ -133,24 +141,6 @@ def copied_arguments(
     )
 
 
-def copies_of(written: Sequence[bool]) -> list[str]:
-    """Lines that copy what the function writes: `y0` of `x0`."""
-    return [f"y{k} = copy_of(x{k})" for k, is_written in enumerate(written) if is_written]
-
-
 def names_of(written: Sequence[bool]) -> list[str]:
     """What to pass for each argument: itself, or its copy."""
     return [f"y{k}" if is_written else f"x{k}" for k, is_written in enumerate(written)]
-
-
-def compiled_source(source: str, **more: Any) -> Any:
-    """The function `impl` of a source text, which may call what is defined here."""
-    scope = {
-        **RUN_TIME,
-        **more,
-        "autodiff": autodiff,
-        "Forward": Forward,
-        "Duplicated": Duplicated,
-        "BatchDuplicated": BatchDuplicated,
-    }
-    return function_from(source, "impl", scope, module=__name__)

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numba import types
-from numba.extending import overload
+from numba import njit, types
 
 from activerules.annotations.activity import Active, Annotation, BatchDuplicated, Const, Duplicated
 from activerules.annotations.signature import SplitSpec
+from activerules.autodiff import NO_C_WRAPPER
 from activerules.errors import ActivityError, UnknownOption
 from activerules.everyday import ArgNums, DerivedFunction
 from activerules.jacobian_blocks import (
@@ -32,13 +32,15 @@ from activerules.jacobian_blocks import (
     require_rows,
     rows_of,
 )
-from activerules.jacobians import WIDTH, jacobian_forward
+from activerules.jacobians import WIDTH, jacobian_form, jacobian_forward
 from activerules.numba_ext import checks
 from activerules.numba_ext.cotangents import copied
+from activerules.numba_ext.dispatchers import MadeOnce
 from activerules.numba_ext.emitter import Call
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.forward_forms import compiles_for_derivative
-from activerules.numba_ext.intrinsics import dispatcher_of_type
+from activerules.numba_ext.in_steps import Steps, passing, steps_form
+from activerules.numba_ext.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.kinds import is_number_array, shadow_type
 from activerules.numba_ext.leaf_texts import Leaf, TupleTexts, leaves_at
 from activerules.numba_ext.overwriting import overwrite
@@ -46,8 +48,11 @@ from activerules.numba_ext.pullback import read_plain
 from activerules.numba_ext.split import read_split
 from activerules.numba_ext.types import AnnotationType
 from activerules.pullback import spec_of, vjp_stub
+from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
 from activerules.thunk import play, record
+
+_functions = MadeOnce()
 
 
 def jacrev(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -> DerivedFunction:
@@ -117,42 +122,47 @@ def jacobian_by_size(spec: Any, function: Any, *args: Any) -> Any:
     raise NotImplementedError("this function only has a compiled form")
 
 
-@overload(jacobian_reverse)
-def _jacobian_reverse(spec, function, *args):
+def _reverse_form(typing_context, spec, function, *args):
     request = spec.value
     if compiles_for_derivative():
-        return lambda spec, function, *args: jacobian_forward(spec, function, *args)
+        return jacobian_form(typing_context, spec, function, *args)
     found = tuple(map(types.unliteral, args))
     dispatcher = dispatcher_of_type(function)
     sweeps = _sweeps_of(dispatcher, function, found, request)
-    return sweeps.compiled([*sweeps.recorded(), *sweeps.rows(), f" return {sweeps.result_text()}"])
+    steps = sweeps.steps([*sweeps.rows(), f"return {sweeps.result_text()}"])
+    return steps_form(typing_context, steps, (spec, function), args)
 
 
-@overload(jacobian_by_size)
-def _jacobian_by_size(spec, function, *args):
+give_compiled_form(jacobian_reverse, _reverse_form)
+
+
+def _form_by_size(typing_context, spec, function, *args):
     request = spec.value
     if compiles_for_derivative():
-        return lambda spec, function, *args: jacobian_forward(spec, function, *args)
+        return jacobian_form(typing_context, spec, function, *args)
     found = tuple(map(types.unliteral, args))
     dispatcher = dispatcher_of_type(function)
     if request.holomorphic or any(is_complex(found[k]) for k in request.argnums):
-        return lambda spec, function, *args: jacobian_reverse(spec, function, *args)
+        return _reverse_form(typing_context, spec, function, *args)
     inputs = [leaf for k in request.argnums for leaf in carrying(f"x{k}", found[k])]
     if not any(leaf.is_array for leaf in inputs):
-        return lambda spec, function, *args: jacobian_forward(spec, function, *args)
+        return jacobian_form(typing_context, spec, function, *args)
     sweeps = _sweeps_of(dispatcher, function, found, request)
     if not any(leaf.is_array for leaf in sweeps.outputs):
-        return lambda spec, function, *args: jacobian_reverse(spec, function, *args)
+        return _reverse_form(typing_context, spec, function, *args)
     names = ", ".join(f"x{k}" for k in range(len(args)))
     blocks = sweeps.arranged(lambda row, x: _forward_block(sweeps, row, x))
-    return sweeps.compiled([
-        *sweeps.recorded(),
-        f" if {sweeps.count()} > {_forward_sweeps(request, inputs)}:",
-        f"  forward = jacobian_forward(spec, function, {names})",
-        f"  return {blocks}",
+    steps = sweeps.steps([
+        f"if {sweeps.count()} > {_forward_sweeps(request, inputs)}:",
+        f" forward = jacobian_forward(spec, function, {names})",
+        f" return {blocks}",
         *sweeps.rows(),
-        f" return {sweeps.result_text()}",
+        f"return {sweeps.result_text()}",
     ])  # fmt: skip
+    return steps_form(typing_context, steps, (spec, function), args)
+
+
+give_compiled_form(jacobian_by_size, _form_by_size)
 
 
 def _forward_sweeps(request: Any, inputs: Sequence[Leaf]) -> str:
@@ -276,29 +286,42 @@ class _Sweeps:
         size = _size(self.outputs)
         return f"({size} + {WIDTH - 1}) // {WIDTH}" if self.lanes else size
 
-    def recorded(self) -> list[str]:
-        """Lines that leave `out` and what to sweep over (`pullback`, or the `tape` of several
-        lanes), the arguments as they were.
-        """
-        names = ", ".join(f"x{k}" for k, _ in enumerate(self.found))
-        run = [f" out, pullback = record({names})"]
-        if self.lanes:
-            arrays = [k for k, kind in enumerate(self.lanes.arguments) if kind is BatchDuplicated]
-            run = [f" d{k}_{c} = make_zero(x{k})" for k in arrays for c in range(WIDTH)]
-            run.append(f" tape, out, bars = record_lanes(lanes, target, {_annotated(self.lanes)})")
-        kept = [
+    @property
+    def _kept(self) -> list[Leaf]:
+        """The arrays that the function writes into."""
+        return [
             leaf
             for k, (is_written, ty) in enumerate(zip(self.written, self.found, strict=True))
             for leaf in leaves_at(f"x{k}", ty)
             if is_written and isinstance(leaf.found, types.Array)
         ]
-        return [
-            "def impl(spec, function, *args):",
-            *(f" x{k} = args[{k}]" for k, _ in enumerate(self.found)),
-            *(f" before_{leaf.name} = copied({leaf.text})" for leaf in kept),
-            *run,
-            *(f" overwrite({leaf.text}, before_{leaf.name})" for leaf in kept),
-        ]
+
+    def _made(self) -> dict[str, str]:
+        """What there is before the function runs: copies of what it writes, and all shadows."""
+        made = {f"before_{leaf.name}": f"copied({leaf.text})" for leaf in self._kept}
+        for k, kind in enumerate(self.lanes.arguments if self.lanes else ()):
+            if kind is BatchDuplicated:
+                made.update({f"d{k}_{c}": f"make_zero(x{k})" for c in range(WIDTH)})
+        return made
+
+    def steps(self, lines: Sequence[str]) -> Steps:
+        """The steps of a Jacobian: `lines` find `out` and what to sweep over (`pullback`, or the
+        `tape` of several lanes), the arguments as they were.
+        """
+        names, made = [f"x{k}" for k, _ in enumerate(self.found)], self._made()
+        held = [f"{', '.join(made)}, = held"] if made else []
+        run, found = f"passing(record, {', '.join(names)})", "out, pullback = first"
+        if self.lanes:
+            run = f"record_lanes(lanes, target, {_annotated(self.lanes)})"
+            found = "tape, out, bars = first"
+        make = [f"{name} = {text}" for name, text in made.items()]
+        back = [f"overwrite({leaf.text}, before_{leaf.name})" for leaf in self._kept]
+        returned = f"({''.join(name + ', ' for name in made)})"
+        return Steps(
+            self.compiled("make", names, [*make, f"return {returned}"]),
+            self.compiled("run", ["held", *names], [*held * bool(self.lanes), f"return {run}"]),
+            self.compiled("finish", ["held", "first", *names], [*held, found, *back, *lines]),
+        )
 
     def rows(self) -> list[str]:
         """Lines that fill the blocks."""
@@ -308,14 +331,14 @@ class _Sweeps:
             for _, x in self.inputs:
                 columns = f"{x.text}.size" if x.is_array else "1"
                 made = f"np.empty(({rows}, {columns}), {_dtype_name(row, x)})"
-                lines.append(f" {_matrix(row, x)} = {made}")
+                lines.append(f"{_matrix(row, x)} = {made}")
         if self.lanes:
             return [*lines, *self._lanes_of(self.outputs[0])]
         for row in self.outputs:
             if row.is_array:
                 size = f"{row.text}.size, dtype_{row.name}"
-                lines.append(f" entries_{row.name} = np.zeros({size})")
-                lines.append(f" e_{row.name} = entries_{row.name}.reshape({row.text}.shape)")
+                lines.append(f"entries_{row.name} = np.zeros({size})")
+                lines.append(f"e_{row.name} = entries_{row.name}.reshape({row.text}.shape)")
         for row in self.outputs:
             lines += self._sweep_rows(row)
         return lines
@@ -345,10 +368,10 @@ class _Sweeps:
         if not row.is_array:
             second = [f"  turned = pullback({self._cotangent(row, '1j')})"] * turned
             first = f"  bars = pullback({self._cotangent(row, '1.0')})"
-            return [" for row in range(1):", first, *second, *put]
+            return ["for row in range(1):", first, *second, *put]
         entry, cotangent = f"entries_{row.name}[row]", self._cotangent(row, "")
         return [
-            f" for row in range({row.text}.size):",
+            f"for row in range({row.text}.size):",
             f"  {entry} = 1.0",
             f"  bars = pullback({cotangent})",
             *[f"  {entry} = 1j", f"  turned = pullback({cotangent})"] * turned,
@@ -368,7 +391,7 @@ class _Sweeps:
 
     def _lanes_of(self, row: Leaf) -> list[str]:
         """Lines that fill the blocks, `WIDTH` rows at a time; lanes left over stay zero."""
-        loop = f" for row in range(0, {row.text}.size, {WIDTH}):"
+        loop = f"for row in range(0, {row.text}.size, {WIDTH}):"
         second = self._lane_sweep(row, "1j", "1j") if self._turned(row) else []
         return [loop, *self._lane_sweep(row, "1.0", ""), *second]
 
@@ -405,20 +428,28 @@ class _Sweeps:
         """The text of the Jacobian."""
         return self.arranged(self.result_of)
 
-    def compiled(self, source: Sequence[str]) -> Any:
-        """The function of these lines."""
+    def compiled(self, name: str, parameters: Sequence[str], lines: Sequence[str]) -> Any:
+        """A compiled function of these lines."""
+        source = f"def {name}({', '.join(parameters)}):\n    " + "\n    ".join(lines)
+        key = (name, source, self.found, self.lanes, self.request, RULES.epoch)
+        return _functions.get(self.dispatcher, key, lambda: self._compiled(name, source))
+
+    def _compiled(self, name: str, source: str) -> Any:
         scope: dict[str, Any] = {
             **RUN_TIME,
             **self.texts.classes,
             "np": np,
             "copied": copied,
             "overwrite": overwrite,
+            "passing": passing,
             "jacobian_forward": jacobian_forward,
             "BatchDuplicated": BatchDuplicated,
             "Active": Active,
             "lanes": self.lanes,
             "play_lanes": play,
             "record_lanes": record,
+            "spec": self.request,
+            "function": self.dispatcher,
             "target": self.dispatcher,
         }
         if self.lanes is None:
@@ -429,7 +460,7 @@ class _Sweeps:
             for _, x in self.inputs:
                 least = np.dtype("c8") if isinstance(x.number, types.Complex) else np.dtype("f4")
                 scope[_dtype_name(row, x)] = np.result_type(own, least)
-        return function_from("\n".join(source), "impl", scope, module=__name__)
+        return njit(**NO_C_WRAPPER)(function_from(source, name, scope, module=__name__))
 
 
 def _matrix(row: Leaf, x: Leaf) -> str:

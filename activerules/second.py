@@ -27,12 +27,14 @@ from activerules.autodiff import run_compiled
 from activerules.directional import jvp
 from activerules.errors import ActivityError
 from activerules.everyday import ArgNums, DerivedFunction, GradientFunction
-from activerules.jacobian_blocks import Columns, arranged, carrying, copy_of
-from activerules.jacobians import compiled_source, copies_of, names_of, written_arrays
+from activerules.jacobian_blocks import arranged, carrying, copy_of
+from activerules.jacobian_columns import Columns, columns_form
+from activerules.jacobians import names_of, written_arrays
 from activerules.numba_ext import checks
 from activerules.numba_ext.dispatchers import MadeOnce, dispatcher_of
 from activerules.numba_ext.factories import give_factory_form
-from activerules.numba_ext.intrinsics import dispatcher_of_type
+from activerules.numba_ext.forward_forms import compiles_for_derivative
+from activerules.numba_ext.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.kinds import gradient_type
 from activerules.numba_ext.leaf_texts import TupleTexts, leaves_at
 from activerules.numba_ext.types import SpecType
@@ -128,8 +130,7 @@ def _hvp(function, x, v):
     return lambda function, x, v: product(x, v)
 
 
-@overload(hessian_of)
-def _hessian_of(spec, function, *args):
+def _hessian_form(typing_context, spec, function, *args):
     if not isinstance(spec, SpecType):
         return None
     request = spec.value
@@ -144,27 +145,30 @@ def _hessian_of(spec, function, *args):
     rows = carrying("out", result)
     gradients: dict[str, Any] = {}
     columns: dict[str, Columns] = {}
+    call = "g{}(" if compiles_for_derivative() else "passing(g{}, "
+    texts = TupleTexts()
     for j in places:
         written = written_arrays(dispatcher, names, found, j, 1)
         given = ", ".join(names_of(written))
         columns[f"x{j}"] = Columns(
             f"x{j}",
-            found[j],
+            found,
             1,
-            lambda tangent, j=j, given=given: f"(g{j}({given}, {tangent[0]}),)",
+            lambda tangent, j=j, given=given: f"({call.format(j)}{given}, {tangent[0]}),)",
             rows,
-            copies_of(written),
+            written,
+            texts,
         )
         gradients[f"g{j}"] = GradientFunction(along(dispatcher, j), places, options={}).dispatcher
-    lines = ["def impl(spec, function, *args):"]
-    lines += [f"x{k} = args[{k}]" for k in range(len(args))]
-    texts = TupleTexts()
-    for each in columns.values():
-        lines += each.lines()
-        texts.classes.update(each.classes)
     blocks = arranged(texts, result, found, request, lambda row, x: columns[x.root].block(row, x))
-    lines.append(f"return {blocks}" + "[0]" * request.single)
-    return compiled_source("\n    ".join(lines), **texts.classes, **gradients)
+    blocks += "[0]" * request.single
+    before = (spec, function)
+    return columns_form(
+        typing_context, before, args, list(columns.values()), blocks, texts, gradients, dispatcher
+    )
+
+
+give_compiled_form(hessian_of, _hessian_form)
 
 
 def _require_hessian(name: str, found: Any) -> None:

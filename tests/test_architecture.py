@@ -67,6 +67,7 @@ LAYERS = {
     "pipeline": 8,
     "directional": 8,
     "jacobian_blocks": 8,
+    "jacobian_columns": 8,
     "jacobians": 8,
     "second": 8,
     "gradient_rules": 8,

@@ -140,3 +140,25 @@ def test_lists_are_not_copied():
         np.testing.assert_array_equal(make(scaled_by)(np.ones(3), seen), 2.0 * np.eye(3))
         with pytest.raises(ar.NotYetSupported, match=r"`seen` is .* the function writes into"):
             make(appended)(np.ones(3), seen)
+
+
+@njit
+def guarded(x, y):
+    x[0] *= y[1]
+    if x[1] < 0.0:
+        raise ValueError("negative")
+    return (x * x * y).sum()
+
+
+@pytest.mark.parametrize("make", [*MODES, ar.hessian])
+def test_a_function_that_raises_or_shares_what_it_writes(make, unfreed):
+    jacobian = make(guarded, (0, 1))
+
+    def action():
+        with pytest.raises(ValueError, match="negative"):
+            jacobian(np.array([1.0, -1.0]), np.ones(2))
+
+    assert unfreed(action) == 0
+    x = np.ones(2)
+    with pytest.raises(ar.ShadowMismatch):
+        jacobian(x, x)
