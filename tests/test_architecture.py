@@ -35,6 +35,7 @@ LAYERS = {
     "ir.constants": 3,
     "ir.redirect": 3,
     "ir.copying": 3,
+    "ir.handlers": 3,
     "ir.library_calls": 3,
     "ir.masked": 3,
     "ir.growing_stack": 3,

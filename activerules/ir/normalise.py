@@ -23,6 +23,7 @@ from typing import Any
 from llvmlite import binding
 
 from activerules.errors import UnsupportedIR
+from activerules.ir.handlers import catching
 
 llvm: Any = binding  # not annotated: to a type checker all that comes from it is Any
 
@@ -44,7 +45,6 @@ _DEFINITION = re.compile(
     r"^define [^@\n]*@(?P<name>\"[^\"]*\"|[-\w$.]+)\([^\n]*\n(?P<body>.*?)^}$",
     re.MULTILINE | re.DOTALL,
 )
-_CATCHES = re.compile(r"^ +catch (?:ptr|\[)|catchswitch", re.MULTILINE)
 HIDDEN_EQUALITY = "activerules.fcmp."
 
 
@@ -77,9 +77,7 @@ def normalise(text: str, function: str) -> str:
     builder.getModulePassManager().run(module, builder)
     cleanup = llvm.create_new_module_pass_manager()
     cleanup.add_refprune_pass()
-    if not _CATCHES.search(str(module)):
-        # what an exception only passes through is not undone when it does
-        cleanup.add_lower_invoke_pass()
+    _lower_invokes(module, builder)
     cleanup.add_simplify_cfg_pass()
     cleanup.add_lower_switch_pass()
     cleanup.add_unify_function_exit_nodes_pass()
@@ -88,6 +86,22 @@ def normalise(text: str, function: str) -> str:
     cleanup.add_instruction_namer_pass()
     cleanup.run(module, builder)
     return str(module)
+
+
+def _lower_invokes(module: Any, builder: Any) -> None:
+    """Make calls of invokes, but in functions that go on after an exception.
+
+    What an exception only passes through is not undone when it does.
+    """
+    text = str(module)
+    if " invoke " not in text:
+        return
+    lower = llvm.create_new_function_pass_manager()
+    lower.add_lower_invoke_pass()
+    kept = catching(text)
+    for one in module.functions:
+        if not one.is_declaration and one.name not in kept:
+            lower.run(one, builder)
 
 
 def canonical(text: str) -> str:

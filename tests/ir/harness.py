@@ -87,8 +87,8 @@ class Compiled:
 
 @cache
 def _load_libraries() -> None:
-    """What the machine code calls: libm, and the run time of compilers (`llvm.powi`)."""
-    for name in ("libm.so.6", "libgcc_s.so.1"):
+    """What the machine code calls: libm, the run time of compilers (`llvm.powi`), exceptions."""
+    for name in ("libm.so.6", "libgcc_s.so.1", "libstdc++.so.6"):
         llvm.load_library_permanently(name)
 
 

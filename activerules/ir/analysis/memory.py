@@ -80,6 +80,7 @@ class MemoryFacts:
     multiples: Multiples = field(default_factory=lambda: {})
     starts_of: Mapping[Instruction, Target] = field(default_factory=lambda: {})
     tables: Tables = field(default_factory=lambda: {})
+    _places: dict[Value, Place] = field(default_factory=lambda: {})
 
     def objects(self, pointer: Value) -> frozenset[MemoryObject]:
         """What `pointer` may point to; empty for null and undef."""
@@ -185,7 +186,11 @@ class MemoryFacts:
 
     def place(self, pointer: Value) -> Place:
         """Where in its object a pointer points."""
-        return place_of(pointer, self.named_types, self.multiples)
+        found = self._places.get(pointer)
+        if found is None:
+            found = place_of(pointer, self.named_types, self.multiples, self._places)
+            self._places[pointer] = found
+        return found
 
     def starts(self, place: Place, o: MemoryObject) -> bool:
         """Whether offsets of a place count from the start of this object (its data, if counted)."""

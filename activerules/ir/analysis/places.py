@@ -72,28 +72,38 @@ class Place:
         return other.stride == 0 and self.low is not None and other.offset + size <= self.low
 
 
-def place_of(pointer: Value, named: NamedTypes, multiples: Multiples = _NO_MULTIPLES) -> Place:
-    """Follow a pointer back to where its address arithmetic begins."""
+_NO_PLACES: Mapping[Value, Place] = {}
+
+
+def place_of(
+    pointer: Value,
+    named: NamedTypes,
+    multiples: Multiples = _NO_MULTIPLES,
+    known: Mapping[Value, Place] = _NO_PLACES,
+) -> Place:
+    """Follow a pointer back to where its address arithmetic begins, or to a place that is known."""
     steps: list[tuple[int, int]] = []
-    through = False
-    while isinstance(pointer, Instruction):
-        if pointer.opcode == "getelementptr":
-            steps.append(_step(pointer, named, multiples))
-            pointer = pointer.operands[0]
-        elif is_renamed(pointer):
-            pointer = pointer.operands[0]
-        elif _gives_data(pointer):
-            pointer, through = pointer.operands[0], True
-            break
-        else:
-            break
-    offset, stride, low = 0, 0, None
+    found: Place | None = None
+    while found is None:
+        found = known.get(pointer)
+        if found is None and isinstance(pointer, Instruction):
+            if pointer.opcode == "getelementptr":
+                steps.append(_step(pointer, named, multiples))
+                pointer = pointer.operands[0]
+                continue
+            if is_renamed(pointer):
+                pointer = pointer.operands[0]
+                continue
+            if _gives_data(pointer):
+                found = Place(pointer.operands[0], 0, through=True)
+        found = found or Place(pointer, 0)
+    offset, stride, low = found.offset, found.stride, found.low
     for constant, variable in reversed(steps):
         if variable and low is None:
             low = offset
         offset += constant
         stride = gcd(stride, variable)
-    return Place(pointer, offset, stride, low, through)
+    return Place(found.base, offset, stride, low, found.through)
 
 
 def is_renamed(i: Instruction) -> bool:

@@ -60,3 +60,14 @@ def test_items_are_behind_the_header_only_where_there_is_one():
     assert not found["item"].may_overlap(8, found["size"], 8, header=True)
     assert not found["size"].may_overlap(8, found["item"], 8, header=True)
     assert found["item"].may_overlap(8, found["size"], 8)
+
+
+def test_places_counted_from_places_that_are_known():
+    module = parse_module(MODULE)
+    known = {}
+    for i in module.functions["f"].instructions():
+        if i.type.is_pointer:
+            found = place_of(i, module.types, known=known)
+            assert found == place_of(i, module.types)
+            known[i] = found
+    assert len(known) == 11

@@ -1,0 +1,49 @@
+"""Exceptions that are caught: in which functions control comes back from a handler.
+
+Needs       the text of a module as LLVM prints it
+Gives       `catching(text)`: the functions with a way from a landing pad that catches something to
+            a return. In all others an exception, once thrown, goes on or ends the program
+            (`catch (...) { …; throw; }`, functions that are `noexcept`)
+"""
+
+from __future__ import annotations
+
+import re
+
+_FUNCTION = re.compile(
+    r"^define [^@\n]*@(?P<name>\"[^\"]*\"|[-\w$.]+)\([^\n]*\n(?P<body>.*?)^}$",
+    re.MULTILINE | re.DOTALL,
+)
+_BLOCK = re.compile(r"^(?P<label>\"[^\"]*\"|[-\w$.]+):", re.MULTILINE)
+_TARGET = re.compile(r"label %(\"[^\"]*\"|[-\w$.]+)")
+_CATCHES = re.compile(r"^ +catch (?:ptr|\[)|catchswitch", re.MULTILINE)
+_RETURNS = re.compile(r"^  ret ", re.MULTILINE)
+
+
+def catching(text: str) -> set[str]:
+    """See the module docstring."""
+    if not _CATCHES.search(text):
+        return set()
+    return {
+        found["name"].strip('"')
+        for found in _FUNCTION.finditer(text)
+        if _CATCHES.search(found["body"]) and _comes_back(found["body"])
+    }
+
+
+def _comes_back(body: str) -> bool:
+    starts = list(_BLOCK.finditer(body))
+    ends = [*(start.start() for start in starts[1:]), len(body)]
+    blocks = {
+        start["label"]: body[start.end() : end] for start, end in zip(starts, ends, strict=True)
+    }
+    work = [label for label, block in blocks.items() if _CATCHES.search(block)]
+    seen = set(work)
+    while work:
+        block = blocks[work.pop()]
+        if _RETURNS.search(block):
+            return True
+        following = {label for label in _TARGET.findall(block) if label in blocks} - seen
+        seen |= following
+        work += following
+    return False
