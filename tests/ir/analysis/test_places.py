@@ -70,4 +70,4 @@ def test_places_counted_from_places_that_are_known():
             found = place_of(i, module.types, known=known)
             assert found == place_of(i, module.types)
             known[i] = found
-    assert len(known) == 11
+    assert len(known) > 10
