@@ -73,14 +73,63 @@ def test_misuse_changes_no_shadow():
         augmented(*arguments(X.copy(), (dx[0], dx[0], dx[1]), dc))
     for found, expected in zip((dx, dc), lanes(), strict=True):
         np.testing.assert_array_equal(found, expected)
-    thunk = ar.autodiff_thunk(ReverseSplitWithPrimal, solved, Duplicated, BatchDuplicated)
+    thunk = ar.autodiff_thunk(ReverseSplitWithPrimal, kept, Duplicated, BatchDuplicated)
     with pytest.raises(ar.NotYetSupported, match="several shadows per argument"):
         thunk[0](BatchDuplicated(X, dx))
 
 
 @njit
-def solved(x):
-    return np.linalg.solve(np.eye(2), x)
+def kept(x):
+    return x * x
+
+
+@ar.augmented_primal(kept)
+def _(config, ret: ar.Duplicated, x: ar.Duplicated):
+    y = x.val * x.val
+    shadow = np.zeros_like(y)
+    return ar.AugmentedReturn(y, shadow, (x.val.copy(), shadow))
+
+
+@ar.reverse(kept)
+def _(config, dret: ar.Duplicated, tape, x: ar.Duplicated):
+    ar.accumulate(x, 2.0 * tape[0] * tape[1])
+
+
+@njit
+def solved(m, x):
+    """Rules that promise to keep no shadow, of a result that is returned and of one that is not."""
+    y = np.linalg.solve(m, m.T @ x)
+    for i in range(x.size):
+        y[i] *= x[i]
+        m[i, 0] += y[i]
+    return m @ y, np.linalg.inv(m)
+
+
+def test_a_shadow_in_every_lane_of_what_a_rule_returns(unfreed):
+    first, second = ar.autodiff_thunk(
+        ReverseSplitWithPrimal, solved, Duplicated, BatchDuplicated, BatchDuplicated
+    )
+    rng = np.random.default_rng(5)
+    m, x = rng.normal(size=(3, 3)) + 3.0 * np.eye(3), rng.normal(size=3)
+    weights = rng.normal(size=(2, 3)), rng.normal(size=(2, 3, 3))
+    _, pullback = ar.vjp(solved, m.copy(), x)
+    expected = [pullback(pair) for pair in zip(*weights, strict=True)]
+
+    def run():
+        dm, dx, given = np.zeros((2, 3, 3)), np.zeros((2, 3)), m.copy()
+        args = BatchDuplicated(given, tuple(dm)), BatchDuplicated(x, tuple(dx))
+        tape, _, shadows = first(*args)
+        for lane, pair in enumerate(shadows):
+            for shadow, weight in zip(pair, weights, strict=True):
+                assert not shadow.any()
+                shadow += weight[lane]
+        given[:] = 1e6
+        second(*args, tape)
+        for lane, (by_m, by_x) in enumerate(expected):
+            np.testing.assert_allclose(dm[lane], by_m, rtol=1e-11, atol=1e-13)
+            np.testing.assert_allclose(dx[lane], by_x, rtol=1e-11)
+
+    assert unfreed(run) == 0
 
 
 @njit

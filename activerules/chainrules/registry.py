@@ -198,6 +198,7 @@ def add_pair(
             module=rule.__module__,
             location=location(rule),
             argument_names=conversion.arguments,
+            keeps_shadow=False,  # what an `rrule` captures are values: it is given no shadow
         )
         RULES.add(function, which, made, half, replace)
 

@@ -9,6 +9,7 @@ convention of the compiled rule functions is part of the boundary:
     i32 reverse  (ptr ret, ptr ret_shadow, ptr excinfo, ptr tape, ptr derivatives,
                   primal operands..., shadow operands...)
     void drop    (ptr tape)
+    i32 another  (ptr ret_shadow, ptr new, ptr excinfo)
     i32 forward  (ptr ret, ptr ret_shadow x width, ptr excinfo,
                   primal operands..., shadow operands...)
 
@@ -16,8 +17,8 @@ convention of the compiled rule functions is part of the boundary:
 operands" repeat the operands of every Duplicated argument, in order, with each pointer replaced by
 its shadow. A status other than 0 is an error path of the program. `augmented` leaves owned
 references in `ret`, `ret_shadow` and `tape`; `reverse` borrows all of them; `drop` releases what
-`tape` holds. `derivatives` is a struct with one field per float of the Active arguments, written by
-`reverse`.
+`tape` holds; `another` makes one more shadow of zeros like `ret_shadow`, owned. `derivatives` is a
+struct with one field per float of the Active arguments, written by `reverse`.
 
 In forward mode there is no Active: every argument with a derivative is Duplicated, floats too, and
 a shadow operand that stands for a float is its tangent. With width N, N of them stand where one
@@ -119,7 +120,11 @@ class RuleRequest:
 
 @dataclass(frozen=True)
 class RuleCode:
-    """Symbols of a compiled pair, the size of its tape, and what to print about it."""
+    """Symbols of a compiled pair, the size of its tape, and what to print about it.
+
+    `keeps_shadow`: whether `augmented` may leave a shadow on its tape, or return one that is not
+    new zeros. Where it does not, `another` is there for a result with a shadow.
+    """
 
     augmented: str
     reverse: str
@@ -127,6 +132,8 @@ class RuleCode:
     tape_alignment: int
     drop: str | None
     description: str
+    keeps_shadow: bool = True
+    another: str | None = None
 
 
 @dataclass(frozen=True)

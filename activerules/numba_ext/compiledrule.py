@@ -91,6 +91,7 @@ class CompiledRule:
     copiers           compile results of `own_leaf`, by the types of the arrays and lists of the
                       tape that the reverse works on a copy of
     shared            of the arguments that the function may write into: the checks against others
+    another           compile result of `make_zero`, of a result the rule makes new shadows of
     """
 
     marked: MarkedCall
@@ -109,6 +110,7 @@ class CompiledRule:
     detachers: dict[tuple[types.Type, int | None], Any]
     copiers: dict[types.Type, Any]
     shared: tuple[SharedCheck, ...]
+    another: Any
 
     @property
     def augmented_types(self) -> tuple[types.Type, ...]:
@@ -143,6 +145,7 @@ class Symbols:
     augmented: str
     reverse: str
     drop: str
+    another: str
 
 
 def annotation_type(kind: type[Annotation], found: types.Type, width: int = 1) -> AnnotationType:

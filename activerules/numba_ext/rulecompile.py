@@ -307,6 +307,8 @@ class NumbaRuleCompiler:
             tape_alignment=alignment,
             drop=symbols.drop if needs_drop(rule) else None,
             description=_written(pair, rule.arguments),
+            keeps_shadow=pair.keeps_shadow,
+            another=symbols.another if rule.another is not None else None,
         )
 
 
@@ -389,7 +391,7 @@ def _may_write(
 def _symbols(rule: CompiledRule, request: RuleRequest) -> Symbols:
     halves = (rule.augmented.fndesc.llvm_func_name, rule.reverse.fndesc.llvm_func_name)
     stem = _stem(rule.marked, (*halves, repr(request)))
-    return Symbols(f"{stem}.augmented", f"{stem}.reverse", f"{stem}.drop")
+    return Symbols(f"{stem}.augmented", f"{stem}.reverse", f"{stem}.drop", f"{stem}.another")
 
 
 def _stem(marked: MarkedCall, parts: tuple[str, ...]) -> str:

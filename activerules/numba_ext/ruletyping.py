@@ -119,7 +119,15 @@ def compile_rule(
             detachers=_detachers(tape, marked, arguments, request, pair),
             copiers={t: compile_function(own_leaf, (t,), pair) for t in copied},
             shared=shared_checks(marked, arguments, written),
+            another=_another(marked, pair, request),
         )
+
+
+def _another(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Any:
+    """What makes more shadows like that of the result, if the rule promises that it is zeros."""
+    if pair.keeps_shadow or request.result != "duplicated":
+        return None
+    return compile_function(make_zero_of, (marked.result_type,), pair)
 
 
 def alike_checks(

@@ -51,6 +51,9 @@ def build(rule: CompiledRule, symbols: Symbols) -> Any:
     _Reverse(context, module, rule, symbols.reverse).build()
     if needs_drop(rule):
         _build_drop(context, module, rule, symbols.drop)
+    if rule.another is not None:
+        _Another(context, module, symbols.another, rule.marked, (), _Another.leading).build(rule)
+        library.add_linking_library(rule.another.library)
     library.add_ir_module(module)
     helpers = (
         *(rule.zero_makers, rule.savers, rule.apart, rule.alike),
@@ -91,6 +94,15 @@ class _Primal(RuleCaller):
         others = [(v, a.passed) for v, a in zip(self.primals, self.arguments, strict=True)]
         self.check_apart(apart, (result, self.return_type), others)
         self.store_result("ret", result, self.return_type)
+        self.finish()
+
+
+class _Another(RuleCaller):
+    leading = ("ret", "new", "excinfo")
+
+    def build(self, rule: CompiledRule) -> None:
+        shadow = self.call(rule.another, [self.load_result("ret")])
+        self.store_result("new", shadow, rule.another.signature.return_type)
         self.finish()
 
 

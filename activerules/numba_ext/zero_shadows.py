@@ -80,8 +80,8 @@ def _zero_item(typing_context, x):
 
 def _zero_dict(x):
     zero = x.copy()
-    for key in x:
-        zero[key] = 0.0
+    for key, value in x.items():
+        zero[key] = type(value)(0)
     return zero
 
 

@@ -328,6 +328,7 @@ def _pair(chosen: Candidate, call: Call) -> RulePair:
         tape_type=reverse.tape_type,
         location=reverse.location,
         saves=_saved(rule),
+        keeps_shadow=rule.halves["augmented_primal"].keeps_shadow,
     )
 
 

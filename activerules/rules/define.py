@@ -37,17 +37,23 @@ _LEADING: dict[Half, tuple[str, ...]] = {
 
 
 def augmented_primal(
-    function: Any, *, replace: bool = False, saves: Iterable[str] | str = ()
+    function: Any,
+    *,
+    replace: bool = False,
+    saves: Iterable[str] | str = (),
+    keeps_shadow: bool = True,
 ) -> Callable[[F], F]:
     """Define the half of a reverse rule that runs the function: `(config, ret, *args)`.
 
     It returns `AugmentedReturn(primal, shadow, tape)`. Arguments are annotations (`x.val`,
     `x.dval`). `function` is an `@njit` function, a NumPy or math function, an operator or a ctypes
     function. `saves` names the arrays whose values `reverse` reads: it finds them as they were
-    here, and a copy is made only of what may be overwritten in between. Raises
+    here, and a copy is made only of what may be overwritten in between. `keeps_shadow=False`
+    promises that no shadow (`x.dval`) is on the tape, and that the one it returns is new zeros:
+    several shadows per argument then share its one run, where else there is a run for each. Raises
     `RuleDefinitionError` and `AmbiguousRule`; `replace` takes the place of another module's.
     """
-    return _decorator(function, "augmented_primal", replace, saves)
+    return _decorator(function, "augmented_primal", replace, saves, keeps_shadow)
 
 
 def reverse(
@@ -172,7 +178,11 @@ def _admits(arguments: tuple[Pattern, ...], kinds: list[type[Annotation]]) -> bo
 
 
 def _decorator(
-    function: Any, which: Half, replace: bool, saves: Iterable[str] | str = ()
+    function: Any,
+    which: Half,
+    replace: bool,
+    saves: Iterable[str] | str = (),
+    keeps_shadow: bool = True,
 ) -> Callable[[F], F]:
     if not callable(function):
         raise RuleDefinitionError(f"@{which} takes a function, not {function!r}")
@@ -182,7 +192,7 @@ def _decorator(
 
     def decorate(written: F) -> F:
         rule, half = _read(function, which, written, names)
-        half = _with_saves(half, kept)
+        half = replace_fields(_with_saves(half, kept), keeps_shadow=keeps_shadow)
         RULES.add(function, which, rule, half, replace)
         return written
 

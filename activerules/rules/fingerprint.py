@@ -23,7 +23,7 @@ def digest(parts: Iterable[object]) -> str:
 def written_rule(rule: Rule) -> str:
     """A rule as text: signature, and the code of its functions."""
     halves = (
-        f"{which} {half.saves} {_written_function(half.function)}"
+        f"{which} {half.saves} {half.keeps_shadow} {_written_function(half.function)}"
         for which, half in sorted(rule.halves.items())
     )
     return "\n".join((str(rule), *halves))

@@ -22,7 +22,8 @@ class RuleHalf:
     """One function of a rule: where it is defined and how its parameters are called.
 
     `saves` are the arguments whose values the reverse reads: the engine keeps a copy of those that
-    may be overwritten before it runs.
+    may be overwritten before it runs. `keeps_shadow`: whether an augmented primal may leave a
+    shadow on its tape, or return one that is not new zeros.
     """
 
     function: Callable[..., Any]
@@ -31,6 +32,7 @@ class RuleHalf:
     argument_names: tuple[str, ...]
     tape_type: Any = None
     saves: tuple[str, ...] = ()
+    keeps_shadow: bool = True
 
 
 @dataclass(eq=False)
@@ -75,6 +77,7 @@ class RulePair:
     tape_type            what the reverse annotates its tape with, or None.
     location             "file:line" of the reverse.
     saves                positions of the arguments that the reverse finds as they were.
+    keeps_shadow         whether the augmented primal must run for every shadow of its arguments.
     """
 
     name: str
@@ -87,6 +90,7 @@ class RulePair:
     tape_type: Any
     location: str
     saves: frozenset[int] = frozenset()
+    keeps_shadow: bool = True
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.builder import Builder, displaced
 from activerules.ir.derive.callees import CalleeUse
 from activerules.ir.derive.lanes import per_lane
-from activerules.ir.derive.layout import Layout
+from activerules.ir.derive.layout import Layout, shadow_offset
 from activerules.ir.derive.mirror import (
     allocated_shadow,
     clear_allocated,
@@ -245,7 +245,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
 
     def _rule(self, use: RuleUse) -> None:
         """Call the rule's augmented primal in place of the function: once, as it keeps no shadow
-        where there are several (D1 of `widen`).
+        where there are several lanes (D1 of `widen`).
         """
         call = use.call
         tape = self._slot(use.tape)
@@ -274,14 +274,28 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             self._own(GlobalRef(use.code.drop), tape)
         if use.result is not None:
             self._retain_result(use.call, use.info.result_meminfos)
-        ret = use.call.operands[0]
-        for saved, source in ((use.result, self._value), (use.result_shadow, self._shadow_in(0))):
-            if saved is not None:
-                self._copy(self._slot(saved), source(ret), saved.size)
-        if use.result_shadow is not None:
-            for offset in use.info.result_meminfos:
-                place = self.b.gep(I8, self._shadow(ret, 0), [self.b.const(I64, offset)])
-                self._own(GlobalRef("NRT_decref"), self.b.load(PTR, place))
+        if use.result is not None:
+            ret = self._value(use.call.operands[0])
+            self._copy(self._slot(use.result), ret, use.result.size)
+        for lane in range(self.width):
+            self._keep_result_shadow(use, lane)
+
+    def _keep_result_shadow(self, use: RuleUse, lane: int) -> None:
+        """Keep the shadow of a rule's result: that of lane 0 is the rule's, others are made."""
+        saved, ret = use.result_shadow, use.call.operands[0]
+        if saved is None:
+            return
+        shadow = self._shadow(ret, lane)
+        if lane:
+            assert use.code.another is not None
+            operands = [self._shadow(ret, 0), shadow, self._value(use.call.operands[1])]
+            status = self.b.call(use.code.another, I32, operands)
+            self._fail_unless(self.b.icmp("eq", status, self.b.const(I32, 0)))
+        slot = displaced(self.b, self._slot(saved), shadow_offset(saved, lane))
+        self._copy(slot, shadow, saved.size)
+        for offset in use.info.result_meminfos:
+            place = self.b.gep(I8, shadow, [self.b.const(I64, offset)])
+            self._own(GlobalRef("NRT_decref"), self.b.load(PTR, place))
 
     def _callee(self, use: CalleeUse) -> None:
         """Call the augmented primal of the callee in place of the callee."""

@@ -139,8 +139,13 @@ def _extent(node: Node, plan: Plan) -> tuple[int, int, Type | None]:
             return size_of(t), size_of(t), t
         case RuleTape(_, size, alignment):
             return align_up(size, min(alignment, ALIGNMENT)), min(alignment, ALIGNMENT), None
-        case SavedStruct(_, _, size):
-            return align_up(size, 8), 8, None
+        case SavedStruct(_, is_shadow, size):
+            return align_up(size, 8) * (plan.request.width if is_shadow else 1), 8, None
+
+
+def shadow_offset(saved: SavedStruct, lane: int) -> int:
+    """Where in its slot the shadow of a rule's result in one lane is."""
+    return lane * align_up(saved.size, 8)
 
 
 def taken_type(plan: Plan, block: Block) -> Type:

@@ -37,7 +37,7 @@ from activerules.ir.derive.at_hand import AtHand
 from activerules.ir.derive.callees import CalleeUse
 from activerules.ir.derive.derivatives import row_for
 from activerules.ir.derive.lanes import per_lane
-from activerules.ir.derive.layout import Layout
+from activerules.ir.derive.layout import Layout, shadow_offset
 from activerules.ir.derive.plan import Plan, RuleUse
 from activerules.ir.derive.reversal import Decision, Step
 from activerules.ir.derive.runtime import TOO_DEEP
@@ -449,7 +449,8 @@ class _Reverser:
         bars: Value = self.top.alloca(named, hint="bars") if named.elements else null()
         ret = self.slots.address(self.b, use.result)[0] if use.result else null()
         if use.result_shadow is not None:
-            ret_shadow = self.slots.address(self.b, use.result_shadow)[0]
+            start = self.slots.address(self.b, use.result_shadow)[0]
+            ret_shadow = displaced(self.b, start, shadow_offset(use.result_shadow, lane))
         else:
             seeded = use.request.result == "active"
             ret_shadow = self.values.shadow(call.operands[0], lane) if seeded else null()

@@ -6,8 +6,9 @@ control flow, the tape and what is computed again are shared, only the arithmeti
 the updates of shadows are done once per lane.
 
 Invariants  D1  the augmented primal of a rule runs once, with the shadows of lane 0: so none that
-                could keep a shadow, on its tape or in its result, is in a plan for several lanes.
-                The reverse of a rule runs once per lane.
+                could keep a shadow, on its tape or in its result, is in a plan for several lanes,
+                but those that promise not to. The shadows of their results in the other lanes are
+                made by the engine. The reverse of a rule runs once per lane.
 """
 
 from __future__ import annotations
@@ -31,5 +32,7 @@ def _with_width(plan: Plan, width: int) -> Plan:
 
 
 def _may_keep_shadow(use: RuleUse) -> bool:
+    if not use.code.keeps_shadow:
+        return False
     has_tape = use.tape is not None
     return use.request.result == "duplicated" or (has_tape and bool(use.shadow_operands()))

@@ -59,7 +59,7 @@ def eigh_parts(a):
     return joined(w, v)
 
 
-@augmented_primal(eigh_parts)
+@augmented_primal(eigh_parts, keeps_shadow=False)
 def _eigh(config, ret: RealVectorResult, a: RealMatrix):
     parts = eigh_parts(a.val)
     return AugmentedReturn(primal=parts, shadow=np.zeros_like(parts), tape=parts.copy())
@@ -87,7 +87,7 @@ def _eigh_forward(config, ret: RealVectorResult, a: RealMatrix):
     return parts, joined(np.diag(X), V_dot)
 
 
-@augmented_primal(np.linalg.eigvalsh)
+@augmented_primal(np.linalg.eigvalsh, keeps_shadow=False)
 def _eigvalsh(config, ret: RealVectorResult, a: RealMatrix):
     w = np.linalg.eigvalsh(a.val)
     V = np.linalg.eigh(a.val)[1]
@@ -142,7 +142,7 @@ def _svd_of(parts, a, full):
     return np.ascontiguousarray(U), s, np.ascontiguousarray(V)
 
 
-@augmented_primal(svd_parts)
+@augmented_primal(svd_parts, keeps_shadow=False)
 def _svd(config, ret: RealVectorResult, a: RealMatrix, full: Flag):
     parts = svd_parts(a.val, full.val)
     return AugmentedReturn(primal=parts, shadow=np.zeros_like(parts), tape=parts.copy())
@@ -232,7 +232,7 @@ def _qr_of(parts, a):
     return get_matrix(parts, 0, m, k), get_matrix(parts, m * k, k, n)
 
 
-@augmented_primal(qr_parts)
+@augmented_primal(qr_parts, keeps_shadow=False)
 def _qr(config, ret: RealVectorResult, a: RealMatrix):
     parts = qr_parts(a.val)
     A_tape = a.val.copy() if config.overwritten[0] else a.val

@@ -104,7 +104,7 @@ def _normalised_transposed(V, V_bar):
     return U_bar
 
 
-@augmented_primal(eig_parts)
+@augmented_primal(eig_parts, keeps_shadow=False)
 def _eig(config, ret: VectorResult, a: Matrix):
     parts = eig_parts(a.val)
     return AugmentedReturn(primal=parts, shadow=np.zeros_like(parts), tape=parts.copy())
@@ -151,7 +151,7 @@ def _right_and_left_vectors(a, w):
     return V, np.linalg.inv(np.ascontiguousarray(V.T))
 
 
-@augmented_primal(np.linalg.eigvals)
+@augmented_primal(np.linalg.eigvals, keeps_shadow=False)
 def _eigvals(config, ret: VectorResult, a: Matrix):
     w = np.linalg.eigvals(a.val)
     tape = _right_and_left_vectors(a.val, w)

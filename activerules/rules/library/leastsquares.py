@@ -37,7 +37,7 @@ def pseudo_inverse(a, rcond):
     return np.linalg.pinv(a, rcond)
 
 
-@augmented_primal(pseudo_inverse)
+@augmented_primal(pseudo_inverse, keeps_shadow=False)
 def _pinv(config, ret: RealMatrixResult, a: RealMatrix, rcond: Number):
     P = pseudo_inverse(a.val, rcond.val)
     A_tape = a.val.copy() if config.overwritten[0] else a.val
@@ -107,7 +107,7 @@ def _least_squares_of(parts, a, b):
     return P, U, V, X, columns - times(a, X)
 
 
-@augmented_primal(lstsq_parts)
+@augmented_primal(lstsq_parts, keeps_shadow=False)
 def _lstsq(config, ret: RealVectorResult, a: RealMatrix, b: RealArray, rcond: Number):
     parts = lstsq_parts(a.val, b.val, rcond.val)
     A_tape = a.val.copy() if config.overwritten[0] else a.val
@@ -182,7 +182,7 @@ def _condition_slope(a, r):
     return slope
 
 
-@augmented_primal(condition_number)
+@augmented_primal(condition_number, keeps_shadow=False)
 def _cond(config, ret: Active, a: RealMatrix):
     r = condition_number(a.val)
     return AugmentedReturn(primal=r, shadow=None, tape=_condition_slope(a.val, r))
@@ -225,7 +225,7 @@ def _matrix_norm_slope(a, order):
     return slope
 
 
-@augmented_primal(np.linalg.norm)
+@augmented_primal(np.linalg.norm, keeps_shadow=False)
 def _matrix_norm(config, ret: Active, x: RealMatrix, ord: Number):
     r = np.linalg.norm(x.val, ord.val)
     return AugmentedReturn(primal=r, shadow=None, tape=_matrix_norm_slope(x.val, ord.val))
@@ -244,7 +244,7 @@ def _matrix_norm_forward(config, ret: Duplicated, x: RealMatrix, ord: Number):
     return r, (_matrix_norm_slope(x.val, ord.val) * x.dval).sum()
 
 
-@augmented_primal(np.linalg.slogdet)
+@augmented_primal(np.linalg.slogdet, keeps_shadow=False)
 def _slogdet(config, ret: Active, a: RealMatrix):
     A_tape = a.val.copy() if config.overwritten[0] else a.val
     return AugmentedReturn(primal=np.linalg.slogdet(a.val), shadow=None, tape=A_tape)

@@ -126,17 +126,17 @@ def _product_matrix_matrix_reverse(config, dret: MatrixResult, tape, A: Matrix, 
 
 
 for _product in (np.dot, operator.matmul):
-    augmented_primal(_product)(_dot_vector_vector)
+    augmented_primal(_product, keeps_shadow=False)(_dot_vector_vector)
     reverse(_product)(_dot_vector_vector_reverse)
-    augmented_primal(_product)(_product_matrix_vector)
+    augmented_primal(_product, keeps_shadow=False)(_product_matrix_vector)
     reverse(_product)(_product_matrix_vector_reverse)
-    augmented_primal(_product)(_product_vector_matrix)
+    augmented_primal(_product, keeps_shadow=False)(_product_vector_matrix)
     reverse(_product)(_product_vector_matrix_reverse)
-    augmented_primal(_product)(_product_matrix_matrix)
+    augmented_primal(_product, keeps_shadow=False)(_product_matrix_matrix)
     reverse(_product)(_product_matrix_matrix_reverse)
 
 
-@augmented_primal(np.vdot)
+@augmented_primal(np.vdot, keeps_shadow=False)
 def _vdot(config, ret: Active, x: Vector, y: Vector):
     primal = np.vdot(x.val, y.val)
     x_tape = x.val.copy() if config.overwritten[0] else x.val
@@ -167,7 +167,7 @@ def _times_adjoint_compiled(B, X):
     return lambda B, X: np.dot(B, conj(X).T)
 
 
-@augmented_primal(np.linalg.solve)
+@augmented_primal(np.linalg.solve, keeps_shadow=False)
 def _solve(config, ret: VectorResult | MatrixResult, A: Matrix, b: Vector | Matrix):
     x = np.linalg.solve(A.val, b.val)
     A_tape = A.val.copy() if config.overwritten[0] else A.val
@@ -188,7 +188,7 @@ def _solve_reverse(config, dret: VectorResult | MatrixResult, tape, A: Matrix, b
 # --- functions of one matrix ---
 
 
-@augmented_primal(np.linalg.inv)
+@augmented_primal(np.linalg.inv, keeps_shadow=False)
 def _inv(config, ret: MatrixResult, A: Matrix):
     C = np.linalg.inv(A.val)
     return AugmentedReturn(primal=C, shadow=np.zeros_like(C), tape=C.copy())
@@ -217,7 +217,7 @@ def cofactors(A):
     return slopes
 
 
-@augmented_primal(np.linalg.det)
+@augmented_primal(np.linalg.det, keeps_shadow=False)
 def _det(config, ret: Active, A: Matrix):
     c = np.linalg.det(A.val)
     A_tape = A.val.copy() if config.overwritten[0] else A.val
@@ -250,7 +250,7 @@ def _half_lower_product(L, L_bar):
     return lower
 
 
-@augmented_primal(np.linalg.cholesky)
+@augmented_primal(np.linalg.cholesky, keeps_shadow=False)
 def _cholesky(config, ret: MatrixResult, A: Matrix):
     L = np.linalg.cholesky(A.val)
     return AugmentedReturn(primal=L, shadow=np.zeros_like(L), tape=L.copy())
@@ -272,7 +272,7 @@ def _cholesky_reverse(config, dret: MatrixResult, tape, A: Matrix):
 # --- norms ---
 
 
-@augmented_primal(np.linalg.norm)
+@augmented_primal(np.linalg.norm, keeps_shadow=False)
 def _norm(config, ret: Active, x: Vector | Matrix):
     r = np.linalg.norm(x.val)
     x_tape = x.val.copy() if config.overwritten[0] else x.val
@@ -310,7 +310,7 @@ def norm_slopes(x, p, r):
     return slopes
 
 
-@augmented_primal(np.linalg.norm)
+@augmented_primal(np.linalg.norm, keeps_shadow=False)
 def _norm_of_order(config, ret: Active, x: Vector, ord: Order):
     r = np.linalg.norm(x.val, ord.val)
     x_tape = x.val.copy() if config.overwritten[0] else x.val
