@@ -6,6 +6,7 @@ Invariants  H1  between the two halves everything the configuration calls overwr
                 overwritten, and the result, which belongs to the caller, always is
             H2  what is overwritten after the first half is not changed by the second
             H3  the reverse finds what it `saves` as it was; it runs once per lane, on one tape
+            H4  a rule that promises to keep no shadow keeps none
 
 The compiled forms are driven by a small `@njit` function that calls both halves; the facts of the
 configuration are constants in them, as in the engine.
@@ -13,7 +14,7 @@ configuration are constants in them, as in the engine.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +69,8 @@ def run_pair(
     }
     first = _driver("augmented", augmented, config, pair.result, len(annotated), compiled)
     made = first(*annotated)
+    if not pair.keeps_shadow:
+        _require_no_shadow(pair, annotated, made)
     primal = shifted(made.primal, 0.0, None) if made.primal is not None else None
     spoiled = _spoil(config, annotated, made.primal)
     second = _driver("reverse", reverse, config, pair.result, len(annotated), compiled)
@@ -83,6 +86,24 @@ def run_pair(
             made.shadow[...] = 0
     untouched = all(np.array_equal(array, copy) for array, copy in spoiled)
     return Outcome(primal, tuple(entries), untouched)
+
+
+def _require_no_shadow(pair: RulePair, annotated: Sequence[Annotation], made: Any) -> None:
+    """Raise `RuleCheckError` where the promise of `keeps_shadow=False` is broken (H4)."""
+    shadows = [x.dval for x in annotated if isinstance(x, Duplicated)]
+    if pair.result is Duplicated:
+        shadows.append(made.shadow)
+    for array in _arrays_in(made.tape):
+        if any(np.may_share_memory(array, shadow) for shadow in shadows):
+            raise RuleCheckError(f"{pair.name}: keeps_shadow=False, and a shadow is on its tape")
+
+
+def _arrays_in(value: Any) -> Iterator[Any]:
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _arrays_in(item)
 
 
 def run_forward(

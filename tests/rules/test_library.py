@@ -48,6 +48,7 @@ def check(function, *values, kinds, overwritten=False):
     config = RuleConfig(overwritten=(overwritten,) * len(values))
     answer = pair.augmented(config, pair.result, *arguments)
     np.testing.assert_allclose(answer.primal, result)
+    require_no_shadow(pair, arguments, answer)
     if overwritten:
         for argument in arguments:
             argument.val[...] = np.nan
@@ -68,6 +69,18 @@ def check(function, *values, kinds, overwritten=False):
         change = function(*ahead) - function(*behind)
         expected += inner(w, change) / (2 * STEP)
     assert found == pytest.approx(expected, rel=1e-7, abs=1e-8)
+
+
+def require_no_shadow(pair, arguments, answer):
+    """The promise by which several shadows share one run of the augmented primal."""
+    assert not pair.keeps_shadow
+    shadows = [x.dval for x in arguments if isinstance(x, Duplicated)]
+    if answer.shadow is not None:
+        assert not answer.shadow.any()
+        shadows.append(answer.shadow)
+    tape = answer.tape if isinstance(answer.tape, tuple) else (answer.tape,)
+    for part in tape:
+        assert not any(np.may_share_memory(part, shadow) for shadow in shadows)
 
 
 def matrix(n):

@@ -148,6 +148,23 @@ def test_wrong_pairs_are_found(augmented, reverse, message):
         checked(augmented, reverse)
 
 
+def test_a_promise_to_keep_no_shadow_is_checked():
+    def doubled(x):
+        return 2.0 * x
+
+    @ar.augmented_primal(doubled, keeps_shadow=False)
+    def _(config, ret: Duplicated, x: Duplicated):
+        y = 2.0 * x.val
+        return ar.AugmentedReturn(y, np.zeros_like(y), (1, x.dval))
+
+    @ar.reverse(doubled)
+    def _(config, dret: Duplicated, tape, x: Duplicated):
+        tape[1][...] += 2.0 * dret.dval
+
+    with pytest.raises(RuleCheckError, match="a shadow is on its tape"):
+        check_rule(doubled, np.array([1.0, 2.0]), compiled=False)
+
+
 def spare(x):
     """Right in Python, wrong when it is compiled."""
     return x
