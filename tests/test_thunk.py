@@ -431,7 +431,7 @@ def test_a_tape_belongs_to_its_derivative():
     tape, _, _ = ARRAYS[0](ar.Duplicated(VECTOR, np.zeros(5)), ar.Active(1.2))
     with pytest.raises(ar.TapeError, match="made_in_a_loop"):
         HALVES[1](ar.Active(3.0), 1.0, tape)
-    with pytest.raises(ar.TapeError):
+    with pytest.raises(ar.TapeError, match="None was given to the reverse of square\n"):
         HALVES[1](ar.Active(3.0), 1.0, None)
 
 

@@ -105,6 +105,16 @@ def record_form(typing_context, spec, function, *args):
     return signature(types.Tuple(parts), spec, function, types.Tuple(args)), codegen
 
 
+def wrong_tape(tape: Any, function: Any) -> TapeError:
+    """The error of something that is no tape of this derivative."""
+    what = f"the tape of {tape.function}" if isinstance(tape, TapeType) else type_name(tape)
+    return TapeError(
+        f"{what} was given to the reverse of {dispatcher_of_type(function).py_func.__name__}",
+        why="a tape belongs to the derivative, the activities and the types it was made with",
+        instead=["the tape that `augmented` of the same autodiff_thunk returned"],
+    )
+
+
 def play_form(typing_context, spec, function, *args):
     """One derivative per argument; the last two of `args` are the cotangent (or None) and the
     tape.
@@ -113,13 +123,7 @@ def play_form(typing_context, spec, function, *args):
     *annotated, dret, tape = args
     asked, call = read_split(spec.value, function, annotated)
     if tape != tape_type(call):
-        owner = tape.function if isinstance(tape, TapeType) else None
-        raise TapeError(
-            f"{'the tape of ' + owner if owner else type_name(tape)} was given to the reverse of "
-            f"{call.gradient.symbol}",
-            why="a tape belongs to the derivative, the activities and the types it was made with",
-            instead=["the tape that `augmented` of the same autodiff_thunk returned"],
-        )
+        raise wrong_tape(tape, function)
     batched, width = is_batched(annotated), call.gradient.width
     bars = read_cotangents(typing_context, asked, call, dret, width, batched=batched)
     by_argument = lane_tuples(call.derivative_types, width, batched=batched)

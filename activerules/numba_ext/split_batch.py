@@ -40,10 +40,10 @@ from activerules.numba_ext.split import (
     read_split,
     record_form,
     tape_type,
+    wrong_tape,
 )
 from activerules.numba_ext.tape_handle import FRESH, RUNNING, USED, Block
 from activerules.numba_ext.zero_shadows import own_constants
-from activerules.rules.pattern import type_name
 
 
 def recording(typing_context, spec, function, *args):
@@ -84,10 +84,7 @@ def playing(typing_context, spec, function, *args):
         return play_form(typing_context, spec, function, *args)
     asked, call, width = _read(spec.value, function, given)
     if tape != _tape_type(call):
-        raise TapeError(
-            f"{type_name(tape)} was given to the reverse of {call.gradient.symbol}",
-            instead=["the tape that `augmented` of the same autodiff_thunk returned"],
-        )
+        raise wrong_tape(tape, function)
     bars = read_cotangents(typing_context, asked, call, dret, width, batched=True)
     by_argument = lane_tuples(call.derivative_types, width, batched=True)
 
