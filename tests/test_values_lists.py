@@ -227,6 +227,10 @@ def test_arrays_of_a_list_stay_in_it():
     for function in (replaced, removed):
         with pytest.raises(ar.NotYetSupported, match=r"replaced or removed[\s\S]*copy of the list"):
             ar.grad(function)(List([np.ones(2), np.ones(2)]))
+    fixed = np.ones(2)
+    fixed.flags.writeable = False
+    with pytest.raises(ar.ShadowMismatch, match=r"read-only[\s\S]*a\.copy\(\) for a in rows"):
+        gradient(replaced, ar.Duplicated(List([fixed]), ar.make_zero(List([fixed]))))
     with pytest.raises(ar.ActivityError, match="no derivative"):
         ar.grad(replaced)(List([np.ones(2, int), np.ones(2, int)]))
 

@@ -383,9 +383,12 @@ def _require_shadow(name: str, primal: Any, shadow: Any) -> None:
         if shadow == primal or types.unliteral(shadow) == types.unliteral(primal):
             if not _is_read_only(shadow):
                 return
-            problem = "holds arrays that are read-only, and the derivative is added to them"
-        else:
-            problem = f"is {type_name(shadow)}, and `{name}` is {type_name(primal)}"
+            raise ShadowMismatch(
+                f"the shadow of `{name}` holds arrays that are read-only",
+                why="the derivative is added to them",
+                instead=[f"numba.typed.List([a.copy() for a in {name}]), and make_zero of that"],
+            )
+        problem = f"is {type_name(shadow)}, and `{name}` is {type_name(primal)}"
     elif not isinstance(shadow, types.Array) or (shadow.dtype, shadow.ndim) != (
         primal.dtype,
         primal.ndim,
