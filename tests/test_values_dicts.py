@@ -131,7 +131,12 @@ def test_a_missing_key_is_an_error_of_the_primal():
         gradient(2.0, "y")
 
 
-@pytest.mark.parametrize("function", [keys, items, constant_items])
+def test_a_set_of_constants():
+    assert ar.grad(constant_items)(2.0) == 3.5
+    assert ar.jvp(constant_items, (2.0,), (1.0,)) == (7.0, 3.5)
+
+
+@pytest.mark.parametrize("function", [keys, items])
 def test_floats_that_are_hashed_are_refused(function):
     with pytest.raises(ar.UnknownCall, match=r"items of a set, or keys[\s\S]*typed\.List"):
         ar.grad(function)(2.0)
