@@ -6,7 +6,7 @@ from functools import cache
 
 from activerules.ir.normalise import normalise
 from activerules.numba_ext.capture import Captured, capture
-from activerules.rules.library import decompositions, leastsquares
+from activerules.rules.library import decompositions, eigen, leastsquares
 from activerules.rules.registry import Treatment
 from corpus_functions import CORPUS, helper
 
@@ -28,7 +28,7 @@ class Marked:
 
 # NumPy's decompositions are made of these, and these of NumPy's: their rules end that.
 PARTS = (
-    decompositions.eig_parts, decompositions.eigh_parts, decompositions.qr_parts,
+    eigen.eig_parts, decompositions.eigh_parts, decompositions.qr_parts,
     decompositions.svd_parts, leastsquares.condition_number, leastsquares.lstsq_parts,
     leastsquares.pseudo_inverse,
 )  # fmt: skip
