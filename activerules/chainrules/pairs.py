@@ -11,7 +11,7 @@ from typing import Any
 
 import numba
 
-from activerules.annotations.activity import Active, Annotation, Const, Duplicated
+from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
 from activerules.annotations.containers import is_array, is_tuple, like_tuple
 from activerules.annotations.tangents import NoTangent, is_zero
 from activerules.annotations.thunks import extern
@@ -38,15 +38,19 @@ def rrule(function: Any, x: Sequence[Any]) -> tuple[Any, Callable[[Any], Any]] |
     except (NoRuleForActivity, ValueError):
         return None
     config = RuleConfig(overwritten=(False,) * len(x))
-    found = [
-        value.copy() if i in pair.saves and is_array(value) else value for i, value in enumerate(x)
-    ]
+    found = [_kept(value) if i in pair.saves else value for i, value in enumerate(x)]
     made = _plain(pair.augmented)(config, pair.result, *_annotated(pair, x))
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         return NoTangent(), *_pulled(pair, config, made, found, extern(dy))
 
     return made.primal, pullback
+
+
+def _kept(value: Any) -> Any:
+    if is_tuple(value):
+        return like_tuple(type(value), map(_kept, value))
+    return value.copy() if is_array(value) else value
 
 
 def _annotated(pair: RulePair, x: Sequence[Any]) -> list[Annotation]:
@@ -57,7 +61,7 @@ def _annotated(pair: RulePair, x: Sequence[Any]) -> list[Annotation]:
 
 
 def _annotated_as(kind: Any, value: Any, shadow: Any) -> Annotation:
-    return Duplicated(value, shadow) if kind is Duplicated else kind(value)
+    return kind(value, shadow) if kind in (Duplicated, MixedDuplicated) else kind(value)
 
 
 def _pulled(pair: RulePair, config: RuleConfig, made: Any, x: Sequence[Any], dy: Any) -> list[Any]:
@@ -94,16 +98,27 @@ def _of_type(bar: Any, dy: Any) -> Any:
 
 
 def _entries(returned: Any, annotated: Sequence[Annotation]) -> Sequence[Any]:
-    """One entry per argument, where a reverse with one Active argument returns it alone."""
+    """One entry per argument, where a reverse with one derivative returns it alone."""
     if isinstance(returned, tuple) and len(returned) == len(annotated):
         return returned
-    return [returned if isinstance(a, Active) else None for a in annotated]
+    return [returned if isinstance(a, Active | MixedDuplicated) else None for a in annotated]
 
 
 def _cotangent(annotation: Annotation, entry: Any, value: Any) -> Any:
     if kind_of(value) is Const:
         return NoTangent()
-    return annotation.fields[1] if isinstance(annotation, Duplicated) else entry
+    if not isinstance(annotation, Duplicated | MixedDuplicated):
+        return entry
+    shadow = annotation.fields[1]
+    return _joined(entry, shadow) if is_tuple(shadow) else shadow
+
+
+def _joined(entry: Any, shadow: Any) -> Any:
+    """The arrays of a shadow, and what was returned in place of all else."""
+    if is_tuple(shadow):
+        entries = entry if is_tuple(entry) else (None,) * len(shadow)
+        return like_tuple(type(shadow), map(_joined, entries, shadow))
+    return shadow if is_array(shadow) else entry
 
 
 def _plain(function: Any) -> Any:

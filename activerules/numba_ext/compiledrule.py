@@ -6,6 +6,7 @@ Gives       `RuleArgument`, `CompiledRule`, `Symbols`; the layout of the tape th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ from activerules.annotations.activity import (
 )
 from activerules.ir.rulecall import ActivityName
 from activerules.numba_ext.calls import MarkedCall
+from activerules.numba_ext.kinds import shadow_type
 from activerules.numba_ext.types import AnnotationType
 
 
@@ -47,10 +49,20 @@ class RuleArgument:
     @property
     def shadow_type(self) -> types.Type:
         """The type of one shadow; that of an annotation for a batch is a tuple of them."""
-        shadow = self.annotation.dval
-        assert shadow is not None, f"{self.name} has no shadow"
-        is_batch = self.annotation.kind in (BatchDuplicated, BatchDuplicatedNoNeed)
-        return types_of(shadow)[0] if is_batch else shadow
+        return one_shadow(self.annotation)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What a rule takes for one argument of the function: the annotation of the whole, of whose
+    parts each is a `RuleArgument`.
+    """
+
+    name: str
+    value_type: types.Type
+    annotation: AnnotationType
+    parts: range
+    is_split: bool
 
 
 @dataclass(frozen=True)
@@ -80,8 +92,10 @@ class CompiledRule:
     result_activity   at the call
     augmented         compile result of (config, ret, *annotations) -> AugmentedReturn
     reverse           compile result of (config, dret, tape, *annotations)
-    derivatives       per Active argument of the call, in order: its place in what `reverse` returns
-                      (None: all of it)
+    arguments         as the engine sees them: of a tuple with arrays each part
+    parameters        as the rule sees them
+    derivatives       per parameter with a part that is Active at the call, in order: its place in
+                      what `reverse` returns (None: all of it)
     zero_makers       compile results of `make_zero`, by the type of the value
     savers            compile results of `copy_of`, by the position of an argument that the reverse
                       reads and that may be overwritten before it runs
@@ -98,6 +112,7 @@ class CompiledRule:
     config: types.Type
     return_marker: types.Type
     arguments: tuple[RuleArgument, ...]
+    parameters: tuple[Parameter, ...]
     result: AnnotationType
     result_activity: ActivityName
     augmented: Any
@@ -133,9 +148,9 @@ class CompiledRule:
         return types.Tuple((tape, *result, *saved)) if result or saved else tape
 
     @property
-    def active_types(self) -> tuple[types.Type, ...]:
-        """Types of the Active arguments of the call, in order."""
-        return tuple(a.value_type for a in self.arguments if a.activity == "active")
+    def returned(self) -> tuple[Parameter, ...]:
+        """The parameters of which the reverse returns derivatives that the call asks for."""
+        return tuple(p for p in self.parameters if has_active(p, self.arguments))
 
 
 @dataclass(frozen=True)
@@ -148,13 +163,26 @@ class Symbols:
     another: str
 
 
+def has_active(parameter: Parameter, arguments: Sequence[RuleArgument]) -> bool:
+    """Whether a part of a parameter is Active at the call."""
+    return any(arguments[i].activity == "active" for i in parameter.parts)
+
+
+def one_shadow(annotation: AnnotationType) -> types.Type:
+    """The type of a shadow of an annotation, of one lane of a batch."""
+    shadow = annotation.dval
+    assert shadow is not None, f"{annotation} has no shadow"
+    is_batch = annotation.kind in (BatchDuplicated, BatchDuplicatedNoNeed)
+    return types_of(shadow)[0] if is_batch else shadow
+
+
 def annotation_type(kind: type[Annotation], found: types.Type, width: int = 1) -> AnnotationType:
     """The annotation of a value of a type; a shadow has the type of its value, and can be
     written.
     """
     if kind in (Const, Active):
         return AnnotationType(kind, found)
-    shadow = found.copy(readonly=False) if isinstance(found, types.Array) else found
+    shadow = shadow_type(found)
     if kind in (BatchDuplicated, BatchDuplicatedNoNeed):
         return AnnotationType(kind, found, types.UniTuple(shadow, width))
     return AnnotationType(kind, found, shadow)

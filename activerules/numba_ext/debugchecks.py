@@ -20,6 +20,7 @@ from activerules.annotations.activity import (
     BatchDuplicatedNoNeed,
     Duplicated,
     DuplicatedNoNeed,
+    MixedDuplicated,
 )
 from activerules.numba_ext.types import AnnotationType
 from activerules.rules.written import function_from
@@ -29,6 +30,7 @@ __all__ = [
     "all_finite",
     "along",
     "close",
+    "completed",
     "copy",
     "cotangent",
     "direction",
@@ -41,6 +43,7 @@ __all__ = [
     "shadow",
     "size",
     "tangent",
+    "unless_changed",
     "value",
 ]
 
@@ -58,6 +61,7 @@ agrees = _compiled_only("agrees", "Whether two values are the same up to a relat
 all_finite = _compiled_only("all_finite", "Whether no float in a value is NaN or infinite.")
 along = _compiled_only("along", "The derivative by an argument along its direction.")
 close = _compiled_only("close", "Whether two directional derivatives agree within their errors.")
+completed = _compiled_only("completed", "A value with what another has in place of None.")
 copy = _compiled_only("copy", "A value that nobody else writes into.")
 cotangent = _compiled_only("cotangent", "The cotangent of a result.")
 direction = _compiled_only("direction", "A direction to move an argument in; None if Const.")
@@ -70,6 +74,7 @@ poisoned = _compiled_only("poisoned", "An argument, its value NaN if it is not w
 shadow = _compiled_only("shadow", "A copy of the shadow of an argument; None if it has none.")
 size = _compiled_only("size", "A bound of `along`, without cancellation.")
 tangent = _compiled_only("tangent", "A copy of the tangent of an argument in a lane; None: Const.")
+unless_changed = _compiled_only("unless_changed", "Arrays, those NaN that are not as they were.")
 value = _compiled_only("value", "A copy of the result that a reverse is given; None if it is not.")
 
 
@@ -108,6 +113,9 @@ def _copy(x):
     return lambda x: x
 
 
+_SHADOWED = (Duplicated, MixedDuplicated)
+
+
 @overload(value)
 def _value(dret):
     if dret.kind is Duplicated:
@@ -117,8 +125,8 @@ def _value(dret):
 
 @overload(shadow)
 def _shadow(x):
-    if x.kind is Duplicated and isinstance(x.dval, types.Array):
-        return lambda x: x.dval.copy()
+    if x.kind in _SHADOWED and isinstance(x.dval, types.Array | types.BaseTuple):
+        return lambda x: copy(x.dval)
     return lambda x: None
 
 
@@ -206,20 +214,22 @@ def _all_finite(x):
 
 @overload(poisoned)
 def _poisoned(x, after):
-    same_type = (
-        x.kind is Duplicated
-        and _is_inexact_array(x.val)
-        and x.val.layout == "C"
-        and x.val.mutable
-        and x.val.aligned
-    )
-    if not same_type:
+    if x.kind is Duplicated:
+        return lambda x, after: Duplicated(unless_changed(x.val, after), x.dval)
+    if x.kind is MixedDuplicated:
+        return lambda x, after: MixedDuplicated(unless_changed(x.val, after), x.dval)
+    return lambda x, after: x
+
+
+@overload(unless_changed)
+def _unless_changed(x, after):
+    if _is_items(x, after):
+        return _by_items("x, after", "unless_changed(x[{i}], after[{i}])", "make", x)
+    if not (_is_inexact_array(x) and x.layout == "C" and x.mutable and x.aligned):
         return lambda x, after: x
 
     def of_array(x, after):
-        if agrees(x.val, after, 0.0):
-            return x
-        return Duplicated(np.full_like(x.val, np.nan), x.dval)
+        return x if agrees(x, after, 0.0) else np.full_like(x, np.nan)
 
     return of_array
 
@@ -228,11 +238,24 @@ def _poisoned(x, after):
 def _entry(returned, index, x, whole):
     if x.kind is Duplicated:
         return lambda returned, index, x, whole: x.dval
+    if x.kind is MixedDuplicated and isinstance(whole, types.NoneType):
+        return lambda returned, index, x, whole: completed(returned[index], x.dval)
+    if x.kind is MixedDuplicated:
+        return lambda returned, index, x, whole: completed(returned, x.dval)
     if x.kind is not Active:
         return lambda returned, index, x, whole: None
     if isinstance(whole, types.NoneType):
         return lambda returned, index, x, whole: returned[index]
     return lambda returned, index, x, whole: returned
+
+
+@overload(completed)
+def _completed(x, other):
+    if isinstance(x, types.NoneType):
+        return lambda x, other: other
+    if _is_items(x, other):
+        return _by_items("x, other", "completed(x[{i}], other[{i}])", "make", other)
+    return lambda x, other: x
 
 
 @register_jitable
@@ -242,7 +265,7 @@ def _wave(place):
 
 @overload(direction)
 def _direction(x, value, seed):
-    if isinstance(x, AnnotationType) and x.kind not in (Active, Duplicated):
+    if isinstance(x, AnnotationType) and x.kind not in (Active, *_SHADOWED):
         return lambda x, value, seed: None
     if _is_inexact_array(value):
         turn = 1j if isinstance(value.dtype, types.Complex) else 0.0

@@ -42,7 +42,7 @@ def checked_pair(
     """The rule with checks around it; `wanted` is a `rules.debug.Checks`."""
     source = _Source(marked, pair, wanted)
     returned = compiled.reverse.signature.return_type
-    reverse = source.reverse(whole=not returns_entries(returned, compiled.arguments))
+    reverse = source.reverse(whole=not returns_entries(returned, compiled.parameters))
     return replace(pair, augmented=source.augmented(), reverse=reverse, tape_type=None)
 
 

@@ -17,7 +17,7 @@ from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.annotations.structural import names_of
 from activerules.annotations.tangents import NoTangent, One, ZeroTangent, conjugate
 from activerules.annotations.values import make_zero
-from activerules.errors import RuleReturnError
+from activerules.errors import NotYetSupported, RuleReturnError
 from activerules.numba_ext import overloads  # noqa: F401  accumulate and make_zero
 from activerules.numba_ext.compiledrule import types_of
 from activerules.numba_ext.overwriting import overwrite
@@ -57,8 +57,14 @@ def _deliver(x, x_bar):
     refuse_type(x_bar)
     if x.kind is Active:
         return _returned(x, x_bar)
-    if is_zero_type(x_bar):
+    if is_zero_type(x_bar) and x.kind is Duplicated:
         return lambda x, x_bar: None
+    if isinstance(x.val, types.BaseTuple):
+        raise NotYetSupported(
+            f"an rrule that is to give the cotangent of {x.val}",
+            why="the cotangent of a tuple with arrays is added to a shadow, item by item",
+            instead=["write it as a pair: augmented_primal and reverse, which add to `x.dval`"],
+        )
     _require_array(x, x_bar)
 
     def added(x, x_bar):

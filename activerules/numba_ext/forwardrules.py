@@ -24,7 +24,13 @@ from numba.core.target_extension import target_override
 from activerules.annotations.activity import BatchDuplicated
 from activerules.ir.rulecall import ForwardRuleRequest
 from activerules.numba_ext.calls import MarkedCall, uninherited_flags
-from activerules.numba_ext.compiledrule import RuleArgument, SharedCheck, cpu_context, types_of
+from activerules.numba_ext.compiledrule import (
+    Parameter,
+    RuleArgument,
+    SharedCheck,
+    cpu_context,
+    types_of,
+)
 from activerules.numba_ext.link import leave_to_caller
 from activerules.numba_ext.rulecaller import RuleCaller
 from activerules.numba_ext.rulechecks import copy_of, make_zero_of, owned, restore
@@ -35,6 +41,7 @@ from activerules.numba_ext.ruletyping import (
     compile_function,
     converts,
     cpu_typing_context,
+    parameters_of,
     rule_arguments,
     shared_checks,
     wrong_return,
@@ -63,6 +70,7 @@ class CompiledForwardRule:
     request: ForwardRuleRequest
     looped: bool
     arguments: tuple[RuleArgument, ...]
+    parameters: tuple[Parameter, ...]
     config: types.Type
     compiled: Any
     primal: Place
@@ -93,7 +101,7 @@ def compile_forward_rule(
     width = 1 if chosen.looped else request.width
     config = ConfigType(
         RuleConfig(
-            overwritten=(False,) * len(request.activities),
+            overwritten=(False,) * len(marked.signature.args),
             needs_primal=request.needs_primal,
             needs_shadow=request.result != "const",
             width=width,
@@ -106,7 +114,8 @@ def compile_forward_rule(
         stack.enter_context(uninherited_flags())
         marker = cpu_typing_context().resolve_value_type(chosen.result)
         arguments = rule_arguments(marked, chosen, request, width)
-        annotations = tuple(argument.annotation for argument in arguments)
+        parameters = parameters_of(marked, chosen, width)
+        annotations = tuple(parameter.annotation for parameter in parameters)
         compiled = compile_one(chosen.function, (config, marker, *annotations), chosen)
         primal, tangent = _places(compiled, marked, chosen, request)
         scratch = {a.value_type for a in arguments if a.needs_scratch}
@@ -116,6 +125,7 @@ def compile_forward_rule(
             request=request,
             looped=chosen.looped,
             arguments=arguments,
+            parameters=parameters,
             config=config,
             compiled=compiled,
             primal=primal,
@@ -222,7 +232,9 @@ class _Forward(RuleCaller):
         width = rule.request.width
         self.ret_shadows = [f"ret_shadow{lane}" for lane in range(width)]
         leading = ("ret", *self.ret_shadows, "excinfo")
-        super().__init__(context, module, name, rule.marked, rule.arguments, leading, width)
+        super().__init__(
+            context, module, name, rule.marked, rule.arguments, leading, width, rule.parameters
+        )
         self.zero_makers = rule.zero_makers
         self.others: list[tuple[Any, types.Type]] = []
         self.result: list[tuple[Any, types.Type]] = []
@@ -254,14 +266,15 @@ class _Forward(RuleCaller):
 
     def _run(self) -> Any:
         dummies = [self.context.get_dummy_value(), self.context.get_dummy_value()]
-        arguments = self.annotated()
+        fields = self.fields()
+        arguments = self.annotated(fields)
         kept = self.keep_shared(self.rule.shared)
         returned = self.call(self.rule.compiled, [*dummies, *arguments])
         self.check_shared(self.rule.shared, kept)
         self.others = [
-            (self.builder.extract_value(value, k), found)
-            for value, argument in zip(arguments, self.arguments, strict=True)
-            for k, found in enumerate(argument.annotation.fields)
+            each
+            for values, argument in zip(fields, self.arguments, strict=True)
+            for each in zip(values, argument.annotation.fields, strict=True)
         ]
         return returned
 

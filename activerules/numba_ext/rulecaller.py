@@ -9,13 +9,22 @@ Invariants  W2 and W3 of `rulewrap`
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
 
+from activerules.annotations.activity import Active
 from activerules.numba_ext.calls import MarkedCall
-from activerules.numba_ext.compiledrule import RuleArgument, SharedCheck
+from activerules.numba_ext.compiledrule import (
+    Parameter,
+    RuleArgument,
+    SharedCheck,
+    one_shadow,
+    types_of,
+)
+from activerules.numba_ext.ruleparts import put_together
 from activerules.numba_ext.types import AnnotationType
 
 I32 = ir.IntType(32)
@@ -39,8 +48,10 @@ class RuleCaller:
         arguments: Sequence[RuleArgument],
         leading: Sequence[str],
         width: int = 1,
+        parameters: Sequence[Parameter] = (),
     ) -> None:
         self.context = context
+        self.parameters = parameters
         self.return_type = marked.result_type
         self.arguments = arguments
         shadowed = [a for a in arguments if a.activity == "duplicated"]
@@ -64,14 +75,55 @@ class RuleCaller:
         self.scratch: list[tuple[types.Type, Any]] = []
         self.pending: list[tuple[types.Type, Any]] = []
 
-    def annotated(self) -> list[Any]:
-        """The arguments as the rule takes them."""
+    def fields(self) -> list[list[Any]]:
+        """The value of each argument, and its shadow where the rule takes one."""
         return [
-            self._annotated(a, primal)
-            for a, primal in zip(self.arguments, self.primals, strict=True)
+            self._fields(a, primal) for a, primal in zip(self.arguments, self.primals, strict=True)
         ]
 
-    def _annotated(self, argument: RuleArgument, value: Any) -> Any:
+    def annotated(self, fields: Sequence[Sequence[Any]]) -> list[Any]:
+        """The parameters of the rule, made of the `fields` of the arguments."""
+        return [self._annotated(each, [fields[i] for i in each.parts]) for each in self.parameters]
+
+    def _annotated(self, parameter: Parameter, parts: Sequence[Sequence[Any]]) -> Any:
+        annotation = parameter.annotation
+        if not parameter.is_split:
+            return self.annotate(annotation, *parts[0])
+        whole = [self._whole(parameter.value_type, [values[0] for values in parts])]
+        if annotation.dval is not None:
+            whole.append(self._whole_shadow(parameter, parts))
+        return self.annotate(annotation, *whole)
+
+    def _whole(self, found: types.Type, leaves: Sequence[Any]) -> Any:
+        make = partial(self.context.make_tuple, self.builder)
+        return put_together(found, iter(leaves), make)
+
+    def _whole_shadow(self, parameter: Parameter, parts: Sequence[Sequence[Any]]) -> Any:
+        """The shadow of a tuple, or a tuple of them for a batch: zero for a number of which the
+        derivative is returned, the value itself for what has none.
+        """
+        every, one = parameter.annotation.dval, one_shadow(parameter.annotation)
+
+        def shadow(lane: int | None) -> Any:
+            leaves = [
+                self._leaf_of_shadow(self.arguments[i], values, lane)
+                for i, values in zip(parameter.parts, parts, strict=True)
+            ]
+            return self._whole(one, leaves)
+
+        if one == every:
+            return shadow(None)
+        lanes = [shadow(lane) for lane in range(len(types_of(every)))]
+        return self.context.make_tuple(self.builder, every, lanes)
+
+    def _leaf_of_shadow(self, part: RuleArgument, values: Sequence[Any], lane: int | None) -> Any:
+        if part.annotation.kind is Active:
+            return self.context.get_constant_null(part.value_type)
+        if part.annotation.dval is None:
+            return values[0]
+        return values[1] if lane is None else self.builder.extract_value(values[1], lane)
+
+    def _fields(self, argument: RuleArgument, value: Any) -> list[Any]:
         if isinstance(argument.passed, types.Omitted):
             value = self.context.get_constant_generic(
                 self.builder, argument.value_type, argument.passed.value
@@ -79,7 +131,7 @@ class RuleCaller:
         fields = [value if argument.needs_scratch else self.borrowed(argument.value_type, value)]
         if argument.annotation.dval is not None:
             fields.append(self.shadow(argument, value))
-        return self.annotate(argument.annotation, *fields)
+        return fields
 
     def shadow(self, argument: RuleArgument, value: Any) -> Any:
         """The shadow of an argument as the rule takes it."""

@@ -40,7 +40,7 @@ from activerules.numba_ext.abi import Slot, flatten, meminfo_offsets
 from activerules.numba_ext.calls import MarkedCall, plain_type
 from activerules.numba_ext.compiledrule import (
     CompiledRule,
-    RuleArgument,
+    Parameter,
     Symbols,
     cpu_context,
     needs_drop,
@@ -56,6 +56,7 @@ from activerules.numba_ext.kinds import (
     is_number_array,
     may_hold_numbers,
 )
+from activerules.numba_ext.ruleparts import taken_apart, wholes_of
 from activerules.numba_ext.ruletyping import checked_primal, compile_rule
 from activerules.numba_ext.rulewrap import build
 from activerules.rules.rule import ForwardRule, RulePair
@@ -196,13 +197,16 @@ class NumbaRuleCompiler:
 
     def _call_arguments(self, marked: MarkedCall) -> tuple[CallArgument, ...]:
         inactive = self._registry.inactive_arguments(marked.function, marked.argument_names)
+        apart = taken_apart(marked)
+        whole_of = [(i, w) for i, w in enumerate(wholes_of(marked)) for _ in w.parts]
         arguments = []
         start = 2  # after retptr and excinfo
-        for i, (name, found) in enumerate(
-            zip(marked.argument_names, marked.signature.args, strict=True)
+        for name, found, (i, whole) in zip(
+            apart.argument_names, apart.signature.args, whole_of, strict=True
         ):
             slots = flatten(found)
-            stopped = i in inactive or self._registry.is_inactive_type(found)
+            is_inactive_type = self._registry.is_inactive_type
+            stopped = i in inactive or any(map(is_inactive_type, (found, whole.numba_type)))
             kind = "const" if stopped else _argument_kind(found)
             data = [start + k for k, slot in enumerate(slots) if slot.role == "data"]
             pointers = [start + k for k in _pointers(slots)]
@@ -257,7 +261,7 @@ class NumbaRuleCompiler:
             marked.function,
             [plain_type(found) for found in marked.signature.args],
             marked.result_type,
-            request.activities,
+            [whole.activity(request.activities, forward=True) for whole in wholes_of(marked)],
             request.result,
             request.width,
         )
@@ -280,7 +284,7 @@ class NumbaRuleCompiler:
             symbol=symbol,
             written=written,
         )
-        return ForwardRuleCode(symbol, _written(chosen, rule.arguments))
+        return ForwardRuleCode(symbol, _written(chosen, rule.parameters))
 
     def _compile(self, marked: MarkedCall, request: RuleRequest) -> RuleCode:
         arguments = [plain_type(found) for found in marked.signature.args]
@@ -288,7 +292,7 @@ class NumbaRuleCompiler:
             marked.function,
             arguments,
             marked.result_type,
-            request.activities,
+            [whole.activity(request.activities) for whole in wholes_of(marked)],
             request.result,
         )
         written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
@@ -306,7 +310,7 @@ class NumbaRuleCompiler:
             tape_size=size,
             tape_alignment=alignment,
             drop=symbols.drop if needs_drop(rule) else None,
-            description=_written(pair, rule.arguments),
+            description=_written(pair, rule.parameters),
             keeps_shadow=pair.keeps_shadow,
             another=symbols.another if rule.another is not None else None,
         )
@@ -399,7 +403,7 @@ def _stem(marked: MarkedCall, parts: tuple[str, ...]) -> str:
     return f"{SYMBOL_PREFIX}{re.sub(r'[^A-Za-z0-9_.]', '_', marked.name)}.{digest}"
 
 
-def _written(chosen: RulePair | ForwardRule, passed: Sequence[RuleArgument]) -> str:
+def _written(chosen: RulePair | ForwardRule, passed: Sequence[Parameter]) -> str:
     """The rule, where it is, and what was done to make it serve the call."""
     arguments = ", ".join(f"{a.name}: {a.annotation.kind.__name__}" for a in passed)
     written = f"{chosen.name}({arguments}) -> {chosen.result.__name__} {chosen.location}"

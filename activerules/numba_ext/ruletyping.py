@@ -23,15 +23,17 @@ from numba.core.registry import cpu_target
 from numba.core.target_extension import target_override
 from numba.core.typeconv.castgraph import Conversion
 
-from activerules.annotations.activity import Active, Annotation, Const, Duplicated
+from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
 from activerules.errors import NotCompilable, RuleReturnError, TapeMismatch
 from activerules.ir.rulecall import ForwardRuleRequest, RuleRequest
 from activerules.numba_ext.calls import MarkedCall, plain_type, uninherited_flags
 from activerules.numba_ext.compiledrule import (
     CompiledRule,
+    Parameter,
     RuleArgument,
     SharedCheck,
     annotation_type,
+    has_active,
     types_of,
 )
 from activerules.numba_ext.facts import RuleFunctionCompiler
@@ -46,6 +48,7 @@ from activerules.numba_ext.rulechecks import (
     own_leaf,
     unwritten,
 )
+from activerules.numba_ext.ruleparts import part_kind, taken_apart, wholes_of
 from activerules.numba_ext.ruletapes import detachers_of, frozen, is_trusted, lists_of
 from activerules.numba_ext.rulewrap import build_primal
 from activerules.numba_ext.types import ConfigType
@@ -74,18 +77,21 @@ def compile_rule(
         stack.enter_context(target_override("cpu"))
         stack.enter_context(uninherited_flags())
         typing_context = cpu_typing_context()
+        wholes = wholes_of(marked)
+        saved = {i for k in pair.saves for i in wholes[k].parts}
         arguments = rule_arguments(marked, pair, request)
+        parameters = parameters_of(marked, pair)
         config = ConfigType(
             RuleConfig(
-                overwritten=request.overwritten,
+                overwritten=tuple(whole.any_of(request.overwritten) for whole in wholes),
                 needs_primal=request.needs_primal,
                 needs_shadow=request.needs_shadow,
                 strong_zero=request.strong_zero,
                 runtime_activity=request.runtime_activity,
-                written=written,
+                written=tuple(whole.any_of(written) for whole in wholes),
             )
         )
-        annotations = tuple(argument.annotation for argument in arguments)
+        annotations = tuple(parameter.annotation for parameter in parameters)
         result = annotation_type(pair.result, marked.result_type)
         marker = typing_context.resolve_value_type(pair.result)
         augmented = compile_function(pair.augmented, (config, marker, *annotations), pair)
@@ -97,11 +103,12 @@ def compile_rule(
             config=config,
             return_marker=marker,
             arguments=arguments,
+            parameters=parameters,
             result=result,
             result_activity=request.result,
             augmented=augmented,
             reverse=reverse,
-            derivatives=_derivative_places(reverse, arguments, pair),
+            derivatives=_derivative_places(reverse, arguments, parameters, pair),
             zero_makers={
                 a.value_type: compile_function(make_zero_of, (a.value_type,), pair)
                 for a in arguments
@@ -110,7 +117,7 @@ def compile_rule(
             savers={
                 i: compile_function(copy_of, (a.value_type,), pair)
                 for i, a in enumerate(arguments)
-                if i in pair.saves
+                if i in saved
                 and (request.overwritten[i] or written[i])
                 and isinstance(a.value_type, types.Array)
             },
@@ -218,22 +225,42 @@ def rule_arguments(
     request: RuleRequest | ForwardRuleRequest,
     width: int = 1,
 ) -> tuple[RuleArgument, ...]:
-    """The arguments of a call as the rule gets them; `width` shadows where it takes a batch."""
+    """The arguments of a call as the engine sees them, each part of a tuple with arrays by itself;
+    `width` shadows where the rule takes a batch.
+    """
+    apart = taken_apart(marked)
+    kinds = [
+        (kind, whole.is_split)
+        for whole, kind in zip(wholes_of(marked), rule.arguments, strict=True)
+        for _ in whole.parts
+    ]
     return tuple(
         RuleArgument(
             name=name,
             passed=found,
             value_type=plain_type(found),
             activity=activity,
-            annotation=annotation_type(kind, plain_type(found), width),
+            annotation=annotation_type(
+                part_kind(kind, found) if split else kind, plain_type(found), width
+            ),
         )
-        for name, found, activity, kind in zip(
-            marked.argument_names,
-            marked.signature.args,
-            request.activities,
-            rule.arguments,
-            strict=True,
+        for name, found, activity, (kind, split) in zip(
+            apart.argument_names, apart.signature.args, request.activities, kinds, strict=True
         )
+    )
+
+
+def parameters_of(marked: MarkedCall, rule: Chosen, width: int = 1) -> tuple[Parameter, ...]:
+    """What the rule takes for the arguments of a call."""
+    return tuple(
+        Parameter(
+            name=whole.name,
+            value_type=plain_type(whole.numba_type),
+            annotation=annotation_type(kind, plain_type(whole.numba_type), width),
+            parts=whole.parts,
+            is_split=whole.is_split,
+        )
+        for whole, kind in zip(wholes_of(marked), rule.arguments, strict=True)
     )
 
 
@@ -359,51 +386,58 @@ def _check_augmented(
 
 
 def _derivative_places(
-    reverse: Any, arguments: Sequence[RuleArgument], pair: RulePair
+    reverse: Any,
+    arguments: Sequence[RuleArgument],
+    parameters: Sequence[Parameter],
+    pair: RulePair,
 ) -> tuple[int | None, ...]:
-    """Where the derivative of each Active argument of the call stands in what the reverse
-    returns.
+    """Where the derivative of each parameter that is Active at the call, or has a part that is,
+    stands in what the reverse returns.
     """
     returned = reverse.signature.return_type
-    active = [i for i, a in enumerate(arguments) if a.annotation.kind is Active]
-    if returns_entries(returned, arguments):
-        return tuple(i for i, a in enumerate(arguments) if a.activity == "active")
-    if len(active) == 1 and _fits(arguments[active[0]], returned):
-        return tuple(None for a in arguments if a.activity == "active")
+    active = [i for i, p in enumerate(parameters) if p.annotation.kind in _RETURNED]
+    asked = [i for i, p in enumerate(parameters) if has_active(p, arguments)]
+    if returns_entries(returned, parameters):
+        return tuple(asked)
+    if len(active) == 1 and _fits(parameters[active[0]], returned):
+        return tuple(None for _ in asked)
     if not active and returned == types.none:
         return ()
-    what = _expected_derivatives(arguments)
-    if isinstance(returned, types.BaseTuple) and len(returned) == len(arguments):
-        entries = enumerate(zip(arguments, types_of(returned), strict=True))
-        wrong = next(i for i, (argument, found) in entries if not _fits(argument, found))
-        what += f"; entry {wrong} (`{arguments[wrong].name}`)"
+    what = _expected_derivatives(parameters)
+    if isinstance(returned, types.BaseTuple) and len(returned) == len(parameters):
+        entries = enumerate(zip(parameters, types_of(returned), strict=True))
+        wrong = next(i for i, (parameter, found) in entries if not _fits(parameter, found))
+        what += f"; entry {wrong} (`{parameters[wrong].name}`)"
     raise wrong_return(pair.reverse, pair, returned, what)
 
 
-def returns_entries(returned: types.Type, arguments: Sequence[RuleArgument]) -> bool:
-    """Whether a reverse returns an entry per argument, and not the only derivative alone."""
+_RETURNED = (Active, MixedDuplicated)
+
+
+def returns_entries(returned: types.Type, parameters: Sequence[Parameter]) -> bool:
+    """Whether a reverse returns an entry per parameter, and not the only derivative alone."""
     return (
         isinstance(returned, types.BaseTuple)
-        and len(returned) == len(arguments)
-        and all(map(_fits, arguments, types_of(returned)))
+        and len(returned) == len(parameters)
+        and all(map(_fits, parameters, types_of(returned)))
     )
 
 
-def _fits(argument: RuleArgument, found: types.Type) -> bool:
-    if argument.annotation.kind is Active:
-        wanted = derivative_type(argument.value_type)
+def _fits(parameter: Parameter, found: types.Type) -> bool:
+    if parameter.annotation.kind in _RETURNED:
+        wanted = derivative_type(parameter.value_type)
         return converts(found, wanted) or converts(found, anonymous(wanted))
-    if argument.annotation.kind is Duplicated:
+    if parameter.annotation.kind is Duplicated:
         return found == types.none
     return True
 
 
-def _expected_derivatives(arguments: Sequence[RuleArgument]) -> str:
+def _expected_derivatives(parameters: Sequence[Parameter]) -> str:
     entries = [
-        type_name(anonymous(derivative_type(a.value_type)))
-        if a.annotation.kind is Active
+        type_name(anonymous(derivative_type(p.value_type)))
+        if p.annotation.kind in _RETURNED
         else "None"
-        for a in arguments
+        for p in parameters
     ]
     whole = f"({', '.join(entries)}{',' if len(entries) == 1 else ''})"
     active = [entry for entry in entries if entry != "None"]

@@ -28,6 +28,7 @@ from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.numba_ext.calls import MarkedCall
 from activerules.numba_ext.compiledrule import (
     CompiledRule,
+    Parameter,
     RuleArgument,
     Symbols,
     cpu_context,
@@ -37,6 +38,7 @@ from activerules.numba_ext.compiledrule import (
 from activerules.numba_ext.kinds import anonymous, derivative_type
 from activerules.numba_ext.link import leave_to_caller
 from activerules.numba_ext.rulecaller import POINTER, RuleCaller
+from activerules.numba_ext.ruleparts import leaves_in
 
 
 def build(rule: CompiledRule, symbols: Symbols) -> Any:
@@ -112,7 +114,15 @@ class _Half(RuleCaller):
     leading: tuple[str, ...]
 
     def __init__(self, context: Any, module: Any, rule: CompiledRule, name: str) -> None:
-        super().__init__(context, module, name, rule.marked, rule.arguments, self.leading)
+        super().__init__(
+            context,
+            module,
+            name,
+            rule.marked,
+            rule.arguments,
+            self.leading,
+            parameters=rule.parameters,
+        )
         self.rule = rule
         self.zero_makers = rule.zero_makers
 
@@ -124,22 +134,23 @@ class _Augmented(_Half):
         rule, context, builder = self.rule, self.context, self.builder
         dummies = [context.get_dummy_value(), context.get_dummy_value()]
         saved = [self._saved(i, saver) for i, saver in rule.savers.items()]
-        arguments = self.annotated()
+        fields = self.fields()
+        arguments = self.annotated(fields)
         kept = self.keep_shared(rule.shared)
         returned = self.call(rule.augmented, [*dummies, *arguments])
         self.pending.append((rule.augmented.signature.return_type, returned))
         self.check_shared(rule.shared, kept)
         primal, shadow, tape = (builder.extract_value(returned, i) for i in range(3))
         primal_type, shadow_type, tape_type = rule.augmented_types
-        self._keep_apart((primal, primal_type), (shadow, shadow_type), arguments)
+        self._keep_apart((primal, primal_type), (shadow, shadow_type), fields)
         self.check_alike(rule.alike, (primal, primal_type), (shadow, shadow_type))
-        values = [builder.extract_value(argument, 0) for argument in arguments]
+        values = [value for value, *_ in fields]
         result = context.cast(builder, primal, primal_type, self.return_type)
         tape = self._own_tape(tape, tape_type, result, values)
         parts, part_types = [tape], [tape_type]
         if rule.carries_result:
-            fields, shadow_type = self._carried(primal, shadow)
-            parts, part_types = parts + fields, [*part_types, *rule.result.fields]
+            carried, shadow_type = self._carried(primal, shadow)
+            parts, part_types = parts + carried, [*part_types, *rule.result.fields]
         if len(parts + saved) > 1:
             part_types += [saver.signature.return_type for saver in rule.savers.values()]
             tape = context.make_tuple(builder, types.Tuple(part_types), parts + saved)
@@ -158,14 +169,14 @@ class _Augmented(_Half):
         return copy
 
     def _keep_apart(
-        self, primal: tuple[Any, Any], shadow: tuple[Any, Any], arguments: Sequence[Any]
+        self, primal: tuple[Any, Any], shadow: tuple[Any, Any], passed: Sequence[Sequence[Any]]
     ) -> None:
         """Leave with an error if what the rule returns is not memory of its own."""
         others = [(primal, [shadow])] if self.rule.result.kind is Duplicated else []
         fields = [
-            (self.builder.extract_value(value, k), found)
-            for value, argument in zip(arguments, self.arguments, strict=True)
-            for k, found in enumerate(argument.annotation.fields)
+            each
+            for values, argument in zip(passed, self.arguments, strict=True)
+            for each in zip(values, argument.annotation.fields, strict=True)
         ]
         results = [primal, shadow] if self.rule.result.kind is Duplicated else [primal]
         for result, more in [*((r, fields) for r in results), *others]:
@@ -242,7 +253,7 @@ class _Reverse(_Half):
             passed = self.arguments[index].value_type
             self.primals[index] = context.cast(builder, copy, found, passed)
         tape = self._copied(tape, rule.augmented_types[2])
-        args = [context.get_dummy_value(), dret, tape, *self.annotated()]
+        args = [context.get_dummy_value(), dret, tape, *self.annotated(self.fields())]
         returned = self.call(rule.reverse, args)
         return_type = rule.reverse.signature.return_type
         self._store_derivatives(returned, return_type)
@@ -294,23 +305,38 @@ class _Reverse(_Half):
 
     def _store_derivatives(self, returned: Any, return_type: types.Type) -> None:
         context, builder = self.context, self.builder
-        active_types = self.rule.active_types
-        if not active_types:
+        parameters = self.rule.returned
+        if not parameters:
             return
         floats: list[Any] = []
-        for index, active_type in zip(self.rule.derivatives, active_types, strict=True):
+        for index, parameter in zip(self.rule.derivatives, parameters, strict=True):
             value, found = returned, return_type
             if index is not None:
                 value = builder.extract_value(returned, index)
                 found = types_of(return_type)[index]
-            wanted = derivative_type(active_type)
+            wanted = derivative_type(parameter.value_type)
             if isinstance(found, types.BaseAnonymousTuple) and found != wanted:
                 wanted = anonymous(wanted)  # a plain tuple will do for a named one
             value = context.cast(builder, value, found, wanted)
-            floats += _floats(context.get_arg_packer([wanted]).as_arguments(builder, [value]))
+            for entry_type, entry in self._entries(parameter, wanted, value):
+                packer = context.get_arg_packer([entry_type])
+                floats += _floats(packer.as_arguments(builder, [entry]))
         place = self.place("derivatives", ir.LiteralStructType([each.type for each in floats]))
         for i, value in enumerate(floats):
             builder.store(value, cgutils.gep_inbounds(builder, place, 0, i))
+
+    def _entries(
+        self, parameter: Parameter, found: types.Type, value: Any
+    ) -> list[tuple[types.Type, Any]]:
+        """The derivatives of the parts that are Active at the call."""
+        if not parameter.is_split:
+            return [(found, value)]
+        leaves = leaves_in(self.builder, found, value)
+        return [
+            leaf
+            for i, leaf in zip(parameter.parts, leaves, strict=True)
+            if self.arguments[i].activity == "active"
+        ]
 
 
 def _floats(values: Sequence[Any]) -> list[Any]:

@@ -20,6 +20,7 @@ from activerules.annotations.activity import (
     Const,
     Duplicated,
     DuplicatedNoNeed,
+    MixedDuplicated,
     Narrowed,
 )
 from activerules.errors import AmbiguousRule, IncompleteRule, NoRuleForActivity
@@ -299,7 +300,7 @@ def _differentiable_kind(found: Any) -> Kind:
         return Duplicated
     if parts := getattr(found, "types", ()):
         kinds = set(map(_differentiable_kind, parts)) - {Const}
-        return Active if kinds == {Active} else Const
+        return kinds.pop() if len(kinds) == 1 else MixedDuplicated if kinds else Const
     return Active if str(found).startswith(("float", "complex")) else Const
 
 

@@ -93,7 +93,7 @@ class Check:
         if len(self.activities) != len(args):
             raise ValueError(f"{len(args)} arguments, {len(self.activities)} activities")
         self.starts = tuple(
-            arrays_of(rand_tangent(x, rng)) if activity in _SHADOWED else None
+            arrays_of(rand_tangent(x, rng)) if activity in SHADOWED else None
             for x, activity in zip(args, self.activities, strict=True)
         )
 
@@ -122,13 +122,13 @@ class Check:
             completed(shifted(c, 0.0, None), x) for c, x in zip(self.starts, copies, strict=True)
         )
         annotated = [
-            activity(x, shadow) if activity in _SHADOWED else activity(x)
+            activity(x, shadow) if activity in SHADOWED else activity(x)
             for activity, x, shadow in zip(self.activities, copies, shadows, strict=True)
         ]
         returned = ar.Active if is_differentiable(expected.value) else ar.Const
         derivatives, value = ar.autodiff(ar.ReverseWithPrimal, self.f, returned, *annotated)
         for i, (activity, entry) in enumerate(zip(self.activities, derivatives, strict=True)):
-            if activity not in _RETURNED and entry is not None:
+            if activity not in RETURNED and entry is not None:
                 raise self.failure(f"derivative of argument {i}", entry, "None: it is not Active")
         ends = tuple(
             completed(entry, arrays_of(shadow))
@@ -217,8 +217,8 @@ def default_activity(x: Any) -> Any:
     return ar.MixedDuplicated if is_differentiable(numbers_of(x)) else ar.Duplicated
 
 
-_SHADOWED = (ar.Duplicated, ar.MixedDuplicated)
-_RETURNED = (ar.Active, ar.MixedDuplicated)
+SHADOWED = (ar.Duplicated, ar.MixedDuplicated)
+RETURNED = (ar.Active, ar.MixedDuplicated)
 
 
 def arrays_of(x: Any) -> Any:

@@ -27,6 +27,7 @@ from activerules.annotations.activity import (
     BatchDuplicated,
     Const,
     Duplicated,
+    MixedDuplicated,
 )
 from activerules.errors import RuleCheckError
 from activerules.numba_ext.facts import RuleFunctionCompiler
@@ -90,20 +91,22 @@ def run_pair(
 
 def _require_no_shadow(pair: RulePair, annotated: Sequence[Annotation], made: Any) -> None:
     """Raise `RuleCheckError` where the promise of `keeps_shadow=False` is broken (H4)."""
-    shadows = [x.dval for x in annotated if isinstance(x, Duplicated)]
+    passed = [x.fields[1] for x in annotated if isinstance(x, Duplicated | MixedDuplicated)]
+    shadows = list(arrays_in(tuple(passed)))
     if pair.result is Duplicated:
         shadows.append(made.shadow)
-    for array in _arrays_in(made.tape):
+    for array in arrays_in(made.tape):
         if any(np.may_share_memory(array, shadow) for shadow in shadows):
             raise RuleCheckError(f"{pair.name}: keeps_shadow=False, and a shadow is on its tape")
 
 
-def _arrays_in(value: Any) -> Iterator[Any]:
+def arrays_in(value: Any) -> Iterator[Any]:
+    """The arrays in a value, in tuples and lists too."""
     if isinstance(value, np.ndarray):
         yield value
     elif isinstance(value, tuple | list):
         for item in value:
-            yield from _arrays_in(item)
+            yield from arrays_in(item)
 
 
 def run_forward(
@@ -155,11 +158,12 @@ def _spoil(
 ) -> list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
     """Overwrite what may be overwritten (H1); gives the arrays and what they hold now."""
     arrays = [
-        x.fields[0]
+        array
         for x, overwritten in zip(annotated, config.overwritten, strict=True)
         if overwritten
+        for array in arrays_in(x.fields[0])
     ]
-    arrays = [a for a in (*arrays, primal) if isinstance(a, np.ndarray) and a.flags.writeable]
+    arrays = [a for a in (*arrays, *arrays_in(primal)) if a.flags.writeable]
     for array in arrays:
         array[...] = np.roll(array, 1) * -3 + 1
     return [(array, array.copy()) for array in arrays]
@@ -181,4 +185,4 @@ def _entries(returned: Any, annotated: Sequence[Annotation]) -> tuple[Any, ...]:
     """One entry per argument, where a reverse may return its only derivative alone."""
     if isinstance(returned, tuple) and len(returned) == len(annotated):
         return returned
-    return tuple(returned if isinstance(x, Active) else None for x in annotated)
+    return tuple(returned if isinstance(x, Active | MixedDuplicated) else None for x in annotated)

@@ -20,7 +20,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from activerules.annotations.activity import Active, Annotation, Const, Duplicated
+from activerules.annotations.activity import Annotation, Const, Duplicated, MixedDuplicated
 from activerules.annotations.tangents import NoTangent, ZeroTangent, is_zero
 from activerules.annotations.thunks import extern
 from activerules.annotations.values import make_zero
@@ -29,8 +29,18 @@ from activerules.errors import NoRuleForActivity, RuleCheckError
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
 from activerules.rules.rule import ForwardRule, RulePair, display_name
-from activerules.testing.gradient import FLOOR, RESOLUTION, SAFETY, identical, precision_of
-from activerules.testing.halves import Outcome, run_forward, run_pair
+from activerules.testing.gradient import (
+    FLOOR,
+    RESOLUTION,
+    RETURNED,
+    SAFETY,
+    SHADOWED,
+    arrays_of,
+    completed,
+    identical,
+    precision_of,
+)
+from activerules.testing.halves import Outcome, arrays_in, run_forward, run_pair
 from activerules.testing.numeric import (
     directional_derivative,
     inner,
@@ -115,7 +125,7 @@ class RuleCheck:
         self.result, self.ends = self.primal(self.values)
         self.results = result_kinds(self.result, ret)
         self.result_bar = rand_tangent(self.result, rng)
-        self.starts = tuple(rand_tangent(x, rng) for x in self.values)
+        self.starts = tuple(_start(rand_tangent(x, rng)) for x in self.values)
         self.directions = tuple(rand_tangent(x, rng) for x in self.values)
         self.precision = precision_of(self.values)
         self.slopes = self.finite_differences()
@@ -167,7 +177,7 @@ class RuleCheck:
         parts, error = self.slopes[i]
         total = parts[0] if situation.result is not Const else 0.0
         for j, kind in enumerate(situation.kinds):
-            if kind is Duplicated and self.written(j):
+            if kind in SHADOWED and self.written(j):
                 total += parts[1 + j]
         return float(total), error
 
@@ -188,7 +198,7 @@ class RuleCheck:
             if pair is None:
                 continue
             served += 1
-            memory = tuple(isinstance(x, np.ndarray) for x in self.values)
+            memory = tuple(any(True for _ in arrays_in(x)) for x in self.values)
             kept = (False,) * len(memory)
             for overwritten in dict.fromkeys([kept, memory]):
                 for needs_primal in (True, False):
@@ -233,7 +243,7 @@ class RuleCheck:
     ) -> Lane:
         """The arguments with shadows that start non-zero, and the cotangent of the result."""
         shadows = tuple(
-            make_zero(x) if kind is Const or kind is Active else scaled(c, scale)
+            completed(scaled(c, scale) if kind in SHADOWED else None, make_zero(x))
             for x, c, kind in zip(self.values, self.starts, situation.kinds, strict=True)
         )
         annotated = tuple(map(annotate, pair.arguments, copies, shadows))
@@ -255,17 +265,20 @@ class RuleCheck:
 
     def compare_reverse(self, i: int, lane: Lane, entry: Any, situation: Situation) -> list[float]:
         """The cotangent of argument `i` along its direction; gives its terms."""
-        found = entry if situation.kinds[i] is Active else lane.shadows[i]
+        kind = situation.kinds[i]
+        found = entry if kind in RETURNED else lane.shadows[i]
         if found is None:
             raise self.failure(
                 f"derivative of argument {i}", None, "a value: it is Active", situation
             )
+        if kind is MixedDuplicated:
+            found = completed(entry, arrays_of(lane.shadows[i]))
         direction = self.directions[i]
         if isinstance(direction, tuple) and not _is_like(found, direction):
             wanted = f"a tuple of {len(direction)} entries, None for what is no float"
             raise self.failure(f"derivative of argument {i}", found, wanted, situation)
         terms = list(inner_terms(found, direction))
-        if situation.kinds[i] is Duplicated and not self.written(i):
+        if kind in SHADOWED and not self.written(i):
             start = inner_terms(self.starts[i], self.directions[i])
             terms += [-lane.scale * term for term in start]
         expected, error = self.expected(i, situation)
@@ -311,7 +324,7 @@ class RuleCheck:
         scales = _SCALES[:width]
         lanes = [
             [
-                make_zero(x) if kind is Const else scaled(v, scale)
+                completed(None if kind is Const else scaled(v, scale), make_zero(x))
                 for v, kind, x in zip(self.directions, situation.kinds, self.values, strict=True)
             ]
             for scale in scales
@@ -456,6 +469,12 @@ def _is_like(found: Any, wanted: Any) -> bool:
     return (
         isinstance(found, tuple) and len(found) == len(wanted) and all(map(_is_like, found, wanted))
     )
+
+
+def _start(tangent: Any) -> Any:
+    """What a shadow starts with: nothing in place of the numbers in a tuple with arrays."""
+    arrays = arrays_of(tangent)
+    return arrays if isinstance(tangent, tuple) and is_differentiable(arrays) else tangent
 
 
 def _tangent(direction: Any, varies: bool) -> Any:

@@ -85,7 +85,7 @@ def _refuse_lost_write(call: Instruction, argument: CallArgument, facts: Facts) 
 def _refuse_hidden_activity(call: Instruction, argument: CallArgument, facts: Facts) -> None:
     """Active data in an argument that rules take for constant would be lost.
 
-    Such are records, and tuples with arrays in them.
+    Such are lists, objects and records, and tuples with them.
     """
     for k in argument.operands:
         operand = call.operands[k]
@@ -96,7 +96,7 @@ def _refuse_hidden_activity(call: Instruction, argument: CallArgument, facts: Fa
                 call,
                 f"argument {argument.name} of a function with a rule holds active data "
                 "in a type rules do not take yet",
-                "rules take numbers, tuples of them, and arrays of numbers; "
+                "rules take numbers, arrays of numbers, and tuples of both; "
                 "the derivative by other arguments would be lost",
                 [
                     "pass the floats and arrays one by one",
