@@ -84,14 +84,17 @@ def compile_gradient(
     """
     dispatcher = as_dispatcher(function)
     known = _compiled.setdefault(dispatcher, {})
-    key = (argtypes, activities, return_activity, split, options, deferred, RULES.epoch)
-    if (key, width) not in known:
+    key = (argtypes, activities, return_activity, split, options, RULES.epoch)
+    # one with nothing deferred serves who would have waited, too
+    gradient = known.get((key, width, False)) or (deferred and known.get((key, width, True)))
+    if not gradient:
         gradient = derive(
             dispatcher, argtypes, activities, return_activity,
             split=split, options=options, width=width, deferred=deferred,
         ).gradient  # fmt: skip
-        known[key, width] = known[key, gradient.width] = gradient
-    return known[key, width]
+        for served in (width, gradient.width):
+            known[key, served, gradient.deferred] = gradient
+    return gradient
 
 
 def derive(

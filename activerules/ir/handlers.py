@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-_FUNCTION = re.compile(
+DEFINITION = re.compile(
     r"^define [^@\n]*@(?P<name>\"[^\"]*\"|[-\w$.]+)\([^\n]*\n(?P<body>.*?)^}$",
     re.MULTILINE | re.DOTALL,
 )
@@ -26,7 +26,7 @@ def catching(text: str) -> set[str]:
         return set()
     return {
         found["name"].strip('"')
-        for found in _FUNCTION.finditer(text)
+        for found in DEFINITION.finditer(text)
         if _CATCHES.search(found["body"]) and _comes_back(found["body"])
     }
 

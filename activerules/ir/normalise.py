@@ -23,7 +23,7 @@ from typing import Any
 from llvmlite import binding
 
 from activerules.errors import UnsupportedIR
-from activerules.ir.handlers import catching
+from activerules.ir.handlers import DEFINITION, catching
 
 llvm: Any = binding  # not annotated: to a type checker all that comes from it is Any
 
@@ -39,10 +39,6 @@ _TYPE_ALIASING = re.compile(r", !tbaa(?:\.struct)? !\d+")
 _INTERNAL = re.compile(r"^(@\S+ = |@\"[^\"]*\" = |define )(?:internal|private) ", re.MULTILINE)
 _IGNORE = re.compile(
     r"^define [^@\n]*(?P<type>double|float) (?P<name>@activerules\.ignore\.\w+)\(.*?^}$",
-    re.MULTILINE | re.DOTALL,
-)
-_DEFINITION = re.compile(
-    r"^define [^@\n]*@(?P<name>\"[^\"]*\"|[-\w$.]+)\([^\n]*\n(?P<body>.*?)^}$",
     re.MULTILINE | re.DOTALL,
 )
 HIDDEN_EQUALITY = "activerules.fcmp."
@@ -184,7 +180,7 @@ def _calling_themselves(text: str) -> set[str]:
     By the text: asking LLVM for every instruction took as long as its passes.
     """
     found: set[str] = set()
-    for definition in _DEFINITION.finditer(text):
+    for definition in DEFINITION.finditer(text):
         name = definition["name"]
         if f"@{name}" not in definition["body"]:
             continue
