@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from pathlib import Path
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -151,16 +150,63 @@ def test_rust_allocates_by_malloc() -> None:
     assert call(0.7, 1.0) == pytest.approx(4 * 0.7)
 
 
-def test_copy_that_ends_inside_of_a_float_gives_nan() -> None:
-    text = (Path(__file__).parent / "cases/copy_bytes_run_time.ll").read_text()
+CUT = """
+%S = type { double, float, i32 }
+define double @f(ptr %x, ptr %y, i64 %n) {
+entry:
+  CALL
+  br label %l
+l:
+  %k = phi i64 [ 0, %entry ], [ %k1, %l ]
+  %sum = phi double [ 0.0, %entry ], [ %sum1, %l ]
+  %p = getelementptr %S, ptr %y, i64 %k
+  %d = load double, ptr %p
+  %pf = getelementptr %S, ptr %p, i64 0, i32 1
+  %f = load float, ptr %pf
+  %pi = getelementptr %S, ptr %p, i64 0, i32 2
+  %i = load i32, ptr %pi
+  %w = sitofp i32 %i to double
+  %fd = fpext float %f to double
+  %a = fmul double %d, %w
+  %b = fadd double %a, %fd
+  %sum1 = fadd double %sum, %b
+  %k1 = add i64 %k, 1
+  %c = icmp slt i64 %k1, 2
+  br i1 %c, label %l, label %e
+e:
+  ret double %sum1
+}
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+"""
+
+
+@pytest.mark.parametrize("copies", [True, False])
+def test_where_a_copy_ends_inside_of_a_float_is_nan(copies: bool) -> None:
+    """In both modes; derivatives by all other floats are right."""
+    call = "call void @llvm.memset.p0.i64(ptr %y, i8 0, i64 %n, i1 false)"
+    if copies:
+        call = "call void @llvm.memcpy.p0.p0.i64(ptr %y, ptr %x, i64 %n, i1 false)"
+    text = CUT.replace("CALL", call)
     reverse = compile_text(differentiate(text, "f", [Duplicated, Duplicated, Const]))
     forward = compile_text(differentiate(text, "f", [Duplicated, Duplicated, Const], "forward"))
-    for bytes_, cut in ((16, False), (12, True)):
-        x, x_bar, y, y_bar = np.array([[2.0, 3.0], [1.0, 1.0], [4.0, 5.0], [1.0, 1.0]])
+    fields = [(k, n) for k in range(2) for n in "df"]
+    for bytes_ in (0, 3, 8, 9, 12, 16, 23, 27, 28, 32):
+        x, x_bar, y, y_bar = np.ones((4, 2), [("d", "f8"), ("f", "f4"), ("i", "i4")])
         at = [one.ctypes.data for one in (x, x_bar, y, y_bar)]
-        assert np.isnan(forward.function("f.forward")(*at, bytes_)) == cut
+        starts = [16 * k + x.dtype.fields[n][1] for k, n in fields]
+        ends = [s + x.dtype[n].itemsize for s, (_, n) in zip(starts, fields, strict=True)]
+        cut = [s < bytes_ < e for s, e in zip(starts, ends, strict=True)]
+        moved = [e <= bytes_ for e in ends]
+        result = forward.function("f.forward")(*at, bytes_)
+        assert [np.isnan(y_bar[n][k]) for k, n in fields] == cut
+        assert np.isnan(result) == any(cut)
+        x_bar[...] = y_bar[...] = 0
         reverse.function("f.gradient")(*at, bytes_, 1.0)
-        assert np.isnan(x_bar[0]) == cut
+        got = np.array([[bar[n][k] for k, n in fields] for bar in (x_bar, y_bar)])
+        kept = np.where(cut, np.nan, 1.0 - np.array(moved))
+        np.testing.assert_array_equal(got[1], kept)
+        np.testing.assert_array_equal(got[0], np.where(cut, np.nan, moved) if copies else 0)
 
 
 OVERLAPPING = """

@@ -3,12 +3,13 @@
 Needs       MemoryFacts and ValueTypes of a function
 Gives       `kind_of(copy)`: the one float type all of it has, None if there are no floats in it;
             `pieces_of(copy)`: where its floats and pointers are, if it mixes types;
-            `rows_of(copy)`: where its floats are, if its length is known at run time alone
+            `rows_of(copy)`: where its floats are, if its length is known at run time alone;
+            `rows_cut(copy)`: the floats it may end inside of, `memset` as well
 Invariants  C1  what is known of a piece of memory holds for memory its bytes are copied to or from
             C2  a byte that may hold a float of a derivative is in a float piece, or the program is
                 refused (`MixedCopy`)
             C3  a copy that may begin or end inside of a float is refused, or told at run time
-                (`moves_whole`)
+                (`rows_cut`)
 """
 
 from __future__ import annotations
@@ -65,8 +66,13 @@ def _objects_of(
 ) -> tuple[frozenset[MemoryObject], frozenset[MemoryObject]]:
     """What a copy acts on; and all memory whose bytes are copied from or to there, too."""
     memory = types.memory
-    behind = frozenset(o for p in copy.operands[:2] for o in memory.objects(p))
+    behind = frozenset(o for p in _pointers(copy) for o in memory.objects(p))
     return behind, behind.union(*map(memory.copied_with, behind))
+
+
+def _pointers(copy: Instruction) -> list[Value]:
+    """The memory it acts on: of `memset`, the second operand is a byte."""
+    return [o for o in copy.operands[:2] if o.type.is_pointer]
 
 
 def may_mix_types(copy: Instruction, types: ValueTypes) -> bool:
@@ -124,7 +130,7 @@ def _cuts_one(
     length = integer_of(copy.operands[2])
     if length is not None and length % size and copy.callee_name != COPY_RESIZED:
         return True
-    for pointer in copy.operands[:2]:
+    for pointer in _pointers(copy):
         start = memory.place(pointer)
         for o in behind & memory.objects(pointer):
             for access in types.accesses.get(o, ()):
@@ -136,28 +142,12 @@ def _cuts_one(
     return False
 
 
-def float_copied(copy: Instruction, types: ValueTypes) -> Type | None:
-    """`kind_of`, or None where it is not known."""
-    try:
-        return kind_of(copy, types)
-    except MixedCopy:
-        return None
-
-
-def moves_whole(copy: Instruction, kind: Type, types: ValueTypes) -> bool:
-    """Whether the length of a copy is for sure a multiple of the size of its floats."""
-    memory = types.memory
-    if copy.callee_name == COPY_RESIZED:
-        return True  # of memory that is allocated as a whole
-    return divisor(copy.operands[2], memory.multiples) % size_of(kind, memory.named_types) == 0
-
-
 def _others(copy: Instruction, o: MemoryObject, types: ValueTypes) -> bool:
     """Whether something that is no float may be among the bytes copied from or to an object."""
     return any(
         not a.type.is_float
         and not _clears(a.instruction)
-        and any(types.may_be_copied(a, o, p) for p in copy.operands[:2])
+        and any(types.may_be_copied(a, o, p) for p in _pointers(copy))
         for a in types.accesses.get(o, ())
     )
 
@@ -185,7 +175,7 @@ def rows_of(copy: Instruction, types: ValueTypes) -> Rows:
     behind, group = _objects_of(copy, types)
     if copy.callee_name == COPY_RESIZED or any(o in types.declared for o in group):
         raise MixedCopy
-    spots = [_spots(p, types) for p in copy.operands[:2]]
+    spots = [_spots(p, types) for p in _pointers(copy)]
     period = gcd(*(stride for one in spots for _, stride, _ in one))
     found: set[tuple[int, Type]] = set()
     for offset, _, t in (spot for one in spots for spot in one):
@@ -236,7 +226,7 @@ def pieces_of(copy: Instruction, types: ValueTypes) -> list[Piece]:
         raise MixedCopy  # it is not known where in this copy that is
     found = {
         (piece.offset, piece.type)
-        for pointer in copy.operands[:2]
+        for pointer in _pointers(copy)
         for o in memory.objects(pointer)
         for access in types.accesses.get(o, ())
         if not _clears(access.instruction)
@@ -295,6 +285,22 @@ def copied_pieces(copy: Instruction, types: ValueTypes) -> Type | list[Piece] | 
         if integer_of(copy.operands[2]) is None:
             return rows_of(copy, types)
         return pieces_of(copy, types)
+
+
+def rows_cut(copy: Instruction, types: ValueTypes) -> Rows | None:
+    """The floats of a copy, or of what `memset` clears, if it may end inside of one."""
+    if copy.callee_name == COPY_RESIZED:
+        return None  # of memory that is allocated as a whole
+    try:
+        rows = copied_pieces(copy, types)
+    except MixedCopy:
+        return None
+    if isinstance(rows, Type):
+        rows = Rows(size_of(rows, types.memory.named_types), (Piece(0, rows),))
+    if not isinstance(rows, Rows) or not rows.floats:
+        return None
+    factor = divisor(copy.operands[2], types.memory.multiples)
+    return None if rows.period and factor % rows.period == 0 else rows
 
 
 def has_pointers(pointer: Value, types: ValueTypes) -> bool:

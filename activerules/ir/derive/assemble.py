@@ -20,7 +20,7 @@ from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.reverse import build_reverse
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.split import build_split
-from activerules.ir.derive.struct_copies import UNDO_ROWS, undo_rows
+from activerules.ir.derive.struct_copies import rows_function
 from activerules.ir.model import Constant, Function, GlobalRef, Instruction, Module, Value
 from activerules.ir.parser import parse_module
 from activerules.ir.printer import print_function, print_module
@@ -170,7 +170,7 @@ def _support(functions: list[Function], *, whole: bool) -> _Support:
         texts.append(runtime.RESIZED_TEXT)
     for kind in ("double", "float"):
         texts.append(runtime.copies_of(kind, called))
-    texts += [undo_rows(name) for name in called if name.startswith(UNDO_ROWS)]
+    texts += map(rows_function, called)
     for kind, name in (("double", "f64"), ("float", "f32")):
         if whole and f"activerules.ignore.{name}" in called:
             texts.append(

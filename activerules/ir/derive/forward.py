@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from activerules.ir.analysis.copies import float_copied, moves_whole
+from activerules.ir.analysis.copies import rows_cut
 from activerules.ir.builder import add_incoming
 from activerules.ir.derive.callees import CalleeUse
 from activerules.ir.derive.derivatives import row_for
@@ -35,6 +35,7 @@ from activerules.ir.derive.mirror import (
 from activerules.ir.derive.primal_copy import PrimalCopy
 from activerules.ir.derive.runtime import OUT_OF_MEMORY
 from activerules.ir.derive.scopes import Scopes
+from activerules.ir.derive.struct_copies import cut_name
 from activerules.ir.derive.sweep import clear, names_of, null, suffixed
 from activerules.ir.model import Argument, Block, Constant, Function, GlobalRef, Instruction, Value
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
@@ -380,24 +381,18 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         if not self.plan.activity.has_shadow(target):
             return
         copies = memory_intrinsic(i) != "memset" and self.plan.activity.has_shadow(second)
+        size = self._value(length)
+        wide = size if size.type == I64 else self.b.cast("zext", size, I64)
+        cut = rows_cut(i, self.plan.types)
         for k in range(self.width):
             if copies:
                 operands = [self._value(o) for o in i.operands]
                 operands[0], operands[1] = self._shadow(target, k), self._shadow(second, k)
                 self.b.call(i.callee_name or "", VOID, operands)
-                self._check_copied(i, operands[0])
             else:
-                size = self._value(length)
-                wide = size if size.type == I64 else self.b.cast("zext", size, I64)
                 clear(self.b, self._shadow(target, k), wide)
-
-    def _check_copied(self, copy: Instruction, shadow: Value) -> None:
-        """No tangent is right where a copy ended inside of a float: see `copies`, C3."""
-        kind = float_copied(copy, self.plan.types)
-        if kind is not None and not moves_whole(copy, kind, self.plan.types):
-            length = self._value(copy.operands[2])
-            size = length if length.type == I64 else self.b.cast("zext", length, I64)
-            self.b.call(f"activerules.check_copied.{kind}", VOID, [shadow, size])
+            if cut is not None:
+                self.b.call(cut_name(cut), VOID, [self._shadow(target, k), wide])
 
     def _rule(self, use: ForwardRule) -> None:
         """Call the forward rule in place of the function."""

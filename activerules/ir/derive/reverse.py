@@ -28,7 +28,7 @@ from activerules.ir.analysis.copies import (
     Rows,
     copied_pieces,
     mixed_copy,
-    moves_whole,
+    rows_cut,
 )
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Taken
 from activerules.ir.builder import Builder, displaced
@@ -42,7 +42,7 @@ from activerules.ir.derive.plan import Plan, RuleUse
 from activerules.ir.derive.reversal import Decision, Step
 from activerules.ir.derive.runtime import TOO_DEEP
 from activerules.ir.derive.scopes import Scopes
-from activerules.ir.derive.struct_copies import undo_rows_name
+from activerules.ir.derive.struct_copies import cut_name, undo_rows_name
 from activerules.ir.derive.sweep import (
     Lanes,
     RowState,
@@ -391,6 +391,7 @@ class _Reverser:
         size = length if length.type == I64 else self.b.cast("zext", length, I64)
         if memory_intrinsic(i) == "memset" or not self.plan.activity.has_shadow(i.operands[1]):
             clear(self.b, target, size)
+            self._tell_cut(i, [target], size)
             return
         try:
             copied = copied_pieces(i, self.plan.types)
@@ -402,12 +403,19 @@ class _Reverser:
         elif isinstance(copied, Rows):
             if copied.floats:
                 self.b.call(undo_rows_name(copied), VOID, [target, source, size])
+                self._tell_cut(i, [target, source], size)
         elif copied is not None:
             if i.callee_name == COPY_RESIZED:
                 size = self.b.call(COPIED_SIZE, I64, [source, size])
-            whole = moves_whole(i, copied, self.plan.types)
-            name = f"activerules.undo_{'' if whole else 'checked_'}copy.{copied}"
-            self.b.call(name, VOID, [target, source, size])
+            self.b.call(f"activerules.undo_copy.{copied}", VOID, [target, source, size])
+            self._tell_cut(i, [target, source], size)
+
+    def _tell_cut(self, i: Instruction, places: list[Value], size: Value) -> None:
+        """No derivative by a float is right where a copy ended inside of it: `copies`, C3."""
+        rows = rows_cut(i, self.plan.types)
+        if rows is not None:
+            for place in places:
+                self.b.call(cut_name(rows), VOID, [place, size])
 
     def _undo_pieces(self, pieces: list[Piece], target: Value, source: Value) -> None:
         """All are taken before any is added: the two places may overlap."""

@@ -382,53 +382,8 @@ end:
 }
 """
 
-CHECKED_MOVE_TEXT = """
-; the same of bytes that may end inside of a float: no derivative is right then, and all are NaN
-define internal void @activerules.undo_checked_copy.TYPE(ptr %to, ptr %from, i64 %bytes) nounwind {
-entry:
-  %rest = urem i64 %bytes, SIZE
-  %whole = icmp eq i64 %rest, 0
-  br i1 %whole, label %moved, label %cut
-moved:
-  call void @activerules.undo_copy.TYPE(ptr %to, ptr %from, i64 %bytes)
-  ret void
-cut:
-  call void @llvm.memset.p0.i64(ptr %to, i8 -1, i64 %bytes, i1 false)
-  call void @llvm.memset.p0.i64(ptr %from, i8 -1, i64 %bytes, i1 false)
-  ret void
-}
-
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-"""
-
-CHECK_TEXT = """
-; shadow memory that such bytes were copied to
-define internal void @activerules.check_copied.TYPE(ptr %to, i64 %bytes) nounwind {
-entry:
-  %rest = urem i64 %bytes, SIZE
-  %whole = icmp eq i64 %rest, 0
-  br i1 %whole, label %end, label %cut
-cut:
-  call void @llvm.memset.p0.i64(ptr %to, i8 -1, i64 %bytes, i1 false)
-  br label %end
-end:
-  ret void
-}
-
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-"""
-
-_OF_KIND = {
-    "undo_copy": MOVE_TEXT,
-    "undo_checked_copy": MOVE_TEXT + CHECKED_MOVE_TEXT,
-    "check_copied": CHECK_TEXT,
-}
-
 
 def copies_of(kind: str, called: Collection[str]) -> str:
-    """IR of `activerules.<undo_copy and so on>.<double|float>`, as far as `called` has them."""
-    names = [name for name in _OF_KIND if f"activerules.{name}.{kind}" in called]
-    if "undo_checked_copy" in names and "undo_copy" in names:
-        names.remove("undo_copy")
-    text = "".join(_OF_KIND[name] for name in names)
+    """IR of `activerules.undo_copy.<double|float>`, if `called` has it."""
+    text = MOVE_TEXT if f"activerules.undo_copy.{kind}" in called else ""
     return text.replace("TYPE", kind).replace("SIZE", "8" if kind == "double" else "4")
