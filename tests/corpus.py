@@ -22,6 +22,9 @@ class Marked:
     def treatment(self, function, names, found):
         return Treatment(kept=True)
 
+    def is_inactive_type(self, found):
+        return False
+
     def carries_rule(self, function):
         return any(function is f for f in self.functions)
 

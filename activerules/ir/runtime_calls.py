@@ -65,6 +65,9 @@ COPY_RESIZED = "activerules.copy_resized"
 COPIED_SIZE = "activerules.copied_size"
 """What `allocators` makes of the copy in `realloc`, and how many bytes that copies."""
 
+HELD_MEMORY = "activerules.held"
+"""Marks memory that a value without derivative leads to: it must not be active."""
+
 _BY_NAME: dict[str, CallEffect] = {
     # Numba's runtime (NRT)
     "NRT_incref": _MIRRORED,
@@ -95,6 +98,7 @@ _BY_NAME: dict[str, CallEffect] = {
     "_ZdaPv": _MIRRORED,
     "_ZdlPvm": _MIRRORED,
     "_ZdaPvm": _MIRRORED,
+    HELD_MEMORY: _NOTHING,
     # Numba's C helpers
     "numba_attempt_nocopy_reshape": CallEffect(reads=(1, 2, 4), writes=(5,)),
     # typed dictionaries: keys; values are the business of visible code

@@ -70,6 +70,10 @@ class RuleView(Protocol):
         """What becomes of a call with arguments of these names and Numba types."""
         ...
 
+    def is_inactive_type(self, found: Any, /) -> bool:
+        """Whether values of a Numba type were declared to carry no derivative."""
+        ...
+
 
 @dataclass(frozen=True)
 class MarkedCall:
@@ -136,6 +140,10 @@ class CallTable:
     def carries_rule(self, value: object) -> bool:
         """True where `value` is a callable with a rule."""
         return callable(value) and self._rules.carries_rule(value)
+
+    def is_inactive_type(self, found: Any) -> bool:
+        """True where values of the type carry no derivative."""
+        return self._rules.is_inactive_type(types.unliteral(found))
 
     def treatment(self, call: MarkedCall) -> Treatment:
         """What becomes of a call that could be marked."""

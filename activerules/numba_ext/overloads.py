@@ -38,6 +38,9 @@ define double @activerules.ignore.f64(double %x) {
 define float @activerules.ignore.f32(float %x) {
   ret float %x
 }
+define void @activerules.held(ptr %memory) {
+  ret void
+}
 """
 """What they are where a derivative is linked."""
 

@@ -66,6 +66,7 @@ from activerules.numba_ext.calls import (
     uninherited_flags,
 )
 from activerules.numba_ext.implementation_keys import ImplementationKeys
+from activerules.numba_ext.inactive_values import InactiveValues
 from activerules.numba_ext.line_tables import LineTable, LoweringWithLines
 from activerules.numba_ext.methods import typed_with_originals
 from activerules.numba_ext.operators import AugmentedOperator, RuledOperators, plain_operator
@@ -144,7 +145,7 @@ class ADTypingContext(Context):
         return cpu_context._get_global_type(gv)
 
 
-class ADContext(cpu.CPUContext):
+class ADContext(InactiveValues):
     """Lowers as the CPU does, to `ADCodeLibrary` objects and without Python wrappers."""
 
     DIBuilder = LineTable
@@ -163,6 +164,10 @@ class ADContext(cpu.CPUContext):
         complex_math.install(self)
         integer_powers.install(self)
         float_parts.install(self)
+
+    def is_inactive_type(self, found: Any) -> bool:
+        """Whether values of a type were declared to carry no derivative."""
+        return self._session.calls.is_inactive_type(found)
 
     def enter(self, call: MarkedCall) -> None:
         """Let the session know a marked call that it has not lowered itself."""

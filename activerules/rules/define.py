@@ -100,8 +100,9 @@ def inactive_type(numba_type: T) -> T:
 
     Such arguments of a differentiated function are Const: marking them otherwise is an
     `ActivityError`, `vjp` has None for them. A function with rules takes and returns them as
-    constants, whatever they hold. What other functions compute in such a value is followed:
-    `ignore_derivatives` stops that. Also a decorator of a class.
+    constants, whatever they hold. Inside differentiated functions what is read from such a value is
+    a constant, and what is stored into it stops; active arrays in one are refused. Also a decorator
+    of a class.
     """
     RULES.declare_inactive_type(numba_type)
     return numba_type

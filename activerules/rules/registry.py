@@ -344,6 +344,10 @@ class ForwardView:
         """What becomes of a call."""
         return self._registry.treatment(function, names, found, "forward")
 
+    def is_inactive_type(self, found: Any) -> bool:
+        """That of the registry."""
+        return self._registry.is_inactive_type(found)
+
 
 class ForwardReportView(ForwardView):
     """The same for a report: a function that only has a reverse rule is met, and is its body."""
@@ -379,6 +383,10 @@ class ReverseReportView:
     def carries_rule(self, function: object) -> bool:
         """Tell whether `function` has anything a report says something about."""
         return self._all.carries_rule(function) or self._all.carries_forward_rule(function)
+
+    def is_inactive_type(self, found: Any) -> bool:
+        """That of the registry."""
+        return self._all.is_inactive_type(found)
 
     def treatment(self, function: object, names: Sequence[str], found: Sequence[Any]) -> Treatment:
         """What becomes of a call, which is what becomes of it without a report."""

@@ -13,6 +13,9 @@ class Keeping:
     def treatment(self, function, names, found):
         return Treatment(kept=True)
 
+    def is_inactive_type(self, found):
+        return False
+
     def carries_rule(self, function):
         return any(function is known for known in self.functions)
 

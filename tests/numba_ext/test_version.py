@@ -61,6 +61,7 @@ PRIVATE = [
     # target: contexts
     (TypingContext, "resolve_value_type"),
     (TypingContext, "resolve_function_type"),
+    (TypingContext, "resolve_getattr"),
     (TypingContext, "_get_global_type"),
     (TypingContext, "_lookup_global"),
     (TypingContext, "refresh"),
@@ -70,6 +71,9 @@ PRIVATE = [
     (cpu.CPUContext, "create_cfunc_wrapper"),
     (cpu.CPUContext, "get_executable"),
     (cpu.CPUContext, "get_function"),
+    (cpu.CPUContext, "get_getattr"),
+    (cpu.CPUContext, "get_setattr"),
+    (cpu.CPUContext, "make_tuple"),
     (cpu.CPUContext, "get_ufunc_info"),
     (cpu.CPUContext, "insert_func_defn"),
     (cpu.CPUContext, "subtarget"),

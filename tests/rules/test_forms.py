@@ -1,11 +1,13 @@
 """Forms in which rules take and return what they take and return, and in which they are called."""
 
+from collections import namedtuple
 from typing import NamedTuple
 
 import numpy as np
 import pytest
-from numba import float64, literal_unroll, njit
-from numba.experimental import jitclass
+from numba import float64, from_dtype, literal_unroll, njit, typed, types
+from numba.experimental import jitclass, structref
+from numba.extending import overload_method
 
 import activerules as ar
 from activerules.errors import RuleCheckError, RuleReturnError
@@ -143,6 +145,83 @@ def test_values_of_an_inactive_type_are_constants():
     assert shadow.stiffness == 0.0
     _, pull = ar.vjp(with_force, settings, 2.0)
     assert pull(1.0) == (None, 15.0)
+
+
+class GaugeType(types.StructRef):
+    """As Settings, with an array that the program may write."""
+
+
+structref.register(GaugeType)
+
+
+class Gauge(structref.StructRefProxy):
+    def __new__(cls, offset, table):
+        return structref.StructRefProxy.__new__(cls, offset, table)
+
+
+structref.define_proxy(Gauge, GaugeType, ["offset", "table"])
+ar.inactive_type(GaugeType)
+Reading = namedtuple("Reading", "low high")
+ar.inactive_type(types.NamedUniTuple(float64, 2, Reading))
+SAMPLE = np.dtype([("first", np.float64), ("second", np.float64)])
+ar.inactive_type(from_dtype(SAMPLE))
+ROW = types.UniTuple(types.float32, 3)
+ar.inactive_type(types.ListType(ROW))
+
+
+@overload_method(GaugeType, "shifted")
+def _(self, x):
+    def impl(self, x):
+        self.offset = self.offset + x
+        return self.offset * x
+
+    return impl
+
+
+@njit
+def inactive_inside(x):
+    settings = Settings(x)
+    settings.stiffness += x
+    gauge = Gauge(x, np.ones(2))
+    reading = Reading(x, 2.0 * x)
+    low, high = reading
+    total = low + reading.high + high
+    for item in reading:
+        total += item
+    samples = np.zeros(3, SAMPLE)
+    samples[0].first = x
+    samples[1]["second"] = x
+    samples[2] = samples[0]
+    total += samples[0].first + samples[1].second + samples["first"][2]
+    kept = typed.List.empty_list(ROW)
+    x32 = np.float32(x)
+    kept.append((x32, x32, x32))
+    for row in kept:
+        total += row[2]
+    total += kept[0][1]
+    return x * (settings.stiffness + gauge.table[1] + total) + gauge.shifted(x)
+
+
+@njit
+def held_array(x):
+    table = np.full(2, x)
+    return x * Gauge(1.0, table).table[0]
+
+
+@njit
+def held_constant_array(x):
+    table = np.full(2, x)
+    return x * Gauge(1.0, ar.ignore_derivatives(table)).table[0]
+
+
+def test_what_is_read_from_values_of_inactive_types_is_constant():
+    slope = inactive_inside(1.5) / 1.5  # all that x is multiplied with
+    assert ar.grad(inactive_inside)(1.5) == slope
+    assert ar.autodiff(ar.Forward, inactive_inside, ar.Duplicated(1.5, 1.0)) == slope
+    with pytest.raises(ar.ActiveMemoryInConst, match="declared inactive") as refused:
+        ar.grad(held_array)(1.5)
+    assert "ignore_derivatives" in str(refused.value)
+    assert ar.grad(held_constant_array)(1.5) == 1.5
 
 
 @njit

@@ -37,7 +37,7 @@ from activerules.ir.analysis.value_types import ValueTypes
 from activerules.ir.model import Constant, Instruction, Value
 from activerules.ir.printer import print_instruction
 from activerules.ir.refusal import refusal
-from activerules.ir.runtime_calls import memory_intrinsic
+from activerules.ir.runtime_calls import HELD_MEMORY, memory_intrinsic
 from activerules.ir.types import I64
 
 _HASHING = ("numba_dict_", "numba_get_internal_random_state", "NRT_MemInfo_varsize_alloc")
@@ -314,11 +314,30 @@ class _Check:
         if i in self.activity.memory.called:
             self._derived_call(i, self.activity.memory.called[i])
             return
+        if i.callee_name == HELD_MEMORY:
+            self._held(i)
         for pointer in self._pointers_used(i):
             if self.activity.has_shadow(pointer):
                 self._shadowed(i, pointer)
         if is_unknown_call(i, self.calls):
             self._unknown_call(i)
+
+    def _held(self, mark: Instruction) -> None:
+        """What a value without derivative leads to must not be active."""
+        facts = self.activity
+        matters = facts.varied_memory & facts.useful_memory
+        if not matters.isdisjoint(facts.memory.behind(mark.operands[0])):
+            raise refusal(
+                mark,
+                "memory with active data is in a value of a type that was declared inactive",
+                "inactive_type says that what is read there carries no derivative, but the memory "
+                "is also reached from elsewhere",
+                [
+                    "stop the gradient before it is put there: ar.ignore_derivatives(x)",
+                    "leave the type active",
+                ],
+                ActiveMemoryInConst,
+            )
 
     def _derived_call(self, i: Instruction, called: CalledMemory) -> None:
         """A callee is given a shadow of all memory behind a pointer, or of nothing."""
