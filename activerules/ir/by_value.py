@@ -5,7 +5,8 @@ Gives       the text with the copy that a `byval` parameter stands for as an all
             the entry of the function that has it. The function to differentiate keeps its name and
             signature; another one is joined by `<name>.own`, whose parameter is an ordinary
             pointer, and calls by name go there
-Invariants  what callers and callees see of each other's memory stays as it was
+Invariants  what callers and callees see of each other's memory stays as it was; nothing that was
+            said of the copy is said of what it is made from
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from activerules.ir.printer import print_module
 from activerules.ir.types import I1, I64, VOID, Type, size_of
 
 _BY_VALUE = re.compile(r"\bbyval\((?P<type>(?:[^()]|\([^()]*\))*)\) ?")
+_OF_COPY = re.compile(r"\b(?:noalias|writeonly|readnone)\b ?|\binitializes\((?:[^()]|\([^()]*\))*\) ?")
+"""What holds of the copy, and not of what it is made from: that is read at the entry."""
 _SHARED = re.compile(r"\bcomdat(?:\([^)]*\))? ?")
 """What linkers tell copies of one function by: the new function is none of them."""
 _ALIGNED = re.compile(r"\balign (\d+)")
@@ -48,7 +51,8 @@ def copies_at_entry(text: str, function: str) -> str:
             if call.callee_name in own:
                 call.callee = GlobalRef(own[call.callee_name])
                 marks = call.attributes["argument_attributes"]
-                call.attributes["argument_attributes"] = [_BY_VALUE.sub("", m) for m in marks]
+                call.attributes["argument_attributes"] = [_of_pointer(m) for m in marks]
+                call.attributes["tail"] = ""  # what is read now may be stack memory of the caller
     return print_module(module)
 
 
@@ -60,13 +64,19 @@ def _copy_at_entry(function: Function, module: Module) -> None:
         passed = _BY_VALUE.search(argument.attributes)
         if passed is not None:
             instead[argument] = _copied(b, argument, Cursor(passed["type"], 0).type(), module)
-            argument.attributes = _BY_VALUE.sub("", argument.attributes)
+            argument.attributes = _of_pointer(argument.attributes)
     for i in function.instructions():
         i.operands = [instead.get(o, o) for o in i.operands]
     entry = function.entry
     entry.instructions[:0] = made
     for i in made:
         i.parent = entry
+
+
+def _of_pointer(attributes: str) -> str:
+    """What is known of a parameter that is an ordinary pointer from now on."""
+    known, passed = _BY_VALUE.subn("", attributes)
+    return _OF_COPY.sub("", known) if passed else known
 
 
 def _copied(b: Builder, argument: Argument, t: Type, module: Module) -> Value:

@@ -7,7 +7,7 @@ N4  loops have a preheader, a single latch, and exits that only the loop reaches
     loop through phis (LCSSA)
 N5  no switch, invoke, indirect branch
 N6  calls are arithmetic, marked calls, listed runtime calls, or functions no active data flows into
-    (analysis/activity.py)
+    (analysis/activity.py); none returns twice
 N7  control flow is reducible (cfg.py); no vectors; stack memory is made in the entry block and has
     a fixed size
 """
@@ -33,6 +33,10 @@ OPCODES = (
         "fneg icmp fcmp select phi call load store alloca getelementptr br ret unreachable freeze "
         "extractvalue insertvalue".split()
     )
+)
+
+RETURN_TWICE = frozenset(
+    "setjmp setjmp_syscall sigsetjmp savectx vfork getcontext llvm.eh.sjlj.setjmp".split()
 )
 
 
@@ -104,6 +108,17 @@ def _refuse_register_variable(i: Instruction) -> None:
         )
 
 
+def _refuse_second_return(i: Instruction) -> None:
+    name = (i.callee_name or "") if i.opcode == "call" else ""
+    if name.lstrip("_") in RETURN_TWICE:
+        raise refusal(
+            i,
+            f"N6: {name} may return a second time",
+            "how control came back is not in the control flow, and the reverse sweep follows that",
+            ["return a status instead of jumping back"],
+        )
+
+
 def _refuse_growing_stack(i: Instruction, entry: Block) -> None:
     if i.opcode == "alloca" and (
         i.parent is not entry or any(number_of(o) is None for o in i.operands)
@@ -124,6 +139,7 @@ def check(function: Function, flow: ControlFlow, live: Collection[Block]) -> Non
                 _refuse_vector(instruction)
                 _refuse_opcode(instruction)
                 _refuse_register_variable(instruction)
+                _refuse_second_return(instruction)
                 _refuse_growing_stack(instruction, flow.order[0])
     for loop in flow.loops:
         if loop.header in live:
