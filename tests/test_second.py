@@ -259,3 +259,21 @@ def test_a_pair_alone_for_what_has_no_body_is_refused():
     assert ar.grad(opaque)(0.3) == pytest.approx(-math.sin(0.3))
     with pytest.raises(ar.ActiverulesError, match="a function pointer, which has no derivative"):
         ar.hessian(opaque)(0.3)
+
+
+@njit
+def in_lists(x):
+    """Lists of floats and of arrays, which grow and shrink."""
+    powers, rows = [x[0] * x[0]], [x * x]
+    for k in range(6):
+        powers.append(powers[-1] * x[1])
+        rows.append(rows[k] * powers[k])
+    return powers.pop() * powers[2] + rows.pop().sum()
+
+
+def test_lists_that_grow(unfreed):
+    slopes, step = ar.grad(in_lists), 1e-5
+    columns = [(slopes(X + step * e) - slopes(X - step * e)) / (2 * step) for e in np.eye(4)]
+    second = ar.hessian(in_lists)
+    np.testing.assert_allclose(second(X), np.transpose(columns), rtol=1e-7, atol=1e-8)
+    assert unfreed(lambda: second(X)) == 0

@@ -68,6 +68,11 @@ COPIED_SIZE = "activerules.copied_size"
 HELD_MEMORY = "activerules.held"
 """Marks memory that a value without derivative leads to: it must not be active."""
 
+GROW_SHADOW = "activerules.shadow.grow"
+"""What resizes a shadow: a call of it in a tangent is differentiated as the resizing it is."""
+
+_RESIZES = CallEffect(gives_data=True, resizes=1, returns=0, writes=(0,))
+
 _BY_NAME: dict[str, CallEffect] = {
     # Numba's runtime (NRT)
     "NRT_incref": _MIRRORED,
@@ -81,7 +86,8 @@ _BY_NAME: dict[str, CallEffect] = {
     "NRT_MemInfo_alloc_dtor_safe": _counted_like("NRT_MemInfo_alloc"),
     "NRT_MemInfo_new_varsize": _counted_like("NRT_MemInfo_new_varsize", header=True),
     "NRT_MemInfo_new_varsize_dtor": _counted_like("NRT_MemInfo_new_varsize", header=True),
-    "NRT_MemInfo_varsize_realloc": CallEffect(gives_data=True, resizes=1, returns=0, writes=(0,)),
+    "NRT_MemInfo_varsize_realloc": _RESIZES,
+    GROW_SHADOW: _RESIZES,
     "NRT_MemInfo_data_fast": CallEffect(gives_data=True, returns=0, pure=True),
     "NRT_Allocate": CallEffect(allocates=True, size=(0,)),
     "NRT_Free": _MIRRORED,

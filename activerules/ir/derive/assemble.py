@@ -24,7 +24,7 @@ from activerules.ir.derive.struct_copies import rows_function
 from activerules.ir.model import Constant, Function, GlobalRef, Instruction, Module, Value
 from activerules.ir.parser import parse_module
 from activerules.ir.printer import print_function, print_module
-from activerules.ir.runtime_calls import COPIED_SIZE, COPY_RESIZED
+from activerules.ir.runtime_calls import COPIED_SIZE, COPY_RESIZED, GROW_SHADOW
 
 _GROUP = re.compile(r"#\d+\b")
 _GLOBAL_NAME = re.compile(r'@("[^"]+"|[-\w.$]+)')
@@ -164,7 +164,7 @@ def _support(functions: list[Function], *, whole: bool) -> _Support:
     texts: list[str] = []
     if any(name.startswith(runtime.PREFIX) for name in called):
         texts += [runtime.TEXT, runtime.CHUNKS if whole else runtime.CHUNKS_ELSEWHERE]
-    if runtime.GROW_SHADOW in called:
+    if GROW_SHADOW in called:
         texts.append(runtime.GROW_TEXT)
     if COPY_RESIZED in called or COPIED_SIZE in called:
         texts.append(runtime.RESIZED_TEXT)

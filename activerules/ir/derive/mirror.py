@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from activerules.ir.builder import Builder
-from activerules.ir.derive.runtime import GROW_SHADOW
 from activerules.ir.derive.sweep import clear
 from activerules.ir.model import Instruction, Value
-from activerules.ir.runtime_calls import CallEffect, effect_of
+from activerules.ir.runtime_calls import GROW_SHADOW, CallEffect, effect_of
 from activerules.ir.types import PTR
 
 ValueOf = Callable[[Value], Value]

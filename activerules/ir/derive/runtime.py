@@ -295,12 +295,10 @@ declare void @activerules.chunk.old(ptr, i64)
 """
 """Where the text is linked may know better: chunks are kept from one call to the next."""
 
-GROW_SHADOW = "activerules.shadow.grow"
-
 GROW_TEXT = """
 ; the shadow of memory that is resized: it never shrinks, as what the primal drops in the end was
 ; there before, and new memory is zero. Its data may move; null: out of memory
-define internal ptr @activerules.shadow.grow(ptr %meminfo, i64 %bytes) nounwind {
+define linkonce_odr ptr @activerules.shadow.grow(ptr %meminfo, i64 %bytes) noinline nounwind {
 entry:
   %size.at = getelementptr inbounds i8, ptr %meminfo, i64 32
   %size = load i64, ptr %size.at, align 8
