@@ -24,7 +24,7 @@ import numba
 import numpy as np
 from numba.extending import is_jitted
 
-from activerules.annotations.activity import Active, Const, Duplicated, Narrowed
+from activerules.annotations.activity import Active, Const, Duplicated, MixedDuplicated, Narrowed
 from activerules.chainrules.capabilities import NOTHING, Requirement, RuleConfig
 from activerules.errors import RuleDefinitionError
 from activerules.rules import pattern as patterns
@@ -38,7 +38,7 @@ from activerules.rules.rule import Rule, RuleHalf, display_name
 F = TypeVar("F", bound=Callable[..., Any])
 
 # What a converted rule is told of the call: it delivers to each of these.
-_KINDS = (Const, Active, Duplicated)
+_KINDS = (Const, Active, Duplicated, MixedDuplicated)
 _RESULT_KINDS = (Active, Duplicated)
 _FORWARD_KINDS = (Const, Duplicated)
 

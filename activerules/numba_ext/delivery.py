@@ -13,11 +13,11 @@ from numba.core import types
 from numba.extending import overload, register_jitable
 from numba.np.numpy_support import as_dtype
 
-from activerules.annotations.activity import Active, Const, Duplicated
+from activerules.annotations.activity import Active, Const, Duplicated, MixedDuplicated
 from activerules.annotations.structural import names_of
 from activerules.annotations.tangents import NoTangent, One, ZeroTangent, conjugate
 from activerules.annotations.values import make_zero
-from activerules.errors import NotYetSupported, RuleReturnError
+from activerules.errors import RuleReturnError
 from activerules.numba_ext import overloads  # noqa: F401  accumulate and make_zero
 from activerules.numba_ext.compiledrule import types_of
 from activerules.numba_ext.overwriting import overwrite
@@ -60,12 +60,15 @@ def _deliver(x, x_bar):
     if is_zero_type(x_bar) and x.kind is Duplicated:
         return lambda x, x_bar: None
     if isinstance(x.val, types.BaseTuple):
-        raise NotYetSupported(
-            f"an rrule that is to give the cotangent of {x.val}",
-            why="the cotangent of a tuple with arrays is added to a shadow, item by item",
-            instead=["write it as a pair: augmented_primal and reverse, which add to `x.dval`"],
-        )
-    _require_array(x, x_bar)
+        give = _delivered(x.val, x_bar)
+        if x.kind is MixedDuplicated:
+            return lambda x, x_bar: give(x.val, x.dval, x_bar)
+
+        def added_to_items(x, x_bar):
+            give(x.val, x.dval, x_bar)
+
+        return added_to_items
+    _require_array(x.val, x_bar)
 
     def added(x, x_bar):
         accumulate(x, x_bar)
@@ -133,10 +136,34 @@ def _entries(found: Any, tangent: Any) -> list[tuple[str, Any]]:
     raise RuleReturnError(f"a rule gives {tangent} as the tangent or cotangent of {found}")
 
 
-def _require_array(x: AnnotationType, x_bar: Any) -> None:
-    if not isinstance(x_bar, types.Array) or x_bar.ndim != getattr(x.val, "ndim", None):
+def _delivered(found: Any, x_bar: Any) -> Any:
+    """Return a compiled `(x, dval, x_bar) -> entry` that adds the arrays of a cotangent; the entry
+    has the derivatives of the numbers.
+    """
+    if isinstance(found, types.BaseTuple):
+        entries = _entries(found, x_bar)
+        scope = {f"give{i}": _delivered(types_of(found)[i], t) for i, (_, t) in enumerate(entries)}
+        items = "".join(
+            f"give{i}(x[{i}], dval[{i}], {text}), "
+            for i, (text, _) in enumerate(entries)
+        )  # fmt: skip
+        source = f"def give(x, dval, tangent):\n return ({items})"
+        return register_jitable(function_from(source, "give", scope, module=__name__))
+    if not isinstance(found, types.Array) or is_zero_type(x_bar):
+        project = _projected(found, x_bar)
+        return register_jitable(lambda x, dval, x_bar: project(x, x_bar))
+    _require_array(found, x_bar)
+
+    def added(x, dval, x_bar):
+        accumulate(Duplicated(x, dval), x_bar)
+
+    return register_jitable(added)
+
+
+def _require_array(found: Any, x_bar: Any) -> None:
+    if not isinstance(x_bar, types.Array) or x_bar.ndim != getattr(found, "ndim", None):
         raise RuleReturnError(
-            f"a rule gives {x_bar} as the cotangent of {x.val}",
+            f"a rule gives {x_bar} as the cotangent of {found}",
             why="a cotangent has the shape of its primal; broadcasting hides a missing sum",
         )
 
@@ -150,6 +177,8 @@ def _result_shadow(ret, result):
 
 @overload(copied)
 def _copied(value):
+    if isinstance(value, types.BaseTuple):
+        return _of_items(value, "value", "copied(value[{i}])", {"copied": copied})
     if not isinstance(value, types.Array):
         return lambda value: value
     if value.layout == "A":
@@ -166,7 +195,8 @@ def _copied(value):
 @overload(kept)
 def _kept(value, result, overwritten):
     if isinstance(value, types.BaseTuple):
-        return _kept_tuple(value)
+        call = "kept(value[{i}], result, overwritten)"
+        return _of_items(value, "value, result, overwritten", call, {"kept": kept})
     if not isinstance(value, types.Array):
         return lambda value, result, overwritten: value
     if not isinstance(result, types.Array):
@@ -186,11 +216,13 @@ def _kept(value, result, overwritten):
     return keep_apart
 
 
-def _kept_tuple(value: Any) -> Any:
-    """Write out the items: they have types of their own."""
-    items = "".join(f"kept(value[{i}], result, overwritten), " for i in range(len(value)))
-    source = f"def keep(value, result, overwritten):\n return ({items})"
-    return function_from(source, "keep", {"kept": kept}, module=__name__)
+def _of_items(found: Any, parameters: str, call: str, scope: dict[str, Any]) -> Any:
+    """A function that makes a tuple of a call for each item: they have types of their own."""
+    items = "".join(f"{call.format(i=i)}, " for i in range(len(found)))
+    made = "made" if isinstance(found, types.BaseNamedTuple) else ""
+    source = f"def of_items({parameters}):\n return {made}({items})"
+    scope = {**scope, "made": getattr(found, "instance_class", None)}
+    return function_from(source, "of_items", scope, module=__name__)
 
 
 def _overlap(a: Any, b: Any) -> bool:
@@ -198,8 +230,20 @@ def _overlap(a: Any, b: Any) -> bool:
     return np.may_share_memory(a, b)
 
 
+def _has_arrays(found: Any) -> bool:
+    if isinstance(found, types.BaseTuple):
+        return any(map(_has_arrays, types_of(found)))
+    return isinstance(found, types.Array)
+
+
 @overload(_overlap)
 def _compiled_overlap(a, b):
+    if isinstance(b, types.BaseTuple):
+        holding = [i for i, item in enumerate(types_of(b)) if _has_arrays(item)]
+        tests = " or ".join(f"overlap(a, b[{i}])" for i in holding)
+        source = f"def one_overlaps(a, b):\n return {tests}"
+        return function_from(source, "one_overlaps", {"overlap": _overlap}, module=__name__)
+
     def extents_meet(a, b):
         a_low, a_high = _extent(a)
         b_low, b_high = _extent(b)
@@ -247,7 +291,7 @@ def _contracted(slopes, i, bar):
 
 @overload(fresh)
 def _fresh(result, x):
-    if not isinstance(result, types.Array) or not isinstance(x.val, types.Array):
+    if not isinstance(result, types.Array) or not _has_arrays(x.val):
         return lambda result, x: result
 
     def checked(result, x):
@@ -265,9 +309,15 @@ def _fresh(result, x):
 def _tangent(x):
     if x.kind is not Const:
         return lambda x: x.dval
-    is_smooth = isinstance(getattr(x.val, "dtype", x.val), types.Float | types.Complex)
-    zero = ZeroTangent() if is_smooth else NoTangent()
+    zero = _zero_of(x.val)
     return lambda x: zero
+
+
+def _zero_of(found: Any) -> Any:
+    if isinstance(found, types.BaseTuple):
+        return tuple(map(_zero_of, types_of(found)))
+    is_smooth = isinstance(getattr(found, "dtype", found), types.Float | types.Complex)
+    return ZeroTangent() if is_smooth else NoTangent()
 
 
 @overload(pushed)
@@ -299,8 +349,7 @@ def _of_numbers(found: Any) -> bool:
 
 @overload(separate)
 def _separate(dy, x):
-    is_memory = isinstance(dy, types.Array) and isinstance(x.val, types.Array)
-    if not is_memory:
+    if not isinstance(dy, types.Array) or not _has_arrays(x.val):
         return lambda dy, x: dy
     if x.kind is Const:
 

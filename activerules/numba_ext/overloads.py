@@ -16,10 +16,11 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload, register_jitable
 from numba.np.numpy_support import as_dtype
 
-from activerules.annotations.activity import Const
+from activerules.annotations.activity import Const, Duplicated
 from activerules.annotations.values import ignore_derivatives, make_zero, onehot
 from activerules.errors import RuleReturnError
 from activerules.numba_ext.fields import is_collection, is_instance
+from activerules.numba_ext.tangents import is_zero_type
 from activerules.numba_ext.types import AnnotationType
 from activerules.numba_ext.unoptimised import AD_TARGET
 from activerules.rules.protocol import accumulate, accumulate_outer, accumulate_scaled, active
@@ -62,11 +63,29 @@ def _accumulate(x, g):
         raise TypingError("accumulate() takes an argument of a rule and its cotangent")
     if x.kind is Const:
         return lambda x, g: None
+    if isinstance(x.dval, types.BaseTuple):
+        return _accumulated_items(x, g)
     if not isinstance(x.dval, types.Array):
         raise TypingError("accumulate takes a Duplicated array; an Active derivative is returned")
     if not isinstance(g, types.Array) or g.ndim != x.dval.ndim:
         raise TypingError(f"accumulate: a cotangent of {x.val} is not {g}")
     return _added(x, "x, g", "g.shape", "g[{place}]", g.dtype)
+
+
+def _accumulated_items(x: Any, g: Any) -> Any:
+    """A function that accumulates item by item: each has a type of its own."""
+    if is_zero_type(g):
+        return lambda x, g: None
+    count = len(x.dval.types)
+    if len(getattr(g, "types", ())) != count:
+        raise TypingError(f"accumulate: a cotangent of {x.val} is not {g}")
+    items = [
+        f"    accumulate(Duplicated(x.val[{i}], x.dval[{i}]), g[{i}])\n"
+        for i, item in enumerate(g.types)
+        if not is_zero_type(item)
+    ]
+    source = f"def impl(x, g):\n{''.join(items) or '    pass'}"
+    return _from_source(source, accumulate=accumulate, Duplicated=Duplicated)
 
 
 @overload(accumulate_scaled)

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from activerules.annotations.activity import Annotation, Const
-from activerules.annotations.containers import is_array
+from activerules.annotations.containers import is_array, is_tuple
+from activerules.annotations.tangents import is_zero
 from activerules.errors import RuleReturnError
 
 
@@ -55,11 +56,24 @@ def accumulate(x: Annotation, g: Any) -> None:
     """Add `g` to the shadow of a Duplicated argument; nothing for Const.
 
     `g` is brought to the dtype of the shadow. `RuleReturnError` if its shape is another one: a
-    cotangent has the shape of its primal, and broadcasting would hide a missing sum.
+    cotangent has the shape of its primal, and broadcasting would hide a missing sum. For a tuple of
+    arrays `g` is a tuple, with None for what gets nothing: its numbers, whose derivatives are
+    returned.
     """
     if isinstance(x, Const):
         return
-    shadow = getattr(x, "dval", None)
+    _add(getattr(x, "dval", None), g)
+
+
+def _add(shadow: Any, g: Any) -> None:
+    if g is None or is_zero(g):
+        return
+    if is_tuple(shadow):
+        if len(g) != len(shadow):
+            raise RuleReturnError("accumulate: the cotangent has another length than the tuple")
+        for part, g_part in zip(shadow, g, strict=True):
+            _add(part, g_part)
+        return
     if not is_array(shadow):
         raise RuleReturnError(
             "accumulate takes a Duplicated array; an Active derivative is returned"

@@ -9,10 +9,9 @@ import pytest
 from numba.core.runtime import rtsys
 
 import activerules as ar
-from activerules.chainrules import NoTangent, rrule
+from activerules.chainrules import NoTangent, frule, rrule
 from activerules.errors import (
     NoRuleForActivity,
-    NotYetSupported,
     RuleCheckError,
     RuleReturnError,
     RuleViolation,
@@ -285,29 +284,106 @@ def of_summed(params):
     return summed(params)
 
 
-@numba.njit
-def squares(params):
-    return np.sum(params[0] ** 2) + np.sum(params[1] ** 2)
-
-
-@rrule.register(squares)
-def _(f, params):
-    def pullback(dy):
-        return NoTangent(), (2.0 * dy * params[0], 2.0 * dy * params[1])
-
-    return np.sum(params[0] ** 2) + np.sum(params[1] ** 2), pullback
-
-
-@numba.njit
-def of_squares(params):
-    return squares(params)
-
-
 def test_what_a_rule_does_not_say_of_a_tuple_is_refused():
     assert ar.grad(constant_tuple)(3.0) == 2.0
     with pytest.raises(NoRuleForActivity, match=r"`params` is Duplicated\[\(float64\[::1\]"):
         ar.grad(active_tuple)(3.0)
     with pytest.raises(RuleReturnError, match=r"expected \(\(float64, None\),\)"):
         ar.grad(of_summed)((2.0, B))
-    with pytest.raises(NotYetSupported, match="write it as a pair"):
-        ar.grad(of_squares)((B, X))
+
+
+class Layer(NamedTuple):
+    """An integer, a number and an array, and a number deeper."""
+
+    times: int
+    scale: float
+    w: np.ndarray
+    inner: tuple[float, int]
+
+
+@numba.njit
+def mixed(p, x):
+    return p.times * p.scale * p.inner[0] * np.dot(p.w, x)
+
+
+@rrule.register(mixed)
+def _(f, p, x):
+    factor = p.times * p.inner[0]
+    product = np.dot(p.w, x)
+
+    def pullback(dy):
+        w_bar = dy * factor * p.scale * x
+        inner_bar = (dy * p.times * p.scale * product, None)
+        x_bar = dy * factor * p.scale * p.w
+        return NoTangent(), (NoTangent(), dy * factor * product, w_bar, inner_bar), x_bar
+
+    return factor * p.scale * product, pullback
+
+
+@frule.register(mixed)
+def _(deltas, f, p, x):
+    _, (_, scale_dot, w_dot, inner_dot), x_dot = deltas
+    y = mixed(p, x)
+    by_numbers = scale_dot * (y / p.scale) + inner_dot[0] * (y / p.inner[0])
+    factor = p.times * p.scale * p.inner[0]
+    return y, by_numbers + factor * (w_dot @ x + x_dot @ p.w)
+
+
+@numba.njit
+def of_mixed(scale, w, x):
+    w = w.copy()
+    y = mixed(Layer(2, scale, w, (scale * scale, 3)), x)
+    w *= 0.5  # the rule needs it as it was
+    return y + mixed(Layer(2, scale, w, (scale, 3)), x)
+
+
+@numba.njit
+def accumulating(params, x):
+    return layer(params, x)
+
+
+@ar.augmented_primal(accumulating)
+def _(config, ret: Duplicated, params: Duplicated, x: Const):
+    y = layer(params.val, x.val)
+    return Result(y, np.zeros_like(y), (y.copy(), x.val.copy()))
+
+
+@ar.reverse(accumulating)
+def _(config, dret: Duplicated, tape, params: Duplicated, x: Const):
+    y, x_before = tape
+    b_bar = dret.dval * (1.0 - y * y)
+    ar.accumulate(params, (np.outer(b_bar, x_before), b_bar))
+
+
+@numba.njit
+def of_accumulating(w, b):
+    return accumulating((w, b), np.ones(3))[1]
+
+
+@numba.njit
+def short(params):
+    return np.sum(params[0]) + np.sum(params[1])
+
+
+@rrule.register(short)
+def _(f, params):
+    def pullback(dy):
+        return NoTangent(), (dy * np.ones(3),)
+
+    return np.sum(params[0]) + np.sum(params[1]), pullback
+
+
+@numba.njit
+def of_short(x):
+    return short((x, 2.0 * x))
+
+
+def test_an_rrule_takes_tuples_of_arrays():
+    """Numbers and arrays, overwritten; and `accumulate` does a tuple at once."""
+    check_gradient(of_mixed, (1.5, B, X))
+    check_rule(mixed, Layer(2, 1.5, B, (0.7, 3)), X, compiled=False)
+    check_gradient(of_accumulating, (W, B))
+    with pytest.raises(RuleReturnError, match="as the tangent or cotangent of"):
+        ar.grad(of_short)(X)
+    with pytest.raises(RuleReturnError, match="another length"):
+        ar.accumulate(Duplicated((B, X), (B.copy(), X.copy())), (B,))

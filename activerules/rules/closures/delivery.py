@@ -10,8 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from activerules.annotations.activity import Active, Annotation, Const, Duplicated
-from activerules.annotations.containers import is_array, is_tuple
+from activerules.annotations.activity import (
+    Active,
+    Annotation,
+    Const,
+    Duplicated,
+    MixedDuplicated,
+)
+from activerules.annotations.containers import is_array, is_tuple, like_tuple
 from activerules.annotations.projection import ProjectTo
 from activerules.annotations.tangents import (
     NoTangent,
@@ -61,9 +67,23 @@ def deliver(x: Annotation, x_bar: Any) -> Any:
         x_bar.refuse()
     if isinstance(x, Active):
         return make_zero(x.val) if is_zero(x_bar) else ProjectTo(x.val)(x_bar)
+    if isinstance(x, MixedDuplicated):
+        return _delivered(x.val, x.dval, x_bar)
     if not is_zero(x_bar):
         accumulate(x, x_bar)
     return None
+
+
+def _delivered(value: Any, shadow: Any, bar: Any) -> Any:
+    """Add the arrays of a cotangent; the derivatives of the numbers, in the form of the tuple."""
+    if is_tuple(value):
+        bars = (ZeroTangent(),) * len(value) if is_zero(bar) else tuple(bar)
+        if len(bars) != len(value):
+            raise RuleReturnError("a cotangent has another length than its tuple")
+        return tuple(map(_delivered, value, shadow, bars))
+    if is_array(value):
+        return deliver(Duplicated(value, shadow), bar)
+    return deliver(Active(value), bar) if ProjectTo(value).has_tangent else None
 
 
 def kept(value: Any, result: Any, overwritten: bool) -> Any:
@@ -75,7 +95,7 @@ def kept(value: Any, result: Any, overwritten: bool) -> Any:
     if is_array(value):
         return value.copy() if overwritten or _shared(value, result) else value
     if is_tuple(value):
-        return tuple(kept(entry, result, overwritten) for entry in value)
+        return like_tuple(type(value), (kept(entry, result, overwritten) for entry in value))
     return value
 
 
@@ -98,7 +118,7 @@ def fresh(result: Any, x: Annotation) -> Any:
 
     What is written into the one would change the other, and the engine takes it for new memory.
     """
-    if _shared(result, x.fields[0]):
+    if _shared_with(result, x.fields[0]):
         raise RuleReturnError("the result of the rule shares memory with an argument")
     return result
 
@@ -107,10 +127,14 @@ def fresh(result: Any, x: Annotation) -> Any:
 
 
 def tangent(x: Annotation) -> Any:
-    """The tangent of an argument: a symbolic zero where it is Const."""
-    if isinstance(x, Const):
-        return ZeroTangent() if ProjectTo(x.val).has_tangent else NoTangent()
-    return x.fields[1]
+    """The tangent of an argument: a symbolic zero where it is Const, of a tuple one per item."""
+    return _zero_of(x.val) if isinstance(x, Const) else x.fields[1]
+
+
+def _zero_of(value: Any) -> Any:
+    if is_tuple(value):
+        return tuple(map(_zero_of, value))
+    return ZeroTangent() if ProjectTo(value).has_tangent else NoTangent()
 
 
 def pushed(y: Any, dy: Any) -> Any:
@@ -123,12 +147,18 @@ def pushed(y: Any, dy: Any) -> Any:
 
 def separate(dy: Any, x: Annotation) -> Any:
     """The tangent of a result in memory of its own: a copy where it is that of an argument."""
-    shared = any(_shared(dy, field) for field in x.fields)
+    shared = any(_shared_with(dy, field) for field in x.fields)
     return dy.copy() if shared else dy
 
 
 def _shared(a: Any, b: Any) -> bool:
     return is_array(a) and is_array(b) and np.may_share_memory(a, b)
+
+
+def _shared_with(a: Any, value: Any) -> bool:
+    if is_tuple(value):
+        return any(_shared_with(a, item) for item in value)
+    return _shared(a, value)
 
 
 def contracted(slopes: Any, i: int, bar: Any) -> Any:
