@@ -22,7 +22,9 @@ from activerules.ir.printer import print_module
 from activerules.ir.types import I1, I64, VOID, Type, size_of
 
 _BY_VALUE = re.compile(r"\bbyval\((?P<type>(?:[^()]|\([^()]*\))*)\) ?")
-_OF_COPY = re.compile(r"\b(?:noalias|writeonly|readnone)\b ?|\binitializes\((?:[^()]|\([^()]*\))*\) ?")
+_OF_COPY = re.compile(
+    r"\b(?:noalias|writeonly|readnone)\b ?|\binitializes\((?:[^()]|\([^()]*\))*\) ?"
+)
 """What holds of the copy, and not of what it is made from: that is read at the entry."""
 _SHARED = re.compile(r"\bcomdat(?:\([^)]*\))? ?")
 """What linkers tell copies of one function by: the new function is none of them."""

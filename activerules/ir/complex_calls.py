@@ -1,8 +1,9 @@
-"""Multiplication and division of complex numbers, which C compilers leave to their run time.
+"""Multiplication and division of complex numbers, which C compilers leave to their run time, and the
+absolute value and the angle of one, which are in the C library.
 
 Needs       the text of a module as LLVM prints it, from a compiler for x86-64
-Gives       the text in which calls of `__muldc3`, `__divdc3` (double) and `__mulsc3`, `__divsc3`
-            (float) go to functions the text then defines
+Gives       the text in which calls of `__muldc3`, `__divdc3`, `cabs`, `carg` (double) and `__mulsc3`,
+            `__divsc3`, `cabsf`, `cargf` (float) go to functions the text then defines
 Invariants  Z1  the quotient does not overflow where it is representable: the divisor is scaled by a
                 number, which has no derivative
             Z2  numbers that are infinite or undefined give what the formulas give; the run time
@@ -57,6 +58,22 @@ define internal {result} @activerules.{name}({t} %a, {t} %b, {t} %c, {t} %d) alw
 {pack}}}
 """
 
+_OF_PARTS = """\
+define internal double @activerules.{name}(double %re, double %im) alwaysinline {{
+  %r = call double @{real}(double {x}, double {y})
+  ret double %r
+}}
+"""
+
+_OF_PAIR = """\
+define internal float @activerules.{name}(<2 x float> %z) alwaysinline {{
+  %re = extractelement <2 x float> %z, i64 0
+  %im = extractelement <2 x float> %z, i64 1
+  %r = call float @{real}(float {x}, float {y})
+  ret float %r
+}}
+"""
+
 _DOUBLE = {
     "t": "double",
     "f": "f64",
@@ -87,11 +104,19 @@ _DEFINITIONS = {
     "mulsc3": _MULTIPLY.format(name="mulsc3", **_FLOAT),
     "divdc3": _DIVIDE.format(name="divdc3", **_DOUBLE),
     "divsc3": _DIVIDE.format(name="divsc3", **_FLOAT),
+    "cabs": _OF_PARTS.format(name="cabs", real="hypot", x="%re", y="%im"),
+    "carg": _OF_PARTS.format(name="carg", real="atan2", x="%im", y="%re"),
+    "cabsf": _OF_PAIR.format(name="cabsf", real="hypotf", x="%re", y="%im"),
+    "cargf": _OF_PAIR.format(name="cargf", real="atan2f", x="%im", y="%re"),
 }
 _DECLARATIONS = {
     f"{name}.{f}": f"declare {t} @{name}.{f}({t})"
     for name in ("llvm.fabs", "activerules.ignore")
     for t, f in (("double", "f64"), ("float", "f32"))
+} | {
+    name: f"declare {t} @{name}({t}, {t})"
+    for t, names in (("double", ("hypot", "atan2")), ("float", ("hypotf", "atan2f")))
+    for name in names
 }
 
 
@@ -99,5 +124,5 @@ def by_parts(text: str) -> str:
     """See the module docstring. Code for other machines is left as it is."""
     if "x86_64" not in text:
         return text
-    kinds = {f"__{kind}": kind for kind in _DEFINITIONS}
+    kinds = {kind if kind.startswith("c") else f"__{kind}": kind for kind in _DEFINITIONS}
     return redirect(text, kinds.get, _DEFINITIONS, _DECLARATIONS)

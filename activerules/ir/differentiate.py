@@ -15,6 +15,7 @@ from activerules.errors import (
     UnknownCall,
     UnsupportedIR,
 )
+from activerules.ir.aliases import own_names, unaliased
 from activerules.ir.allocators import by_malloc
 from activerules.ir.by_value import copies_at_entry
 from activerules.ir.complex_calls import by_parts
@@ -40,6 +41,7 @@ from activerules.ir.reading import read_module
 from activerules.ir.rulecall import ActivityName
 
 _TARGET = re.compile(r'"(?:target-cpu|target-features|tune-cpu)"="[^"]*"')
+_PLAIN = re.compile(r"[-\w.$]+")
 _ROUNDS = 4
 _MAY_BE_INLINED = (UnsupportedIR, UnknownCall, FloatBitsInInteger, MixedActivity)
 _RETURNED = {"reverse": "Active", "forward": "Duplicated"}
@@ -105,11 +107,13 @@ def differentiate(
     if mode not in ("reverse", "forward"):
         raise ActivityError(what=f"there is no mode {mode!r}", instead=["reverse", "forward"])
     source = canonical(llvm_ir)
+    own_name = own_names(source).get(_quoted(function), function).strip('"')
 
     def attempt(own: str) -> str:
-        module, symbol = _read(own, function)
+        module, symbol = _read(own, own_name)
+        stem = name or (symbol if own_name == function else _quoted(function))
         request = read_request(
-            module, symbol, activities, return_activity, name or symbol, mode=mode, width=width
+            module, symbol, activities, return_activity, stem, mode=mode, width=width
         )
         return _derivative(source, module, request, mode)
 
@@ -121,6 +125,11 @@ def differentiate(
             with suppress(ActiverulesError):
                 return attempt(inlined)
         raise error
+
+
+def _quoted(name: str) -> str:
+    """A name as LLVM prints it."""
+    return name if _PLAIN.fullmatch(name) else f'"{name}"'
 
 
 def _derivative(source: str, module: Module, request: Request, mode: str) -> str:
@@ -159,7 +168,7 @@ def _read(source: str, function: str) -> tuple[Module, str]:
 
     Calls through tables are by name; LLVM may then inline them, and what is found so leads to more.
     """
-    text = by_malloc(copies_at_entry(exposed(source), function))
+    text = by_malloc(copies_at_entry(exposed(unaliased(source)), function))
     text = lane_by_lane(with_one_result(by_parts(text)))
     for left in reversed(range(_ROUNDS)):
         module = read_module(normalise(text, function), function)

@@ -11,6 +11,7 @@ from itertools import takewhile
 
 from activerules.ir.analysis.nodes import Node, Primal, Shadow
 from activerules.ir.analysis.objects import MemoryObject
+from activerules.ir.aliases import own_names, unaliased
 from activerules.ir.by_value import copies_at_entry
 from activerules.ir.cfg import Loop
 from activerules.ir.derive.facts import Facts
@@ -46,9 +47,10 @@ def explain(
     Raises
         what `differentiate` raises, except for what only shows when code is made.
     """
-    module = read_module(
-        normalise(copies_at_entry(exposed(canonical(llvm_ir)), function), function), function
-    )
+    source = canonical(llvm_ir)
+    function = own_names(source).get(function, function).strip('"')
+    text = copies_at_entry(exposed(unaliased(source)), function)
+    module = read_module(normalise(text, function), function)
     symbol = function if function in module.functions else f'"{function}"'
     plan = make_plan(read_request(module, symbol, activities, return_activity, symbol))
     return render_plan(plan, make_layout(plan))

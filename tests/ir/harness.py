@@ -24,6 +24,7 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from activerules.annotations.activity import Active, Const, Duplicated
+from activerules.ir.aliases import own_names
 from activerules.ir.differentiate import differentiate
 from activerules.ir.model import Function
 from activerules.ir.parser import parse_module
@@ -58,6 +59,8 @@ class Compiled:
         module = llvm.parse_assembly(text)
         module.verify()
         self.module_functions = {f.name.strip('"'): f for f in parse_module(str(module)).defined()}
+        for alias, own in own_names(str(module)).items():
+            self.module_functions[alias] = self.module_functions[own]
         if opt is not None:
             builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(opt))
             builder.getModulePassManager().run(module, builder)

@@ -1,0 +1,45 @@
+"""Second names of functions and variables (`@f = alias double (double), ptr @g`).
+
+Needs       the text of a module, as LLVM prints it
+Gives       the text in which what they stand for is called by its own name; and these names
+Invariants  I1  a name that another module may give another meaning (`weak`, `linkonce`) stays
+            I2  the lines that define the names stay: others may use them
+"""
+
+from __future__ import annotations
+
+import re
+
+_ALIAS = re.compile(
+    r"^@(?P<name>\"[^\"]*\"|[-\w.$]+) = (?P<linkage>[^=\n]*?)\balias [^@\n]*, "
+    r"ptr @(?P<target>\"[^\"]*\"|[-\w.$]+)(?:, partition .*)?$",
+    re.MULTILINE,
+)
+_MAY_CHANGE = re.compile(r"\b(?:weak|linkonce)\b")
+_USED = re.compile(r"c\"[^\"]*\"|(?<!^)@(\"[^\"]*\"|[-\w.$]+)", re.MULTILINE)
+"""A name that is not what its line defines; texts in constants are passed over."""
+
+
+def own_names(text: str) -> dict[str, str]:
+    """What aliases of a module stand for, by their names."""
+    if " alias " not in text:
+        return {}
+    direct = {
+        alias["name"]: alias["target"]
+        for alias in _ALIAS.finditer(text)
+        if not _MAY_CHANGE.search(alias["linkage"])
+    }
+    found: dict[str, str] = {}
+    for name, target in direct.items():
+        while target in direct:
+            target = direct[target]
+        found[name] = target
+    return found
+
+
+def unaliased(text: str) -> str:
+    """See the module docstring."""
+    names = own_names(text)
+    if not names:
+        return text
+    return _USED.sub(lambda use: f"@{names[use[1]]}" if use[1] in names else use[0], text)
