@@ -1,9 +1,9 @@
-"""Multiplication and division of complex numbers, which C compilers leave to their run time, and the
-absolute value and the angle of one, which are in the C library.
+"""Multiplication and division of complex numbers, which C compilers leave to their run time, and
+the absolute value and the angle of one, which are in the C library.
 
 Needs       the text of a module as LLVM prints it, from a compiler for x86-64
-Gives       the text in which calls of `__muldc3`, `__divdc3`, `cabs`, `carg` (double) and `__mulsc3`,
-            `__divsc3`, `cabsf`, `cargf` (float) go to functions the text then defines
+Gives       the text in which calls of `__muldc3`, `__divdc3`, `cabs`, `carg` (double) and
+            `__mulsc3`, `__divsc3`, `cabsf`, `cargf` (float) go to functions the text then defines
 Invariants  Z1  the quotient does not overflow where it is representable: the divisor is scaled by a
                 number, which has no derivative
             Z2  numbers that are infinite or undefined give what the formulas give; the run time

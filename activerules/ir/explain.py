@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
+from activerules.ir.aliases import own_names, unaliased
 from activerules.ir.analysis.nodes import Node, Primal, Shadow
 from activerules.ir.analysis.objects import MemoryObject
-from activerules.ir.aliases import own_names, unaliased
 from activerules.ir.by_value import copies_at_entry
 from activerules.ir.cfg import Loop
 from activerules.ir.derive.facts import Facts
