@@ -19,6 +19,9 @@ from typing import Any, NoReturn
 
 from activerules.errors import TangentNotImplemented
 
+LINEAR = ("dot", "vdot", "outer", "sum")
+"""Functions of NumPy that give zero for a zero among their arguments."""
+
 
 class AbstractTangent:
     """Base class of all tangents that are not numbers, arrays or tuples of them."""
@@ -83,6 +86,12 @@ class _Zero(_Identity):
         return self
 
     __rmul__ = __matmul__ = __rmatmul__ = __truediv__ = __mul__
+
+    def __array_function__(self, function: Any, _: Any, args: Any, kwargs: Any) -> Any:
+        """NumPy's linear functions of a zero are zero; others do what they do of any object."""
+        if function.__name__ in LINEAR:
+            return self
+        return function._implementation(*args, **kwargs)
 
     def __neg__(self) -> Any:
         return self

@@ -31,6 +31,7 @@ from activerules.rules import pattern as patterns
 from activerules.rules.closures.convert import Conversion, convert
 from activerules.rules.closures.forward import forward_rule
 from activerules.rules.closures.source import location
+from activerules.rules.define import refuse_keyword_only
 from activerules.rules.pattern import Order, Pattern
 from activerules.rules.registry import RULES
 from activerules.rules.rule import Rule, RuleHalf, display_name
@@ -147,6 +148,8 @@ def register_rrule(
     def register(rule: F) -> F:
         plain = plain_function(rule, "rrule")
         types = parameter_types(plain, leading=1)
+        if compiled:
+            refuse_keyword_only(function, [("the rule", "@rrule.register", location(plain))])
         conversion = convert(plain, function) if compiled else None
         if conversion is not None:
             add_pair(function, plain, types, conversion, replace)
@@ -169,6 +172,7 @@ def register_frule(
         plain = plain_function(rule, "frule")
         types = parameter_types(plain, leading=2)
         if compiled:
+            refuse_keyword_only(function, [("the rule", "@frule.register", location(plain))])
             names = tuple(inspect.signature(plain).parameters)[2:]
             inner = _jitted(rule, plain)
             made = forward_rule(plain, function, names, inner)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.core.imputils import lower_constant
@@ -27,6 +28,7 @@ from numba.extending import (
 )
 
 from activerules.annotations.tangents import (
+    LINEAR,
     AbstractTangent,
     NoTangent,
     NotImplementedTangent,
@@ -253,6 +255,29 @@ def _same(x):
 
 
 # --- functions of tangents ---
+
+
+def _register_linear(name: str) -> None:
+    function = getattr(np, name)
+    if name == "sum":
+
+        @overload(function)
+        def _of_one(a):
+            return (lambda a: a) if is_zero_type(a) and a != types.none else None
+
+        return
+
+    @overload(function)
+    def _of_two(a, b):
+        for found in (a, b):
+            if isinstance(found, TangentType) and is_zero(found.value):
+                zero = found.value
+                return lambda a, b: zero
+        return None
+
+
+for _name in LINEAR:
+    _register_linear(_name)
 
 
 @overload(conjugate)

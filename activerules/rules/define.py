@@ -281,12 +281,27 @@ def _refuse_hopeless(function: Any, which: Half, rule: Rule, location: str) -> N
                     where=where,
                     instead=[f"Duplicated[{patterns.type_name(alternative.type)}]"],
                 )
+    refuse_keyword_only(function, where)
     count = _parameter_count(function)
     if count is not None and count != len(rule.arguments):
         raise RuleDefinitionError(
             f"{rule.name} takes {count} arguments, and its rule {len(rule.arguments)}",
             where=where,
             why="a rule has a parameter for each argument, those with defaults too",
+        )
+
+
+def refuse_keyword_only(function: Any, where: list[tuple[str, str, str]]) -> None:
+    """Refuse a rule of a function that Numba cannot compile a call of."""
+    plain = getattr(function, "py_func", None)
+    parameters = inspect.signature(plain).parameters.values() if plain else ()
+    named = [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    if named:
+        raise RuleDefinitionError(
+            f"`{named[0]}` of {display_name(function)} is keyword-only",
+            where=where,
+            why="Numba compiles no calls of @njit functions with keyword-only parameters",
+            instead=["parameters without `*`: they can be named in calls all the same"],
         )
 
 

@@ -228,3 +228,14 @@ def test_loops_over_entries(unfreed):
     assert unrolled(2.0) == 2.0
     with pytest.raises(TypingError, match="entries are of different types"):
         of_one_entry(1.0)
+
+
+@njit
+def linear_of_zero(x):
+    zero = ZeroTangent()
+    return np.dot(zero, x) + np.sum(zero * x) + np.sum(np.outer(x, zero)) + np.sum(x)
+
+
+def test_linear_functions_of_numpy_keep_a_zero():
+    x = np.array([1.0, 2.0])
+    assert linear_of_zero(x) == linear_of_zero.py_func(x) == 3.0

@@ -77,6 +77,16 @@ def too_many_arguments():
     def _(config, ret: Active, x: Active, n: Const): ...
 
 
+def keyword_only_function():
+    @numba.njit
+    def of_keyword(x, *, k=2.0):
+        return k * x
+
+    @ar.reverse(of_keyword)
+    def _(config, dret: Active, tape, x: Active, k: Const):
+        return dret.val * k.val, None
+
+
 def too_few_arguments():
     @ar.augmented_primal(fresh())
     def _(config, ret: Active): ...
@@ -126,6 +136,7 @@ DEFINITIONS = [
     (keyword_arguments, r"not a function of \(config, ret, arguments"),
     (no_function, "decorates a Python function, not <class 'int'>"),
     (too_many_arguments, "f takes 1 arguments, and its rule 2"),
+    (keyword_only_function, "`k` of of_keyword is keyword-only"),
     (too_few_arguments, "f takes 1 arguments, and its rule 0"),
     (active_array, r"an array is never Active: Active\[array"),
     (active_forward, "in forward mode nothing is Active"),
