@@ -167,7 +167,11 @@ def packed_records(vectors, y):
     for v in vectors:
         v.x *= y
         s += v.x * v.y[0] * v.y[1] + v.kind * v.y[1]
-    return s
+        for j in range(v.kind % 2 + 1):  # 12 bytes into a vector, or 20, 28 ...
+            v.y[j] += v.x * v.kind
+            s += v.y[j] ** 2
+        v.kind += 1
+    return s + vectors["y"][:, 0].sum() * vectors[0].kind
 
 
 @njit
@@ -405,7 +409,16 @@ def test_wrong_shadow_of_records():
             gradient(momentum, ar.Duplicated(particles, shadow), 0.7)
 
 
+@njit
+def put_into_an_integer(particles, y):
+    particles.view(np.float64)[2] = y * y
+    return particles[0].mass * particles[0].kind
+
+
 def test_refused():
+    particles = np.zeros(2, PARTICLE)
+    with pytest.raises(ar.FloatBitsInInteger):
+        gradient(put_into_an_integer, ar.Duplicated(particles, ar.make_zero(particles)), 0.7)
     spring, shadow = springs()
     with pytest.raises(ar.NotYetSupported, match=r"is replaced[\s\S]*test_values_objects.py:\d+"):
         gradient(array_replaced, ar.Duplicated(spring, shadow), 0.7)

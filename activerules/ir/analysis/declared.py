@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import gcd
 from typing import Literal
 
 from activerules.ir.analysis.objects import MemoryObject
@@ -54,6 +55,20 @@ class Declared:
             place.may_overlap(size, Place(_START, offset, self.period), size_of(kind, named))
             for offset, kind in self.floats
         )
+
+    def admits(self, t: Type, place: Place | None) -> bool:
+        """Whether an access of type `t` can be to declared floats alone. One that moves by less
+        than a period, or may be anywhere, is a loop over several of them: an array in a record.
+        """
+        place = place or Place(_START, 0, 1)
+        step = gcd(place.stride, self.period)
+        met = [
+            offset
+            for offset, kind in self.floats
+            if kind == t
+            and ((offset - place.offset) % step == 0 if step else offset == place.offset)
+        ]
+        return len(met) > (1 if step != self.period else 0)
 
 
 _START = Constant(PTR, "null")

@@ -49,13 +49,22 @@ def partly_overlapping(
     spots = dict.fromkeys(
         _spot(a, o, types.memory)
         for a in types.accesses.get(o, ())
-        if a.type.is_float or (a.type.is_int and a.instruction.opcode == "store")
+        if a.type.is_float or _may_write_floats(a, o, types)
     )
     declared = types.declared[o].float_types if o in types.declared else set[Type]()
     for a, b in combinations(spots, 2):
         known = a.type in declared and b.type in declared
         if not known and (a.type.is_float or b.type.is_float) and _meet(a, b, o):
             yield a.instruction, b.instruction
+
+
+def _may_write_floats(a: Access, o: MemoryObject, types: ValueTypes) -> bool:
+    """Whether this stores an integer, and not where the caller says that no floats are."""
+    if not a.type.is_int or a.instruction.opcode != "store":
+        return False
+    if a.place is None or o not in types.as_declared:
+        return True
+    return types.declared[o].meets_float(a.type, a.place, types.memory.named_types)
 
 
 def _meet(a: _Spot, b: _Spot, o: MemoryObject) -> bool:

@@ -12,8 +12,9 @@ Invariants  V1  an integer outside `float_bits` holds no bits of a float that va
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from activerules.ir.analysis.callee import PlaceAccess
 from activerules.ir.analysis.declared import Declared
@@ -80,9 +81,24 @@ class ValueTypes:
             for o in objects
         )
 
+    @cached_property
+    def as_declared(self) -> frozenset[MemoryObject]:
+        """Declared memory in which floats are read and written where they are declared, and not
+        elsewhere by a view of it as something else: decision 0028.
+        """
+        return frozenset(
+            o
+            for o, declared in self.declared.items()
+            if all(
+                declared.admits(a.type, a.place)
+                for a in self.accesses.get(o, ())
+                if a.type.is_float
+            )
+        )
+
     def touches_floats(self, access: Instruction) -> bool:
         """Whether a load or store of another type acts on a place where floats are, too."""
-        return self._meets_declared(access) or self._touches(access, lambda t: t.is_float)
+        return self._meets_declared(access) or self._touches(access, _is_float, self.as_declared)
 
     def touches_pointers(self, access: Instruction) -> bool:
         """Whether a load or store of another type acts on a place where pointers are, too."""
@@ -112,12 +128,20 @@ class ValueTypes:
             for other in self.accesses.get(memory, ())
         )
 
-    def _touches(self, access: Instruction, wanted: Callable[[Type], bool]) -> bool:
+    def _touches(
+        self,
+        access: Instruction,
+        wanted: Callable[[Type], bool],
+        told: Collection[MemoryObject] = (),
+    ) -> bool:
+        """`told`: memory where places that are known need no look at other accesses."""
         pointer = access.operands[-1]
         t = access.operands[0].type if access.opcode == "store" else access.type
         place, named = self.memory.place(pointer), self.memory.named_types
         for memory in self.memory.objects(pointer):
             known = place if self.memory.starts(place, memory) else None
+            if known is not None and memory in told:
+                continue
             mine = Access(access, t, known, aligned=False)
             header = has_header(memory)
             for other in self.accesses.get(memory, ()):
@@ -135,6 +159,10 @@ class ValueTypes:
         start = place.offset if place.stride == 0 else place.low if has_header(o) else None
         end = access.place.offset + size_of(access.type, self.memory.named_types)
         return start is None or end > start
+
+
+def _is_float(t: Type) -> bool:
+    return t.is_float
 
 
 def analyse_value_types(
