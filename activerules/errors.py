@@ -136,7 +136,8 @@ class FloatBitsInInteger(ActiverulesError):
     gradient with `ignore_derivatives`.
 
     Or it is not known where in a list, dictionary or object the floats are, and where integers and
-    pointers: behind the arguments of a function that calls itself. Pass it arrays of numbers.
+    pointers: in an argument that is passed on to a function that calls itself. Pass it arrays of
+    numbers.
     """
 
 

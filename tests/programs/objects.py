@@ -177,3 +177,64 @@ def appended_to_a_chain(x):
         s += here.value * math.cos(s)
         here = here.following
     return s + here.value**2
+
+
+branch = deferred_type()
+
+
+@jitclass(
+    [
+        ("key", float64),
+        ("size", int64),
+        ("weight", float64),
+        ("left", optional(branch)),
+        ("right", optional(branch)),
+    ]
+)
+class Tree:
+    def __init__(self, key, weight):
+        self.key = key
+        self.size = 1
+        self.weight = weight
+        self.left = None
+        self.right = None
+
+
+branch.define(Tree.class_type.instance_type)
+
+
+@njit
+def put(root, key, weight):
+    here = root
+    while True:
+        here.size += 1
+        if key < here.key:
+            if here.left is None:
+                here.left = Tree(key, weight * here.weight)
+                break
+            here = here.left
+        else:
+            if here.right is None:
+                here.right = Tree(key, weight)
+                break
+            here = here.right
+
+
+@njit
+def soft_value(tree, x):
+    s = tree.weight * math.sin(x * tree.key) * tree.size
+    if tree.left is not None:
+        s += 0.5 * soft_value(tree.left, x + tree.weight)
+    if tree.right is not None:
+        s += 0.3 * soft_value(tree.right, x * tree.key)
+    return s
+
+
+@example(lambda rng: (rng.normal(size=6),), seeds=1)
+@njit
+def search_tree(x):
+    """Nodes with two children, chosen between in a loop and followed by recursion."""
+    root = Tree(x[0], x[0] * x[0])
+    for v in x[1:]:
+        put(root, v, v * v)
+    return soft_value(root, 0.7)

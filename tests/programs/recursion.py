@@ -227,6 +227,25 @@ def overwritten_after_the_call(x):
 
 
 @njit
+def push_all(kept, x, n):
+    kept.append(x)
+    if n > 0:
+        push_all(kept, x * 0.5 + 0.1 * math.sin(x), n - 1)
+        push_all(kept, x * x, n - 1)
+
+
+@example(lambda rng: (float(rng.normal()),), seeds=1)
+@njit
+def list_grown_by_recursion(x):
+    kept = [1.0]
+    push_all(kept, x, 3)
+    s = 0.0
+    for k in range(len(kept)):
+        s += kept[k] ** 2 * (k + 1)
+    return s
+
+
+@njit
 def multiplied_again(A, b, n):
     if n == 0:
         return b.sum()

@@ -88,7 +88,7 @@ def place_of(
         found = known.get(pointer)
         if found is None and isinstance(pointer, Instruction):
             if pointer.opcode == "getelementptr":
-                steps.append(_step(pointer, named, multiples))
+                steps.append(step_of(pointer, named, multiples))
                 pointer = pointer.operands[0]
                 continue
             if is_renamed(pointer):
@@ -151,7 +151,9 @@ def divisor(
             return 1
 
 
-def _step(gep: Instruction, named: NamedTypes, multiples: Multiples) -> tuple[int, int]:
+def step_of(
+    gep: Instruction, named: NamedTypes, multiples: Multiples = _NO_MULTIPLES
+) -> tuple[int, int]:
     """What a getelementptr adds: a constant, and the common divisor of what varies."""
     constant, variable = 0, 0
     t: Type = gep.attributes["source"]

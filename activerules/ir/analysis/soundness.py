@@ -273,17 +273,27 @@ class _Check:
         raise error
 
     def _float_bits(self, i: Instruction) -> None:
+        mixed = "floats, pointers and integers in a list, dictionary or object cannot be told apart"
         if any(map(self._is_mixed_up, (i, *loads_behind(i.operands[0])))):
             raise refusal(
                 i,
-                "floats, pointers and integers in a list, dictionary or object cannot be told "
-                "apart",
-                "it is passed to a function that is not inlined, as one that calls itself: there, "
-                "all that its pointers lead to counts as one piece of memory",
+                mixed,
+                "it comes from outside, or from a function whose code is not visible, and is "
+                "passed to a function that is not inlined, as one that calls itself: there, all "
+                "that its pointers lead to counts as one piece of memory",
                 [
                     "pass arrays of numbers, and an index, to that function",
                     "a loop with a stack of its own (a list) instead of recursion",
                 ],
+                FloatBitsInInteger,
+            )
+        if i.opcode == "load" and i.type.is_pointer:
+            raise refusal(
+                i,
+                mixed,
+                "where in it this pointer is read is known when the program runs alone, and "
+                "floats may be there as well",
+                ["keep the numbers in arrays, and indices in place of the pointers"],
                 FloatBitsInInteger,
             )
         raise refusal(

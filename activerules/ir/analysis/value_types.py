@@ -21,6 +21,7 @@ from activerules.ir.analysis.declared import Declared
 from activerules.ir.analysis.memory import MemoryFacts
 from activerules.ir.analysis.objects import MemoryObject, has_header
 from activerules.ir.analysis.places import Place, is_aligned
+from activerules.ir.analysis.shapes import Kind, ShapesIn
 from activerules.ir.constants import integer_of
 from activerules.ir.model import BINARY_INT, Constant, Function, Instruction, Value
 from activerules.ir.types import FloatType, IntType, NamedTypes, Type, size_of
@@ -54,6 +55,7 @@ class ValueTypes:
     declared: Mapping[MemoryObject, Declared]
     float_bits: frozenset[Value]
     memory: MemoryFacts
+    shapes: Callable[[], ShapesIn] | None = None
 
     def holds_float(self, memory: MemoryObject) -> bool:
         """V2."""
@@ -98,11 +100,11 @@ class ValueTypes:
 
     def touches_floats(self, access: Instruction) -> bool:
         """Whether a load or store of another type acts on a place where floats are, too."""
-        return self._meets_declared(access) or self._touches(access, _is_float, self.as_declared)
+        return self._meets_declared(access) or self._touches(access, "float", self.as_declared)
 
     def touches_pointers(self, access: Instruction) -> bool:
         """Whether a load or store of another type acts on a place where pointers are, too."""
-        return self._touches(access, lambda t: t.is_pointer)
+        return self._touches(access, "pointer")
 
     def _meets_declared(self, access: Instruction) -> bool:
         pointer = access.operands[-1]
@@ -129,14 +131,19 @@ class ValueTypes:
         )
 
     def _touches(
-        self,
-        access: Instruction,
-        wanted: Callable[[Type], bool],
-        told: Collection[MemoryObject] = (),
+        self, access: Instruction, kind: Kind, told: Collection[MemoryObject] = ()
     ) -> bool:
         """`told`: memory where places that are known need no look at other accesses."""
         pointer = access.operands[-1]
         t = access.operands[0].type if access.opcode == "store" else access.type
+        return self._meets(access, t, kind, told) and (
+            self.shapes is None or self.shapes().may_hold(pointer, t, kind)
+        )
+
+    def _meets(
+        self, access: Instruction, t: Type, kind: Kind, told: Collection[MemoryObject]
+    ) -> bool:
+        pointer = access.operands[-1]
         place, named = self.memory.place(pointer), self.memory.named_types
         for memory in self.memory.objects(pointer):
             known = place if self.memory.starts(place, memory) else None
@@ -145,7 +152,8 @@ class ValueTypes:
             mine = Access(access, t, known, aligned=False)
             header = has_header(memory)
             for other in self.accesses.get(memory, ()):
-                if wanted(other.type) and other.overlaps(mine, named, header=header):
+                wanted = other.type.is_float if kind == "float" else other.type.is_pointer
+                if wanted and other.overlaps(mine, named, header=header):
                     return True
         return False
 
@@ -161,14 +169,15 @@ class ValueTypes:
         return start is None or end > start
 
 
-def _is_float(t: Type) -> bool:
-    return t.is_float
-
-
 def analyse_value_types(
-    function: Function, memory: MemoryFacts, declared: Mapping[MemoryObject, Declared]
+    function: Function,
+    memory: MemoryFacts,
+    declared: Mapping[MemoryObject, Declared],
+    shapes: Callable[[], ShapesIn] | None = None,
 ) -> ValueTypes:
-    """`declared`: what the caller knows of objects."""
+    """`declared`: what the caller knows of objects; `shapes`: those of the module, asked for where
+    objects leave it open what is at a place.
+    """
     accesses: dict[MemoryObject, list[Access]] = defaultdict(list)
     for block in memory.flow.order:
         for i in block.instructions:
@@ -184,8 +193,9 @@ def analyse_value_types(
                 for access in memory.called[i].summary.accesses:
                     for o, made in _accesses_of_callee(i, access, memory):
                         accesses[o].append(made)
-    facts = ValueTypes({o: tuple(a) for o, a in accesses.items()}, declared, frozenset(), memory)
-    return ValueTypes(facts.accesses, declared, _float_bits(function, facts), memory)
+    found = {o: tuple(a) for o, a in accesses.items()}
+    facts = ValueTypes(found, declared, frozenset(), memory, shapes)
+    return replace(facts, float_bits=_float_bits(function, facts))
 
 
 def _accesses_of_callee(
@@ -245,7 +255,9 @@ def _returns_bits(call: Instruction, facts: ValueTypes) -> bool:
     if called is None:
         return False
     named = facts.memory.named_types
-    return called.summary.returns_bits or any(
+    if called.summary.returns_bits:
+        return True
+    return (facts.shapes is None or facts.shapes().may_be_bits(call)) and any(
         (o in facts.declared and facts.declared[o].meets_float(read.type, read.place, named))
         or any(
             a.type.is_float and a.overlaps(read, named, header=has_header(o))

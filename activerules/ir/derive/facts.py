@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache, partial
 
 from activerules.ir import normal_form
 from activerules.ir.analysis.activity import Activity, Seeds, analyse_activity
@@ -74,15 +75,16 @@ def analyse(request: Request, summaries: ModuleSummaries | None = None) -> Facts
     if decide(function, integers):
         integers = integers_of(request, flow)
     calls = EngineCalls(request.rules)
-    summaries = summaries if summaries is not None else ModuleSummaries(request.module, calls)
+    summaries = summaries if summaries is not None else summaries_of(request)
     callees = CallsIn(summaries, returns)
+    shapes = cache(partial(summaries.shapes, function))
     memory = _memory(request, flow, returns, calls, callees)
     changed = changes_pointers(memory)
     if changed is not None:
         request = without_pointees(request, changed)
         memory = _memory(request, flow, returns, calls, callees)
     if memory.carried and retype_pointer_copies(
-        function, analyse_value_types(function, memory, {})
+        function, analyse_value_types(function, memory, {}, shapes)
     ):
         memory = _memory(request, flow, returns, calls, callees)
     # a rewrite must be right for overlapping arguments, too: the two versions share the function
@@ -90,9 +92,9 @@ def analyse(request: Request, summaries: ModuleSummaries | None = None) -> Facts
     if forward_loads(function, flow, anywhere, Dependence(integers), returns.live):
         integers = integers_of(request, flow)
     declared = _declared_memory(request) | _float_memory_of_calls(memory, returns, calls)
-    types = analyse_value_types(function, memory, declared)
+    types = analyse_value_types(function, memory, declared, shapes)
     if retype_float_copies(function, types):
-        types = analyse_value_types(function, memory, declared)
+        types = analyse_value_types(function, memory, declared, shapes)
     seeds = _seeds(request, returns, memory)
     activity = analyse_activity(memory, types, returns, calls, seeds)
     refuse_unsound(activity, types, returns, calls, seeds)
@@ -119,6 +121,14 @@ def _memory(
         targets=request.targets,
         multiples={p.argument: p.multiple for p in request.parameters if p.multiple > 1},
     )
+
+
+def summaries_of(request: Request) -> ModuleSummaries:
+    """Of the functions of a module, for the one a user named."""
+    outside = [
+        p.argument for p in request.parameters if p.argument.type.is_pointer and not p.written_only
+    ]
+    return ModuleSummaries(request.module, EngineCalls(request.rules), outside)
 
 
 def integers_of(request: Request, flow: ControlFlow) -> Integers:

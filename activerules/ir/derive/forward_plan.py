@@ -17,9 +17,8 @@ from dataclasses import dataclass, replace
 from activerules.errors import MixedActivity
 from activerules.ir.analysis.copies import may_mix_types, mixed_copy
 from activerules.ir.derive.callees import CalleeUse, Family, plan_callees, use_callee
-from activerules.ir.derive.calls import EngineCalls
 from activerules.ir.derive.derivatives import row_for
-from activerules.ir.derive.facts import Facts, analyse
+from activerules.ir.derive.facts import Facts, analyse, summaries_of
 from activerules.ir.derive.marked import activities_of
 from activerules.ir.derive.request import Request
 from activerules.ir.derive.summaries import ModuleSummaries
@@ -65,7 +64,7 @@ class ForwardPlan(Facts):
 def make_forward_plan(request: Request) -> ForwardPlan:
     """Run the analyses, choose the rules; raises what cannot be differentiated."""
     family = Family(request, forward=True)
-    summaries = ModuleSummaries(request.module, EngineCalls(request.rules))
+    summaries = summaries_of(request)
     plan = _plan_one(request, family, summaries)
     return replace(plan, pairs=plan_callees(family, lambda r: _plan_one(r, family, summaries)))
 

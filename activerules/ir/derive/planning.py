@@ -29,9 +29,8 @@ from activerules.ir.analysis.objects import MemoryObject, has_header, is_counted
 from activerules.ir.analysis.speculation import speculated
 from activerules.ir.analysis.trip_counts import Induction, analyse_loops
 from activerules.ir.derive.callees import CalleeUse, Family, plan_callees, use_callee
-from activerules.ir.derive.calls import EngineCalls
 from activerules.ir.derive.derivatives import cost, is_pure_call, row_for
-from activerules.ir.derive.facts import analyse
+from activerules.ir.derive.facts import analyse, summaries_of
 from activerules.ir.derive.marked import activities_of
 from activerules.ir.derive.plan import Plan, RuleUse, home_of
 from activerules.ir.derive.request import Request
@@ -57,7 +56,7 @@ def make_plan(request: Request) -> Plan:
     Raises what they raise: programs the engine does not differentiate end here.
     """
     family = Family(request)
-    summaries = ModuleSummaries(request.module, EngineCalls(request.rules))
+    summaries = summaries_of(request)
     plan = _plan_one(request, family, summaries)
     return replace(plan, pairs=plan_callees(family, lambda r: _plan_one(r, family, summaries)))
 

@@ -9,8 +9,9 @@ Invariants  the smallest solution of the equations between functions that call e
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from functools import cache, partial
 
 from activerules.ir import normal_form
 from activerules.ir.analysis.callee import FRESH, Groups, Place, PlaceAccess, Summary
@@ -18,6 +19,7 @@ from activerules.ir.analysis.memory import MemoryFacts, analyse_memory
 from activerules.ir.analysis.objects import UNKNOWN, MemoryObject, closure, root
 from activerules.ir.analysis.places import is_aligned
 from activerules.ir.analysis.returns import Returns, analyse_returns, fails_with
+from activerules.ir.analysis.shapes import CallsOf, Shapes, ShapesIn
 from activerules.ir.analysis.value_types import analyse_value_types
 from activerules.ir.cfg import control_flow
 from activerules.ir.derive.calls import EngineCalls
@@ -40,10 +42,16 @@ class Variant:
 
 
 class ModuleSummaries:
-    """The summaries of one module; computed when they are asked for."""
+    """The summaries of one module; computed when they are asked for.
 
-    def __init__(self, module: Module, calls: EngineCalls) -> None:
-        self._module, self._calls = module, calls
+    `outside` are pointer parameters of the function a user named, to memory with contents.
+    """
+
+    def __init__(
+        self, module: Module, calls: EngineCalls, outside: Collection[Argument] = ()
+    ) -> None:
+        self._module, self._calls, self._outside = module, calls, outside
+        self._shapes: Shapes | None = None
         self._known: dict[Variant, Summary] = {}
         self._settling = False
 
@@ -58,6 +66,15 @@ class ModuleSummaries:
         if self._calls.marked(call) is not None or effect_of(name) is not None:
             return None
         return None if self._calls.is_arithmetic(call) else function
+
+    def shapes(self, function: Function) -> ShapesIn:
+        """Where in memory a function, or the one it is a copy of, finds floats and pointers."""
+        if self._shapes is None:
+            calls = CallsOf(self.callee, self._calls.marked_effect, self._calls.is_arithmetic)
+            self._shapes = Shapes(self._module, self._outside, calls)
+        original = self._module.functions.get(function.name, function)
+        values = [*original.arguments, *original.instructions()]
+        return ShapesIn(self._shapes, {v.name: v for v in values if v.name is not None})
 
     def of(self, variant: Variant) -> Summary:
         """The summary of a function, called in this way."""
@@ -96,7 +113,7 @@ class ModuleSummaries:
             live=returns.live,
             callees=CallsIn(self, returns),
         )
-        return _Summariser(function, returns, memory, self._calls).result()
+        return _Summariser(function, returns, memory, self._calls, self.shapes).result()
 
 
 @dataclass(frozen=True)
@@ -125,6 +142,7 @@ class _Summariser:
     returns: Returns
     memory: MemoryFacts
     calls: EngineCalls
+    shapes: Callable[[Function], ShapesIn]
 
     def __post_init__(self) -> None:
         self.numbers = {a: k for k, a in enumerate(self.function.arguments)}
@@ -275,7 +293,9 @@ class _Summariser:
         """Where a returned integer is read from, and whether it is a float's bits for sure."""
         if self.returned is None or not self.returned.type.is_int:
             return set(), False
-        types = analyse_value_types(self.function, self.memory, {})
+        types = analyse_value_types(
+            self.function, self.memory, {}, cache(partial(self.shapes, self.function))
+        )
         found: set[PlaceAccess] = set()
         for i in behind(self.returned, lambda i: i.opcode not in {"load", "call"}):
             if i.opcode == "load":

@@ -18,7 +18,8 @@ from activerules.ir.analysis.memory import analyse_memory
 from activerules.ir.analysis.value_types import ValueTypes, analyse_value_types
 from activerules.ir.cfg import control_flow
 from activerules.ir.derive.calls import EngineCalls
-from activerules.ir.model import Function, Instruction
+from activerules.ir.derive.summaries import ModuleSummaries
+from activerules.ir.model import Function, Instruction, Module
 from activerules.ir.normalise import canonical, exposed, normalise
 from activerules.ir.parser import parse_module
 from activerules.ir.types import DOUBLE
@@ -31,7 +32,7 @@ from tests.ir.random_programs import LENGTH, Generator, lower, make_inputs
 PER_TEST = 6
 
 
-def _types(function: Function) -> ValueTypes:
+def _types(module: Module, function: Function) -> ValueTypes:
     """The caller says what it knows: `a` and `b` hold doubles."""
     normal_form.tidy(function)
     flow, calls = control_flow(function), EngineCalls(None)
@@ -52,7 +53,9 @@ def _types(function: Function) -> ValueTypes:
         if a.name in {"a", "b"}
         for o in memory.objects(a)
     }
-    return analyse_value_types(function, memory, declared)
+    pointers = [a for a in function.arguments if a.type.is_pointer]
+    summaries = ModuleSummaries(module, calls, pointers)
+    return analyse_value_types(function, memory, declared, lambda: summaries.shapes(function))
 
 
 def _run(function: Function, seed: int) -> BitsInterpreter | None:
@@ -87,11 +90,12 @@ def _programs(number: int):
     found = 0
     while found < PER_TEST:
         text = lower(_with_copies(Generator(rng, idioms=True)), idioms=True)
-        function = parse_module(normalise(exposed(canonical(text)), "f")).functions["f"]
+        module = parse_module(normalise(exposed(canonical(text)), "f"))
+        function = module.functions["f"]
         interpreter = _run(function, rng.randrange(1 << 30))
         if interpreter is not None:
             found += 1
-            yield function, interpreter, _types(function)
+            yield function, interpreter, _types(module, function)
 
 
 def _is_sign(i: Instruction) -> bool:
