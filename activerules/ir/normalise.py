@@ -69,7 +69,7 @@ def normalise(text: str, function: str) -> str:
     for one in module.functions:
         if not one.is_declaration and one.name not in untouched:
             _ask_to_inline(one)
-    builder = llvm.create_pass_builder(machine, _scalar_tuning())
+    builder = llvm.create_pass_builder(machine, scalar_tuning())
     builder.getModulePassManager().run(module, builder)
     cleanup = llvm.create_new_module_pass_manager()
     cleanup.add_refprune_pass()
@@ -140,7 +140,8 @@ def _check_defined(module: Any, function: str) -> None:
         )
 
 
-def _scalar_tuning() -> Any:
+def scalar_tuning() -> Any:
+    """LLVM's -O2 without what makes vectors of scalar code, and several of one loop."""
     tuning = llvm.create_pipeline_tuning_options(2)
     tuning.loop_vectorization = False
     tuning.slp_vectorization = False

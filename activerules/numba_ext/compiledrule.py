@@ -162,6 +162,12 @@ class Symbols:
     drop: str
     another: str
 
+    @classmethod
+    def beginning(cls, stem: str) -> Symbols:
+        """The names that begin with `stem`."""
+        parts = ("augmented", "reverse", "drop", "another")
+        return cls(*(f"{stem}.{part}" for part in parts))
+
 
 def has_active(parameter: Parameter, arguments: Sequence[RuleArgument]) -> bool:
     """Whether a part of a parameter is Active at the call."""

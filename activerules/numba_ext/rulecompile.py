@@ -15,8 +15,9 @@ import hashlib
 import math
 import operator
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -40,7 +41,6 @@ from activerules.numba_ext.abi import Slot, flatten, meminfo_offsets
 from activerules.numba_ext.calls import MarkedCall, plain_type
 from activerules.numba_ext.compiledrule import (
     CompiledRule,
-    Parameter,
     Symbols,
     cpu_context,
     needs_drop,
@@ -57,8 +57,9 @@ from activerules.numba_ext.kinds import (
     may_hold_numbers,
 )
 from activerules.numba_ext.ruleparts import taken_apart, wholes_of
-from activerules.numba_ext.ruletyping import checked_primal, compile_rule
+from activerules.numba_ext.ruletyping import checked_primal, compile_rule, parameters_of
 from activerules.numba_ext.rulewrap import build
+from activerules.numba_ext.storedrules import Stored, StoredRules
 from activerules.rules.rule import ForwardRule, RulePair
 
 SYMBOL_PREFIX = "activerules.rulecode."
@@ -267,24 +268,29 @@ class NumbaRuleCompiler:
         )
         if chosen is None:
             return None
-        is_new = self._is_new_memory(marked)
         written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
-        rule = compile_forward_rule(marked, chosen, request, written, noalias=is_new)
-        if self._registry.debug is not None:
-            chosen = checked_forward(marked, chosen, self._registry.debug, rule)
-            rule = compile_forward_rule(marked, chosen, request, written, noalias=is_new)
-        stem = _stem(marked, (rule.compiled.fndesc.llvm_func_name, repr(request)))
-        symbol = f"{stem}.forward"
-        self._libraries.append(build_forward(rule, symbol, written))
-        self.sources[symbol] = partial(
+
+        def make(stem: str | None) -> tuple[str, Any, list[str]]:
+            compiling = partial(
+                compile_forward_rule,
+                marked, request=request, written=written, noalias=self._is_new_memory(marked),
+            )  # fmt: skip
+            rule = compiling(chosen=chosen)
+            if self._registry.debug is not None:
+                rule = compiling(chosen=checked_forward(marked, chosen, self._registry.debug, rule))
+            symbol = _symbol(marked, (rule.compiled,), request, stem) + ".forward"
+            return symbol, build_forward(rule, symbol, written), [symbol]
+
+        stored = self._stored((chosen.function,), marked, _told(chosen), request, written, make)
+        self.sources[stored.told] = partial(
             build_source,
             marked=marked,
             chosen=chosen,
             request=request,
-            symbol=symbol,
+            symbol=stored.told,
             written=written,
         )
-        return ForwardRuleCode(symbol, _written(chosen, rule.parameters))
+        return ForwardRuleCode(stored.told, _written(chosen, marked))
 
     def _compile(self, marked: MarkedCall, request: RuleRequest) -> RuleCode:
         arguments = [plain_type(found) for found in marked.signature.args]
@@ -296,24 +302,66 @@ class NumbaRuleCompiler:
             request.result,
         )
         written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
+
+        def make(stem: str | None) -> tuple[RuleCode, Any, list[str]]:
+            compiling = partial(
+                compile_rule,
+                marked, request=request, written=written, noalias=self._is_new_memory(marked),
+            )  # fmt: skip
+            rule = compiling(pair=pair)
+            if self._registry.debug is not None:
+                rule = compiling(pair=checked_pair(marked, pair, self._registry.debug, rule))
+            halves = (rule.augmented, rule.reverse)
+            symbols = Symbols.beginning(_symbol(marked, halves, request, stem))
+            code = _rule_code(rule, symbols, keeps_shadow=pair.keeps_shadow)
+            exported = [code.augmented, code.reverse, code.drop, code.another]
+            return code, build(rule, symbols), [symbol for symbol in exported if symbol]
+
+        functions = (pair.augmented, pair.reverse)
+        stored = self._stored(functions, marked, _told(pair), request, written, make)
+        return replace(stored.told, description=_written(pair, marked))
+
+    def _stored(
+        self,
+        functions: tuple[Any, ...],
+        marked: MarkedCall,
+        told: tuple[Hashable, ...],
+        request: RuleRequest | ForwardRuleRequest,
+        written: tuple[bool, ...],
+        make: Callable[[str | None], tuple[Any, Any, Sequence[str]]],
+    ) -> Stored:
+        """The compiled rule, from where it is kept or made anew."""
+        found = (*marked.signature.args, marked.signature.return_type)
         noalias = self._is_new_memory(marked)
-        rule = compile_rule(marked, pair, request, written, noalias=noalias)
-        if self._registry.debug is not None:
-            pair = checked_pair(marked, pair, self._registry.debug, rule)
-            rule = compile_rule(marked, pair, request, written, noalias=noalias)
-        symbols = _symbols(rule, request)
-        self._libraries.append(build(rule, symbols))
-        size, alignment = tape_layout(rule)
-        return RuleCode(
-            augmented=symbols.augmented,
-            reverse=symbols.reverse,
-            tape_size=size,
-            tape_alignment=alignment,
-            drop=symbols.drop if needs_drop(rule) else None,
-            description=_written(pair, rule.parameters),
-            keeps_shadow=pair.keeps_shadow,
-            another=symbols.another if rule.another is not None else None,
-        )
+        debug = repr(self._registry.debug)
+        facts = (marked.name, marked.argument_names, told, request, written, noalias, debug)
+        stored = _compiled_rules.find_or_make(functions, found, facts, make)
+        self._libraries.append(stored.library)
+        return stored
+
+
+_compiled_rules = StoredRules()
+
+
+def _told(chosen: RulePair | ForwardRule) -> tuple[Hashable, ...]:
+    """What a rule says of itself that goes into its code."""
+    places = {"augmented", "reverse", "function", "location"}
+    values = [getattr(chosen, field.name) for field in fields(chosen) if field.name not in places]
+    return tuple(tuple(sorted(v)) if isinstance(v, frozenset) else v for v in values)
+
+
+def _rule_code(rule: CompiledRule, symbols: Symbols, *, keeps_shadow: bool) -> RuleCode:
+    size, alignment = tape_layout(rule)
+    return RuleCode(
+        augmented=symbols.augmented,
+        reverse=symbols.reverse,
+        tape_size=size,
+        tape_alignment=alignment,
+        drop=symbols.drop if needs_drop(rule) else None,
+        description="",
+        keeps_shadow=keeps_shadow,
+        another=symbols.another if rule.another is not None else None,
+    )
 
 
 # The rules that are being compiled, each because the one before it asked for a derivative.
@@ -392,19 +440,30 @@ def _may_write(
     return marked.argument_names[position] == "out" or (name, position) == ("dot", 2)
 
 
-def _symbols(rule: CompiledRule, request: RuleRequest) -> Symbols:
-    halves = (rule.augmented.fndesc.llvm_func_name, rule.reverse.fndesc.llvm_func_name)
-    stem = _stem(rule.marked, (*halves, repr(request)))
-    return Symbols(f"{stem}.augmented", f"{stem}.reverse", f"{stem}.drop", f"{stem}.another")
+def _symbol(
+    marked: MarkedCall,
+    compiled: Sequence[Any],
+    request: RuleRequest | ForwardRuleRequest,
+    stem: str | None,
+) -> str:
+    """How the names of a rule's functions begin; `stem`: what tells it from all other rules."""
+    if stem is not None:
+        return f"{SYMBOL_PREFIX}{_in_symbols(marked.name)}.{stem}"
+    return _stem(marked, (*(one.fndesc.llvm_func_name for one in compiled), repr(request)))
 
 
 def _stem(marked: MarkedCall, parts: tuple[str, ...]) -> str:
     digest = hashlib.sha256("\n".join((marked.symbol, *parts)).encode()).hexdigest()[:16]
-    return f"{SYMBOL_PREFIX}{re.sub(r'[^A-Za-z0-9_.]', '_', marked.name)}.{digest}"
+    return f"{SYMBOL_PREFIX}{_in_symbols(marked.name)}.{digest}"
 
 
-def _written(chosen: RulePair | ForwardRule, passed: Sequence[Parameter]) -> str:
+def _in_symbols(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.]", "_", name)
+
+
+def _written(chosen: RulePair | ForwardRule, marked: MarkedCall) -> str:
     """The rule, where it is, and what was done to make it serve the call."""
+    passed = parameters_of(marked, chosen)
     arguments = ", ".join(f"{a.name}: {a.annotation.kind.__name__}" for a in passed)
     written = f"{chosen.name}({arguments}) -> {chosen.result.__name__} {chosen.location}"
     lowered = [

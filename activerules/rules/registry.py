@@ -28,7 +28,7 @@ from activerules.rules.choose import (
     serves_elements,
     waits_for_activities,
 )
-from activerules.rules.fingerprint import digest, written_rule
+from activerules.rules.fingerprint import digest, engine, written_rule
 from activerules.rules.pattern import Pattern
 from activerules.rules.rule import (
     ForwardRule,
@@ -104,12 +104,12 @@ class Registry:
 
     @property
     def fingerprint(self) -> str:
-        """A digest of all rules and declarations, for what is cached on disk."""
+        """A digest of all rules and declarations and of the engine, for what is cached on disk."""
         with self._lock:
             known, found = self._fingerprint
             if known != self.epoch:
                 entries = self._entries.values()
-                parts = [str(self.debug), *map(str, self._inactive_types)]
+                parts = [engine(), str(self.debug), *map(str, self._inactive_types)]
                 found = digest([*parts, *(part for entry in entries for part in entry.written())])
                 self._fingerprint = self.epoch, found
             return found

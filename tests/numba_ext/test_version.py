@@ -9,6 +9,7 @@ import inspect
 import pytest
 from numba.core import (
     base,
+    caching,
     callconv,
     codegen,
     compiler,
@@ -46,6 +47,12 @@ PRIVATE = [
     (dictobject, "_dict_insert"),
     (dictobject, "_dict_delitem"),
     (dictobject, "_dict_popitem"),
+    # rules on disk
+    (caching, "NullCache"),
+    (caching.CodeLibraryCacheImpl, "get_filename_base"),
+    (caching.CodeLibraryCacheImpl, "locator"),
+    (caching.IndexDataCacheFile, "load"),
+    (caching.IndexDataCacheFile, "save"),
     # target: code libraries
     (codegen.JITCodeLibrary, "_optimize_functions"),
     (codegen.JITCodeLibrary, "_optimize_final_module"),

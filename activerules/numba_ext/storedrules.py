@@ -1,0 +1,241 @@
+"""Compiled rules that are kept: in this process, and on disk where a rule asks for it.
+
+Needs       the rule chosen for a marked call, and everything its code depends on
+Gives       `StoredRules`: finds the library of a compiled rule, or keeps one
+Invariants  D1  what is stored is found again only under the same rule, types, facts and request, by
+                the same version of activerules, Numba and the processor
+            D2  what would mean something else in another process is not written to disk: addresses,
+                Numba environments, functions that no import finds, types that are made at run time
+            D3  a file that cannot be read or written, or holds something else, is as if not there
+
+Numba infers the types of a rule and lowers it anew in every process, in the time of hundreds of
+gradients that are compiled with it. The rules that come with activerules are kept on disk always,
+beside their module or in Numba's cache directory (`NUMBA_CACHE_DIR`); those of others where both
+their functions say `@njit(cache=True)`.
+
+What is kept is one module with all that the rule calls, of which only the functions the engine
+calls can be seen from outside: the names that Numba gives others differ from process to process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import re
+import sys
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+from numba.core import config, types
+from numba.core.caching import CodeLibraryCacheImpl, IndexDataCacheFile, NullCache
+from numba.core.environment import lookup_environment
+
+from activerules.ir.normalise import scalar_tuning, target_machine
+from activerules.numba_ext.compiledrule import cpu_context
+from activerules.numba_ext.fields import items_of
+from activerules.numba_ext.link import ENVIRONMENT_PREFIX, leave_to_caller
+from activerules.rules.fingerprint import engine
+from activerules.rules.registry import RULES
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A compiled rule.
+
+    told      what the engine is told of it
+    library   defines its functions, and all that they call
+    """
+
+    told: Any
+    library: Any
+
+
+class StoredRules:
+    """The rules compiled so far, by everything that their code depends on."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Stored] = {}
+        self._epoch = RULES.epoch
+
+    def find_or_make(
+        self,
+        functions: Sequence[Any],
+        found: Sequence[types.Type],
+        facts: Sequence[Hashable],
+        make: Callable[[str | None], tuple[Any, Any, Sequence[str]]],
+    ) -> Stored:
+        """The rule of these `functions` for the types `found`; its code depends on `facts`, too,
+        the same for which are written the same.
+
+        `make(stem)` compiles it: gives what the engine is told, the library, and the names of the
+        functions the engine calls. They contain `stem`, if it is not None.
+        """
+        if self._epoch != RULES.epoch:
+            self._known.clear()
+            self._epoch = RULES.epoch
+        key = (*functions, *found, *facts)
+        if key not in self._known:
+            file = file_of(functions, found)
+            self._known[key] = _made(make) if file is None else _on_disk(file, found, facts, make)
+        return self._known[key]
+
+
+def _made(make: Any) -> Stored:
+    told, library, exported = make(None)
+    return Stored(told, _library_of(exported[0], _alone(library, exported)))
+
+
+def _on_disk(
+    file: File, found: Sequence[types.Type], facts: Sequence[Hashable], make: Any
+) -> Stored:
+    """What the file holds; else what `make` gives, which is written to it."""
+    names = [*file.names, *map(repr, (*found, *facts, file.stamp, *settings()))]
+    key = hashlib.sha256("\n".join(names).encode()).hexdigest()[:32]
+    told, bitcode = _read(file, key)
+    if bitcode is None:
+        told, library, exported = make(key)
+        module = _alone(library, exported)
+        _write(file, key, told, module)
+    else:
+        module = llvm.parse_bitcode(bitcode)
+    return Stored(told, _library_of(key, module))
+
+
+def settings() -> tuple[object, ...]:
+    """What Numba's code depends on besides its source."""
+    codegen = cpu_context().codegen().magic_tuple()
+    return codegen, *(getattr(config, name) for name in ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT"))
+
+
+# --- one module ---
+
+
+def _alone(library: Any, exported: Sequence[str]) -> Any:
+    """One module of a library and all it links, optimised, which gives the `exported` functions."""
+    module = library._get_module_for_linking().clone()
+    for one in (*module.functions, *module.global_variables):
+        if not (one.is_declaration or one.name.startswith(_SHARED)):
+            if one.name in exported:
+                one.linkage = "external"
+                continue
+            one.linkage = "internal"
+            # The JIT finds internal symbols, too: Numba's own code would call these, whose
+            # parameters the passes change.
+            one.name = f"{one.name}.{exported[0]}"
+    builder = llvm.create_pass_builder(target_machine(), scalar_tuning())
+    builder.getModulePassManager().run(module, builder)
+    counts = llvm.create_new_module_pass_manager()
+    counts.add_refprune_pass()
+    counts.run(module, builder)
+    return module
+
+
+# What is one for all code: Numba's passes know reference counts by their names.
+_SHARED = ("NRT_", ENVIRONMENT_PREFIX, "llvm.")
+
+
+def _library_of(name: str, module: Any) -> Any:
+    library = cpu_context().codegen().create_library(name)
+    leave_to_caller(library)
+    library.add_llvm_module(module)
+    library.finalize()
+    return library
+
+
+# --- on disk ---
+
+
+class _Places(CodeLibraryCacheImpl):
+    """Where Numba's own cache would keep the code of a function."""
+
+    _filename_prefix = f"{_PACKAGE}-rule"
+
+
+@dataclass(frozen=True)
+class File:
+    """Where a rule is kept, and by what it is known there."""
+
+    cache: IndexDataCacheFile
+    stamp: str
+    names: tuple[str, ...]
+
+
+def file_of(functions: Sequence[Any], found: Sequence[types.Type]) -> File | None:
+    """None for what is not to be written to disk (D2)."""
+    plain = [getattr(function, "py_func", function) for function in functions]
+    if not (all(map(_is_importable, plain)) and all(map(_is_plain, found))):
+        return None
+    if any(one.__module__.partition(".")[0] != _PACKAGE for one in plain):
+        if not all(map(_asks, functions)):
+            return None
+        rules = RULES.fingerprint  # its code may hold derivatives of other functions
+    else:
+        rules = ""
+    try:
+        places: list[Any] = [_Places(one) for one in plain]
+    except RuntimeError:  # nowhere to write
+        return None
+    stamp = repr((engine(), rules, [place.locator.get_source_stamp() for place in places]))
+    first = places[0]
+    file = IndexDataCacheFile(first.locator.get_cache_path(), first.filename_base, stamp)
+    return File(file, stamp, tuple(f"{one.__module__}.{one.__qualname__}" for one in plain))
+
+
+def _asks(function: Any) -> bool:
+    """Whether a function was compiled with `cache=True`."""
+    return not isinstance(getattr(function, "_cache", NullCache()), NullCache)
+
+
+def _is_importable(function: Any) -> bool:
+    """Whether every process that imports the function's module finds it, and the same."""
+    found: Any = sys.modules.get(function.__module__)
+    for name in function.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return getattr(found, "py_func", found) is function
+
+
+@cache
+def _is_plain(found: Any) -> bool:
+    """Whether the written form of a type says all of it, in every process."""
+    if isinstance(found, types.BaseTuple):
+        named = isinstance(found, types.BaseNamedTuple)
+        return not named and all(map(_is_plain, items_of(found)))
+    if isinstance(found, types.Array | types.List | types.ListType):
+        return isinstance(found.dtype, types.Number | types.Boolean)
+    return isinstance(found, types.Number | types.Boolean | types.NoneType | types.UnicodeType)
+
+
+def _read(file: File, key: str) -> tuple[Any, bytes | None]:
+    # whatever the file holds: it may be of another program
+    with suppress(OSError, EOFError, ValueError, TypeError, pickle.UnpicklingError):
+        written, told, bitcode = file.cache.load(key) or ("", None, None)
+        # two processes that write at once may take the same number
+        if written == key:
+            return told, bitcode
+    return None, None
+
+
+def _write(file: File, key: str, told: Any, module: Any) -> None:
+    if is_bound_to_process(module):
+        return
+    with suppress(OSError):
+        file.cache.save(key, (key, told, module.as_bitcode()))
+
+
+_ADDRESS = re.compile(r"inttoptr \(i64 [1-9]|numba\.dynamic\.globals")
+
+
+def is_bound_to_process(module: Any) -> bool:
+    """Whether a module holds addresses, or values that Numba finds by an environment."""
+    for variable in module.global_variables:
+        if variable.name.startswith(ENVIRONMENT_PREFIX):
+            environment = lookup_environment(variable.name)
+            if environment is not None and environment.consts:
+                return True
+    return _ADDRESS.search(str(module)) is not None
