@@ -258,10 +258,11 @@ class RuleReturnError(RuleError, TypeError):
 
 
 class RuleViolation(RuleError):
-    """Debug mode saw a rule do what rules do not; the text says which rule, which call and what.
+    """A rule does what rules do not; the text says which rule, which call and what.
 
-    See `debug_mode` for everything that is checked. Outside of debug mode the derivative would have
-    been wrong without a word.
+    Debug mode looks for it: see `debug_mode` for everything that is checked, without which the
+    derivative would have been wrong without a word. That a rule exchanges the arrays of an object,
+    where it should write into them, is checked always.
     """
 
 

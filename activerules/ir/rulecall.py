@@ -36,7 +36,7 @@ from activerules.ir.model import Instruction, Value
 from activerules.ir.types import Type
 
 ActivityName = Literal["const", "active", "duplicated"]
-ArgumentKind = Literal["value", "memory", "const"]
+ArgumentKind = Literal["value", "memory", "object", "const"]
 ResultKind = Literal["value", "memory", "const", "none"]
 
 
@@ -45,13 +45,15 @@ class CallArgument:
     """One argument of a marked call as its author sees it, and the LLVM operands that carry it.
 
     kind "value": numbers, Active where one of its floats is active; "memory": Duplicated where the
-    memory behind operand `data_operand` is active; "const": never active. `operands` are indices
+    memory behind operand `data_operand` is active; "object": Duplicated where memory is active that
+    its `pointers` lead to, however far; "const": never active. `operands` are indices
     into the operands of the call. `written` is False where the function is known not to write the
     argument's memory; `element` is the float type the memory holds; `pointers` are the operands
     that point to memory of any kind, integers too. A "const" argument is `opaque` where its type
     holds floats in a way rules do not take (a list, an object): one with active data in it, or
     that active data may be written to, is refused unless it is `declared_inactive`. A `container`
-    holds pointers, which the function may follow and exchange.
+    holds pointers, which the function may follow; it `exchanges` them where they may lead to other
+    memory afterwards.
     """
 
     name: str
@@ -63,11 +65,17 @@ class CallArgument:
     declared_inactive: bool = False
     opaque: bool = False
     container: bool = False
+    exchanges: bool = True
     pointers: tuple[int, ...] = ()
 
     def floats(self, call: Instruction) -> list[Value]:
         """The operands of `call` that are floats of this argument, in order."""
         return [call.operands[k] for k in self.operands if call.operands[k].type.is_float]
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether the floats of the argument may lie behind pointers in what it holds."""
+        return self.opaque or self.kind == "object"
 
     @property
     def memory_operands(self) -> tuple[int, ...]:

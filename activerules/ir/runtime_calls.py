@@ -27,6 +27,7 @@ class CallEffect:
     returns     the result points into the memory operand `returns` points into
     reads, writes   operands through which memory is read or written
     follows     operands of containers: what pointers in them lead to may be written, too
+    exchanges   pointers in them may be exchanged
     hands_out   the call may return memory that it was given, or that is reached from there
     mirrored    operands whose shadows are treated alike: forward mode repeats the call on them
     opaque      the result is a pointer to memory of the runtime (random state, Python objects):
@@ -45,6 +46,7 @@ class CallEffect:
     reads: tuple[int, ...] = ()
     writes: tuple[int, ...] = ()
     follows: tuple[int, ...] = ()
+    exchanges: bool = True
     hands_out: bool = False
     mirrored: tuple[int, ...] = ()
     opaque: bool = False

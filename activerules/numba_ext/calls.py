@@ -43,7 +43,8 @@ from numba.core.typing.templates import Signature, signature
 
 from activerules.annotations.values import ignore_derivatives
 from activerules.errors import NotYetSupported
-from activerules.numba_ext.effects import only_reads
+from activerules.numba_ext.effects import exchanges, only_reads
+from activerules.numba_ext.fields import is_list_of_numbers
 from activerules.numba_ext.ufuncs import FOR_EACH, for_each_element
 from activerules.numba_ext.unlinked import compile_to_link, single_call
 from activerules.rules.choose import element_count
@@ -112,6 +113,17 @@ class MarkedCall:
     def only_reads(self) -> bool:
         """Whether the callable leaves as it was what its arguments hold and lead to."""
         return only_reads(self._compiled_function())
+
+    @cached_property
+    def exchanges(self) -> bool:
+        """Whether the callable may exchange arrays or objects in what its arguments hold."""
+        if any(map(_is_reflected, self.signature.args)):
+            return True  # what it copies may be the items of a list
+        no_pointers = all(
+            isinstance(found, types.Array | types.Number) or is_list_of_numbers(found)
+            for found in self.signature.args
+        )
+        return exchanges(self._compiled_function(), lists=not no_pointers)
 
     def _compiled_function(self) -> Any:
         with global_compiler_lock:
@@ -379,6 +391,12 @@ def _needs_rule(call: MarkedCall, inactive: frozenset[int]) -> bool:
             instead=[f"put the call of {call.name} into an @njit function of its own"],
         )
     return True
+
+
+def _is_reflected(found: Any) -> bool:
+    if isinstance(found, types.BaseTuple):
+        return any(map(_is_reflected, found.types))  # pyright: ignore[reportAttributeAccessIssue]
+    return isinstance(found, types.List | types.Set)
 
 
 def _is_memory(found: Any) -> bool:

@@ -85,6 +85,29 @@ class SharedCheck:
 
 
 @dataclass(frozen=True)
+class ObjectCheck:
+    """The checks of an object that a rule is passed (O1 and O2 of `ruleobjects`).
+
+    place       the position of the argument
+    identity    compile result of `ruleobjects.identity_of`
+    held, let_go   compile results of these, around a rule, for its shadow
+    unchanged   compile result of that, of the object and of its shadow after a rule ran, and of the
+                object when the reverse begins
+    """
+
+    place: int
+    identity: Any
+    held: Any
+    let_go: Any
+    unchanged: Any
+
+    @property
+    def results(self) -> tuple[Any, ...]:
+        """The compile results."""
+        return self.identity, self.held, self.let_go, self.unchanged
+
+
+@dataclass(frozen=True)
 class CompiledRule:
     """A rule pair, type-checked and compiled.
 
@@ -106,6 +129,7 @@ class CompiledRule:
                       tape that the reverse works on a copy of
     shared            of the arguments that the function may write into: the checks against others
     another           compile result of `make_zero`, of a result the rule makes new shadows of
+    objects           the checks of the arguments that are objects
     """
 
     marked: MarkedCall
@@ -126,6 +150,7 @@ class CompiledRule:
     copiers: dict[types.Type, Any]
     shared: tuple[SharedCheck, ...]
     another: Any
+    objects: tuple[ObjectCheck, ...] = ()
 
     @property
     def augmented_types(self) -> tuple[types.Type, ...]:
@@ -139,13 +164,14 @@ class CompiledRule:
 
     @property
     def stored_type(self) -> types.Type:
-        """What is stored as the tape: the rule's own, the result where it travels with it, and
-        what is saved of the arguments.
+        """What is stored as the tape: the rule's own, the result where it travels with it, what is
+        saved of the arguments, and what tells whether objects are what they were.
         """
         tape = self.augmented_types[2]
         result = self.result.fields if self.carries_result else ()
         saved = [saver.signature.return_type for saver in self.savers.values()]
-        return types.Tuple((tape, *result, *saved)) if result or saved else tape
+        more = (*result, *saved, *(types.intp for _ in self.objects))
+        return types.Tuple((tape, *more)) if more else tape
 
     @property
     def returned(self) -> tuple[Parameter, ...]:

@@ -29,7 +29,13 @@ from activerules.numba_ext import debugchecks as checks
 from activerules.numba_ext.calls import MarkedCall, plain_type
 from activerules.numba_ext.compiledrule import CompiledRule
 from activerules.numba_ext.forwardrules import CompiledForwardRule, Place
-from activerules.numba_ext.kinds import is_container, items_of, leaves_of, may_hold_numbers
+from activerules.numba_ext.kinds import (
+    is_container,
+    is_object,
+    items_of,
+    leaves_of,
+    may_hold_numbers,
+)
 from activerules.numba_ext.ruletyping import callable_rule, returns_entries
 from activerules.rules.protocol import AugmentedReturn
 from activerules.rules.rule import ForwardRule, RulePair
@@ -60,10 +66,14 @@ class _Source:
         if isinstance(getattr(marked.function, "__self__", None), np.random.RandomState):
             # Run beside the rule it would draw another number, and change those that follow.
             wanted = replace(wanted, primal=False, derivatives=False)
+        found = [plain_type(each) for each in marked.signature.args]
+        if not marked.only_reads and any(map(is_object, found)):
+            # Nor may it write into an object twice, of which there is no copy here.
+            wanted = replace(wanted, primal=False, derivatives=False)
         self.marked, self.rule, self.wanted = marked, rule, wanted
         self.numbers = range(len(marked.signature.args))
         self.names = marked.argument_names
-        found = [plain_type(each) for each in marked.signature.args]
+        self.objects = {i for i, each in enumerate(found) if is_object(each)}
         leaves = [getattr(leaf, "dtype", leaf) for each in found for leaf in leaves_of(each)]
         self.single = bool({types.float32, types.complex64} & set(leaves))
         self.differenced = wanted.derivatives and all(
@@ -85,8 +95,10 @@ class _Source:
             ]
         what = "the shadow is not zeros in the shape of the primal"
         lines += [f"if not _is_zero_like(r.shadow, r.primal): {self._raise(what)}"]
-        before = "".join(f"b{i}, " for i in self.numbers)
-        after = "".join(f"_copy(a{i}.val), " for i in self.numbers)
+        before = "".join("None, " if i in self.objects else f"b{i}, " for i in self.numbers)
+        after = "".join(
+            "None, " if i in self.objects else f"_copy(a{i}.val), " for i in self.numbers
+        )
         lines += [f"return _AugmentedReturn(r.primal, r.shadow, (r.tape, ({before}), ({after})))"]
         head = f"def augmented(config, ret, {parameters}):"
         return self._function("augmented", head, lines, self.rule.augmented)
@@ -105,7 +117,7 @@ class _Source:
         if self.differenced:
             lines += self._differences()
         for i in self.numbers:
-            saved = i in self.rule.saves
+            saved = i in self.rule.saves or i in self.objects
             lines += [f"v{i} = a{i}" if saved else f"v{i} = _poisoned(a{i}, after[{i}])"]
             lines += [f"c{i} = _copy(v{i}.val)"]
         passed = ", ".join(f"v{i}" for i in self.numbers)

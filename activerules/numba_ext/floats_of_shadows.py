@@ -75,7 +75,7 @@ def _each(
     context: Any, builder: Any, found: Any, pair: tuple[Any, Any], into: int, change: str
 ) -> None:
     """Change number `into` of two shadows, piece by piece."""
-    for ty, both in _pieces(context, builder, found, pair):
+    for ty, both in pieces_with_floats(context, builder, found, pair):
         target, source = both[into], both[1 - into]
         if is_instance(ty):
             _change_fields(context, builder, ty, target, source, change)
@@ -84,13 +84,13 @@ def _each(
             context.compile_internal(builder, _changing(ty, change), typed, (target, source))
 
 
-def _pieces(
+def pieces_with_floats(
     context: Any, builder: Any, found: Any, pair: Sequence[Any]
 ) -> Iterator[tuple[Any, Sequence[Any]]]:
     """The pieces of memory with floats in two shadows, with their types."""
     if isinstance(found, types.BaseTuple):
         for item, parts in parts_of(builder, found, *pair):
-            yield from _pieces(context, builder, item, parts)
+            yield from pieces_with_floats(context, builder, item, parts)
     elif is_list(found):
         items = [items_of_list(context, builder, found, one) for one in pair]
         arrays = [values for _, values in items]
@@ -98,7 +98,7 @@ def _pieces(
             yield items[0][0], arrays
         if has_inner(found):
             with each_item(context, builder, found, *arrays) as parts:
-                yield from _pieces(context, builder, found.item_type, parts)
+                yield from pieces_with_floats(context, builder, found.item_type, parts)
     elif is_dict(found):
         yield entries_of_dicts(context, builder, found, pair)
     elif has_shadow(found):
@@ -107,7 +107,7 @@ def _pieces(
         if is_instance(ty):
             fields = [field_values(context, builder, ty, one) for one in pair]
             for field, parts in zip(fields_of(ty), zip(*fields, strict=True), strict=True):
-                yield from _pieces(context, builder, field.numba_type, parts)
+                yield from pieces_with_floats(context, builder, field.numba_type, parts)
 
 
 # --- instances ---

@@ -25,19 +25,23 @@ from activerules.annotations.activity import BatchDuplicated
 from activerules.ir.rulecall import ForwardRuleRequest
 from activerules.numba_ext.calls import MarkedCall, uninherited_flags
 from activerules.numba_ext.compiledrule import (
+    ObjectCheck,
     Parameter,
     RuleArgument,
     SharedCheck,
     cpu_context,
     types_of,
 )
+from activerules.numba_ext.kinds import is_object
 from activerules.numba_ext.link import leave_to_caller
 from activerules.numba_ext.rulecaller import RuleCaller
 from activerules.numba_ext.rulechecks import copy_of, make_zero_of, owned, restore
+from activerules.numba_ext.ruleobjects import copy_of_object
 from activerules.numba_ext.ruletyping import (
     alias_checks,
     alike_checks,
     callable_rule,
+    checks_of_objects,
     compile_function,
     converts,
     cpu_typing_context,
@@ -81,6 +85,7 @@ class CompiledForwardRule:
     apart: dict[tuple[types.Type, types.Type], Any]
     alike: dict[tuple[types.Type, types.Type], Any]
     shared: tuple[SharedCheck, ...]
+    objects: tuple[ObjectCheck, ...]
 
 
 def compile_forward_rule(
@@ -119,7 +124,7 @@ def compile_forward_rule(
         compiled = compile_one(chosen.function, (config, marker, *annotations), chosen)
         primal, tangent = _places(compiled, marked, chosen, request)
         scratch = {a.value_type for a in arguments if a.needs_scratch}
-        arrays = {a.value_type for a in arguments if _is_restored(a, chosen.looped)}
+        restored = {a.value_type for a in arguments if _is_restored(a, chosen.looped)}
         return CompiledForwardRule(
             marked=marked,
             request=request,
@@ -131,11 +136,17 @@ def compile_forward_rule(
             primal=primal,
             tangent=tangent,
             zero_makers={t: compile_one(make_zero_of, (t,), chosen) for t in scratch},
-            copies={t: compile_one(copy_of, (t,), chosen) for t in arrays},
-            restorers={t: compile_one(restore, (t, owned(t)), chosen) for t in arrays},
+            copies={
+                t: compile_one(copy_of_object if is_object(t) else copy_of, (t,), chosen)
+                for t in restored
+            },
+            restorers={
+                t: compile_one(restore, (t, owned(t)), chosen) for t in restored if not is_object(t)
+            },
             apart={} if noalias else alias_checks(marked, arguments),
             alike=alike_checks(marked, chosen.result) if target == "cpu" else {},
             shared=shared_checks(marked, arguments, () if chosen.looped else written),
+            objects=checks_of_objects(marked, arguments) if target == "cpu" else (),
         )
 
 
@@ -153,7 +164,7 @@ def _compile_source(function: Any, args: tuple[types.Type, ...], chosen: Forward
 
 def _is_restored(argument: RuleArgument, looped: bool) -> bool:
     found = argument.value_type
-    return looped and isinstance(found, types.Array) and found.mutable
+    return looped and (is_object(found) or (isinstance(found, types.Array) and found.mutable))
 
 
 def _places(
@@ -215,6 +226,8 @@ def _filled(
         library.add_linking_library(result.library)
     for library_of_check in (each for check in rule.shared for each in check.libraries):
         library.add_linking_library(library_of_check)
+    for result in (each for check in rule.objects for each in check.results):
+        library.add_linking_library(result.library)
     library.finalize()
     return library
 
@@ -253,24 +266,36 @@ class _Forward(RuleCaller):
 
     def _loop(self) -> None:
         """Run a rule of width 1 once per lane (F2)."""
-        saved = [
-            (i, t, self.call(self.rule.copies[t], [self.primals[i]])) for i, t in self.restored
-        ]
+        arrays = [(i, t) for i, t in self.restored if not is_object(t)]
+        saved = [(i, t, self.call(self.rule.copies[t], [self.primals[i]])) for i, t in arrays]
         self.scratch += [(owned(t), copy) for _, t, copy in saved]
-        for lane in range(self.rule.request.width):
+        objects = [(i, t) for i, t in self.restored if is_object(t)]
+        lanes = range(self.rule.request.width)
+        copies = [[self._copy_of_object(i, t) for i, t in objects] for _ in lanes[1:]]
+        for lane in lanes:
             if lane > 0:
                 for i, t, copy in saved:
                     self.call(self.rule.restorers[t], [self.primals[i], copy])
+                for (i, _), copy in zip(objects, copies[lane - 1], strict=True):
+                    self.primals[i] = copy
             self.shadows = iter(self.lanes[lane])
             self._keep(self._run(), (lane,), first=lane == 0)
+
+    def _copy_of_object(self, index: int, found: types.Type) -> Any:
+        """The object that a run for another lane gets, as the first has its own."""
+        copy = self.call(self.rule.copies[found], [self.primals[index]])
+        self.scratch.append((found, copy))
+        return copy
 
     def _run(self) -> Any:
         dummies = [self.context.get_dummy_value(), self.context.get_dummy_value()]
         fields = self.fields()
         arguments = self.annotated(fields)
         kept = self.keep_shared(self.rule.shared)
+        objects = self.identities(self.rule.objects, fields)
         returned = self.call(self.rule.compiled, [*dummies, *arguments])
         self.check_shared(self.rule.shared, kept)
+        self.check_objects(self.rule.objects, fields, objects)
         self.others = [
             each
             for values, argument in zip(fields, self.arguments, strict=True)

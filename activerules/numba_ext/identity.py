@@ -1,7 +1,8 @@
 """What tells that the arguments of a reverse are those its tape was made from.
 
 Needs       an argument of a call, and LLVM values of its primal and its shadows
-Gives       `identity_of`: numbers that are the same as long as it is
+Gives       `identity_of`: numbers that are the same as long as it is; `identity_of_memory`: one of
+            all memory that a value leads to
 Invariants  I1  of a primal, where its memory is: what is in it may be written between the sweeps,
                 also pointers to other arrays, as the tape holds what the reverse needs
             I2  of a shadow, where all memory is that the reverse adds to, as the tape holds
@@ -36,6 +37,20 @@ def identity_of(
     for shadow in shadows:
         for leaf, value in _leaves(builder, argument, shadow):
             yield from _memory(context, builder, leaf, value)
+
+
+def identity_of_memory(context: Any, builder: Any, found: Any, value: Any) -> Any:
+    """One number for all memory that a value leads to."""
+    place = cgutils.alloca_once_value(builder, cgutils.intp_t(0))
+    for leaf, part in _leaves(builder, Argument("", found, "duplicated"), value):
+        for _, word in _memory(context, builder, leaf, part):
+            _mix(builder, place, word)
+    return builder.load(place)
+
+
+def _mix(builder: Any, place: Any, word: Any) -> None:
+    mixed = builder.xor(builder.load(place), word)
+    builder.store(builder.mul(mixed, word.type(_SPREAD)), place)
 
 
 def _leaves(builder: Any, argument: Argument, value: Any) -> Iterator[tuple[Argument, Any]]:
@@ -98,6 +113,5 @@ def _behind_items(context: Any, builder: Any, leaf: Argument, items: Any) -> Any
     with each_item(context, builder, found, items) as (value,):
         for one, part in _leaves(builder, item, value):
             for _, word in _memory(context, builder, one, part):
-                mixed = builder.xor(builder.load(place), word)
-                builder.store(builder.mul(mixed, word.type(_SPREAD)), place)
+                _mix(builder, place, word)
     return builder.load(place)

@@ -19,6 +19,7 @@ from activerules.numba_ext.fields import (
     holds_floats,
     is_collection,
     is_instance,
+    is_list,
     is_record_array,
     items_of,
 )
@@ -121,6 +122,13 @@ def is_container(found: types.Type) -> bool:
         not isinstance(leaf, (types.Array, types.Number, types.Record, *_WITHOUT_NUMBERS))
         for leaf in leaves_of(found)
     )
+
+
+def is_object(found: types.Type) -> bool:
+    """Whether a leaf leads to memory with numbers by pointers in it that a rule follows: an
+    instance, or a typed list.
+    """
+    return has_shadow(found) and (is_instance(found) or is_list(found))
 
 
 def has_shadows(found: types.Type) -> bool:

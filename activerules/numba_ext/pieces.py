@@ -179,6 +179,9 @@ def each_item(context: Any, builder: Any, found: Any, *arrays: Any) -> Generator
 def items_of_list(context: Any, builder: Any, found: Any, value: Any) -> tuple[Any, Any]:
     """The items of a list, as an array that borrows them: its type and its value."""
     lp = context.make_helper(builder, found, value=value).data
+    nothing = cgutils.alloca_once(builder, cgutils.intp_t, size=LIST_ITEMS // 8 + 1, zfill=True)
+    nothing = builder.bitcast(nothing, lp.type)
+    lp = builder.select(cgutils.is_null(builder, lp), nothing, lp)  # a field that is not set
     place = cgutils.pointer_add(builder, lp, cgutils.intp_t(LIST_SIZE))
     length = builder.load(builder.bitcast(place, cgutils.intp_t.as_pointer()))
     array_type = items_array(found)

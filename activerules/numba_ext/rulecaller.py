@@ -18,6 +18,7 @@ from numba.core import cgutils, types
 from activerules.annotations.activity import Active
 from activerules.numba_ext.calls import MarkedCall
 from activerules.numba_ext.compiledrule import (
+    ObjectCheck,
     Parameter,
     RuleArgument,
     SharedCheck,
@@ -37,6 +38,7 @@ class RuleCaller:
     lanes    the shadows of the Duplicated arguments, in order, once per lane
     scratch  what is released when the function returns
     pending  what is released only where it fails: the engine has no results then
+    held     how to let go of shadows that are kept while a rule runs, which does not raise
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class RuleCaller:
         self.zero_makers: dict[types.Type, Any] = {}
         self.scratch: list[tuple[types.Type, Any]] = []
         self.pending: list[tuple[types.Type, Any]] = []
+        self.held: list[tuple[Any, list[Any]]] = []
 
     def fields(self) -> list[list[Any]]:
         """The value of each argument, and its shadow where the rule takes one."""
@@ -172,6 +175,7 @@ class RuleCaller:
             builder, callee, fndesc.restype, fndesc.argtypes, args
         )
         with builder.if_then(status.is_error, likely=False):
+            self._let_go()
             self._release(*self.scratch, *self.pending)
             place = self.pointers["excinfo"]
             exception_type = status.excinfoptr.type.as_pointer()
@@ -191,6 +195,39 @@ class RuleCaller:
         """Leave with an error if the rule wrote into what two arguments share."""
         for check, before in zip(checks, kept, strict=True):
             self.call(check.check, [self.primals[check.places[0]], before])
+
+    def identities(self, checks: Sequence[ObjectCheck], fields: Sequence[Any]) -> list[list[Any]]:
+        """What tells of each object, and of its shadow, what it is made of."""
+        found: list[list[Any]] = []
+        for check in checks:
+            primal, *shadow = self._identified(check, fields)
+            known = [self.call(check.identity, [primal])]
+            for one in shadow:
+                known.append(self.call(check.held, [one]))
+                self.held.append((check.let_go, [one, known[-1]]))
+            found.append(known)
+        return found
+
+    def _identified(self, check: ObjectCheck, fields: Sequence[Any]) -> Sequence[Any]:
+        """An object and its shadow; of several shadows none."""
+        annotation = self.arguments[check.place].annotation
+        is_batch = annotation.dval is not None and annotation.dval != one_shadow(annotation)
+        return fields[check.place][:1] if is_batch else fields[check.place]
+
+    def check_objects(
+        self, checks: Sequence[ObjectCheck], fields: Sequence[Any], before: Sequence[Any]
+    ) -> None:
+        """Leave with an error if a rule exchanged what an object, or its shadow, is made of."""
+        self._let_go()
+        self.held.clear()
+        for check, known in zip(checks, before, strict=True):
+            for which, (value, then) in enumerate(zip(fields[check.place], known, strict=False)):
+                self.check_object(check, value, then, which)
+
+    def check_object(self, check: ObjectCheck, value: Any, before: Any, which: int) -> None:
+        """Leave with an error if an object is no more what it was."""
+        now = self.call(check.identity, [value])
+        self.call(check.unchanged, [now, before, cgutils.intp_t(which)])
 
     def check_apart(
         self,
@@ -226,6 +263,12 @@ class RuleCaller:
         """Return 0."""
         self._release(*self.scratch)
         self.builder.ret(I32(0))
+
+    def _let_go(self) -> None:
+        for compiled, args in self.held:
+            callee = self.context.declare_function(self.builder.module, compiled.fndesc)
+            restype, argtypes = compiled.fndesc.restype, compiled.fndesc.argtypes
+            self.context.call_conv.call_function(self.builder, callee, restype, argtypes, args)
 
     def _release(self, *values: tuple[types.Type, Any]) -> None:
         for value_type, value in values:

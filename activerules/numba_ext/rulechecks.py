@@ -92,7 +92,8 @@ def _extent(x):
 
 
 @register_jitable
-def _overlap(x, y):
+def overlap(x, y):
+    """Whether two arrays share memory."""
     if x.size == 0 or y.size == 0:
         return False
     low, high = _extent(x)
@@ -129,7 +130,7 @@ def apart(message: str, error: type[Exception] = RuleReturnError) -> Callable[[A
     """
 
     def check(result, other):
-        if _overlap(result, other):
+        if overlap(result, other):
             raise error(message)
 
     return check
@@ -147,7 +148,7 @@ def _none_of_form(x):
 
 def kept_if_shared(x: Any, y: Any) -> Any:
     """What `x` holds, if it shares memory with `y`; else an array without items."""
-    return copied(x) if _overlap(x, y) else copied(_none_of(x))
+    return copied(x) if overlap(x, y) else copied(_none_of(x))
 
 
 @cache
@@ -189,7 +190,7 @@ def alike(message: str) -> Callable[[Any, Any], None]:
 @register_jitable
 def detached(x: Any, other: Any) -> Any:
     """An array of a tape, or its copy where the program may write to it through another array."""
-    return copied(x) if _overlap(x, other) else x
+    return copied(x) if overlap(x, other) else x
 
 
 def detached_items(x: Any, other: Any) -> Any:

@@ -54,6 +54,7 @@ from activerules.numba_ext.kinds import (
     has_shadows,
     is_container,
     is_number_array,
+    is_object,
     may_hold_numbers,
 )
 from activerules.numba_ext.ruleparts import taken_apart, wholes_of
@@ -181,6 +182,7 @@ class NumbaRuleCompiler:
             slots = flatten(found)
             data = [start + k for k, slot in enumerate(slots) if slot.role == "data"]
             may_share |= any(b"captures(none)" not in marked.promises[k] for k in data)
+            may_share |= is_object(found)
             start += len(slots)
         if not may_share:
             return marked.cpu_symbol
@@ -222,6 +224,7 @@ class NumbaRuleCompiler:
                     declared_inactive=stopped,
                     opaque=kind == "const" and not stopped and may_hold_numbers(found),
                     container=is_container(found),
+                    exchanges=is_container(found) and marked.exchanges,
                     pointers=tuple(pointers),
                 )
             )
@@ -397,13 +400,16 @@ def _compiling(
 def _argument_kind(found: types.Type) -> ArgumentKind:
     if is_number_array(found):
         return "memory"
+    if is_object(found):
+        return "object"
     return "value" if has_numbers(found) and not has_shadows(found) else "const"
 
 
 def _result_kind(found: types.Type) -> ResultKind:
     if found == types.none:
         return "none"
-    return _argument_kind(found)
+    kind = _argument_kind(found)
+    return "const" if kind == "object" else kind
 
 
 def _pointers(slots: Sequence[Slot]) -> list[int]:

@@ -29,6 +29,7 @@ from activerules.ir.rulecall import ForwardRuleRequest, RuleRequest
 from activerules.numba_ext.calls import MarkedCall, plain_type, uninherited_flags
 from activerules.numba_ext.compiledrule import (
     CompiledRule,
+    ObjectCheck,
     Parameter,
     RuleArgument,
     SharedCheck,
@@ -37,7 +38,7 @@ from activerules.numba_ext.compiledrule import (
     types_of,
 )
 from activerules.numba_ext.facts import RuleFunctionCompiler
-from activerules.numba_ext.kinds import anonymous, derivative_type, leaves_of
+from activerules.numba_ext.kinds import anonymous, derivative_type, is_object, leaves_of
 from activerules.numba_ext.readonly import only_reads_arrays
 from activerules.numba_ext.rulechecks import (
     alike,
@@ -48,6 +49,7 @@ from activerules.numba_ext.rulechecks import (
     own_leaf,
     unwritten,
 )
+from activerules.numba_ext.ruleobjects import apart_from_object, copy_of_object, object_checks
 from activerules.numba_ext.ruleparts import part_kind, taken_apart, wholes_of
 from activerules.numba_ext.ruletapes import detachers_of, frozen, is_trusted, lists_of
 from activerules.numba_ext.rulewrap import build_primal
@@ -115,11 +117,13 @@ def compile_rule(
                 if a.needs_scratch
             },
             savers={
-                i: compile_function(copy_of, (a.value_type,), pair)
+                i: compile_function(
+                    copy_of_object if is_object(a.value_type) else copy_of, (a.value_type,), pair
+                )
                 for i, a in enumerate(arguments)
                 if i in saved
                 and (request.overwritten[i] or written[i])
-                and isinstance(a.value_type, types.Array)
+                and (isinstance(a.value_type, types.Array) or is_object(a.value_type))
             },
             apart=checks,
             alike=alike_checks(marked, pair.result),
@@ -127,6 +131,7 @@ def compile_rule(
             copiers={t: compile_function(own_leaf, (t,), pair) for t in copied},
             shared=shared_checks(marked, arguments, written),
             another=_another(marked, pair, request),
+            objects=checks_of_objects(marked, arguments),
         )
 
 
@@ -135,6 +140,15 @@ def _another(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Any:
     if pair.keeps_shadow or request.result != "duplicated":
         return None
     return compile_function(make_zero_of, (marked.result_type,), pair)
+
+
+def checks_of_objects(
+    marked: MarkedCall, arguments: Sequence[RuleArgument]
+) -> tuple[ObjectCheck, ...]:
+    """What is checked of the arguments that are objects."""
+    return object_checks(
+        marked, arguments, lambda function, args: compile_function(function, args, marked)
+    )
 
 
 def alike_checks(
@@ -201,14 +215,19 @@ def alias_checks(
     returned = marked.result_type
     if not isinstance(returned, types.Array):
         return {}
-    function = apart(
+    message = (
         f"what {marked.name} or its rule returns shares memory with an argument, or with its own "
         "shadow; return a copy"
     )
     others = {returned, *(f for a in arguments for f in (a.value_type, *a.annotation.fields))}
-    arrays = [other for other in others if isinstance(other, types.Array)]
     return {
-        (returned, other): compile_function(function, (returned, other), marked) for other in arrays
+        (returned, other): compile_function(
+            apart_from_object(message) if is_object(other) else apart(message),
+            (returned, other),
+            marked,
+        )
+        for other in others
+        if isinstance(other, types.Array) or is_object(other)
     }
 
 

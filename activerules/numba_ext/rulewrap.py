@@ -65,6 +65,8 @@ def build(rule: CompiledRule, symbols: Symbols) -> Any:
         library.add_linking_library(result.library)
     for library_of_check in (each for check in rule.shared for each in check.libraries):
         library.add_linking_library(library_of_check)
+    for result in (each for check in rule.objects for each in check.results):
+        library.add_linking_library(result.library)
     library.finalize()
     return library
 
@@ -137,9 +139,11 @@ class _Augmented(_Half):
         fields = self.fields()
         arguments = self.annotated(fields)
         kept = self.keep_shared(rule.shared)
+        objects = self.identities(rule.objects, fields)
         returned = self.call(rule.augmented, [*dummies, *arguments])
         self.pending.append((rule.augmented.signature.return_type, returned))
         self.check_shared(rule.shared, kept)
+        self.check_objects(rule.objects, fields, objects)
         primal, shadow, tape = (builder.extract_value(returned, i) for i in range(3))
         primal_type, shadow_type, tape_type = rule.augmented_types
         self._keep_apart((primal, primal_type), (shadow, shadow_type), fields)
@@ -147,13 +151,13 @@ class _Augmented(_Half):
         values = [value for value, *_ in fields]
         result = context.cast(builder, primal, primal_type, self.return_type)
         tape = self._own_tape(tape, tape_type, result, values)
-        parts, part_types = [tape], [tape_type]
+        parts = [tape]
         if rule.carries_result:
             carried, shadow_type = self._carried(primal, shadow)
-            parts, part_types = parts + carried, [*part_types, *rule.result.fields]
-        if len(parts + saved) > 1:
-            part_types += [saver.signature.return_type for saver in rule.savers.values()]
-            tape = context.make_tuple(builder, types.Tuple(part_types), parts + saved)
+            parts += carried
+        parts += saved + [known[0] for known in objects]
+        if len(parts) > 1:
+            tape = context.make_tuple(builder, rule.stored_type, parts)
         if rule.marked.result_type != types.none:
             self.store_result("ret", primal, primal_type)
         if rule.result_activity == "duplicated":
@@ -247,14 +251,20 @@ class _Reverse(_Half):
 
     def build(self) -> None:
         rule, context, builder = self.rule, self.context, self.builder
-        tape, dret, saved = self._tape_and_cotangent()
+        tape, dret, rest = self._tape_and_cotangent()
+        saved, known = rest[: len(rule.savers)], rest[len(rule.savers) :]
+        for check, then in zip(rule.objects, known, strict=True):
+            self.check_object(check, self.primals[check.place], then, 2)
         for index, copy in zip(rule.savers, saved, strict=True):
             found = rule.savers[index].signature.return_type
             passed = self.arguments[index].value_type
             self.primals[index] = context.cast(builder, copy, found, passed)
         tape = self._copied(tape, rule.augmented_types[2])
-        args = [context.get_dummy_value(), dret, tape, *self.annotated(self.fields())]
+        fields = self.fields()
+        args = [context.get_dummy_value(), dret, tape, *self.annotated(fields)]
+        objects = self.identities(rule.objects, fields)
         returned = self.call(rule.reverse, args)
+        self.check_objects(rule.objects, fields, objects)
         return_type = rule.reverse.signature.return_type
         self._store_derivatives(returned, return_type)
         context.nrt.decref(builder, return_type, returned)
@@ -275,9 +285,9 @@ class _Reverse(_Half):
         return made
 
     def _tape_and_cotangent(self) -> tuple[Any, Any, list[Any]]:
-        """The rule's own tape, `dret`, and what was saved of the arguments."""
+        """The rule's own tape, `dret`, and what else is kept: see `CompiledRule.stored_type`."""
         rule, context = self.rule, self.context
-        tape, fields, saved = self._unpacked(self._load_tape())
+        tape, fields, rest = self._unpacked(self._load_tape())
         if not rule.carries_result:
             if rule.result.kind is Const:
                 fields = [context.get_dummy_value()]
@@ -286,12 +296,12 @@ class _Reverse(_Half):
             else:
                 loaded = [self.load_result("ret"), self.load_result("ret_shadow")]
                 fields = list(map(self.without_owner, rule.result.fields, loaded))
-        return tape, self.annotate(rule.result, *fields), saved
+        return tape, self.annotate(rule.result, *fields), rest
 
     def _unpacked(self, stored: Any) -> tuple[Any, list[Any], list[Any]]:
         rule = self.rule
         count = len(rule.result.fields) if rule.carries_result else 0
-        if not count and not rule.savers:
+        if not (count or rule.savers or rule.objects):
             return stored, [], []
         tape, *rest = cgutils.unpack_tuple(self.builder, stored)
         return tape, rest[:count], rest[count:]

@@ -152,6 +152,7 @@ class ADContext(InactiveValues):
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._defined: set[tuple[str, Any]] = set()
         super().__init__(session.typing_context, AD_TARGET)
 
     @global_compiler_lock
@@ -209,10 +210,12 @@ class ADContext(InactiveValues):
             if marked is None:
                 followed = self.get_function(fn.unmarked(sig), sig, _firstcall)
                 return fn.without_mark(self, sig, followed)
-            if marked.symbol not in self._defns:
-                self.insert_func_defn(
-                    [(fn.implementation(marked), marked.symbol, sig.as_function().args)]
-                )
+            # One symbol is called with several types of a function that is passed: the CPU's
+            # dispatcher, and its twin.
+            args = sig.as_function().args
+            if (marked.symbol, args) not in self._defined:
+                self._defined.add((marked.symbol, args))
+                self.insert_func_defn([(fn.implementation(marked), marked.symbol, args)])
         elif isinstance(fn, types.Dispatcher) and isinstance(fn.dispatcher, ADDispatcher):
             # Arguments and methods were typed through the CPU dispatcher, which compiled nothing
             # for this target.

@@ -2,10 +2,12 @@
 
 Gives       `zero_shadow`: a new shadow of zeros, arrays with the shape and strides of their primals
             `own_constants`: what is constant in it belongs to it, too
+            `new_instance`: an instance like another one
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from numba.core import cgutils, types
@@ -37,7 +39,7 @@ def zero_shadow(context: Any, builder: Any, found: Any, primal: Any) -> Any:
     if is_shadowed_array(found):
         return _zero_array(context, builder, found, primal)
     if is_instance(found) and has_shadow(found):
-        return _zero_instance(context, builder, found, primal)
+        return new_instance(context, builder, found, primal, _owned_zero)
     if is_list_of_numbers(found):
         return context.compile_internal(builder, _zero_list, signature(found, found), [primal])
     if is_list(found):
@@ -85,7 +87,10 @@ def _zero_dict(x):
     return zero
 
 
-def _zero_instance(context: Any, builder: Any, found: Any, primal: Any) -> Any:
+def new_instance(
+    context: Any, builder: Any, found: Any, primal: Any, part: Callable[..., Any]
+) -> Any:
+    """A new instance, with what `part` gives for each field of another one, owned."""
     memory_type = struct_type(found)
     size = context.get_constant(types.uintp, context.get_abi_sizeof(memory_type))
     destructor = imp_dtor(context, builder.module, found)
@@ -101,7 +106,7 @@ def _zero_instance(context: Any, builder: Any, found: Any, primal: Any) -> Any:
     struct = struct_of(context, builder, found, result)
     values = field_values(context, builder, found, primal)
     for k, (field, value) in enumerate(zip(fields_of(found), values, strict=True)):
-        struct[k] = _owned_zero(context, builder, field.numba_type, value)
+        struct[k] = part(context, builder, field.numba_type, value)
     return result
 
 

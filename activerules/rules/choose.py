@@ -298,10 +298,20 @@ def _differentiable_kind(found: Any) -> Kind:
     """
     if hasattr(found, "layout"):
         return Duplicated
+    if _holds_numbers(found):
+        return Duplicated
     if parts := getattr(found, "types", ()):
         kinds = set(map(_differentiable_kind, parts)) - {Const}
         return kinds.pop() if len(kinds) == 1 else MixedDuplicated if kinds else Const
     return Active if str(found).startswith(("float", "complex")) else Const
+
+
+def _holds_numbers(found: Any) -> bool:
+    """Tell whether a value is an object, or a typed list, with numbers in it."""
+    fields = getattr(found, "struct", None) or getattr(found, "field_dict", None)
+    items = getattr(found, "item_type", None)
+    parts = [*fields.values()] if fields else [] if items is None else [items]
+    return any(_differentiable_kind(part) is not Const for part in parts)
 
 
 def _pair(chosen: Candidate, call: Call) -> RulePair:

@@ -25,7 +25,7 @@ from activerules.annotations.tangents import NoTangent, ZeroTangent, is_zero
 from activerules.annotations.thunks import extern
 from activerules.annotations.values import make_zero
 from activerules.chainrules import frule, rrule
-from activerules.errors import NoRuleForActivity, RuleCheckError
+from activerules.errors import NoRuleForActivity, NotYetSupported, RuleCheckError
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
 from activerules.rules.rule import ForwardRule, RulePair, display_name
@@ -110,6 +110,16 @@ def _is_explicit(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return any(isinstance(x, Annotation | Argument) for x in (*args, *kwargs.values()))
 
 
+def _require_known(argument: Argument) -> None:
+    """Refuse what there are no directions for: a check that compares nothing would pass."""
+    if any(kind is not Const for kind in argument.kinds) and not is_differentiable(argument.value):
+        raise NotYetSupported(
+            f"check_rule with a derivative by a {type(argument.value).__name__}",
+            why="it knows directions in numbers, arrays and tuples of them",
+            instead=["check_gradient(g, arrays) of a function g that makes the object of arrays"],
+        )
+
+
 class RuleCheck:
     """The checks of one function at one point."""
 
@@ -121,6 +131,8 @@ class RuleCheck:
         self.arguments = arguments
         self.asked = asked
         self.values = tuple(a.value for a in self.arguments)
+        for each in self.arguments:
+            _require_known(each)
         rng = np.random.default_rng(seed)
         self.result, self.ends = self.primal(self.values)
         self.results = result_kinds(self.result, ret)

@@ -17,7 +17,7 @@ Source      Hascoët, Naumann, Pascual (2005), "To be recorded" analysis; Griewa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from activerules.ir.analysis.called import CalledMemory
@@ -113,7 +113,8 @@ def analyse_activity(
     wanted = (varied_memory & useful_memory) | returned | seeds.handed_out
     active_memory = {o for o in wanted if may_have_shadow(o, seeds)}
     shadowable = seeds.shadowable - returned - seeds.handed_out
-    _extend_to_neighbours(body, memory, active_memory, seeds.results, shadowable)
+    shared = [*_shared_pointers(body, memory), *_shared_objects(body, memory, calls)]
+    _extend_to_neighbours(shared, memory, active_memory, seeds.results, shadowable)
     return Activity(
         frozenset(varied), frozenset(useful), frozenset(varied_memory), frozenset(useful_memory),
         frozenset(active_memory), memory,
@@ -268,13 +269,9 @@ class _Spread:
                 values.update(argument.floats(call))
             elif argument.kind == "memory":
                 objects.update(self.memory.objects(call.operands[argument.pointer]))
-            elif argument.opaque:
+            elif argument.is_deep:
                 values.update(argument.floats(call))
-                objects.update(self._behind(call, argument))
-
-    def _behind(self, call: Instruction, argument: CallArgument) -> set[MemoryObject]:
-        """All memory a function reaches through an argument that rules do not take."""
-        return {o for k in argument.pointers for o in self.memory.behind(call.operands[k])}
+                objects.update(behind_argument(call, argument, self.memory))
 
     def _stores_bits(
         self, store: Instruction, values: set[Value], objects: set[MemoryObject]
@@ -326,13 +323,13 @@ class _Spread:
         for argument in info.arguments:
             if argument.kind == "memory" and argument.written:
                 found |= self.memory.objects(call.operands[argument.pointer])
-            elif argument.opaque and argument.written:
-                found |= self._behind(call, argument)
+            elif argument.is_deep and argument.written:
+                found |= behind_argument(call, argument, self.memory)
         return found
 
 
 def _extend_to_neighbours(
-    body: list[Instruction],
+    shared: Sequence[frozenset[MemoryObject]],
     memory: MemoryFacts,
     active: set[MemoryObject],
     results: frozenset[MemoryObject],
@@ -341,8 +338,8 @@ def _extend_to_neighbours(
     """Local or constant memory, or a return slot, that also gets a shadow, though no active float
     is in it (A4).
 
-    It is behind a pointer that may also point to active memory; or it holds pointers to active
-    memory, and its shadow holds the pointers to their shadows.
+    It is `shared`: a pointer to it may also point to active memory, or a rule takes an object with
+    both. Or it holds pointers to active memory, and its shadow holds the pointers to their shadows.
     """
     changed = True
     while changed:
@@ -354,7 +351,7 @@ def _extend_to_neighbours(
         }
         changed |= bool(holders)
         active |= holders
-        for objects in _shared_pointers(body, memory):
+        for objects in shared:
             if active.isdisjoint(objects):
                 continue
             local = {o for o in objects if o.is_local or o in shadowable} - active
@@ -371,6 +368,26 @@ def _shared_pointers(
             yield memory.objects(i)
         if i in memory.called:
             yield from followed_by(memory.called[i]).values()
+
+
+def _shared_objects(
+    body: list[Instruction], memory: MemoryFacts, calls: Calls
+) -> Iterable[frozenset[MemoryObject]]:
+    """What the objects that rules take are made of: they have a shadow of all of it."""
+    for i in body:
+        info = calls.marked(i) if i.opcode == "call" else None
+        if info is not None and not info.inactive:
+            for argument in info.arguments:
+                if argument.kind == "object":
+                    yield behind_argument(i, argument, memory)
+
+
+def behind_argument(
+    call: Instruction, argument: CallArgument, memory: MemoryFacts
+) -> frozenset[MemoryObject]:
+    """All memory a function reaches through an argument of a marked call."""
+    reached = (memory.behind(call.operands[k]) for k in argument.pointers)
+    return frozenset[MemoryObject]().union(*reached)
 
 
 def followed_by(called: CalledMemory) -> dict[int, frozenset[MemoryObject]]:

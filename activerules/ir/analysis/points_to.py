@@ -350,7 +350,7 @@ class Solver:
             anything = {fresh, *reached_by(call, self.objects, self.inside)}
             containers = {o for k in effect.follows for o in self.objects(call.operands[k])}
             self.followed[call] = frozenset(closure(containers, self.inside))
-            for memory in self.followed[call]:
+            for memory in self.followed[call] if effect.exchanges else ():
                 if self.contents.get(memory) is not None:
                     self.hold(memory, anything)
             if effect.hands_out:

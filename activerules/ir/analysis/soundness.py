@@ -24,12 +24,13 @@ from activerules.ir.analysis.activity import (
     Calls,
     Seeds,
     are_varied_bits,
+    behind_argument,
     followed_by,
     holds_float,
     is_unknown_call,
 )
 from activerules.ir.analysis.called import CalledMemory
-from activerules.ir.analysis.objects import UNKNOWN, MemoryObject
+from activerules.ir.analysis.objects import UNKNOWN, MemoryObject, closure, root
 from activerules.ir.analysis.partial_overlap import partly_overlapping
 from activerules.ir.analysis.points_to import loads_behind
 from activerules.ir.analysis.returns import Returns
@@ -37,6 +38,7 @@ from activerules.ir.analysis.value_types import ValueTypes
 from activerules.ir.model import Constant, Instruction, Value
 from activerules.ir.printer import print_instruction
 from activerules.ir.refusal import refusal
+from activerules.ir.rulecall import CallArgument
 from activerules.ir.runtime_calls import HELD_MEMORY, memory_intrinsic
 from activerules.ir.types import I64
 
@@ -329,6 +331,10 @@ class _Check:
         for pointer in self._pointers_used(i):
             if self.activity.has_shadow(pointer):
                 self._shadowed(i, pointer)
+        info = self.calls.marked(i)
+        for argument in info.arguments if info is not None and not info.inactive else ():
+            if argument.kind == "object":
+                self._object(i, argument)
         if is_unknown_call(i, self.calls):
             self._unknown_call(i)
 
@@ -348,6 +354,36 @@ class _Check:
                 ],
                 ActiveMemoryInConst,
             )
+
+    def _object(self, i: Instruction, argument: CallArgument) -> None:
+        """A rule is given a shadow of everything in an object, or of nothing."""
+        facts = self.activity
+        if facts.active_memory.isdisjoint(behind_argument(i, argument, facts.memory)):
+            return
+        # a shadow that the caller made is whole: nothing behind its pointers is looked at
+        found = closure(
+            (o for k in argument.pointers for o in facts.memory.objects(i.operands[k])),
+            lambda o: facts.memory.inside(o) if o.is_local else (),
+        )
+        bare = {o for o in found - facts.active_memory if not self._is_nothing(o)}
+        if bare:
+            raise refusal(
+                i,
+                f"argument {argument.name} of a function with a rule holds active data, and "
+                f"memory without a shadow ({_names(bare)})",
+                "its rule is given the object with a shadow of everything in it",
+                [
+                    "put copies of constant arrays into the object: x.copy()",
+                    "mark the arrays Duplicated (shadows of zeros for the constant ones)",
+                ],
+                MixedActivity,
+            )
+
+    def _is_nothing(self, o: MemoryObject) -> bool:
+        """Whether it stands for what pointers lead to in memory that is declared to hold none."""
+        holder = root(o)
+        declared = holder in self.types.declared and holder not in self.activity.memory.targets
+        return o.kind == "loaded" and declared
 
     def _derived_call(self, i: Instruction, called: CalledMemory) -> None:
         """A callee is given a shadow of all memory behind a pointer, or of nothing."""

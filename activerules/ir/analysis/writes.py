@@ -16,7 +16,7 @@ from activerules.ir.types import NamedTypes, size_of
 @dataclass(frozen=True)
 class Write:
     """An instruction that may write memory: through `pointers`, in `objects`, or anywhere
-    (`everything`).
+    (`everything`). What is in `objects` keeps its pointers where it does not `exchange` them.
     """
 
     instruction: Instruction
@@ -24,6 +24,7 @@ class Write:
     size: int | None
     everything: bool = False
     objects: frozenset[MemoryObject] = frozenset()
+    exchanges: bool = True
 
 
 def writes_of(
@@ -47,7 +48,9 @@ def writes_of(
         if effect.writes:
             pointers = tuple(i.operands[k] for k in effect.writes)
             followed = solved.followed.get(i, frozenset())
-            yield Write(i, pointers, _constant_length(i), objects=followed)
+            yield Write(
+                i, pointers, _constant_length(i), objects=followed, exchanges=effect.exchanges
+            )
     elif not arithmetic(i) and "memory(none)" not in str(i.attributes.get("call_attributes", "")):
         # without pointer arguments it may still write globals, and what it was given before
         yield Write(i, (), None, everything=True)

@@ -40,13 +40,13 @@ class EngineCalls(Calls):
             return None
         reads = [k for a in info.arguments for k in a.memory_operands]
         writes = [k for a in info.arguments if a.written for k in a.memory_operands]
-        follows = [
-            k for a in info.arguments if a.container and a.written for k in a.memory_operands
-        ]
+        written = [a for a in info.arguments if a.container and a.written]
+        follows = [k for a in written for k in a.memory_operands]
         return CallEffect(
             reads=tuple(reads),
             writes=(0, 1, *writes),
             follows=tuple(follows),
+            exchanges=not written or any(a.exchanges for a in written),
             hands_out=info.hands_out,
         )
 

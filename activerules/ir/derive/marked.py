@@ -60,6 +60,10 @@ def _of_argument(call: Instruction, argument: CallArgument, facts: Facts) -> Act
             return "active"
         case "memory" if facts.activity.has_shadow(call.operands[argument.pointer]):
             return "duplicated"
+        case "object" if any(
+            facts.activity.has_shadow(call.operands[k]) for k in argument.pointers
+        ):
+            return "duplicated"
         case "const" if argument.declared_inactive:
             _refuse_lost_write(call, argument, facts)
         case "const":
@@ -85,7 +89,7 @@ def _refuse_lost_write(call: Instruction, argument: CallArgument, facts: Facts) 
 def _refuse_hidden_activity(call: Instruction, argument: CallArgument, facts: Facts) -> None:
     """Active data in an argument that rules take for constant would be lost.
 
-    Such are lists, objects and records, and tuples with them.
+    Such are lists of Python, dictionaries and records, and tuples with objects.
     """
     for k in argument.operands:
         operand = call.operands[k]
@@ -96,7 +100,7 @@ def _refuse_hidden_activity(call: Instruction, argument: CallArgument, facts: Fa
                 call,
                 f"argument {argument.name} of a function with a rule holds active data "
                 "in a type rules do not take yet",
-                "rules take numbers, arrays of numbers, and tuples of both; "
+                "rules take numbers, arrays of numbers, tuples of both, instances and typed lists; "
                 "the derivative by other arguments would be lost",
                 [
                     "pass the floats and arrays one by one",

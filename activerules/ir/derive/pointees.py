@@ -32,6 +32,8 @@ def _hits(write: Write, holder: MemoryObject, memory: MemoryFacts) -> bool:
     if write.everything:
         reached = memory.reached(write.instruction) if write.instruction.opcode == "call" else ()
         return holder in reached
+    if not write.exchanges:
+        return False
     if any(memory.may_overlap(holder, o) for o in write.objects):
         return True
     return any(
