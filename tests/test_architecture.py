@@ -46,6 +46,7 @@ LAYERS = {
     "ir.leaves": 3,
     "ir.reading": 3,
     "ir.scalarise": 3,
+    "ir.short_axes": 3,
     "ir.lexer": 3,
     "ir.location": 3,
     "ir.normal_form": 3,

@@ -8,16 +8,18 @@ from activerules.ir.growing_stack import from_heap
 from activerules.ir.model import Module
 from activerules.ir.parser import parse_module
 from activerules.ir.scalarise import scalarise
+from activerules.ir.short_axes import plain_subscripts
 
 
 def read_module(text: str, function: str) -> Module:
     """Parse what `normalise(…, function)` gives; stack memory that grows is on the heap,
-    calls through pointers are called by name, values with parts taken apart, and floats computed as
-    floats, where that can be done.
+    calls through pointers are called by name, values with parts taken apart, floats computed as
+    floats, and subscripts along axes that may be short are plain, where that can be done.
     """
     module = parse_module(text)
     from_heap(module)
     devirtualise(module)
     scalarise(module, function if function in module.functions else f'"{function}"')
     restore_floats(module)
+    plain_subscripts(module)
     return module

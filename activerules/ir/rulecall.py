@@ -95,7 +95,8 @@ class CallInfo:
 
     `result_meminfos` are the byte offsets, in the returned struct of `result_size` bytes, of
     pointers to reference-counted memory; `primal_symbol` is the function to call where nothing is
-    active; `hands_out`: what it returns may be memory of its arguments.
+    active; `hands_out`: what it returns may be memory of its arguments; `borrows`: when it has
+    returned, it is known to hold on to nothing that it was passed.
     """
 
     name: str
@@ -107,6 +108,7 @@ class CallInfo:
     primal_symbol: str
     inactive: bool = False
     hands_out: bool = False
+    borrows: bool = False
     result_element: Type | None = None
 
 

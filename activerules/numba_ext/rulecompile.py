@@ -167,6 +167,7 @@ class NumbaRuleCompiler:
             primal_symbol=primal_symbol,
             inactive=inactive,
             hands_out=is_container(returned),
+            borrows=_is_numpy(marked),
             result_element=float_elements(returned),
         )
 
@@ -194,9 +195,7 @@ class NumbaRuleCompiler:
 
     def _is_new_memory(self, marked: MarkedCall) -> bool:
         """Whether a returned array is promised, or known, never to be memory of an argument."""
-        module = getattr(marked.function, "__module__", None) or ""
-        is_numpy = module.split(".")[0] in ("numpy", "_operator")
-        return is_numpy or self._registry.is_noalias(marked.function)
+        return _is_numpy(marked) or self._registry.is_noalias(marked.function)
 
     def _call_arguments(self, marked: MarkedCall) -> tuple[CallArgument, ...]:
         inactive = self._registry.inactive_arguments(marked.function, marked.argument_names)
@@ -395,6 +394,12 @@ def _compiling(
 
 
 # --- what a call looks like to the engine ---
+
+
+def _is_numpy(marked: MarkedCall) -> bool:
+    """Whether a function is one of NumPy or an operator."""
+    module = getattr(marked.function, "__module__", None) or ""
+    return module.split(".")[0] in ("numpy", "_operator")
 
 
 def _argument_kind(found: types.Type) -> ArgumentKind:

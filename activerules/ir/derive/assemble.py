@@ -16,6 +16,7 @@ from activerules.ir.derive.forward import build_forward
 from activerules.ir.derive.forward_plan import ForwardPlan
 from activerules.ir.derive.gradient import build_enter, build_gradient, uses_tape
 from activerules.ir.derive.layout import Layout, make_layout
+from activerules.ir.derive.placed import PLACED_ARRAY, PLACED_SHADOW, PLACED_TEXT
 from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.reverse import build_reverse
 from activerules.ir.derive.scopes import Scopes
@@ -164,6 +165,8 @@ def _support(functions: list[Function], *, whole: bool) -> _Support:
     texts: list[str] = []
     if any(name.startswith(runtime.PREFIX) for name in called):
         texts += [runtime.TEXT, runtime.CHUNKS if whole else runtime.CHUNKS_ELSEWHERE]
+    if PLACED_ARRAY in called or PLACED_SHADOW in called:
+        texts.append(PLACED_TEXT)
     if GROW_SHADOW in called:
         texts.append(runtime.GROW_TEXT)
     if COPY_RESIZED in called or COPIED_SIZE in called:

@@ -11,14 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from activerules.ir.analysis.nodes import LeavingIteration, Node, Primal, Shadow
-from activerules.ir.builder import Builder
+from activerules.ir.analysis.objects import has_header, is_counted
+from activerules.ir.builder import Builder, displaced
 from activerules.ir.derive.constant_shadows import shadow_of_constant
 from activerules.ir.derive.layout import Layout
 from activerules.ir.derive.mirror import derived_shadow
 from activerules.ir.derive.plan import Plan
+from activerules.ir.derive.runtime import DATA_OFFSET
 from activerules.ir.derive.sweep import Parameters, Slots, null
 from activerules.ir.model import Constant, Instruction, Value
-from activerules.ir.types import I64
+from activerules.ir.types import I64, PTR
 
 
 class AtHand:
@@ -112,6 +114,8 @@ class AtHand:
             return self.slots.frame_address(self.b, self.layout.stack[i, False])
         if i.opcode == "phi":
             return self._induction(i, self.primal)
+        if self._gives_fixed_data(i):
+            return self._data(self.primal(i.operands[0]))
         operands = [self.primal(o) for o in i.operands]
         keep = {
             k: v
@@ -152,6 +156,8 @@ class AtHand:
                 return self.slots.stack_shadow(self.b, i, lane)
             case "phi":
                 return self._induction(i, shadow_of)
+            case "call" if self._gives_fixed_data(i):
+                return self._data(shadow_of(i.operands[0]))
             case _:
                 scope = None
                 if i.opcode == "load":
@@ -160,6 +166,20 @@ class AtHand:
                 shadow = derived_shadow(self.b, i, self.primal, shadow_of, scope)
                 assert shadow is not None, f"L2: no shadow of {i.opcode}"
                 return shadow
+
+    def _gives_fixed_data(self, call: Instruction) -> bool:
+        """Whether a call reads where the data of counted memory is, which never moves."""
+        if call.opcode != "call" or call.callee_name != "NRT_MemInfo_data_fast":
+            return False
+        objects = self.plan.memory.objects(call.operands[0])
+        return bool(objects) and all(is_counted(o) and not has_header(o) for o in objects)
+
+    def _data(self, meminfo: Value) -> Value:
+        """What `NRT_MemInfo_data_fast` gives, in words that LLVM takes out of loops: it does not
+        know that what a loop writes is never a header.
+        """
+        place = displaced(self.b, meminfo, DATA_OFFSET)
+        return self.b.load(PTR, place, metadata=self.slots.scopes.fixed)
 
 
 def _is_one(step: Value) -> bool:

@@ -21,6 +21,7 @@ from activerules.ir.derive.mirror import (
     derived_shadow,
     is_dropped,
 )
+from activerules.ir.derive.placed import PLACED_ARRAY, PLACED_SHADOW, is_plain
 from activerules.ir.derive.plan import Plan, RuleUse
 from activerules.ir.derive.primal_copy import PrimalCopy
 from activerules.ir.derive.runtime import OUT_OF_MEMORY, TOO_DEEP
@@ -147,6 +148,10 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         if live and name in RELEASING and self._leads_to_retained(i.operands[0]):
             self._own(GlobalRef(UNSIZED.get(name, name)), self._value(i.operands[0]))
             return
+        if live and self._is_placed(i):
+            self.values[i] = self._place(PLACED_ARRAY, i)
+            self._shadow_of_allocation(i)
+            return
         copy = self._clone(i)
         if info is not None:
             copy.callee = GlobalRef(info.primal_symbol)
@@ -207,19 +212,32 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
     def _allocation(self, i: Instruction, copy: Instruction) -> None:
         effect = effect_of(i.callee_name)
         assert effect is not None
-        memory = MemoryObject("allocation", i)
-        if memory in self.plan.retained and effect.counted:
+        if MemoryObject("allocation", i) in self.plan.retained and effect.counted:
             self.b.call("NRT_incref", VOID, [copy])
             self._own(GlobalRef("NRT_decref"), copy)
-        if memory not in self.plan.activity.active_memory:
-            return
-        operands = [self._value(o) for o in i.operands]
-        self.shadows[i] = per_lane(self.width, lambda _: self._new_shadow(i, operands))
+        self._shadow_of_allocation(i)
 
-    def _new_shadow(self, i: Instruction, operands: list[Value]) -> Value:
-        """A shadow of memory that is allocated, of zeros, on the list of what is released."""
+    def _is_placed(self, i: Instruction) -> bool:
+        """Whether the array that is allocated lives as long as the tape, which can hold it."""
+        memory = MemoryObject("allocation", i)
+        return is_plain(i) and memory in self.plan.retained and memory not in self.plan.unseen
+
+    def _place(self, function: str, i: Instruction) -> Value:
+        return self.b.call(function, PTR, [self.parameters.tape, self._value(i.operands[0])])
+
+    def _shadow_of_allocation(self, i: Instruction) -> None:
+        if MemoryObject("allocation", i) in self.plan.activity.active_memory:
+            self.shadows[i] = per_lane(self.width, lambda _: self._new_shadow(i))
+
+    def _new_shadow(self, i: Instruction) -> Value:
+        """A shadow of memory that is allocated, of zeros, released with the tape."""
+        if is_plain(i) and MemoryObject("allocation", i) not in self.plan.unseen:
+            shadow = self._place(PLACED_SHADOW, i)
+            self._fail_if_null(shadow)
+            return shadow
         effect = effect_of(i.callee_name)
         assert effect is not None
+        operands = [self._value(o) for o in i.operands]
         shadow = allocated_shadow(self.b, i, operands, owned=True)
         self._fail_if_null(shadow)
         release = "NRT_Free" if i.callee_name == "NRT_Allocate" else "free"

@@ -70,6 +70,8 @@ class Plan(Facts):
     overwriters   by load: what may later write what it reads
     assumptions   on the arguments, without which the plan is wrong
     copies        by load: the value it has from an earlier load or store
+    unseen        memory made here that may be held on to by who is not seen: the caller, a function
+                  that is called
     """
 
     loops: dict[Loop, LoopFacts]
@@ -84,6 +86,7 @@ class Plan(Facts):
     overwriters: dict[Instruction, Instruction] = field(default_factory=lambda: {})
     assumptions: tuple[Assumption, ...] = ()
     copies: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
+    unseen: frozenset[MemoryObject] = frozenset()
 
     def home(self, node: Node) -> Loop | None:
         """The innermost loop in whose rows a node is kept; None: in the frame."""

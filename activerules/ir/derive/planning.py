@@ -32,6 +32,7 @@ from activerules.ir.derive.callees import CalleeUse, Family, plan_callees, use_c
 from activerules.ir.derive.derivatives import cost, is_pure_call, row_for
 from activerules.ir.derive.facts import analyse, summaries_of
 from activerules.ir.derive.marked import activities_of
+from activerules.ir.derive.placed import unseen
 from activerules.ir.derive.plan import Plan, RuleUse, home_of
 from activerules.ir.derive.request import Request
 from activerules.ir.derive.reversal import Decision, Reversal, plan_reversal
@@ -119,6 +120,7 @@ class _Planner:
             overwriters={load: by for load, by in self.overwriters.items() if by is not None},
             assumptions=tuple(self.dependence.assumptions),
             copies=self.copies,
+            unseen=unseen(self.plan),
         )
 
     # --- what an instruction needs to be undone ---

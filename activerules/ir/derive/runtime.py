@@ -15,6 +15,7 @@ A tape is a struct on the stack of the gradient:
    48  i64 used     bytes used in chunks before this one
    56  ptr first    start of this chunk's rows
    64  ptr floor    how far down the machine's stack recursion may go (only where there are callees)
+   72  i64 placed   bytes of the objects in rows: they are no part of what is counted as tape
 
 `reserve` returns null when memory is exhausted. Memory is given back as a whole by `release`, on
 success and on error alike, after every owned object has been released.
@@ -30,6 +31,9 @@ OUT_OF_MEMORY = 0x41520001
 TOO_DEEP = 0x41520002
 
 PREFIX = "activerules.tape."
+
+DATA_OFFSET = 24
+"""Where in an NRT MemInfo the pointer to its data is."""
 
 TEXT = """
 define internal ptr @activerules.tape.reserve(ptr %tape, i64 %bytes) alwaysinline nounwind {
@@ -161,6 +165,8 @@ entry:
   store i64 0, ptr %used.at, align 8
   %first.at = getelementptr inbounds i8, ptr %tape, i64 56
   store ptr %buffer, ptr %first.at, align 8
+  %placed.at = getelementptr inbounds i8, ptr %tape, i64 72
+  store i64 0, ptr %placed.at, align 8
   ret void
 }
 
@@ -196,7 +202,10 @@ entry:
   %used.at = getelementptr inbounds i8, ptr %tape, i64 48
   %used = load i64, ptr %used.at, align 8
   %sum = add i64 %used, %filled
-  ret i64 %sum
+  %placed.at = getelementptr inbounds i8, ptr %tape, i64 72
+  %placed = load i64, ptr %placed.at, align 8
+  %rows = sub i64 %sum, %placed
+  ret i64 %rows
 }
 
 define internal void @activerules.tape.release(ptr %tape) nounwind {

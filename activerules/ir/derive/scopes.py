@@ -43,6 +43,7 @@ class Scopes:
         self._shadows = [self._scopes(facts.activity.active_memory) for _ in range(lanes)]
         self._all_shadows = [scope for lane in self._shadows for scope in lane.values()]
         self.tape_access = self._access([self._tape], [*self._primals.values(), *self._all_shadows])
+        self._fixed: str | None = None
         self._accesses: dict[tuple[int | None, frozenset[MemoryObject]], str] = {}
 
     def primal_access(self, objects: Iterable[MemoryObject]) -> str:
@@ -52,6 +53,13 @@ class Scopes:
     def shadow_access(self, objects: Iterable[MemoryObject], lane: int = 0) -> str:
         """The metadata of an access to the shadow of one of `objects`."""
         return self._of(lane, objects)
+
+    @property
+    def fixed(self) -> str:
+        """The metadata of a load from memory that nobody writes any more."""
+        if self._fixed is None:
+            self._fixed = f", !invariant.load {self._define('!{}')}"
+        return self._fixed
 
     def loop(self, *, serial: bool = False) -> str:
         """The metadata of the branch back to the head of a new loop.

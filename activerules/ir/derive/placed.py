@@ -1,0 +1,137 @@
+"""Arrays in rows of the tape: those that live as long as it does.
+
+Needs       a draft of the plan
+Gives       `unseen`: what must not be in a row; `is_plain`: the calls whose memory may be; the IR
+            of `activerules.tape.array` and `.shadow`, which are called in their place
+Invariants  O1  a row is given back with the tape, so nobody may hold on to an array in it longer
+            O2  a MemInfo in a row is like any other to who counts references, and is never freed
+"""
+
+from __future__ import annotations
+
+from activerules.ir.analysis.objects import MemoryObject
+from activerules.ir.derive.facts import Facts
+from activerules.ir.model import Constant, Instruction
+from activerules.ir.runtime_calls import effect_of
+
+
+def unseen(facts: Facts) -> frozenset[MemoryObject]:
+    """What is made here and may be held on to by the caller, or by a function with code that is
+    not seen (O1).
+    """
+    end = facts.returns.exit.terminator
+    found = set(facts.memory.escaping(end.operands[0] if end.operands else None))
+    for block in facts.returns.live:
+        for call in block.instructions:
+            if call.opcode == "call" and not _borrows(call, facts):
+                for operand in call.operands:
+                    if operand.type.is_pointer:
+                        found |= facts.memory.objects(operand)
+    return frozenset(found | facts.memory.handed_over(found))
+
+
+def _borrows(call: Instruction, facts: Facts) -> bool:
+    """Whether a function is known to hold on to nothing that it is passed."""
+    info = facts.calls.marked(call)
+    return effect_of(call.callee_name) is not None if info is None else info.borrows
+
+
+def is_plain(call: Instruction) -> bool:
+    """Whether a call allocates memory of the runtime for numbers: counted, not resized, nothing
+    runs when it is released.
+    """
+    match call.callee_name:
+        case "NRT_MemInfo_alloc" | "NRT_MemInfo_alloc_safe":
+            return True
+        case "NRT_MemInfo_alloc_aligned" | "NRT_MemInfo_alloc_safe_aligned":
+            alignment = call.operands[1]
+            return isinstance(alignment, Constant) and alignment.text in ("8", "16", "32")
+        case _:
+            return False
+
+
+PLACED_SHADOW = "activerules.tape.shadow"
+PLACED_ARRAY = "activerules.tape.array"
+
+PLACED_TEXT = """
+; an NRT MemInfo {refcount, destructor, its argument, data, size, allocator} that lives as long as
+; the tape: in a row if it is small; else the runtime allocates it, and the tape owns it.
+; The count of one in a row begins at two, so that it never comes to zero. null: out of memory
+define internal noalias ptr @activerules.tape.array(ptr nocapture %tape, i64 %bytes) \
+noinline nounwind willreturn {
+entry:
+  %small = icmp ule i64 %bytes, 65536
+  br i1 %small, label %row, label %heap
+row:
+  %need = add i64 %bytes, 64
+  %place = call ptr @activerules.tape.reserve(ptr %tape, i64 %need)
+  %full = icmp eq ptr %place, null
+  br i1 %full, label %fail, label %fill
+fill:
+  %more = add i64 %need, 15
+  %all = and i64 %more, -16
+  %placed.at = getelementptr inbounds i8, ptr %tape, i64 72
+  %placed.old = load i64, ptr %placed.at, align 8
+  %placed = add i64 %placed.old, %all
+  store i64 %placed, ptr %placed.at, align 8
+  %place.int = ptrtoint ptr %place to i64
+  %after = add i64 %place.int, 79
+  %aligned = and i64 %after, -32
+  %skip = sub i64 %aligned, %place.int
+  %data = getelementptr i8, ptr %place, i64 %skip
+  store i64 2, ptr %place, align 8
+  %destructor.at = getelementptr inbounds i8, ptr %place, i64 8
+  store ptr null, ptr %destructor.at, align 8
+  %argument.at = getelementptr inbounds i8, ptr %place, i64 16
+  store ptr null, ptr %argument.at, align 8
+  %data.at = getelementptr inbounds i8, ptr %place, i64 24
+  store ptr %data, ptr %data.at, align 8
+  %size.at = getelementptr inbounds i8, ptr %place, i64 32
+  store i64 %bytes, ptr %size.at, align 8
+  %allocator.at = getelementptr inbounds i8, ptr %place, i64 40
+  store ptr null, ptr %allocator.at, align 8
+  ret ptr %place
+heap:
+  %large = call ptr @NRT_MemInfo_alloc_aligned(i64 %bytes, i32 32)
+  %none = icmp eq ptr %large, null
+  br i1 %none, label %fail, label %hold
+hold:
+  call void @NRT_incref(ptr %large)
+  %fine = call i1 @activerules.tape.own(ptr %tape, ptr @NRT_decref, ptr %large)
+  br i1 %fine, label %end, label %drop
+drop:
+  call void @NRT_decref(ptr %large)
+  br label %fail
+fail:
+  ret ptr null
+end:
+  ret ptr %large
+}
+
+; the same, of zeros, with no other owner than the tape
+define internal noalias ptr @activerules.tape.shadow(ptr nocapture %tape, i64 %bytes) \
+noinline nounwind willreturn {
+entry:
+  %made = call ptr @activerules.tape.array(ptr %tape, i64 %bytes)
+  %none = icmp eq ptr %made, null
+  br i1 %none, label %end, label %look
+look:
+  %small = icmp ule i64 %bytes, 65536
+  br i1 %small, label %zero, label %leave
+leave:
+  call void @NRT_decref(ptr %made)
+  br label %zero
+zero:
+  %data.at = getelementptr inbounds i8, ptr %made, i64 24
+  %data = load ptr, ptr %data.at, align 8
+  call void @llvm.memset.p0.i64(ptr align 16 %data, i8 0, i64 %bytes, i1 false)
+  br label %end
+end:
+  ret ptr %made
+}
+
+declare noalias ptr @NRT_MemInfo_alloc_aligned(i64, i32)
+declare void @NRT_incref(ptr)
+declare void @NRT_decref(ptr)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+"""

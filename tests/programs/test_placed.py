@@ -1,0 +1,71 @@
+"""Arrays that live as long as the tape are in its rows; what others may hold on to is not."""
+
+import numpy as np
+from numba import njit
+from numba.core.runtime import rtsys
+
+import activerules as ar
+from activerules.testing import check_gradient
+
+
+@njit
+def oscillator(y, steps, kept, large):
+    """Products of small arrays; one that is as long as `large`, and too large for a row."""
+    for k in range(steps):
+        step = np.array([y[1], -y[0] * y[0]])
+        y = y + 0.1 * step * step
+        kept[k] = y[0] * step[1]
+    long = np.full(large, y[0]) * y[1]
+    return np.sum(long * long) / large + y[0] * y[1]
+
+
+@njit
+def returned(y, steps):
+    """The array of the last step goes to the caller, those before it do not."""
+    for _ in range(steps):
+        y = 0.3 * y * y[0] + np.array([0.5 * y[1], 1.0])
+    return y
+
+
+def made(call):
+    """How often NRT allocated in a call, and how much of it is left."""
+    before = rtsys.get_allocation_stats()
+    call()
+    after = rtsys.get_allocation_stats()
+    return after.mi_alloc - before.mi_alloc, after.mi_alloc - after.mi_free - (
+        before.mi_alloc - before.mi_free
+    )
+
+
+def test_small_arrays_are_in_rows():
+    y = np.array([0.5, 0.3])
+    check_gradient(oscillator, (y, 7, np.zeros(7), 9_000))
+    args = ar.Duplicated(y, np.zeros(2)), 50, ar.Duplicated(np.zeros(50), np.zeros(50))
+
+    def gradient(large):
+        return lambda: ar.autodiff(ar.Reverse, oscillator, ar.Active, *args, large)
+
+    gradient(10)()
+    few, left = made(gradient(10))
+    assert left == 0
+    assert few < 100, "one array per step, at most, is not in a row"
+    more, left = made(gradient(9_000))
+    assert left == 0
+    assert more > few, "large arrays are allocated one by one"
+
+
+def test_an_array_that_is_returned_outlives_the_tape():
+    y = np.array([0.5, 0.3])
+    value, pull = ar.vjp(returned, y, 30)
+    kept = value.copy()
+    (slope, _) = pull(np.array([1.0, 0.5]))
+    del pull
+    for _ in range(100):
+        ar.vjp(returned, y + 1.0, 3)
+    np.testing.assert_array_equal(value, kept)
+    step = 1e-6
+    found = [
+        (returned(y + step * e, 30) - returned(y - step * e, 30)) @ [1.0, 0.5] / (2 * step)
+        for e in np.eye(2)
+    ]
+    np.testing.assert_allclose(slope, found, rtol=1e-6)
