@@ -4,6 +4,7 @@ If this file fails after an update of Numba, read the release's changes to what 
 anything else.
 """
 
+import ctypes
 import inspect
 
 import pytest
@@ -27,6 +28,7 @@ from numba.core import (
     untyped_passes,
 )
 from numba.core.registry import cpu_target
+from numba.core.runtime import _nrt_python, nrt
 from numba.core.runtime.context import NRTContext
 from numba.core.runtime.nrt import rtsys
 from numba.core.types.functions import BaseFunction
@@ -189,3 +191,13 @@ def test_the_environment_turns_the_refusal_into_a_warning(monkeypatch):
     monkeypatch.setenv(versions.ALLOW_UNTESTED, "1")
     with pytest.warns(UserWarning, match=r"numba 0\.69"):
         versions.check({"python": "3.11.4", "numba": "0.69", "llvmlite": "0.50.0"})
+
+
+def test_the_header_of_counted_memory():
+    """The engine writes one for an array in a row of the tape (ir/derive/placed.py)."""
+    pointer = _nrt_python.meminfo_alloc(64)
+    memory = nrt.MemInfo(pointer)
+    count, destructor, argument, data, size, allocator = (ctypes.c_int64 * 6).from_address(pointer)
+    assert (count, data, size) == (memory.refcount, memory.data, 64)
+    assert (destructor, argument, allocator) == (0, 0, 0)
+    assert data - pointer >= 48, "what follows the six words is data"
