@@ -34,6 +34,7 @@ from activerules.ir.derive.widen import widened
 from activerules.ir.library_calls import with_one_result
 from activerules.ir.masked import lane_by_lane
 from activerules.ir.model import Argument, Function, Module
+from activerules.ir.never_returning import declared_if_never_returning
 from activerules.ir.normalise import canonical, exposed, inline_all, normalise
 from activerules.ir.parser import parse_module
 from activerules.ir.printer import print_module
@@ -168,7 +169,8 @@ def _read(source: str, function: str) -> tuple[Module, str]:
 
     Calls through tables are by name; LLVM may then inline them, and what is found so leads to more.
     """
-    text = by_malloc(copies_at_entry(exposed(unaliased(source)), function))
+    text = declared_if_never_returning(unaliased(source), function)
+    text = by_malloc(copies_at_entry(exposed(text), function))
     text = lane_by_lane(with_one_result(by_parts(text)))
     for left in reversed(range(_ROUNDS)):
         module = read_module(normalise(text, function), function)

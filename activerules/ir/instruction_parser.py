@@ -376,8 +376,9 @@ class InstructionParser(OperandParser):
             return self.type()
         if opcode not in ("atomicrmw", "cmpxchg"):
             return VOID
-        for _ in range(self.tokens.index(",")):
-            self.take()
+        depth = 0  # the pointer may be an expression with commas in it
+        while depth or self.tokens[self.at] != ",":
+            depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(self.take(), 0)
         self.expect(",")
         t = self.type()
         return t if opcode == "atomicrmw" else intern(StructType((t, I1)))

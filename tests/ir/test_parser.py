@@ -243,6 +243,8 @@ def test_comments_and_debug_records_are_dropped():
 
 
 def test_uninterpreted_instructions_keep_text_and_type():
+    place = "ptr getelementptr inbounds (i8, ptr @g, i64 8)"
+    assert parse(f"%r = atomicrmw xchg {place}, i32 0 release, align 4").type == T.I32
     i = parse("%r = atomicrmw fadd ptr %p, double %x seq_cst, align 8")
     assert (i.type, i.operands) == (T.DOUBLE, [])
     assert i.attributes["verbatim"] == "atomicrmw fadd ptr %p, double %x seq_cst, align 8"
