@@ -102,7 +102,7 @@ def jacfwd(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -
         function  an `@njit` function or a plain one that Numba can compile; it returns numbers,
                   arrays of numbers, or tuples of these.
         argnums   the argument to differentiate by, or a tuple of them: floats, arrays of floats,
-                  tuples of these.
+                  tuples of these; a `numba.typed.List` of floats counts as an array.
         holomorphic=True   f'(z) of a complex result by complex numbers and arrays of them; that the
                   function is holomorphic is the caller's word.
         options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.

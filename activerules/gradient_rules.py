@@ -35,6 +35,7 @@ from activerules.annotations.signature import ForwardWithPrimal, Mode
 from activerules.annotations.values import make_zero
 from activerules.autodiff import NO_C_WRAPPER, autodiff
 from activerules.errors import NotYetSupported
+from activerules.nested_lists import call_by_arrays, has_number_lists
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.dispatchers import MadeOnce
 from activerules.numba_ext.forward_forms import compiled_forward
@@ -366,6 +367,8 @@ def call_of(asked: NestedCall) -> Any:
         asked.dispatcher, asked.arguments, asked.seeded, asked.with_primal, options=asked.options
     )
     key = ("call", asked, RULES.epoch)
+    if has_number_lists(asked):
+        return _made.get(way.dispatcher, key, lambda: call_by_arrays(asked, _written(way)))
     make = _gradient_call if asked.gradient else _annotated_call
     return _made.get(way.dispatcher, key, lambda: make(asked, *pull_of(way)))
 

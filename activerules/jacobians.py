@@ -25,6 +25,7 @@ from activerules.jacobian_blocks import (
     rows_of,
 )
 from activerules.jacobian_columns import Columns, columns_form
+from activerules.list_arguments import by_arrays
 from activerules.numba_ext import checks
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.forward_forms import compiled_forward, compiles_for_derivative
@@ -46,6 +47,9 @@ def jacobian_form(typing_context, spec, function, *args):
     """The form of `jacobian_forward`."""
     if not isinstance(spec, SpecType):
         return None
+    by_lists = by_arrays(typing_context, jacobian_forward, spec, function, args)
+    if by_lists is not None:
+        return by_lists
     request = spec.value
     dispatcher = dispatcher_of_type(function)
     names = checks.read_arity(dispatcher, len(args))

@@ -25,13 +25,14 @@ from activerules.annotations.activity import (
 from activerules.annotations.signature import Mode
 from activerules.annotations.values import make_zero
 from activerules.autodiff import NO_C_WRAPPER, autodiff
+from activerules.list_arguments import array_of, is_number_list, typed_list_of
 from activerules.numba_ext import checks
 from activerules.numba_ext.dispatchers import MadeOnce
 from activerules.numba_ext.forward_forms import REWRITTEN, use_nested_options
 from activerules.numba_ext.intrinsics import dispatcher_of_type
 from activerules.numba_ext.kinds import is_number
 from activerules.numba_ext.leaf_texts import TupleTexts
-from activerules.numba_ext.nested import calling, require_float_primal, returned_by
+from activerules.numba_ext.nested import calling, returned_by
 from activerules.numba_ext.types import AnnotationType, marker_class
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
@@ -48,25 +49,30 @@ def options_form(typing_context, mode, function, args):
     asked: Mode = mode.value
     texts = TupleTexts()
     given = [f"a{k}" for k, _ in enumerate(annotated)]
-    result = "found"
-    target = dispatcher
+    result, before = "found", ""
+    target, dtype = dispatcher, None
     if "runtime_activity" in asked.options:
         given = [_given(k, ty) for k, ty in enumerate(annotated)]
     if "holomorphic" in asked.options:
-        _require_holomorphic(typing_context, asked, dispatcher, annotated)
-        target = real_part(dispatcher, len(annotated))
+        dtype = _require_holomorphic(typing_context, dispatcher, annotated)
+        target = real_part(dispatcher, len(annotated), kept=asked.returns_primal)
         entries = [_conjugate(texts, k, ty) for k, ty in enumerate(annotated)]
         result = f"({''.join(entry + ', ' for entry in entries)})"
+        if asked.returns_primal:
+            before = "value = np.zeros(1, dtype); "
+            given.append("Duplicated(value, np.zeros(1, dtype))")
+            result = f"({result}, value[0])"
     call = f"autodiff(mode, function, {'' if marker is None else 'marker, '}{', '.join(given)})"
     source = f"def call({', '.join(f'a{k}' for k, _ in enumerate(annotated))}):\n"
-    source += f" found = {call}\n return {result}"
+    source += f" {before}found = {call}\n return {result}"
     scope: dict[str, Any] = {
         **texts.classes,
         **{kind.__name__: kind for kind in _SHADOWED},
         "autodiff": autodiff,
+        "dtype": dtype,
         "function": target,
         "marker": marker,
-        "mode": replace(asked, options=asked.options - REWRITTEN),
+        "mode": _rewritten(asked),
         "np": np,
         "zero_where_same": zero_where_same,
     }
@@ -85,17 +91,21 @@ def _given(k: int, found: Any) -> str:
     return f"a{k}"
 
 
-def _require_holomorphic(
-    typing_context: Any, asked: Mode, dispatcher: Any, annotated: Sequence[Any]
-) -> None:
+def _rewritten(asked: Mode) -> Mode:
+    """The mode of the call without these options; the value of Re f is not that of f."""
+    mode = replace(asked, options=asked.options - REWRITTEN)
+    return replace(mode, returns_primal=False) if "holomorphic" in asked.options else mode
+
+
+def _require_holomorphic(typing_context: Any, dispatcher: Any, annotated: Sequence[Any]) -> Any:
+    """Raise unless arguments and result are complex; the type of the result."""
     names = checks.read_arity(dispatcher, len(annotated))
     arguments = checks.read_arguments(names, annotated)
     with checks.naming(dispatcher):
         checks.require_holomorphic(arguments)
         result = returned_by(typing_context, dispatcher, arguments)
         checks.require_float_return(dispatcher, result, holomorphic=True)
-    if asked.returns_primal:
-        require_float_primal(dispatcher.py_func.__name__, result)
+    return result
 
 
 def _conjugate(texts: TupleTexts, k: int, found: Any) -> str:
@@ -108,17 +118,20 @@ def _conjugate(texts: TupleTexts, k: int, found: Any) -> str:
     )
 
 
-def real_part(dispatcher: Any, count: int) -> Any:
-    """The function `(x…) -> Re f(x…)`."""
+def real_part(dispatcher: Any, count: int, *, kept: bool) -> Any:
+    """The function `(x…) -> Re f(x…)`; `kept`: `(x…, value)`, which keeps f(x…) in an array."""
 
     def make() -> Any:
         names = ", ".join(f"x{k}" for k in range(count))
         source = f"def real_part({names}): return function({names}).real"
+        if kept:
+            source = f"def real_part({names}, value):\n value[0] = function({names})\n"
+            source += " return value[0].real"
         made = function_from(source, "real_part", {"function": dispatcher}, module=__name__)
         made.__name__ = dispatcher.py_func.__name__
         return njit(**NO_C_WRAPPER)(made)
 
-    return _made.get(dispatcher, ("real part", count), make)
+    return _made.get(dispatcher, ("real part", count, kept), make)
 
 
 def zero_where_same(x: Any, shadow: Any) -> Any:
@@ -141,6 +154,12 @@ def _zero_where_same(x, shadow):
             return shadow
 
         return impl
+    if isinstance(x, types.ListType) and is_number_list(x):
+
+        def of_list(x, shadow):
+            return typed_list_of(np.zeros_like(array_of(x))) if x is shadow else shadow
+
+        return of_list
     return lambda x, shadow: shadow
 
 

@@ -27,6 +27,7 @@ from activerules.annotations.values import make_zero
 from activerules.autodiff import NO_C_WRAPPER, autodiff
 from activerules.errors import NotYetSupported, ShadowMismatch, TapeError
 from activerules.everyday import GradientFunction
+from activerules.list_arguments import array_of, is_number_list, typed_list_of
 from activerules.nested_options import zero_where_same
 from activerules.numba_ext import checks
 from activerules.numba_ext.cotangents import clear, require_fitting
@@ -235,6 +236,8 @@ def _kept(x):
         return _items("kept(x[{}])", "x", x)
     if isinstance(x, _UNCHANGING):
         return lambda x: x
+    if isinstance(x, types.ListType) and is_number_list(x):
+        return lambda x: typed_list_of(array_of(x))
     if not isinstance(x, types.Array) or not isinstance(x.dtype, types.Number | types.Boolean):
         raise NotYetSupported(
             f"{type_name(x)} in a call of vjp, of a thunk or of a batch, inside a function that is "

@@ -33,6 +33,7 @@ from activerules.jacobian_blocks import (
     rows_of,
 )
 from activerules.jacobians import WIDTH, jacobian_form, jacobian_forward
+from activerules.list_arguments import by_arrays
 from activerules.numba_ext import checks
 from activerules.numba_ext.cotangents import copied
 from activerules.numba_ext.dispatchers import MadeOnce
@@ -62,7 +63,8 @@ def jacrev(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -
         function  an `@njit` function or a plain one that Numba can compile; it returns numbers,
                   arrays of numbers, or tuples of these.
         argnums   the argument to differentiate by, or a tuple of them: numbers, arrays of numbers,
-                  tuples of these; not both the argument and the result may be complex.
+                  tuples of these; not both the argument and the result may be complex. A
+                  `numba.typed.List` of numbers counts as an array.
         holomorphic=True   f'(z), where arguments and result are complex; that the function is
                   holomorphic is the caller's word.
         options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
@@ -126,6 +128,9 @@ def _reverse_form(typing_context, spec, function, *args):
     request = spec.value
     if compiles_for_derivative():
         return jacobian_form(typing_context, spec, function, *args)
+    by_lists = by_arrays(typing_context, jacobian_reverse, spec, function, args)
+    if by_lists is not None:
+        return by_lists
     found = tuple(map(types.unliteral, args))
     dispatcher = dispatcher_of_type(function)
     sweeps = _sweeps_of(dispatcher, function, found, request)
@@ -140,6 +145,9 @@ def _form_by_size(typing_context, spec, function, *args):
     request = spec.value
     if compiles_for_derivative():
         return jacobian_form(typing_context, spec, function, *args)
+    by_lists = by_arrays(typing_context, jacobian_by_size, spec, function, args)
+    if by_lists is not None:
+        return by_lists
     found = tuple(map(types.unliteral, args))
     dispatcher = dispatcher_of_type(function)
     if request.holomorphic or any(is_complex(found[k]) for k in request.argnums):

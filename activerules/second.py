@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import njit, typed, types
 from numba.extending import overload
 
 from activerules.annotations.values import make_zero
@@ -30,6 +30,7 @@ from activerules.everyday import ArgNums, DerivedFunction, GradientFunction
 from activerules.jacobian_blocks import arranged, carrying, copy_of
 from activerules.jacobian_columns import Columns, columns_form
 from activerules.jacobians import names_of, written_arrays
+from activerules.list_arguments import by_arrays
 from activerules.numba_ext import checks
 from activerules.numba_ext.dispatchers import MadeOnce, dispatcher_of
 from activerules.numba_ext.factories import give_factory_form
@@ -42,6 +43,7 @@ from activerules.rules.pattern import type_name
 from activerules.rules.written import function_from
 
 _made = MadeOnce()
+_CONTAINERS: Any = (typed.List, typed.Dict)
 
 
 def hvp(function: Callable[..., Any], x: Any, v: Any) -> Any:
@@ -73,7 +75,11 @@ def hvp(function: Callable[..., Any], x: Any, v: Any) -> Any:
 
 
 def _copied(x: Any) -> Any:
-    """A copy of an array, strides kept: a function that writes into `x` has its tangent in `v`."""
+    """A copy of an array, strides kept, or of a list: a function that writes into `x` has its
+    tangent in `v`.
+    """
+    if isinstance(x, _CONTAINERS):
+        return x.copy()
     if not isinstance(x, np.ndarray):
         return x
     fresh = make_zero(x)
@@ -87,7 +93,7 @@ def hessian(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) 
     Arguments
         function  an `@njit` function or a plain one that Numba can compile.
         argnums   the argument to differentiate by, or a tuple of them: floats, arrays of floats,
-                  and tuples of these.
+                  and tuples of these; a `numba.typed.List` of floats counts as an array.
         options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
 
     Returns
@@ -134,6 +140,9 @@ def _hvp(function, x, v):
 def _hessian_form(typing_context, spec, function, *args):
     if not isinstance(spec, SpecType):
         return None
+    by_lists = by_arrays(typing_context, hessian_of, spec, function, args)
+    if by_lists is not None:
+        return by_lists
     request = spec.value
     places = request.argnums
     dispatcher = dispatcher_of_type(function)

@@ -73,6 +73,8 @@ LAYERS = {
     "jacobian_blocks": 8,
     "jacobian_columns": 8,
     "jacobians": 8,
+    "list_arguments": 8,
+    "nested_lists": 8,
     "second": 8,
     "gradient_rules": 8,
     "nested_lanes": 8,

@@ -94,6 +94,39 @@ def test_hessian_by_a_tuple_and_a_number():
 
 
 @njit
+def items_and_more(items, s):
+    """Lengthens the list, which is a copy."""
+    rows = np.empty(len(items))
+    for i in range(len(items)):
+        items[i] *= s
+        rows[i] = items[i] * items[0]
+    items.append(s)
+    return rows
+
+
+@njit
+def cubes_of(items, s):
+    total = 0.0
+    for item in items:
+        total += s * item**3
+    return total
+
+
+@pytest.mark.parametrize("make", MODES)
+def test_by_a_list_it_is_that_by_an_array(make):
+    x, s = np.array([0.5, 1.5, -2.0]), 2.0
+    items = List(x)
+    by_items, by_s = make(items_and_more, (0, 1))(items, s)
+    expected = s * s * (np.outer(x, [1, 0, 0]) + x[0] * np.eye(3))
+    np.testing.assert_allclose(by_items, expected, rtol=1e-13)
+    np.testing.assert_allclose(by_s, 2 * s * x * x[0], rtol=1e-13)
+    (of_items, mixed), _ = ar.hessian(cubes_of, (0, 1))(items, s)
+    np.testing.assert_allclose(of_items, np.diag(6 * s * x), rtol=1e-13)
+    np.testing.assert_allclose(mixed, 3 * x * x, rtol=1e-13)
+    assert list(items) == list(x)
+
+
+@njit
 def not_holomorphic(z):
     return z * np.conj(z[0])
 

@@ -6,6 +6,7 @@ from collections import namedtuple
 import numpy as np
 import pytest
 from numba import njit
+from numba.typed import List
 
 import activerules as ar
 from activerules import (
@@ -242,6 +243,84 @@ def of_holomorphic_functions(x):
     return by_z.real * by_z.imag + by_p.imag * by_q.real
 
 
+@njit
+def of_a_holomorphic_value(x):
+    """The value of f beside f', and both vary."""
+    mode = ReverseWithPrimal.holomorphic()
+    (by_z, (_, by_q), _), w = autodiff(
+        mode, root, Active(complex(x, 2.0)), Active((complex(x, x), 1j * x)), 2
+    )
+    return (w * by_z).real + (w * by_q).imag
+
+
+@njit
+def weighted_squares(items, s, fixed):
+    t = 0.0
+    for i in range(len(items)):
+        items[i] = items[i] * items[i - 1] * s
+        t += items[i] * s * fixed[i] ** 2
+    return t
+
+
+by_list = ar.value_and_grad(weighted_squares, (0, 1))
+listed, pulled_list = autodiff_thunk(
+    ReverseSplitWithPrimal, weighted_squares, Active, Duplicated, Active, Const
+)
+
+
+@njit
+def list_of(x):
+    items = List()
+    for value in x:
+        items.append(value)
+    return items
+
+
+@njit
+def of_lists(x):
+    """A list whose items are written, one that is not, and one of Python's."""
+    items, d, fixed = list_of(x), list_of(x * x), [value * value for value in x]
+    (_, by_s, _), value = autodiff(
+        ReverseWithPrimal, weighted_squares, Duplicated(items, d), Active(x[0]), fixed
+    )
+    again, (by_items, _) = by_list(items, x[1], list_of(x))
+    return items[0] * d[1] * by_s + d[2] * value + again * by_items[0] + by_items[1] * fixed[0]
+
+
+@njit
+def of_pullbacks_of_lists(x):
+    """vjp and a thunk keep copies of them, and so do the lanes of a batch."""
+    items, d, e = list_of(x), list_of(x * x), list_of(x + 1.0)
+    fixed = list_of(x)
+    value, pullback = ar.vjp(weighted_squares, items, x[2], fixed)
+    tape, _, _ = listed(Duplicated(items, d), Active(x[1]), fixed)
+    pulled_list(Duplicated(items, d), Active(x[1]), fixed, value, tape)
+    autodiff(Reverse, weighted_squares, BatchDuplicated(items, (d, e)), Const(x[0]), Const(fixed))
+    bars, by_s, _ = pullback(x[0])
+    return bars[0] * by_s + d[0] * e[1] + items[2]
+
+
+@njit
+def rows_of_list(items, s):
+    out = np.empty(len(items) + 1)
+    for i in range(len(items)):
+        out[i] = items[i] * items[i - 1] * s
+    items.append(s)
+    out[-1] = items[0] ** 3
+    return out
+
+
+jacobian_by_list = ar.jacobian(rows_of_list)
+hessian_by_list = ar.hessian(weighted_squares)
+
+
+@njit
+def of_blocks_by_lists(x):
+    items = list_of(x)
+    j, h = jacobian_by_list(items, x[0]), hessian_by_list(items, x[1], items)
+    return j[0, 0] * h[1, 2] + h[0, 0] * j[2, 1] * len(items)
+
+
 constant = np.array([0.5, 0.1, -0.3])
 
 
@@ -256,6 +335,10 @@ def along_a_constant(x):
 PROGRAMS = [
     (of_comparisons, (X, D)),
     (of_holomorphic_functions, (0.7,)),
+    (of_a_holomorphic_value, (0.7,)),
+    (of_lists, (X,)),
+    (of_pullbacks_of_lists, (X,)),
+    (of_blocks_by_lists, (X,)),
     (along_a_constant, (X,)),
     (of_one_array_twice, (X,)),
     (of_a_batched_thunk, (X, 0.7)),
@@ -342,17 +425,17 @@ def pulls_twice(x):
 
 
 @njit
-def holomorphic(x):
-    (z,), _ = autodiff(ReverseWithPrimal.holomorphic(), square, Active(complex(x, 1.0)))
-    return z.real
+def by_a_number_beside(values, s):
+    return values[0] * s**3
 
 
 @njit
-def square(z):
-    return z * z
+def of_a_dictionary(x):
+    return ar.grad(by_a_number_beside, 1)({0: x[0], 1: x[1]}, x[2])
 
 
 def test_misuse():
     with pytest.raises(ar.TapeError, match="used a second time"):
         ar.grad(pulls_twice)(2.0)
-    assert "together with its gradient" in refused(holomorphic, 2.0)
+    with pytest.raises(ar.UnsupportedIR, match="holds active data in a type rules do not take"):
+        ar.grad(of_a_dictionary)(X)
