@@ -396,18 +396,6 @@ def pulls_twice(x):
     return by_cube(*args, 1.0, tape)[0]
 
 
-@njit
-def by_a_number_beside(values, s):
-    return values[0] * s**3
-
-
-@njit
-def of_a_dictionary(x):
-    return ar.grad(by_a_number_beside, 1)({0: x[0], 1: x[1]}, x[2])
-
-
 def test_misuse():
     with pytest.raises(ar.TapeError, match="used a second time"):
         ar.grad(pulls_twice)(2.0)
-    with pytest.raises(ar.UnsupportedIR, match="holds active data in a type rules do not take"):
-        ar.grad(of_a_dictionary)(X)
