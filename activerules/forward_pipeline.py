@@ -26,6 +26,7 @@ from activerules.numba_ext.capture import Captured, as_dispatcher, capture
 from activerules.numba_ext.forward_checks import has_tangent
 from activerules.numba_ext.gradient import Gradient
 from activerules.numba_ext.kinds import returned_type
+from activerules.numba_ext.replaced import changing_arguments, on_copies
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
 from activerules.requests import is_written, make_request, with_options, with_scratch
 from activerules.rules import library  # noqa: F401  defines the rules that come with it
@@ -86,6 +87,24 @@ def derive_forward(
 
     `view`: the registry as forward mode sees it.
     """
+    while True:
+        try:
+            return _derive(dispatcher, argtypes, activities, wanted, width, options, view)
+        except ActiverulesError as error:
+            dispatcher = on_copies(dispatcher, argtypes, error, view)
+            if dispatcher is None:
+                raise
+
+
+def _derive(
+    dispatcher: Any,
+    argtypes: tuple[types.Type, ...],
+    activities: tuple[ActivityName, ...],
+    wanted: bool,
+    width: int,
+    options: frozenset[str],
+    view: Any,
+) -> ForwardDerivation:
     stage = Stages()
     captured = stage("capture", capture, dispatcher, argtypes, rules=view)
     wanted = wanted and has_tangent(returned_type(captured.signature.return_type))
@@ -95,7 +114,10 @@ def derive_forward(
 
     def make(shadowed: tuple[ActivityName, ...]) -> ForwardPlan:
         returned: ActivityName = "duplicated" if wanted else "const"
-        request = make_request(captured, module, shadowed, returned, rules, forward=True)
+        request = make_request(
+            captured, module, shadowed, returned, rules,
+            forward=True, changing=changing_arguments(dispatcher),
+        )  # fmt: skip
         # Arguments may overlap if their shadows do likewise: nothing is kept that could change.
         request = replace(with_options(request, options), width=width, separate=False)
         return make_forward_plan(request)

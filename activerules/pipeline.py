@@ -31,6 +31,7 @@ from activerules.numba_ext.capture import Captured, as_dispatcher, capture
 from activerules.numba_ext.checks import require_float_return
 from activerules.numba_ext.gradient import ArgumentActivity, Gradient
 from activerules.numba_ext.kinds import returned_type
+from activerules.numba_ext.replaced import changing_arguments, on_copies
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
 from activerules.requests import (
     argument_of,
@@ -113,6 +114,29 @@ def derive(
     as capture sees them.
     """
     dispatcher = as_dispatcher(function)
+    while True:
+        try:
+            return _derive(
+                dispatcher, argtypes, activities, return_activity,
+                split, options, width, deferred, view,
+            )  # fmt: skip
+        except ActiverulesError as error:
+            dispatcher = on_copies(dispatcher, argtypes, error, view)
+            if dispatcher is None:
+                raise
+
+
+def _derive(
+    dispatcher: Any,
+    argtypes: tuple[types.Type, ...],
+    activities: tuple[ArgumentActivity, ...],
+    return_activity: ActivityName | None,
+    split: bool,
+    options: frozenset[str],
+    width: int,
+    deferred: bool,
+    view: Any,
+) -> Derivation:
     stage = Stages()
     captured = stage("capture", capture, dispatcher, argtypes, rules=view)
     if return_activity == "active" and not split:
@@ -125,6 +149,7 @@ def derive(
         plan, careful, scratch = stage(
             "plan", _planned,
             captured, module, activities, return_activity, rules, split, options, deferred,
+            changing_arguments(dispatcher),
         )  # fmt: skip
         plan, careful = _widened(plan, careful, width)
         functions, declarations, layout, memory = _generated(stage, plan, careful)
@@ -182,13 +207,16 @@ def _planned(
     split: bool,
     options: frozenset[str],
     deferred: bool,
+    changing: frozenset[int],
 ) -> tuple[Plan, Plan | None, set[int]]:
     """The plan, that for arguments which overlap if it is another one, and the Const arrays that
     need a scratch shadow.
     """
 
     def make(shadowed: tuple[ArgumentActivity, ...]) -> tuple[Plan, Plan | None]:
-        request = make_request(captured, module, shadowed, return_activity, rules)
+        request = make_request(
+            captured, module, shadowed, return_activity, rules, changing=changing
+        )
         request = replace(with_options(request, options), split=split, checked=not split)
         plan = make_plan(request)
         if deferred and _assumes(plan):

@@ -59,9 +59,11 @@ def make_request(
     rules: NumbaRuleCompiler,
     *,
     forward: bool = False,
+    changing: frozenset[int] = frozenset(),
 ) -> Request:
     """The request for a captured function: its LLVM parameters with the activities of the arguments
-    they belong to. Each array in a tuple is memory of its own.
+    they belong to. Each array in a tuple is memory of its own. `changing` are the arguments whose
+    objects change when the function has read all.
     """
     function: Function = module.functions[captured.symbol]
     retptr, excinfo, *rest = function.arguments
@@ -94,11 +96,16 @@ def make_request(
             parameters.append(parameter)
             if parameter.declared is not None and how == "duplicated":
                 pointees |= _pointees(leaf, parameter.memory, how)
+    changed = frozenset(
+        p.memory
+        for p in (*parameters, *pointees.values())
+        if argument_of(p.group) in changing and p.private
+    )
     returns: ReturnKind = "status"
     return Request(
         module, function, STEM, tuple(parameters), returns, rules,
         separate=True, tape_limit=_tape_limit(), stack_limit=_stack_limit(),
-        pointees=tuple(pointees.values()),
+        pointees=tuple(pointees.values()), changing=changed,
         display_name=captured.name, location=captured.location,
     )  # fmt: skip
 
@@ -241,7 +248,7 @@ def _argument_objects(facts: Facts, number: int) -> frozenset[MemoryObject]:
 def is_written(facts: Facts, number: int) -> bool:
     """Whether the primal may write into the memory of an argument."""
     targets = _argument_objects(facts, number)
-    return any(
+    return not targets.isdisjoint(facts.request.changing) or any(
         write.everything or any(root(o) in targets for o in facts.memory.written_by(write))
         for write in facts.memory.writes
     )

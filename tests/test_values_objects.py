@@ -330,12 +330,6 @@ def spring_ordered(spring, y):
     return spring.energy(y)
 
 
-@njit
-def array_replaced(spring, y):
-    spring.a = spring.a * y
-    return spring.energy(y)
-
-
 ROW = types.ListType(float64)
 
 
@@ -419,9 +413,6 @@ def test_refused():
     particles = np.zeros(2, PARTICLE)
     with pytest.raises(ar.FloatBitsInInteger):
         gradient(put_into_an_integer, ar.Duplicated(particles, ar.make_zero(particles)), 0.7)
-    spring, shadow = springs()
-    with pytest.raises(ar.NotYetSupported, match=r"is replaced[\s\S]*test_values_objects.py:\d+"):
-        gradient(array_replaced, ar.Duplicated(spring, shadow), 0.7)
     with pytest.raises(ar.NotYetSupported, match=r"`one\.table`"):
         gradient(of_dict, ar.Duplicated(WithDict(np.ones(1)), WithDict(np.zeros(1))))
     integers = np.zeros(2, np.dtype([("n", np.int64)]))

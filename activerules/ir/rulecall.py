@@ -48,7 +48,8 @@ class CallArgument:
     memory behind operand `data_operand` is active; "object": Duplicated where memory is active that
     its `pointers` lead to, however far; "const": never active. `operands` are indices
     into the operands of the call. `written` is False where the function is known not to write the
-    argument's memory; `element` is the float type the memory holds; `pointers` are the operands
+    argument's memory; its shadow may be written all the same where it is `shadow_written`;
+    `element` is the float type the memory holds; `pointers` are the operands
     that point to memory of any kind, integers too. A "const" argument is `opaque` where its type
     holds floats in a way rules do not take (a list, an object): one with active data in it, or
     that active data may be written to, is refused unless it is `declared_inactive`. A `container`
@@ -67,6 +68,7 @@ class CallArgument:
     container: bool = False
     exchanges: bool = True
     pointers: tuple[int, ...] = ()
+    shadow_written: bool = False
 
     def floats(self, call: Instruction) -> list[Value]:
         """The operands of `call` that are floats of this argument, in order."""

@@ -28,6 +28,8 @@ class CallEffect:
     reads, writes   operands through which memory is read or written
     follows     operands of containers: what pointers in them lead to may be written, too
     exchanges   pointers in them may be exchanged
+    hands_over  the memory behind operand 0 becomes that of operand 1, unseen: what pointers there
+                lead to is in the hands of who owns it
     hands_out   the call may return memory that it was given, or that is reached from there
     mirrored    operands whose shadows are treated alike: forward mode repeats the call on them
     opaque      the result is a pointer to memory of the runtime (random state, Python objects):
@@ -47,6 +49,7 @@ class CallEffect:
     writes: tuple[int, ...] = ()
     follows: tuple[int, ...] = ()
     exchanges: bool = True
+    hands_over: bool = False
     hands_out: bool = False
     mirrored: tuple[int, ...] = ()
     opaque: bool = False
@@ -118,6 +121,10 @@ _BY_NAME: dict[str, CallEffect] = {
     "activerules.dict.pop": _MIRRORED,
     "activerules.dict.fill": CallEffect(mirrored=(0, 1)),
     "activerules.dict.key": CallEffect(writes=(2,)),
+    # objects of a caller, when all is read
+    "activerules.object.keep": _NOTHING,
+    "activerules.object.leave": _NOTHING,
+    "activerules.object.write": CallEffect(hands_over=True),
     # random numbers: state that is no data of the program
     "numba_get_np_random_state": _OPAQUE,
     "numba_get_py_random_state": _OPAQUE,

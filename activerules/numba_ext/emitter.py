@@ -17,7 +17,15 @@ from numba.core import callconv, cgutils, types
 
 from activerules.annotations.activity import BatchDuplicated, BatchDuplicatedNoNeed
 from activerules.errors import NotAFloatReturn
-from activerules.numba_ext import chunks, dict_runtime, link, memory, spans, vector_math
+from activerules.numba_ext import (
+    chunks,
+    dict_runtime,
+    link,
+    memory,
+    object_runtime,
+    spans,
+    vector_math,
+)
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.complex_math import POWER_DEFINITIONS
 from activerules.numba_ext.gradient import OUT_OF_MEMORY, TOO_DEEP, ArgumentsOverlap, Gradient
@@ -96,6 +104,8 @@ def link_derivative(context: Any, gradient: Gradient) -> None:
     support = [known["support"]]
     if dict_runtime.PREFIX in gradient.text:
         support.append(dict_runtime.link_into(context))
+    if object_runtime.PREFIX in gradient.text:
+        support.append(object_runtime.link_into(context))
     if gradient.symbol not in known:
         known[gradient.symbol] = link.make_library(
             context, gradient.symbol, gradient.text, (*gradient.libraries, *support)

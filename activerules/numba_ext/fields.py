@@ -284,12 +284,13 @@ def declared_of(found: Any) -> Declared | None:
         return Declared(integers=_DICT_INTEGERS)
     if is_instance(found):
         struct = struct_type(found)
+        places = [
+            (field.numba_type, _element(struct, k), field.offset)
+            for k, field in enumerate(fields_of(found))
+        ]
         return Declared(
-            tuple(
-                one
-                for k, field in enumerate(fields_of(found))
-                for one in _floats_in_struct(field.numba_type, _element(struct, k), field.offset)
-            )
+            tuple(one for place in places for one in _floats_in_struct(*place)),
+            integers=frozenset(one for place in places for one in _integers_in_struct(*place)),
         )
     return None
 

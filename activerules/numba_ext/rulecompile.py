@@ -60,6 +60,7 @@ from activerules.numba_ext.kinds import (
 from activerules.numba_ext.ruleparts import taken_apart, wholes_of
 from activerules.numba_ext.ruletyping import checked_primal, compile_rule, parameters_of
 from activerules.numba_ext.rulewrap import build
+from activerules.numba_ext.settling import changes_shadows
 from activerules.numba_ext.storedrules import Stored, StoredRules
 from activerules.rules.rule import ForwardRule, RulePair
 
@@ -225,6 +226,7 @@ class NumbaRuleCompiler:
                     container=is_container(found),
                     exchanges=is_container(found) and marked.exchanges,
                     pointers=tuple(pointers),
+                    shadow_written=changes_shadows(marked.function, i),
                 )
             )
             start += len(slots)

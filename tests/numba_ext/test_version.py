@@ -142,6 +142,7 @@ PRIVATE = [
     (compiler.Flags, "no_compile"),
     (dispatcher._FunctionCompiler, "_customize_flags"),
     (dispatcher._FunctionCompiler, "compile"),
+    (NRTContext, "get_meminfos"),
     (NRTContext, "meminfo_alloc_dtor_unchecked"),
     (npyimpl._ArrayIndexingHelper, "update_indices"),
 ]

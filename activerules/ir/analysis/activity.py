@@ -321,7 +321,7 @@ class _Spread:
         """Memory a marked call may write floats to: its result, new memory, written arguments."""
         found = set(self.memory.objects(call.operands[0])) | {MemoryObject("result", call)}
         for argument in info.arguments:
-            if argument.kind == "memory" and argument.written:
+            if argument.kind == "memory" and (argument.written or argument.shadow_written):
                 found |= self.memory.objects(call.operands[argument.pointer])
             elif argument.is_deep and argument.written:
                 found |= behind_argument(call, argument, self.memory)

@@ -149,6 +149,7 @@ class Solver:
         self.contents: dict[MemoryObject, set[MemoryObject]] = {}
         self.copied: dict[MemoryObject, set[MemoryObject]] = {}
         self.carried: dict[MemoryObject, set[MemoryObject]] = {}
+        self.carried_anywhere: set[MemoryObject] = set()
         self.fields: dict[tuple[MemoryObject, int | None], set[MemoryObject]] = {}
         self.changed = False
 
@@ -267,7 +268,7 @@ class Solver:
     def _inside_at(self, memory: MemoryObject, pointer: Value) -> set[MemoryObject]:
         """What the pointer in `memory` that another one points to may point to."""
         offset = self._offset_in(memory, pointer)
-        if offset is None or memory in self.copied or memory in self.carried:
+        if offset is None or memory in self.copied or memory in self.carried_anywhere:
             return self.inside(memory)
         fields = self.fields
         return fields.get((memory, offset), set()) | fields.get((memory, None), set())
@@ -294,6 +295,22 @@ class Solver:
                 sources = {o for o in self.objects(load.operands[0]) if self._has_pointer(o, load)}
                 for target in self.objects(i.operands[1]) if sources else ():
                     self._grow(self.carried.setdefault(target, set()), sources)
+                    self._carry_to(target, i.operands[1], sources, load)
+
+    def _carry_to(
+        self,
+        target: MemoryObject,
+        pointer: Value,
+        sources: Iterable[MemoryObject],
+        load: Instruction,
+    ) -> None:
+        """What may be a pointer is in one place of `target`, if it is known which."""
+        offset = self._offset_in(target, pointer)
+        if offset is None:
+            self._grow(self.carried_anywhere, {target})
+        else:
+            for source in sources:
+                self.hold(target, self._inside_at(source, load.operands[0]), offset)
 
     def _has_pointer(self, memory: MemoryObject, load: Instruction) -> bool:
         """Whether an integer that is loaded may be a pointer: not if none was stored just there, or
@@ -326,6 +343,14 @@ class Solver:
         effect = effect_of(call.callee_name)
         if effect is None:
             self._unknown_call(call)
+        else:
+            self._known_call(call, effect)
+
+    def _known_call(self, call: Instruction, effect: CallEffect) -> None:
+        if effect.hands_over:
+            for holder in self.objects(call.operands[0]):
+                for source in self.objects(call.operands[1]):
+                    self.hold(holder, self.contents.get(source, ()))
         elif effect.allocates:
             self.point(call, {MemoryObject("allocation", call)})
         elif effect.returns is not None:

@@ -81,7 +81,7 @@ def analyse(request: Request, summaries: ModuleSummaries | None = None) -> Facts
     memory = _memory(request, flow, returns, calls, callees)
     changed = changes_pointers(memory)
     if changed is not None:
-        request = without_pointees(request, changed)
+        request = without_pointees(request, memory, changed)
         memory = _memory(request, flow, returns, calls, callees)
     if memory.carried and retype_pointer_copies(
         function, analyse_value_types(function, memory, {}, shapes)
@@ -138,9 +138,9 @@ def integers_of(request: Request, flow: ControlFlow) -> Integers:
 
 
 def _clobbered(request: Request) -> Callable[[MemoryObject], bool]:
-    """Memory that may change between the two sweeps of a callee."""
+    """Memory that may change between the two sweeps: of a callee, or as the request says."""
     if not request.callee:
-        return lambda memory: False
+        return request.changing.__contains__
     overwritten = frozenset(p.memory for p in request.parameters if p.overwritten)
     constant = {name for name, line in request.module.globals.items() if " constant " in line}
 

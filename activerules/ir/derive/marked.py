@@ -34,7 +34,8 @@ def activities_of(call: Instruction, info: CallInfo, facts: Facts) -> CallActivi
     )
     result = _of_result(call, info, facts)
     writes_active = any(
-        a.written and how == "duplicated" for a, how in zip(info.arguments, arguments, strict=True)
+        (a.written or a.shadow_written) and how == "duplicated"
+        for a, how in zip(info.arguments, arguments, strict=True)
     )
     passive = all(how == "const" for how in arguments) and result != "duplicated"
     if passive or (result == "const" and not writes_active):

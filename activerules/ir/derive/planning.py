@@ -388,7 +388,8 @@ class _Planner:
             return
         for o in {o for w in self.memory.writes_of(i) for o in self.memory.written_by(w)}:
             left = self.memory.contents.get(o, frozenset()) & self.activity.active_memory
-            if not o.is_local and o not in request.filled and any(p.kind in _MADE for p in left):
+            known = o.is_local or o in request.filled or o in request.changing
+            if not known and any(p.kind in _MADE for p in left):
                 raise refusal(
                     i,
                     "allocated memory with a derivative is left in memory of the caller",

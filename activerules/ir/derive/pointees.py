@@ -3,7 +3,7 @@
 
 Needs       the MemoryFacts of a function, found as if they did
 Gives       `changes_pointers`: an instruction that may change one; `without_pointees`: the request
-            for such a function, or the refusal
+            for such a function, or the refusal, which names the groups of what holds them
 """
 
 from __future__ import annotations
@@ -26,6 +26,16 @@ def changes_pointers(memory: MemoryFacts) -> Instruction | None:
         if any(_hits(write, holder, memory) for holder in holders):
             return write.instruction
     return None
+
+
+def _changed_groups(memory: MemoryFacts) -> tuple[object, ...]:
+    """The groups of the memory in which declared pointers may be changed."""
+    holders = [holder for holder, pointers in memory.targets.items() if pointers.at]
+    return tuple(
+        holder.key
+        for holder in holders
+        if any(_hits(write, holder, memory) for write in memory.writes)
+    )
 
 
 def _hits(write: Write, holder: MemoryObject, memory: MemoryFacts) -> bool:
@@ -51,10 +61,10 @@ def _beside(pointer: Value, size: int | None, holder: MemoryObject, memory: Memo
     return not memory.targets[holder].meets(place, size)
 
 
-def without_pointees(request: Request, changed: Instruction) -> Request:
+def without_pointees(request: Request, memory: MemoryFacts, changed: Instruction) -> Request:
     """The request with nothing declared behind pointers; refused where there is active memory."""
     if any(p.activity == "duplicated" for p in request.pointees):
-        raise refusal(
+        error = refusal(
             changed,
             "an array or object in a Duplicated argument is replaced or removed, or a list or "
             "dictionary grows",
@@ -65,4 +75,6 @@ def without_pointees(request: Request, changed: Instruction) -> Request:
             ],
             NotYetSupported,
         )
+        error.groups = _changed_groups(memory)
+        raise error
     return replace(request, pointees=())

@@ -91,6 +91,8 @@ class Request:
                 (derive/callees.py); its result is handed back through memory unless it is a status
     fresh_shadow   memory it makes and hands out has a shadow
     result_shadow  the pointer it returns has a shadow
+    changing    structs that the function has written over behind the engine's back when the reverse
+                sweep runs
     pointees    memory behind pointers in the memory of parameters, as far as it is declared
     arguments   of a callee: the groups of the user's function that its groups may stand for
     checked     the caller checks the plan's assumptions on its arguments, and runs another version
@@ -123,6 +125,7 @@ class Request:
     callee: int = 0
     fresh_shadow: bool = False
     result_shadow: bool = False
+    changing: frozenset[MemoryObject] = frozenset()
     pointees: tuple[Pointee, ...] = ()
     arguments: Mapping[object, frozenset[object]] = field(default_factory=lambda: {})
 

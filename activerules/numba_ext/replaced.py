@@ -1,0 +1,171 @@
+"""Functions that replace arrays in objects they are given, as functions that do not.
+
+Needs       a dispatcher, the types of its arguments, and in which of these arrays are replaced
+Gives       `with_copies`: a dispatcher of the same arguments and result, which works on copies of
+            the objects; `changing_arguments`: which they are
+Invariants  R1  the memory of the objects changes when all is read: see `object_runtime`
+            R2  what was in the fields at first is kept until the reverse sweep ends
+
+In the caller's shadow there is, before the call, the cotangent of what is in a field in the end,
+and after it the gradient by what was there at first: of arrays that are replaced as of others. So
+the reverse sweep begins by moving cotangents, from the shadow of the first array to that of the
+last (`settling`).
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numba
+from numba.core import types
+
+from activerules.errors import ActiverulesError, NotYetSupported
+from activerules.numba_ext.calls import RuleView
+from activerules.numba_ext.fields import fields_of, is_instance
+from activerules.numba_ext.kinds import is_container, is_number_array, leaves_of
+from activerules.numba_ext.local_objects import (
+    arrays_in,
+    arrays_of,
+    copied,
+    finish,
+    numbers_in,
+    objects_in,
+    objects_of,
+    others_in,
+    require_apart,
+    require_settled,
+    running,
+)
+from activerules.numba_ext.settling import hold, settling
+from activerules.rules.written import function_from
+
+_SOURCE = """
+def {name}({parameters}):
+    _require_apart({own}, {others})
+    _before = _numbers_in({own})
+    _hold(_before, _others_in({own}))
+    _copies = _copied({own})
+    _objects = _objects_in(_copies)
+    _result = _run({given}, {own}, _copies, _objects, (_before, {parameters},))
+    _lost = _finish({own}, _copies, _objects)
+    _after = _numbers_in(_copies)
+    _require_settled(
+        _lost, _before, _after, _arrays_in({reached}), (_copies, _objects), _result
+    )
+    _settled(_before, _after)
+    return _result
+"""
+
+_changing: weakref.WeakKeyDictionary[Any, tuple[Any, frozenset[int]]]
+_changing = weakref.WeakKeyDictionary()
+_made: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
+
+
+def changing_arguments(dispatcher: Any) -> frozenset[int]:
+    """The arguments whose objects change when all is read: those of a function on copies."""
+    return _changing.get(dispatcher, (None, frozenset[int]()))[1]
+
+
+def on_copies(
+    dispatcher: Any, argtypes: Sequence[Any], error: ActiverulesError, view: RuleView
+) -> Any:
+    """The function to differentiate where `error` is that declared pointers are replaced in memory
+    of arguments; None where this is not the error, or copies do not help.
+    """
+    original, own = _changing.get(dispatcher, (dispatcher, frozenset[int]()))
+    groups = error.groups if isinstance(error, NotYetSupported) else ()
+    more = own | {k for k in map(_argument_of, groups) if isinstance(k, int)}
+    if more == own or view.carries_rule(original) or not _can_have_copies(argtypes, more):
+        return None
+    return with_copies(original, argtypes, more)
+
+
+def _argument_of(group: object) -> object:
+    while isinstance(group, tuple):
+        group = group[0]
+    return group
+
+
+def _can_have_copies(argtypes: Sequence[Any], own: frozenset[int]) -> bool:
+    """Whether the arguments `own` are objects with arrays, and no object hides in a list."""
+    everything = [leaf for found in argtypes for leaf in _all_leaves(found)]
+    if any(map(_may_hide_objects, everything)):
+        return False
+    return all(
+        any(map(is_number_array, arrays_of(argtypes[k])))
+        and all(is_instance(leaf) or not is_container(leaf) for leaf in leaves_of(argtypes[k]))
+        for k in own
+    )
+
+
+def _all_leaves(found: Any) -> Iterator[Any]:
+    """The leaves of a value, and of the fields of objects in it."""
+    yield from leaves_of(found)
+    for instance in objects_of(found):
+        for field in fields_of(instance):
+            yield from leaves_of(field.numba_type)
+
+
+def _may_hide_objects(leaf: Any) -> bool:
+    if is_instance(leaf) or not is_container(leaf):
+        return False
+    items = (getattr(leaf, name, None) for name in ("item_type", "value_type", "dtype", "type"))
+    return any(is_container(item) for item in items if isinstance(item, types.Type))
+
+
+def with_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> Any:
+    """The function on copies of the objects in the arguments `own`; the same for the same types."""
+    known = _made.setdefault(dispatcher, {})
+    key = (tuple(argtypes), own)
+    if key not in known:
+        known[key] = numba.njit(_written(dispatcher, argtypes, own))
+        _changing[known[key]] = dispatcher, own
+    return known[key]
+
+
+def _written(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> Any:
+    plain = dispatcher.py_func
+    parameters = [*inspect.signature(plain).parameters][: len(argtypes)]
+    numbers = sorted(own)
+    given = [
+        f"_copies[{numbers.index(k)}]" if k in own else name for k, name in enumerate(parameters)
+    ]
+    others = [name for k, name in enumerate(parameters) if k not in own]
+    source = _SOURCE.format(
+        name=plain.__name__,
+        parameters=", ".join(parameters),
+        own=_tuple([parameters[k] for k in numbers]),
+        others=_tuple(others),
+        given=_tuple(given),
+        reached=_tuple([*others, "_result"]),
+    )
+    arrays = [ty for k in numbers for ty in arrays_of(argtypes[k]) if is_number_array(ty)]
+    names = {
+        "_require_apart": require_apart,
+        "_arrays_in": arrays_in,
+        "_numbers_in": numbers_in,
+        "_others_in": others_in,
+        "_hold": hold,
+        "_copied": copied,
+        "_objects_in": objects_in,
+        "_run": running(dispatcher, argtypes),
+        "_finish": finish,
+        "_require_settled": require_settled,
+        "_settled": settling(tuple(ty.ndim for ty in arrays)),
+    }
+    code = plain.__code__
+    return function_from(
+        source,
+        plain.__name__,
+        names,
+        module=plain.__module__,
+        file=code.co_filename,
+        line=code.co_firstlineno,
+    )
+
+
+def _tuple(names: Sequence[str]) -> str:
+    return f"({''.join(f'{name}, ' for name in names)})"
