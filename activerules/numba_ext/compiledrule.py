@@ -126,7 +126,7 @@ class CompiledRule:
     detachers         compile results of what keeps a part of the tape as it is, by its type and the
                       position of an argument that may be overwritten; None: the result
     copiers           compile results of `own_leaf`, by the types of the arrays and lists of the
-                      tape that the reverse works on a copy of
+                      tape that the reverse works on a copy of; they take a tuple of all shadows as well
     shared            of the arguments that the function may write into: the checks against others
     another           compile result of `make_zero`, of a result the rule makes new shadows of
     objects           the checks of the arguments that are objects
@@ -198,6 +198,12 @@ class Symbols:
 def has_active(parameter: Parameter, arguments: Sequence[RuleArgument]) -> bool:
     """Whether a part of a parameter is Active at the call."""
     return any(arguments[i].activity == "active" for i in parameter.parts)
+
+
+def shadow_arrays(arguments: Sequence[RuleArgument]) -> types.Tuple:
+    """The type of a tuple of all shadows that are arrays."""
+    shadows = (found for a in arguments for found in a.annotation.fields[1:])
+    return types.Tuple([found for found in shadows if isinstance(found, types.Array)])
 
 
 def one_shadow(annotation: AnnotationType) -> types.Type:

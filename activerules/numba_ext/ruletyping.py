@@ -35,6 +35,7 @@ from activerules.numba_ext.compiledrule import (
     SharedCheck,
     annotation_type,
     has_active,
+    shadow_arrays,
     types_of,
 )
 from activerules.numba_ext.facts import RuleFunctionCompiler
@@ -128,7 +129,9 @@ def compile_rule(
             apart=checks,
             alike=alike_checks(marked, pair.result),
             detachers=_detachers(tape, marked, arguments, request, pair),
-            copiers={t: compile_function(own_leaf, (t,), pair) for t in copied},
+            copiers={
+                t: compile_function(own_leaf, (t, shadow_arrays(arguments)), pair) for t in copied
+            },
             shared=shared_checks(marked, arguments, written),
             another=_another(marked, pair, request),
             objects=checks_of_objects(marked, arguments),

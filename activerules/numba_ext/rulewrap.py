@@ -33,6 +33,7 @@ from activerules.numba_ext.compiledrule import (
     Symbols,
     cpu_context,
     needs_drop,
+    shadow_arrays,
     types_of,
 )
 from activerules.numba_ext.kinds import anonymous, derivative_type
@@ -259,8 +260,8 @@ class _Reverse(_Half):
             found = rule.savers[index].signature.return_type
             passed = self.arguments[index].value_type
             self.primals[index] = context.cast(builder, copy, found, passed)
-        tape = self._copied(tape, rule.augmented_types[2])
         fields = self.fields()
+        tape = self._copied(tape, rule.augmented_types[2], self._shadows(fields))
         args = [context.get_dummy_value(), dret, tape, *self.annotated(fields)]
         objects = self.identities(rule.objects, fields)
         returned = self.call(rule.reverse, args)
@@ -270,16 +271,27 @@ class _Reverse(_Half):
         context.nrt.decref(builder, return_type, returned)
         self.finish()
 
-    def _copied(self, value: Any, found: types.Type) -> Any:
+    def _shadows(self, fields: Sequence[Sequence[Any]]) -> Any:
+        """The tuple of those that are arrays."""
+        typed = zip(fields, self.arguments, strict=True)
+        shadows = [
+            value
+            for values, argument in typed
+            for value, found in zip(values[1:], argument.annotation.fields[1:], strict=True)
+            if isinstance(found, types.Array)
+        ]
+        return self.context.make_tuple(self.builder, shadow_arrays(self.arguments), shadows)
+
+    def _copied(self, value: Any, found: types.Type, shadows: Any) -> Any:
         """The tape, with copies of its arrays where the reverse may write into them."""
         if isinstance(found, types.BaseTuple) and self.rule.copiers:
             for i, item in enumerate(types_of(found)):
-                part = self._copied(self.builder.extract_value(value, i), item)
+                part = self._copied(self.builder.extract_value(value, i), item, shadows)
                 value = self.builder.insert_value(value, part, i)
         if found not in self.rule.copiers:
             return value
         copier = self.rule.copiers[found]
-        made = self.call(copier, [value])
+        made = self.call(copier, [value, shadows])
         made = self.context.cast(self.builder, made, copier.signature.return_type, found)
         self.scratch.append((found, made))
         return made

@@ -59,6 +59,28 @@ def test_a_reverse_that_writes_into_its_tape_works_on_a_copy():
         assert np.array_equal(pull(scale)[0], scale * X[::-1])
 
 
+@njit
+def curved(x):
+    return 0.5 * np.sum(x * x)
+
+
+@ar.augmented_primal(curved)
+def _(config, ret: Active, x: Duplicated):
+    return ar.AugmentedReturn(curved(x.val), None, (x.val.copy(), x.dval))
+
+
+@ar.reverse(curved)
+def _(config, dret: Active, tape, x: Duplicated):
+    value, shadow = tape
+    shadow += dret.val * value
+
+
+def test_what_a_reverse_adds_to_a_shadow_on_its_tape_is_added():
+    x_bar = np.ones(2)
+    ar.autodiff(ar.Reverse, curved, ar.Duplicated(X, x_bar))
+    assert np.array_equal(x_bar, 1.0 + X)
+
+
 def through_flat(config, dret: Active, tape, x: Duplicated):
     for i in range(len(tape)):
         tape.flat[i] = dret.val * tape[i]
