@@ -126,7 +126,7 @@ class CompiledRule:
     detachers         compile results of what keeps a part of the tape as it is, by its type and the
                       position of an argument that may be overwritten; None: the result
     copiers           compile results of `own_leaf`, by the types of the arrays and lists of the
-                      tape that the reverse works on a copy of; they take a tuple of all shadows as well
+                      tape that the reverse works on a copy of; they take all shadows, too
     shared            of the arguments that the function may write into: the checks against others
     another           compile result of `make_zero`, of a result the rule makes new shadows of
     objects           the checks of the arguments that are objects

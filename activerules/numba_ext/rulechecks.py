@@ -78,7 +78,7 @@ def _is_of(x: Any, shadows: Any) -> Any:
 def _is_of_form(x, shadows):
     if not isinstance(x, types.Array) or len(shadows) == 0:
         return lambda x, shadows: False
-    return lambda x, shadows: _overlap(x, shadows[0]) or _is_of(x, shadows[1:])
+    return lambda x, shadows: overlap(x, shadows[0]) or _is_of(x, shadows[1:])
 
 
 def restore(x: Any, saved: Any) -> None:
