@@ -27,7 +27,7 @@ KNOWN = ("numpy", "math", "operator", "_operator")
 def own_rules(function: Any) -> list[Rule]:
     """The rules of a function that are defined in activerules."""
     rules = RULES.rules_for(function)
-    return [r for r in rules if next(iter(r.halves.values())).module.startswith(OURS)]
+    return [r for r in rules if next(iter(r.halves.values())).module.startswith(f"{OURS}rules.")]
 
 
 def modes(rule: Rule) -> str:

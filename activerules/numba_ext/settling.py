@@ -32,12 +32,13 @@ _TANGENT = "the shadow has no place for the tangent of what is in the field in t
 _ZERO = "set its shadow to zero before"
 _SAME = "replace it by an array of its shape"
 
-_functions: set[Any] = set()
+_functions: list[Any] = []
 
 
 def changes_shadows(function: Any, position: int) -> bool:
     """Whether a function with rules, one of those made here, writes the shadow of an argument."""
-    return position == 0 and function in _functions
+    # by identity: ctypes functions cannot be compared by their hashes
+    return position == 0 and any(function is one for one in _functions)
 
 
 @numba.njit
@@ -45,7 +46,7 @@ def hold(arrays, others):
     """Do nothing: the rule keeps the arrays."""
 
 
-_functions.add(hold)
+_functions.append(hold)
 
 
 @augmented_primal(hold, keeps_shadow=False)
@@ -157,7 +158,7 @@ def settling(dimensions: tuple[int, ...]) -> Any:
     def settled(before, after):
         pass
 
-    _functions.add(settled)
+    _functions.append(settled)
     give = [
         _GIVE.format(
             k=k,

@@ -6,7 +6,7 @@ define void @f(ptr %o, ptr %i, i64 %n) {
   %b = mul i64 %n, 16
   call void @llvm.memcpy.p0.p0.i64(ptr %o, ptr %i, i64 %b, i1 false)
   %at = getelementptr i8, ptr %o, i64 8
-  store i32 3, ptr %at
+  store i8 3, ptr %at
   ret void
 }
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
