@@ -1,6 +1,7 @@
 """Recursion in forward and split mode: the same derivative as in reverse mode, and no leaks."""
 
 import numpy as np
+from numba import njit
 
 import activerules as ar
 from programs.recursion import halves, powers_in_a_loop
@@ -39,3 +40,27 @@ def test_nothing_is_leaked(unfreed):
         pull(x)
 
     assert unfreed(derivatives) == 0
+
+
+@njit
+def push(kept, x, n):
+    kept.append(x * x)
+    if n > 0:
+        push(kept, x, n - 1)
+
+
+@njit
+def of_pushed_arrays(x):
+    kept = [x]
+    push(kept, x, 2)
+    s = 0.0
+    for a in kept:
+        s += a.sum()
+    return s
+
+
+def test_a_list_that_a_callee_lengthens_lets_go_of_its_tangents(unfreed):
+    """The sum of x and of three times its squares."""
+    x, v = np.array([0.5, -1.5]), np.array([1.0, 2.0])
+    assert np.isclose(ar.jvp(of_pushed_arrays, (x,), (v,))[1], (1.0 + 6.0 * x) @ v)
+    assert unfreed(lambda: ar.jvp(of_pushed_arrays, (x,), (v,))) == 0

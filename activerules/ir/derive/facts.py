@@ -52,7 +52,9 @@ class Facts:
         if not store.operands[0].type.is_int:
             return False
         return self.types.touches_floats(store) or (
-            self._is_from_outside(store.operands[1]) and not self.types.is_read_as_integer(store)
+            self._is_from_outside(store.operands[1])
+            and not self.types.is_read_as_integer(store)
+            and not self.types.is_no_place_of_floats(store)
         )
 
     def _is_from_outside(self, pointer: Value) -> bool:
