@@ -16,7 +16,7 @@ RESULTS = json.loads(SCRIPT.RESULTS.read_text())
 SAMPLE = [
     "Indexing and views: x[x > 0] = y",
     "Reductions: np.nanprod",
-    "np.linalg: np.linalg.solve",
+    "np.linalg: np.linalg.lstsq",
     "Python: tuples: tuple, variable index",
     "math: math.gamma",
 ]
