@@ -5,6 +5,7 @@ import os
 # Numba reads its settings once, at import: allocation counts are needed to see leaks.
 os.environ.setdefault("NUMBA_NRT_STATS", "1")
 
+import gc
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 
@@ -13,6 +14,23 @@ import pytest
 
 hypothesis.settings.register_profile("project", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("project")
+
+# Compilers make garbage by the million objects, and what they keep is kept for good: a tenth of the
+# time of these tests would go into looking through it again and again.
+gc.set_threshold(100_000, 20, 100)
+TESTS_BETWEEN_COLLECTIONS = 50
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """What is alive after a while is not looked at again."""
+    done = item.session.stash.get(DONE, 0) + 1
+    item.session.stash[DONE] = done
+    if done % TESTS_BETWEEN_COLLECTIONS == 0:
+        gc.collect()
+        gc.freeze()
+
+
+DONE = pytest.StashKey[int]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -7,7 +7,8 @@ gradient itself is compared with finite differences of f first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -72,38 +73,63 @@ def check_second(f: Callable[..., Any], args: tuple[Any, ...], rng: np.random.Ge
             "second derivatives are checked by floats, arrays of floats and tuples of these; "
             "give order=1"
         )
-    directions = [rand_tangent(args[i], rng) for i in places]
-    slope = _slope(f, places, directions, len(args))
-    found = ar.grad(slope, places)(*(shifted(x, 0.0, None) for x in args))
+    directions = tuple(rand_tangent(args[i], rng) for i in places)
+    slope, fixed = _slope(f, places, _form(directions), len(args)), tuple(_leaves(directions))
+
+    def value(*x: Any) -> float:
+        return slope(*x, *fixed)
+
+    found = ar.grad(slope, places)(*(shifted(x, 0.0, None) for x in args), *fixed)
     for i, of_argument in zip(places, found, strict=True):
         tangents = tuple(rand_tangent(x, rng) if k == i else None for k, x in enumerate(args))
-        expected = directional_derivative(slope, args, tangents, eps=_eps(args))
+        expected = directional_derivative(value, args, tangents, eps=_eps(args))
         along = inner(of_argument, tangents[i])
         _compare(f"second derivative by argument {i}", f, args, along, *expected)
 
 
-def _slope(
-    f: Callable[..., Any], places: tuple[int, ...], directions: Sequence[Any], count: int
-) -> Any:
-    """Return the compiled function `<grad f(x), directions>` of the arguments of `f`."""
-    names = ", ".join(f"x{i}" for i in range(count))
-    scope: dict[str, Any] = {"gradient": ar.grad(f, places), "np": np}
-    terms = [term for k, v in enumerate(directions) for term in _terms(f"g[{k}]", v, scope)]
-    source = f"def slope({names}):\n g = gradient({names})\n return {' + '.join(terms)}"
+# One function for all points: it is the compile that takes long.
+@lru_cache(maxsize=64)
+def _slope(f: Callable[..., Any], places: tuple[int, ...], form: Any, count: int) -> Any:
+    """Return the compiled function `<grad f(x), v>` of the arguments of `f`, and of the leaves of
+    directions `v` of this form.
+    """
+    leaves: list[str] = []
+    terms = _terms("g", form, leaves)
+    names = ", ".join([*(f"x{i}" for i in range(count)), *leaves])
+    values = ", ".join(f"x{i}" for i in range(count))
+    source = f"def slope({names}):\n g = gradient({values})\n return {' + '.join(terms)}"
+    scope = {"gradient": ar.grad(f, places), "np": np}
     return njit(function_from(source, "slope", scope, module=__name__))
 
 
-def _terms(gradient: str, direction: Any, scope: dict[str, Any]) -> list[str]:
-    """The terms of the inner product of a gradient with a direction, which goes into `scope`."""
-    if direction is None:
+def _terms(gradient: str, form: Any, leaves: list[str]) -> list[str]:
+    """The terms of the inner product of a gradient with directions, whose names go to `leaves`."""
+    if isinstance(form, tuple):
+        items = enumerate(form)
+        return [term for k, item in items for term in _terms(f"{gradient}[{k}]", item, leaves)]
+    if form == "none":
         return []
+    leaves.append(f"v{len(leaves)}")
+    product = f"{gradient} * {leaves[-1]}"
+    return [f"np.sum({product})" if form == "array" else product]
+
+
+def _form(direction: Any) -> Any:
+    """What stands where in a direction: a tuple of forms, or the name of a leaf's."""
     if isinstance(direction, tuple):
-        items = enumerate(direction)
-        return [term for k, v in items for term in _terms(f"{gradient}[{k}]", v, scope)]
-    name = f"v{len(scope)}"
-    scope[name] = direction
-    product = f"{gradient} * {name}"
-    return [f"np.sum({product})" if isinstance(direction, np.ndarray) else product]
+        return tuple(map(_form, direction))
+    if direction is None:
+        return "none"
+    return "array" if isinstance(direction, np.ndarray) else "number"
+
+
+def _leaves(direction: Any) -> Iterator[Any]:
+    """The numbers and arrays of a direction, in the order of `_terms`."""
+    if isinstance(direction, tuple):
+        for item in direction:
+            yield from _leaves(item)
+    elif direction is not None:
+        yield direction
 
 
 def _is_real(x: Any) -> bool:

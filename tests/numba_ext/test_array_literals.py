@@ -6,6 +6,7 @@ import pytest
 from numba import float64, njit
 
 from activerules.numba_ext.capture import capture
+from activerules.rules.written import function_from
 from activerules.testing.gradient import check_gradient
 from numba_ext.rule_views import NOTHING
 
@@ -32,7 +33,7 @@ LITERALS = {
 }
 
 
-IN_SINGLE_PRECISION = {
+SINGLE = {
     "floats": lambda x, y: np.array([[x, y], [y, x * y]]),
     "ints among floats": lambda x, y: np.array([[x, 1], [0, y]]),
     "small ints among floats": lambda x, y: np.array([[x, np.int16(1)], [np.int8(0), y]]),
@@ -41,29 +42,27 @@ IN_SINGLE_PRECISION = {
 }
 
 
-@pytest.mark.parametrize(
-    ("literals", "name", "real"),
-    [
-        *((LITERALS, name, np.float64) for name in LITERALS),
-        *((IN_SINGLE_PRECISION, name, np.float32) for name in IN_SINGLE_PRECISION),
-    ],
-)
-def test_the_array_is_that_of_numba(literals, name, real):
-    literal = njit(literals[name])
+@pytest.mark.parametrize(("literals", "real"), [(LITERALS, np.float64), (SINGLE, np.float32)])
+def test_the_arrays_are_those_of_numba(literals, real):
     arguments = (numba.from_dtype(np.dtype(real)),) * 2
-    captured = capture(literal, arguments, rules=NOTHING)
-    literal.compile(arguments)
-    assert captured.signature.return_type == literal.nopython_signatures[-1].return_type
-    assert "varsize" not in captured.text
+    compiled = [njit(literal) for literal in literals.values()]
+    for name, literal in zip(literals, compiled, strict=True):
+        captured = capture(literal, arguments, rules=NOTHING)
+        literal.compile(arguments)
+        assert captured.signature.return_type == literal.nopython_signatures[-1].return_type, name
+        assert "varsize" not in captured.text, name
 
     @njit
-    def program(x, y):
-        array = literal(x, y)
-        total = x * y
+    def weighed(array, x):
+        total = x * x
         for i, entry in enumerate(array.flat):
             total += (i + 1) * (entry * entry).real * x
         return total + array.size * len(array)
 
+    terms = [f"{k + 1} * weighed(literal{k}(x, y), x)" for k in range(len(compiled))]
+    scope = {"weighed": weighed, **{f"literal{k}": made for k, made in enumerate(compiled)}}
+    source = f"def program(x, y): return {' + '.join(terms)}"
+    program = njit(function_from(source, "program", scope, module=__name__))
     check_gradient(program, (real(1.3), real(-0.7)))
 
 
