@@ -51,6 +51,7 @@ LAYERS = {
     "ir.lexer": 3,
     "ir.location": 3,
     "ir.normal_form": 3,
+    "ir.equalities": 3,
     "ir.normalise": 3,
     "ir.operand_parser": 3,
     "ir.instruction_parser": 3,

@@ -94,7 +94,9 @@ def differentiate(
         Parameters may lead to memory that overlaps, unless they are declared `noalias` (C:
         `restrict`); shadows then overlap in the same way. Otherwise shadows are memory of their
         own. What a Const parameter leads to is none of what a Duplicated one leads to. Memory
-        that is accessed as integers alone holds no floats there.
+        that is accessed as integers alone holds no floats there; memory that is only copied, floats
+        where the copies of them begin. A float of which a part is overwritten, by an integer or a
+        copy, has no derivative: that is refused, and NaN where it is known at run time alone.
 
     Raises
         UnsupportedIR    the function cannot be brought to the normal form (N1..N7), or has no

@@ -20,7 +20,6 @@ from activerules.errors import UnsupportedIR
 from activerules.ir.cfg import ControlFlow, Loop
 from activerules.ir.constants import number_of
 from activerules.ir.model import BINARY_FLOAT, BINARY_INT, CASTS, Block, Function, Instruction
-from activerules.ir.normalise import HIDDEN_EQUALITY
 from activerules.ir.printer import print_instruction
 from activerules.ir.refusal import refusal
 from activerules.ir.types import VectorType
@@ -41,13 +40,11 @@ RETURN_TWICE = frozenset(
 
 
 def tidy(function: Function) -> None:
-    """Undo what normalisation hid, and make a branch with equal targets unconditional.
+    """Make a branch with equal targets unconditional.
 
     Changes `function` in place.
     """
     for block in function.blocks:
-        for instruction in block.instructions:
-            _restore_equality(instruction)
         end = block.terminator
         if end.opcode == "br" and len(end.blocks) == 2 and end.blocks[0] is end.blocks[1]:
             end.blocks = end.blocks[:1]
@@ -56,17 +53,6 @@ def tidy(function: Function) -> None:
         for phi in block.phis:
             pairs = dict(zip(phi.blocks, phi.operands, strict=True))
             phi.blocks, phi.operands = list(pairs), list(pairs.values())
-
-
-def _restore_equality(instruction: Instruction) -> None:
-    name = instruction.callee_name if instruction.opcode == "call" else None
-    if name is not None and name.startswith(HIDDEN_EQUALITY):
-        instruction.opcode = "fcmp"
-        instruction.callee = None
-        instruction.attributes = {
-            "predicate": name.removeprefix(HIDDEN_EQUALITY).split(".")[0],
-            **{k: v for k, v in instruction.attributes.items() if k in {"metadata", "location"}},
-        }
 
 
 def _refuse_opcode(i: Instruction) -> None:

@@ -6,8 +6,7 @@ Gives       the text of the module after LLVM's passes (verified); `normal_form.
 Invariants  the function keeps its name, signature and calling convention
             no vectoriser, no unroller: derivatives are made of scalar loops and vectorised
             afterwards
-            a comparison for equality never lets LLVM replace one side by the other (see
-            `_hide_equalities`)
+            a comparison never lets LLVM replace one side by the other (see `equalities`)
             `activerules.ignore.*`, which derivatives define, stays opaque to the next derivative
 
 Passes      LLVM's own -O2 without vectorisers and unrolling, Numba's reference count pruning,
@@ -23,15 +22,11 @@ from typing import Any
 from llvmlite import binding
 
 from activerules.errors import UnsupportedIR
+from activerules.ir.equalities import ALL, EQUALITIES, has_new_equality, hide_comparisons
 from activerules.ir.handlers import DEFINITION, catching
 
 llvm: Any = binding  # not annotated: to a type checker all that comes from it is Any
 
-_EQUALITY = re.compile(
-    r"fcmp (?P<flags>(?:\w+ )*?)(?P<predicate>oeq|une|ueq|one) (?P<type>double|float) "
-    r"(?P<x>[^,\n]+), (?P<y>[^,\n]+)"
-)
-_ZERO = re.compile(r"-?0\.0+e\+00|0x8?0+")
 _OPTNONE = re.compile(r"^(?:attributes|define) .*\boptnone\b.*$", re.MULTILINE)
 _NOINLINE = re.compile(r"^(?:attributes|define) .*\bnoinline\b.*$", re.MULTILINE)
 _INLINED = re.compile(r"\bnoinline\b")
@@ -41,7 +36,6 @@ _IGNORE = re.compile(
     r"^define [^@\n]*(?P<type>double|float) (?P<name>@activerules\.ignore\.\w+)\(.*?^}$",
     re.MULTILINE | re.DOTALL,
 )
-HIDDEN_EQUALITY = "activerules.fcmp."
 
 
 @cache
@@ -58,8 +52,13 @@ def normalise(text: str, function: str) -> str:
     Raises `UnsupportedIR` if LLVM does not accept the text or the module does not define
     `function`. Cost: about 1 ms per 100 instructions.
     """
+    found = _optimised(text, function, EQUALITIES)
+    return _optimised(text, function, ALL) if has_new_equality(found) else found
+
+
+def _optimised(text: str, function: str, hidden: str) -> str:
     machine = target_machine()
-    module = _parsed(_hide_equalities(_hide_ignored(_allow_passes(text))))
+    module = _parsed(hide_comparisons(_hide_ignored(_allow_passes(text)), hidden))
     _check_defined(module, function)
     if not module.data_layout:
         module.data_layout = str(machine.target_data)
@@ -194,28 +193,3 @@ def _calling_themselves(text: str) -> set[str]:
 def _hide_ignored(text: str) -> str:
     """Make the functions that stop derivatives declarations, so that none of their calls goes."""
     return _IGNORE.sub(lambda m: f"declare {m['type']} {m['name']}({m['type']})", text)
-
-
-def _hide_equalities(text: str) -> str:
-    """Replace `fcmp oeq x, y` by a call LLVM cannot see through.
-
-    On the branch where `x == 2.0` holds, LLVM replaces `x` by `2.0`: the value is the same, the
-    derivative is lost. A comparison with zero is left alone: LLVM does not replace there, as
-    -0.0 == 0.0.
-    """
-    used: set[tuple[str, str]] = set()
-
-    def hide(match: re.Match[str]) -> str:
-        if _ZERO.fullmatch(match["x"].strip()) or _ZERO.fullmatch(match["y"].split("!")[0].strip()):
-            return match[0]
-        used.add((match["predicate"], match["type"]))
-        t, x, y = match["type"], match["x"], match["y"]
-        return f"call i1 @{HIDDEN_EQUALITY}{match['predicate']}.{t}({t} {x}, {t} {y})"
-
-    text = _EQUALITY.sub(hide, text)
-    declarations = [
-        f"declare i1 @{HIDDEN_EQUALITY}{predicate}.{t}({t}, {t}) "
-        "nounwind willreturn speculatable memory(none)"
-        for predicate, t in sorted(used)
-    ]
-    return "\n".join([text, *declarations, ""])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from activerules.ir.devirtualise import devirtualise
+from activerules.ir.equalities import restore_comparisons
 from activerules.ir.float_bits import restore_floats
 from activerules.ir.growing_stack import from_heap
 from activerules.ir.model import Module
@@ -12,11 +13,13 @@ from activerules.ir.short_axes import plain_subscripts
 
 
 def read_module(text: str, function: str) -> Module:
-    """Parse what `normalise(…, function)` gives; stack memory that grows is on the heap,
-    calls through pointers are called by name, values with parts taken apart, floats computed as
-    floats, and subscripts along axes that may be short are plain, where that can be done.
+    """Parse what `normalise(…, function)` gives; comparisons it hid are back, stack memory that
+    grows is on the heap, calls through pointers are called by name, values with parts taken apart,
+    floats computed as floats, and subscripts along axes that may be short are plain, where that can
+    be done.
     """
     module = parse_module(text)
+    restore_comparisons(module)
     from_heap(module)
     devirtualise(module)
     scalarise(module, function if function in module.functions else f'"{function}"')

@@ -266,3 +266,45 @@ def test_derivatives_are_for_the_machine_of_the_function(mode: str) -> None:
     for function in made:
         (own,) = [groups[word] for word in function.suffix.split() if word in groups]
         assert '"target-cpu"="haswell" "target-features"="+avx2,+fma"' in own
+
+
+EQUAL = """
+define double @f(ptr %x) {
+  %a = load double, ptr %x
+  %h = fptrunc double %a to half
+  %v = load <2 x double>, ptr %x, align 8
+  %below = fcmp nnan ole double %a, 5.0e-1
+  br i1 %below, label %other, label %none
+other:
+  %above = fcmp nnan oge double %a, 5.0e-1
+  br i1 %above, label %both, label %none
+both:
+  %a2 = fmul double %a, %a
+  %is.v = fcmp oeq <2 x double> %v, <double 5.0e-1, double 1.0>
+  %is.0 = extractelement <2 x i1> %is.v, i64 0
+  br i1 %is.0, label %vector, label %none
+vector:
+  %v0 = extractelement <2 x double> %v, i64 0
+  %v2 = fmul double %v0, %v0
+  %is.h = fcmp oeq half %h, 0xH3800
+  br i1 %is.h, label %all, label %none
+all:
+  %h2 = fmul half %h, %h
+  %w = fpext half %h2 to double
+  %s = fadd double %a2, %v2
+  %t = fadd double %s, %w
+  ret double %t
+none:
+  ret double 0.0
+}
+"""
+
+
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+def test_the_derivative_where_a_float_equals_a_constant_is_that_of_the_branch(mode: str) -> None:
+    """LLVM would put the constant in its place."""
+    compiled = compile_text(differentiate(EQUAL, "f", [Duplicated], mode))
+    x, shadow = np.array([0.5, 2.0]), np.array([float(mode == "forward"), 0.0])
+    call = compiled.function("f.forward" if mode == "forward" else "f.gradient")
+    result = call(x.ctypes.data, shadow.ctypes.data, *([1.0] if mode == "reverse" else []))
+    assert (shadow[0] if mode == "reverse" else result) == 3.0

@@ -209,6 +209,52 @@ def test_where_a_copy_ends_inside_of_a_float_is_nan(copies: bool) -> None:
         np.testing.assert_array_equal(got[0], np.where(cut, np.nan, moved) if copies else 0)
 
 
+ANYWHERE = """
+define double @f(ptr %x, ptr %y, i64 %j, i64 %k, i64 %n) {
+  %from = getelementptr i8, ptr %x, i64 %j
+  %to = getelementptr i8, ptr %y, i64 %k
+  call void @llvm.memmove.p0.p0.i64(ptr %to, ptr %from, i64 %n, i1 false)
+  %x0 = load double, ptr %x
+  %y0 = load double, ptr %y
+  %y1.at = getelementptr double, ptr %y, i64 1
+  %y1 = load double, ptr %y1.at
+  %a = fadd double %x0, %y0
+  %r = fadd double %a, %y1
+  ret double %r
+}
+declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)
+"""
+
+
+def test_where_a_copy_begins_inside_of_a_float_is_nan() -> None:
+    """In both modes; nothing is written beside the floats of which bytes are copied."""
+    kinds = [Duplicated, Duplicated, Const, Const, Const]
+    reverse = compile_text(differentiate(ANYWHERE, "f", kinds)).function("f.gradient")
+    forward = compile_text(differentiate(ANYWHERE, "f", kinds, "forward")).function("f.forward")
+    for j, k, n in ((0, 8, 16), (4, 0, 8), (4, 8, 12), (8, 4, 8), (3, 4, 0), (8, 8, 12), (4, 4, 4)):
+        x, x_bar, y, y_bar = np.ones((4, 6))
+        at = [one.ctypes.data for one in (x, x_bar, y, y_bar)]
+        first, last, inside = k // 8, -(-(k + n) // 8), n > 0 and (j % 8 > 0 or k % 8 > 0)
+        cut = [n > 0 and first <= m < last and (inside or 8 * m + 8 > k + n) for m in range(6)]
+        result = forward(*at, j, k, n)
+        np.testing.assert_array_equal(y_bar, np.where(cut, np.nan, 1.0))
+        assert np.isnan(result) == any(cut[:2])
+        x_bar[...] = y_bar[...] = 1.0
+        reverse(*at, j, k, n, 1.0)
+        moved = np.array([m >= first and 8 * m + 8 <= k + n for m in range(6)])
+        passed = np.where(moved, 0.0, 1.0 + (np.arange(6) < 2))
+        np.testing.assert_array_equal(y_bar, np.where(cut, np.nan, passed))
+        of_x = [n > 0 and j // 8 <= m < -(-(j + n) // 8) for m in range(6)]
+        expected = 1.0 + (np.arange(6) == 0)
+        for m in range(6):
+            if inside and of_x[m]:
+                expected[m] = np.nan
+            elif not inside and of_x[m]:
+                target = m + (k - j) // 8
+                expected[m] = np.nan if cut[target] else expected[m] + 1.0 + (target < 2)
+        np.testing.assert_array_equal(x_bar, expected)
+
+
 OVERLAPPING = """
 define double @g(ptr %a, ptr %b, i64 %n) {
 entry:

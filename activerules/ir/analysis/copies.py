@@ -4,12 +4,16 @@ Needs       MemoryFacts and ValueTypes of a function
 Gives       `kind_of(copy)`: the one float type all of it has, None if there are no floats in it;
             `pieces_of(copy)`: where its floats and pointers are, if it mixes types;
             `rows_of(copy)`: where its floats are, if its length is known at run time alone;
-            `rows_cut(copy)`: the floats it may end inside of, `memset` as well
+            `rows_cut(copy)`: the floats it may end inside of, `memset` as well;
+            `cuts_floats(memset)`: whether it begins or ends inside of one for sure;
+            `may_begin_inside(copy)`: the type of the floats it may begin inside of
 Invariants  C1  what is known of a piece of memory holds for memory its bytes are copied to or from
             C2  a byte that may hold a float of a derivative is in a float piece, or the program is
                 refused (`MixedCopy`)
             C3  a copy that may begin or end inside of a float is refused, or told at run time
-                (`rows_cut`)
+                (`rows_cut`, `may_begin_inside`)
+            C4  of memory that is only copied nothing is known but the copies: floats are where they
+                begin
 """
 
 from __future__ import annotations
@@ -301,6 +305,63 @@ def rows_cut(copy: Instruction, types: ValueTypes) -> Rows | None:
         return None
     factor = divisor(copy.operands[2], types.memory.multiples)
     return None if rows.period and factor % rows.period == 0 else rows
+
+
+def cuts_floats(clear: Instruction, types: ValueTypes) -> bool:
+    """Whether a `memset` for sure begins or ends inside of a float."""
+    behind, objects = _objects_of(clear, types)
+    kinds = {t for o in objects for t in types.float_types(o)}
+    if len(kinds) == 1 and not any(_others(clear, o, types) for o in behind):
+        return _cuts_one(clear, kinds.pop(), behind, types)
+    start, length = types.memory.place(clear.operands[0]), integer_of(clear.operands[2])
+    ends = [start.offset, *([start.offset + length] if length is not None else [])]
+    return any(
+        access.type.is_float
+        and access.place is not None
+        and types.memory.starts(start, o)
+        and _is_inside(access, end, start.stride, types)
+        for o in behind
+        for access in types.accesses.get(o, ())
+        for end in ends
+    )
+
+
+def _is_inside(access: Access, end: int, stride: int, types: ValueTypes) -> bool:
+    """Whether offsets `end + stride * integers` are behind the first byte of what is accessed, and
+    not behind the last.
+    """
+    assert access.place is not None
+    period, ahead = gcd(stride, access.place.stride), end - access.place.offset
+    return (
+        0 < (ahead % period if period else ahead) < size_of(access.type, types.memory.named_types)
+    )
+
+
+def may_begin_inside(copy: Instruction, types: ValueTypes) -> Type | None:
+    """The type of the floats among which a copy or `memset` acts, if nothing tells that it begins
+    at one of them, and each is known to be at an address that its size divides.
+    """
+    try:
+        kind = copied_pieces(copy, types)
+    except MixedCopy:
+        return None
+    if copy.callee_name == COPY_RESIZED or not isinstance(kind, Type):
+        return None
+    size, memory = size_of(kind, types.memory.named_types), types.memory
+    for pointer in _pointers(copy):
+        start = memory.place(pointer)
+        if start.offset % size == 0 and start.stride % size == 0:
+            continue
+        for o in memory.objects(pointer):
+            floats = [a for a in types.accesses.get(o, ()) if a.type == kind]
+            if any(a.aligned for a in floats) and not any(
+                a.place is not None
+                and memory.starts(start, o)
+                and gcd(start.stride, a.place.stride) % size == 0
+                for a in floats
+            ):
+                return kind
+    return None
 
 
 def has_pointers(pointer: Value, types: ValueTypes) -> bool:

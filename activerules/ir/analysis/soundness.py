@@ -30,6 +30,7 @@ from activerules.ir.analysis.activity import (
     is_unknown_call,
 )
 from activerules.ir.analysis.called import CalledMemory
+from activerules.ir.analysis.copies import cuts_floats
 from activerules.ir.analysis.objects import UNKNOWN, MemoryObject, closure, root
 from activerules.ir.analysis.partial_overlap import partly_overlapping
 from activerules.ir.analysis.points_to import loads_behind
@@ -331,12 +332,24 @@ class _Check:
         for pointer in self._pointers_used(i):
             if self.activity.has_shadow(pointer):
                 self._shadowed(i, pointer)
+        if memory_intrinsic(i) == "memset" and self.activity.has_shadow(i.operands[0]):
+            self._cleared(i)
         info = self.calls.marked(i)
         for argument in info.arguments if info is not None and not info.inactive else ():
             if argument.kind == "object":
                 self._object(i, argument)
         if is_unknown_call(i, self.calls):
             self._unknown_call(i)
+
+    def _cleared(self, clear: Instruction) -> None:
+        if cuts_floats(clear, self.types):
+            raise refusal(
+                clear,
+                "a part of an active float is cleared",
+                "a float that is partly overwritten has no derivative",
+                ["clear whole floats"],
+                FloatBitsInInteger,
+            )
 
     def _held(self, mark: Instruction) -> None:
         """What a value without derivative leads to must not be active."""

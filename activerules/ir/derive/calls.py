@@ -9,7 +9,6 @@ from activerules.ir.analysis.activity import Calls
 from activerules.ir.analysis.nodes import Node, Primal
 from activerules.ir.derive.derivatives import is_inactive_math, is_pure_call, row_for
 from activerules.ir.model import Instruction
-from activerules.ir.normalise import HIDDEN_EQUALITY
 from activerules.ir.rulecall import CallInfo, RuleCompiler
 from activerules.ir.runtime_calls import CallEffect
 
@@ -53,11 +52,7 @@ class EngineCalls(Calls):
     def is_arithmetic(self, call: Instruction) -> bool:
         """Whether a call has no effect but its result."""
         name = call.callee_name or ""
-        return (
-            name.startswith((IGNORE_PREFIX, HIDDEN_EQUALITY))
-            or is_pure_call(name)
-            or is_inactive_math(name)
-        )
+        return name.startswith(IGNORE_PREFIX) or is_pure_call(name) or is_inactive_math(name)
 
     def carries(self, instruction: Instruction) -> tuple[int, ...] | None:
         """Indices of the operands its float result depends on smoothly; None: not known."""

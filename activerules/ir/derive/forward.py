@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from activerules.ir.analysis.copies import rows_cut
 from activerules.ir.builder import add_incoming
 from activerules.ir.derive.callees import CalleeUse
 from activerules.ir.derive.derivatives import row_for
@@ -386,7 +385,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         copies = memory_intrinsic(i) != "memset" and self.plan.activity.has_shadow(second)
         size = self._value(length)
         wide = size if size.type == I64 else self.b.cast("zext", size, I64)
-        cut = rows_cut(i, self.plan.types)
+        cut = cut_name(i, self.plan.types)
         for k in range(self.width):
             if copies:
                 operands = [self._value(o) for o in i.operands]
@@ -395,7 +394,9 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             else:
                 clear(self.b, self._shadow(target, k), wide)
             if cut is not None:
-                self.b.call(cut_name(cut), VOID, [self._shadow(target, k), wide])
+                place = self._shadow(target, k)
+                other = self._shadow(second, k) if copies else place
+                self.b.call(cut, VOID, [place, other, wide])
 
     def _rule(self, use: ForwardRule) -> None:
         """Call the forward rule in place of the function."""

@@ -28,7 +28,6 @@ from activerules.ir.analysis.copies import (
     Rows,
     copied_pieces,
     mixed_copy,
-    rows_cut,
 )
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Taken
 from activerules.ir.builder import Builder, displaced
@@ -411,11 +410,10 @@ class _Reverser:
             self._tell_cut(i, [target, source], size)
 
     def _tell_cut(self, i: Instruction, places: list[Value], size: Value) -> None:
-        """No derivative by a float is right where a copy ended inside of it: `copies`, C3."""
-        rows = rows_cut(i, self.plan.types)
-        if rows is not None:
-            for place in places:
-                self.b.call(cut_name(rows), VOID, [place, size])
+        """No derivative is right by a float that a copy begins or ends in: `copies`, C3."""
+        name = cut_name(i, self.plan.types)
+        for place, other in zip(places, reversed(places), strict=True) if name else ():
+            self.b.call(name, VOID, [place, other, size])
 
     def _undo_pieces(self, pieces: list[Piece], target: Value, source: Value) -> None:
         """All are taken before any is added: the two places may overlap."""

@@ -376,12 +376,12 @@ loop:
   %down = sub i64 %count, %k.next
   %at = select i1 %up, i64 %down, i64 %k
   %p = getelementptr TYPE, ptr %to, i64 %at
-  %g = load TYPE, ptr %p, align SIZE
-  store TYPE 0.0, ptr %p, align SIZE
+  %g = load TYPE, ptr %p, align 1
+  store TYPE 0.0, ptr %p, align 1
   %q = getelementptr TYPE, ptr %from, i64 %at
-  %old = load TYPE, ptr %q, align SIZE
+  %old = load TYPE, ptr %q, align 1
   %new = fadd TYPE %old, %g
-  store TYPE %new, ptr %q, align SIZE
+  store TYPE %new, ptr %q, align 1
   %more = icmp ne i64 %k.next, %count
   br i1 %more, label %loop, label %end
 end:

@@ -1,18 +1,24 @@
 """Copies whose length is known at run time alone: the text of functions that undo those of structs,
-and tell where one ended inside of a float.
+and tell where one began or ended inside of a float.
 
 Their names tell what they do: `activerules.undo_rows.24.0d.8d.20f` is for structs of 24 bytes with
 a double at offsets 0 and 8 and a float at 20. What a copy ends inside of is not moved; there
 `activerules.cut_row.24.0d.8d.20f` puts NaN into shadow memory, since no derivative is right.
+`activerules.cut_ends.double` does the same for copies that may also begin anywhere among floats, of
+which each is at a multiple of its size: where source or target begins inside of one, every float is
+made of parts of two.
 """
 
 from __future__ import annotations
 
-from activerules.ir.analysis.copies import Rows
+from activerules.ir.analysis.copies import Rows, may_begin_inside, rows_cut
+from activerules.ir.analysis.value_types import ValueTypes
+from activerules.ir.model import Instruction
 from activerules.ir.types import DOUBLE
 
 UNDO_ROWS = "activerules.undo_rows."
 CUT_ROW = "activerules.cut_row."
+CUT_ENDS = "activerules.cut_ends."
 _TYPES = {"d": ("double", 8), "f": ("float", 4)}
 
 _LOOP = """
@@ -64,7 +70,7 @@ moved.K:
 _CUT = """
 ; shadow memory of which %bytes bytes were copied or cleared: a float that they end inside of
 ; becomes NaN
-define internal void @NAME(ptr %place, i64 %bytes) nounwind {
+define internal void @NAME(ptr %place, ptr %other, i64 %bytes) nounwind {
 entry:
   %rest = urem i64 %bytes, PERIOD
   %row = sub i64 %bytes, %rest
@@ -87,15 +93,56 @@ set.K:
   br label %FOLLOWING
 """
 
+_ENDS = """
+; shadow memory of which %bytes bytes were copied or cleared; %other is that of the source for the
+; target, and the other way round: floats that were cut become NaN
+define internal void @NAME(ptr %place, ptr %other, i64 %bytes) nounwind {
+entry:
+  %place.int = ptrtoint ptr %place to i64
+  %other.int = ptrtoint ptr %other to i64
+  %both = or i64 %place.int, %other.int
+  %off = and i64 %both, LESS
+  %inside = icmp ne i64 %off, 0
+  %end = add i64 %place.int, %bytes
+  %below = and i64 %place.int, -SIZE
+  %up = add i64 %end, LESS
+  %above = and i64 %up, -SIZE
+  %cut = icmp ne i64 %end, %above
+  %last = sub i64 %above, SIZE
+  %since = select i1 %cut, i64 %last, i64 %above
+  %start = select i1 %inside, i64 %below, i64 %since
+  %any = icmp ne i64 %bytes, 0
+  %some = icmp ne i64 %start, %above
+  %enter = and i1 %any, %some
+  br i1 %enter, label %loop, label %done
+loop:
+  %at = phi i64 [ %start, %entry ], [ %next, %loop ]
+  %ahead = sub i64 %at, %place.int
+  %p = getelementptr i8, ptr %place, i64 %ahead
+  store TYPE 0x7FF8000000000000, ptr %p, align 1
+  %next = add i64 %at, SIZE
+  %more = icmp ne i64 %next, %above
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+"""
+
 
 def undo_rows_name(rows: Rows) -> str:
     """The name of the function that undoes a copy."""
     return UNDO_ROWS + _described(rows)
 
 
-def cut_name(rows: Rows) -> str:
-    """The name of the function that tells where a copy ended inside of a float."""
-    return CUT_ROW + _described(rows)
+def cut_name(copy: Instruction, types: ValueTypes) -> str | None:
+    """The name of the function that tells where a copy began or ended inside of a float; None if it
+    does not. It takes the shadow of one end, that of the other, and the length.
+    """
+    kind = may_begin_inside(copy, types)
+    if kind is not None:
+        return f"{CUT_ENDS}{kind}"
+    rows = rows_cut(copy, types)
+    return CUT_ROW + _described(rows) if rows is not None else None
 
 
 def _described(rows: Rows) -> str:
@@ -109,6 +156,11 @@ def rows_function(name: str) -> str:
         return _text(name, name.removeprefix(UNDO_ROWS), _LOOP, _FIELD)
     if name.startswith(CUT_ROW):
         return _text(name, name.removeprefix(CUT_ROW), _CUT, _CUT_FIELD)
+    if name.startswith(CUT_ENDS):
+        kind = name.removeprefix(CUT_ENDS)
+        size = 8 if kind == str(DOUBLE) else 4
+        text = _ENDS.replace("NAME", name).replace("TYPE", kind)
+        return text.replace("LESS", str(size - 1)).replace("SIZE", str(size))
     return ""
 
 
