@@ -43,6 +43,7 @@ from activerules.ir.types import I64, PTR, Type, size_of
 Kind = Literal["float", "pointer"]
 
 _MOST_SPANS = 12
+_MOST_CHANGES = 40
 _MOST_PLACES = 200
 _POINTER = size_of(PTR, {})
 _MOVES = frozenset("phi select freeze bitcast addrspacecast ptrtoint inttoptr".split())
@@ -70,10 +71,14 @@ class _Node:
 
 @dataclass(eq=False)
 class _Cell:
-    """What a pointer may be: spans of a node. No span yet: nothing is known to be there."""
+    """What a pointer may be: spans of a node. No span yet: nothing is known to be there.
+
+    changes    how often spans were added
+    """
 
     node: _Node
     spans: set[Place] = field(default_factory=lambda: set())
+    changes: int = 0
 
 
 @dataclass(frozen=True)
@@ -198,9 +203,11 @@ class Shapes:
         for span in list(spans):
             if not any(covers(known, span) for known in cell.spans):
                 cell.spans = {known for known in cell.spans if not covers(span, known)} | {span}
+                cell.changes += 1
                 self._changed = True
-        if len(cell.spans) > _MOST_SPANS:
-            cell.spans = {reduce(widest, cell.spans)}
+        # a pointer that goes down in a loop would begin further in front in every round
+        if len(cell.spans) > _MOST_SPANS or cell.changes > _MOST_CHANGES:
+            cell.spans = {reduce(widest, cell.spans, next(iter(cell.spans)))}
 
     def _flow(self, source: _Cell, target: _Cell) -> None:
         """`target` may be whatever `source` is."""

@@ -41,8 +41,8 @@ entry:
 """
 
 
-def shapes_of(name: str, extra: str = ""):
-    module = parse_module(TREE.replace("EXTRA", extra))
+def shapes_of(name: str, extra: str = "", more: str = ""):
+    module = parse_module(TREE.replace("EXTRA", extra) + more)
     f = module.functions["f"]
     summaries = ModuleSummaries(module, EngineCalls(None), f.arguments[:1])
     function = module.functions[name]
@@ -86,3 +86,19 @@ def test_what_is_copied_is_at_the_new_place():
         shapes, values = shapes_of("f", extra + probe)
         found = {k for k in (0, 8, 16) if shapes.may_hold(values[f"at{k}"], I64, "float")}
         assert found == {at}
+
+
+def test_a_pointer_that_goes_down_is_anywhere_below():
+    """Where it starts is not known: each round finds it eight bytes further in front."""
+    down = """
+define void @down(ptr %at) {
+  store double 1.0, ptr %at
+  %next = getelementptr i8, ptr %at, i64 -8
+  call void @down(ptr %next)
+  ret void
+}
+"""
+    extra = "%size = load i64, ptr %root\n  %end = getelementptr double, ptr %given, i64 %size\n"
+    shapes, values = shapes_of("f", f"{extra}  call void @down(ptr %end)", down)
+    assert shapes.may_hold(values["given"], I64, "float")
+    assert not shapes.may_hold(values["root"], PTR, "pointer")
