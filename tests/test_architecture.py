@@ -45,6 +45,7 @@ LAYERS = {
     "ir.devirtualise": 3,
     "ir.float_bits": 3,
     "ir.leaves": 3,
+    "ir.vector_parts": 3,
     "ir.reading": 3,
     "ir.scalarise": 3,
     "ir.short_axes": 3,

@@ -38,26 +38,9 @@ from activerules.ir.types import (
     VectorType,
     size_of,
 )
+from activerules.ir.vector_parts import ELEMENTWISE, REDUCTIONS, VECTOR_SUFFIX, recast
 
 _LANEWISE = BINARY_FLOAT | BINARY_INT | CASTS | {"fneg", "icmp", "fcmp", "getelementptr", "freeze"}
-_VECTOR_SUFFIX = re.compile(r"\.v\d+(?=f\d|i\d|bf\d|p\d)")
-_ELEMENTWISE = frozenset(
-    "llvm." + name
-    for name in (
-        "sqrt sin cos tan asin acos atan atan2 sinh cosh tanh exp exp2 exp10 log log2 log10 pow "
-        "powi fabs floor ceil trunc rint nearbyint round roundeven fma fmuladd minnum maxnum "
-        "minimum maximum copysign canonicalize abs smax smin umax umin ctpop ctlz cttz ldexp "
-        "is.fpclass"
-    ).split()
-)
-_REDUCTIONS: dict[str, str] = {
-    **{name: name for name in "fadd fmul add mul and or xor".split()},
-    **{name: f"llvm.{name}" for name in "smax smin umax umin".split()},
-    "fmax": "llvm.maxnum",
-    "fmin": "llvm.minnum",
-    "fmaximum": "llvm.maximum",
-    "fminimum": "llvm.minimum",
-}
 
 
 def is_composite(t: Type) -> bool:
@@ -209,24 +192,30 @@ class Scalariser:
         )
 
     def _lanewise(self, i: Instruction) -> None:
-        count = max(len(self._parts(o)) for o in i.operands if is_composite(o.type))
-        t = i.type
-        elements = (
-            [leaf.type for leaf in leaves_of(t, self.named)] if is_composite(t) else [t] * count
-        )
+        if i.opcode == "bitcast":
+            self._keep(i, self._bitcast(i))
+            return
         widths = [len(self._parts(o)) for o in i.operands if is_composite(o.type)]
-        if len(elements) != count or any(w != count for w in widths) or not is_composite(t):
+        elements = leaves_of(i.type, self.named) if is_composite(i.type) else []
+        if any(w != len(elements) for w in widths):
             raise CannotSplit
         made: list[Value] = []
-        for k in range(count):
+        for k, leaf in enumerate(elements):
             operands = [self._parts(o)[k] if is_composite(o.type) else o for o in i.operands]
-            if i.opcode == "bitcast" and size_of(operands[0].type) != size_of(elements[k]):
-                raise CannotSplit
-            if i.opcode == "bitcast" and operands[0].type == elements[k]:
-                made.append(operands[0])
-            else:
-                made.append(self._like(i, elements[k], operands))
+            made.append(self._like(i, leaf.type, operands))
         self._keep(i, made)
+
+    def _bitcast(self, i: Instruction) -> list[Value]:
+        """Lane by lane, or integers that are cut or put together."""
+        (x,), t = i.operands, i.type
+        parts = self._parts(x) if is_composite(x.type) else [x]
+        types = [leaf.type for leaf in leaves_of(t, self.named)] if is_composite(t) else [t]
+        if len(parts) != len(types):
+            return recast(self.b, parts, types)
+        return [
+            part if part.type == to else self._like(i, to, [part])
+            for part, to in zip(parts, types, strict=True)
+        ]
 
     def _phi(self, i: Instruction) -> None:
         made: list[Instruction] = []
@@ -354,7 +343,7 @@ class Scalariser:
             self._call_of_parts(i, self.split[name])
         elif name.startswith("llvm.vector.reduce."):
             self._reduction(i, name.split(".")[3])
-        elif name.startswith("llvm.") and _VECTOR_SUFFIX.search(name):
+        elif name.startswith("llvm.") and VECTOR_SUFFIX.search(name):
             self._intrinsic(i, name)
         else:
             self._opaque(i)
@@ -391,9 +380,9 @@ class Scalariser:
         ]
 
     def _intrinsic(self, i: Instruction, name: str) -> None:
-        scalar = _VECTOR_SUFFIX.sub(".", name)
+        scalar = VECTOR_SUFFIX.sub(".", name)
         base = ".".join(p for p in scalar.split(".") if not re.fullmatch(r"(f|i|bf)\d+", p))
-        if base not in _ELEMENTWISE or not isinstance(i.type, VectorType):
+        if base not in ELEMENTWISE or not isinstance(i.type, VectorType):
             raise CannotSplit
         self.parts[i] = [
             self._scalar_call(
@@ -414,7 +403,7 @@ class Scalariser:
         )
 
     def _reduction(self, i: Instruction, kind: str) -> None:
-        operation = _REDUCTIONS.get(kind)
+        operation = REDUCTIONS.get(kind)
         if operation is None:
             raise CannotSplit
         *start, vector = i.operands

@@ -38,6 +38,14 @@ RETURN_TWICE = frozenset(
     "setjmp setjmp_syscall sigsetjmp savectx vfork getcontext llvm.eh.sjlj.setjmp".split()
 )
 
+_OF_ONE_FRAME = tuple(
+    f"llvm.{name}"
+    for name in (
+        "va_start va_copy va_end gcroot localescape localrecover returnaddress frameaddress "
+        "addressofreturnaddress sponentry coro."
+    ).split()
+)
+
 
 def tidy(function: Function) -> None:
     """Make a branch with equal targets unconditional.
@@ -105,6 +113,17 @@ def _refuse_second_return(i: Instruction) -> None:
         )
 
 
+def _refuse_frame(i: Instruction) -> None:
+    name = (i.callee_name or "") if i.opcode == "call" else ""
+    if name.startswith(_OF_ONE_FRAME):
+        raise refusal(
+            i,
+            f"N2: {name} is about the function it stands in",
+            "the derivative is another function, with other parameters and another frame",
+            ["call a function that does this from one that does not, and give it a rule"],
+        )
+
+
 def _refuse_growing_stack(i: Instruction, entry: Block) -> None:
     if i.opcode == "alloca" and (
         i.parent is not entry or any(number_of(o) is None for o in i.operands)
@@ -126,6 +145,7 @@ def check(function: Function, flow: ControlFlow, live: Collection[Block]) -> Non
                 _refuse_opcode(instruction)
                 _refuse_register_variable(instruction)
                 _refuse_second_return(instruction)
+                _refuse_frame(instruction)
                 _refuse_growing_stack(instruction, flow.order[0])
     for loop in flow.loops:
         if loop.header in live:

@@ -161,14 +161,19 @@ _BY_NAME: dict[str, CallEffect] = {
 
 _BY_PREFIX: tuple[tuple[str, CallEffect], ...] = (
     ("activerules.dict.", _NOTHING),
-    ("llvm.memset.", CallEffect(writes=(0,))),
-    ("llvm.memcpy.", CallEffect(reads=(1,), writes=(0,))),
-    ("llvm.memmove.", CallEffect(reads=(1,), writes=(0,))),
+    ("llvm.memset.p", CallEffect(writes=(0,))),
+    ("llvm.memset.inline.", CallEffect(writes=(0,))),
+    ("llvm.memcpy.p", CallEffect(reads=(1,), writes=(0,))),
+    ("llvm.memcpy.inline.", CallEffect(reads=(1,), writes=(0,))),
+    ("llvm.memmove.p", CallEffect(reads=(1,), writes=(0,))),
     ("llvm.lifetime.", _NOTHING),
     ("llvm.dbg.", _NOTHING),
     ("llvm.assume", _NOTHING),
     ("llvm.experimental.noalias.scope.decl", _NOTHING),
     ("llvm.donothing", _NOTHING),
+    ("llvm.prefetch.", _NOTHING),
+    ("llvm.fake.use", _NOTHING),
+    ("llvm.ptr.annotation.", CallEffect(returns=0, pure=True)),
     ("llvm.trap", _NOTHING),
     ("llvm.stacksave", _OPAQUE),
     ("llvm.stackrestore", _NOTHING),
@@ -212,7 +217,9 @@ RELEASING = frozenset({"free", "NRT_Free", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaP
 UNSIZED = {"_ZdlPvm": "_ZdlPv", "_ZdaPvm": "_ZdaPv"}
 """Functions that release memory of a given size, and what releases it without."""
 
-MEMORY_INTRINSICS = ("llvm.memset.", "llvm.memcpy.", "llvm.memmove.")
+MEMORY_INTRINSICS = (
+    "llvm.memset.p", "llvm.memset.inline.", "llvm.memcpy.p", "llvm.memcpy.inline.", "llvm.memmove.p"
+)  # fmt: skip
 
 
 def effect_of(name: str | None) -> CallEffect | None:
