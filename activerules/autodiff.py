@@ -85,8 +85,7 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
         NotAFloatReturn    an Active return is not one float.
         MemoryError        the tape is larger than memory; shadows are unchanged.
         What the function itself raises is raised as it is; reverse mode leaves shadows unchanged.
-        Numba loses the arrays that are alive where an exception passes; forward mode loses the
-        tangents of these with them.
+        Of the arrays that Numba loses where an exception passes, derivatives lose those in lists.
 
     >>> autodiff(Reverse, lambda x: x * x, Active(3.0))
     (6.0,)

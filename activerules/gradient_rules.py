@@ -39,6 +39,7 @@ from activerules.nested_lists import call_by_arrays, has_number_lists
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.dispatchers import MadeOnce
 from activerules.numba_ext.forward_forms import compiled_forward
+from activerules.numba_ext.in_steps import passing
 from activerules.numba_ext.kinds import has_shadow, is_number, is_number_array
 from activerules.numba_ext.leaf_texts import TupleTexts, leaves_at
 from activerules.numba_ext.nested import NestedCall, use_nested
@@ -222,7 +223,7 @@ class _Writer:
             if one.written or other.written
         ]
         values = ", ".join(f"{name}.val" for name in self._names())
-        lines.append(f"return _AugmentedReturn(_pull({values}), None, None)")
+        lines.append(f"return _AugmentedReturn(_passing(_pull, {values}), None, None)")
         return self._plain("rule", self._names("_config", "_ret"), lines, _pull=pull)
 
     def _reverse(self) -> Any:
@@ -502,4 +503,5 @@ _SCOPE = {
     "_autodiff": autodiff,
     "_like": _like,
     "_make_zero": make_zero,
+    "_passing": passing,
 }

@@ -20,8 +20,9 @@ from activerules.ir.derive.facts import Facts
 from activerules.ir.derive.request import Parameter, Pointee, Request, ReturnKind
 from activerules.ir.model import Function, Module
 from activerules.ir.rulecall import ActivityName
-from activerules.numba_ext.abi import Slot, flatten
+from activerules.numba_ext.abi import Slot, flatten, meminfo_offsets
 from activerules.numba_ext.capture import Captured
+from activerules.numba_ext.compiledrule import cpu_context
 from activerules.numba_ext.fields import (
     Items,
     declared_of,
@@ -102,10 +103,12 @@ def make_request(
         if argument_of(p.group) in changing and p.private
     )
     returns: ReturnKind = "status"
+    result = returned_type(captured.signature.return_type)
+    returned = meminfo_offsets(result, cpu_context().target_data)
     return Request(
         module, function, STEM, tuple(parameters), returns, rules,
         separate=True, tape_limit=_tape_limit(), stack_limit=_stack_limit(),
-        pointees=tuple(pointees.values()), changing=changed,
+        pointees=tuple(pointees.values()), changing=changed, result_meminfos=returned,
         display_name=captured.name, location=captured.location,
     )  # fmt: skip
 

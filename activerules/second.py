@@ -62,8 +62,7 @@ def hvp(function: Callable[..., Any], x: Any, v: Any) -> Any:
         what `grad` and `jvp` raise.
 
     Cost      one to four gradients, whatever the size of `x`; the tape of the derivative along
-              `v`. It is reverse over forward: docs/maths.md says why, and what was measured. Arrays
-              that are alive where an exception passes are lost, as in forward mode.
+              `v`. It is reverse over forward: docs/maths.md says why, and what was measured.
 
     >>> hvp(lambda x: x * x * x, 2.0, 10.0)
     120.0

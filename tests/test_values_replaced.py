@@ -124,6 +124,12 @@ def grown(s, x, n):
 
 
 @njit
+def cut(s):
+    s.b = s.a[:2].copy()
+    return s.b * s.b, np.ones(2)
+
+
+@njit
 def old_one(s):
     old = s.a
     s.a = s.b * 2.0
@@ -146,6 +152,7 @@ def test_what_has_no_derivative_is_refused(unfreed):
         assert unfreed(run) == 0
 
     raising(ShadowMismatch, "another shape", lambda: (grown, pair(), ar.Const(x), 1))
+    raising(ShadowMismatch, "another shape", lambda: (cut, pair()))
     raising(ValueError, "three", lambda: (grown, pair(), ar.Const(x), 3))
     raising(NotYetSupported, "reached in another way", lambda: (old_one, ar.Const, pair()))
     s, zero = Two(x.copy(), 2.0 * x), Two(np.ones(3), np.zeros(3))

@@ -6,6 +6,7 @@ from activerules.ir.devirtualise import devirtualise
 from activerules.ir.equalities import restore_comparisons
 from activerules.ir.float_bits import restore_floats
 from activerules.ir.growing_stack import from_heap
+from activerules.ir.held_references import drop_held
 from activerules.ir.model import Module
 from activerules.ir.parser import parse_module
 from activerules.ir.scalarise import scalarise
@@ -15,8 +16,8 @@ from activerules.ir.short_axes import plain_subscripts
 def read_module(text: str, function: str) -> Module:
     """Parse what `normalise(…, function)` gives; comparisons it hid are back, stack memory that
     grows is on the heap, calls through pointers are called by name, values with parts taken apart,
-    floats computed as floats, and subscripts along axes that may be short are plain, where that can
-    be done.
+    floats computed as floats, subscripts along axes that may be short are plain, and references
+    that are lost where a function raises are dropped, where that can be done.
     """
     module = parse_module(text)
     restore_comparisons(module)
@@ -25,4 +26,5 @@ def read_module(text: str, function: str) -> Module:
     scalarise(module, function if function in module.functions else f'"{function}"')
     restore_floats(module)
     plain_subscripts(module)
+    drop_held(module)
     return module

@@ -39,6 +39,9 @@ ActivityName = Literal["const", "active", "duplicated"]
 ArgumentKind = Literal["value", "memory", "object", "const"]
 ResultKind = Literal["value", "memory", "const", "none"]
 
+MARKED_PREFIX = "activerules.rule."
+"""What the names of functions with rules begin with."""
+
 
 @dataclass(frozen=True)
 class CallArgument:

@@ -59,6 +59,15 @@ class Argument:
     parameters: tuple[int, ...]
 
 
+_MARKED = re.compile(rf'^declare i32 (?=@"?{re.escape(SYMBOL_PREFIX)})', re.MULTILINE)
+_NUMBAS = re.compile(r"^(define [^@\n]*?)i32 (?=@[^(\n]+\(ptr [^,\n]*%retptr\b)", re.MULTILINE)
+_NO_VALUE = re.compile(r"\bret i32 -[23]\b")
+_STATUS = "range(i32 -1, 2147483647)"
+"""What functions return that have no Optional result, and are no generators: not the status of
+None. Marked calls are such. Where LLVM sees that, the test for it, and the way that is never taken,
+are gone."""
+
+
 @dataclass(frozen=True)
 class Captured:
     """A captured function.
@@ -170,6 +179,9 @@ def _session(rules: RuleView) -> Session:
 def _captured(session: Session, function: Any, result: Any, names: tuple[str, ...]) -> Captured:
     module = result.library._final_module.clone()
     text = with_definitions(_with_resolved_recursion(session, module))
+    text = _MARKED.sub(rf"declare {_STATUS} i32 ", text)
+    if not _NO_VALUE.search(text):
+        text = _NUMBAS.sub(rf"\1{_STATUS} i32 ", text)
     return Captured(
         text=text,
         symbol=result.fndesc.llvm_func_name,

@@ -87,15 +87,17 @@ def analyse_returns(function: Function, flow: ControlFlow, *, status: bool) -> R
 def _successful(
     exit_block: Block, result: Value, predecessors: list[Block], flow: ControlFlow
 ) -> list[Block]:
+    incoming = dict.fromkeys(predecessors, result)
     if isinstance(result, Instruction) and result.opcode == "phi" and result.parent is exit_block:
         incoming = dict(zip(result.blocks, result.operands, strict=True))
-        return [
-            p
-            for p in predecessors
-            if may_be_zero(incoming[p], p, flow)
-            and not _branch_excludes_zero(p, exit_block, incoming[p])
-        ]
-    return predecessors
+    elif isinstance(result, Instruction) and result.parent is exit_block:
+        return predecessors
+    return [
+        p
+        for p in predecessors
+        if may_be_zero(incoming[p], p, flow)
+        and not _branch_excludes_zero(p, exit_block, incoming[p])
+    ]
 
 
 def fails_with(call: Instruction, returns: Returns) -> bool:
@@ -115,7 +117,7 @@ def fails_with(call: Instruction, returns: Returns) -> bool:
                 return False
             continue
         for target in dict.fromkeys(end.blocks):
-            if block not in returns.predecessors.get(target, ()) or _is_zero_on(end, target, call):
+            if block not in returns.predecessors.get(target, ()) or is_zero_on(end, target, call):
                 continue
             if target is returns.exit and _arrives(end.owner, target) is call:
                 continue
@@ -127,7 +129,7 @@ def fails_with(call: Instruction, returns: Returns) -> bool:
     return returns.status
 
 
-def _is_zero_on(branch: Instruction, target: Block, value: Value) -> bool:
+def is_zero_on(branch: Instruction, target: Block, value: Value) -> bool:
     """Whether control goes from a branch to `target` only if `value` is 0."""
     if branch.opcode != "br" or len(branch.blocks) != 2 or branch.blocks[0] is branch.blocks[1]:
         return False

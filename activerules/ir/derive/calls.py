@@ -9,10 +9,9 @@ from activerules.ir.analysis.activity import Calls
 from activerules.ir.analysis.nodes import Node, Primal
 from activerules.ir.derive.derivatives import is_inactive_math, is_pure_call, row_for
 from activerules.ir.model import Instruction
-from activerules.ir.rulecall import CallInfo, RuleCompiler
+from activerules.ir.rulecall import MARKED_PREFIX, CallInfo, RuleCompiler
 from activerules.ir.runtime_calls import CallEffect
 
-MARKED_PREFIX = "activerules.rule."
 IGNORE_PREFIX = "activerules.ignore."
 
 

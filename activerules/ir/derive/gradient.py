@@ -14,7 +14,7 @@ the tape is released.
 
 from __future__ import annotations
 
-from activerules.ir.builder import Builder, Namer
+from activerules.ir.builder import Builder, Namer, displaced
 from activerules.ir.derive.layout import Layout, stack_type
 from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.reverse import derivatives_type, seeds_of
@@ -70,9 +70,9 @@ class _Gradient:
         second = self.b.call(
             suffixed(plan.request.name, ".reverse"), I32, [*inner, *seeds, derivatives]
         )
-        self.b.br(done)
+        last = self._release_result(second, done, blocks)
         self.b.target = done
-        outcome = self.b.phi(I32, [(status, self.entry), (second, reverse)])
+        outcome = self.b.phi(I32, [(status, self.entry), *((second, one) for one in last)])
         if self.status:
             self._report(extra[1], tape, blocks)
         if self.uses_tape:
@@ -84,6 +84,23 @@ class _Gradient:
         for block in blocks:
             block.parent = function
         return function
+
+    def _release_result(self, status: Value, done: Block, blocks: list[Block]) -> list[Block]:
+        """Go on to `done`, where the reverse sweep has failed without what the primal returned."""
+        assert isinstance(self.b.target, Block)
+        reverse, offsets = self.b.target, self.plan.request.result_meminfos
+        if not offsets:
+            self.b.br(done)
+            return [reverse]
+        failed = Block(self.namer("failed"))
+        blocks.insert(-1, failed)
+        self.b.cond_br(self.b.icmp("eq", status, self.b.const(I32, 0)), done, failed)
+        self.b.target = failed
+        result = self.plan.request.parameters[0].argument
+        for offset in offsets:
+            self.b.call("NRT_decref", VOID, [self.b.load(PTR, displaced(self.b, result, offset))])
+        self.b.br(done)
+        return [reverse, failed]
 
     def _extra_parameters(self) -> list[Argument]:
         if self.status:

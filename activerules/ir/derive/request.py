@@ -101,6 +101,8 @@ class Request:
     runtime_activity  what rules are told of the option of that name; here it changes nothing
     tape_limit  bytes the tape may use before the derivative reports that memory is exhausted
     stack_limit bytes of the machine's stack that recursion may use before it reports the same
+    result_meminfos  byte offsets in the memory of the result, which is the first parameter, of
+                pointers to counted memory: of a primal whose reverse sweep fails nobody gets it
     width       how many shadows or tangents each Duplicated parameter has; in reverse mode also how
                 many seeds an Active return and derivatives an Active parameter
     """
@@ -125,6 +127,7 @@ class Request:
     callee: int = 0
     fresh_shadow: bool = False
     result_shadow: bool = False
+    result_meminfos: tuple[int, ...] = ()
     changing: frozenset[MemoryObject] = frozenset()
     pointees: tuple[Pointee, ...] = ()
     arguments: Mapping[object, frozenset[object]] = field(default_factory=lambda: {})
