@@ -85,7 +85,8 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
         NotAFloatReturn    an Active return is not one float.
         MemoryError        the tape is larger than memory; shadows are unchanged.
         What the function itself raises is raised as it is; reverse mode leaves shadows unchanged.
-        Of the arrays that Numba loses where an exception passes, derivatives lose those in lists.
+        Of the arrays that Numba loses where an exception passes, derivatives lose those that were
+        put into lists and objects.
 
     >>> autodiff(Reverse, lambda x: x * x, Active(3.0))
     (6.0,)

@@ -267,7 +267,7 @@ class RuleViolation(RuleError):
 
 
 class RuleArgumentsOverlap(RuleError, ValueError):
-    """Two arrays passed to a function with a rule share memory, and the function writes into it.
+    """Two arguments of a function with a rule share memory, and the function writes into it.
 
     A rule takes its arguments for separate memory: its formulas would be wrong. Pass a copy, or
     write the rule of a function of one array.

@@ -150,19 +150,19 @@ def apart(message: str, error: type[Exception] = RuleReturnError) -> Callable[[A
     return check
 
 
-def _none_of(x: Any) -> Any:
+def none_of(x: Any) -> Any:
     """An array of the same type without items."""
     raise NotImplementedError("there in compiled rules only")
 
 
-@overload(_none_of)
+@overload(none_of)
 def _none_of_form(x):
     return (lambda x: x.T[:0].T) if x.layout == "F" else (lambda x: x[:0])
 
 
 def kept_if_shared(x: Any, y: Any) -> Any:
     """What `x` holds, if it shares memory with `y`; else an array without items."""
-    return copied(x) if overlap(x, y) else copied(_none_of(x))
+    return copied(x) if overlap(x, y) else copied(none_of(x))
 
 
 @cache

@@ -23,15 +23,26 @@ from numba.core import cgutils, types
 from numba.core.typing.templates import signature
 from numba.extending import intrinsic
 
-from activerules.errors import NotYetSupported, RuleReturnError, RuleViolation
+from activerules.errors import (
+    NotYetSupported,
+    RuleArgumentsOverlap,
+    RuleReturnError,
+    RuleViolation,
+)
 from activerules.numba_ext import floats_of_shadows
 from activerules.numba_ext.calls import MarkedCall
 from activerules.numba_ext.compiledrule import ObjectCheck, RuleArgument
 from activerules.numba_ext.fields import fields_of, has_inner, is_instance, is_list
 from activerules.numba_ext.identity import identity_of_memory
 from activerules.numba_ext.kinds import is_object
-from activerules.numba_ext.pieces import each_item, field_values, items_of_list, parts_of
-from activerules.numba_ext.rulechecks import copy_of, overlap
+from activerules.numba_ext.pieces import (
+    each_item,
+    field_values,
+    items_of_list,
+    memory_of,
+    parts_of,
+)
+from activerules.numba_ext.rulechecks import copied, copy_of, none_of, overlap
 from activerules.numba_ext.zero_shadows import new_instance
 
 
@@ -60,6 +71,34 @@ def shares(typing_context, array, x):
         return builder.load(found)
 
     return types.boolean(array, x), codegen
+
+
+@intrinsic
+def _meet(typing_context, x, y):
+    """Whether two objects share arrays, items or instances."""
+
+    def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
+        found = cgutils.alloca_once_value(builder, cgutils.false_bit)
+        first, second = args
+        for ty, (one,) in floats_of_shadows.pieces_with_floats(context, builder, x, (first,)):
+            each = floats_of_shadows.pieces_with_floats(context, builder, y, (second,))
+            for other_ty, (other,) in each:
+                meets = _same_memory(context, builder, (ty, one), (other_ty, other))
+                builder.store(builder.or_(builder.load(found), meets), found)
+        return builder.load(found)
+
+    return types.boolean(x, y), codegen
+
+
+def _same_memory(context: Any, builder: Any, one: tuple[Any, Any], other: tuple[Any, Any]) -> Any:
+    (ty, value), (other_ty, other_value) = one, other
+    if isinstance(ty, types.Array) and isinstance(other_ty, types.Array):
+        typed = signature(types.boolean, ty, other_ty)
+        return context.compile_internal(builder, overlap, typed, (value, other_value))
+    if is_instance(ty) and ty == other_ty:
+        places = [memory_of(context, builder, ty, v) for v in (value, other_value)]
+        return builder.icmp_unsigned("==", *places)
+    return cgutils.false_bit
 
 
 @intrinsic
@@ -166,6 +205,29 @@ def apart_from_object(message: str) -> Callable[[Any, Any], None]:
             raise RuleReturnError(message)
 
     return check
+
+
+def kept_if_in_object(x: Any, y: Any) -> Any:
+    """As `kept_if_shared`, of an array that may be one of an object's."""
+    return copied(x) if shares(x, y) else copied(none_of(x))  # pyright: ignore[reportCallIssue]
+
+
+@cache
+def objects_apart(message: str) -> Callable[[Any, Any], Any]:
+    """The function that raises `RuleArgumentsOverlap(message)` if two objects share memory. It
+    returns what `nothing_kept` takes.
+    """
+
+    def check(x, y):
+        if _meet(x, y):  # pyright: ignore[reportCallIssue]
+            raise RuleArgumentsOverlap(message)
+        return 0
+
+    return check
+
+
+def nothing_kept(x: Any, kept: Any) -> None:
+    """Check nothing behind the rule."""
 
 
 @cache

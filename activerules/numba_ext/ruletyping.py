@@ -50,7 +50,14 @@ from activerules.numba_ext.rulechecks import (
     own_leaf,
     unwritten,
 )
-from activerules.numba_ext.ruleobjects import apart_from_object, copy_of_object, object_checks
+from activerules.numba_ext.ruleobjects import (
+    apart_from_object,
+    copy_of_object,
+    kept_if_in_object,
+    nothing_kept,
+    object_checks,
+    objects_apart,
+)
 from activerules.numba_ext.ruleparts import part_kind, taken_apart, wholes_of
 from activerules.numba_ext.ruletapes import detachers_of, frozen, is_trusted, lists_of
 from activerules.numba_ext.rulewrap import build_primal
@@ -186,27 +193,43 @@ def _detachers(
 def shared_checks(
     marked: MarkedCall, arguments: Sequence[RuleArgument], written: Sequence[bool]
 ) -> tuple[SharedCheck, ...]:
-    """The checks of each array with a derivative that may be written, against the others."""
-    arrays = [
+    """The checks of each array or object with a derivative that may be written, against the
+    others.
+    """
+    memory = [
         i
         for i, a in enumerate(arguments)
-        if isinstance(a.value_type, types.Array) and a.value_type.ndim and a.activity != "const"
+        if a.activity != "const" and (_is_array(a.value_type) or is_object(a.value_type))
     ]
     # One text for all pairs: what is compiled depends on their types only.
     message = (
-        f"two arrays passed to {marked.name} share memory that it writes into: its rule takes them "
+        f"two {{}} passed to {marked.name} share memory that it writes into: its rule takes them "
         "for separate"
     )
     found: list[SharedCheck] = []
-    for i, j in itertools.combinations(arrays, 2):
-        if not (written and (written[i] or written[j])):
+    for pair in itertools.combinations(memory, 2):
+        if not (written and any(written[i] for i in pair)):
             continue
-        first, second = arguments[i], arguments[j]
-        keep = compile_function(kept_if_shared, (first.value_type, second.value_type), marked)
-        kept = keep.signature.return_type
-        check = compile_function(unwritten(message), (first.value_type, kept), marked)
+        # an array first: what it holds is easily kept
+        i, j = sorted(pair, key=lambda k: not _is_array(arguments[k].value_type))
+        first, second = arguments[i].value_type, arguments[j].value_type
+        before, after = kept_if_shared, unwritten(message.format("arrays"))
+        if not _is_array(first):
+            shared = f"two objects passed to {marked.name}, which may write into them, share memory"
+            before, after = (
+                objects_apart(f"{shared}: its rule takes them for separate"),
+                nothing_kept,
+            )
+        elif not _is_array(second):
+            before, after = kept_if_in_object, unwritten(message.format("arguments"))
+        keep = compile_function(before, (first, second), marked)
+        check = compile_function(after, (first, keep.signature.return_type), marked)
         found.append(SharedCheck((i, j), keep, check))
     return tuple(found)
+
+
+def _is_array(found: types.Type) -> bool:
+    return isinstance(found, types.Array) and found.ndim > 0
 
 
 def alias_checks(

@@ -398,3 +398,73 @@ def test_debug_mode_and_check_rule():
     assert np.allclose(by_b, gradient_fd(forwards, (B, K)), rtol=1e-8)
     with pytest.raises(NotYetSupported, match="check_gradient"):
         check_rule(value, Duplicated(Layer(W, B, K), Layer(W, B, K)), X)
+
+
+@jitclass([("a", float64[::1])])
+class Held:
+    """An array that may be reached in another way, too."""
+
+    def __init__(self, a):
+        self.a = a
+
+
+@numba.njit
+def multiplied(x, held):
+    for i in range(len(x)):
+        x[i] *= held.a[i]
+
+
+@numba.njit
+def both_multiplied(one, held):
+    for i in range(len(one.a)):
+        one.a[i] *= held.a[i]
+
+
+@ar.augmented_primal(multiplied)
+def _(config, ret: Const, x: Duplicated, held: Duplicated):
+    tape = x.val.copy(), held.val.a.copy()
+    multiplied(x.val, held.val)
+    return Result(None, None, tape)
+
+
+@ar.reverse(multiplied)
+def _(config, dret: Const, tape, x: Duplicated, held: Duplicated):
+    held.dval.a += x.dval * tape[0]
+    x.dval[:] *= tape[1]
+
+
+@ar.augmented_primal(both_multiplied)
+def _(config, ret: Const, one: Duplicated, held: Duplicated):
+    tape = one.val.a.copy(), held.val.a.copy()
+    both_multiplied(one.val, held.val)
+    return Result(None, None, tape)
+
+
+@ar.reverse(both_multiplied)
+def _(config, dret: Const, tape, one: Duplicated, held: Duplicated):
+    held.dval.a += one.dval.a * tape[0]
+    one.dval.a *= tape[1]
+
+
+@numba.njit
+def multiplied_twice(x, way):
+    y, z = x * 1.0, x * 2.0
+    one, held = Held(y), Held(z)
+    multiplied(z if way == 1 else y, held)
+    both_multiplied(Held(z) if way == 2 else held if way == 3 else one, held)
+    return np.sum(one.a) + np.sum(z)
+
+
+def test_what_is_shared_with_an_object_is_refused_where_it_is_written():
+    gradient = ar.grad(multiplied_twice)
+    x = np.array([0.7, 1.2, 0.4])
+    # y = x 2x 2x, z = 2x
+    np.testing.assert_allclose(gradient(x, 0), 12.0 * x**2 + 2.0, rtol=1e-14)
+
+    for way, what in (
+        (1, "two arguments passed to multiplied share memory"),
+        (2, "two objects passed to both_multiplied, which may write into them, share memory"),
+        (3, "two objects"),
+    ):
+        with pytest.raises(ar.RuleArgumentsOverlap, match=what):
+            gradient(x, way)
