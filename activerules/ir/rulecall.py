@@ -138,7 +138,8 @@ class RuleCode:
     """Symbols of a compiled pair, the size of its tape, and what to print about it.
 
     `keeps_shadow`: whether `augmented` may leave a shadow on its tape, or return one that is not
-    new zeros. Where it does not, `another` is there for a result with a shadow.
+    new zeros. Where it does not, `another` is there for a result with a shadow. `borrows`: of what
+    it is passed, at most its tape holds on to something.
     """
 
     augmented: str
@@ -149,6 +150,7 @@ class RuleCode:
     description: str
     keeps_shadow: bool = True
     another: str | None = None
+    borrows: bool = False
 
 
 @dataclass(frozen=True)

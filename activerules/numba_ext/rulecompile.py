@@ -58,6 +58,7 @@ from activerules.numba_ext.kinds import (
     may_hold_numbers,
 )
 from activerules.numba_ext.ruleparts import taken_apart, wholes_of
+from activerules.numba_ext.ruletapes import is_trusted
 from activerules.numba_ext.ruletyping import checked_primal, compile_rule, parameters_of
 from activerules.numba_ext.rulewrap import build
 from activerules.numba_ext.settling import changes_shadows
@@ -323,7 +324,7 @@ class NumbaRuleCompiler:
 
         functions = (pair.augmented, pair.reverse)
         stored = self._stored(functions, marked, _told(pair), request, written, make)
-        return replace(stored.told, description=_written(pair, marked))
+        return replace(stored.told, description=_written(pair, marked), borrows=is_trusted(pair))
 
     def _stored(
         self,

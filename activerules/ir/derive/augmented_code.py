@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from activerules.ir.analysis.copies import MixedCopy, copied_pieces, has_pointers
 from activerules.ir.analysis.nodes import Node, Primal, RuleTape, SavedStruct, Shadow
-from activerules.ir.analysis.objects import MemoryObject
+from activerules.ir.analysis.objects import MemoryObject, is_counted
 from activerules.ir.builder import Builder, displaced
 from activerules.ir.derive.callees import CalleeUse
 from activerules.ir.derive.lanes import per_lane
@@ -24,7 +24,7 @@ from activerules.ir.derive.mirror import (
 from activerules.ir.derive.placed import PLACED_ARRAY, PLACED_SHADOW, is_plain
 from activerules.ir.derive.plan import Plan, RuleUse
 from activerules.ir.derive.primal_copy import PrimalCopy
-from activerules.ir.derive.runtime import OUT_OF_MEMORY, TOO_DEEP
+from activerules.ir.derive.runtime import DATA_OFFSET, OUT_OF_MEMORY, TOO_DEEP
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.sweep import (
     Slots,
@@ -34,7 +34,7 @@ from activerules.ir.derive.sweep import (
     result_parameters,
     suffixed,
 )
-from activerules.ir.model import Block, Function, GlobalRef, Instruction, Value
+from activerules.ir.model import Argument, Block, Function, GlobalRef, Instruction, Value
 from activerules.ir.runtime_calls import RELEASING, UNSIZED, effect_of, memory_intrinsic
 from activerules.ir.types import I1, I8, I32, I64, PTR, VOID, ArrayType, Type
 
@@ -145,10 +145,12 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             self._callee(self.plan.derived[i])
             return
         info = self.plan.calls.marked(i)
+        if self._is_void(i):
+            return
         if live and name in RELEASING and self._leads_to_retained(i.operands[0]):
             self._own(GlobalRef(UNSIZED.get(name, name)), self._value(i.operands[0]))
             return
-        if live and self._is_placed(i):
+        if live and MemoryObject("allocation", i) in self.plan.placed:
             self.values[i] = self._place(PLACED_ARRAY, i)
             self._shadow_of_allocation(i)
             return
@@ -217,13 +219,25 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             self._own(GlobalRef("NRT_decref"), copy)
         self._shadow_of_allocation(i)
 
-    def _is_placed(self, i: Instruction) -> bool:
-        """Whether the array that is allocated lives as long as the tape, which can hold it."""
-        memory = MemoryObject("allocation", i)
-        return is_plain(i) and memory in self.plan.retained and memory not in self.plan.unseen
+    def _is_void(self, call: Instruction) -> bool:
+        """Whether a call counts, or frees, nothing but arrays in rows of the tape (O2, O3)."""
+        if call.callee_name in RELEASING:
+            objects = self.plan.memory.objects(call.operands[0])
+            return any(o in self.plan.placed and not is_counted(o) for o in objects)
+        if call.callee_name not in {"NRT_incref", "NRT_decref"}:
+            return False
+        objects = self.plan.memory.objects(call.operands[0])
+        return bool(objects) and objects <= self.plan.placed
 
     def _place(self, function: str, i: Instruction) -> Value:
-        return self.b.call(function, PTR, [self.parameters.tape, self._value(i.operands[0])])
+        """An array in a row, or a shadow, in place of what is allocated."""
+        made = self.b.call(function, PTR, [self.parameters.tape, self._value(i.operands[0])])
+        effect = effect_of(i.callee_name)
+        assert effect is not None
+        if effect.counted:
+            return made
+        self._fail_if_null(made)
+        return self.b.load(PTR, displaced(self.b, made, DATA_OFFSET))
 
     def _shadow_of_allocation(self, i: Instruction) -> None:
         if MemoryObject("allocation", i) in self.plan.activity.active_memory:
@@ -269,7 +283,11 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         tape = self._slot(use.tape)
         ret_shadow = self._shadow(call.operands[0], 0) if use.request.result != "const" else null()
         operands = [self._value(call.operands[0]), ret_shadow, self._value(call.operands[1]), tape]
-        operands += [self._value(o) for o in call.operands[2:]]
+        unowned = self._unowned(use)
+        operands += [
+            null() if k in unowned else self._value(o)
+            for k, o in enumerate(call.operands[2:], start=2)
+        ]
         for k in use.shadow_operands():
             operand = call.operands[k]
             operands.append(
@@ -286,12 +304,32 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         self.b.br(failed)
         self._open(failed)
 
+    def _unowned(self, use: RuleUse) -> set[int]:
+        """The operands that a rule may be called without: owners of arrays that live as long as the
+        tape whether or not the rule's tape counts a reference.
+        """
+        arrays = [a for a in use.info.arguments if a.kind == "memory" and use.code.borrows]
+        owners = {k for a in arrays for k in a.pointers if k != a.data_operand}
+        return {k for k in owners if self._outlives(use.call.operands[k])}
+
+    def _outlives(self, pointer: Value) -> bool:
+        """Whether what a pointer leads to is there as long as the tape."""
+        objects, request = self.plan.memory.objects(pointer), self.plan.request
+        if isinstance(pointer, Argument) and not (request.callee or request.split):
+            return True
+        return bool(objects) and all(map(self._is_held, objects))
+
+    def _is_held(self, o: MemoryObject) -> bool:
+        """Whether the tape is given a reference when an object is made."""
+        if o not in self.plan.retained or not isinstance(o.key, Instruction):
+            return False
+        return o.kind == "allocation" or self.plan.calls.marked(o.key) is not None
+
     def _keep_results(self, use: RuleUse, tape: Value) -> None:
         if use.code.drop is not None:
             self.b.declarations.setdefault(use.code.drop, f"declare void @{use.code.drop}(ptr)")
             self._own(GlobalRef(use.code.drop), tape)
-        if use.result is not None:
-            self._retain_result(use.call, use.info.result_meminfos)
+        self._retain_result(use.call, use.info.result_meminfos)
         if use.result is not None:
             ret = self._value(use.call.operands[0])
             self._copy(self._slot(use.result), ret, use.result.size)

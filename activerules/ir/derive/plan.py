@@ -72,6 +72,7 @@ class Plan(Facts):
     copies        by load: the value it has from an earlier load or store
     unseen        memory made here that may be held on to by who is not seen: the caller, a function
                   that is called
+    placed        the arrays that are in rows of the tape
     """
 
     loops: dict[Loop, LoopFacts]
@@ -87,6 +88,7 @@ class Plan(Facts):
     assumptions: tuple[Assumption, ...] = ()
     copies: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
     unseen: frozenset[MemoryObject] = frozenset()
+    placed: frozenset[MemoryObject] = frozenset()
 
     def home(self, node: Node) -> Loop | None:
         """The innermost loop in whose rows a node is kept; None: in the frame."""

@@ -32,7 +32,7 @@ from activerules.ir.derive.callees import CalleeUse, Family, plan_callees, use_c
 from activerules.ir.derive.derivatives import cost, is_pure_call, row_for
 from activerules.ir.derive.facts import analyse, summaries_of
 from activerules.ir.derive.marked import activities_of
-from activerules.ir.derive.placed import unseen
+from activerules.ir.derive.placed import placed, unseen
 from activerules.ir.derive.plan import Plan, RuleUse, home_of
 from activerules.ir.derive.request import Request
 from activerules.ir.derive.reversal import Decision, Reversal, plan_reversal
@@ -108,19 +108,21 @@ class _Planner:
         reversal = plan_reversal(self.flow, self.plan.returns, work, joins)
         needed = {n for nodes in needs.values() for n in nodes} | self._control(reversal)
         cache = plan_cache(needed, lambda n: self._recipe(n, reversal), self._size, self._depth)
+        retained, held = self._retained(cache), unseen(self.plan)
         return replace(
             self.plan,
             reversal=reversal,
             cache=cache,
             rules=self.rules,
-            retained=self._retained(cache),
+            retained=retained,
             needs=needs,
             derived=self.derived,
             speculated=speculated(self.plan.returns),
             overwriters={load: by for load, by in self.overwriters.items() if by is not None},
             assumptions=tuple(self.dependence.assumptions),
             copies=self.copies,
-            unseen=unseen(self.plan),
+            unseen=held,
+            placed=placed(self.plan, retained, held),
         )
 
     # --- what an instruction needs to be undone ---
