@@ -23,7 +23,13 @@ from activerules.numba_ext.fields import is_collection, is_instance
 from activerules.numba_ext.tangents import is_zero_type
 from activerules.numba_ext.types import AnnotationType
 from activerules.numba_ext.unoptimised import AD_TARGET
-from activerules.rules.protocol import accumulate, accumulate_outer, accumulate_scaled, active
+from activerules.rules.protocol import (
+    accumulate,
+    accumulate_outer,
+    accumulate_product,
+    accumulate_scaled,
+    active,
+)
 from activerules.rules.written import function_from, over_places
 
 IGNORE_SYMBOLS = {
@@ -100,6 +106,50 @@ def _accumulate_outer(x, u, v):
     if x.kind is Const:
         return lambda x, u, v: None
     return _added(x, "x, u, v", "(u.size, v.size)", "u[i0] * v[i1]", u.dtype, v.dtype)
+
+
+# From how many multiplications on BLAS, which needs an array for the product, is faster than loops.
+_SMALL_PRODUCT = 256
+
+
+@overload(accumulate_product)
+def _accumulate_product(x, a, b):
+    if x.kind is Const:
+        return lambda x, a, b: None
+    is_real = _is_complex(a.dtype) and not _is_complex(x.dval.dtype)
+    statement = "shadow[{place}] += project(entry(zero, a, b, {place}))"
+    source = f"""def impl(x, a, b):
+    shadow, inner = x.dval, a.shape[1]
+    shape = (a.shape[0],) + b.shape[1:]
+    if inner != b.shape[0] or shadow.shape != shape or inner * shadow.size > {_SMALL_PRODUCT}:
+        accumulate(x, np.dot(a, b))
+        return
+{over_places(statement, "shadow", x.dval.ndim)}
+"""
+    return _from_source(
+        source,
+        project=_real_part if is_real else _same,
+        entry=_entry_of_matrix if b.ndim == 2 else _entry_of_vector,
+        zero=as_dtype(a.dtype).type(0),
+        accumulate=accumulate,
+        np=np,
+    )
+
+
+@register_jitable
+def _entry_of_matrix(zero, a, b, i, j):
+    total = zero
+    for k in range(b.shape[0]):
+        total += a[i, k] * b[k, j]
+    return total
+
+
+@register_jitable
+def _entry_of_vector(zero, a, b, i):
+    total = zero
+    for k in range(b.shape[0]):
+        total += a[i, k] * b[k]
+    return total
 
 
 def _added(x: Any, parameters: str, shape: str, item: str, *dtypes: Any) -> Any:

@@ -93,3 +93,9 @@ def accumulate_outer(x: Annotation, u: Any, v: Any) -> None:
     """`accumulate(x, u vᵀ)` for vectors u and v; compiled, without an array for the product."""
     if not isinstance(x, Const):
         accumulate(x, np.multiply.outer(u, v))
+
+
+def accumulate_product(x: Annotation, a: Any, b: Any) -> None:
+    """`accumulate(x, a @ b)` for a matrix `a`; compiled, small products have no array."""
+    if not isinstance(x, Const):
+        accumulate(x, np.dot(a, b))

@@ -28,6 +28,7 @@ from activerules.rules.protocol import (
     AugmentedReturn,
     accumulate,
     accumulate_outer,
+    accumulate_product,
     accumulate_scaled,
     active,
 )
@@ -90,8 +91,7 @@ def _product_matrix_vector_reverse(config, dret: VectorResult, tape, A: Matrix, 
     """Ā = ȳ xᴴ,  x̄ = Aᴴ ȳ."""
     A_tape, x_tape = tape
     accumulate_outer(A, dret.dval, conj(x_tape))
-    if active(x):
-        accumulate(x, np.dot(conj(A_tape).T, dret.dval))
+    accumulate_product(x, conj(A_tape).T, dret.dval)
 
 
 def _product_vector_matrix(config, ret: VectorResult, x: Vector, A: Matrix):
@@ -104,8 +104,7 @@ def _product_vector_matrix(config, ret: VectorResult, x: Vector, A: Matrix):
 def _product_vector_matrix_reverse(config, dret: VectorResult, tape, x: Vector, A: Matrix):
     """x̄ = conj(A) ȳ,  Ā = conj(x) ȳᵀ."""
     x_tape, A_tape = tape
-    if active(x):
-        accumulate(x, np.dot(conj(A_tape), dret.dval))
+    accumulate_product(x, conj(A_tape), dret.dval)
     accumulate_outer(A, conj(x_tape), dret.dval)
 
 
@@ -119,10 +118,8 @@ def _product_matrix_matrix(config, ret: MatrixResult, A: Matrix, B: Matrix):
 def _product_matrix_matrix_reverse(config, dret: MatrixResult, tape, A: Matrix, B: Matrix):
     """Ā = C̄ Bᴴ,  B̄ = Aᴴ C̄."""
     A_tape, B_tape = tape
-    if active(A):
-        accumulate(A, np.dot(dret.dval, conj(B_tape).T))
-    if active(B):
-        accumulate(B, np.dot(conj(A_tape).T, dret.dval))
+    accumulate_product(A, dret.dval, conj(B_tape).T)
+    accumulate_product(B, conj(A_tape).T, dret.dval)
 
 
 for _product in (np.dot, operator.matmul):
@@ -198,7 +195,7 @@ def _inv(config, ret: MatrixResult, A: Matrix):
 def _inv_reverse(config, dret: MatrixResult, tape, A: Matrix):
     """Ā = -Cᴴ C̄ Cᴴ."""
     C_h = adjoint(tape)
-    accumulate(A, -np.dot(np.dot(C_h, np.ascontiguousarray(dret.dval)), C_h))
+    accumulate_product(A, -np.dot(C_h, np.ascontiguousarray(dret.dval)), C_h)
 
 
 @register_jitable
