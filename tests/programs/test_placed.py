@@ -1,6 +1,7 @@
 """Arrays that live as long as the tape are in its rows; what others may hold on to is not."""
 
 import numpy as np
+import pytest
 from numba import njit
 from numba.core.runtime import rtsys
 
@@ -25,6 +26,20 @@ def returned(y, steps):
     for _ in range(steps):
         y = 0.3 * y * y[0] + np.array([0.5 * y[1], 1.0])
     return y
+
+
+@njit
+def rows(a, w, limit):
+    """Rows changed in place, of which Numba makes copies that it frees; products of arrays that
+    nothing else holds on to, and of a vector that is a constant.
+    """
+    total = 0.0
+    for i in range(1, len(a)):
+        a[i] += np.dot(2.0 * a[i - 1], w) * a[i - 1]
+        total += np.dot(np.full(3, 0.5), a[i] * w)
+    if total > limit:
+        raise ValueError("too large")
+    return total
 
 
 def made(call):
@@ -52,6 +67,26 @@ def test_small_arrays_are_in_rows():
     more, left = made(gradient(9_000))
     assert left == 0
     assert more > few, "large arrays are allocated one by one"
+
+
+def test_copies_and_arguments_of_rules_are_in_rows():
+    a, w = np.random.default_rng(1).normal(size=(5, 3)), np.array([0.4, -0.3, 0.2])
+    check_gradient(rows, (a, w, 1e3))
+
+    def gradient(limit):
+        both = ar.Duplicated(a.copy(), np.zeros((5, 3))), ar.Duplicated(w, np.zeros(3))
+        return ar.autodiff(ar.Reverse, rows, ar.Active, *both, limit)
+
+    def failing():
+        with pytest.raises(ValueError, match="too large"):
+            gradient(-1e3)
+
+    for call in (lambda: gradient(1e3), failing):
+        before = rtsys.get_allocation_stats()
+        call()
+        after = rtsys.get_allocation_stats()
+        assert after.alloc - before.alloc == after.free - before.free
+        assert after.mi_alloc - before.mi_alloc == after.mi_free - before.mi_free
 
 
 def test_an_array_that_is_returned_outlives_the_tape():

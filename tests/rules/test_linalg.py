@@ -88,6 +88,8 @@ def overwritten_in_a_loop(a, n):
 
 def test_overwritten_in_a_loop():
     check_gradient(overwritten_in_a_loop, (matrix(3), 3))
+    # cotangents of products this large are made by BLAS
+    check_gradient(overwritten_in_a_loop, (matrix(8) / 8, 2))
 
 
 @njit
@@ -97,7 +99,8 @@ def of_constants(a, x):
 
 
 def test_constant_matrix():
-    check_gradient(of_constants, (matrix(3), vector(3)), (ar.Const, ar.Duplicated))
+    for n in (3, 17):
+        check_gradient(of_constants, (matrix(n) / n, vector(n)), (ar.Const, ar.Duplicated))
 
 
 @pytest.mark.parametrize(
