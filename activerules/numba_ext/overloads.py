@@ -117,39 +117,24 @@ def _accumulate_product(x, a, b):
     if x.kind is Const:
         return lambda x, a, b: None
     is_real = _is_complex(a.dtype) and not _is_complex(x.dval.dtype)
-    statement = "shadow[{place}] += project(entry(zero, a, b, {place}))"
+    is_matrix = b.ndim == 2
+    # written out, without functions and tuples: the rules of products are the most used ones
     source = f"""def impl(x, a, b):
-    shadow, inner = x.dval, a.shape[1]
-    shape = (a.shape[0],) + b.shape[1:]
-    if inner != b.shape[0] or shadow.shape != shape or inner * shadow.size > {_SMALL_PRODUCT}:
+    shadow = x.dval
+    rows, inner = a.shape
+    fits = inner == b.shape[0] and rows == shadow.shape[0]
+    if fits{" and b.shape[1] == shadow.shape[1]" * is_matrix} and inner * shadow.size <= limit:
+        for i in range(rows):
+            {"for j in range(b.shape[1]):" if is_matrix else "if True:"}
+                total = zero
+                for k in range(inner):
+                    total += a[i, k] * b[{"k, j" if is_matrix else "k"}]
+                shadow[{"i, j" if is_matrix else "i"}] += total{".real" * is_real}
+    else:
         accumulate(x, np.dot(a, b))
-        return
-{over_places(statement, "shadow", x.dval.ndim)}
 """
-    return _from_source(
-        source,
-        project=_real_part if is_real else _same,
-        entry=_entry_of_matrix if b.ndim == 2 else _entry_of_vector,
-        zero=as_dtype(a.dtype).type(0),
-        accumulate=accumulate,
-        np=np,
-    )
-
-
-@register_jitable
-def _entry_of_matrix(zero, a, b, i, j):
-    total = zero
-    for k in range(b.shape[0]):
-        total += a[i, k] * b[k, j]
-    return total
-
-
-@register_jitable
-def _entry_of_vector(zero, a, b, i):
-    total = zero
-    for k in range(b.shape[0]):
-        total += a[i, k] * b[k]
-    return total
+    zero = as_dtype(a.dtype).type(0)
+    return _from_source(source, accumulate=accumulate, limit=_SMALL_PRODUCT, np=np, zero=zero)
 
 
 def _added(x: Any, parameters: str, shape: str, item: str, *dtypes: Any) -> Any:

@@ -308,7 +308,9 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         """The operands that a rule may be called without: owners of arrays that live as long as the
         tape whether or not the rule's tape counts a reference.
         """
-        arrays = [a for a in use.info.arguments if a.kind == "memory" and use.code.borrows]
+        if not (use.info.borrows and use.code.borrows):
+            return set()
+        arrays = [a for a in use.info.arguments if a.kind == "memory"]
         owners = {k for a in arrays for k in a.pointers if k != a.data_operand}
         return {k for k in owners if self._outlives(use.call.operands[k])}
 
