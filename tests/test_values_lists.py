@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import float64, int64, njit
 from numba.typed import List
 
 import activerules as ar
@@ -301,6 +301,28 @@ def recursive_by_rows(x):
 
 
 @njit
+def planted(x, n, below, values):
+    if n == 0:
+        return -1
+    values.append(x[n - 1] * x[0])
+    below.append(-1)
+    node = len(below) - 1
+    below[node] = planted(x, n - 1, below, values)
+    return node
+
+
+@njit
+def chain(x):
+    """A list of integers and one of floats, where each may be any list."""
+    below, values = List.empty_list(int64), List.empty_list(float64)
+    node, s = planted(x, len(x), below, values), 1.0
+    while node >= 0:
+        s = math.sin(s) + values[node]
+        node = below[node]
+    return s
+
+
+@njit
 def first(pair):
     return pair[0]
 
@@ -315,7 +337,7 @@ def sorted_by_key(x):
 def test_lists_that_are_passed_on():
     """The primal runs first: what Numba compiled for it is not what is differentiated."""
     x, direction = np.array([0.3, -1.2, 0.7, 1.9]), np.array([1.0, 0.5, -2.0, 0.1])
-    for function in (recursive, recursive_by_rows, sorted_by_key):
+    for function in (recursive, recursive_by_rows, chain, sorted_by_key):
         expected = central_fdm(5, 1)(lambda t, f=function: f(x + t * direction), 0.0)
         assert ar.grad(function)(x) @ direction == pytest.approx(expected, rel=1e-9)
 

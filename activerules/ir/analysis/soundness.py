@@ -199,10 +199,10 @@ class _Check:
         value, pointer = store.operands
         objects = self.activity.memory.objects
         unknown = any(
-            self._is_from_outside(o)
+            any(self._is_from_outside(o) for o in objects(load.operands[0]))
+            and not self.types.is_no_place_of_floats(load)
             for load in loads_behind(value)
             if load.type == value.type
-            for o in objects(load.operands[0])
         )
         return unknown and (
             self.types.touches_floats(store)

@@ -102,11 +102,14 @@ class ValueTypes:
         """Whether a load or store of another type acts on a place where floats are, too."""
         return self._meets_declared(access) or self._touches(access, "float", self.as_declared)
 
-    def is_no_place_of_floats(self, store: Instruction) -> bool:
-        """Whether nobody in the module has floats where a store writes: not the callers either."""
-        value, pointer = store.operands
+    def is_no_place_of_floats(self, access: Instruction) -> bool:
+        """Whether nobody in the module has floats where a load or store acts: not the callers
+        either.
+        """
+        pointer = access.operands[-1]
+        t = access.operands[0].type if access.opcode == "store" else access.type
         shapes = self.shapes
-        return shapes is not None and not shapes().may_hold(pointer, value.type, "float")
+        return shapes is not None and not shapes().may_hold(pointer, t, "float")
 
     def touches_pointers(self, access: Instruction) -> bool:
         """Whether a load or store of another type acts on a place where pointers are, too."""
