@@ -186,7 +186,9 @@ class ShadowMismatch(ActiverulesError, ValueError):
     """The shadow of a Duplicated argument does not fit its primal.
 
     It must have the primal's dtype, shape and strides, and must not overlap it or another argument.
-    `make_zero(x)` makes a shadow that fits. Nothing has run when this is raised.
+    Nor may items of the primal share memory, as those of `np.broadcast_to(x, (4, 3))` do: pass a
+    copy of it. Otherwise `make_zero(x)` makes a shadow that fits. Nothing has run when this is
+    raised.
     """
 
 

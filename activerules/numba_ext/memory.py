@@ -7,6 +7,7 @@ Invariants  K1  a shadow has the shape of its primal, and its strides wherever t
             K3  two arguments of which one is written overlap only if their shadows overlap likewise
             K4  two shadows overlap only if their primals are displaced by exactly as much
             K5  the shadows of one lane overlap none of another
+            K6  no two items of one shadow are the same memory
 
 An overlap that K3 and K4 admit is the aliasing of the program itself: the conservative version of
 the derivative is right for it.
@@ -66,7 +67,7 @@ def check_memory(
     gradient: Gradient,
     release: Callable[[], None],
 ) -> Any:
-    """Emit the checks K1 to K5 of a reverse derivative, which writes every shadow. `values` are the
+    """Emit the checks K1 to K6 of a reverse derivative, which writes every shadow. `values` are the
     primals, each with its shadow in each lane, or with none.
 
     The emitted code raises `ShadowMismatch`, after what `release` emits; the value returned is true
@@ -134,9 +135,9 @@ def check_lanes(
     """Emit the checks of a derivative that writes a shadow only where it writes a primal, as one in
     forward mode. `values` as of `check_memory`.
 
-    K1 in every lane; K2 to K4 in every lane where one of two arrays is written: the tangent of an
-    array may be the array itself; and the shadows of a written array overlap no shadow of another
-    lane.
+    K1 and K6 in every lane; K2 to K4 in every lane where one of two arrays is written: the tangent
+    of an array may be the array itself; and the shadows of a written array overlap no shadow of
+    another lane.
     """
     checker = _Checker(context, builder, gradient, release)
     arrays = _pieces(context, builder, arguments, values, gradient)
@@ -321,6 +322,8 @@ class _Checker:
         strides = self._axes(argument, primal.strides, shadow.strides)
         if is_record_array(argument.numba_type):
             self._whole_records(argument, primal)
+        if argument.numba_type.layout == "A" and argument.activity != "const":
+            self._items_apart(argument, primal)
         other_shape, other_strides = cgutils.false_bit, cgutils.false_bit
         for (length, other_length), (stride, other) in zip(shapes, strides, strict=True):
             differs = builder.icmp_unsigned("!=", length, other_length)
@@ -344,6 +347,30 @@ class _Checker:
             refusal = Refusal(what, "records that overlap share floats", ("a copy of the array",))
             self._refuse_if(differs, refusal)
 
+    def _items_apart(self, argument: Argument, array: Any) -> None:
+        """Check that no two items are the same memory, as those of `np.broadcast_to` and sliding
+        windows are: each would get the derivatives of all of them.
+        """
+        builder, count = self.builder, argument.numba_type.ndim
+        axes = (cgutils.unpack_tuple(builder, axes, count) for axes in (array.shape, array.strides))
+        used = [(n, s, builder.icmp_signed(">", n, n.type(1))) for n, s in zip(*axes, strict=True)]
+        shared = cgutils.false_bit
+        for length, stride, several in used:
+            step = builder.select(cgutils.is_null(builder, stride), stride.type(1), stride)
+            shared = builder.or_(shared, builder.and_(several, cgutils.is_null(builder, stride)))
+            for _, other, others in used:
+                if other is stride:
+                    continue
+                # `times` steps along this axis are one along the other
+                times, rest = builder.sdiv(other, step), builder.srem(other, step)
+                back = builder.icmp_signed("<", times, times.type(0))
+                times = builder.select(back, builder.neg(times), times)
+                same = builder.and_(several, builder.and_(others, cgutils.is_null(builder, rest)))
+                same = builder.and_(same, builder.icmp_signed("<", times, length))
+                shared = builder.or_(shared, same)
+        what = f"items of `{argument.name}` share memory"
+        self._refuse_if(shared, Refusal(what, _ADDED_UP, (f"{argument.name}.copy()",)))
+
     def _axes(self, argument: Argument, primal: Any, shadow: Any) -> list[tuple[Any, Any]]:
         count = argument.numba_type.ndim
         both = (cgutils.unpack_tuple(self.builder, axes, count) for axes in (primal, shadow))
@@ -352,6 +379,7 @@ class _Checker:
 
 _NO_MEMORY = Refusal("there is no memory to compare what is in lists", "", ())
 _ITEM_BY_ITEM = "each item of the shadow is found where its item of the primal is"
+_ADDED_UP = "the derivative by one would be the sum of those by all that share it"
 _MIXED_UP = "what is added for one would be taken for the other"
 _SAME_MEMORY = "they are the same memory, and so must be the derivatives that belong to it"
 _APART = ("pass a copy of one of them", "mark both Duplicated, with shadows that overlap likewise")

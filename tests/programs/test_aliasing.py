@@ -158,3 +158,15 @@ def test_errors_of_the_version_for_overlapping_arguments_stand_alone():
         ar.autodiff(ar.Reverse, raises, ar.Duplicated(x, shadow), ar.Duplicated(x, shadow))
     assert caught.value.__context__ is None
     np.testing.assert_array_equal(shadow, 0.0)
+
+
+def test_items_that_share_memory_are_refused():
+    """Each would get the sum of the derivatives by all of them."""
+    gradient = ar.grad(njit(lambda a: (a[:, 1] * a[:, 1]).sum()))
+    x = np.arange(12.0)
+    windows, rows = np.lib.stride_tricks.sliding_window_view(x, 3), x.reshape(4, 3)
+    for shared in (np.broadcast_to(rows[:1], (2, 3)), windows[:2], windows[::-2], windows.T):
+        with pytest.raises(ar.ShadowMismatch, match="items of `a` share memory"):
+            gradient(shared)
+    for apart in (windows[::3], windows[:1], rows[::-2, ::-1], rows.T[:, ::2]):
+        assert np.array_equal(gradient(apart)[:, 1], 2 * apart[:, 1])
