@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from activerules.ir.constants import constant
 from activerules.ir.model import Constant, GlobalRef, Value
 from activerules.ir.types import (
     ArrayType,
@@ -98,7 +99,7 @@ def _leaf(t: Type, text: str, whole: Constant, named: NamedTypes) -> list[Value]
 
 def _zero(t: Type) -> str:
     if t.is_float:
-        return "0.000000e+00" if str(t) in {"double", "float"} else "0xH0000"
+        return "0.000000e+00" if str(t) in {"double", "float"} else constant(t, 0.0).text
     return "null" if t.is_pointer else ("false" if str(t) == "i1" else "0")
 
 

@@ -64,6 +64,11 @@ def float_of_bits(t: Type, bits: int) -> Constant | None:
     return constant(t, number) if number == number else None
 
 
+_WIDE_ZEROS = {
+    "x86_fp80": "0xK" + "0" * 20, "fp128": "0xL" + "0" * 32, "ppc_fp128": "0xM" + "0" * 32
+}  # fmt: skip
+
+
 def _float_text(kind: str, number: float) -> str:
     match kind:
         case "double":
@@ -74,6 +79,8 @@ def _float_text(kind: str, number: float) -> str:
             return f"0xH{_bits('<e', '<H', number):04X}"
         case "bfloat":
             return f"0xR{_bfloat_bits(number):04X}"
+        case _ if number == 0 and kind in _WIDE_ZEROS:
+            return _WIDE_ZEROS[kind]
         case _:
             raise ValueError(f"literals of type {kind} are not supported")
 
