@@ -8,10 +8,12 @@ import ctypes
 import inspect
 
 import pytest
+from numba import _helperlib
 from numba.core import (
     base,
     caching,
     callconv,
+    cgutils,
     codegen,
     compiler,
     compiler_machinery,
@@ -33,7 +35,7 @@ from numba.core.runtime.context import NRTContext
 from numba.core.runtime.nrt import rtsys
 from numba.core.types.functions import BaseFunction
 from numba.core.typing.context import BaseContext as TypingContext
-from numba.np import npyimpl
+from numba.np import arrayobj, npyimpl
 from numba.np.ufunc import dufunc, gufunc, ufuncbuilder
 from numba.stencils.stencil import StencilFunc
 from numba.typed import dictobject
@@ -129,6 +131,7 @@ PRIVATE = [
     (base.BaseContext, "get_returned_value"),
     (base.BaseContext, "get_return_value"),
     (base.BaseContext, "add_linking_libs"),
+    (cgutils._StructProxy, "_get_ptr_by_index"),
     (codegen.CPUCodeLibrary, "_get_module_for_linking"),
     # what derivatives are called by
     (base.BaseContext, "add_dynamic_addr"),
@@ -154,6 +157,7 @@ MADE_BY_CONSTRUCTORS = [
     (base.BaseContext, "_defns"),
     (BaseFunction, "_impl_keys"),
     (dispatcher.Dispatcher, "_compiler"),
+    (dispatcher.Dispatcher, "_cache"),
     (dispatcher._FunctionCompiler, "pipeline_class"),
     (compiler_machinery.PassManager, "passes"),
     (codegen.RuntimeLinker, ".numba.unresolved$"),
@@ -170,6 +174,14 @@ def test_private_api(owner, name):
 @pytest.mark.parametrize(("owner", "name"), MADE_BY_CONSTRUCTORS)
 def test_private_attributes_of_instances(owner, name):
     assert name in inspect.getsource(owner)
+
+
+def test_functions_that_are_known_by_name():
+    """What typed lists, BLAS and errors of shapes call (numba_ext/effects.py)."""
+    for name in ("size_address", "length", "allocated", "base_ptr", "is_mutable", "setitem"):
+        assert f"list_{name}" in _helperlib.c_helpers
+    assert {"xxdot", "xxgemv", "xxgemm"} <= set(_helperlib.c_helpers)
+    assert hasattr(arrayobj, "ol_raise_with_shape_context_cpu")
 
 
 def test_these_releases_are_tested():
