@@ -6,13 +6,14 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 ARGS   ?=
 
-.PHONY: help demo test fuzz lint format bench docs generate coverage clean
+.PHONY: help demo test fuzz nightly lint format bench docs generate coverage clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     fit the Lotka-Volterra model to the hare and lynx counts, write a plot"
 	@echo "make test     run the tests              (ARGS='-k solve' is passed to pytest, JOBS=4 workers)"
 	@echo "make fuzz     compare the gradients of 2,000 random programs with finite differences (FUZZ=n)"
+	@echo "make nightly  that, and every program of the tests in both modes, by each argument"
 	@echo "make lint     ruff and pyright"
 	@echo "make format   let ruff sort imports and format"
 	@echo "make bench    measure gradient / primal ratios, write benchmarks/results.json and the README table"
@@ -37,6 +38,9 @@ test: $(VENV)/.installed-tests
 
 fuzz: $(VENV)/.installed-tests
 	FUZZ_PROGRAMS=$(or $(FUZZ),2000) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/fuzz $(ARGS)
+
+nightly: fuzz
+	ALL_PROGRAMS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/programs $(ARGS)
 
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check .

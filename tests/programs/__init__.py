@@ -11,6 +11,7 @@ modules of this folder differentiate all of them.
 """
 
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -48,6 +49,8 @@ FAMILIES = (
     "typed_lists",
     "whiles",
 )
+
+ALL = "ALL_PROGRAMS" in os.environ
 
 
 @dataclass(frozen=True)
@@ -91,3 +94,8 @@ def all_programs() -> list[Program]:
     for family in FAMILIES:
         import_module(f"programs.{family}")
     return sorted(_PROGRAMS, key=lambda program: program.name)
+
+
+def sample(items, one_in):
+    """Every `one_in`-th item: what the ordinary tests have time for; all of them by night."""
+    return list(items)[:: 1 if ALL else one_in]

@@ -7,7 +7,7 @@ import activerules as ar
 from activerules.testing import rand_tangent
 from activerules.testing.gradient import check_gradient, default_activity
 from activerules.testing.numeric import shifted
-from programs import Program, all_programs
+from programs import Program, all_programs, sample
 
 
 @pytest.mark.parametrize("program", all_programs(), ids=lambda program: program.name)
@@ -30,10 +30,10 @@ def choices():
             yield from ((program, i) for i in active)
 
 
-# A quarter: nearly every program once, and the first, second, … argument by turns.
+# The first, second, … argument by turns.
 @pytest.mark.parametrize(
     ("program", "active"),
-    [pytest.param(program, i, id=f"{program.name}-{i}") for program, i in list(choices())[::4]],
+    [pytest.param(program, i, id=f"{program.name}-{i}") for program, i in sample(choices(), 7)],
 )
 def test_one_active_argument(program: Program, active: int):
     """Derivatives must not depend on which of the other arguments are active."""
