@@ -125,6 +125,9 @@ _BY_NAME: dict[str, CallEffect] = {
     "activerules.object.keep": _NOTHING,
     "activerules.object.leave": _NOTHING,
     "activerules.object.write": CallEffect(hands_over=True),
+    "activerules.object.items": CallEffect(hands_over=True),
+    "activerules.object.length": CallEffect(mirrored=(0, 1)),
+    **dict.fromkeys((f"activerules.object.{one}" for one in ("notes", "note", "meet")), _NOTHING),
     # random numbers: state that is no data of the program
     "numba_get_np_random_state": _OPAQUE,
     "numba_get_py_random_state": _OPAQUE,

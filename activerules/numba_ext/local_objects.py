@@ -91,13 +91,16 @@ def _objects(context: Any, builder: Any, found: Any, value: Any) -> Iterator[tup
             yield from _objects(context, builder, field, part)
 
 
-def _arrays(context: Any, builder: Any, found: Any, value: Any) -> Iterator[tuple[Any, Any]]:
+def arrays_in_value(
+    context: Any, builder: Any, found: Any, value: Any
+) -> Iterator[tuple[Any, Any]]:
+    """The arrays in a value, those in objects too, borrowed, each with its type."""
     if isinstance(found, types.BaseTuple):
         for item, (part,) in parts_of(builder, found, value):
-            yield from _arrays(context, builder, item, part)
+            yield from arrays_in_value(context, builder, item, part)
     elif is_instance(found):
         for field, part in _fields(context, builder, found, value):
-            yield from _arrays(context, builder, field, part)
+            yield from arrays_in_value(context, builder, field, part)
     elif isinstance(found, types.Array):
         yield found, value
 
@@ -154,7 +157,9 @@ def _arrays_where(chosen: Callable[[Any], bool]) -> Any:
         found = _tuple_of([ty for ty in arrays_of(x) if chosen(ty)])
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            values = [value for ty, value in _arrays(context, builder, x, args[0]) if chosen(ty)]
+            values = [
+                value for ty, value in arrays_in_value(context, builder, x, args[0]) if chosen(ty)
+            ]
             return _packed(context, builder, found, values)
 
         return found(x), codegen
@@ -260,7 +265,9 @@ def _objects_set_or_not(
 # --- the call, and its end ---
 
 
-def running(dispatcher: Any, argtypes: Sequence[Any]) -> Any:
+def running(
+    dispatcher: Any, argtypes: Sequence[Any], finish_all: Callable[..., Any] | None = None
+) -> Any:
     """The intrinsic `run(given, originals, copies, objects, held)`: a call of a function.
 
     Where it raises, the objects become what their copies are, and all that is held is released: by
@@ -283,7 +290,7 @@ def running(dispatcher: Any, argtypes: Sequence[Any]) -> Any:
                 builder, compiled.fndesc, called, passed
             )
             with cgutils.if_unlikely(builder, status.is_error):
-                _finish(context, builder, originals, *args[1:4])
+                (finish_all or _finish_objects)(context, builder, originals, *args[1:4])
                 for ty, value in zip((*signature.args, held), (*args, args[4]), strict=True):
                     context.nrt.decref(builder, ty, value)
                 return_error(context, builder, status)
@@ -316,7 +323,7 @@ def require_settled(typing_context, lost, before, after, others, objects, result
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         first, last, rest = (
-            [_Known(context, builder, *one) for one in _arrays(context, builder, ty, value)]
+            [_Known(context, builder, *one) for one in arrays_in_value(context, builder, ty, value)]
             for ty, value in zip((before, after, others), args[1:4], strict=True)
         )
         meet: Any = cgutils.false_bit
@@ -367,7 +374,7 @@ def finish(typing_context, originals, copies, objects):
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         _store_floats(context, builder, originals, args[0], args[2])
-        return _finish(context, builder, originals, *args)
+        return _finish_objects(context, builder, originals, *args)
 
     return types.boolean(originals, copies, objects), codegen
 
@@ -399,7 +406,7 @@ def _store_floats(context: Any, builder: Any, found: Any, originals: Any, object
             builder.store(builder.load(at), to)
 
 
-def _finish(
+def _finish_objects(
     context: Any, builder: Any, found: Any, originals: Any, copies: Any, objects: Any
 ) -> Any:
     """Behind the engine's back; whether an object, list or array of records was replaced."""

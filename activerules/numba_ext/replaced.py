@@ -23,6 +23,7 @@ import numba
 from numba.core import types
 
 from activerules.errors import ActiverulesError, NotYetSupported
+from activerules.numba_ext import replaced_lists
 from activerules.numba_ext.calls import RuleView
 from activerules.numba_ext.fields import fields_of, is_instance
 from activerules.numba_ext.kinds import is_container, is_number_array, leaves_of
@@ -78,7 +79,8 @@ def on_copies(
     original, own = _changing.get(dispatcher, (dispatcher, frozenset[int]()))
     groups = error.groups if isinstance(error, NotYetSupported) else ()
     more = own | {k for k in map(_argument_of, groups) if isinstance(k, int)}
-    if more == own or view.carries_rule(original) or not _can_have_copies(argtypes, more):
+    served = replaced_lists.serves(argtypes, more) or _can_have_copies(argtypes, more)
+    if more == own or view.carries_rule(original) or not served:
         return None
     return with_copies(original, argtypes, more)
 
@@ -121,7 +123,9 @@ def with_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -
     known = _made.setdefault(dispatcher, {})
     key = (tuple(argtypes), own)
     if key not in known:
-        known[key] = numba.njit(_written(dispatcher, argtypes, own))
+        of_lists = replaced_lists.serves(argtypes, own)
+        write = replaced_lists.written if of_lists else _written
+        known[key] = numba.njit(write(dispatcher, argtypes, own))
         _changing[known[key]] = dispatcher, own
     return known[key]
 

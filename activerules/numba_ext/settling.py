@@ -33,12 +33,14 @@ _ZERO = "set its shadow to zero before"
 _SAME = "replace it by an array of its shape"
 
 _functions: list[Any] = []
+_list_functions: list[Any] = []
 
 
 def changes_shadows(function: Any, position: int) -> bool:
     """Whether a function with rules, one of those made here, writes the shadow of an argument."""
     # by identity: ctypes functions cannot be compared by their hashes
-    return position == 0 and any(function is one for one in _functions)
+    of_lists = position % 2 == 0 and any(function is one for one in _list_functions)
+    return of_lists or (position == 0 and any(function is one for one in _functions))
 
 
 @numba.njit
@@ -181,6 +183,115 @@ def settling(dimensions: tuple[int, ...]) -> Any:
     push.__annotations__ = {"ret": Annotation, "before": Duplicated, "after": Annotation}
     reverse(settled)(undo)
     forward(settled)(push)
+    return settled
+
+
+@register_jitable
+def moves(first, last):
+    """Tell whether a cotangent is moved."""
+    return is_another(first, last) and first.shape == last.shape
+
+
+_LISTS = """
+def reverse(config, dret, tape, {arguments}):
+    lost = False
+{check}
+    require_place(lost)
+{take}
+{clear}
+{give}
+    return {nothing}
+
+def forward(config, ret, {arguments}):
+    lost = False
+{check_tangents}
+    require_tangent_place(lost)
+{take_tangents}
+{give_tangents}
+"""
+_CHECK_LIST = """
+    n{j} = min(len(before{j}.val), len(after{j}.val))
+    for k in range(n{j}):
+        lost |= has_no_place(before{j}.dval[k], before{j}.val[k], after{j}.val[k])
+"""
+_TAKE_LIST = """
+    taken{j} = [before{j}.dval[k].copy() for k in range(n{j})]
+"""
+_CLEAR_LIST = """
+    for k in range(n{j}):
+        if moves(before{j}.val[k], after{j}.val[k]):
+            before{j}.dval[k][...] = 0
+"""
+_GIVE_LIST = """
+    if active(after{j}):
+        for k in range(n{j}):
+            if moves(before{j}.val[k], after{j}.val[k]):
+                given, own = after{j}.dval[k], taken{j}[k]
+{loops}
+"""
+_CHECK_TANGENT_LIST = """
+    n{j} = min(len(before{j}.val), len(after{j}.val))
+    for k in range(n{j}):
+        lost |= before{j}.val[k].shape != after{j}.val[k].shape
+"""
+_TAKE_TANGENT_LIST = """
+    tangents{j} = [before{j}.dval[k].copy() for k in range(n{j})]
+    for k in range(n{j}):
+        tangents{j}[k][...] = 0
+        if active(after{j}):
+            tangents{j}[k][...] = after{j}.dval[k]
+"""
+_GIVE_TANGENT_LIST = """
+    for k in range(n{j}):
+        if moves(before{j}.val[k], after{j}.val[k]):
+            before{j}.dval[k][...] = tangents{j}[k]
+"""
+_IN_LISTS = """
+def settled({arguments}):
+    pass
+
+def augmented(config, ret, {arguments}):
+    return AugmentedReturn(None, None, None)
+"""
+
+
+@cache
+def settling_lists(ndim: int, count: int) -> Any:
+    """The function for so many pairs of lists of arrays of one type: of each, the arrays that were
+    in it at first, and those in the end, as far as both reach.
+    """
+    names = [f"{when}{j}" for j in range(count) for when in ("before", "after")]
+    loops = over_places("given[{place}] += own[{place}]", "own", ndim, " " * 16)
+    parts = {
+        "check": _CHECK_LIST,
+        "take": _TAKE_LIST,
+        "clear": _CLEAR_LIST,
+        "give": _GIVE_LIST,
+        "check_tangents": _CHECK_TANGENT_LIST,
+        "take_tangents": _TAKE_TANGENT_LIST,
+        "give_tangents": _GIVE_TANGENT_LIST,
+    }
+    text = {
+        part: "".join(each.format(j=j, loops=loops) for j in range(count))
+        for part, each in parts.items()
+    }
+    arguments = ", ".join(names)
+    nothing = ", ".join(["None"] * len(names))
+    source = (_IN_LISTS + _LISTS).format(arguments=arguments, nothing=nothing, **text)
+    scope = {**_NAMES, "moves": moves, "AugmentedReturn": AugmentedReturn}
+    made = {
+        name: function_from(source, name, scope, module=__name__)
+        for name in ("settled", "augmented", "reverse", "forward")
+    }
+    kinds = {name: Duplicated if name.startswith("before") else Annotation for name in names}
+    made["augmented"].__annotations__ = {"ret": Annotation, **kinds}
+    made["reverse"].__annotations__ = {"dret": Annotation, **kinds}
+    made["forward"].__annotations__ = {"ret": Annotation, **kinds}
+    settled = numba.njit(made["settled"])
+    _list_functions.append(settled)
+    augmented_primal(settled, keeps_shadow=False)(made["augmented"])
+    reverse(settled)(made["reverse"])
+    forward(settled)(made["forward"])
     return settled
 
 

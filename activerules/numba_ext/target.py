@@ -55,7 +55,13 @@ from numba.np.ufunc.gufunc import GUFunc
 from numba.stencils.stencil import StencilFunc
 
 from activerules.errors import NotYetSupported
-from activerules.numba_ext import broadcast, complex_math, float_parts, integer_powers
+from activerules.numba_ext import (
+    broadcast,
+    complex_math,
+    float_parts,
+    integer_powers,
+    list_moves,
+)
 from activerules.numba_ext.array_literals import ArrayLiterals
 from activerules.numba_ext.calls import (
     CallTable,
@@ -162,6 +168,7 @@ class ADContext(InactiveValues):
         self._internal_codegen = ADCodegen("activerules.ad")
         externals.c_math_functions.install(self)
         broadcast.install()
+        list_moves.install()
         complex_math.install(self)
         integer_powers.install(self)
         float_parts.install(self)

@@ -35,6 +35,7 @@ from numba.core.runtime.context import NRTContext
 from numba.core.runtime.nrt import rtsys
 from numba.core.types.functions import BaseFunction
 from numba.core.typing.context import BaseContext as TypingContext
+from numba.cpython import listobj
 from numba.np import arrayobj, npyimpl
 from numba.np.ufunc import dufunc, gufunc, ufuncbuilder
 from numba.stencils.stencil import StencilFunc
@@ -148,6 +149,7 @@ PRIVATE = [
     (NRTContext, "get_meminfos"),
     (NRTContext, "meminfo_alloc_dtor_unchecked"),
     (npyimpl._ArrayIndexingHelper, "update_indices"),
+    (listobj.ListInstance, "move"),
 ]
 
 MADE_BY_CONSTRUCTORS = [

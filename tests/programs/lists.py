@@ -235,7 +235,7 @@ def stack_of_pairs(x):
     stack = [(0, x)]
     s = 0.0
     while len(stack) > 0:
-        depth, v = stack.pop()
+        depth, v = stack.pop(0) if len(stack) > 2 else stack.pop()
         s += v * v
         if depth < 3:
             stack.append((depth + 1, v * 0.5))

@@ -323,7 +323,7 @@ class _Spread:
         for argument in info.arguments:
             if argument.kind == "memory" and (argument.written or argument.shadow_written):
                 found |= self.memory.objects(call.operands[argument.pointer])
-            elif argument.is_deep and argument.written:
+            elif argument.is_deep and (argument.written or argument.shadow_written):
                 found |= behind_argument(call, argument, self.memory)
         return found
 

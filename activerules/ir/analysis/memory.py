@@ -60,7 +60,8 @@ class MemoryFacts:
     containers; `clobbered` tells the objects that may change after the return, so that everything
     read from them counts as overwritten; `copied` are the objects from which bytes of unknown type
     are copied to an object, `carried` those from which integers are, which may be pointers;
-    `starts_of` are the loads of pointers the caller declared (`analysis/declared.py`).
+    `starts_of` are the loads of pointers the caller declared (`analysis/declared.py`); `readers`
+    are the marked calls that store no pointers but in their result, each with that memory.
     """
 
     points_to: dict[Value, frozenset[MemoryObject]]
@@ -80,6 +81,7 @@ class MemoryFacts:
     multiples: Multiples = field(default_factory=lambda: {})
     starts_of: Mapping[Instruction, Target] = field(default_factory=lambda: {})
     tables: Tables = field(default_factory=lambda: {})
+    readers: Mapping[Instruction, frozenset[MemoryObject]] = field(default_factory=lambda: {})
     _places: dict[Value, Place] = field(default_factory=lambda: {})
 
     def objects(self, pointer: Value) -> frozenset[MemoryObject]:
@@ -225,7 +227,12 @@ class MemoryFacts:
     @cached_property
     def _interior(self) -> Interior:
         instructions = (i for block in self.flow.order for i in block.instructions)
-        return interior_pointers(instructions, self.objects, self.place, self.reached)
+        return interior_pointers(instructions, self.objects, self.place, self._stored_into)
+
+    def _stored_into(self, call: Instruction) -> frozenset[MemoryObject]:
+        """Where a call may store pointers."""
+        own = self.readers.get(call)
+        return self.reached(call) if own is None else own
 
     def _is_one_address(self, base: Value) -> bool:
         """Whether offsets from `base` tell addresses of one object apart.
@@ -453,6 +460,7 @@ def analyse_memory(
         _reach={},
         called=solver.called,
         followed=solver.followed,
+        readers=_readers(solver, flow, marked),
         clobbered=clobbered,
         copied={o: frozenset(s) for o, s in solver.copied.items()},
         carried={o: frozenset(s) for o, s in solver.carried.items()},
@@ -465,3 +473,17 @@ def analyse_memory(
             if solver.points_to[i] == {target.memory}
         },
     )
+
+
+def _readers(
+    solver: Solver, flow: ControlFlow, marked: Callable[[Instruction], CallEffect | None]
+) -> dict[Instruction, frozenset[MemoryObject]]:
+    """The marked calls that only read what they are given and return none of it."""
+    found: dict[Instruction, frozenset[MemoryObject]] = {}
+    for i in (i for block in flow.order for i in block.instructions if i.opcode == "call"):
+        effect = marked(i)
+        if effect is None or effect.hands_out or effect.follows:
+            continue
+        written = {o for p in (i.operands[k] for k in effect.writes) for o in solver.objects(p)}
+        found[i] = frozenset(closure(written, solver.inside))
+    return found

@@ -402,7 +402,9 @@ class Shapes:
             for operand, argument in zip(i.operands, function.arguments, strict=True):
                 self._hand_on(operand, argument)
             self._give_back(i, function.name + "()")
-        elif self._calls.marked(i) is not None or effect is None:
+        elif (marked := self._calls.marked(i)) is not None:
+            self._marked_call(i, marked)
+        elif effect is None:
             if not self._calls.arithmetic(i):
                 self._unknown_call(i)
         else:
@@ -447,6 +449,13 @@ class Shapes:
             data.header, self._changed = node.header, True
         self._reach(node.data, [START])
         self._flow(node.data, self._of(i))
+
+    def _marked_call(self, i: Instruction, effect: CallEffect) -> None:
+        """What it only reads, and cannot put elsewhere, stays as it is."""
+        if effect.hands_out or effect.follows or i.type.is_pointer:
+            self._unknown_call(i)
+        else:
+            self._open_all(i.operands[k] for k in effect.writes)
 
     def _unknown_call(self, i: Instruction) -> None:
         self._open_all(i.operands)
