@@ -26,7 +26,7 @@ from activerules.numba_ext.capture import Captured, as_dispatcher, capture
 from activerules.numba_ext.forward_checks import has_tangent
 from activerules.numba_ext.gradient import Gradient
 from activerules.numba_ext.kinds import returned_type
-from activerules.numba_ext.replaced import changing_arguments, on_copies
+from activerules.numba_ext.replaced import changing_arguments, derived
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
 from activerules.requests import is_written, make_request, with_options, with_scratch
 from activerules.rules import library  # noqa: F401  defines the rules that come with it
@@ -87,13 +87,12 @@ def derive_forward(
 
     `view`: the registry as forward mode sees it.
     """
-    while True:
-        try:
-            return _derive(dispatcher, argtypes, activities, wanted, width, options, view)
-        except ActiverulesError as error:
-            dispatcher = on_copies(dispatcher, argtypes, error, view)
-            if dispatcher is None:
-                raise
+    return derived(
+        lambda one: _derive(one, argtypes, activities, wanted, width, options, view),
+        dispatcher,
+        argtypes,
+        view,
+    )
 
 
 def _derive(

@@ -31,7 +31,7 @@ from activerules.numba_ext.capture import Captured, as_dispatcher, capture
 from activerules.numba_ext.checks import require_float_return
 from activerules.numba_ext.gradient import ArgumentActivity, Gradient
 from activerules.numba_ext.kinds import returned_type
-from activerules.numba_ext.replaced import changing_arguments, on_copies
+from activerules.numba_ext.replaced import changing_arguments, derived
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
 from activerules.requests import (
     argument_of,
@@ -113,17 +113,13 @@ def derive(
     """As `compile_gradient`, anew, with everything that was found out on the way; `view`: the rules
     as capture sees them.
     """
-    dispatcher = as_dispatcher(function)
-    while True:
-        try:
-            return _derive(
-                dispatcher, argtypes, activities, return_activity,
-                split, options, width, deferred, view,
-            )  # fmt: skip
-        except ActiverulesError as error:
-            dispatcher = on_copies(dispatcher, argtypes, error, view)
-            if dispatcher is None:
-                raise
+    return derived(
+        lambda dispatcher: _derive(
+            dispatcher, argtypes, activities, return_activity,
+            split, options, width, deferred, view,
+        ),
+        as_dispatcher(function), argtypes, view,
+    )  # fmt: skip
 
 
 def _derive(

@@ -2,7 +2,8 @@
 
 Needs       a dispatcher, the types of its arguments, and in which of these arrays are replaced
 Gives       `with_copies`: a dispatcher of the same arguments and result, which works on copies of
-            the objects; `changing_arguments`: which they are
+            the objects; `derived`: a derivative of it where one needs that; `changing_arguments`:
+            which they are
 Invariants  R1  the memory of the objects changes when all is read: see `object_runtime`
             R2  what was in the fields at first is kept until the reverse sweep ends
 
@@ -16,8 +17,8 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numba
 from numba.core import types
@@ -60,6 +61,8 @@ def {name}({parameters}):
     return _result
 """
 
+T = TypeVar("T")
+
 _changing: weakref.WeakKeyDictionary[Any, tuple[Any, frozenset[int]]]
 _changing = weakref.WeakKeyDictionary()
 _made: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
@@ -70,12 +73,25 @@ def changing_arguments(dispatcher: Any) -> frozenset[int]:
     return _changing.get(dispatcher, (None, frozenset[int]()))[1]
 
 
-def on_copies(
+def derived(
+    derive: Callable[[Any], T], dispatcher: Any, argtypes: Sequence[Any], view: RuleView
+) -> T:
+    """What `derive` gives for a dispatcher; where it finds that declared pointers are replaced in
+    memory of arguments, for the one that works on copies of these. Raises what `derive` raises.
+    """
+    while True:
+        try:
+            return derive(dispatcher)
+        except ActiverulesError as error:
+            dispatcher = _on_copies(dispatcher, argtypes, error, view)
+            if dispatcher is None:
+                raise
+
+
+def _on_copies(
     dispatcher: Any, argtypes: Sequence[Any], error: ActiverulesError, view: RuleView
 ) -> Any:
-    """The function to differentiate where `error` is that declared pointers are replaced in memory
-    of arguments; None where this is not the error, or copies do not help.
-    """
+    """The function to differentiate in place of one that raises `error`, if copies help."""
     original, own = _changing.get(dispatcher, (dispatcher, frozenset[int]()))
     groups = error.groups if isinstance(error, NotYetSupported) else ()
     more = own | {k for k in map(_argument_of, groups) if isinstance(k, int)}
