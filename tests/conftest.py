@@ -42,14 +42,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def unfreed() -> Callable[[Callable[[], object]], int]:
     """`unfreed(action)`: how many allocations of Numba's runtime `action` makes and never frees.
 
-    The action runs once before it is counted: compiled constants live as long as the process.
+    The action runs once before it is counted: compiled constants live as long as the process. An
+    exception that it catches may keep arrays alive until the collector comes.
     """
     from numba.core.runtime import rtsys
 
     def count(action: Callable[[], object]) -> int:
         action()
+        gc.collect()
         before = rtsys.get_allocation_stats()
         action()
+        gc.collect()
         after = rtsys.get_allocation_stats()
         return (after.alloc - before.alloc) - (after.free - before.free)
 
