@@ -239,8 +239,6 @@ def stack_of_pairs(x):
         s += v * v
         if depth < 3:
             stack.append((depth + 1, v * 0.5))
-            if depth > 1:
-                stack.append((depth, -v * s))
-        if len(stack) > 6:
-            break
+            if depth > 0:
+                stack.append((depth + 1, -v * s))
     return s
