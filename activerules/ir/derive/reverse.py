@@ -412,8 +412,9 @@ class _Reverser:
     def _tell_cut(self, i: Instruction, places: list[Value], size: Value) -> None:
         """No derivative is right by a float that a copy begins or ends in: `copies`, C3."""
         name = cut_name(i, self.plan.types)
-        for place, other in zip(places, reversed(places), strict=True) if name else ():
-            self.b.call(name, VOID, [place, other, size])
+        if name is not None:
+            for place, other in zip(places, reversed(places), strict=True):
+                self.b.call(name, VOID, [place, other, size])
 
     def _undo_pieces(self, pieces: list[Piece], target: Value, source: Value) -> None:
         """All are taken before any is added: the two places may overlap."""
