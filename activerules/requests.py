@@ -10,7 +10,7 @@ import resource
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from numba import types
 
@@ -32,7 +32,13 @@ from activerules.numba_ext.fields import (
     is_record_array,
 )
 from activerules.numba_ext.gradient import ArgumentActivity
-from activerules.numba_ext.kinds import float_elements, has_shadow, leaves_of, returned_type
+from activerules.numba_ext.kinds import (
+    float_elements,
+    has_shadow,
+    is_number_array,
+    leaves_of,
+    returned_type,
+)
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
 from activerules.stages import STEM
 
@@ -146,7 +152,12 @@ def _is_start(role: str, leaf: types.Type) -> bool:
 
 
 def _multiple(role: str, leaf: types.Type, activity: ArgumentActivity) -> int:
-    """What divides a stride of an array of records: checked where the array has a shadow."""
+    """What divides the size of an item, which its type tells, and a stride of an array of records:
+    checked where the array has a shadow.
+    """
+    if role == "itemsize" and is_number_array(leaf):
+        dtype: Any = leaf.dtype  # pyright: ignore[reportAttributeAccessIssue]
+        return dtype.bitwidth // 8
     known = role == "stride" and is_record_array(leaf) and has_shadow(leaf)
     declared = declared_of(leaf)
     return declared.period if known and declared and activity != "const" else 1

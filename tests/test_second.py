@@ -45,6 +45,21 @@ def hessian_of_rosenbrock(x, s):
 
 X = np.array([0.3, -0.8, 1.2, 0.5])
 V = np.array([1.0, 0.2, -0.4, 0.7])
+
+
+@njit
+def eighth_powers(x):
+    """Begins with a copy of as many bytes as the size of an item times that of the array."""
+    a = x.copy()
+    for _ in range(3):
+        a = a * a
+    return a.sum()
+
+
+def test_of_an_array_that_is_replaced_in_a_loop():
+    np.testing.assert_allclose(ar.hvp(eighth_powers, X, V), 56.0 * X**6 * V, rtol=1e-12)
+
+
 by_x = ar.grad(rosenbrock)
 both = ar.value_and_grad(rosenbrock, (0, 1))
 

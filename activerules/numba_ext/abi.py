@@ -23,8 +23,9 @@ from numba.core.datamodel import models
 from numba.core.datamodel.registry import default_manager
 
 Role = Literal[
-    "float", "int", "meminfo", "parent", "data", "size", "shape", "stride", "pointer", "dummy"
-]
+    "float", "int", "meminfo", "parent", "data", "size", "itemsize", "shape", "stride", "pointer",
+    "dummy",
+]  # fmt: skip
 
 # Of Numba's "dummy" types, those that do pass something.
 _ADDRESSES = (types.RawPointer, types.PyObject)
@@ -93,7 +94,7 @@ def _slots(model: Any) -> Iterator[Slot]:
 
 def _buffer_slots(model: Any) -> Iterator[Slot]:
     ndim = model.fe_type.ndim
-    roles: list[Role] = ["meminfo", "parent", "size", "size", "data"]
+    roles: list[Role] = ["meminfo", "parent", "size", "itemsize", "data"]
     roles += ["shape"] * ndim
     roles += ["stride"] * ndim
     leaves = list(_leaves(model.get_argument_type()))

@@ -25,7 +25,7 @@ from activerules.numba_ext.pieces import each_item, field_values, items_of_list,
 from activerules.numba_ext.tape_handle import bits_of
 
 _SPREAD = 1099511628211  # the prime of the hash of Fowler, Noll and Vo
-_COMPARED = frozenset({"float", "int", "data", "size", "shape", "stride"})
+_COMPARED = frozenset({"float", "int", "data", "size", "itemsize", "shape", "stride"})
 
 
 def identity_of(

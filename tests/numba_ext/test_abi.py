@@ -12,7 +12,7 @@ from activerules.numba_ext.abi import flatten, meminfo_offsets
 
 Point = namedtuple("Point", "x a")
 
-ARRAY_1D = ["meminfo", "parent", "size", "size", "data", "shape", "stride"]
+ARRAY_1D = ["meminfo", "parent", "size", "itemsize", "data", "shape", "stride"]
 
 
 def roles(numba_type):
