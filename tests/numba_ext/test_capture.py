@@ -92,7 +92,7 @@ def test_arguments_name_their_llvm_parameters():
         "meminfo",
         "parent",
         "size",
-        "size",
+        "itemsize",
         "data",
         "shape",
         "stride",
