@@ -19,6 +19,7 @@ hypothesis.settings.load_profile("project")
 # time of these tests would go into looking through it again and again.
 gc.set_threshold(100_000, 20, 100)
 TESTS_BETWEEN_COLLECTIONS = 50
+DONE = pytest.StashKey[int]()
 
 
 def pytest_runtest_teardown(item: pytest.Item) -> None:
@@ -28,9 +29,6 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
     if done % TESTS_BETWEEN_COLLECTIONS == 0:
         gc.collect()
         gc.freeze()
-
-
-DONE = pytest.StashKey[int]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -42,7 +42,7 @@ from activerules.numba_ext.local_objects import (
     running,
 )
 from activerules.numba_ext.settling import hold, settling
-from activerules.rules.written import function_from
+from activerules.rules.written import in_place_of
 
 _SOURCE = """
 def {name}({parameters}):
@@ -176,15 +176,7 @@ def _written(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> A
         "_require_settled": require_settled,
         "_settled": settling(tuple(ty.ndim for ty in arrays)),
     }
-    code = plain.__code__
-    return function_from(
-        source,
-        plain.__name__,
-        names,
-        module=plain.__module__,
-        file=code.co_filename,
-        line=code.co_firstlineno,
-    )
+    return in_place_of(plain, source, names)
 
 
 def _tuple(names: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ from activerules.numba_ext.fields import CONSTANT, Items, declared_of, is_known_
 from activerules.numba_ext.kinds import is_number, is_number_array, leaves_of
 from activerules.numba_ext.local_objects import running
 from activerules.numba_ext.settling import hold, settling_lists
-from activerules.rules.written import function_from
+from activerules.rules.written import in_place_of
 
 _SOURCE = """
 def {name}({parameters}):
@@ -192,15 +192,7 @@ def written(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> An
         **{f"_TYPE{g}": ty for g, ty in enumerate(groups)},
         **{f"_settled{g}": one for g, one in enumerate(settling)},
     }
-    code = plain.__code__
-    return function_from(
-        source,
-        plain.__name__,
-        names,
-        module=plain.__module__,
-        file=code.co_filename,
-        line=code.co_firstlineno,
-    )
+    return in_place_of(plain, source, names)
 
 
 def _noted(x: str, found: Any) -> Iterator[str]:

@@ -29,6 +29,19 @@ def function_from(
     return scope[name]
 
 
+def in_place_of(plain: Any, source: str, names: Mapping[str, Any]) -> Any:
+    """The function that `source` defines under the name of `plain`, in its module and place."""
+    code = plain.__code__
+    return function_from(
+        source,
+        plain.__name__,
+        names,
+        module=plain.__module__,
+        file=code.co_filename,
+        line=code.co_firstlineno,
+    )
+
+
 def over_places(statement: str, array: str, ndim: int, indent: str = "    ") -> str:
     """Source of loops that run `statement` for every place of an array, `{place}` being its index.
 

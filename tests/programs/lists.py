@@ -235,10 +235,27 @@ def stack_of_pairs(x):
     stack = [(0, x)]
     s = 0.0
     while len(stack) > 0:
-        depth, v = stack.pop(0) if len(stack) > 2 else stack.pop()
+        depth, v = stack.pop()
         s += v * v
         if depth < 3:
             stack.append((depth + 1, v * 0.5))
+            if depth > 1:
+                stack.append((depth, -v * s))
+        if len(stack) > 6:
+            break
+    return s
+
+
+@example(lambda rng: (rng.normal(),))
+@njit
+def both_ends_of_a_list_of_pairs(x):
+    queue = [(0, x)]
+    s = 0.0
+    while len(queue) > 0:
+        depth, v = queue.pop(0) if len(queue) > 2 else queue.pop()
+        s += v * v
+        if depth < 3:
+            queue.append((depth + 1, v * 0.5))
             if depth > 0:
-                stack.append((depth + 1, -v * s))
+                queue.append((depth + 1, -v * s))
     return s
