@@ -49,11 +49,14 @@ V = np.array([1.0, 0.2, -0.4, 0.7])
 
 @njit
 def eighth_powers(x):
-    """Begins with a copy of as many bytes as the size of an item times that of the array."""
+    """Begins with a copy of as many bytes as the size of an item times that of the array; at the
+    end that size is read from a struct of which a C function has seen the shape.
+    """
     a = x.copy()
-    for _ in range(3):
+    for _ in range(2):
         a = a * a
-    return a.sum()
+    b = a.reshape(2, 2).copy()
+    return (b * b).sum()
 
 
 def test_of_an_array_that_is_replaced_in_a_loop():

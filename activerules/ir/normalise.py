@@ -24,6 +24,7 @@ from llvmlite import binding
 from activerules.errors import UnsupportedIR
 from activerules.ir.equalities import ALL, EQUALITIES, has_new_equality, hide_comparisons
 from activerules.ir.handlers import DEFINITION, catching
+from activerules.ir.runtime_calls import PROMISED
 
 llvm: Any = binding  # not annotated: to a type checker all that comes from it is Any
 
@@ -32,6 +33,9 @@ _NOINLINE = re.compile(r"^(?:attributes|define) .*\bnoinline\b.*$", re.MULTILINE
 _INLINED = re.compile(r"\bnoinline\b")
 _TYPE_ALIASING = re.compile(r", !tbaa(?:\.struct)? !\d+")
 _INTERNAL = re.compile(r"^(@\S+ = |@\"[^\"]*\" = |define )(?:internal|private) ", re.MULTILINE)
+_PROMISED = re.compile(
+    rf"^declare [^@\n]*@({'|'.join(map(re.escape, PROMISED))})\(.*$", re.MULTILINE
+)
 _IGNORE = re.compile(
     r"^define [^@\n]*(?P<type>double|float) (?P<name>@activerules\.ignore\.\w+)\(.*?^}$",
     re.MULTILINE | re.DOTALL,
@@ -58,7 +62,7 @@ def normalise(text: str, function: str) -> str:
 
 def _optimised(text: str, function: str, hidden: str) -> str:
     machine = target_machine()
-    module = _parsed(hide_comparisons(_hide_ignored(_allow_passes(text)), hidden))
+    module = _parsed(hide_comparisons(_hide_ignored(_promised(_allow_passes(text))), hidden))
     _check_defined(module, function)
     if not module.data_layout:
         module.data_layout = str(machine.target_data)
@@ -162,6 +166,10 @@ def _allow_passes(text: str) -> str:
     Unoptimised code (clang -O0) is no wish to stay so.
     """
     return _OPTNONE.sub(lambda line: re.sub(r"\b(?:optnone|noinline) ?", "", line[0]), text)
+
+
+def _promised(text: str) -> str:
+    return _PROMISED.sub(lambda line: PROMISED[line[1]], text)
 
 
 def inline_all(text: str) -> str:

@@ -76,6 +76,16 @@ HELD_MEMORY = "activerules.held"
 GROW_SHADOW = "activerules.shadow.grow"
 """What resizes a shadow: a call of it in a tangent is differentiated as the resizing it is."""
 
+NOCOPY_RESHAPE = "numba_attempt_nocopy_reshape"
+PROMISED = {
+    NOCOPY_RESHAPE: (
+        f"declare i32 @{NOCOPY_RESHAPE}(i64, ptr captures(none) readonly, "
+        "ptr captures(none) readonly, i64, ptr captures(none) readonly, "
+        "ptr captures(none) writeonly, i64, i32) nounwind willreturn memory(argmem: readwrite)"
+    ),
+}
+"""Declarations with what LLVM cannot see: of an array whose shape is read, the rest stays known."""
+
 _RESIZES = CallEffect(gives_data=True, resizes=1, returns=0, writes=(0,))
 
 _BY_NAME: dict[str, CallEffect] = {
@@ -111,7 +121,7 @@ _BY_NAME: dict[str, CallEffect] = {
     "_ZdaPvm": _MIRRORED,
     HELD_MEMORY: _NOTHING,
     # Numba's C helpers
-    "numba_attempt_nocopy_reshape": CallEffect(reads=(1, 2, 4), writes=(5,)),
+    NOCOPY_RESHAPE: CallEffect(reads=(1, 2, 4), writes=(5,)),
     # typed dictionaries: keys; values are the business of visible code
     "numba_dict_length": _NOTHING,
     "numba_dict_set_method_table": _MIRRORED,

@@ -11,9 +11,9 @@ Invariants  O1  every offset the pointer may have from its base is in `offset + 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, lcm
 
 from activerules.ir.constants import integer_of
 from activerules.ir.model import Instruction, Value
@@ -137,18 +137,43 @@ def divisor(
     match value.opcode:
         case "mul":
             return below(value.operands[0]) * below(value.operands[1])
-        case "add" | "sub":
-            return gcd(*map(below, value.operands))
         case "shl":
             places = integer_of(value.operands[1])
             return below(value.operands[0]) << places if places is not None else 1
-        case "zext" | "sext" | "freeze":
-            return below(value.operands[0])
         case "phi":
             assumed = assumed | {value}
             return gcd(*map(below, value.operands))
         case _:
+            return _combined(value, below)
+
+
+def _combined(value: Instruction, below: Callable[[Value], int]) -> int:
+    """What divides a sum, a choice, bits of numbers; `below` tells what divides the operands."""
+    match value.opcode:
+        case "sub" if (period := _rest_of(value.operands[1], value.operands[0])) is not None:
+            return period
+        case "add" | "sub" | "zext" | "sext" | "freeze":
+            return gcd(*map(below, value.operands))
+        case "select":
+            return gcd(*map(below, value.operands[1:]))
+        case "and":
+            return lcm(*(_lowest_bit(below(o)) for o in value.operands))
+        case "or":
+            return gcd(*(_lowest_bit(below(o)) for o in value.operands))
+        case _:
             return 1
+
+
+def _lowest_bit(number: int) -> int:
+    """The power of two that divides a number, which bitwise operations keep; 0: it is zero."""
+    return number & -number
+
+
+def _rest_of(rest: Value, whole: Value) -> int | None:
+    """The number of which `rest` is what is left of `whole`; None if it is not."""
+    if not isinstance(rest, Instruction) or rest.opcode not in {"urem", "srem"}:
+        return None
+    return integer_of(rest.operands[1]) if rest.operands[0] is whole else None
 
 
 def step_of(

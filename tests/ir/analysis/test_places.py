@@ -1,6 +1,6 @@
 """Places: where pointers point, and which of them cannot share a byte."""
 
-from activerules.ir.analysis.places import place_of
+from activerules.ir.analysis.places import divisor, place_of
 from activerules.ir.parser import parse_module
 
 MODULE = """
@@ -26,6 +26,26 @@ behind:
   ret void
 }
 """
+
+
+DIVIDED = """
+define void @f(i64 %i, i1 %c) {
+  %rest24 = urem i64 %i, 24
+  %whole24 = sub i64 %i, %rest24
+  %masked8 = and i64 %i, -8
+  %chosen8 = select i1 %c, i64 %masked8, i64 %whole24
+  %both4 = or i64 %chosen8, 12
+  %other1 = sub i64 %rest24, %i
+  %of1 = and i64 %rest24, 7
+  ret void
+}
+"""
+
+
+def test_what_divides_lengths_and_subscripts():
+    for i in parse_module(DIVIDED).functions["f"].instructions():
+        if i.name and not i.name.startswith("rest"):
+            assert i.name.endswith(str(divisor(i, {}))), i
 
 
 def places():
