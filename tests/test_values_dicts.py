@@ -1,5 +1,7 @@
 """Typed dictionaries at the edges of a differentiated function: arguments, results, exceptions."""
 
+import math
+
 import numpy as np
 import pytest
 from numba import njit
@@ -168,6 +170,72 @@ def test_gradient_and_tangent_by_a_dictionary(unfreed):
     assert list(shadow) == ["b", "c", "new"]
     assert unfreed(lambda: ar.grad(loss)(d, x)) == 0
     assert unfreed(lambda: ar.jvp(loss, (d, x), (of(direction[::-1], "cba"), 1.0))) == 0
+
+
+# --- values that are arrays and dictionaries ---
+
+
+@njit
+def network(params, x):
+    s = x
+    for number in params:
+        layer = params[number]
+        s = math.tanh((layer[0][1] * layer[1][0]).sum() * s + number)
+    params[7][1][0, 1] *= s * x
+    if x > 1.0:
+        raise ValueError("above")
+    return s * params[7][1][0, 1]
+
+
+def nested(z, order=1):
+    """Two dictionaries in one, with the entries of a vector in them; or in the order -1."""
+    params = Dict()
+    for number, row in [*zip((7, 3), np.reshape(z, (2, 6)), strict=True)][::order]:
+        inner = Dict()
+        for key, value in [(5, row), (0, row[:4]), (1, row[4:])][::order]:
+            inner[key] = value.copy().reshape(-1, 2)
+        del inner[5]
+        params[number] = inner
+    return params
+
+
+def entries(params):
+    return np.concatenate([params[number][key].ravel() for number in (7, 3) for key in (0, 1)])
+
+
+def test_values_that_are_arrays_and_dictionaries(unfreed):
+    """Shadows start as cotangents of what the dictionaries hold at the end."""
+    start, direction, after = np.random.default_rng(3).normal(size=(3, 12))
+
+    def phi(t):
+        at = nested(start + t * direction)
+        return network(at, 0.6 + t) + after @ entries(at)
+
+    def reverse(shadow, x=0.6):
+        given = ar.Duplicated(nested(start), shadow)
+        return ar.autodiff(ar.Reverse, network, ar.Active, given, ar.Active(x))[-1]
+
+    expected = central_fdm(5, 1)(phi, 0.0)
+    shadow, tangent = nested(after, -1), nested(direction, -1)
+    x_bar = reverse(shadow)
+    assert entries(shadow) @ direction + x_bar == pytest.approx(expected, rel=1e-9)
+    _, along = ar.jvp(network, (nested(start), 0.6), (tangent, 1.0))
+    assert along + after @ entries(tangent) == pytest.approx(expected, rel=1e-9)
+
+    def refused(error, text, x, key, value):
+        wrong = nested(after)
+        wrong[7][key] = value
+        with pytest.raises(error, match=text):
+            reverse(wrong, x)
+
+    one, two = np.zeros((1, 2)), np.zeros((2, 3))
+    for run in (
+        lambda: reverse(nested(after, -1)),
+        lambda: refused(ValueError, "above", 2.0, 1, one),
+        lambda: refused(ar.ShadowMismatch, r"`params\[…\]` has other keys", 0.6, 2, one),
+        lambda: refused(ar.ShadowMismatch, "has another shape", 0.6, 0, two),
+    ):
+        assert unfreed(run) == 0
 
 
 def test_one_dictionary_in_two_arguments():

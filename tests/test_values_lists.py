@@ -174,7 +174,7 @@ def test_shadows_of_lists_of_arrays(unfreed):
             (matrices, "the shadow of `matrices` overlaps its primal"),
             ([*zeros[:-1], matrices[0]], "the shadow of `matrices` overlaps its primal"),
             ([*zeros[:-1], zeros[0]], "shadows of items of `matrices` overlap"),
-            ([*zeros[:-1], np.zeros((2, 3))], r"`matrices\[…\]` has another shape"),
+            ([np.zeros((2, 3)), *zeros[1:]], r"`matrices\[…\]` has another shape"),
             (zeros[:-1], "`matrices` has another shape"),
         ):
             with pytest.raises(ar.ShadowMismatch, match=fault):

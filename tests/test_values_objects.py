@@ -344,11 +344,11 @@ class WithLists:
         self.rows.append(row)
 
 
-@jitclass([("x", float64[:]), ("table", types.DictType(int64, float64))])
+@jitclass([("x", float64[:]), ("table", types.DictType(float64, float64))])
 class WithDict:
     def __init__(self, x):
         self.x = x
-        self.table = Dict.empty(int64, float64)
+        self.table = Dict.empty(float64, float64)
 
 
 @njit

@@ -34,7 +34,13 @@ from activerules.errors import (
     ShadowMismatch,
     Where,
 )
-from activerules.numba_ext.fields import CONSTANT, is_instance, is_record_array, unknown_field
+from activerules.numba_ext.fields import (
+    CONSTANT,
+    is_instance,
+    is_record_array,
+    items_in,
+    unknown_field,
+)
 from activerules.numba_ext.gradient import ArgumentActivity
 from activerules.numba_ext.kinds import (
     activity_of,
@@ -232,7 +238,7 @@ def _require_differentiable(name: str, found: Any) -> None:
     is_array = isinstance(found, types.Array) and not isinstance(found.dtype, _WITHOUT_DERIVATIVE)
     if is_array or isinstance(found, _CONTAINERS):
         _require_duplicated(name, found)
-    if isinstance(found, types.ListType):
+    if isinstance(found, types.ListType | types.DictType):
         _require_known_fields(name, found)
     if activity_of(found) == "const":
         raise ActivityError(
@@ -300,7 +306,7 @@ def _require_known_fields(name: str, leaf: Any) -> None:
         raise NotYetSupported(
             f"`{name}{field}` is of a type that is not yet supported in a Duplicated argument",
             why="fields and items with a derivative are numbers, arrays, tuples, typed lists and "
-            "other objects",
+            "dictionaries, and other objects",
             instead=["pass it as an argument of its own"],
         )
 
@@ -333,13 +339,13 @@ def _require_duplicated(name: str, found: Any) -> None:
             "a shadow",
             instead=[f"MixedDuplicated({name}, make_zero({name}))"],
         )
-    if is_instance(found) or isinstance(found, types.ListType):
+    if is_instance(found) or isinstance(found, types.ListType | types.DictType):
         _require_known_fields(name, found)
     if isinstance(found, _CONTAINERS):
         raise NotYetSupported(
             f"`{name}` is {type_name(found)}, which is not yet supported as a Duplicated argument",
             why="of lists and dictionaries, numba.typed.List has a shadow, and numba.typed.Dict "
-            "with values that are floats or complex numbers",
+            "with keys that hold no floats, where there are floats in it",
             instead=[
                 f"numba.typed.List({name})" if isinstance(found, types.List) else "a typed one",
                 "an array, or a tuple of arrays",
@@ -386,7 +392,11 @@ def _require_shadow(name: str, primal: Any, shadow: Any) -> None:
             raise ShadowMismatch(
                 f"the shadow of `{name}` holds arrays that are read-only",
                 why="the derivative is added to them",
-                instead=[f"numba.typed.List([a.copy() for a in {name}]), and make_zero of that"],
+                instead=[
+                    f"d[key] = {name}[key].copy() for each, and make_zero of that"
+                    if isinstance(primal, types.DictType)
+                    else f"numba.typed.List([a.copy() for a in {name}]), and make_zero of that"
+                ],
             )
         problem = f"is {type_name(shadow)}, and `{name}` is {type_name(primal)}"
     elif not isinstance(shadow, types.Array) or (shadow.dtype, shadow.ndim) != (
@@ -402,9 +412,9 @@ def _require_shadow(name: str, primal: Any, shadow: Any) -> None:
 
 
 def _is_read_only(found: Any) -> bool:
-    """Whether there are arrays that cannot be written in the items of a list."""
-    if isinstance(found, types.ListType):
-        return _is_read_only(found.item_type)
+    """Whether there are arrays that cannot be written in the items of a list or dictionary."""
+    if isinstance(found, types.ListType | types.DictType):
+        return _is_read_only(items_in(found).item_type)
     if isinstance(found, types.BaseTuple):
         return any(map(_is_read_only, items_of(found)))
     return is_number_array(found) and not found.mutable

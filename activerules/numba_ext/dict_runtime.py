@@ -312,6 +312,14 @@ define void @activerules.dict.remove(ptr %d, i64 %hash, i64 %ix) {{
 
 ; give `other` the places of keys that `d` has: whether they have the same keys
 define i1 @activerules.dict.match(ptr %d, ptr %other) noinline {{
+  %none.d = icmp eq ptr %d, null
+  %none.other = icmp eq ptr %other, null
+  %none.either = or i1 %none.d, %none.other
+  %none.both = and i1 %none.d, %none.other
+  br i1 %none.either, label %unset, label %set
+unset:
+  ret i1 %none.both
+set:
   %fine = call i1 @activerules.dict.align(ptr %d)
   %used = load i64, ptr %d
   %other.used = load i64, ptr %other
@@ -421,24 +429,46 @@ done:
   ret void
 }}
 
-; how many entries there would be if the whole memory were entries, as far as they are in use
-define i64 @activerules.dict.slots(ptr %d) {{
+; how many entries are in use, or were; none in a field that is not set
+define i64 @activerules.dict.entries(ptr %d) {{
+  %none = icmp eq ptr %d, null
+  br i1 %none, label %unset, label %set
+set:
+  %fine = call i1 @activerules.dict.align(ptr %d)
+  br i1 %fine, label %count, label %unset
+count:
 {_LOAD_KEYS}
 {_load("nentries")}
-  %slots = call i64 @activerules.dict.slot(ptr %keys, i64 %nentries)
-  ret i64 %slots
+  ret i64 %nentries
+unset:
+  ret i64 0
+}}
+
+; the first entry is this one, counted from `keys` (K2)
+define i64 @activerules.dict.origin(ptr %d) {{
+  %none = icmp eq ptr %d, null
+  br i1 %none, label %unset, label %set
+set:
+{_LOAD_KEYS}
+  %slot = call i64 @activerules.dict.slot(ptr %keys, i64 0)
+  ret i64 %slot
+unset:
+  ret i64 0
 }}
 
 ; a number that changes when keys, or the places of their values, do
 define i64 @activerules.dict.fingerprint(ptr %d) noinline {{
+  %unset = icmp eq ptr %d, null
+  br i1 %unset, label %done, label %set
+set:
 {_LOAD_KEYS}
 {_LOAD_FIRST}
   %address = ptrtoint ptr %keys to i64
   %begin = add i64 %address, %first
   br label %look
 look:
-  %from = phi i64 [ 0, %0 ], [ %after, %found ]
-  %sum = phi i64 [ %begin, %0 ], [ %sum.next, %found ]
+  %from = phi i64 [ 0, %set ], [ %after, %found ]
+  %sum = phi i64 [ %begin, %set ], [ %sum.next, %found ]
   %ix = call i64 @activerules.dict.next(ptr %d, i64 %from)
   %end = icmp slt i64 %ix, 0
   br i1 %end, label %done, label %found
@@ -451,7 +481,8 @@ found:
   %after = add i64 %ix, 1
   br label %look
 done:
-  ret i64 %sum
+  %result = phi i64 [ 0, %0 ], [ %sum, %look ]
+  ret i64 %result
 }}
 
 ; the last entry that has a key; -1: there is none, less: an error

@@ -23,7 +23,7 @@ from llvmlite import ir
 from numba.core import callconv, cgutils
 from numba.core.target_extension import current_target
 
-from activerules.errors import ShadowMismatch
+from activerules.errors import NotYetSupported, ShadowMismatch
 from activerules.numba_ext.spans import ALIKE, APART, COMPARE, MAY_MEET, SHADOWS_ALIKE, Span
 from activerules.numba_ext.unoptimised import AD_TARGET
 
@@ -154,6 +154,13 @@ class Tests:
         if not self._tests and not self._conditions:
             return cgutils.false_bit
         if current_target() == AD_TARGET:
+            if any(isinstance(extent, Span) for extent in self._extents):
+                raise NotYetSupported(
+                    "a derivative by a list or dictionary of arrays or objects, inside a function "
+                    "that is differentiated",
+                    why="what is in it is compared by code that has no derivative",
+                    instead=["the arrays in it as arguments of their own"],
+                )
             return self._one_by_one()
         return self._by_table()
 

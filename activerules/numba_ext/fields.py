@@ -1,5 +1,5 @@
 """Values made of fields in one piece of memory: records, jitclass instances, StructRefs, typed
-lists, and typed dictionaries of numbers.
+lists, and typed dictionaries.
 
 Needs       a Numba type
 Gives       `fields_of`: the fields of an instance; `declared_of`: where the floats are in the
@@ -57,7 +57,7 @@ _ARRAY_SIZES, _ARRAY_SHAPE = (2, 3), 5
 _I64 = ir.IntType(64)
 # of a reference to an instance: meminfo and data, of a StructRef the first alone
 _INSTANCE_POINTERS: tuple[tuple[int, Way], ...] = ((0, "counted"), (1, "start"))
-# of a reference to a list: meminfo, behind which there is a pointer to the list, and the list
+# of a reference to a list or dictionary: meminfo, behind which there is a pointer to it, and it
 _LIST_POINTERS: tuple[tuple[int, Way], ...] = ((0, "somewhere"), (1, "start"))
 
 
@@ -86,13 +86,38 @@ class Inner:
 
 @dataclass(frozen=True)
 class Items:
-    """The memory of the items of a typed list, one after the other: what stands for its type."""
+    """The memory of the items of a typed list, one after the other, or of the values of a typed
+    dictionary, each behind a hash and a key: what stands for its type.
+
+    The values lie at one offset in a period (K2 of `dict_runtime`).
+    """
 
     item_type: Any
+    key_type: Any = None
 
     def __str__(self) -> str:
         """Return a name that no other memory has."""
-        return f"items of {self.item_type}"
+        behind = "" if self.key_type is None else f" by {self.key_type}"
+        return f"items of {self.item_type}{behind}"
+
+    @property
+    def offset(self) -> int:
+        """Where in a period the item is."""
+        return 0 if self.key_type is None else value_offset(_size_of_element(self.key_type))
+
+    @property
+    def period(self) -> int:
+        """The bytes from one item to the next."""
+        if self.key_type is None:
+            return _size_of_element(self.item_type)
+        return entry_sizes(_context(), self.key_type, self.item_type)[2]
+
+
+def items_in(found: Any) -> Items:
+    """The items of a typed list, or the values of a typed dictionary."""
+    if isinstance(found, types.DictType):
+        return Items(found.value_type, found.key_type)
+    return Items(found.item_type)
 
 
 def items_of(tuple_type: Any) -> tuple[types.Type, ...]:
@@ -128,19 +153,29 @@ def is_list_of_numbers(found: Any) -> bool:
 
 
 def is_dict(found: Any) -> bool:
-    """Whether a value is a typed dictionary of numbers by keys that are none."""
-    is_dict = isinstance(found, types.DictType) and found.value_type in _FLOATS
-    return is_dict and has_no_floats(found.key_type)
+    """Whether a value is a typed dictionary with floats in its values or behind them, where all is
+    known that may hold some.
+    """
+    return is_known_dict(found) and holds_floats(found)
+
+
+def is_known_dict(found: Any) -> bool:
+    """Whether a value is a typed dictionary of whose values all is known that may hold floats, by
+    keys that hold none.
+    """
+    return isinstance(found, types.DictType) and unknown_field(found) is None
 
 
 def is_collection(found: Any) -> bool:
-    """Whether a value is a typed list with numbers, or a dictionary of numbers."""
+    """Whether a value is a typed list or dictionary with numbers."""
     return is_list(found) or is_dict(found)
 
 
-def has_inner(list_type: Any) -> bool:
-    """Whether there are pointers in the items of a list: arrays, lists, objects."""
-    return any(True for _ in inner_of(Items(list_type.item_type)))
+def has_inner(found: Any) -> bool:
+    """Whether there are pointers in the items of a list, or in the values of a dictionary: arrays,
+    lists, objects.
+    """
+    return any(True for _ in inner_of(items_in(found)))
 
 
 def has_no_floats(key_type: Any) -> bool:
@@ -151,25 +186,14 @@ def has_no_floats(key_type: Any) -> bool:
 
 
 def items_array(found: Any) -> types.Array:
-    """The type of an array over the items of a list, or of one of records over the memory of keys
-    and values of a dictionary: these lie at one offset in a period (K2 of `dict_runtime`).
+    """The type of an array over the items of a list, or over the keys and values of a dictionary.
 
     Of items that are no numbers it is one of records with the floats in them, or of so many bytes
     where there are none.
     """
     if is_list_of_numbers(found):
         return types.Array(found.item_type, 1, "C")
-    if isinstance(found, types.ListType):
-        return _records_over(Items(found.item_type))
-    key_size, _, entry_size = entry_sizes(_context(), found.key_type, found.value_type)
-    number = numpy_support.as_dtype(found.value_type)
-    layout: Any = {
-        "names": ["value"],
-        "formats": [number],
-        "offsets": [value_offset(key_size)],
-        "itemsize": entry_size,
-    }
-    return types.Array(numpy_support.from_dtype(np.dtype(layout)), 1, "C")
+    return _records_over(items_in(found))
 
 
 def _records_over(items: Items) -> types.Array:
@@ -227,10 +251,8 @@ def holds_floats(found: Any) -> bool:
         return any(map(holds_floats, items_of(found)))
     if is_instance(found):
         return any(holds_floats(field.numba_type) for field in fields_of(found))
-    if isinstance(found, types.ListType):
-        return holds_floats(found.item_type)
-    if is_dict(found):
-        return True
+    if isinstance(found, types.ListType | types.DictType):
+        return holds_floats(items_in(found).item_type)
     declared = declared_of(found)
     return found in _FLOATS or (declared is not None and bool(declared.floats))
 
@@ -249,26 +271,27 @@ def _known_fields(found: Any, path: str) -> Iterator[tuple[str, bool]]:
             yield from _known_fields(item, f"{path}[{k}]")
     elif isinstance(found, types.ListType):
         yield from _known_fields(found.item_type, f"{path}[…]")
+    elif isinstance(found, types.DictType):
+        yield path, has_no_floats(found.key_type)
+        yield from _known_fields(found.value_type, f"{path}[…]")
     elif isinstance(found, types.Array):
         yield from _known_fields(found.dtype, path)
     elif isinstance(found, types.Record):
         for name, field in found.fields.items():
             yield from _known_fields(field.type, f"{path}.{name}")
     else:
-        is_known = found in _FLOATS or isinstance(found, _CONSTANT_ELEMENTS)
-        yield path, is_known or (not path and is_dict(found))
+        yield path, found in _FLOATS or isinstance(found, _CONSTANT_ELEMENTS)
 
 
 def declared_of(found: Any) -> Declared | None:
     """Where the floats are in the memory of a leaf: array, record, instance, the struct of a list
-    or dictionary, or the items of a list; None for what is none of these, or holds what is not
-    known.
+    or dictionary, or the items in one; None for what is none of these, or holds what is not known.
     """
     if isinstance(found, Items):
         llvm = _data_type(found)
-        floats = tuple(_floats_in_struct(found.item_type, llvm, 0))
-        integers = frozenset(_integers_in_struct(found.item_type, llvm, 0))
-        return Declared(floats, _size_of_element(found.item_type), integers)
+        floats = tuple(_floats_in_struct(found.item_type, llvm, found.offset))
+        integers = frozenset(_integers_in_struct(found.item_type, llvm, found.offset))
+        return Declared(floats, found.period, integers)
     if unknown_field(found) is not None:
         return None
     if isinstance(found, types.Array):
@@ -280,7 +303,7 @@ def declared_of(found: Any) -> Declared | None:
         return Declared(tuple(_floats_of_element(found, 0)))
     if is_known_list(found):
         return Declared(integers=_LIST_INTEGERS)
-    if is_dict(found):
+    if is_known_dict(found):
         return Declared(integers=_DICT_INTEGERS)
     if is_instance(found):
         struct = struct_type(found)
@@ -298,11 +321,11 @@ def declared_of(found: Any) -> Declared | None:
 def inner_of(found: Any) -> Iterator[Inner]:
     """What the pointers in the memory of an instance, list or dictionary lead to, one step."""
     if isinstance(found, Items):
-        yield from _inner(found.item_type, _data_type(found), 0, ("each",))
-    elif is_dict(found):
-        yield Inner(("items",), items_array(found), ((DICT_KEYS, "start"),))
+        yield from _inner(found.item_type, _data_type(found), found.offset, ("each",))
+    elif is_known_dict(found):
+        yield Inner(("items",), items_in(found), ((DICT_KEYS, "start"),))
     elif is_known_list(found):
-        yield Inner(("items",), Items(found.item_type), ((LIST_ITEMS, "start"),))
+        yield Inner(("items",), items_in(found), ((LIST_ITEMS, "start"),))
     elif is_instance(found):
         struct = struct_type(found)
         for k, field in enumerate(fields_of(found)):
@@ -316,7 +339,7 @@ def _inner(found: Any, llvm: ir.Type, offset: int, path: tuple[str | int, ...]) 
     elif is_instance(found):
         count = len(getattr(llvm, "elements", ()))
         yield Inner(path, found, _placed(offset, llvm, _INSTANCE_POINTERS[:count]))
-    elif isinstance(found, types.ListType):
+    elif isinstance(found, types.ListType | types.DictType):
         yield Inner(path, found, _placed(offset, llvm, _LIST_POINTERS))
     elif isinstance(found, types.BaseTuple):
         for k, item in enumerate(items_of(found)):
@@ -394,7 +417,7 @@ def _size_of_element(found: Any) -> int:
 
 
 def _data_type(items: Items) -> ir.Type:
-    """The LLVM type of an item of a list."""
+    """The LLVM type of an item of a list, or of a value of a dictionary."""
     return _context().get_data_type(items.item_type)
 
 

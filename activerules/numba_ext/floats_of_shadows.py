@@ -13,23 +13,22 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba.core import types
+from numba.core import cgutils, types
 from numba.core.typing.templates import signature
 
 from activerules.numba_ext.fields import (
     fields_of,
     has_inner,
     holds_floats,
-    is_dict,
+    is_collection,
     is_instance,
-    is_list,
+    items_in,
 )
 from activerules.numba_ext.kinds import has_numbers, has_shadow, is_number, shadow_type
 from activerules.numba_ext.pieces import (
     each_item,
-    entries_of_dicts,
+    entries_of,
     field_values,
-    items_of_list,
     parts_of,
     struct_of,
 )
@@ -91,16 +90,17 @@ def pieces_with_floats(
     if isinstance(found, types.BaseTuple):
         for item, parts in parts_of(builder, found, *pair):
             yield from pieces_with_floats(context, builder, item, parts)
-    elif is_list(found):
-        items = [items_of_list(context, builder, found, one) for one in pair]
-        arrays = [values for _, values in items]
-        if has_shadow(items[0][0]):
-            yield items[0][0], arrays
+    elif is_collection(found):
+        entries = entries_of(context, builder, found, pair)
+        with cgutils.if_unlikely(builder, builder.not_(entries.alike)):
+            message = "no memory for the keys of a dictionary"
+            context.call_conv.return_user_exc(builder, MemoryError, (message,))
+        if has_shadow(entries.array_type):
+            yield entries.array_type, entries.arrays
         if has_inner(found):
-            with each_item(context, builder, found, *arrays) as parts:
-                yield from pieces_with_floats(context, builder, found.item_type, parts)
-    elif is_dict(found):
-        yield entries_of_dicts(context, builder, found, pair)
+            with each_item(context, builder, found, entries) as parts:
+                item_type = items_in(found).item_type
+                yield from pieces_with_floats(context, builder, item_type, parts)
     elif has_shadow(found):
         ty = shadow_type(found)
         yield ty, pair

@@ -19,9 +19,23 @@ from numba.core import cgutils, types
 
 from activerules.numba_ext import abi, dict_runtime
 from activerules.numba_ext.checks import Argument
-from activerules.numba_ext.fields import fields_of, has_inner, is_collection, is_dict, is_instance
+from activerules.numba_ext.fields import (
+    fields_of,
+    has_inner,
+    is_collection,
+    is_dict,
+    is_instance,
+    items_in,
+)
 from activerules.numba_ext.kinds import has_shadow
-from activerules.numba_ext.pieces import each_item, field_values, items_of_list, memory_of, parts_of
+from activerules.numba_ext.pieces import (
+    Entries,
+    each_item,
+    entries_of,
+    field_values,
+    memory_of,
+    parts_of,
+)
 from activerules.numba_ext.tape_handle import bits_of
 
 _SPREAD = 1099511628211  # the prime of the hash of Fowler, Noll and Vo
@@ -92,25 +106,27 @@ def _memory(context: Any, builder: Any, leaf: Argument, value: Any) -> Iterator[
             inner = Argument(f"{leaf.name}.{field.name}", field.numba_type, leaf.activity)
             for one, item in _leaves(builder, inner, part):
                 yield from _memory(context, builder, one, item)
-    elif is_dict(found):
-        data = context.make_helper(builder, found, value=value).data
-        yield leaf.name, dict_runtime.call(context, builder, "fingerprint", cgutils.intp_t, data)
     elif is_collection(found):
-        array_type, items = items_of_list(context, builder, found, value)
-        array = context.make_array(array_type)(context, builder, items)
-        yield leaf.name, bits_of(builder, array.data)
-        yield leaf.name, array.nitems
+        entries = entries_of(context, builder, found, (value,))
+        if is_dict(found):
+            data = context.make_helper(builder, found, value=value).data
+            fingerprint = dict_runtime.call(context, builder, "fingerprint", cgutils.intp_t, data)
+            yield leaf.name, fingerprint
+        else:
+            array = context.make_array(entries.array_type)(context, builder, entries.arrays[0])
+            yield leaf.name, bits_of(builder, array.data)
+            yield leaf.name, array.nitems
         if has_inner(found):
-            yield leaf.name, _behind_items(context, builder, leaf, items)
+            yield leaf.name, _behind_items(context, builder, leaf, entries)
 
 
-def _behind_items(context: Any, builder: Any, leaf: Argument, items: Any) -> Any:
-    """A number that changes when the memory behind the items of a list does."""
+def _behind_items(context: Any, builder: Any, leaf: Argument, entries: Entries) -> Any:
+    """A number that changes when the memory behind the items of a list or dictionary does."""
     found = leaf.numba_type
     place = cgutils.alloca_once(builder, cgutils.intp_t)
     builder.store(place.type.pointee(0), place)
-    item = Argument(leaf.name, found.item_type, leaf.activity)
-    with each_item(context, builder, found, items) as (value,):
+    item = Argument(leaf.name, items_in(found).item_type, leaf.activity)
+    with each_item(context, builder, found, entries) as (value,):
         for one, part in _leaves(builder, item, value):
             for _, word in _memory(context, builder, one, part):
                 _mix(builder, place, word)

@@ -25,9 +25,11 @@ from numba.core import cgutils, types
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.extents import Extent, Refusal, Tests
 from activerules.numba_ext.fields import (
-    is_list,
+    has_inner,
+    is_collection,
+    is_dict,
     is_record_array,
-    items_array,
+    items_in,
 )
 from activerules.numba_ext.gradient import Gradient
 from activerules.numba_ext.kinds import (
@@ -36,10 +38,11 @@ from activerules.numba_ext.kinds import (
     shadow_type,
 )
 from activerules.numba_ext.pieces import (
+    Entries,
     data_of_piece,
     each_item,
+    entries_of,
     extent_of_piece,
-    items_of_list,
     parts_of,
     pieces_of,
 )
@@ -174,17 +177,20 @@ class _Checker:
         if shadow is None:
             extent = extent_of_piece(self.context, self.builder, argument.numba_type, primal)
             yield _Memory(argument, written, self.tests.add(extent), None)
-        elif is_list(argument.numba_type):
-            yield from self._list(argument, primal, shadow, written)
+        elif is_collection(argument.numba_type) and has_inner(argument.numba_type):
+            yield from self._collection(argument, primal, shadow, written)
         else:
+            if is_collection(argument.numba_type):
+                argument, entries = self._entries(argument, primal, shadow)
+                primal, shadow = entries.arrays
             extent, behind = self._extents(argument, primal, shadow)
             number = self.tests.add(extent)
             yield _Memory(argument, written, number, self.tests.add(behind))
 
-    def _list(
+    def _collection(
         self, argument: Argument, primal: Any, shadow: Any, written: bool
     ) -> Iterator[_Memory]:
-        """What is in a list of arrays, lists or objects: memory with a shadow, and without."""
+        """What is in a list or dictionary: memory with a shadow, and without."""
         own, behind, plain = (Span(self.builder) for _ in range(3))
         self._in_loop = True
         self._collect(argument, primal, shadow, (own, behind, plain))
@@ -204,22 +210,33 @@ class _Checker:
     def _collect(
         self, argument: Argument, primal: Any, shadow: Any, spans: tuple[Span, Span, Span]
     ) -> None:
-        """Put the extents of a list's items, and of what is behind them, into spans."""
+        """Put the extents of items or entries, and of what is behind them, into spans."""
         context, builder, found = self.context, self.builder, argument.numba_type
         own, behind, plain = spans
-        whole = Argument(argument.name, items_array(found), argument.activity)
-        arrays = [items_of_list(context, builder, found, value)[1] for value in (primal, shadow)]
-        self._push(whole, arrays, own, behind)
-        inside = Argument(f"{argument.name}[…]", found.item_type, argument.activity)
-        with each_item(context, builder, found, *arrays) as pair:
+        whole, entries = self._entries(argument, primal, shadow)
+        self._push(whole, entries.arrays, own, behind)
+        if not has_inner(found):
+            return
+        inside = Argument(f"{argument.name}[…]", items_in(found).item_type, argument.activity)
+        with each_item(context, builder, found, entries) as pair:
             for piece, values in pieces_of(context, builder, inside, pair):
                 if len(values) == 1:
                     extent = extent_of_piece(context, builder, piece.numba_type, values[0])
                     plain.push(extent.data, extent.low, extent.high)
-                elif is_list(piece.numba_type):
+                elif is_collection(piece.numba_type):
                     self._collect(piece, values[0], values[1], spans)
                 else:
                     self._push(piece, values, own, behind)
+
+    def _entries(self, argument: Argument, primal: Any, shadow: Any) -> tuple[Argument, Entries]:
+        """The items or entries of a list or dictionary and its shadow, with their array type."""
+        name, found = argument.name, argument.numba_type
+        entries = entries_of(self.context, self.builder, found, (primal, shadow))
+        if is_dict(found):
+            what = f"the shadow of `{name}` has other keys"
+            unlike = self.builder.not_(entries.alike)
+            self._refuse_if(unlike, Refusal(what, _KEY_BY_KEY, _own_shadow(name)))
+        return Argument(name, entries.array_type, argument.activity), entries
 
     def _push(self, argument: Argument, values: Sequence[Any], own: Span, behind: Span) -> None:
         extent, other = self._extents(argument, *values)
@@ -233,7 +250,8 @@ class _Checker:
             return
         builder = self.builder
         if refusal not in self._flags:
-            self._flags[refusal] = cgutils.alloca_once(builder, cgutils.bool_t, zfill=True)
+            # false from the start of the function on: `zfill` would clear it in every iteration
+            self._flags[refusal] = cgutils.alloca_once(builder, cgutils.bool_t)
         flag = self._flags[refusal]
         builder.store(builder.or_(builder.load(flag), condition), flag)
 
@@ -379,6 +397,7 @@ class _Checker:
 
 _NO_MEMORY = Refusal("there is no memory to compare what is in lists", "", ())
 _ITEM_BY_ITEM = "each item of the shadow is found where its item of the primal is"
+_KEY_BY_KEY = "each value of the shadow is found by the key of its value of the primal"
 _ADDED_UP = "the derivative by one would be the sum of those by all that share it"
 _MIXED_UP = "what is added for one would be taken for the other"
 _SAME_MEMORY = "they are the same memory, and so must be the derivatives that belong to it"

@@ -4,13 +4,15 @@ tuples and in fields of instances too.
 Needs       the Numba type of an argument, and LLVM values of it (the primal, its shadows)
 Gives       `pieces_of`: the same piece of each of the values; `extent_of_piece`: its bytes
             `field_values`: the fields of an instance; `parts_of`: the items of tuples
+            `entries_of`, `each_item`: what is in lists and dictionaries
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial, reduce
 from typing import Any
 
 from numba.core import cgutils, types
@@ -24,11 +26,10 @@ from activerules.numba_ext.fields import (
     LIST_ITEMS,
     LIST_SIZE,
     fields_of,
-    has_inner,
-    is_dict,
+    is_collection,
     is_instance,
-    is_list,
     items_array,
+    items_in,
     struct_type,
 )
 from activerules.numba_ext.kinds import has_shadow, items_of
@@ -40,8 +41,8 @@ def pieces_of(
     """The pieces of memory in an argument, with what each of `values` has there.
 
     The first value is the primal; a piece without floats is given of that alone. Of a Const
-    instance the fields are no pieces: they count as memory that may be anywhere. A list with
-    pointers in it is one piece: what is in it is known at run time (`each_item`).
+    instance the fields are no pieces: they count as memory that may be anywhere. A list or
+    dictionary is one piece: what is in it is known at run time (`entries_of`).
     """
     found = argument.numba_type
     own = tuple(values) if has_shadow(found) else tuple(values[:1])
@@ -51,14 +52,8 @@ def pieces_of(
             yield from pieces_of(context, builder, part, parts)
     elif isinstance(found, types.Array | types.Record):
         yield argument, own
-    elif is_list(found) and len(values) > 1 and has_inner(found):
+    elif is_collection(found) and len(values) > 1:
         yield argument, own
-    elif is_list(found) and len(values) > 1:
-        items = Argument(argument.name, items_array(found), argument.activity)
-        yield items, tuple(items_of_list(context, builder, found, value)[1] for value in values)
-    elif is_dict(found) and len(values) > 1:
-        items = Argument(argument.name, items_array(found), argument.activity)
-        yield items, tuple(_items_of_dicts(context, builder, found, values))
     elif is_instance(found):
         yield argument, own
         if len(values) == 1:
@@ -109,101 +104,110 @@ def memory_of(context: Any, builder: Any, found: Any, value: Any) -> Any:
     return reference.data
 
 
-def _items_of_dicts(context: Any, builder: Any, found: Any, values: Sequence[Any]) -> Iterator[Any]:
-    """The memory of keys and values of dictionaries, as arrays that borrow it; an empty one for
-    each that has not the keys of the first.
+@dataclass(frozen=True)
+class Entries:
+    """The items of typed lists, or the entries of typed dictionaries: hash, key and value.
+
+    array_type  the type of an array over them
+    arrays      such an array for each list or dictionary, which borrows it; an empty one for a
+                field that is not set, and where the keys are not those of the first
+    alike       whether all have the keys of the first
     """
-    primal, *_ = data = [context.make_helper(builder, found, value=value).data for value in values]
-    call = partial(dict_runtime.call, context, builder)
-    alike = [call("match", cgutils.bool_t, primal, other) for other in data[1:]]
-    slots = call("slots", cgutils.intp_t, primal)
-    nothing = slots.type(0)
-    lengths = [slots, *(builder.select(one, slots, nothing) for one in alike)]
-    for one, length in zip(data, lengths, strict=True):
-        yield _array_at(context, builder, items_array(found), one, DICT_KEYS, length)
+
+    array_type: Any
+    arrays: tuple[Any, ...]
+    alike: Any
 
 
-def entries_of_dicts(
-    context: Any, builder: Any, found: Any, values: Sequence[Any]
-) -> tuple[Any, list[Any]]:
-    """The entries of dictionaries, as arrays of records that borrow them, and the type of those;
-    keys lie in each where they do in the first. Raises `MemoryError` where that cannot be.
+def entries_of(context: Any, builder: Any, found: Any, values: Sequence[Any]) -> Entries:
+    """The items or entries of lists or dictionaries of one type. The keys of a dictionary lie where
+    they do in the first from now on, if they are the same.
     """
     array_type = items_array(found)
-    make = partial(context.make_array(array_type), context, builder)
-    wholes = [make(one) for one in _items_of_dicts(context, builder, found, values)]
-    first, *others = wholes
-    for other in others:
-        differs = builder.icmp_signed("!=", other.nitems, first.nitems)
-        with cgutils.if_unlikely(builder, differs):
-            message = "no memory for the keys of a dictionary"
-            context.call_conv.return_user_exc(builder, MemoryError, (message,))
-    keys = builder.bitcast(first.data, cgutils.voidptr_t)
-    begin = dict_runtime.call(context, builder, "slot", cgutils.intp_t, keys, cgutils.intp_t(0))
-    entries = []
-    for whole in wholes:
-        array = make()
-        populate_array(
-            array,
-            data=builder.gep(whole.data, [begin]),
-            shape=cgutils.pack_array(builder, [builder.sub(whole.nitems, begin)]),
-            strides=whole.strides,
-            itemsize=whole.itemsize,
-            meminfo=None,
-        )
-        entries.append(array._getvalue())
-    return array_type, entries
+    data = [context.make_helper(builder, found, value=value).data for value in values]
+    array = partial(_array_at, context, builder, array_type)
+    if not isinstance(found, types.DictType):
+        arrays = tuple(_items_of_list(builder, array, one) for one in data)
+        return Entries(array_type, arrays, cgutils.true_bit)
+    call = partial(dict_runtime.call, context, builder)
+    primal, *others = data
+    matches = [call("match", cgutils.bool_t, primal, other) for other in others]
+    length = call("entries", cgutils.intp_t, primal)
+    lengths = [length, *(builder.select(one, length, length.type(0)) for one in matches)]
+    arrays = tuple(
+        array(_set(builder, one), DICT_KEYS, length, call("origin", cgutils.intp_t, one))
+        for one, length in zip(data, lengths, strict=True)
+    )
+    return Entries(array_type, arrays, reduce(builder.and_, matches, cgutils.true_bit))
 
 
-@contextmanager
-def each_item(context: Any, builder: Any, found: Any, *arrays: Any) -> Generator[tuple[Any, ...]]:
-    """A loop over what is at the same index of lists of one type, borrowed: as many items as the
-    first has, none if another has more or fewer. `arrays` are the lists as of `items_of_list`.
-    """
-    made = [context.make_array(items_array(found))(context, builder, array) for array in arrays]
-    lengths = [cgutils.unpack_tuple(builder, array.shape, 1)[0] for array in made]
-    count = lengths[0]
-    for length in lengths[1:]:
-        alike = builder.icmp_unsigned("==", length, lengths[0])
-        count = builder.select(alike, count, count.type(0))
-    item = context.data_model_manager[found.item_type]
-    pointer_type = item.get_data_type().as_pointer()
-    with cgutils.for_range(builder, count) as loop:
-        places = (builder.bitcast(array.data, pointer_type) for array in made)
-        yield tuple(
-            item.load_from_data_pointer(builder, builder.gep(place, [loop.index]))
-            for place in places
-        )
-
-
-def items_of_list(context: Any, builder: Any, found: Any, value: Any) -> tuple[Any, Any]:
-    """The items of a list, as an array that borrows them: its type and its value."""
-    lp = context.make_helper(builder, found, value=value).data
-    nothing = cgutils.alloca_once(builder, cgutils.intp_t, size=LIST_ITEMS // 8 + 1, zfill=True)
-    nothing = builder.bitcast(nothing, lp.type)
-    lp = builder.select(cgutils.is_null(builder, lp), nothing, lp)  # a field that is not set
+def _items_of_list(builder: Any, array: Callable[..., Any], lp: Any) -> Any:
+    lp = _set(builder, lp)
     place = cgutils.pointer_add(builder, lp, cgutils.intp_t(LIST_SIZE))
     length = builder.load(builder.bitcast(place, cgutils.intp_t.as_pointer()))
-    array_type = items_array(found)
-    return array_type, _array_at(context, builder, array_type, lp, LIST_ITEMS, length)
+    return array(lp, LIST_ITEMS, length, cgutils.intp_t(0))
+
+
+def _set(builder: Any, struct: Any) -> Any:
+    """The struct of a list or dictionary; one of zeros for a field that is not set."""
+    nothing = cgutils.alloca_once(builder, cgutils.intp_t, size=LIST_ITEMS // 8 + 1, zfill=True)
+    nothing = builder.bitcast(nothing, struct.type)
+    return builder.select(cgutils.is_null(builder, struct), nothing, struct)
 
 
 def _array_at(
-    context: Any, builder: Any, array_type: Any, struct: Any, offset: int, length: Any
+    context: Any,
+    builder: Any,
+    array_type: Any,
+    struct: Any,
+    offset: int,
+    length: Any,
+    origin: Any,
 ) -> Any:
-    """An array that borrows the memory a pointer in a struct leads to."""
+    """An array that borrows the memory a pointer in a struct leads to, from an item on."""
     place = cgutils.pointer_add(builder, struct, cgutils.intp_t(offset))
     array = context.make_array(array_type)(context, builder)
     itemsize = cgutils.intp_t(context.get_abi_sizeof(context.get_data_type(array_type.dtype)))
+    start = builder.load(builder.bitcast(place, array.data.type.as_pointer()))
     populate_array(
         array,
-        data=builder.load(builder.bitcast(place, array.data.type.as_pointer())),
+        data=builder.gep(start, [origin]),
         shape=cgutils.pack_array(builder, [length]),
         strides=cgutils.pack_array(builder, [itemsize]),
         itemsize=itemsize,
         meminfo=None,
     )
     return array._getvalue()
+
+
+@contextmanager
+def each_item(
+    context: Any, builder: Any, found: Any, entries: Entries
+) -> Generator[tuple[Any, ...]]:
+    """A loop over what is at the same index of lists of one type, or by the same key in
+    dictionaries, borrowed: as many items as the first has, none if another has more or fewer.
+    """
+    make = partial(context.make_array(entries.array_type), context, builder)
+    made = [make(array) for array in entries.arrays]
+    lengths = [cgutils.unpack_tuple(builder, array.shape, 1)[0] for array in made]
+    count = lengths[0]
+    for length in lengths[1:]:
+        alike = builder.icmp_unsigned("==", length, lengths[0])
+        count = builder.select(alike, count, count.type(0))
+    items = items_in(found)
+    item = context.data_model_manager[items.item_type]
+    pointer_type = item.get_data_type().as_pointer()
+    with ExitStack() as inside:
+        loop = inside.enter_context(cgutils.for_range(builder, count))
+        places = [builder.gep(array.data, [loop.index]) for array in made]
+        if isinstance(found, types.DictType):
+            # the hash of an entry that was removed is -1
+            hash_ = builder.load(builder.bitcast(places[0], cgutils.intp_t.as_pointer()))
+            is_used = builder.icmp_signed("!=", hash_, hash_.type(-1))
+            inside.enter_context(builder.if_then(is_used))
+        offset = cgutils.intp_t(items.offset)
+        values = (cgutils.pointer_add(builder, place, offset, pointer_type) for place in places)
+        yield tuple([item.load_from_data_pointer(builder, value) for value in values])
 
 
 def extent_of_piece(context: Any, builder: Any, found: Any, value: Any) -> Extent:

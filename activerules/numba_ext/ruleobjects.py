@@ -32,13 +32,13 @@ from activerules.errors import (
 from activerules.numba_ext import floats_of_shadows
 from activerules.numba_ext.calls import MarkedCall
 from activerules.numba_ext.compiledrule import ObjectCheck, RuleArgument
-from activerules.numba_ext.fields import fields_of, has_inner, is_instance, is_list
+from activerules.numba_ext.fields import fields_of, has_inner, is_collection, is_instance, items_in
 from activerules.numba_ext.identity import identity_of_memory
 from activerules.numba_ext.kinds import is_object
 from activerules.numba_ext.pieces import (
     each_item,
+    entries_of,
     field_values,
-    items_of_list,
     memory_of,
     parts_of,
 )
@@ -119,6 +119,8 @@ def _copy(context: Any, builder: Any, found: Any, value: Any) -> Any:
     if isinstance(found, types.ListType):
         copy = _copied_list if isinstance(found.item_type, types.Number) else _copied_items
         return context.compile_internal(builder, copy, typed, [value])
+    if isinstance(found, types.DictType):
+        return context.compile_internal(builder, _copied_values, typed, [value])
     context.nrt.incref(builder, found, value)
     return value
 
@@ -131,6 +133,13 @@ def _copied_items(x):
     result = x.copy()
     for k in range(len(x)):
         result[k] = _copied(x[k])  # pyright: ignore[reportCallIssue]
+    return result
+
+
+def _copied_values(x):
+    result = x.copy()
+    for key, value in x.items():
+        result[key] = _copied(value)  # pyright: ignore[reportCallIssue]
     return result
 
 
@@ -173,11 +182,12 @@ def _count(context: Any, builder: Any, found: Any, value: Any, change: Callable[
         for field, part in zip(fields_of(found), values, strict=True):
             _count(context, builder, field.numba_type, part, change)
             change(builder, field.numba_type, part)
-    elif is_list(found) and has_inner(found):
-        _, items = items_of_list(context, builder, found, value)
-        with each_item(context, builder, found, items) as (item,):
-            _count(context, builder, found.item_type, item, change)
-            change(builder, found.item_type, item)
+    elif is_collection(found) and has_inner(found):
+        item_type = items_in(found).item_type
+        entries = entries_of(context, builder, found, (value,))
+        with each_item(context, builder, found, entries) as (item,):
+            _count(context, builder, item_type, item, change)
+            change(builder, item_type, item)
 
 
 def held(x: Any) -> Any:

@@ -18,9 +18,8 @@ from numba.extending import intrinsic
 from activerules.numba_ext.extents import extent_of
 from activerules.numba_ext.fields import (
     fields_of,
-    is_dict,
+    is_collection,
     is_instance,
-    is_list,
     is_list_of_numbers,
     struct_type,
 )
@@ -40,12 +39,8 @@ def zero_shadow(context: Any, builder: Any, found: Any, primal: Any) -> Any:
         return _zero_array(context, builder, found, primal)
     if is_instance(found) and has_shadow(found):
         return new_instance(context, builder, found, primal, _owned_zero)
-    if is_list_of_numbers(found):
-        return context.compile_internal(builder, _zero_list, signature(found, found), [primal])
-    if is_list(found):
-        return context.compile_internal(builder, _zero_items, signature(found, found), [primal])
-    if is_dict(found):
-        return context.compile_internal(builder, _zero_dict, signature(found, found), [primal])
+    if is_collection(found):
+        return _zero_collection(context, builder, found, primal)
     return context.get_constant_null(found) if is_number(found) else primal
 
 
@@ -56,6 +51,18 @@ def own_constants(context: Any, builder: Any, found: Any, shadow: Any) -> None:
             own_constants(context, builder, item, part)
     elif not has_shadow(found):
         context.nrt.incref(builder, found, shadow)
+
+
+def _zero_collection(context: Any, builder: Any, found: Any, primal: Any) -> Any:
+    zero: Callable[[Any], Any] = _zero_dict if isinstance(found, types.DictType) else _zero_items
+    if is_list_of_numbers(found):
+        zero = _zero_list
+    result = cgutils.alloca_once_value(builder, context.get_constant_null(found))
+    data = context.make_helper(builder, found, value=primal).data
+    with cgutils.if_likely(builder, cgutils.is_not_null(builder, data)):  # a field that is set
+        made = context.compile_internal(builder, zero, signature(found, found), [primal])
+        builder.store(made, result)
+    return builder.load(result)
 
 
 def _zero_list(x):
@@ -83,7 +90,7 @@ def _zero_item(typing_context, x):
 def _zero_dict(x):
     zero = x.copy()
     for key, value in x.items():
-        zero[key] = type(value)(0)
+        zero[key] = _zero_item(value)  # pyright: ignore[reportCallIssue]
     return zero
 
 

@@ -11,7 +11,7 @@ Source      Andersen (1994), inclusion-based points-to analysis: flow-insensitiv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from activerules.ir.analysis.called import CalledMemory, called_memory
 from activerules.ir.analysis.callee import Summaries
@@ -50,6 +50,7 @@ _SAME_MEMORY = {
     "select": (1, None),
 }
 
+_NOWHERE = {"null", "undef", "poison"}
 _CARRIES_ADDRESS = BINARY_INT | {"phi", "select", "trunc", "zext", "sext", "freeze"}
 
 
@@ -224,10 +225,23 @@ class Solver:
                 first, end = _SAME_MEMORY.get(opcode, (0, 0))
                 for operand in i.operands[first:end]:
                     self.point(i, self.objects(operand))
+                if opcode in HANDED_ON:
+                    self._choose(i, i.operands[first:end])
             case opcode if i.type.is_int and opcode in _CARRIES_ADDRESS:
                 self._integer(i)
             case _:
                 pass
+
+    def _choose(self, i: Instruction, operands: Sequence[Value]) -> None:
+        """What is chosen among declared pointers to one memory is one; null leads nowhere."""
+        rest = [o for o in operands if not (isinstance(o, Constant) and o.text in _NOWHERE)]
+        found = {self.starts_of.get(o) if isinstance(o, Instruction) else None for o in rest}
+        target = found.pop() if len(found) == 1 else None
+        self.changed |= target is not self.starts_of.get(i)
+        if target is None:
+            self.starts_of.pop(i, None)
+        else:
+            self.starts_of[i] = target
 
     def _load(self, i: Instruction) -> None:
         for memory in self._within(i.operands[0]):
