@@ -16,7 +16,7 @@ RESULTS = json.loads(SCRIPT.RESULTS.read_text())
 SAMPLE = [
     "Indexing and views: x[x > 0] = y",
     "Reductions: np.nanprod",
-    "np.linalg: np.linalg.lstsq",
+    "np.linalg: np.linalg.det",
     "Python: tuples: tuple, variable index",
     "math: math.gamma",
 ]

@@ -9,7 +9,8 @@ from numba.typed import List
 
 from programs import example
 
-PARTICLE = np.dtype([("mass", np.float64), ("charge", np.float64), ("kind", np.int64)])
+# As np.record, fields are attributes to the interpreter, too.
+PARTICLE = np.dtype((np.record, [("mass", np.float64), ("charge", np.float64), ("kind", np.int64)]))
 VECTOR = np.dtype([("kind", np.int32), ("x", np.float64), ("y", np.float64, (2,))])
 
 
