@@ -52,7 +52,7 @@ def hvp(function: Callable[..., Any], x: Any, v: Any) -> Any:
     Arguments
         function  an `@njit` function or a plain one that Numba can compile; it returns one float.
         x         its argument: a float, an array of floats, a tuple of floats.
-        v         of the type, shape and strides of `x`.
+        v         of the type and shape of `x`; inside a compiled function of its strides, too.
 
     Returns
         What `grad` returns: a float, a new array, a tuple. An array that the function writes into
@@ -70,7 +70,17 @@ def hvp(function: Callable[..., Any], x: Any, v: Any) -> Any:
     target = dispatcher_of(function)
     checks.read_arity(target, 1)
     product = hessian_product(target).dispatcher
-    return run_compiled(product, _copied(x), _copied(v))
+    return run_compiled(product, _copied(x), _laid_out(v, x))
+
+
+def _laid_out(v: Any, x: Any) -> Any:
+    """A copy of `v` in the order and with the strides of `x`, if both are arrays alike."""
+    arrays = isinstance(x, np.ndarray) and isinstance(v, np.ndarray)
+    if not arrays or (x.shape, x.dtype) != (v.shape, v.dtype):
+        return _copied(v)
+    fresh = make_zero(x)
+    fresh[...] = v
+    return fresh
 
 
 def _copied(x: Any) -> Any:

@@ -32,6 +32,7 @@ LAYERS = {
     "ir.allocators": 3,
     "ir.builder": 3,
     "ir.by_value": 3,
+    "ir.byte_blocks": 3,
     "ir.cfg": 3,
     "ir.complex_calls": 3,
     "ir.constants": 3,

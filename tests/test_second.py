@@ -295,3 +295,9 @@ def test_lists_that_grow(unfreed):
     second = ar.hessian(in_lists)
     np.testing.assert_allclose(second(X), np.transpose(columns), rtol=1e-7, atol=1e-8)
     assert unfreed(lambda: second(X)) == 0
+
+
+def test_a_vector_with_other_strides():
+    x, v = np.array([2.0, 9.0, 5.0])[::2], np.array([1.0, -1.0])
+    product = ar.hvp(lambda x: x[0] ** 2 * x[1], x, v)
+    np.testing.assert_allclose(product, [2 * x[1] - 2 * x[0], 2 * x[0]], rtol=1e-14)

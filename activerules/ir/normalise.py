@@ -22,6 +22,7 @@ from typing import Any
 from llvmlite import binding
 
 from activerules.errors import UnsupportedIR
+from activerules.ir.byte_blocks import as_copies
 from activerules.ir.equalities import ALL, EQUALITIES, has_new_equality, hide_comparisons
 from activerules.ir.handlers import DEFINITION, catching
 from activerules.ir.runtime_calls import PROMISED
@@ -62,7 +63,9 @@ def normalise(text: str, function: str) -> str:
 
 def _optimised(text: str, function: str, hidden: str) -> str:
     machine = target_machine()
-    module = _parsed(hide_comparisons(_hide_ignored(_promised(_allow_passes(text))), hidden))
+    module = _parsed(
+        hide_comparisons(_hide_ignored(as_copies(_promised(_allow_passes(text)))), hidden)
+    )
     _check_defined(module, function)
     if not module.data_layout:
         module.data_layout = str(machine.target_data)

@@ -7,6 +7,7 @@ Invariants  I1  values are those of Numba's own implementation, bit for bit; err
 
 A rule returns one array; these functions return several. Each is made of a function of the library
 that returns its parts in one vector (see `rules.library.decompositions`), and of views of them.
+`np.dot(a, b, out)` is the product that has a rule, and a copy of it.
 """
 
 from __future__ import annotations
@@ -149,3 +150,24 @@ def _cond(x, p=None):
 
 def _cond_of(x, p=None):
     return condition_number(x)
+
+
+_PRODUCTS = {(1, 2): "vector * matrix", (2, 1): "matrix * vector", (2, 2): "matrix * matrix"}
+
+
+@overload(np.dot, target=AD_TARGET)
+def _dot(a, b, out):
+    arrays = all(isinstance(x, types.Array) and x.dtype in _FLOATING for x in (a, b, out))
+    kind = _PRODUCTS.get((a.ndim, b.ndim)) if arrays else None
+    if kind is None:
+        return None
+    message = f"incompatible output array size for np.dot(a, b, out) ({kind})"
+
+    def written(a, b, out):
+        product = np.dot(a, b)
+        if product.shape != out.shape:
+            raise ValueError(message)
+        out[...] = product
+        return out
+
+    return written

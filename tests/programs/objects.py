@@ -115,11 +115,13 @@ def array_of_records(x, n):
 @example(lambda rng: (rng.normal(), rng.normal()))
 @njit
 def record_overwritten(x, y):
-    particles = np.zeros(2, dtype=PARTICLE)
+    particles = np.zeros(3, dtype=PARTICLE)
     for k in range(5):
         particles[k % 2].mass = math.sin(particles[(k + 1) % 2].charge + x)
         particles[k % 2].charge = particles[k % 2].mass * y
         particles[k % 2].kind += 1
+        particles[2] = particles[k % 2]
+        particles[(k + 1) % 2] = particles[2]
     return particles[0].mass * particles[1].charge * particles[0].kind
 
 

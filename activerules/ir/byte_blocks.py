@@ -1,0 +1,46 @@
+"""Records that are assigned whole: the copies that they are.
+
+Needs       the text of a module before LLVM's passes
+Gives       `as_copies`: loads of `[n x i8]` that the next instruction stores are `llvm.memmove`
+Invariants  B1  the same bytes are where they were; nothing happens between the two
+
+Numba moves a record as one value, an array of bytes. LLVM takes it apart into bytes that are loaded
+and stored one by one, and what floats are among them is no more seen; of a copy it is.
+"""
+
+from __future__ import annotations
+
+import re
+
+_MOVED = re.compile(
+    r"^  (?P<value>%\S+) = load \[(?P<size>\d+) x i8\], ptr (?P<source>[%@][^\s,]+)"
+    r"(?P<read>, align \d+)?(?:, !dbg !\d+)?\n"
+    r"  store \[(?P=size) x i8\] (?P=value), ptr (?P<target>[%@][^\s,]+)"
+    r"(?P<write>, align \d+)?(?P<debug>, !dbg !\d+)?\n",
+    re.MULTILINE,
+)
+_DECLARED = "declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1 immarg)"
+
+
+def as_copies(text: str) -> str:
+    """See the module docstring."""
+    if " x i8], ptr " not in text:
+        return text
+    changed = _MOVED.sub(_copy, text)
+    if changed == text or "@llvm.memmove.p0.p0.i64(" in text:
+        return changed
+    return f"{changed}\n{_DECLARED}\n"
+
+
+def _copy(found: re.Match[str]) -> str:
+    """The load stays, as its value may have other uses; without any it goes."""
+    target, source = (
+        f"ptr{(found[side] or '').replace(',', '')} {found[name]}"
+        for side, name in (("write", "target"), ("read", "source"))
+    )
+    copy = (
+        f"  call void @llvm.memmove.p0.p0.i64({target}, {source}, i64 {found['size']}, i1 false)"
+        f"{found['debug'] or ''}\n"
+    )
+    load = found[0].partition("\n")[0] + "\n"
+    return load + copy
