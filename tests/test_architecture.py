@@ -47,6 +47,7 @@ LAYERS = {
     "ir.float_bits": 3,
     "ir.leaves": 3,
     "ir.vector_parts": 3,
+    "ir.held_counts": 3,
     "ir.held_references": 4,
     "ir.reading": 4,
     "ir.scalarise": 3,

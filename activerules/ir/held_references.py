@@ -3,17 +3,20 @@
 Needs       a parsed module
 Gives       `drop_held`: the module, changed in place
 Invariants  R1  a reference is dropped only if every way on to a successful return drops it, or
-                hands it over with the result: where a way ends in an exception instead, it is lost
-            R2  of a pointer that goes anywhere else (into memory, through a `select`, to code that
-                may keep it), or that comes from memory, nothing is said: it stays as it is
+                hands it over to memory: where a way ends in an exception instead, it is lost
+            R2  of a pointer that goes to code that may keep it nothing is said: it stays as it is
 
 Numba counts a reference for every variable, and writes down where a variable ends: not where the
 exception of a callee passes through. It leaks there; and so would its derivative, which does to
 shadows what the function does to memory.
 
-How many references are held at a place is read from what follows: as many as are dropped, less
-those that are taken, on the ways to a successful return. That is one number if all of them agree.
-What is allocated must be held once from then on, and an argument not at all: it is the caller's.
+How many references are held at a place is read from what follows: as many as are dropped, or put
+into memory, less those that are taken, on the ways to a successful return (`held_counts`). What is
+allocated must be held once from then on; an argument, and what is read from memory, not at all:
+they are not the function's.
+
+A store that hands nothing over, as one to a scratch, counts as if it did: then what was allocated
+seems to be held twice, and nothing is said of it. So too little may be dropped, not too much.
 """
 
 from __future__ import annotations
@@ -24,6 +27,16 @@ from activerules.errors import UnsupportedIR
 from activerules.ir.analysis.returns import analyse_returns, is_zero_on
 from activerules.ir.builder import Builder, Namer
 from activerules.ir.cfg import control_flow
+from activerules.ir.held_counts import (
+    Held,
+    State,
+    add,
+    agreed,
+    assuming,
+    condition_of,
+    over,
+    plus,
+)
 from activerules.ir.model import (
     Argument,
     Block,
@@ -38,12 +51,12 @@ from activerules.ir.rulecall import MARKED_PREFIX
 from activerules.ir.runtime_calls import effect_of
 from activerules.ir.types import I32, PTR, VOID
 
-State = dict[Value, int | None]
-"""How many references to each value are held; 0 if not in it, None if that is not known."""
+_ROUNDS = 200
 
 _TAKES = "NRT_incref"
 _DROPS = ("NRT_decref", "activerules.release")
-_BORROWS = ("NRT_MemInfo_data_fast",)
+_CHOICES = ("phi", "select")
+_BORROWS = ("NRT_MemInfo_data_fast", "NRT_MemInfo_varsize_realloc")
 
 
 def drop_held(module: Module) -> None:
@@ -112,7 +125,7 @@ class _Dropper:
         for source, target in edges:
             if target in at_failures:  # else it never returns
                 held = self._leaving(source, self.live, self.entering) or {}
-                self._drop(source, target, held, _over(source, target, at_failures[target]))
+                self._drop(source, target, held, over(source, target, at_failures[target]))
 
     def _failing_edges(self) -> Iterator[tuple[Block, Block]]:
         for source in self.flow.order:
@@ -130,29 +143,26 @@ class _Dropper:
         known = True
         while work:
             value = work.pop()
-            if value in group or isinstance(value, Constant):
+            if value in group or (isinstance(value, Constant) and value.text == "null"):
                 continue
             group.add(value)
             known &= self._is_known(value)
-            if isinstance(value, Instruction) and value.opcode == "phi":
-                work += value.operands
-            work += [i for i in self.uses.get(value, ()) if i.opcode == "phi"]
+            work += _chosen_from(value)
+            work += [i for i in self.uses.get(value, ()) if i.opcode in _CHOICES]
         if known:
             self.tracked |= dict.fromkeys(group, frozenset(group))
 
     def _is_known(self, value: Value) -> bool:
         if isinstance(value, Instruction):
-            made = value.opcode == "phi" or _is_allocation(value) or self._is_result(value)
+            made = value.opcode in (*_CHOICES, "load") or _is_allocation(value)
         else:
             made = isinstance(value, Argument)
         return made and all(self._stays(value, use) for use in self.uses.get(value, ()))
 
     def _stays(self, value: Value, use: Instruction) -> bool:
         match use.opcode:
-            case "phi" | "icmp":
+            case "phi" | "select" | "icmp" | "store":
                 return True
-            case "store":
-                return self._hands_over(use)
             case "call":
                 name = use.callee_name or ""
                 return name in (_TAKES, *_DROPS, *_BORROWS) or self._is_call(use)
@@ -164,30 +174,29 @@ class _Dropper:
         name = i.callee_name if i.opcode == "call" else None
         return name is not None and (name in self.own or name.startswith(MARKED_PREFIX))
 
-    def _hands_over(self, store: Instruction) -> bool:
-        """Whether a store is part of the result of the function."""
-        return _base(store.operands[1]) is self.function.arguments[0]
-
-    def _is_result(self, load: Instruction) -> bool:
-        """Whether it is loaded from what one call has returned, after it has succeeded."""
+    def _called_in(self, load: Instruction) -> Block | None:
+        """The block with the call that returns what is loaded, if it succeeds."""
         place = _base(load.operands[0]) if load.opcode == "load" else None
         if not isinstance(place, Instruction) or place.opcode != "alloca":
-            return False
+            return None
         calls: list[Instruction] = []
         for use in self._uses_of_place(place):
             if self._is_call(use) and _base(use.operands[0]) is place:
                 calls.append(use)
             elif not _is_harmless(use):
-                return False
+                return None
         if len(calls) != 1:
-            return False
+            return None
         (call,) = calls
-        return any(
-            is_zero_on(call.owner.terminator, target, call)
-            and self.flow.predecessors[target] == [call.owner]
-            and self.flow.dominates(target, load.owner)
-            for target in call.owner.successors
+        block = call.owner
+        behind = load.owner is block and _index(load) > _index(call)
+        known = any(
+            is_zero_on(block.terminator, target, call)
+            and self.flow.predecessors[target] == [block]
+            and (behind or self.flow.dominates(target, load.owner))
+            for target in block.successors
         )
+        return block if known else None
 
     def _uses_of_place(self, place: Instruction) -> Iterator[Instruction]:
         for use in self.uses.get(place, ()):
@@ -199,11 +208,10 @@ class _Dropper:
     # --- what is held ---
 
     def _needs(self, blocks: Iterable[Block]) -> dict[Block, State]:
-        """What is held where control enters a block, phis included."""
+        """What is held where control enters a block, phis included; of no block if in doubt."""
         blocks = frozenset(blocks)
         entering: dict[Block, State] = {}
-        changed = True
-        while changed:
+        for _ in range(_ROUNDS):
             changed = False
             for block in reversed(self.flow.order):
                 if block not in blocks:
@@ -216,7 +224,9 @@ class _Dropper:
                 if entering.get(block) != state:
                     entering[block] = state
                     changed = True
-        return entering
+            if not changed:
+                return entering
+        return {}
 
     def _leaving(
         self, block: Block, blocks: Iterable[Block], entering: dict[Block, State]
@@ -224,55 +234,80 @@ class _Dropper:
         """What is held at the end of a block; None if no way on is known yet."""
         if block is self.returns.exit:
             return {}
-        found: State | None = None
+        found: dict[Block, State] = {}
         for target in dict.fromkeys(block.successors):
             if target not in entering or target not in blocks:
                 continue
             if blocks is self.live and block not in self.returns.predecessors[target]:
                 continue
-            state = _over(block, target, entering[target])
-            found = state if found is None else _agreed(found, state)
-        return found
+            found[target] = over(block, target, entering[target])
+        if not found:
+            return None
+        first, *others = found.values()
+        known = condition_of(block.terminator) if others else None
+        for other in others:
+            first = agreed(first, other, known)
+        return first
 
     def _before(self, i: Instruction, state: State) -> None:
         """Change what is held behind an instruction to what is held before it."""
         if i.opcode == "phi":
             return
         state.pop(i, None)
+        if str(i.type) == "i1":
+            state |= {v: None for v, other in state.items() if other and i in other}
         pointer = _counted(i)
         if pointer in self.tracked:
-            _add(state, pointer, -1 if i.callee_name == _TAKES else 1)
+            add(state, pointer, {None: -1 if i.callee_name == _TAKES else 1})
         elif i.opcode == "store" and i.operands[0] in self.tracked:
-            _add(state, i.operands[0], 1)
+            add(state, i.operands[0], {None: 1})
 
     def _surprises(self) -> list[Value]:
         """Pointers that are not held as often as they should be, where they are made."""
         entry = self.entering.get(self.function.entry, {})
         found: list[Value] = [
-            a for a in self.function.arguments if a in self.tracked and entry.get(a, 0) != 0
+            a for a in self.function.arguments if a in self.tracked and entry.get(a, {}) != {}
         ]
         for block in self.live:
             state = self._leaving(block, self.live, self.entering) or {}
             for i in reversed(block.instructions):
-                if i in self.tracked and i.opcode != "phi":
-                    expected = {1} if _is_allocation(i) else {0, 1}
-                    if state.get(i, 0) not in expected:
+                if i in self.tracked and i.opcode not in _CHOICES:
+                    if state.get(i, {}) not in self._expected(i):
                         found.append(i)
                 self._before(i, state)
         return found
+
+    def _expected(self, i: Instruction) -> tuple[Held, ...]:
+        """What may be held of what has just been made."""
+        if _is_allocation(i):
+            return ({None: 1},)
+        return ({}, {None: 1}) if self._called_in(i) else ({},)
 
     # --- what is dropped ---
 
     def _drop(self, source: Block, target: Block, held: State, dropped: State) -> None:
         """Drop what is held where control goes to `target`, and not dropped behind that."""
+        known = condition_of(source.terminator)
+        truth = source.terminator.blocks[0] is target
         for value, count in held.items():
-            less = dropped.get(value, 0)
+            less = dropped.get(value, {})
             if value not in self.tracked or count is None or less is None:
                 continue
-            for block, k in self._places(source, target, value) if count > less else ():
+            if isinstance(value, Instruction) and self._called_in(value) is source:
+                continue  # the call has failed
+            count, less = assuming(count, known, truth), assuming(less, known, truth)
+            rest = plus(count, less, -1) or {}
+            if any(n < 0 for n in rest.values()):
+                continue
+            for block, k in self._places(source, target, value) if rest else ():
                 made: list[Instruction] = []
-                for _ in range(count - less):
-                    Builder(made, self.namer).call(_DROPS[0], VOID, [value])
+                b = Builder(made, self.namer)
+                for if_true, n in rest.items():
+                    one = value
+                    if if_true is not None:
+                        one = b.select(if_true, value, b.const(PTR, None))
+                    for _ in range(n):
+                        b.call(_DROPS[0], VOID, [one])
                 for i in made:
                     i.parent = block
                 end = k if k >= 0 else len(block.instructions) - 1
@@ -339,6 +374,10 @@ def _base(pointer: Value) -> Value:
     return pointer
 
 
+def _index(i: Instruction) -> int:
+    return i.owner.instructions.index(i)
+
+
 def _is_harmless(use: Instruction) -> bool:
     """Whether an access of a place leaves in it what a call has returned, or nothing at all."""
     if use.opcode == "store":
@@ -352,24 +391,8 @@ def _is_allocation(i: Instruction) -> bool:
     return effect is not None and effect.allocates and effect.counted
 
 
-def _over(source: Block, target: Block, entering: State) -> State:
-    """What is held before an edge, by what is held behind it."""
-    state = dict(entering)
-    # at once: the value of a phi may be another phi, as it was before
-    counts = [(phi, state.pop(phi, 0)) for phi in target.phis]
-    for phi, count in counts:
-        if count != 0:
-            _add(state, dict(zip(phi.blocks, phi.operands, strict=True))[source], count)
-    return state
-
-
-def _add(state: State, value: Value, count: int | None) -> None:
-    before = state.get(value, 0)
-    state[value] = None if before is None or count is None else before + count
-
-
-def _agreed(one: State, other: State) -> State:
-    return {
-        value: one.get(value, 0) if one.get(value, 0) == other.get(value, 0) else None
-        for value in {**one, **other}
-    }
+def _chosen_from(value: Value) -> list[Value]:
+    """The pointers that a phi or a `select` is one of."""
+    if not isinstance(value, Instruction) or value.opcode not in _CHOICES:
+        return []
+    return value.operands[value.opcode == "select" :]

@@ -189,6 +189,23 @@ def slopes(x):
     return np.sum(g * g)
 
 
+@njit
+def keeps_in_lists(x):
+    """Arrays in a list, and what may be None and comes from a rule, where one raises."""
+    best = None
+    rows = [x * 2.0]
+    matrix = np.zeros((len(x), len(x))) + x
+    for i in range(len(x)):
+        rows.append(x * x[i])
+        for row in rows:
+            squares(row)
+        if i % 2 == 0:
+            best = matrix @ rows.pop()
+    if best is None:
+        return rows[0][0]
+    return best[0] + rows[1][0]
+
+
 def test_nothing_is_leaked_where_numba_leaks(unfreed):
     x = np.array([1.5, 0.5, -1.0, 1.0])
 
@@ -204,6 +221,11 @@ def test_nothing_is_leaked_where_numba_leaks(unfreed):
     assert fails(ar.jacfwd(passes_exceptions_on), x) == 0
     assert fails(ar.hvp, passes_exceptions_on, x, x) == 0
     assert fails(ar.grad(slopes), x) == 0
+    y = np.array([1.5, 0.5, 1.0, -1.0])
+    assert fails(keeps_in_lists, y) > 5
+    assert fails(ar.grad(keeps_in_lists), y) == 0
+    assert fails(ar.jacfwd(keeps_in_lists), y) == 0
+    assert unfreed(lambda: ar.grad(keeps_in_lists)(y * y)) == 0
 
 
 def test_the_next_call_works():
