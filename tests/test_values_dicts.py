@@ -48,6 +48,21 @@ def keys(x):
 
 
 @njit
+def remembered(n, x, memo):
+    if n in memo:
+        return memo[n]
+    memo[n] = remembered(n - 1, x, memo) * x + n
+    return memo[n]
+
+
+@njit
+def with_memory(x):
+    memo = Dict()
+    memo[0] = x
+    return remembered(5, x, memo)
+
+
+@njit
 def items(x):
     s = 0.0
     for value in {x, 2.0 * x}:
@@ -142,6 +157,11 @@ def test_a_set_of_constants():
 def test_floats_that_are_hashed_are_refused(function):
     with pytest.raises(ar.UnknownCall, match=r"items of a set, or keys[\s\S]*typed\.List"):
         ar.grad(function)(2.0)
+
+
+def test_a_dictionary_that_a_recursion_writes_is_named():
+    with pytest.raises(ar.NotYetSupported, match=r"`memo`[\s\S]*array"):
+        ar.grad(with_memory)(0.5)
 
 
 def test_active_values_are_not_stored_in_a_const_dictionary():

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
+from activerules.errors import MixedActivity
 from activerules.ir import normal_form
 from activerules.ir.analysis.activity import Activity, Seeds, analyse_activity
 from activerules.ir.analysis.declared import Declared
@@ -25,6 +26,7 @@ from activerules.ir.analysis.value_types import ValueTypes, analyse_value_types
 from activerules.ir.cfg import ControlFlow, control_flow
 from activerules.ir.decide import decide
 from activerules.ir.derive.calls import EngineCalls
+from activerules.ir.derive.dictionaries import explained
 from activerules.ir.derive.pointees import changes_pointers, without_pointees
 from activerules.ir.derive.request import Parameter, Pointee, Request
 from activerules.ir.derive.summaries import CallsIn, ModuleSummaries
@@ -99,7 +101,10 @@ def analyse(request: Request, summaries: ModuleSummaries | None = None) -> Facts
         types = analyse_value_types(function, memory, declared, shapes)
     seeds = _seeds(request, returns, memory)
     activity = analyse_activity(memory, types, returns, calls, seeds)
-    refuse_unsound(activity, types, returns, calls, seeds)
+    try:
+        refuse_unsound(activity, types, returns, calls, seeds)
+    except MixedActivity as error:
+        raise explained(error, memory, request.module) from None
     return Facts(request, flow, returns, memory, types, activity, calls, callees, integers)
 
 
