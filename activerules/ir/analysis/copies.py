@@ -130,20 +130,27 @@ def _cuts_one(
     copy: Instruction, kind: Type, behind: frozenset[MemoryObject], types: ValueTypes
 ) -> bool:
     """Whether a copy among floats for sure begins or ends inside of one."""
-    size, memory = size_of(kind, types.memory.named_types), types.memory
-    length = integer_of(copy.operands[2])
+    size, length = size_of(kind, types.memory.named_types), integer_of(copy.operands[2])
     if length is not None and length % size and copy.callee_name != COPY_RESIZED:
         return True
+    return any(_phases(copy, kind, behind, types))
+
+
+def _phases(
+    copy: Instruction, kind: Type, behind: frozenset[MemoryObject], types: ValueTypes
+) -> set[int]:
+    """How many bytes behind a multiple of their size floats are, counted from where it begins."""
+    size, memory = size_of(kind, types.memory.named_types), types.memory
+    found: set[int] = set()
     for pointer in _pointers(copy):
         start = memory.place(pointer)
         for o in behind & memory.objects(pointer):
             for access in types.accesses.get(o, ()):
                 if access.type == kind and access.place is not None and memory.starts(start, o):
                     period = gcd(start.stride, access.place.stride)
-                    ahead = access.place.offset - start.offset
-                    if period % size == 0 and ahead % size:
-                        return True
-    return False
+                    if period % size == 0:
+                        found.add((access.place.offset - start.offset) % size)
+    return found
 
 
 def _others(copy: Instruction, o: MemoryObject, types: ValueTypes) -> bool:
@@ -312,7 +319,10 @@ def cuts_floats(clear: Instruction, types: ValueTypes) -> bool:
     behind, objects = _objects_of(clear, types)
     kinds = {t for o in objects for t in types.float_types(o)}
     if len(kinds) == 1 and not any(_others(clear, o, types) for o in behind):
-        return _cuts_one(clear, kinds.pop(), behind, types)
+        (kind,) = kinds
+        # In packed records floats are not at multiples of their size, counted from one of them.
+        if len(_phases(clear, kind, behind, types)) < 2:
+            return _cuts_one(clear, kind, behind, types)
     start, length = types.memory.place(clear.operands[0]), integer_of(clear.operands[2])
     ends = [start.offset, *([start.offset + length] if length is not None else [])]
     return any(
