@@ -162,6 +162,11 @@ class CallTable:
         found = tuple(map(plain_type, call.signature.args))
         return self._rules.treatment(call.function, call.argument_names, found)
 
+    def keeps(self, function: Any, names: Sequence[str], found: Sequence[types.Type]) -> bool:
+        """Whether calls of `function` with arguments of these types are left to its rules."""
+        treatment = self._rules.treatment(function, names, tuple(map(plain_type, found)))
+        return self.carries_rule(function) and treatment.kept
+
     def function_type(self, value: Any, ordinary: types.Type) -> RuleFunction:
         """The type of the callable `value`, whose type without its rule is `ordinary`."""
         # By identity: ctypes functions are unhashable. The type keeps `value` alive, so no id is

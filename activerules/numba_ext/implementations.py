@@ -18,6 +18,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
+from activerules.numba_ext.target import Session
 from activerules.numba_ext.unoptimised import AD_TARGET
 from activerules.rules.library.decompositions import (
     eigh_parts,
@@ -159,7 +160,8 @@ _PRODUCTS = {(1, 2): "vector * matrix", (2, 1): "matrix * vector", (2, 2): "matr
 def _dot(a, b, out):
     arrays = all(isinstance(x, types.Array) and x.dtype in _FLOATING for x in (a, b, out))
     kind = _PRODUCTS.get((a.ndim, b.ndim)) if arrays else None
-    if kind is None:
+    # Without its rule the product is made by Numba, of a call of this function.
+    if kind is None or not Session.current().calls.keeps(np.dot, ("a", "b"), (a, b)):
         return None
     message = f"incompatible output array size for np.dot(a, b, out) ({kind})"
 

@@ -1,18 +1,60 @@
-"""Methods that are given functions: `rows.sort(key=f)`.
+"""Methods that Numba compiles from a function: those of `@overload_method` and of jitted classes.
 
 Numba keeps one type of a bound method for each type of object, and with it the typing context that
-asked for it first. Where that is the CPU's, it types a call for this target, too, and compiles the
-implementation of the method to know what it returns. With a twin as an argument it would compile a
-call of that, which the CPU does not know. So the method is typed with the functions of the user; it
-is compiled for this target, with their twins, where the call is lowered.
+asked for it first, which then types every call of it. Was that another target's, the implementation
+is compiled for the one and remembered for the other, which has "no definition" of it. So a context
+of the AD target has types of its own for such methods, which the CPU never meets.
+
+A method of a jitted class is typed with the functions of the user that it is given, as what it
+compiles to know the result is for the CPU. It is compiled for this target, with their twins, where
+the call is lowered.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from numba.core import types
+from numba.core.datamodel.models import handle_bound_function
+from numba.extending import register_model
+
+
+class Method(types.BoundFunction):
+    """A method of `@overload_method`, for one typing context."""
+
+    def __init__(self, template: Any, this: types.Type, context: Any) -> None:
+        self.context = context
+        super().__init__(template, this)
+
+    @property
+    def key(self) -> Any:
+        """What tells it from others."""
+        return *super().key, self.context
+
+    def copy(self, this: types.Type) -> Method:
+        """The method of another object."""
+        return Method(self.template, this, self.context)
+
+
+register_model(Method)(handle_bound_function)
+
+
+def of_context(found: Any, context: Any) -> Any:
+    """The type of an attribute, as `context` found it; of a method, one of its own."""
+    implementation = getattr(getattr(found, "template", None), "_overload_func", None)
+    if implementation is None:
+        return found
+    template: Any = found.template
+
+    class Template(template):
+        def generic(self, args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
+            function = self.context.resolve_value_type(implementation)
+            signature = function.get_call_type(self.context, (self.this, *args), kws)
+            return signature.replace(pysig=inspect.signature(implementation)).as_method()
+
+    return Method(Template, found.this, context)
 
 
 def typed_with_originals(

@@ -74,7 +74,7 @@ from activerules.numba_ext.calls import (
 from activerules.numba_ext.implementation_keys import ImplementationKeys
 from activerules.numba_ext.inactive_values import InactiveValues
 from activerules.numba_ext.line_tables import LineTable, LoweringWithLines
-from activerules.numba_ext.methods import typed_with_originals
+from activerules.numba_ext.methods import Method, of_context, typed_with_originals
 from activerules.numba_ext.operators import AugmentedOperator, RuledOperators, plain_operator
 from activerules.numba_ext.stubs import StubType
 from activerules.numba_ext.typed_dicts import iteration
@@ -136,9 +136,13 @@ class ADTypingContext(Context):
         def resolve() -> Any:
             return super(ADTypingContext, self).resolve_function_type(callee, args, kws)
 
-        if isinstance(callee, types.BoundFunction):
+        if isinstance(callee, types.BoundFunction) and not isinstance(callee, Method):
             return typed_with_originals(super().resolve_function_type, callee, args, kws)
         return self._session.keys.typed(function, resolve)
+
+    def resolve_getattr(self, typ: Any, attr: str) -> Any:
+        """The type of an attribute, for this context only if it is a method."""
+        return of_context(super().resolve_getattr(typ, attr), self)
 
     def _get_global_type(self, gv: Any) -> Any:
         found = super()._get_global_type(gv)

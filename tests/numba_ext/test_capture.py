@@ -9,9 +9,12 @@ import numba
 import numpy as np
 import pytest
 from numba import float64, int64, types
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic
+from numba.typed import Dict
 
 from activerules.errors import NotCompilable
+from activerules.numba_ext import capture as capture_module
 from activerules.numba_ext import target
 from activerules.numba_ext.capture import Captured, capture
 from numba_ext.rule_views import NOTHING, Keeping
@@ -354,6 +357,37 @@ def around_a_capture(a):
 def test_a_compile_around_it_finds_the_implementations_it_typed():
     assert numba.njit(around_a_capture)(np.arange(4.0)) == 1.5
     capture(numba.njit(around_a_capture), (VECTOR,), rules=NOTHING)
+
+
+@numba.njit
+def sum_of_items(n):
+    table = Dict.empty(int64, float64)
+    table[n] = 1.5
+    total = 0.0
+    for key, value in table.items():
+        total += key * value
+    return total
+
+
+def test_a_method_in_use_is_not_the_method_of_another_target():
+    """Numba has one type of it for all contexts, as long as somebody holds it: what is compiled for
+    one target, the others would take for theirs."""
+    rules = Keeping()
+    session = capture_module._session(rules)
+    contexts = (
+        session.typing_context,
+        target.Session(rules).typing_context,
+        cpu_target.typing_context,
+    )
+    for context in contexts:
+        context.refresh()
+    found = types.DictType(int64, float64)
+    held = [context.resolve_getattr(found, "items") for context in contexts]
+    assert len(set(held)) == 3
+    assert held[0] == held[0].copy(found)
+    capture(fresh(sum_of_items), (int64,), rules=rules)
+    assert fresh(sum_of_items)(2) == 3.0
+    capture(fresh(sum_of_items), (int64,), rules=rules)
 
 
 def test_threads():

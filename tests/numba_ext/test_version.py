@@ -29,11 +29,13 @@ from numba.core import (
     typed_passes,
     untyped_passes,
 )
+from numba.core.datamodel import models
 from numba.core.registry import cpu_target
 from numba.core.runtime import _nrt_python, nrt
 from numba.core.runtime.context import NRTContext
 from numba.core.runtime.nrt import rtsys
 from numba.core.types.functions import BaseFunction
+from numba.core.typing import templates
 from numba.core.typing.context import BaseContext as TypingContext
 from numba.cpython import listobj
 from numba.np import arrayobj, npyimpl
@@ -70,6 +72,8 @@ PRIVATE = [
     (codegen.JITCodeLibrary, "add_llvm_module"),
     (codegen.JITCPUCodegen, "_library_class"),
     (codegen.JITCPUCodegen, "set_env"),
+    # target: methods
+    (models, "handle_bound_function"),
     # target: contexts
     (TypingContext, "resolve_value_type"),
     (TypingContext, "resolve_function_type"),
@@ -164,6 +168,7 @@ MADE_BY_CONSTRUCTORS = [
     (compiler_machinery.PassManager, "passes"),
     (codegen.RuntimeLinker, ".numba.unresolved$"),
     (debuginfo.DIBuilder, "subprograms"),
+    (templates._OverloadMethodTemplate, "_overload_func"),
 ]
 
 

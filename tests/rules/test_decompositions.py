@@ -3,7 +3,7 @@ differences, in both precisions, for memory of any layout; LinAlgError as the pr
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import float64, njit
 
 import activerules as ar
 from activerules.testing.gradient import check_gradient
@@ -14,6 +14,7 @@ SQUARE = RNG.normal(size=(4, 4)) + np.diag([1.0, 3.0, 6.0, 9.0])
 SYMMETRIC = SQUARE @ SQUARE.T
 TALL = RNG.normal(size=(4, 3))
 WIDE = RNG.normal(size=(3, 4))
+MATRIX = float64[:, ::1]
 W = np.cos(np.arange(16.0).reshape(4, 4) * 1.3 + 0.4)
 
 
@@ -174,10 +175,14 @@ def product_into(a, b):
     return c.sum()
 
 
-def test_a_product_written_to_an_argument_is_refused():
-    """It was a silent zero: the result is an argument, and no rule speaks of it."""
+@pytest.mark.usefixtures("rules_of_this_test")
+def test_a_product_written_to_an_argument():
+    """Of functions with rules only: without its rule, Numba makes the product by a call of itself
+    that is given an array for the result."""
+    check_gradient(product_into, (SQUARE, W), trials=1)
+    ar.opt_out(np.dot, ar.Duplicated[MATRIX], ar.Duplicated[MATRIX])
     with pytest.raises(ar.ActiverulesError, match="numba_xxgemm"):
-        ar.grad(product_into)(SQUARE, W)
+        ar.grad(njit(product_into.py_func))(SQUARE, W)
 
 
 @njit
