@@ -22,7 +22,7 @@ SHARDS = 10
 EXAMPLES = int(os.environ.get("FUZZ_PROGRAMS", "100"))
 FIXED = "FUZZ_PROGRAMS" not in os.environ
 SIZE = 4
-LARGEST = 9 if FIXED else 18
+LARGEST = 8 if FIXED else 18
 
 
 def compiled(text: str):
