@@ -184,11 +184,11 @@ def test_private_attributes_of_instances(owner, name):
 
 
 def test_functions_that_are_known_by_name():
-    """What typed lists, BLAS and errors of shapes call (numba_ext/effects.py)."""
+    """What typed lists, BLAS, reshapes and errors of shapes call (numba_ext/effects.py)."""
     read = "size_address", "length", "allocated", "base_ptr", "is_mutable"
     for name in (*read, "setitem", "append", "delete_slice"):
         assert f"list_{name}" in _helperlib.c_helpers
-    assert {"xxdot", "xxgemv", "xxgemm"} <= set(_helperlib.c_helpers)
+    assert {"xxdot", "xxgemv", "xxgemm", "attempt_nocopy_reshape"} <= set(_helperlib.c_helpers)
     assert hasattr(arrayobj, "ol_raise_with_shape_context_cpu")
 
 
