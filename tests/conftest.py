@@ -6,8 +6,9 @@ import os
 os.environ.setdefault("NUMBA_NRT_STATS", "1")
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import fields, replace
+from functools import partial
 
 import hypothesis
 import pytest
@@ -31,7 +32,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
         gc.freeze()
 
 
-def called_deep_in_a_chunk(test: Callable, arguments: dict) -> None:
+def called_deep_in_a_chunk(test: Callable, **arguments: object) -> object:
     """Call a test where the interpreter's stack has room for what it calls.
 
     CPython 3.11 keeps frames in chunks of 16 KiB and gives a chunk back as soon as it is empty: a
@@ -39,17 +40,21 @@ def called_deep_in_a_chunk(test: Callable, arguments: dict) -> None:
     each time, a twelfth of the time of a compilation. The frame of this function claims a stack so
     large that its chunk, of the next power of two, has megabytes left.
     """
-    test(**arguments)
+    return test(**arguments)
 
 
 called_deep_in_a_chunk.__code__ = called_deep_in_a_chunk.__code__.replace(co_stacksize=600_000)
 
 
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
-    """Call a test function, in the place of pytest."""
-    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    called_deep_in_a_chunk(pyfuncitem.obj, arguments)
-    return True
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """pytest calls the test, by way of that."""
+    test = pyfuncitem.obj
+    pyfuncitem.obj = partial(called_deep_in_a_chunk, test)
+    try:
+        return (yield)
+    finally:
+        pyfuncitem.obj = test
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
