@@ -56,8 +56,12 @@ PROGRAMS = {
     "cholesky": (of_cholesky, lambda n, real=np.float64: spd(matrix(n, real))),
     "norm": (of_norm, matrix),
 }
-# C-contiguous matrices are those of `overwritten_in_a_loop`.
-LAYOUTS = {"F": (np.asfortranarray, np.float64), "strided": (strided, np.float32)}
+# C-contiguous matrices of float64 are those of `overwritten_in_a_loop`.
+LAYOUTS = {
+    "C": (np.ascontiguousarray, np.float32),
+    "F": (np.asfortranarray, np.float64),
+    "strided": (strided, np.float64),
+}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
