@@ -1,14 +1,17 @@
 """Compile times for a function of 500 lines: its gradient against Numba's own compile of it.
 
-    python -m benchmarks.long_function [--lines 500] [--repeats 3]
+    python -m benchmarks.long_function [--results benchmarks/results.json] [--lines 500]
+                                       [--repeats 5]
 
 The lines are scalar arithmetic, branches, loops over arrays and updates in place, as in models that
 are written by hand or by a generator of code.
 """
 
 import argparse
+import json
 from collections.abc import Callable
-from statistics import median
+from pathlib import Path
+from statistics import median, quantiles
 
 import numpy as np
 from numba import njit
@@ -66,25 +69,42 @@ def gradient_call(function: Callable) -> Callable:
     return lambda: ar.autodiff(ar.ReverseWithPrimal, fresh, ar.Active, *annotated)
 
 
-def main() -> None:
-    """Run what the command line asks for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lines", type=int, default=500)
-    parser.add_argument("--repeats", type=int, default=3)
-    options = parser.parse_args()
-    small = model(30)
+def measure(lines: int, repeats: int) -> dict:
+    """Both times in seconds, and the median of their ratios over the pairs."""
+    small = model(30)  # what the first of all compilations costs is not a function's
     primal_call(small)(), gradient_call(small)()
-    function = model(options.lines)
+    function = model(lines)
     pairs = [
-        (seconds(primal_call(function)), seconds(gradient_call(function)))
-        for _ in range(options.repeats)
+        (seconds(primal_call(function)), seconds(gradient_call(function))) for _ in range(repeats)
     ]
     primal, gradient = (median(times) for times in zip(*pairs, strict=True))
-    ratio = median(g / p for p, g in pairs)
+    ratios = [g / p for p, g in pairs]
+    low, ratio, high = quantiles(ratios, method="inclusive")
+    return {
+        "lines": lines,
+        "repeats": repeats,
+        "primal": primal,
+        "gradient": gradient,
+        "ratio": ratio,
+        "noise": (high - low) / 2,
+    }
+
+
+def main() -> None:
+    """Measure, print, and put the row into a file of results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--results", type=Path)
+    parser.add_argument("--lines", type=int, default=500)
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    row = measure(options.lines, options.repeats)
     print(
-        f"{options.lines} lines: Numba {primal:.2f} s, gradient {gradient:.2f} s, "
-        f"{ratio:.2f} x (median of {options.repeats} pairs)"
+        f"{row['lines']} lines: Numba {row['primal']:.2f} s, gradient {row['gradient']:.2f} s, "
+        f"{row['ratio']:.2f} ± {row['noise']:.2f} x (median of {row['repeats']} pairs)"
     )
+    if options.results:
+        results = json.loads(options.results.read_text())
+        options.results.write_text(json.dumps({**results, "long_function": row}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -62,11 +62,13 @@ def test_the_table_goes_between_its_marks():
         "summary": {"geometric_mean": 2.0, "largest": 2.0},
         "cases": [row],
         "rule_calls": [{"name": "a number", "ratio": 1.1, "noise": 0.05, "nanoseconds": 1.0}],
+        "long_function": {"lines": 500, "ratio": 1.5, "noise": 0.05, "primal": 7.0},
     }
     page = f"before\n{readme_table.BEGIN}\nold\n{readme_table.END}\nafter\n"
     new = readme_table.replace_table(page, results)
     assert "| horner | 2.00 ± 0.10 | 1.00 | 1,000 |  | 1.5 |" in new
     assert "hand-written: a number 1.10 ± 0.05, +1.0 ns per call." in new
+    assert "A function of 500 lines: its gradient compiles in 1.50 ± 0.05 times" in new
     assert "old" not in new
     assert readme_table.replace_table(new, results) == new
     assert new.startswith("before\n")

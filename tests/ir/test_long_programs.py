@@ -1,7 +1,11 @@
 """Programs as long as generators write them: no stage recurses along a chain of instructions."""
 
+import re
+
 import numpy as np
 import pytest
+
+from activerules.ir.derive import assemble
 
 from tests.ir import forward_harness as forward
 from tests.ir import harness as reverse
@@ -152,3 +156,40 @@ def test_reverse(name):
 def test_forward(name):
     text, activities, arguments = PROGRAMS[name]
     forward.check_forward(text, "f", activities, arguments, opt=0)
+
+
+LOOPS = """
+define double @f(ptr %x, i64 %n) {
+entry:
+  %state = alloca [2 x double], align 8
+  store double 0.5, ptr %state, align 8
+  br label %loop
+
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %at = getelementptr double, ptr %x, i64 %i
+  %v = load double, ptr %at, align 8
+  %s = load double, ptr %state, align 8
+  %p = fmul double %v, %s
+  %t = call double @llvm.sin.f64(double %p)
+  store double %t, ptr %at, align 8
+  %u = fadd double %t, %s
+  store double %u, ptr %state, align 8
+  %next = add i64 %i, 1
+  %again = icmp slt i64 %next, %n
+  br i1 %again, label %loop, label %end
+
+end:
+  %y = load double, ptr %state, align 8
+  ret double %y
+}
+declare double @llvm.sin.f64(double)
+"""
+
+
+def test_the_sweeps_of_a_long_function_stay_functions(monkeypatch):
+    """Frame, tape and the local array go from one to the other through memory then."""
+    monkeypatch.setattr(assemble, "INLINED", 0)
+    arguments = [np.linspace(0.3, 1.2, 300), 300]  # more than the tape's first chunk holds
+    text = reverse.check_gradient(LOOPS, "f", [Duplicated, Const], arguments)
+    assert re.findall(r"@f\.(\w+)\(.*\) noinline", text) == ["augmented", "reverse"]

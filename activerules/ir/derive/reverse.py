@@ -12,9 +12,9 @@ Invariants  R1  it writes no primal memory
                 memory right behind it
 Source      Griewank and Walther (2008), ch. 3; the adjoint of an overwriting store: ibid. sec. 4.2
 
-Cotangents of values live in stack slots, which LLVM turns into registers. Sums of cotangents have
-no order that the user wrote, so they carry `reassoc nsz`: loops of sums vectorise although the
-primal is strict.
+The cotangent of a value whose uses are all in its block is a value; the others live in stack slots,
+which LLVM turns into registers. Sums of cotangents have no order that the user wrote, so they carry
+`reassoc nsz`: loops of sums vectorise although the primal is strict.
 """
 
 from __future__ import annotations
@@ -84,6 +84,22 @@ def seeds_of(plan: Plan) -> list[Argument]:
     return [Argument("ar.seed", plan.request.function.result) for _ in range(plan.request.width)]
 
 
+def _used_elsewhere(function: Function) -> set[Value]:
+    """The arguments, and the values that are used outside of their block, by a phi, or by the end
+    of a block: what is added to their cotangents is not all in the code of one block.
+    """
+    found: set[Value] = set(function.arguments)
+    for block in function.blocks:
+        for i in block.instructions:
+            leaves = i.opcode == "phi" or i is block.terminator
+            found.update(
+                o
+                for o in i.operands
+                if isinstance(o, Instruction) and (leaves or o.owner is not block)
+            )
+    return found
+
+
 class _Reverser:
     def __init__(
         self, plan: Plan, layout: Layout, scopes: Scopes, declarations: dict[str, str]
@@ -99,6 +115,8 @@ class _Reverser:
         self.top = Builder(self.entry, self.namer, declarations)
         self.b = self.top.at(self.entry)
         self.cotangents: dict[Value, list[Instruction]] = {}
+        self.shared = _used_elsewhere(plan.request.function)
+        self.sums: dict[tuple[Value, int], Value] = {}
         self.heads = {
             block: Block(suffixed(block.name, ".reverse")) for block in plan.reversal.reached
         }
@@ -154,7 +172,7 @@ class _Reverser:
 
     def _block(self, block: Block) -> None:
         self._open(self.heads[block])
-        self.values.memo = {}
+        self.values.memo, self.sums = {}, {}
         self._read_loop_state(block)
         for i in reversed(block.instructions):
             if i.opcode != "phi" and i in self.plan.needs:
@@ -322,6 +340,8 @@ class _Reverser:
         return per_lane(self.width, lambda lane: self._take_one(value, lane))
 
     def _take_one(self, value: Value, lane: int) -> Value:
+        if value not in self.shared:
+            return self.sums.pop((value, lane), self.b.const(value.type, 0.0))
         slot = self._bars_of(value)[lane]
         bar = self.b.load(value.type, slot)
         self.b.store(self.b.const(value.type, 0.0), slot)
@@ -333,6 +353,10 @@ class _Reverser:
 
     def _add_one(self, value: Value, bar: Value, lane: int) -> None:
         if not self.plan.activity.is_active(value):
+            return
+        if value not in self.shared:
+            before = self.sums.get((value, lane))
+            self.sums[value, lane] = bar if before is None else self.b.fadd(before, bar, flags=SUM)
             return
         slot = self._bars_of(value)[lane]
         self.b.store(self.b.fadd(self.b.load(value.type, slot), bar, flags=SUM), slot)
