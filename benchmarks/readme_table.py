@@ -41,7 +41,7 @@ def _long_function(row: dict) -> list[str]:
     return [
         "",
         f"A function of {row['lines']} lines: its gradient compiles in {row['ratio']:.2f} ± "
-        f"{row['noise']:.2f} times what Numba takes to compile the function ({row['primal']:.1f} s).",
+        f"{row['noise']:.2f} times what Numba takes for the function ({row['primal']:.1f} s).",
     ]
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from activerules.ir.derive import assemble
-
 from tests.ir import forward_harness as forward
 from tests.ir import harness as reverse
 from tests.ir.harness import Active, Const, Duplicated

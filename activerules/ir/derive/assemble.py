@@ -29,7 +29,7 @@ from activerules.ir.runtime_calls import COPIED_SIZE, COPY_RESIZED, GROW_SHADOW
 
 # Two sweeps of more instructions than this, together, stay functions of their own. LLVM's passes
 # over loops take time by the size of the function that the loops are in (a gradient of 500 lines:
-# 7.2 s as one function, 5.1 s as two), and in one so long the frame is not kept in registers anyway.
+# 7.2 s as one function, 5.1 s as two), and one so long does not keep the frame in registers anyway.
 INLINED = 8000
 
 _GROUP = re.compile(r"#\d+\b")

@@ -8,8 +8,8 @@ Gives, by what the primal returns:
     otherwise   { derivatives } <name>.gradient(parameters with shadows[, seeds]); exhausted memory
                 is a trap
 
-Both sweeps are inlined into it, so that LLVM keeps the frame in registers, unless they are very long.
-Whatever the outcome, the tape is released.
+Both sweeps are inlined into it, so that LLVM keeps the frame in registers, unless they are very
+long. Whatever the outcome, the tape is released.
 """
 
 from __future__ import annotations
