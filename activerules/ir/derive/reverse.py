@@ -12,9 +12,8 @@ Invariants  R1  it writes no primal memory
                 memory right behind it
 Source      Griewank and Walther (2008), ch. 3; the adjoint of an overwriting store: ibid. sec. 4.2
 
-The cotangent of a value whose uses are all in its block is a value; the others live in stack slots,
-which LLVM turns into registers. Sums of cotangents have no order that the user wrote, so they carry
-`reassoc nsz`: loops of sums vectorise although the primal is strict.
+Sums of cotangents have no order that the user wrote, so they carry `reassoc nsz`: loops of sums
+vectorise although the primal is strict.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ from activerules.ir.builder import Builder, displaced
 from activerules.ir.cfg import Loop
 from activerules.ir.derive.at_hand import AtHand
 from activerules.ir.derive.callees import CalleeUse
+from activerules.ir.derive.cotangents import SUM, Cotangents
 from activerules.ir.derive.derivatives import row_for
-from activerules.ir.derive.lanes import per_lane
 from activerules.ir.derive.layout import Layout, shadow_offset
 from activerules.ir.derive.plan import Plan, RuleUse
 from activerules.ir.derive.reversal import Decision, Step
@@ -55,8 +54,6 @@ from activerules.ir.derive.sweep import (
 from activerules.ir.model import Argument, Block, Function, Instruction, Value
 from activerules.ir.runtime_calls import COPIED_SIZE, COPY_RESIZED, memory_intrinsic
 from activerules.ir.types import I1, I8, I32, I64, PTR, VOID, StructType
-
-SUM = ("reassoc", "nsz")
 
 
 def build_reverse(
@@ -84,22 +81,6 @@ def seeds_of(plan: Plan) -> list[Argument]:
     return [Argument("ar.seed", plan.request.function.result) for _ in range(plan.request.width)]
 
 
-def _used_elsewhere(function: Function) -> set[Value]:
-    """The arguments, and the values that are used outside of their block, by a phi, or by the end
-    of a block: what is added to their cotangents is not all in the code of one block.
-    """
-    found: set[Value] = set(function.arguments)
-    for block in function.blocks:
-        for i in block.instructions:
-            leaves = i.opcode == "phi" or i is block.terminator
-            found.update(
-                o
-                for o in i.operands
-                if isinstance(o, Instruction) and (leaves or o.owner is not block)
-            )
-    return found
-
-
 class _Reverser:
     def __init__(
         self, plan: Plan, layout: Layout, scopes: Scopes, declarations: dict[str, str]
@@ -114,9 +95,7 @@ class _Reverser:
         self.blocks: list[Block] = [self.entry]
         self.top = Builder(self.entry, self.namer, declarations)
         self.b = self.top.at(self.entry)
-        self.cotangents: dict[Value, list[Instruction]] = {}
-        self.shared = _used_elsewhere(plan.request.function)
-        self.sums: dict[tuple[Value, int], Value] = {}
+        self.bars = Cotangents(plan, self.top, self.b)
         self.heads = {
             block: Block(suffixed(block.name, ".reverse")) for block in plan.reversal.reached
         }
@@ -139,7 +118,7 @@ class _Reverser:
         if self.plan.request.callee:
             self._return_if_too_deep()
         if self.seeds:
-            self._add(self.plan.returns.exit.terminator.operands[0], tuple(self.seeds))
+            self.bars.add(self.plan.returns.exit.terminator.operands[0], tuple(self.seeds))
         self.b.br(self.heads[self.plan.returns.exit])
         for block in reversed(self.plan.reversal.reached):
             self._block(block)
@@ -172,7 +151,8 @@ class _Reverser:
 
     def _block(self, block: Block) -> None:
         self._open(self.heads[block])
-        self.values.memo, self.sums = {}, {}
+        self.values.memo = {}
+        self.bars.begin_block()
         self._read_loop_state(block)
         for i in reversed(block.instructions):
             if i.opcode != "phi" and i in self.plan.needs:
@@ -197,7 +177,7 @@ class _Reverser:
             self._finish()
             return
         phis = [phi for phi in block.phis if phi in self.plan.needs]
-        taken = {phi: self._take(phi) for phi in phis}
+        taken = {phi: self.bars.take(phi) for phi in phis}
         loop = self.plan.flow.loop_of(block)
         if loop is not None and block is loop.header:
             self._previous_iteration(block, loop, step, taken)
@@ -232,7 +212,7 @@ class _Reverser:
         self.values.memo = dict(memo)
         for phi, g in taken.items():
             assert predecessor is not None
-            self._add(phi.operands[phi.blocks.index(predecessor)], g)
+            self.bars.add(phi.operands[phi.blocks.index(predecessor)], g)
         entered = [loop for loop in self._around(target) if block not in loop.blocks]
         for loop in reversed(entered):
             self._enter_loop(loop)
@@ -319,47 +299,12 @@ class _Reverser:
                 continue
             argument = parameter.argument
             zero = self.b.const(argument.type, 0.0)
-            bars = self._take(argument) if argument in self.cotangents else (zero,) * self.width
+            bars = self.bars.take(argument) if argument in self.bars else (zero,) * self.width
             for bar in bars:
                 place = [self.b.const(I32, 0), self.b.const(I32, k)]
                 self.b.store(bar, self.b.gep(fields, self.derivatives, place))
                 k += 1
         self.b.ret(self.b.const(I32, 0))
-
-    # --- cotangents of values ---
-
-    def _bars_of(self, value: Value) -> list[Instruction]:
-        if value not in self.cotangents:
-            slots = [self.top.alloca(value.type, hint="bar") for _ in range(self.width)]
-            for slot in slots:
-                self.top.store(self.top.const(value.type, 0.0), slot)
-            self.cotangents[value] = slots
-        return self.cotangents[value]
-
-    def _take(self, value: Value) -> Lanes:
-        return per_lane(self.width, lambda lane: self._take_one(value, lane))
-
-    def _take_one(self, value: Value, lane: int) -> Value:
-        if value not in self.shared:
-            return self.sums.pop((value, lane), self.b.const(value.type, 0.0))
-        slot = self._bars_of(value)[lane]
-        bar = self.b.load(value.type, slot)
-        self.b.store(self.b.const(value.type, 0.0), slot)
-        return bar
-
-    def _add(self, value: Value, bars: Lanes) -> None:
-        for lane, bar in enumerate(bars):
-            self._add_one(value, bar, lane)
-
-    def _add_one(self, value: Value, bar: Value, lane: int) -> None:
-        if not self.plan.activity.is_active(value):
-            return
-        if value not in self.shared:
-            before = self.sums.get((value, lane))
-            self.sums[value, lane] = bar if before is None else self.b.fadd(before, bar, flags=SUM)
-            return
-        slot = self._bars_of(value)[lane]
-        self.b.store(self.b.fadd(self.b.load(value.type, slot), bar, flags=SUM), slot)
 
     def _scope(self, pointer: Value, lane: int) -> str:
         """The alias scopes of the shadow behind a pointer of the primal."""
@@ -381,7 +326,7 @@ class _Reverser:
             case "store":
                 self._undo_store(i, lane)
             case "freeze":
-                self._add_one(i.operands[0], self._take_one(i, lane), lane)
+                self.bars.add_one(i.operands[0], self.bars.take_one(i, lane), lane)
             case "call" if i in self.plan.rules:
                 self._undo_rule(self.plan.rules[i], lane)
             case "call" if memory_intrinsic(i):
@@ -390,7 +335,7 @@ class _Reverser:
                 self._undo_arithmetic(i, lane)
 
     def _undo_load(self, i: Instruction, lane: int) -> None:
-        g, place = self._take_one(i, lane), self.values.shadow(i.operands[0], lane)
+        g, place = self.bars.take_one(i, lane), self.values.shadow(i.operands[0], lane)
         align, scope = i.attributes.get("align"), self._scope(i.operands[0], lane)
         old = self.b.load(g.type, place, align=align, metadata=scope)
         self.b.store(self.b.fadd(old, g, flags=SUM), place, align=align, metadata=scope)
@@ -405,7 +350,7 @@ class _Reverser:
         if self.plan.activity.is_active(value):
             g = self.b.load(value.type, place, align=align, metadata=scope)
             self.b.store(self.b.const(value.type, 0.0), place, align=align, metadata=scope)
-            self._add_one(value, g, lane)
+            self.bars.add_one(value, g, lane)
         else:
             self.b.store(self.b.const(value.type, 0.0), place, align=align, metadata=scope)
 
@@ -456,12 +401,12 @@ class _Reverser:
     def _undo_arithmetic(self, i: Instruction, lane: int) -> None:
         row = row_for(i)
         assert row is not None
-        g = self._take_one(i, lane)
+        g = self.bars.take_one(i, lane)
         wanted = self.plan.wanted(i)
         access = row.access(i, wanted, self.values.primal)
         for operand, bar in zip(i.operands, row.adjoint(self.b, access, g, wanted), strict=True):
             if bar is not None:
-                self._add_one(operand, self._unless_unused(i, g, bar), lane)
+                self.bars.add_one(operand, self._unless_unused(i, g, bar), lane)
 
     def _unless_unused(self, i: Instruction, g: Value, bar: Value) -> Value:
         """Zero where the program did not use the result of `i`, whatever the slope is there; with
@@ -518,7 +463,7 @@ class _Reverser:
                 operands += [self.values.shadow(o, lane) for lane in lanes]
         operands += [self.slots.read(self.b, use.frame), self.parameters.tape]
         if use.returns == "active":
-            operands += self._take(call)
+            operands += self.bars.take(call)
         status = self.b.call(suffixed(use.stem, ".reverse"), I32, [*operands, bars])
         self._return_unless_zero(status)
         self._add_from(bars, fields, use.active(), lanes)
@@ -528,7 +473,7 @@ class _Reverser:
     ) -> None:
         for k, (operand, lane) in enumerate(itertools.product(operands, lanes)):
             place = self.b.gep(fields, bars, [self.b.const(I32, 0), self.b.const(I32, k)])
-            self._add_one(operand, self.b.load(operand.type, place), lane)
+            self.bars.add_one(operand, self.b.load(operand.type, place), lane)
 
     def _return_unless_zero(self, status: Value) -> None:
         failed, fine = Block(self.namer("rule.failed")), Block(self.namer("rule.ok"))
