@@ -300,3 +300,25 @@ def test_a_view_where_no_rule_is_needed():
 
     with pytest.raises(ar.RuleReturnError, match="shares memory"):
         ar.grad(program)(np.array([2.0, 3.0]), 3)
+
+
+def test_arrays_without_a_derivative_may_stand_where_active_ones_do():
+    """A sign and a product of constants: each is what active arrays come in the place of."""
+
+    @numba.njit
+    def program(x, a, b, n):
+        y = np.sign(b)
+        z = a @ b
+        for _ in range(n):
+            y = y * x
+            z = z * x
+        return np.sum(y * z)
+
+    a, b = np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([0.5, -2.0])
+    x, x_dot = np.array([1.5, -0.7]), np.array([0.3, 0.8])
+    expected = 4 * np.sign(b) * (a @ b) * x**3
+    x_bar = np.ones(2)
+    ar.autodiff(ar.Reverse, program, ar.Duplicated(x, x_bar), ar.Const(a), ar.Const(b), ar.Const(2))
+    np.testing.assert_allclose(x_bar, 1 + expected)
+    tangent = ar.autodiff(ar.Forward, program, ar.Duplicated(x, x_dot), a, b, 2)
+    np.testing.assert_allclose(tangent, expected @ x_dot)

@@ -4,7 +4,8 @@ Needs       a module after LLVM's passes
 Gives       the module, changed in place: where it is known at which places it ends, an `alloca` of
             variable size is a call of `malloc` (`aligned_alloc`), with a `free` where the stack is
             restored to what it was before, or in front of the return. One of fixed size that is
-            outside of the entry block and of all loops moves into the entry block
+            outside of the entry block moves into it: from a loop, where no iteration can reach
+            what was made in the one before
 Invariants  G1  memory is released where the stack would have released it, and only if it was made
             G2  what stays is refused by `normal_form`: memory made in a loop that does not restore
                 the stack, or on some of the ways to its end alone
@@ -19,6 +20,7 @@ from activerules.ir.builder import Builder, Namer
 from activerules.ir.cfg import ControlFlow, control_flow
 from activerules.ir.constants import integer_of
 from activerules.ir.model import Argument, Function, Instruction, Module, Value
+from activerules.ir.runtime_calls import memory_intrinsic
 from activerules.ir.types import I64, PTR, VOID, Type, size_of
 
 _MALLOC_ALIGNMENT = 16
@@ -63,9 +65,27 @@ class _Stack:
 
     def hoist(self, alloca: Instruction) -> None:
         block = alloca.owner
-        if block in self.flow.position and self.flow.loop_of(block) is None:
+        if block in self.flow.position and self._ends_with_its_iteration(alloca):
             block.instructions.remove(alloca)
             self._insert(self.function.entry.instructions[0], [alloca])
+
+    def _ends_with_its_iteration(self, alloca: Instruction) -> bool:
+        """Whether its address goes nowhere from which a later iteration would have it."""
+        loop = self.flow.loop_of(alloca.owner)
+        if loop is None:
+            return True
+        headers = {one.header for one in loop.ancestors()}
+        led_to: set[Value] = {alloca}
+        found = 0
+        while found < len(led_to):
+            found = len(led_to)
+            for i in self.function.instructions():
+                if i.opcode in _OTHER_ADDRESSES and not led_to.isdisjoint(i.operands):
+                    led_to.add(i)
+        using = [i for i in self.function.instructions() if not led_to.isdisjoint(i.operands)]
+        return not any(i.opcode == "phi" and i.owner in headers for i in using) and all(
+            i in led_to or _only_goes_to_memory(i, led_to) for i in using
+        )
 
     def replace(self, alloca: Instruction) -> None:
         if alloca.owner not in self.flow.position:
@@ -141,6 +161,16 @@ class _Stack:
         if not any(i.opcode == "alloca" and _varies(i) for i in self.function.instructions()):
             for block in self.function.blocks:
                 block.instructions = [i for i in block.instructions if not _is_of_stack(i)]
+
+
+_OTHER_ADDRESSES = {"getelementptr", "phi", "select", "freeze"}
+
+
+def _only_goes_to_memory(i: Instruction, pointers: set[Value]) -> bool:
+    """Whether an instruction that uses pointers reads or writes what they point to."""
+    if i.opcode == "store":
+        return i.operands[0] not in pointers
+    return i.opcode == "load" or memory_intrinsic(i) is not None or _calls(i, "llvm.lifetime.")
 
 
 def _calls(i: Instruction, prefix: str) -> bool:

@@ -48,6 +48,7 @@ from activerules.numba_ext.compiledrule import (
 )
 from activerules.numba_ext.debugrules import checked_forward, checked_pair
 from activerules.numba_ext.forwardrules import build_forward, build_source, compile_forward_rule
+from activerules.numba_ext.inactive_results import forward_of_zeros, pair_of_zeros
 from activerules.numba_ext.kinds import (
     float_elements,
     has_numbers,
@@ -147,8 +148,7 @@ class NumbaRuleCompiler:
         """
         marked = self._marked[symbol]
         returned = marked.result_type
-        inactive = self._registry.is_inactive(marked.function)
-        inactive = inactive or self._registry.is_inactive_type(returned)
+        inactive = self._is_inactive(marked)
         if not inactive and _result_kind(returned) == "const" and may_hold_numbers(returned):
             raise NotYetSupported(
                 f"{marked.name} has a rule and returns {returned}",
@@ -263,14 +263,7 @@ class NumbaRuleCompiler:
     def _compile_forward(
         self, marked: MarkedCall, request: ForwardRuleRequest
     ) -> ForwardRuleCode | None:
-        chosen = self._registry.find_forward(
-            marked.function,
-            [plain_type(found) for found in marked.signature.args],
-            marked.result_type,
-            [whole.activity(request.activities, forward=True) for whole in wholes_of(marked)],
-            request.result,
-            request.width,
-        )
+        chosen = self._find_forward(marked, request)
         if chosen is None:
             return None
         written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
@@ -297,15 +290,37 @@ class NumbaRuleCompiler:
         )
         return ForwardRuleCode(stored.told, _written(chosen, marked))
 
-    def _compile(self, marked: MarkedCall, request: RuleRequest) -> RuleCode:
-        arguments = [plain_type(found) for found in marked.signature.args]
-        pair = self._registry.find(
+    def _find_forward(self, marked: MarkedCall, request: ForwardRuleRequest) -> ForwardRule | None:
+        if self._is_inactive(marked):
+            return forward_of_zeros(marked, request.width)
+        return self._registry.find_forward(
             marked.function,
-            arguments,
+            [plain_type(found) for found in marked.signature.args],
+            marked.result_type,
+            [whole.activity(request.activities, forward=True) for whole in wholes_of(marked)],
+            request.result,
+            request.width,
+        )
+
+    def _find(self, marked: MarkedCall, request: RuleRequest) -> RulePair:
+        if self._is_inactive(marked):
+            return pair_of_zeros(marked)
+        return self._registry.find(
+            marked.function,
+            [plain_type(found) for found in marked.signature.args],
             marked.result_type,
             [whole.activity(request.activities) for whole in wholes_of(marked)],
             request.result,
         )
+
+    def _is_inactive(self, marked: MarkedCall) -> bool:
+        registry = self._registry
+        return registry.is_inactive(marked.function) or registry.is_inactive_type(
+            marked.result_type
+        )
+
+    def _compile(self, marked: MarkedCall, request: RuleRequest) -> RuleCode:
+        pair = self._find(marked, request)
         written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
 
         def make(stem: str | None) -> tuple[RuleCode, Any, list[str]]:

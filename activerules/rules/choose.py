@@ -96,9 +96,10 @@ def choose_forward(rules: Sequence[Rule], call: Call, width: int) -> ForwardRule
         call, kinds=tuple(BatchDuplicated if k is Duplicated else k for k in call.kinds)
     )
     if width > 1 and _candidates(rules, batched):
-        chosen, call, looped = _best(rules, batched), batched, False
+        wanted, looped = batched, False
     else:
-        chosen, looped = _best(rules, call), width > 1
+        wanted, looped = call, width > 1
+    chosen = _best(rules, _with_some_tangent(rules, wanted))
     *arguments, result = (alternative.kind for alternative in chosen.served)
     half = chosen.rule.halves["forward"]
     return ForwardRule(
@@ -106,10 +107,27 @@ def choose_forward(rules: Sequence[Rule], call: Call, width: int) -> ForwardRule
         function=half.function,
         arguments=tuple(arguments),
         result=result,
-        lowering=tuple(_lowering(a, b) for a, b in zip(call.kinds, arguments, strict=False)),
+        lowering=tuple(_lowering(a, b) for a, b in zip(wanted.kinds, arguments, strict=False)),
         looped=looped,
         location=half.location,
     )
+
+
+def _with_some_tangent(rules: Sequence[Rule], call: Call) -> Call:
+    """The call as a rule for results with a tangent expects it: with an argument that has one.
+
+    Memory that only stands where active arrays do has a shadow, and nothing active goes into it.
+    """
+    *arguments, result = call.kinds
+    if result is Const or any(kind is not Const for kind in arguments):
+        return call
+    for k, found in enumerate(call.types[:-1]):
+        if _differentiable_kind(found) is not Const:
+            given = (*arguments[:k], result, *arguments[k + 1 :], result)
+            asked = replace(call, kinds=given)
+            if _candidates(rules, asked):
+                return asked
+    return call
 
 
 def prefers_body(

@@ -23,16 +23,19 @@ class CallActivities:
 
 
 def activities_of(call: Instruction, info: CallInfo, facts: Facts) -> CallActivities | None:
-    """None where nothing active goes in and comes out: no rule is needed then."""
+    """None where nothing active goes in and comes out: no rule is needed then.
+
+    An inactive function makes a shadow of zeros where its result is used as active arrays are.
+    """
+    result = _of_result(call, info, facts)
     if info.inactive:
-        _refuse_result_without_shadow(call, info, facts)
         for argument in info.arguments:
             _refuse_lost_write(call, argument, facts)
-        return None
+        passed: tuple[ActivityName, ...] = ("const",) * len(info.arguments)
+        return CallActivities(passed, result) if result == "duplicated" else None
     arguments: tuple[ActivityName, ...] = tuple(
         _of_argument(call, a, facts) for a in info.arguments
     )
-    result = _of_result(call, info, facts)
     writes_active = any(
         (a.written or a.shadow_written) and how == "duplicated"
         for a, how in zip(info.arguments, arguments, strict=True)
@@ -41,18 +44,6 @@ def activities_of(call: Instruction, info: CallInfo, facts: Facts) -> CallActivi
     if passive or (result == "const" and not writes_active):
         return None
     return CallActivities(arguments, result)
-
-
-def _refuse_result_without_shadow(call: Instruction, info: CallInfo, facts: Facts) -> None:
-    """Nobody makes a shadow for what an inactive function returns."""
-    if _of_result(call, info, facts) != "duplicated":
-        return
-    raise refusal(
-        call,
-        f"an array that the inactive function {info.name} returned is needed with a shadow",
-        "it is returned, or used where active arrays are, and inactive functions make none",
-        ["copy it: x.copy()"],
-    )
 
 
 def _of_argument(call: Instruction, argument: CallArgument, facts: Facts) -> ActivityName:
