@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import float64, njit
+from numba.experimental import jitclass
 
 import activerules as ar
 from activerules.testing import check_gradient
@@ -54,7 +55,26 @@ def overwritten_choice(x, y, first):
     return z[0] * z[1] + y[0]
 
 
+@jitclass([("slopes", float64[:]), ("shifts", float64[:])])
+class Lines:
+    def __init__(self, slopes, shifts):
+        self.slopes = slopes
+        self.shifts = shifts
+
+
+@njit
+def composed(lines, x, n):
+    return x if n == 0 else composed(lines, x * lines.slopes[n] + lines.shifts[n], n - 1)
+
+
+@njit
+def in_an_object(x, shifts):
+    """A function that calls itself, given one object with both arrays in it."""
+    return composed(Lines(x, shifts), x[0], 2)
+
+
 CASES = [
+    (in_an_object, (RNG.normal(size=3), RNG.normal(size=3)), (ar.Duplicated, ar.Const)),
     (
         carried,
         (RNG.normal(size=(3, 3)), RNG.normal(size=3), 4),

@@ -271,8 +271,9 @@ class _Check:
                 ["mark both arrays Duplicated (a shadow of zeros for the constant one)"],
                 MixedActivity,
             )
-        if len(constant) == len(bare):
-            error.groups = tuple(o.key for o in constant)
+        roots = [root(o) for o in bare]
+        if all(o in self.seeds.constant for o in roots):
+            error.groups = tuple(o.key for o in roots)
         raise error
 
     def _float_bits(self, i: Instruction) -> None:
