@@ -12,6 +12,9 @@ from dataclasses import dataclass
 
 from activerules.ir.model import Instruction
 
+HEADER_BYTES = 17
+"""Of the header of a list: its size, what is allocated, and a flag. That of a set is larger."""
+
 
 @dataclass(frozen=True)
 class CallEffect:
@@ -21,7 +24,8 @@ class CallEffect:
                 bytes (calloc: the product of two operands)
     counted     the new memory is an NRT MemInfo: `NRT_incref` and `NRT_decref` count its references
     plain       the allocation without a destructor, called with the `size` operands alone
-    header      the memory begins with a header of fixed size, and items behind it; it can move
+    header      the memory begins with a header of fixed size, HEADER_BYTES or more, and items
+                behind it; it can move
     gives_data  the result is the start of the data of the MemInfo in operand 0
     resizes     the operand with the new size of the memory behind operand 0, which may move
     returns     the result points into the memory operand `returns` points into

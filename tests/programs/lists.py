@@ -231,16 +231,17 @@ def indices_in_a_list(a, order):
 
 @example(lambda rng: (rng.normal(),))
 @njit
-def stack_of_pairs(x):
-    stack = [(0, x)]
+def stack_of_triples(x):
+    """An item is as large as the header of a list: the last one is at 24 times the size."""
+    stack = [(x, 0, 1)]
     s = 0.0
     while len(stack) > 0:
-        depth, v = stack.pop()
-        s += v * v
+        v, depth, weight = stack.pop()
+        s += v * v * weight
         if depth < 3:
-            stack.append((depth + 1, v * 0.5))
+            stack.append((v * 0.5, depth + 1, weight + 1))
             if depth > 1:
-                stack.append((depth, -v * s))
+                stack.append((-v * s, depth, 1))
         if len(stack) > 6:
             break
     return s

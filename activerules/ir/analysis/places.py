@@ -6,7 +6,8 @@ Invariants  O1  every offset the pointer may have from its base is in `offset + 
             O2  with `through`, the base is a reference-counted object and offsets count from the
                 start of its data, wherever that is at the moment
             O3  in memory that begins with a header (`CallEffect.header`), an item is not in front
-                of what its address was computed from: offsets are not below `low`
+                of what its address was computed from: offsets are not below `low`; nor is it in
+                the header, where LLVM has made one subscript of header and item
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from math import gcd, lcm
 
 from activerules.ir.constants import integer_of
 from activerules.ir.model import Instruction, Value
-from activerules.ir.runtime_calls import effect_of
+from activerules.ir.runtime_calls import HEADER_BYTES, effect_of
 from activerules.ir.types import (
     ArrayType,
     NamedType,
@@ -44,6 +45,11 @@ class Place:
     low: int | None = None
     through: bool = False
 
+    @property
+    def first_item(self) -> int | None:
+        """The lowest offset there can be in memory that begins with a header (O3)."""
+        return None if self.low is None else max(self.low, HEADER_BYTES)
+
     def may_overlap(
         self, size: int, other: Place, other_size: int, *, header: bool = False
     ) -> bool:
@@ -68,8 +74,11 @@ class Place:
         return not self.stride and not other.stride and -other_size < ahead < size and not covered
 
     def is_behind(self, other: Place, size: int) -> bool:
-        """Whether all of this lies behind `size` bytes at the other, which is one offset."""
-        return other.stride == 0 and self.low is not None and other.offset + size <= self.low
+        """Whether all of this lies behind `size` bytes at the other, which is one offset, in memory
+        that begins with a header.
+        """
+        first = self.first_item
+        return other.stride == 0 and first is not None and other.offset + size <= first
 
 
 _NO_PLACES: Mapping[Value, Place] = {}

@@ -173,7 +173,7 @@ class ValueTypes:
         place = self.memory.place(pointer)
         if access.place is None or access.place.stride or not self.memory.starts(place, o):
             return True
-        start = place.offset if place.stride == 0 else place.low if has_header(o) else None
+        start = place.offset if place.stride == 0 else place.first_item if has_header(o) else None
         end = access.place.offset + size_of(access.type, self.memory.named_types)
         return start is None or end > start
 
