@@ -27,7 +27,7 @@ from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.forward_forms import compiles_for_derivative
 from activerules.numba_ext.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.kinds import activity_of
-from activerules.numba_ext.pullback import Pullback, make_form, pull_form
+from activerules.numba_ext.pullback import Pullback, make_form, pull_form, require_kept
 from activerules.numba_ext.stubs import Stub
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
@@ -70,6 +70,7 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Any]:
     target = dispatcher_of(function)
     checks.require_types(primals)
     argtypes = tuple(map(typeof, primals))
+    require_kept(checks.read_arity(target, len(argtypes)), argtypes)
     return run_compiled(vjp_stub(target, argtypes), *primals)
 
 

@@ -254,6 +254,11 @@ def test_an_empty_result_and_an_empty_argument():
     assert doubled(np.empty(0)).shape == (0, 0)
 
 
+def test_an_argument_that_python_cannot_be_given_back_is_refused():
+    with pytest.raises(ar.NotYetSupported, match=r"`part` is slice<.*a pullback cannot keep"):
+        ar.vjp(lambda x, part: (x[part] ** 2).sum(), np.arange(4.0), slice(1, 3))
+
+
 def test_what_has_no_jacobian_is_refused():
     with pytest.raises(ar.ActivityError, match="`n` is int64"):
         ar.jacrev(counted, 1)(VECTOR, 3, None)

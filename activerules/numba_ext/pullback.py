@@ -16,12 +16,14 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.boxing import box_unsupported
+from numba.core.pythonapi import _boxers
 from numba.core.typing.templates import signature
 from numba.extending import NativeValue, box, intrinsic, models, register_model, typeof_impl, unbox
 
 from activerules.annotations.activity import Const, Duplicated, MixedDuplicated
 from activerules.annotations.signature import SplitSpec
-from activerules.errors import ShadowMismatch, TapeError
+from activerules.errors import NotYetSupported, ShadowMismatch, TapeError
 from activerules.numba_ext import cotangents, floats_of_shadows, memory
 from activerules.numba_ext.checks import items_of
 from activerules.numba_ext.cotangents import require_fitting
@@ -33,6 +35,7 @@ from activerules.numba_ext.stubs import StubType
 from activerules.numba_ext.tape_handle import FRESH, RUNNING, Block
 from activerules.numba_ext.types import AnnotationType
 from activerules.numba_ext.zero_shadows import own_constants, zero_shadow
+from activerules.rules.pattern import type_name
 
 
 class PullbackType(StubType):
@@ -133,6 +136,31 @@ def _box_pullback(ty: PullbackType, value: Any, c: Any) -> Any:
 
 
 _boxed: dict[int, PullbackType] = {}
+
+
+def require_kept(names: Sequence[str], found: Sequence[Any]) -> None:
+    """Raise `NotYetSupported` for arguments that a pullback in Python could not hold: of types that
+    Numba takes from Python and does not give back, as slices.
+    """
+    for name, one in zip(names, found, strict=False):
+        if any(_is_never_boxed(leaf) for leaf in _leaves(one)):
+            raise NotYetSupported(
+                f"`{name}` is {type_name(one)}, which a pullback cannot keep in Python",
+                why="Numba takes values of this type from Python, and gives none back",
+                instead=[
+                    "pass the numbers it is made of",
+                    "call vjp in an @njit function, or autodiff",
+                ],
+            )
+
+
+def _is_never_boxed(found: Any) -> bool:
+    return _boxers.lookup(type(found), box_unsupported) is box_unsupported
+
+
+def _leaves(found: Any) -> list[Any]:
+    parts = getattr(found, "types", ()) if isinstance(found, types.BaseTuple) else ()
+    return [leaf for part in parts for leaf in _leaves(part)] if parts else [found]
 
 
 @unbox(PullbackType)

@@ -11,6 +11,7 @@ import pytest
 from numba import _helperlib
 from numba.core import (
     base,
+    boxing,
     caching,
     callconv,
     cgutils,
@@ -24,6 +25,7 @@ from numba.core import (
     externals,
     fastmathpass,
     lowering,
+    pythonapi,
     target_extension,
     targetconfig,
     typed_passes,
@@ -47,6 +49,10 @@ from activerules.errors import UnsupportedVersion
 from activerules.numba_ext import versions
 
 PRIVATE = [
+    # what a pullback can hold in Python
+    (pythonapi, "_boxers"),
+    (boxing, "box_unsupported"),
+    (pythonapi._boxers, "lookup"),
     # typed dictionaries
     (base, "_wrap_impl"),
     (dictobject, "_dict_new_sized"),
