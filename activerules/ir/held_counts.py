@@ -98,14 +98,36 @@ def assuming(held: Held, condition: Value | None, truth: bool) -> Held:
 
 
 def agreed(one: State, other: State, condition: Value | None) -> State:
-    """What is held before a branch, by what is held where a condition is true, and where not."""
+    """What must be held before a branch, by what must be held where a condition is true, and where
+    it is not; without a condition as many as either way needs.
+    """
     state: State = {}
     for value in {**one, **other}:
         first, second = one.get(value, {}), other.get(value, {})
-        if first is not None and second is not None and condition is not None:
-            first, second = assuming(first, condition, True), assuming(second, condition, False)
-            more = plus(first, second, -1)
-            if more is not None and set(more) == {None}:
-                first = second = plus(second, {condition: more[None]})
-        add(state, value, first if first == second else None)
+        add(state, value, _agreed(first, second, condition))
     return state
+
+
+def _agreed(first: Held | None, second: Held | None, condition: Value | None) -> Held | None:
+    if first is None or second is None or first == second:
+        return first if first == second else None
+    if condition is not None:
+        first, second = assuming(first, condition, True), assuming(second, condition, False)
+        more = plus(first, second, -1)
+        if more is not None and set(more) == {None}:
+            return plus(second, {condition: more[None]})
+    return _most(first, second)
+
+
+def _most(one: Held, other: Held) -> Held | None:
+    """The larger of two, where that is the same one whatever is true."""
+    more = plus(one, other, -1)
+    if more is not None and least(more) >= 0:
+        return one
+    less = plus(other, one, -1)
+    return other if less is not None and least(less) >= 0 else None
+
+
+def least(held: Held) -> int:
+    """As many as are held whatever is true."""
+    return held.get(None, 0) + sum(n for c, n in held.items() if c is not None and n < 0)

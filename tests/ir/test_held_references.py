@@ -108,3 +108,80 @@ def test_what_is_freed_is_read_before():
     block = print_function(read_module(text, "f").functions["f"]).split("failed:")[1]
     assert block.index("%first") < block.index("%made)", block.index("%first"))
     assert dropped(DROP, failing=read) == ["made", "x"]
+
+
+CAUGHT = """
+declare ptr @NRT_MemInfo_alloc_aligned(i64, i32)
+declare ptr @NRT_MemInfo_data_fast(ptr)
+declare void @NRT_incref(ptr)
+declare void @NRT_decref(ptr)
+define i32 @f(ptr %retptr, ptr %excinfo, i64 %n, i1 %raises) {{
+entry:
+  br label %round
+round:
+  %k = phi i64 [ 0, %entry ], [ %next, %last ]
+  %made = call ptr @NRT_MemInfo_alloc_aligned(i64 8, i32 32)
+  %data = call ptr @NRT_MemInfo_data_fast(ptr %made)
+  br i1 %raises, label %caught, label %fine
+caught:
+  br label %joined
+fine:
+  {fine}
+  br label %joined
+joined:
+  %failed = phi i1 [ true, %caught ], [ false, %fine ]
+  %next = add i64 %k, 1
+  {joined}
+  br label %last
+last:
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %round, label %end
+end:
+  ret i32 0
+}}
+"""
+
+
+def drops(text):
+    """Where references are dropped, and of what."""
+    printed = print_function(read_module(text, "f").functions["f"])
+    found, block = [], ""
+    for line in printed.splitlines():
+        block = line.split(":")[0] if line.endswith(":") else block
+        if "@NRT_decref(" in line:
+            found.append((block, line.split("%")[1].rstrip(")")))
+    return found
+
+
+def test_what_a_caught_exception_leaves_over_is_dropped():
+    assert drops(CAUGHT.format(fine=DROP, joined="")) == [("caught", "made"), ("fine", "made")]
+    read = "%first = load double, ptr %data"  # nowhere is it held, and not read any more
+    assert drops(CAUGHT.format(fine=DROP, joined=read)) == [("fine", "made")]
+
+
+def test_ways_are_told_apart_by_what_a_phi_is():
+    fine = (
+        DROP
+        + """
+  %other = call ptr @NRT_MemInfo_alloc_aligned(i64 8, i32 32)
+  %stops = icmp eq i64 %n, 7
+  br i1 %stops, label %end, label %kept
+kept:"""
+    )
+    joined = """%maybe = phi ptr [ undef, %caught ], [ %other, %kept ]
+  %status = phi i32 [ 1, %caught ], [ 0, %kept ]
+  %ok = icmp eq i32 %status, 0
+  br i1 %ok, label %drop, label %on
+drop:
+  call void @NRT_decref(ptr %maybe)
+  br label %on
+on:"""
+    text = CAUGHT.replace("%failed = phi i1 [ true, %caught ], [ false, %fine ]", "{joined}")
+    text = text.replace("%next = add i64 %k, 1\n  {joined}", "%next = add i64 %k, 1")
+    expected = [("made", "caught"), ("made", "fine"), ("maybe", "drop"), ("other", "dropped.held0")]
+    assert sorted(d[::-1] for d in drops(text.format(fine=fine, joined=joined))) == expected
+
+
+def test_a_scratch_is_handed_nothing():
+    stored = "%slot = alloca ptr\n  store ptr %made, ptr %slot\n  " + DROP
+    assert drops(CAUGHT.format(fine=stored, joined="")) == [("caught", "made"), ("fine", "made")]

@@ -9,6 +9,7 @@ import pytest
 from numba import njit
 
 import activerules as ar
+from activerules.testing import check_gradient
 from programs.raising import failed_assertion
 
 
@@ -204,6 +205,47 @@ def keeps_in_lists(x):
     if best is None:
         return rows[0][0]
     return best[0] + rows[1][0]
+
+
+@njit
+def rows_until_negative(x, first):
+    if first > 2.0:
+        return None
+    rows = [x * first]
+    for i in range(len(x)):
+        rows.append(x * x[i])
+        squares(x[i : i + 1])
+    return rows
+
+
+@njit
+def catches(x):
+    """Lists that may be None, and the exceptions of the callee that makes them."""
+    rows, s = None, 0.0
+    for i in range(len(x)):
+        item = x * x[i]
+        try:
+            if rows is None:
+                rows = rows_until_negative(x[: i + 2], x[i])
+            else:
+                s += rows[0][0] * item[1]
+                rows = None
+            s += rows_until_negative(x, 1.0)[0][1]
+        except Exception:
+            s += item[0]
+    return s
+
+
+def test_nothing_is_leaked_where_an_exception_is_caught(unfreed):
+    x = np.array([1.5, 0.5, -1.0, 1.0])
+    assert unfreed(lambda: catches(x)) > 5
+    assert unfreed(lambda: ar.grad(catches)(x)) == 0
+    assert unfreed(lambda: ar.jvp(catches, (x,), (x,))) == 0
+    for _ in range(50):
+        gradient = ar.grad(catches)(x)
+    for k, one in enumerate(np.eye(4)):
+        assert ar.jvp(catches, (x,), (one,))[1] == pytest.approx(gradient[k])
+    check_gradient(catches, (x,))
 
 
 def test_nothing_is_leaked_where_numba_leaks(unfreed):
