@@ -6,8 +6,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from numba import njit, types
 
+from activerules.annotations.values import laid_like
 from activerules.autodiff import NO_C_WRAPPER, run_compiled
 from activerules.everyday import ArgNums, DerivedFunction
 from activerules.jacobian_blocks import copy_of
@@ -32,8 +34,9 @@ def jvp(function: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[
     Arguments
         function  an `@njit` function or a plain one that Numba can compile.
         primals   a tuple with the arguments of the function.
-        tangents  a tuple with one tangent per argument, of its type, shape and strides; None for an
-                  argument that is to be constant, as are integers and strings whatever their entry.
+        tangents  a tuple with one tangent per argument, of its type and shape; None for an argument
+                  that is to be constant, as are integers and strings whatever their entry. Inside a
+                  compiled function an array has the strides of its primal, too.
 
     Returns
         `(out, tangent)`; the tangent has the type of `out`, with None in place of integers. If the
@@ -47,7 +50,13 @@ def jvp(function: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[
     >>> jvp(lambda x, y: x * y, (3.0, 2.0), (1.0, 0.5))
     (6.0, 3.5)
     """
-    return run_compiled(_entry(), dispatcher_of(function), primals, tangents)
+    copies: list[tuple[np.ndarray, np.ndarray]] = []
+    laid = laid_like(tangents, primals, copies)
+    result = run_compiled(_entry(), dispatcher_of(function), primals, laid)
+    for fresh, tangent in copies:
+        if tangent.flags.writeable:
+            tangent[...] = fresh
+    return result
 
 
 def _jvp_form(typing_context, function, primals, tangents):

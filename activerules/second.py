@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit, typed, types
 from numba.extending import overload
 
-from activerules.annotations.values import make_zero
+from activerules.annotations.values import laid_like, make_zero
 from activerules.autodiff import run_compiled
 from activerules.directional import jvp
 from activerules.errors import ActivityError
@@ -74,13 +74,9 @@ def hvp(function: Callable[..., Any], x: Any, v: Any) -> Any:
 
 
 def _laid_out(v: Any, x: Any) -> Any:
-    """A copy of `v` in the order and with the strides of `x`, if both are arrays alike."""
-    arrays = isinstance(x, np.ndarray) and isinstance(v, np.ndarray)
-    if not arrays or (x.shape, x.dtype) != (v.shape, v.dtype):
-        return _copied(v)
-    fresh = make_zero(x)
-    fresh[...] = v
-    return fresh
+    """A copy of `v`, with the strides of `x` if both are arrays alike."""
+    laid = laid_like(v, x, [])
+    return _copied(v) if laid is v else laid
 
 
 def _copied(x: Any) -> Any:

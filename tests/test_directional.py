@@ -60,6 +60,16 @@ class TestJvp:
         np.testing.assert_allclose(dy, by_x @ v + 0.5 * np.sin(x))
         assert dsum == pytest.approx(total @ v)
 
+    def test_tangents_with_other_strides_are_written_as_the_others(self):
+        x, columns = np.array([0.5, 2.0]), np.array([[1.0, 4.0], [-2.0, 3.0]])
+        scale = np.array([3.0, 9.0, 2.0])[::2]
+        directions = columns.copy()
+        out, tangent = ar.jvp(in_place, (x, scale), (directions[:, 0], directions[:, 1].copy()))
+        (dx, ds), changed = columns.T, 0.5 * 2.0 + 2.0
+        slope = dx[0] * 2.0 + 0.5 * ds[1]  # of x[0], which is 1 then
+        assert (out, tangent) == pytest.approx((changed, slope * changed + slope + dx[1]))
+        np.testing.assert_allclose(directions, [[slope, 4.0], [-2.0, 3.0]])
+
     def test_refusals(self):
         with pytest.raises(ar.ActivityError, match="are tuples"):
             ar.jvp(field, np.ones(3), np.ones(3))

@@ -58,6 +58,26 @@ def make_zero(x: Any) -> Any:
     return type(x)(0) if _is_number(x) else x
 
 
+def laid_like(v: Any, x: Any, copies: list[tuple[np.ndarray, np.ndarray]]) -> Any:
+    """Return `v` with the arrays in it laid out as those of `x`.
+
+    An array of the shape and dtype of its partner in `x`, with other strides, is copied; the copy
+    and the array are appended to `copies`. Whatever does not match is left as it is.
+    """
+    if is_tuple(v) and is_tuple(x) and len(v) == len(x):
+        made = [laid_like(*pair, copies) for pair in zip(v, x, strict=True)]
+        same = all(new is old for new, old in zip(made, v, strict=True))
+        return v if same else like_tuple(type(v), made)
+    if not (is_array(v) and is_array(x)):
+        return v
+    if (v.shape, v.dtype) != (x.shape, x.dtype) or v.strides == x.strides:
+        return v
+    fresh = _zeros_with_strides(x)
+    fresh[...] = v
+    copies.append((fresh, v))
+    return fresh
+
+
 _compiled_forms: list[Callable[[Any], Any]] = []
 
 
