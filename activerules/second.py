@@ -204,15 +204,17 @@ def _require_hessian(name: str, found: Any) -> None:
 def hessian_product(dispatcher: Any) -> GradientFunction:
     """The function `(x, v) -> H(x) v` of a function of one argument."""
     return _made.get(
-        dispatcher, "product", lambda: GradientFunction(along(dispatcher, 0), 0, options={})
+        dispatcher, "product", lambda: GradientFunction(along(dispatcher, 0, 1), 0, options={})
     )
 
 
-def along(dispatcher: Any, place: int) -> Any:
-    """The function `(*args, v) -> f'(args) v`, where v is a tangent of the argument in `place`."""
+def along(dispatcher: Any, place: int, count: int | None = None) -> Any:
+    """The function `(*args, v) -> f'(args) v`, where v is a tangent of the argument in `place`; of
+    the first `count` arguments, if the others have defaults.
+    """
 
     def make() -> Any:
-        names = list(inspect.signature(dispatcher.py_func).parameters)
+        names = list(inspect.signature(dispatcher.py_func).parameters)[:count]
         extra = _free(f"dot_{names[place]}", names)
         tangents = [extra if k == place else "None" for k in range(len(names))]
         source = (
@@ -231,7 +233,7 @@ def along(dispatcher: Any, place: int) -> Any:
         made.__name__ = plain.__name__  # errors name the function the Hessian is of
         return njit(made)
 
-    return _made.get(dispatcher, ("along", place), make)
+    return _made.get(dispatcher, ("along", place, count), make)
 
 
 def _free(name: str, taken: Sequence[str]) -> str:

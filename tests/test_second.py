@@ -301,3 +301,15 @@ def test_a_vector_with_other_strides():
     x, v = np.array([2.0, 9.0, 5.0])[::2], np.array([1.0, -1.0])
     product = ar.hvp(lambda x: x[0] ** 2 * x[1], x, v)
     np.testing.assert_allclose(product, [2 * x[1] - 2 * x[0], 2 * x[0]], rtol=1e-14)
+
+
+@njit
+def scaled_powers(x, scale=2.0, n=3):
+    return (x**n).sum() * scale
+
+
+def test_defaults_of_other_arguments():
+    x = np.array([1.0, -2.0, 3.0])
+    np.testing.assert_allclose(ar.hvp(scaled_powers, x, np.ones(3)), 12.0 * x, rtol=1e-14)
+    compiled = njit(lambda x: ar.hvp(scaled_powers, x, np.ones(3)))
+    np.testing.assert_allclose(compiled(x), 12.0 * x, rtol=1e-14)
