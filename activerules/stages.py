@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from activerules.errors import ActiverulesError
+from activerules.frame_room import with_room
 from activerules.ir.derive.assemble import assemble, verified
 from activerules.ir.derive.layout import Layout, make_layout
 from activerules.ir.derive.plan import Plan
@@ -39,7 +40,7 @@ class Stages:
     def __call__(self, name: str, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Run one stage, time it, and print what it gives if that was asked for."""
         start = time.perf_counter()
-        result = function(*args, **kwargs)
+        result = with_room(function, *args, **kwargs)
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
         if os.environ.get("ACTIVERULES_DUMP") in {name, "all"}:
             print(f"==== {name} ====\n{_readable(result)}", file=sys.stderr)

@@ -13,6 +13,8 @@ from functools import partial
 import hypothesis
 import pytest
 
+from activerules.frame_room import with_room
+
 hypothesis.settings.register_profile("project", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("project")
 
@@ -32,25 +34,11 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
         gc.freeze()
 
 
-def called_deep_in_a_chunk(test: Callable, **arguments: object) -> object:
-    """Call a test where the interpreter's stack has room for what it calls.
-
-    CPython 3.11 keeps frames in chunks of 16 KiB and gives a chunk back as soon as it is empty: a
-    call that is made over and over at the end of one costs an mmap, a munmap and four page faults
-    each time, a twelfth of the time of a compilation. The frame of this function claims a stack so
-    large that its chunk, of the next power of two, has megabytes left.
-    """
-    return test(**arguments)
-
-
-called_deep_in_a_chunk.__code__ = called_deep_in_a_chunk.__code__.replace(co_stacksize=600_000)
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """pytest calls the test, by way of that."""
+    """pytest calls the test where what it compiles has room: Numba's own compiler, too."""
     test = pyfuncitem.obj
-    pyfuncitem.obj = partial(called_deep_in_a_chunk, test)
+    pyfuncitem.obj = partial(with_room, test)
     try:
         return (yield)
     finally:

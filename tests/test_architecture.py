@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1] / PACKAGE
 # number; `rules` and `ir` stand side by side: neither may import the other.
 LAYERS = {
     "errors": 0,
+    "frame_room": 0,
     "annotations": 1,
     "rules": 2,
     "rules.library": 3,
