@@ -17,7 +17,7 @@ T = TypeVar("T")
 _SLOTS = 140_000
 
 
-def with_room(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+def with_room(function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
     """What `function` returns; it runs where a megabyte of the stack is left in one piece."""
     return function(*args, **kwargs)
 

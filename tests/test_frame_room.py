@@ -16,6 +16,7 @@ def depth(n, step=1):
 def test_a_call_with_room_is_a_call():
     assert with_room(depth, 500, step=2) == 1000
     assert with_room(with_room, depth, 300) == 300
+    assert with_room(lambda function: function, function="any name") == "any name"
     with pytest.raises(ValueError, match="-1"):
         with_room(depth, -1)
     with ThreadPoolExecutor(2) as pool:
