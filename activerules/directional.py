@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -52,11 +52,24 @@ def jvp(function: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[
     """
     copies: list[tuple[np.ndarray, np.ndarray]] = []
     laid = laid_like(tangents, primals, copies)
+    arrays = [*_arrays_in(primals), *_arrays_in(tangents)]
+    for _, tangent in copies:
+        if sum(np.shares_memory(tangent, other) for other in arrays) > 1:  # itself is one
+            laid, copies = tangents, []  # refused, as every shadow that overlaps another array
+            break
     result = run_compiled(_entry(), dispatcher_of(function), primals, laid)
     for fresh, tangent in copies:
         if tangent.flags.writeable:
             tangent[...] = fresh
     return result
+
+
+def _arrays_in(x: Any) -> Iterator[np.ndarray]:
+    if isinstance(x, tuple):
+        for part in x:
+            yield from _arrays_in(part)
+    elif isinstance(x, np.ndarray):
+        yield x
 
 
 def _jvp_form(typing_context, function, primals, tangents):

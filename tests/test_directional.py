@@ -69,6 +69,9 @@ class TestJvp:
         slope = dx[0] * 2.0 + 0.5 * ds[1]  # of x[0], which is 1 then
         assert (out, tangent) == pytest.approx((changed, slope * changed + slope + dx[1]))
         np.testing.assert_allclose(directions, [[slope, 4.0], [-2.0, 3.0]])
+        for tangents in ((directions[:, 0], directions[:, 0]), (directions[:, 0], directions[0])):
+            with pytest.raises(ar.ShadowMismatch, match=r"other strides|overlap"):
+                ar.jvp(in_place, (x, scale), tangents)
 
     def test_refusals(self):
         with pytest.raises(ar.ActivityError, match="are tuples"):

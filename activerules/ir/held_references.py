@@ -109,11 +109,12 @@ class _Dropper:
     def _drops(self, rest: Rest, b: Builder) -> bool:
         """Append what drops the rest; False if it cannot be told how much that is."""
         kinds = list({tuple(sorted(h.items(), key=str)): h for _, h in rest.held}.values())
-        if len(kinds) == 1:
-            return self._drops_of(rest.value, kinds[0], b)
-        return False
+        if len(kinds) != 1:
+            return False
+        self._drops_of(rest.value, kinds[0], b)
+        return True
 
-    def _drops_of(self, value: Value, held: Held, b: Builder) -> bool:
+    def _drops_of(self, value: Value, held: Held, b: Builder) -> None:
         for _ in range(least(held)):
             b.call(DROPS[0], VOID, [value])
         for condition, n in held.items():
@@ -123,7 +124,6 @@ class _Dropper:
             chosen = (value, nothing) if n > 0 else (nothing, value)
             for _ in range(abs(n)):
                 b.call(DROPS[0], VOID, [b.select(condition, *chosen)])
-        return True
 
     def _edge(self, source: Block, target: Block) -> Block:
         """A block that control passes only if it goes from `source` to `target`."""
