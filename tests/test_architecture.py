@@ -53,6 +53,7 @@ LAYERS = {
     "ir.held_needs": 4,
     "ir.held_places": 4,
     "ir.held_pointers": 4,
+    "ir.held_reads": 4,
     "ir.held_references": 4,
     "ir.reading": 4,
     "ir.scalarise": 3,

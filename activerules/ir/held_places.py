@@ -1,14 +1,17 @@
 """Where a reference can be dropped: not before the last access of what is freed.
 
-Needs       `Pointers`, the blocks and the one that returns
-Gives       `Places.of`: the places on the way from one block to another
-Invariants  L1  behind a place nothing is read that the memory holds or leads to
+Needs       `Pointers`, the blocks and the one that returns, what is held at a read
+Gives       `Places.of`: edges on the ways on from an edge, one on each
+Invariants  L1  behind a place nothing is read that the memory holds or leads to, but where another
+                reference to it is held
 
 What is read by way of the pointer is found by following what is computed from it. Where that was
 put into memory itself, anything may be read through it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from activerules.ir.cfg import ControlFlow
 from activerules.ir.held_pointers import (
@@ -20,12 +23,12 @@ from activerules.ir.held_pointers import (
     counted,
     gives_data,
 )
-from activerules.ir.model import Block, GlobalRef, Instruction, Value
+from activerules.ir.held_reads import may_access
+from activerules.ir.model import Block, Instruction, Value
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
 from activerules.ir.types import PointerType
 
-Place = tuple[Block, Block] | Block
-"""An edge, or the end of a block."""
+Edge = tuple[Block, Block]
 
 _PASSING = ("llvm.memset.", "llvm.lifetime.", "llvm.assume", "llvm.prefetch")
 
@@ -37,29 +40,59 @@ class Places:
         self.pointers, self.flow, self.exit = pointers, flow, exit_block
         self._derived: dict[frozenset[Value], set[Value] | None] = {}
         self._regions: dict[Block, set[Block]] = {}
-        self._reads: dict[Block, bool] = {}
 
-    def of(self, source: Block, target: Block, value: Value, kept: bool) -> list[Place]:
+    def of(
+        self,
+        source: Block,
+        target: Block,
+        value: Value,
+        kept: bool,
+        held: Callable[[Instruction], bool],
+    ) -> list[Edge]:
         """Where to drop a pointer on the way from `source` to `target`; none if there is no place.
 
         kept    more references are held behind that
+        held    whether one is held before an instruction
         """
         sources = self.pointers.sources(value)
         if not sources:
             return [(source, target)]
+        region = self._region(target)
+        places: list[Edge] = []
         found = self._reached(sources)
         if found is not None:
             now = self._now(found, value, source)
             names = self.pointers.becoming(sources)
-            if not self._is_used(now, source, target, names, kept):
-                return [(source, target)]
+            again = isinstance(value, Instruction) and value.owner in region
+            used = self._used(now, source, target, names, kept, None if again else held)
+            places = self._behind(source, target, used)
+        if not places:
+            new = source not in region
+            places = self._behind(
+                source, target, {b for b in region if may_access(b, region, new=new)}
+            )
+        return places
+
+    def _behind(self, source: Block, target: Block, reading: set[Block]) -> list[Edge]:
+        """The edges behind which none of the blocks comes any more, on every way one; none if
+        other ways lead to a block that may be before one of them.
+        """
+        live: set[Block] = set()
+        work = [*reading]
         region = self._region(target)
-        if not any(map(self._may_read, region)):
+        while work:
+            block = work.pop()
+            if block not in live:
+                live.add(block)
+                work += [p for p in self.flow.predecessors[block] if p in region]
+        if target not in live:
             return [(source, target)]
-        entered = {p for block in region for p in self.flow.predecessors[block]} - region
-        if entered != {source} or source.successors.count(target) != 1:
+        if self.flow.predecessors[target] != [source]:
             return []
-        return [b for b in self.flow.order if b in region and self.exit in b.successors]
+        if not all(self.flow.dominates(target, block) for block in live):
+            return []
+        order = [block for block in self.flow.order if block in live]
+        return [(b, t) for b in order for t in dict.fromkeys(b.successors) if t not in live]
 
     # --- what is read by way of a pointer ---
 
@@ -167,12 +200,19 @@ class Places:
             and not (one.opcode == "phi" and one.owner is start)
         }
 
-    def _is_used(
-        self, now: set[Value], source: Block, target: Block, names: set[Value], kept: bool
-    ) -> bool:
-        """Whether one of the values, as they are on an edge, may be used behind it; of the `names`
-        of the pointer it is known how often they are dropped.
+    def _used(
+        self,
+        now: set[Value],
+        source: Block,
+        target: Block,
+        names: set[Value],
+        kept: bool,
+        held: Callable[[Instruction], bool] | None,
+    ) -> set[Block]:
+        """Where one of the values, as they are on an edge, may be used behind it; of the `names`
+        of the pointer it is known how often they are dropped. Not where it is `held` nevertheless.
         """
+        found: set[Block] = set()
         work: list[tuple[Value, Block, bool]] = [(one, target, False) for one in now]
         for phi in target.phis:
             if phi.operands[phi.blocks.index(source)] in now:
@@ -183,19 +223,19 @@ class Places:
             if state not in seen:
                 seen.add(state)
                 kinds = (TAKES, *DROPS) if kept else DROPS if state[0] in names else ()
-                if self._is_used_from(*state, kinds, work):
-                    return True
-        return False
+                found |= self._used_from(*state, kinds, held, work)
+        return found
 
-    def _is_used_from(
+    def _used_from(
         self,
         value: Value,
         start: Block,
         made: bool,
         kinds: tuple[str, ...],
+        held: Callable[[Instruction], bool] | None,
         work: list[tuple[Value, Block, bool]],
-    ) -> bool:
-        """Whether a value is used from a block on, before it is made anew; `made`: where that block
+    ) -> set[Block]:
+        """Where a value is used from a block on, before it is made anew; `made`: where that block
         begins; `kinds`: calls that are no use. Phis that become the value are added to the work.
         """
         used: set[Block] = set()
@@ -205,23 +245,21 @@ class Places:
                 for block, one in zip(i.blocks, i.operands, strict=True):
                     if one is value:
                         phis.setdefault(block, []).append(i)
-            elif i.opcode != "icmp" and i.callee_name not in kinds:
+            elif i.opcode != "icmp" and i.callee_name not in kinds and not (held and held(i)):
                 used.add(i.owner)
         own = value.owner if isinstance(value, Instruction) else None
         if own is start and not made:
-            return False
+            return set()
         seen: set[Block] = set()
         blocks = [start]
         while blocks:
             block = blocks.pop()
             if block in seen or (block is own and seen):
                 continue
-            if block in used:
-                return True
             seen.add(block)
             work += [(phi, phi.owner, True) for phi in phis.get(block, ())]
             blocks += block.successors
-        return False
+        return seen & used
 
     # --- anything that is read ---
 
@@ -237,18 +275,3 @@ class Places:
                     work += block.successors
             self._regions[start] = found
         return self._regions[start]
-
-    def _may_read(self, block: Block) -> bool:
-        if block not in self._reads:
-            self._reads[block] = any(map(_may_read, block.instructions))
-        return self._reads[block]
-
-
-def _may_read(i: Instruction) -> bool:
-    """Whether an instruction may read memory other than the stack and constants."""
-    if i.opcode == "load":
-        place = base_of(i.operands[0])
-        on_stack = isinstance(place, Instruction) and place.opcode == "alloca"
-        return not on_stack and not isinstance(place, GlobalRef)
-    told = (i.callee_name or "").startswith(("llvm.lifetime.", "llvm.assume"))
-    return i.opcode == "call" and counted(i) is None and not told

@@ -23,13 +23,15 @@ seems to be held twice, and nothing is said of it. So too little may be dropped,
 
 from __future__ import annotations
 
+from functools import partial
+
 from activerules.errors import UnsupportedIR
 from activerules.ir.analysis.returns import analyse_returns
 from activerules.ir.builder import Builder, Namer
 from activerules.ir.cfg import control_flow
 from activerules.ir.held_counts import Held, least
 from activerules.ir.held_needs import Needs, Rest
-from activerules.ir.held_places import Places
+from activerules.ir.held_places import Edge, Places
 from activerules.ir.held_pointers import DROPS, Pointers, is_numbas
 from activerules.ir.held_ways import known_ways, plain_ways
 from activerules.ir.model import Argument, Block, Function, Instruction, Module, Value
@@ -71,7 +73,7 @@ class _Dropper:
 
     def run(self) -> None:
         """Find out what is held, and drop it on the ways that leave it over."""
-        found: dict[frozenset[Value], tuple[int, list[Rest]]] = {}
+        found: dict[frozenset[Value], tuple[int, list[Rest], Needs]] = {}
         todo = self.pointers.groups
         for make, by_condition in _ATTEMPTS if todo else ():
             values = {value for group in todo for value in group}
@@ -81,30 +83,31 @@ class _Dropper:
             for group in todo:  # what flows together is decided together
                 doubts = len(wrong & group)
                 if group not in found or doubts < found[group][0]:
-                    found[group] = doubts, [rest for rest in rests if rest.value in group]
+                    found[group] = doubts, [r for r in rests if r.value in group], needs
             todo = [group for group in todo if wrong & group]
             if not todo:
                 break
-        self._drop([rest for _, rests in found.values() for rest in rests])
+        self._drop([(rest, needs) for _, rests, needs in found.values() for rest in rests])
 
     # --- what is dropped ---
 
-    def _drop(self, rests: list[Rest]) -> None:
+    def _drop(self, rests: list[tuple[Rest, Needs]]) -> None:
         places = Places(self.pointers, self.flow, self.returns.exit)
-        found = [places.of(rest.source, rest.target, rest.value, rest.kept) for rest in rests]
-        for rest, where in zip(rests, found, strict=True):
+        found = [(rest, self._places(rest, needs, places)) for rest, needs in rests]
+        for rest, where in found:
             for place in where:
                 made: list[Instruction] = []
                 if not self._drops(rest, Builder(made, self.namer)):
                     continue
-                if isinstance(place, tuple):
-                    block = self._edge(*place)
-                    k = sum(1 for _ in block.phis)
-                else:
-                    block, k = place, len(place.instructions) - 1
+                block = self._edge(*place)
+                k = sum(1 for _ in block.phis)
                 for i in made:
                     i.parent = block
                 block.instructions[k:k] = made
+
+    def _places(self, rest: Rest, needs: Needs, places: Places) -> list[Edge]:
+        held = partial(needs.is_held, rest.value)
+        return places.of(rest.source, rest.target, rest.value, rest.kept, held)
 
     def _drops(self, rest: Rest, b: Builder) -> bool:
         """Append what drops the rest; False if it cannot be told how much that is."""

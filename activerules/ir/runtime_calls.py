@@ -34,6 +34,7 @@ class CallEffect:
     exchanges   pointers in them may be exchanged
     hands_over  the memory behind operand 0 becomes that of operand 1, unseen: what pointers there
                 lead to is in the hands of who owns it
+    keeps       what it is given may be held on to, by a reference
     hands_out   the call may return memory that it was given, or that is reached from there
     mirrored    operands whose shadows are treated alike: forward mode repeats the call on them
     opaque      the result is a pointer to memory of the runtime (random state, Python objects):
@@ -54,6 +55,7 @@ class CallEffect:
     follows: tuple[int, ...] = ()
     exchanges: bool = True
     hands_over: bool = False
+    keeps: bool = False
     hands_out: bool = False
     mirrored: tuple[int, ...] = ()
     opaque: bool = False
@@ -76,6 +78,10 @@ COPIED_SIZE = "activerules.copied_size"
 
 HELD_MEMORY = "activerules.held"
 """Marks memory that a value without derivative leads to: it must not be active."""
+
+RAISES = "activerules.raise."
+CATCHES = "activerules.catch."
+"""Functions that write down an exception, in Numba's convention, and that release one."""
 
 GROW_SHADOW = "activerules.shadow.grow"
 """What resizes a shadow: a call of it in a tangent is differentiated as the resizing it is."""
@@ -178,6 +184,8 @@ _BY_NAME: dict[str, CallEffect] = {
 
 _BY_PREFIX: tuple[tuple[str, CallEffect], ...] = (
     ("activerules.dict.", _NOTHING),
+    (CATCHES, _NOTHING),
+    (RAISES, CallEffect(writes=(1,), keeps=True)),
     ("llvm.memset.p", CallEffect(writes=(0,))),
     ("llvm.memset.inline.", CallEffect(writes=(0,))),
     ("llvm.memcpy.p", CallEffect(reads=(1,), writes=(0,))),

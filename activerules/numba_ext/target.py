@@ -71,6 +71,7 @@ from activerules.numba_ext.calls import (
     compiling_for_cpu,
     uninherited_flags,
 )
+from activerules.numba_ext.dynamic_raises import CallConv
 from activerules.numba_ext.implementation_keys import ImplementationKeys
 from activerules.numba_ext.inactive_values import InactiveValues
 from activerules.numba_ext.line_tables import LineTable, LoweringWithLines
@@ -176,6 +177,11 @@ class ADContext(InactiveValues):
         complex_math.install(self)
         integer_powers.install(self)
         float_parts.install(self)
+
+    @property
+    def call_conv(self) -> CallConv:
+        """How functions are called."""
+        return CallConv(self)
 
     def is_inactive_type(self, found: Any) -> bool:
         """Whether values of a type were declared to carry no derivative."""

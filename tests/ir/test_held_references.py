@@ -110,6 +110,21 @@ def test_what_is_freed_is_read_before():
     assert dropped(DROP, failing=read) == ["made", "x"]
 
 
+def test_what_is_held_more_than_once_is_read_behind():
+    """Another way leads to the read, too, with as many references as are dropped there."""
+    taken = "call void @NRT_incref(ptr %made)"
+    use = f"br i1 %flag, label %on, label %joined\non:\n  %late = freeze i1 %raises\n  {taken}"
+    read = "%data = call ptr @NRT_MemInfo_data_fast(ptr %made)\n  %first = load i64, ptr %data"
+
+    failing = f"br label %joined\njoined:\n  {read}\n  {DROP}"
+    text = TEXT.format(last=f"{DROP}\n  {DROP}", use=use, failing=failing)
+    text = text.replace("[ 1, %failed ]", "[ 1, %joined ]")
+    for known in ("%late", "%raises"):  # of an argument it is known before it is taken
+        found = drops(text.replace("br i1 %raises", f"br i1 {known}"))
+        blocks = [block for block, name in found if name != "x"]
+        assert blocks[:3] == ["failed", "joined", "fine"]
+
+
 CAUGHT = """
 declare ptr @NRT_MemInfo_alloc_aligned(i64, i32)
 declare ptr @NRT_MemInfo_data_fast(ptr)
@@ -185,3 +200,19 @@ on:"""
 def test_a_scratch_is_handed_nothing():
     stored = "%slot = alloca ptr\n  store ptr %made, ptr %slot\n  " + DROP
     assert drops(CAUGHT.format(fine=stored, joined="")) == [("caught", "made"), ("fine", "made")]
+
+
+def test_what_is_read_on_some_ways_is_dropped_behind():
+    """In a loop behind the failing edge, and on one way only."""
+    reads = """%data = call ptr @NRT_MemInfo_data_fast(ptr %made)
+  br i1 %flag, label %loop, label %joined
+loop:
+  %k = phi i64 [ 0, %failed ], [ %next, %loop ]
+  %place = getelementptr i64, ptr %data, i64 %k
+  %next = load i64, ptr %place
+  %more = icmp slt i64 %next, 9
+  br i1 %more, label %loop, label %joined
+joined:"""
+    text = TEXT.format(last=DROP, use="", failing=reads).replace("[ 1, %failed ]", "[ 1, %joined ]")
+    found = [block for block, name in drops(text) if name == "made"]
+    assert [block.split(".")[0] for block in found] == ["dropped", "dropped", "fine"]

@@ -167,7 +167,7 @@ def test_nothing_is_leaked(program, kind, unfreed):
 def squares(a):
     for i in range(len(a)):
         if a[i] < 0.0:
-            raise ValueError("negative")
+            raise ValueError("negative", i, a[i])
     return a * a
 
 
@@ -266,10 +266,52 @@ def test_nothing_is_leaked_where_numba_leaks(unfreed):
     assert fails(ar.jacfwd(passes_exceptions_on), x) == 0
     assert fails(ar.hvp, passes_exceptions_on, x, x) == 0
     assert fails(ar.grad(slopes), x) == 0
+    assert fails(ar.hvp, slopes, x, x) == 0
     y = np.array([1.5, 0.5, 1.0, -1.0])
     assert fails(keeps_in_lists, y) > 5
     assert fails(ar.grad(keeps_in_lists), y) == 0
     assert unfreed(lambda: ar.grad(keeps_in_lists)(y * y)) == 0
+
+
+@njit
+def tells_its_row(x, name):
+    y = x * 2.0
+    if y[1] < 0.0:
+        if y[0] < 4.0:
+            raise ValueError(name + " is negative", y[1])
+        raise ValueError("negative", y, x)
+    return y[0] * y[1]
+
+
+@njit
+def catches_what_it_tells(x, name):
+    y = x * 3.0
+    try:
+        s = tells_its_row(x, name) * y[0]
+    except Exception:
+        s = y[1] * y[1]
+    return s
+
+
+def test_what_an_exception_tells(unfreed):
+    x, y = np.array([1.5, -0.5]), np.array([2.5, -0.5])
+
+    def tells(f, *args):
+        with pytest.raises(ValueError, match="negative") as caught:
+            f(*args)
+        return caught.value.args
+
+    assert unfreed(lambda: tells(tells_its_row, x, "x")) > 0
+    assert unfreed(lambda: catches_what_it_tells(x, "x")) > 0
+    for mode in (ar.grad, ar.jacfwd):
+        run = mode(tells_its_row)
+        assert tells(run, x, "x") == ("x is negative", -1.0)
+        assert unfreed(lambda: tells(run, x, "x")) == 0
+        told = [tells(run, y, "x") for _ in range(20)]
+        assert all(row.tolist() == [5.0, -1.0] for _, row, _ in told)
+    catches = ar.grad(catches_what_it_tells)
+    assert unfreed(lambda: catches(x, "x")) == 0
+    np.testing.assert_allclose(catches(x, "x"), [0.0, -9.0])
 
 
 def test_the_next_call_works():

@@ -27,19 +27,22 @@ def unseen(facts: Facts) -> frozenset[MemoryObject]:
     """
     end = facts.returns.exit.terminator
     found = set(facts.memory.escaping(end.operands[0] if end.operands else None))
-    for block in facts.returns.live:
-        for call in block.instructions:
-            if call.opcode == "call" and not _borrows(call, facts):
-                for operand in call.operands:
-                    if operand.type.is_pointer:
-                        found |= facts.memory.objects(operand)
+    # where it fails as well: an exception holds what it is given
+    for call in facts.request.function.instructions():
+        if call.opcode == "call" and not _borrows(call, facts):
+            for operand in call.operands:
+                if operand.type.is_pointer:
+                    found |= facts.memory.objects(operand)
     return frozenset(found | facts.memory.handed_over(found))
 
 
 def _borrows(call: Instruction, facts: Facts) -> bool:
     """Whether a function is known to hold on to nothing that it is passed."""
     info = facts.calls.marked(call)
-    return effect_of(call.callee_name) is not None if info is None else info.borrows
+    if info is not None:
+        return info.borrows
+    effect = effect_of(call.callee_name)
+    return effect is not None and not effect.keeps
 
 
 def placed(

@@ -1,0 +1,141 @@
+"""Exceptions whose arguments are computed when they are raised.
+
+Needs       the places where Numba lowers `raise E(a, …)` and the end of a `try`
+Gives       `raise_dynamic`: code that raises, and drops the references of the variables
+            `CallConv`: Numba's convention, where an exception that is caught is released
+Invariants  D1  the exception holds one reference of each argument, which Numba drops where it makes
+                Python objects of them; the function that raises holds none any more
+            D2  what is caught, and so never made an object for Python, is released
+            D3  the engine sees a call: what an exception holds is no data of the program
+
+Numba gives references to the exception and keeps those of the variables: a text that is computed
+for an exception leaks. And it writes the arguments into memory in the function itself, where they
+look like data of the program: forward mode would make shadows of them. Of an exception that is
+caught it releases nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.callconv import (
+    ALLOC_FLAG_IDX,
+    HASH_BUF_IDX,
+    RETCODE_USEREXC,
+    UNWRAP_FUNC_IDX,
+    CPUCallConv,
+)
+
+from activerules.ir.runtime_calls import CATCHES, RAISES
+
+
+def raise_dynamic(
+    context: Any,
+    builder: Any,
+    exception: type[BaseException],
+    arguments: Sequence[tuple[Any, Any]],
+    where: tuple[Any, str],
+) -> None:
+    """Leave the function with an exception.
+
+    arguments   the Numba type and the LLVM value of each, None and a constant if it is one
+    where       location and name of the function
+    """
+    convention = context.call_conv
+    given = [(ty, value) for ty, value in arguments if ty is not None]
+    argtypes = [ty for ty, _ in given]
+    function = _raiser(context, builder, exception, arguments, where)
+    packed = convention._get_arg_packer(argtypes).as_arguments(builder, [v for _, v in given])
+    no_result = cgutils.get_null_value(function.args[0].type)
+    excinfo = convention._get_excinfo_argument(builder.function)
+    builder.call(function, [no_result, excinfo, *packed])
+    if context.enable_nrt:
+        for ty, value in given:
+            context.nrt.decref(builder, ty, value)
+    convention._return_errcode_raw(builder, RETCODE_USEREXC)
+
+
+def _raiser(
+    context: Any,
+    builder: Any,
+    exception: type[BaseException],
+    arguments: Sequence[tuple[Any, Any]],
+    where: tuple[Any, str],
+) -> Any:
+    """A function that writes down the exception."""
+    convention, module = context.call_conv, builder.module
+    argtypes = [ty for ty, _ in arguments if ty is not None]
+    constants = [value for ty, value in arguments if ty is None]
+    key = repr((builder.function.name, exception, argtypes, constants, where))
+    name = RAISES + hashlib.sha256(key.encode()).hexdigest()[:16]
+    if name in module.globals:
+        return module.globals[name]
+    function = ir.Function(module, convention.get_function_type(types.none, argtypes), name)
+    function.attributes.add("noinline")
+    convention.decorate_function(function, [f"arg.{k}" for k, _ in enumerate(argtypes)], argtypes)
+    inner = ir.IRBuilder(function.append_basic_block("entry"))
+    values = iter(convention.decode_arguments(inner, argtypes, function))
+    given = [value if ty is None else next(values) for ty, value in arguments]
+    if context.enable_nrt:
+        for (ty, _), value in zip(arguments, given, strict=True):
+            if ty is not None:
+                context.nrt.incref(inner, ty, value)
+    nb_types = tuple(ty for ty, _ in arguments)
+    loc, func_name = where
+    convention.return_dynamic_user_exc(inner, exception, tuple(given), nb_types, loc, func_name)
+    return function
+
+
+class CallConv(CPUCallConv):
+    """Numba's convention on the CPU."""
+
+    def unset_try_status(self, builder: Any) -> None:
+        """End a `try`."""
+        if self.context.enable_nrt:
+            caught = builder.load(self._get_excinfo_argument(builder.function))
+            with cgutils.if_unlikely(builder, cgutils.is_not_null(builder, caught)):
+                builder.call(_releaser(self.context, builder, caught.type), [caught])
+        super().unset_try_status(builder)
+
+
+def _releaser(context: Any, builder: Any, excinfo_type: Any) -> Any:
+    """A function that releases an exception, if its arguments are computed: as Numba's own, by
+    objects for Python of all that it holds.
+    """
+    module = builder.module
+    name = CATCHES + hashlib.sha256(builder.function.name.encode()).hexdigest()[:16]
+    if name in module.globals:
+        return module.globals[name]
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [excinfo_type]), name)
+    function.attributes.add("noinline")
+    inner = ir.IRBuilder(function.append_basic_block("entry"))
+    (caught,) = function.args
+    api = context.get_python_api(inner)
+
+    def field(index: int) -> Any:
+        return inner.load(cgutils.gep_inbounds(inner, caught, 0, index))
+
+    count = field(ALLOC_FLAG_IDX)
+    with inner.if_then(inner.icmp_signed(">", count, count.type(0))):
+        lock = api.gil_ensure()
+        unwraps = ir.FunctionType(api.pyobj, [api.voidptr]).as_pointer()
+        unwrap = inner.bitcast(field(UNWRAP_FUNC_IDX), unwraps)
+        items = ir.FunctionType(api.pyobj, [api.pyobj, api.py_ssize_t])
+        item = cgutils.get_or_insert_function(module, items, "PyTuple_GetItem")
+        objects = inner.call(unwrap, [field(HASH_BUF_IDX)])
+        with inner.if_else(cgutils.is_not_null(inner, objects)) as (made, failed):
+            with made:
+                with cgutils.for_range(inner, inner.sext(count, api.py_ssize_t)) as loop:
+                    # the tuple holds a reference of its own to each
+                    api.decref(inner.call(item, [objects, loop.index]))
+                api.decref(objects)
+            with failed:
+                api.err_clear()
+        api.gil_release(lock)
+        context.nrt.free(inner, inner.bitcast(caught, api.voidptr))
+    inner.ret_void()
+    return function
