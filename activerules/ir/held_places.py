@@ -17,6 +17,8 @@ from activerules.ir.cfg import ControlFlow
 from activerules.ir.held_pointers import (
     CHOICES,
     DROPS,
+    GIVES_ROOM_BACK,
+    MAKES_ROOM,
     TAKES,
     Pointers,
     base_of,
@@ -152,7 +154,8 @@ class Places:
         """Whether what an instruction makes of a pointer leads there, too."""
         if use.opcode == "load":
             return isinstance(use.type, PointerType)
-        return use.opcode in ("getelementptr", *CHOICES) or gives_data(use)
+        room = use.callee_name == MAKES_ROOM
+        return room or use.opcode in ("getelementptr", *CHOICES) or gives_data(use)
 
     def _only_reads(self, use: Instruction, value: Value) -> bool:
         """Whether an instruction is done with a pointer when it is done."""
@@ -164,7 +167,7 @@ class Places:
             return False
         if memory_intrinsic(use) in ("memcpy", "memmove"):
             return self._holds_numbers(value)
-        passing = (use.callee_name or "").startswith(_PASSING)
+        passing = (use.callee_name or "").startswith((*_PASSING, GIVES_ROOM_BACK))
         return passing or counted(use) is not None or self.pointers.is_call(use)
 
     def _holds_numbers(self, pointer: Value) -> bool:

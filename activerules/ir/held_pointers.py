@@ -26,6 +26,9 @@ TAKES = "NRT_incref"
 DROPS = ("NRT_decref", "activerules.release")
 CHOICES = ("phi", "select")
 NOTHING = ("null", "undef", "poison")
+MAKES_ROOM = "NRT_MemInfo_varsize_alloc"
+GIVES_ROOM_BACK = "NRT_MemInfo_varsize_free"
+"""What sets exchange the memory behind them with."""
 
 
 def is_numbas(function: Function) -> bool:
@@ -139,7 +142,8 @@ class Pointers:
             case "select":
                 return self.success(value) is None or self.is_there(value, use.owner)
             case "call":
-                return counted(use) is not None or gives_data(use) or self.is_call(use)
+                room = use.callee_name in (MAKES_ROOM, GIVES_ROOM_BACK)
+                return room or counted(use) is not None or gives_data(use) or self.is_call(use)
             case _:
                 return False
 

@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 from activerules.errors import ActivityError, ArityError, MixedActivity, UnsupportedIR
+from activerules.ir.derive.assemble import generate
+from activerules.ir.derive.planning import make_plan
+from activerules.ir.derive.request import Parameter, Request
 from activerules.ir.differentiate import differentiate
 from activerules.ir.parser import parse_module
 from tests.ir.harness import Active, Const, Duplicated, Struct, check_gradient, compile_text
@@ -308,3 +311,34 @@ def test_the_derivative_where_a_float_equals_a_constant_is_that_of_the_branch(mo
     call = compiled.function("f.forward" if mode == "forward" else "f.gradient")
     result = call(x.ctypes.data, shadow.ctypes.data, *([1.0] if mode == "reverse" else []))
     assert (shadow[0] if mode == "reverse" else result) == 3.0
+
+
+ALWAYS_FAILS = """
+define i32 @f(ptr %x, i64 %n) {
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %latch ]
+  %place = getelementptr double, ptr %x, i64 %i
+  %v = load double, ptr %place
+  %w = fmul double %v, %v
+  store double %w, ptr %place
+  %large = fcmp ogt double %v, 9.0
+  br i1 %large, label %end, label %latch
+latch:
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %loop, label %end
+end:
+  ret i32 1
+}
+"""
+
+
+def test_a_function_that_always_fails_has_nothing_to_reverse():
+    module = parse_module(ALWAYS_FAILS)
+    x, n = module.functions["f"].arguments
+    parameters = (Parameter(x, "duplicated", "x"), Parameter(n, "const", "n"))
+    plan = make_plan(Request(module, module.functions["f"], "f", parameters, "status"))
+    functions, _, _ = generate(plan)
+    assert [f.name for f in functions] == ["f.augmented", "f.reverse", "f.gradient"]

@@ -216,3 +216,16 @@ joined:"""
     text = TEXT.format(last=DROP, use="", failing=reads).replace("[ 1, %failed ]", "[ 1, %joined ]")
     found = [block for block, name in drops(text) if name == "made"]
     assert [block.split(".")[0] for block in found] == ["dropped", "dropped", "fine"]
+
+
+def test_what_a_set_exchanges_its_memory_with_is_known():
+    room = """%data = call ptr @NRT_MemInfo_data_fast(ptr %made)
+  %old = load ptr, ptr %data
+  %room = call ptr @NRT_MemInfo_varsize_alloc(ptr %made, i64 64)
+  store ptr %room, ptr %data
+  call void @NRT_MemInfo_varsize_free(ptr %made, ptr %old)"""
+    declared = """declare ptr @NRT_MemInfo_varsize_alloc(ptr, i64)
+declare void @NRT_MemInfo_varsize_free(ptr, ptr)
+"""
+    text = declared + TEXT.format(last=DROP, use=room, failing="")
+    assert [block for block, name in drops(text) if name == "made"] == ["failed", "fine"]

@@ -257,6 +257,9 @@ class _Reverser:
         again.append(end)
 
     def _choose(self, block: Block, step: Step, edges: list[Block]) -> None:
+        if not edges:  # the function always fails
+            self.b.unreachable()
+            return
         if len(edges) == 1:
             self.b.br(edges[0])
             return
