@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from activerules.ir.held_counts import (
     Held,
@@ -87,13 +88,18 @@ class Needs:
         return i.operands[0] if self.pointers.hands_over(i) else None
 
     def _solve(self) -> None:
+        """Begins with what is last, and comes back to it first: inner loops before outer ones."""
         before = self.ways.before()
-        work = dict.fromkeys(reversed(self.ways.order))
-        for _ in range(_VISITS * len(self.ways.order)):
+        order = self.ways.order[::-1]
+        rank = {way: k for k, way in enumerate(order)}
+        work = [*range(len(order))]
+        waiting = set(work)
+        for _ in range(_VISITS * len(order)):
             if not work:
                 return
-            way = next(iter(work))
-            del work[way]
+            k = heappop(work)
+            waiting.discard(k)
+            way = order[k]
             state = self._at_end(way)
             if state is None:
                 continue
@@ -102,7 +108,9 @@ class Needs:
                 self._before(i, state)
             if self.entering.get(way) != state:
                 self.entering[way] = state
-                work |= dict.fromkeys(before[way])
+                for k in {rank[one] for one in before[way]} - waiting:
+                    heappush(work, k)
+                    waiting.add(k)
         self.entering = {}
 
     def _at_end(self, way: Way) -> State | None:

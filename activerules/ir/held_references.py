@@ -133,15 +133,23 @@ class _Dropper:
         if target is not self.returns.exit and self.flow.predecessors[target] == [source]:
             return target
         if (source, target) not in self.between:
-            block = Block(self.namer("dropped"))
-            block.parent = self.function
-            Builder(block, self.namer).br(target)
-            end = source.terminator
-            end.blocks = [block if b is target else b for b in end.blocks]
-            for phi in target.phis:
-                taken = dict(zip(phi.blocks, phi.operands, strict=True))
-                taken[block] = taken.pop(source)
-                phi.blocks, phi.operands = list(taken), list(taken.values())
-            self.function.blocks.insert(self.function.blocks.index(source) + 1, block)
-            self.between[source, target] = block
+            leaves = any(
+                source in loop.blocks and target not in loop.blocks for loop in self.flow.loops
+            )
+            # only the loop may reach what is behind it: that is now what is between, on each edge
+            for one in self.flow.predecessors[target] if leaves else [source]:
+                self.between[one, target] = self._split(one, target)
         return self.between[source, target]
+
+    def _split(self, source: Block, target: Block) -> Block:
+        block = Block(self.namer("dropped"))
+        block.parent = self.function
+        Builder(block, self.namer).br(target)
+        end = source.terminator
+        end.blocks = [block if b is target else b for b in end.blocks]
+        for phi in target.phis:
+            taken = dict(zip(phi.blocks, phi.operands, strict=True))
+            taken[block] = taken.pop(source)
+            phi.blocks, phi.operands = list(taken), list(taken.values())
+        self.function.blocks.insert(self.function.blocks.index(source) + 1, block)
+        return block

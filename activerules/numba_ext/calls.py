@@ -45,6 +45,7 @@ from activerules.annotations.values import ignore_derivatives
 from activerules.errors import NotYetSupported
 from activerules.numba_ext.effects import exchanges, only_reads
 from activerules.numba_ext.fields import is_list_of_numbers
+from activerules.numba_ext.generators import counts_otherwise
 from activerules.numba_ext.ufuncs import FOR_EACH, for_each_element
 from activerules.numba_ext.unlinked import compile_to_link, single_call
 from activerules.rules.choose import element_count
@@ -220,6 +221,11 @@ class RuleFunction(types.Callable, types.Opaque):
         """
         seen_here = {on_cpu(arg): arg for arg in (*args, *kws.values())}
         cpu_kws = {name: on_cpu(arg) for name, arg in kws.items()}
+        if any(map(counts_otherwise, seen_here)):
+            followed = self._follow(context, args, kws, "an argument is a generator")
+            if followed is not None and isinstance(self.function, CPUDispatcher):
+                raise self._unserved("with a generator that holds arrays", "rules cannot take that")
+            return followed
         try:
             marked, pysig = compile_for_cpu(self.function, tuple(map(on_cpu, args)), cpu_kws)
         except errors.NumbaError as error:

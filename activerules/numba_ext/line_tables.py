@@ -14,10 +14,10 @@ from typing import Any
 from numba.core import debuginfo
 from numba.core.compiler_machinery import register_pass
 from numba.core.ir import Var
-from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering
 
 from activerules.numba_ext.dynamic_raises import raise_dynamic
+from activerules.numba_ext.generators import LowersGenerators
 
 
 class LineTable(debuginfo.DIBuilder):
@@ -32,7 +32,7 @@ class LineTable(debuginfo.DIBuilder):
         )
 
 
-class _Lower(Lower):
+class _Lower(LowersGenerators):
     def _compute_def_location(self) -> Any:
         """The line above the first that has code: that of `def`, unless a docstring is between."""
         at = self.func_ir.loc

@@ -27,9 +27,9 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, ClassVar
 
 from numba.core import compiler, cpu, dispatcher, externals, fastmathpass, types
@@ -59,6 +59,7 @@ from activerules.numba_ext import (
     broadcast,
     complex_math,
     float_parts,
+    generators,
     integer_powers,
     list_moves,
 )
@@ -165,6 +166,12 @@ class ADContext(InactiveValues):
         self._session = session
         self._defined: set[tuple[str, Any]] = set()
         super().__init__(session.typing_context, AD_TARGET)
+        self.data_model_manager = generators.data_models()
+
+    @cached_property
+    def nrt(self) -> Any:
+        """What counts references."""
+        return generators.CountingNRT(self, self.enable_nrt)
 
     @global_compiler_lock
     def init(self) -> None:
@@ -215,7 +222,7 @@ class ADContext(InactiveValues):
         """The implementation of a call."""
         if isinstance(fn, StubType):
             fn, sig = fn.stub, sig.as_function()
-        iterating = iteration(fn, sig.args)
+        iterating = iteration(fn, sig.args) or generators.iteration(self, fn, sig.args)
         if iterating is not None:
             return _wrap_impl(iterating, self, sig)
         fn = self._session.visible(fn)
@@ -303,17 +310,14 @@ class ADDispatcher(dispatcher.Dispatcher):
 
 
 @cache
-def ad_pipeline(pipeline_class: Any) -> Any:
-    """The pipeline without the pass that inlines `inline="always"` functions, whose rules would be
-    lost, and that which keeps types for display; with those that build array literals without
-    lists, call operators that have rules, and find the line of a definition without its source.
-    """
+def _pipeline(pipeline_class: Any, replaced: Callable[[Any], list[Any]]) -> Any:
+    """The pipeline with what stands for each pass, given with its description."""
 
     class ADPipeline(pipeline_class):
         def define_pipelines(self) -> Any:
             pipelines = super().define_pipelines()
             for pipeline in pipelines:
-                steps = [step for found in pipeline.passes for step in _ad_steps(found)]
+                steps = [step for found in pipeline.passes for step in replaced(found)]
                 pipeline.passes = steps
                 pipeline.finalize()
             return pipelines
@@ -321,19 +325,28 @@ def ad_pipeline(pipeline_class: Any) -> Any:
     return ADPipeline
 
 
+def ad_pipeline(pipeline_class: Any) -> Any:
+    """The pipeline without the pass that inlines `inline="always"` functions, whose rules would be
+    lost, and that which keeps types for display; with those that build array literals without
+    lists, call operators that have rules, and lower as this target does.
+    """
+    return _pipeline(pipeline_class, _ad_steps)
+
+
+def _lowered(step: Any) -> list[Any]:
+    return [(LoweringWithLines, step[1])] if step[0] is NativeLowering else [step]
+
+
 def _ad_steps(step: Any) -> list[Any]:
-    """What stands for one pass, given with its description."""
     if step[0] in (InlineInlinables, AnnotateTypes):
         return []
-    if step[0] is NativeLowering:
-        return [(LoweringWithLines, step[1])]
     if step[0] is NopythonTypeInference:
         return [
             (ArrayLiterals, "array literals without lists"),
             (RuledOperators, "operators with rules as calls"),
             step,
         ]
-    return [step]
+    return _lowered(step)
 
 
 class ADJit(JitDecorator):
@@ -350,7 +363,7 @@ class ADJit(JitDecorator):
             options.pop(name, None)
         settings = {
             "locals": dict(options.pop("locals", {})),
-            "pipeline_class": options.pop("pipeline_class", compiler.Compiler),
+            "pipeline_class": _pipeline(options.pop("pipeline_class", compiler.Compiler), _lowered),
         }
         options.setdefault("nopython", True)
         (function,) = functions or self._functions

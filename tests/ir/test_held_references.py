@@ -1,5 +1,7 @@
 """References held where a function raises are dropped, and no others."""
 
+from activerules.ir.cfg import control_flow
+from activerules.ir.normal_form import check
 from activerules.ir.printer import print_function
 from activerules.ir.reading import read_module
 
@@ -229,3 +231,32 @@ declare void @NRT_MemInfo_varsize_free(ptr, ptr)
 """
     text = declared + TEXT.format(last=DROP, use=room, failing="")
     assert [block for block, name in drops(text) if name == "made"] == ["failed", "fine"]
+
+
+LEFT = """
+declare ptr @NRT_MemInfo_alloc_aligned(i64, i32)
+declare void @NRT_decref(ptr)
+define i32 @f(ptr %retptr, ptr %excinfo, i1 %flag) {
+entry:
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %more ]
+  %made = call ptr @NRT_MemInfo_alloc_aligned(i64 8, i32 32)
+  %k1 = add i64 %k, 1
+  br i1 %flag, label %out, label %more
+more:
+  call void @NRT_decref(ptr %made)
+  %again = icmp slt i64 %k1, 9
+  br i1 %again, label %loop, label %out
+out:
+  %last = phi i64 [ %k, %loop ], [ %k1, %more ]
+  store i64 %last, ptr %retptr
+  ret i32 0
+}
+"""
+
+
+def test_only_a_loop_reaches_what_is_behind_it():
+    function = read_module(LEFT, "f").functions["f"]
+    assert print_function(function).count("@NRT_decref(ptr %made)") == 2
+    check(function, control_flow(function), function.blocks)

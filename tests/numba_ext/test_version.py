@@ -24,6 +24,7 @@ from numba.core import (
     environment,
     externals,
     fastmathpass,
+    generators,
     lowering,
     pythonapi,
     target_extension,
@@ -31,7 +32,8 @@ from numba.core import (
     typed_passes,
     untyped_passes,
 )
-from numba.core.datamodel import models
+from numba.core.datamodel import manager, models
+from numba.core.datamodel.models import GeneratorModel
 from numba.core.registry import cpu_target
 from numba.core.runtime import _nrt_python, nrt
 from numba.core.runtime.context import NRTContext
@@ -107,6 +109,24 @@ PRIVATE = [
     (debuginfo.DIBuilder, "_di_subroutine_type"),
     (lowering.BaseLower, "_compute_def_location"),
     (lowering.Lower, "lower_dynamic_raise"),
+    # target: generators
+    (GeneratorModel, "from_data"),
+    (GeneratorModel, "as_data"),
+    (generators.GeneratorDescriptor, "from_generator_fndesc"),
+    (generators.GeneratorLower, "box_generator_struct"),
+    (generators.GeneratorLower, "lower_finalize_func_body"),
+    (generators.LowerYield, "lower_yield_suspend"),
+    (generators.LowerYield, "lower_yield_resume"),
+    (lowering.Lower, "lower_assign"),
+    (lowering.Lower, "lower_yield"),
+    (lowering.Lower, "decref"),
+    (lowering.BaseLower, "setup_function"),
+    (NRTContext, "incref"),
+    (NRTContext, "decref"),
+    (base.BaseContext, "nrt"),
+    (base.BaseContext, "get_generator_desc"),
+    (base.BaseContext, "get_generator_impl"),
+    (manager.DataModelManager, "chain"),
     # target: dispatchers
     (dispatcher.Dispatcher, "add_overload"),
     (dispatcher.Dispatcher, "fold_argument_types"),

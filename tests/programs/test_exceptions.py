@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -312,6 +313,59 @@ def test_what_an_exception_tells(unfreed):
     catches = ar.grad(catches_what_it_tells)
     assert unfreed(lambda: catches(x, "x")) == 0
     np.testing.assert_allclose(catches(x, "x"), [0.0, -9.0])
+
+
+@njit
+def rows_of(x):
+    """Keeps an argument, an array and a list while it waits; yields arrays in tuples."""
+    rows = [x * 2.0]
+    for i in range(len(x)):
+        squares(x[i : i + 1])
+        rows.append(rows[i] * x[i])
+        yield rows[i], x[i]
+
+
+@njit
+def products(x):
+    """A generator that waits in another one."""
+    for row, v in rows_of(x):
+        yield row * v
+
+
+@njit
+def iterates(x):
+    """Generators left early, read to the end, made anew and read by `next`, where one raises."""
+    s = 0.0
+    rows = rows_of(x)
+    for i in range(3):
+        for product in products(x[i:]):
+            s += product[0]
+            if s > 9.0:
+                break
+        s += next(rows)[0][1]
+        rows = rows_of(x * x[i])
+    return s
+
+
+def test_nothing_is_leaked_where_there_are_generators(unfreed):
+    x, v = np.array([1.5, 0.5, 1.2, 1.0]), np.array([0.3, -1.0, 0.5, 0.2])
+
+    gradient, forward = ar.grad(iterates), partial(ar.jvp, iterates)
+
+    def calls():
+        for _ in range(100):
+            gradient(x)
+            forward((x,), (v,))
+            for bad in (-x, x * [1.0, -1.0, 1.0, 1.0], x * [1.0, 1.0, -1.0, 1.0]):
+                with pytest.raises(ValueError, match="negative"):
+                    gradient(bad)
+                with pytest.raises(ValueError, match="negative"):
+                    forward((bad,), (v,))
+
+    assert unfreed(lambda: iterates(x)) > 5
+    assert unfreed(calls) == 0
+    assert forward((x,), (v,)) == pytest.approx((iterates(x), gradient(x) @ v))
+    check_gradient(iterates, (x,))
 
 
 def test_the_next_call_works():
