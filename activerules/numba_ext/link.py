@@ -34,6 +34,7 @@ compiler_runtime.provide()
 
 # Numba finds environments by name but does not own them, and compiled code holds their addresses.
 _environments: dict[str, Any] = {}
+_UNWRAPS = "__excinfo_unwrap_args"
 _defined: list[Any] = []
 _functions: weakref.WeakKeyDictionary[Any, frozenset[str]] = weakref.WeakKeyDictionary()
 
@@ -112,10 +113,19 @@ def _publish_environments(codegen: Any, name: str, module: llvm.ModuleRef) -> No
     _publish(codegen, name, found)
 
 
-def publish_environment(target_context: Any, fndesc: Any, environment: Any) -> None:
+def reads_environment(environment: Any, module: llvm.ModuleRef) -> bool:
+    """Whether code may ask for an environment: it has constants in it, or it makes Python objects
+    of what an exception holds, for which one must be there.
+    """
+    return bool(environment.consts) or any(f.name.startswith(_UNWRAPS) for f in module.functions)
+
+
+def publish_environment(
+    target_context: Any, fndesc: Any, environment: Any, module: llvm.ModuleRef
+) -> None:
     """Do the same for one function, compiled without an entry point."""
     variable = target_context.get_env_name(fndesc)
-    if environment.consts and variable not in _environments:
+    if variable not in _environments and reads_environment(environment, module):
         _publish(target_context.codegen(), variable, {variable: environment})
 
 

@@ -37,7 +37,7 @@ from numba.core.environment import lookup_environment
 from activerules.ir.normalise import scalar_tuning, target_machine
 from activerules.numba_ext.compiledrule import cpu_context
 from activerules.numba_ext.fields import items_of
-from activerules.numba_ext.link import ENVIRONMENT_PREFIX, leave_to_caller
+from activerules.numba_ext.link import ENVIRONMENT_PREFIX, leave_to_caller, reads_environment
 from activerules.rules.fingerprint import engine
 from activerules.rules.registry import RULES
 
@@ -236,6 +236,6 @@ def is_bound_to_process(module: Any) -> bool:
     for variable in module.global_variables:
         if variable.name.startswith(ENVIRONMENT_PREFIX):
             environment = lookup_environment(variable.name)
-            if environment is not None and environment.consts:
+            if environment is not None and reads_environment(environment, module):
                 return True
     return _ADDRESS.search(str(module)) is not None

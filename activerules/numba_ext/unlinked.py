@@ -64,7 +64,8 @@ def compile_to_link(dispatcher: Any, args: tuple[Any, ...]) -> Any:
         # Not by `dispatcher.compile`, which hands the entry point to Numba's C dispatcher.
         result = dispatcher._compiler.compile(args, None)
         # As Numba does with the entry point: the function finds its constants there.
-        publish_environment(result.target_context, result.fndesc, result.environment)
+        module = result.library._final_module
+        publish_environment(result.target_context, result.fndesc, result.environment, module)
         leave_to_caller(result.library)
         dispatcher.overloads[args] = result
     return dispatcher.overloads[args]

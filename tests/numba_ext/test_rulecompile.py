@@ -361,7 +361,7 @@ def picky_augmented(config, ret: ar.Duplicated, a: ar.Duplicated, x: ar.Active):
 
 def picky_reverse(config, dret: ar.Duplicated, tape, a: ar.Duplicated, x: ar.Active):
     if x.val > 100.0:
-        raise ArithmeticError("too large to go back")
+        raise ArithmeticError("too large to go back", x.val)
     ar.accumulate(a, dret.dval * x.val)
     return None, np.dot(tape, dret.dval)
 
