@@ -27,7 +27,7 @@ from activerules.ir.held_pointers import (
 )
 from activerules.ir.held_reads import may_access
 from activerules.ir.model import Block, Instruction, Value
-from activerules.ir.runtime_calls import effect_of, memory_intrinsic
+from activerules.ir.runtime_calls import LINEAR_ALGEBRA, effect_of, memory_intrinsic
 from activerules.ir.types import PointerType
 
 Edge = tuple[Block, Block]
@@ -167,7 +167,8 @@ class Places:
             return False
         if memory_intrinsic(use) in ("memcpy", "memmove"):
             return self._holds_numbers(value)
-        passing = (use.callee_name or "").startswith((*_PASSING, GIVES_ROOM_BACK))
+        known = (*_PASSING, GIVES_ROOM_BACK, *LINEAR_ALGEBRA)
+        passing = (use.callee_name or "").startswith(known)
         return passing or counted(use) is not None or self.pointers.is_call(use)
 
     def _holds_numbers(self, pointer: Value) -> bool:

@@ -12,7 +12,7 @@ read from memory belongs to the memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from activerules.ir.analysis.returns import is_zero_on
 from activerules.ir.cfg import ControlFlow
@@ -20,7 +20,7 @@ from activerules.ir.held_counts import Held
 from activerules.ir.model import Argument, Block, Constant, Function, Instruction, Value
 from activerules.ir.rulecall import MARKED_PREFIX
 from activerules.ir.runtime_calls import NOCOPY_RESHAPE, effect_of
-from activerules.ir.types import I32, FloatType, IntType
+from activerules.ir.types import I32, PTR, FloatType, IntType
 
 TAKES = "NRT_incref"
 DROPS = ("NRT_decref", "activerules.release")
@@ -36,10 +36,10 @@ def is_numbas(function: Function) -> bool:
 
     A derivative in forward mode has a second place for the result.
     """
-    return function.result == I32 and _places_of(function) > 0
+    return function.result == I32 and places_of(function) > 0
 
 
-def _places_of(function: Function) -> int:
+def places_of(function: Function) -> int:
     """How many arguments are places for the result: those before that of the exception."""
     # LLVM numbers names that are taken: functions that call themselves are linked in
     names = [a.name.split(".")[0].strip('"') for a in function.arguments[:6]]
@@ -84,19 +84,26 @@ def gives_data(i: Instruction) -> bool:
 class Pointers:
     """See the module docstring."""
 
-    def __init__(self, function: Function, own: dict[str, Function], flow: ControlFlow) -> None:
+    def __init__(
+        self,
+        function: Function,
+        own: dict[str, Function],
+        flow: ControlFlow,
+        is_result: Callable[[Instruction, Instruction], bool],
+    ) -> None:
         self.own, self.flow = own, flow
+        self._is_counted_result = is_result
         self.uses: dict[Value, list[Instruction]] = {}
         for i in function.instructions():
             for o in i.operands:
                 self.uses.setdefault(o, []).append(i)
         self.tracked: set[Value] = set()
         self.groups: list[frozenset[Value]] = []
-        self._successes: dict[Value, Block | None] = {}
+        self._successes: dict[Value, tuple[Instruction, Block] | None] = {}
         self._scratch: dict[Value, bool] = {}
         seen: set[Value] = set()
         for i in function.instructions():
-            pointer = i if is_allocation(i) else counted(i)
+            pointer = i if is_allocation(i) or self._is_result(i) else counted(i)
             if pointer is not None and pointer not in seen:
                 self._track(pointer, seen)
 
@@ -156,6 +163,16 @@ class Pointers:
 
     def success(self, value: Value) -> Block | None:
         """The block where it is known that the call succeeded that returns what is loaded."""
+        found = self._returned(value)
+        return None if found is None else found[1]
+
+    def _is_result(self, i: Instruction) -> bool:
+        """Whether a call has returned the pointer, and references to it are counted."""
+        found = self._returned(i) if i.type == PTR else None
+        return found is not None and self._is_counted_result(i, found[0])
+
+    def _returned(self, value: Value) -> tuple[Instruction, Block] | None:
+        """The call whose result is loaded, and the block where it is known that it succeeded."""
         if not isinstance(value, Instruction) or value.opcode != "load":
             return None
         if value not in self._successes:
@@ -167,7 +184,7 @@ class Pointers:
         success = self.success(value)
         return success is None or self.flow.dominates(success, block)
 
-    def _success(self, load: Instruction) -> Block | None:
+    def _success(self, load: Instruction) -> tuple[Instruction, Block] | None:
         place = base_of(load.operands[0])
         if not isinstance(place, Instruction) or place.opcode != "alloca":
             return None
@@ -199,11 +216,12 @@ class Pointers:
         (target,) = found
         # before the status is looked at it may be read, but not counted
         before = self.flow.dominates(load.owner, target)
-        return target if before or self.flow.dominates(target, load.owner) else None
+        known = before or self.flow.dominates(target, load.owner)
+        return (call, target) if known else None
 
     def _results(self, call: Instruction) -> list[Value]:
         callee = self.own.get(call.callee_name or "")
-        return call.operands[: 1 if callee is None else _places_of(callee)]
+        return call.operands[: 1 if callee is None else places_of(callee)]
 
     def _uses_of_place(self, place: Instruction) -> Iterator[Instruction]:
         for use in self.uses.get(place, ()):

@@ -33,6 +33,7 @@ from activerules.ir.held_counts import Held, least
 from activerules.ir.held_needs import Needs, Rest
 from activerules.ir.held_places import Edge, Places
 from activerules.ir.held_pointers import DROPS, Pointers, is_numbas
+from activerules.ir.held_results import Results
 from activerules.ir.held_ways import known_ways, plain_ways
 from activerules.ir.model import Argument, Block, Function, Instruction, Module, Value
 from activerules.ir.types import PTR, VOID
@@ -49,10 +50,11 @@ _ATTEMPTS = (
 def drop_held(module: Module) -> None:
     """See the module docstring."""
     own = {f.name: f for f in module.functions.values() if is_numbas(f)}
+    results = Results(module)
     for function in module.defined():
         if function.name in own:
             try:
-                _Dropper(function, own).run()
+                _Dropper(function, own, results).run()
             except UnsupportedIR:
                 continue  # refused later, if it is differentiated
             # LLVM's pruning may have left calls that take references alone
@@ -63,11 +65,11 @@ def drop_held(module: Module) -> None:
 class _Dropper:
     """Rewrites one function."""
 
-    def __init__(self, function: Function, own: dict[str, Function]) -> None:
+    def __init__(self, function: Function, own: dict[str, Function], results: Results) -> None:
         self.function = function
         self.flow = control_flow(function)
         self.returns = analyse_returns(function, self.flow, status=True)
-        self.pointers = Pointers(function, own, self.flow)
+        self.pointers = Pointers(function, own, self.flow, results.is_counted)
         self.namer = Namer("held", {b.name for b in function.blocks})
         self.between: dict[tuple[Block, Block], Block] = {}
 

@@ -96,6 +96,11 @@ PROMISED = {
 }
 """Declarations with what LLVM cannot see: of an array whose shape is read, the rest stays known."""
 
+LINEAR_ALGEBRA = ("numba_ez_", "numba_xx", "numba_xgesv")
+"""What the names of Numba's calls of BLAS and LAPACK begin with: they keep no pointer, but are
+refused on active data, as any unknown function.
+"""
+
 _RESIZES = CallEffect(gives_data=True, resizes=1, returns=0, writes=(0,))
 
 _BY_NAME: dict[str, CallEffect] = {

@@ -34,6 +34,7 @@ from numba.core import config, types
 from numba.core.caching import CodeLibraryCacheImpl, IndexDataCacheFile, NullCache
 from numba.core.environment import lookup_environment
 
+from activerules.ir.lossless import without_losses
 from activerules.ir.normalise import scalar_tuning, target_machine
 from activerules.numba_ext.compiledrule import cpu_context
 from activerules.numba_ext.fields import items_of
@@ -118,7 +119,7 @@ def settings() -> tuple[object, ...]:
 
 def _alone(library: Any, exported: Sequence[str]) -> Any:
     """One module of a library and all it links, optimised, which gives the `exported` functions."""
-    module = library._get_module_for_linking().clone()
+    module = _without_losses(library._get_module_for_linking().clone())
     for one in (*module.functions, *module.global_variables):
         if not (one.is_declaration or one.name.startswith(_SHARED)):
             if one.name in exported:
@@ -134,6 +135,10 @@ def _alone(library: Any, exported: Sequence[str]) -> Any:
     counts.add_refprune_pass()
     counts.run(module, builder)
     return module
+
+
+def _without_losses(module: Any) -> Any:
+    return llvm.parse_assembly(without_losses(str(module)))
 
 
 # What is one for all code: Numba's passes know reference counts by their names.
