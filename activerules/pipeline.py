@@ -167,7 +167,7 @@ def _derive(
         parameters=tuple(p.activity for p in plan.request.parameters),
         scratch=tuple(k in scratch for k in range(len(activities))),
         written=tuple(is_written(plan, k) for k in range(len(activities))),
-        libraries=tuple(rules.libraries),
+        libraries=rules.libraries(text),
         environments=captured.environments,
         memory=memory if split else 0,
         width=plan.request.width,

@@ -44,7 +44,9 @@ class Results:
         if name is None or place.stride or place.through:
             return False
         found = self._places(name)
-        return any(o is place.base and (k, place.offset) in found for k, o in enumerate(call.operands))
+        return any(
+            o is place.base and (k, place.offset) in found for k, o in enumerate(call.operands)
+        )
 
     def _places(self, name: str) -> frozenset[tuple[int, int]]:
         """The places by the number of the result and the bytes before them."""
@@ -62,7 +64,8 @@ class Results:
             return
         if not is_numbas(function):
             return
-        results = {a: k for k, a in enumerate(function.arguments[: places_of(function)])}
+        places = function.arguments[: places_of(function)]
+        results: dict[Value, int] = {a: k for k, a in enumerate(places)}
         are_counted = {counted(i) for i in function.instructions()}
         calls: dict[Value, list[Instruction]] = {}
         for i in function.instructions():

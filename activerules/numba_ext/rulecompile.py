@@ -11,10 +11,8 @@ Invariants  R1  a rule is compiled once per call signature and request
 
 from __future__ import annotations
 
-import hashlib
 import math
 import operator
-import re
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -58,15 +56,14 @@ from activerules.numba_ext.kinds import (
     is_object,
     may_hold_numbers,
 )
+from activerules.numba_ext.primals import SYMBOL_PREFIX, Primals, in_symbols, stem_of
 from activerules.numba_ext.ruleparts import taken_apart, wholes_of
 from activerules.numba_ext.ruletapes import is_trusted
-from activerules.numba_ext.ruletyping import checked_primal, compile_rule, parameters_of
+from activerules.numba_ext.ruletyping import compile_rule, parameters_of
 from activerules.numba_ext.rulewrap import build
 from activerules.numba_ext.settling import changes_shadows
 from activerules.numba_ext.storedrules import Stored, StoredRules
 from activerules.rules.rule import ForwardRule, RulePair
-
-SYMBOL_PREFIX = "activerules.rulecode."
 
 # NumPy functions that write into an argument; all others only read them.
 _NUMPY_WRITERS = frozenset({"copyto", "fill_diagonal", "put", "place", "putmask", "shuffle"})
@@ -130,14 +127,13 @@ class NumbaRuleCompiler:
         self.sources: dict[str, Callable[[Any], Any]] = {}
         self.called: dict[str, MarkedCall] = {}
         self._forward_codes: dict[tuple[str, ForwardRuleRequest], ForwardRuleCode | None] = {}
-        self._checked: dict[str, str] = {}
+        self._primals = Primals()
         self._libraries: list[Any] = []
 
-    @property
-    def libraries(self) -> tuple[Any, ...]:
-        """Code libraries of the compiled rules so far, and of the marked functions themselves."""
-        primal = (marked.cpu_library for marked in self._marked.values())
-        return tuple(dict.fromkeys((*self._libraries, *primal)))
+    @global_compiler_lock
+    def libraries(self, text: str) -> tuple[Any, ...]:
+        """Code libraries of the rules and the marked functions that `text` calls."""
+        return tuple(dict.fromkeys((*self._libraries, *self._primals.libraries(text))))
 
     @global_compiler_lock
     def call_info(self, symbol: str) -> CallInfo:
@@ -157,7 +153,7 @@ class NumbaRuleCompiler:
                 instead=["return the parts from functions of their own"],
             )
         context = cpu_context()
-        primal_symbol = self._primal_symbol(marked)
+        primal_symbol = self._primals.symbol(marked, is_new=self._is_new_memory(marked))
         self.called[primal_symbol] = marked
         return CallInfo(
             name=marked.name,
@@ -172,28 +168,6 @@ class NumbaRuleCompiler:
             borrows=_is_numpy(marked),
             result_element=float_elements(returned),
         )
-
-    def _primal_symbol(self, marked: MarkedCall) -> str:
-        """What to call where no rule is needed: the function, and the check that what it returns is
-        new memory where LLVM has not proved it.
-        """
-        if self._is_new_memory(marked) or not isinstance(marked.result_type, types.Array):
-            return marked.cpu_symbol
-        start = 2
-        may_share = False
-        for found in marked.signature.args:
-            slots = flatten(found)
-            data = [start + k for k, slot in enumerate(slots) if slot.role == "data"]
-            may_share |= any(b"captures(none)" not in marked.promises[k] for k in data)
-            may_share |= is_object(found)
-            start += len(slots)
-        if not may_share:
-            return marked.cpu_symbol
-        if marked.symbol not in self._checked:
-            symbol = f"{_stem(marked, ())}.checked"
-            self._libraries.append(checked_primal(marked, symbol))
-            self._checked[marked.symbol] = symbol
-        return self._checked[marked.symbol]
 
     def _is_new_memory(self, marked: MarkedCall) -> bool:
         """Whether a returned array is promised, or known, never to be memory of an argument."""
@@ -477,17 +451,8 @@ def _symbol(
 ) -> str:
     """How the names of a rule's functions begin; `stem`: what tells it from all other rules."""
     if stem is not None:
-        return f"{SYMBOL_PREFIX}{_in_symbols(marked.name)}.{stem}"
-    return _stem(marked, (*(one.fndesc.llvm_func_name for one in compiled), repr(request)))
-
-
-def _stem(marked: MarkedCall, parts: tuple[str, ...]) -> str:
-    digest = hashlib.sha256("\n".join((marked.symbol, *parts)).encode()).hexdigest()[:16]
-    return f"{SYMBOL_PREFIX}{_in_symbols(marked.name)}.{digest}"
-
-
-def _in_symbols(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_.]", "_", name)
+        return f"{SYMBOL_PREFIX}{in_symbols(marked.name)}.{stem}"
+    return stem_of(marked, *(one.fndesc.llvm_func_name for one in compiled), repr(request))
 
 
 def _written(chosen: RulePair | ForwardRule, marked: MarkedCall) -> str:

@@ -34,11 +34,10 @@ from numba.core import config, types
 from numba.core.caching import CodeLibraryCacheImpl, IndexDataCacheFile, NullCache
 from numba.core.environment import lookup_environment
 
-from activerules.ir.lossless import without_losses
-from activerules.ir.normalise import scalar_tuning, target_machine
+from activerules.numba_ext.alone import alone, library_of
 from activerules.numba_ext.compiledrule import cpu_context
 from activerules.numba_ext.fields import items_of
-from activerules.numba_ext.link import ENVIRONMENT_PREFIX, leave_to_caller, reads_environment
+from activerules.numba_ext.link import ENVIRONMENT_PREFIX, reads_environment
 from activerules.rules.fingerprint import engine
 from activerules.rules.registry import RULES
 
@@ -89,7 +88,7 @@ class StoredRules:
 
 def _made(make: Any) -> Stored:
     told, library, exported = make(None)
-    return Stored(told, _library_of(exported[0], _alone(library, exported)))
+    return Stored(told, library_of(exported[0], alone(library, {one: one for one in exported})))
 
 
 def _on_disk(
@@ -101,56 +100,17 @@ def _on_disk(
     told, bitcode = _read(file, key)
     if bitcode is None:
         told, library, exported = make(key)
-        module = _alone(library, exported)
+        module = alone(library, {one: one for one in exported})
         _write(file, key, told, module)
     else:
         module = llvm.parse_bitcode(bitcode)
-    return Stored(told, _library_of(key, module))
+    return Stored(told, library_of(key, module))
 
 
 def settings() -> tuple[object, ...]:
     """What Numba's code depends on besides its source."""
     codegen = cpu_context().codegen().magic_tuple()
     return codegen, *(getattr(config, name) for name in ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT"))
-
-
-# --- one module ---
-
-
-def _alone(library: Any, exported: Sequence[str]) -> Any:
-    """One module of a library and all it links, optimised, which gives the `exported` functions."""
-    module = _without_losses(library._get_module_for_linking().clone())
-    for one in (*module.functions, *module.global_variables):
-        if not (one.is_declaration or one.name.startswith(_SHARED)):
-            if one.name in exported:
-                one.linkage = "external"
-                continue
-            one.linkage = "internal"
-            # The JIT finds internal symbols, too: Numba's own code would call these, whose
-            # parameters the passes change.
-            one.name = f"{one.name}.{exported[0]}"
-    builder = llvm.create_pass_builder(target_machine(), scalar_tuning())
-    builder.getModulePassManager().run(module, builder)
-    counts = llvm.create_new_module_pass_manager()
-    counts.add_refprune_pass()
-    counts.run(module, builder)
-    return module
-
-
-def _without_losses(module: Any) -> Any:
-    return llvm.parse_assembly(without_losses(str(module)))
-
-
-# What is one for all code: Numba's passes know reference counts by their names.
-_SHARED = ("NRT_", ENVIRONMENT_PREFIX, "llvm.")
-
-
-def _library_of(name: str, module: Any) -> Any:
-    library = cpu_context().codegen().create_library(name)
-    leave_to_caller(library)
-    library.add_llvm_module(module)
-    library.finalize()
-    return library
 
 
 # --- on disk ---
