@@ -127,7 +127,7 @@ def _derive(
     except ActiverulesError as error:
         locate(error, module)
         raise
-    text, name = finish(stage, captured, module, functions, declarations, options)
+    text, name = finish(stage, captured, module, functions, declarations, options, rules)
     gradient = Gradient(
         symbol=name + ".forward",
         conservative_symbol=name + ".forward",

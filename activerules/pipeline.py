@@ -152,7 +152,7 @@ def _derive(
     except ActiverulesError as error:
         locate(error, module)
         raise
-    text, name = finish(stage, captured, module, functions, declarations, options)
+    text, name = finish(stage, captured, module, functions, declarations, options, rules)
     suffix = ".split" if split else ".gradient"
     deferred = deferred and _assumes(plan)
     conservative = name + (CAREFUL if careful or deferred else "") + suffix

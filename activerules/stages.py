@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from activerules.ir.explain import render_plan
 from activerules.ir.location import Locator
 from activerules.ir.model import Function, Instruction, Module
 from activerules.ir.printer import print_function, print_module
+from activerules.ir.rulecall import RuleCompiler
 from activerules.numba_ext.capture import Captured
 from activerules.numba_ext.vector_math import vector_forms
 
@@ -88,16 +90,32 @@ def finish(
     functions: Sequence[Function],
     declarations: dict[str, str],
     options: frozenset[str],
+    rules: RuleCompiler,
 ) -> tuple[str, str]:
     """The text of a derivative, verified, and the name that its symbols begin with: that of the
     function, with a hash of the text.
     """
     relax(functions, declarations, options)
     text = stage("assemble", assemble, module, functions, declarations, whole=False)
+    for symbol in captured.marked:
+        text = _unmarked(text, symbol, rules)
     stage("verify", verified, text)
     digest = hashlib.sha256(text.encode()).hexdigest()[:20]
     name = f"activerules.{_plain(captured.name)}.{digest}"
     return text.replace(STEM, name), name
+
+
+def _unmarked(text: str, symbol: str, rules: RuleCompiler) -> str:
+    """`text` in which a function that is taken over as it is calls another that has a rule as what
+    it is itself.
+    """
+    name = rf'@"?{re.escape(symbol)}"?(?=\()'
+    if not re.search(name, text):
+        return text
+    primal = rules.call_info(symbol).primal_symbol
+    if f"@{primal}(" in text:
+        text = re.sub(rf"^declare .*{name}.*\n", "", text, flags=re.MULTILINE)
+    return re.sub(name, f"@{primal}", text)
 
 
 def _plain(name: str) -> str:

@@ -36,13 +36,13 @@ def without_losses(text: str) -> str:
 
 def _name_data(module: Module) -> None:
     """Make loads of the data of counted memory calls of the function that Numba has for that."""
-    for function in module.defined():
-        if function.name != _DATA:
-            _name_data_in(function)
-    module.functions.setdefault(_DATA, Function(_DATA, PTR, [Argument("a0", PTR)]))
+    named = [_name_data_in(f) for f in module.defined() if f.name != _DATA]
+    if any(named):
+        module.functions.setdefault(_DATA, Function(_DATA, PTR, [Argument("a0", PTR)]))
 
 
-def _name_data_in(function: Function) -> None:
+def _name_data_in(function: Function) -> bool:
+    """Whether there was one."""
     owners: set[Value | None] = {counted(i) for i in function.instructions()} - {None}
     owners |= {i for i in function.instructions() if is_allocation(i)}
     places = [i for i in function.instructions() if _is_place_of_data(i, owners)]
@@ -51,13 +51,16 @@ def _name_data_in(function: Function) -> None:
         for o in i.operands:
             if o in uses:
                 uses[o].append(i)
+    found = False
     for place in places:
         if not all(i.opcode == "load" and i.type is PTR for i in uses[place]):
             continue
         for load in uses[place]:
             load.opcode, load.callee = "call", GlobalRef(_DATA)
             load.operands, load.attributes = [place.operands[0]], {}
+            found = True
         place.owner.instructions.remove(place)
+    return found
 
 
 def _is_place_of_data(i: Instruction, owners: set[Value | None]) -> bool:

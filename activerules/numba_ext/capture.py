@@ -30,8 +30,9 @@ from numba.core.environment import lookup_environment
 from numba.core.registry import CPUDispatcher
 
 from activerules.errors import ActiverulesError, NotCompilable
+from activerules.ir.held_results import COUNTED
 from activerules.numba_ext import implementations  # noqa: F401  (what is compiled in its own way)
-from activerules.numba_ext.abi import Slot, flatten
+from activerules.numba_ext.abi import Slot, flatten, meminfo_offsets
 from activerules.numba_ext.calls import (
     SYMBOL_PREFIX,
     FollowedCall,
@@ -40,6 +41,7 @@ from activerules.numba_ext.calls import (
     compile_for_cpu,
     display_name,
 )
+from activerules.numba_ext.compiledrule import cpu_context
 from activerules.numba_ext.target import Session
 from activerules.numba_ext.visible import with_definitions
 from activerules.rules.rule import location_of
@@ -59,7 +61,9 @@ class Argument:
     parameters: tuple[int, ...]
 
 
-_MARKED = re.compile(rf'^declare i32 (?=@"?{re.escape(SYMBOL_PREFIX)})', re.MULTILINE)
+_MARKED = re.compile(
+    rf"^declare i32 @(?P<name>{re.escape(SYMBOL_PREFIX)}[\w.]+)\(ptr", re.MULTILINE
+)
 _NUMBAS = re.compile(r"^(define [^@\n]*?)i32 (?=@[^(\n]+\(ptr [^,\n]*%retptr\b)", re.MULTILINE)
 _NO_VALUE = re.compile(r"\bret i32 -[23]\b")
 _STATUS = "range(i32 -1, 2147483647)"
@@ -179,7 +183,12 @@ def _session(rules: RuleView) -> Session:
 def _captured(session: Session, function: Any, result: Any, names: tuple[str, ...]) -> Captured:
     module = result.library._final_module.clone()
     text = with_definitions(_with_resolved_recursion(session, module))
-    text = _MARKED.sub(rf"declare {_STATUS} i32 ", text)
+    marked = {
+        f.name: session.calls.get(f.name)
+        for f in module.functions
+        if f.name.startswith(SYMBOL_PREFIX)
+    }
+    text = _MARKED.sub(lambda line: _declared(marked[line["name"]]), text)
     if not _NO_VALUE.search(text):
         text = _NUMBAS.sub(rf"\1{_STATUS} i32 ", text)
     return Captured(
@@ -189,15 +198,19 @@ def _captured(session: Session, function: Any, result: Any, names: tuple[str, ..
         signature=result.signature,
         fndesc=result.fndesc,
         arguments=_arguments(names, result.signature.args),
-        marked={
-            f.name: session.calls.get(f.name)
-            for f in module.functions
-            if f.name.startswith(SYMBOL_PREFIX)
-        },
+        marked=marked,
         environments=_environments(module),
         location=location_of(function),
         followed=tuple(session.calls.followed.values()),
     )
+
+
+def _declared(marked: MarkedCall) -> str:
+    """How the declaration of a marked call begins."""
+    context = cpu_context()
+    counted = meminfo_offsets(marked.result_type, context.target_data)
+    told = f' "{COUNTED}"="{" ".join(map(str, counted))}"' if counted else ""
+    return f"declare {_STATUS} i32 @{marked.symbol}(ptr{told}"
 
 
 def _arguments(names: tuple[str, ...], numba_types: tuple[types.Type, ...]) -> tuple[Argument, ...]:

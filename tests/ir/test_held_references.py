@@ -1,5 +1,7 @@
 """References held where a function raises are dropped, and no others."""
 
+import pytest
+
 from activerules.ir.cfg import control_flow
 from activerules.ir.normal_form import check
 from activerules.ir.printer import print_function
@@ -260,3 +262,51 @@ def test_only_a_loop_reaches_what_is_behind_it():
     function = read_module(LEFT, "f").functions["f"]
     assert print_function(function).count("@NRT_decref(ptr %made)") == 2
     check(function, control_flow(function), function.blocks)
+
+
+RETURNED = """
+declare ptr @NRT_MemInfo_alloc_aligned(i64, i32)
+declare ptr @NRT_MemInfo_data_fast(ptr)
+declare void @NRT_decref(ptr)
+declare i32 @activerules.rule.known(ptr "activerules.counted"="8", ptr)
+define i32 @new(ptr %retptr, ptr %excinfo) noinline {
+  %made = call ptr @NRT_MemInfo_alloc_aligned(i64 8, i32 32)
+  %data = call ptr @NRT_MemInfo_data_fast(ptr %made)
+  %second = getelementptr i8, ptr %retptr, i64 8
+  store ptr %data, ptr %retptr
+  store ptr %made, ptr %second
+  ret i32 0
+}
+define i32 @f(ptr %retptr, ptr %excinfo, i1 %raises) {
+entry:
+  %place = alloca { ptr, ptr }
+  %status = call i32 CALLEE(ptr %place, ptr %excinfo)
+  %at = getelementptr i8, ptr %place, i64 8
+  %data = load ptr, ptr %place
+  %owner = load ptr, ptr %at
+  %ok = icmp eq i32 %status, 0
+  br i1 %ok, label %has, label %failed
+has:
+  br i1 %raises, label %raised, label %fine
+raised:
+  br label %failed
+fine:
+  %second = getelementptr i8, ptr %retptr, i64 8
+  store ptr %data, ptr %retptr
+  store ptr %owner, ptr %second
+  br label %failed
+failed:
+  %code = phi i32 [ %status, %entry ], [ 1, %raised ], [ 0, %fine ]
+  ret i32 %code
+}
+"""
+
+
+@pytest.mark.parametrize("callee", ["@new", "@activerules.rule.known"])
+def test_a_result_that_is_handed_on_is_held_until_then(callee):
+    assert drops(RETURNED.replace("CALLEE", callee)) == [("raised", "owner")]
+
+
+def test_of_unknown_results_nothing_is_said():
+    text = RETURNED.replace(' "activerules.counted"="8"', "")
+    assert drops(text.replace("CALLEE", "@activerules.rule.known")) == []

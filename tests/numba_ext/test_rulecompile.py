@@ -1,6 +1,5 @@
 """Rules compiled to the engine's convention: values, references, facts, and what is refused."""
 
-import contextlib
 import math
 
 import numba

@@ -259,6 +259,19 @@ def rules_in_recursion(A, b):
 
 
 @njit
+def rule_of_the_last(x, n):
+    if n > 0:
+        return rule_of_the_last(x, n - 1)
+    return np.dot(np.outer(x, x), x)
+
+
+@example(lambda rng: (rng.normal(size=3),), seeds=1)
+@njit
+def result_of_a_rule_handed_on(x):
+    return rule_of_the_last(x, 2).sum()
+
+
+@njit
 def descent(x, n):
     if x < 0.0:
         raise ValueError("below zero")

@@ -368,6 +368,52 @@ def test_nothing_is_leaked_where_there_are_generators(unfreed):
     check_gradient(iterates, (x,))
 
 
+@njit
+def solves(x, which):
+    matrix = np.zeros((4, 4))
+    for i in range(4):
+        matrix[i, i] = x[i] + which
+    if which == 0:  # nothing active
+        return (np.linalg.solve(np.zeros((4, 4)), np.ones(4)) * x).sum()
+    return np.linalg.solve(matrix, x).sum()
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_nothing_is_leaked_where_a_rule_raises(which, unfreed):
+    """LAPACK finds a matrix singular, in a rule and in the function itself."""
+    x = np.array([1.5, 0.5, -1.0, 1.0])
+
+    def fails(f, *args):
+        def run():
+            with pytest.raises(np.linalg.LinAlgError, match="singular"):
+                f(*args)
+
+        return unfreed(run)
+
+    assert fails(solves, x, which) > 3
+    assert fails(ar.grad(solves), x, which) == 0
+    gradient = ar.grad(solves)(x * x, 1)
+    for _ in range(20):
+        np.testing.assert_array_equal(ar.grad(solves)(x * x, 1), gradient)
+
+
+@njit
+def handed_on(x):
+    y = np.dot(np.outer(x, x), x)
+    squares(x)
+    return y
+
+
+def test_what_a_rule_returned_is_dropped_where_the_next_call_raises(unfreed):
+    x = np.array([1.5, 0.5, -1.0])
+
+    def fails():
+        with pytest.raises(ValueError, match="negative"):
+            ar.vjp(handed_on, x)
+
+    assert unfreed(fails) == 0
+
+
 def test_the_next_call_works():
     x, shadow = np.array([1.0, 2.0]), np.zeros(2)
     with pytest.raises(ValueError, match="limit"):

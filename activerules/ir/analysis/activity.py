@@ -205,7 +205,7 @@ class _Spread:
             self._forward_callee(call, values, objects)
         elif info is not None:
             if not info.inactive and self._touches(call, info, values, objects):
-                objects.update(self._results(call, info))
+                objects.update(results_of(call, info, self.memory))
         elif memory_intrinsic(call) in _COPIES:
             if not objects.isdisjoint(self.memory.objects(call.operands[1])):
                 objects.update(self.memory.objects(call.operands[0]))
@@ -250,7 +250,7 @@ class _Spread:
                 objects.update(self.memory.read_by(call))
                 values.update(o for o in call.operands if holds_float(o.type))
         elif info is not None:
-            if not info.inactive and not objects.isdisjoint(self._results(call, info)):
+            if not info.inactive and not objects.isdisjoint(results_of(call, info, self.memory)):
                 self._need_arguments(call, info, values, objects)
         elif memory_intrinsic(call) in _COPIES:
             if not objects.isdisjoint(self.memory.objects(call.operands[0])):
@@ -317,16 +317,6 @@ class _Spread:
         self._need_arguments(call, info, read_values, read_objects)
         return not (values.isdisjoint(read_values) and objects.isdisjoint(read_objects))
 
-    def _results(self, call: Instruction, info: CallInfo) -> set[MemoryObject]:
-        """Memory a marked call may write floats to: its result, new memory, written arguments."""
-        found = set(self.memory.objects(call.operands[0])) | {MemoryObject("result", call)}
-        for argument in info.arguments:
-            if argument.kind == "memory" and (argument.written or argument.shadow_written):
-                found |= self.memory.objects(call.operands[argument.pointer])
-            elif argument.is_deep and (argument.written or argument.shadow_written):
-                found |= behind_argument(call, argument, self.memory)
-        return found
-
 
 def _extend_to_neighbours(
     shared: Sequence[frozenset[MemoryObject]],
@@ -380,6 +370,17 @@ def _shared_objects(
             for argument in info.arguments:
                 if argument.kind == "object":
                     yield behind_argument(i, argument, memory)
+
+
+def results_of(call: Instruction, info: CallInfo, memory: MemoryFacts) -> set[MemoryObject]:
+    """Memory a marked call may write floats to: its result, new memory, written arguments."""
+    found = set(memory.objects(call.operands[0])) | {MemoryObject("result", call)}
+    for argument in info.arguments:
+        if argument.kind == "memory" and (argument.written or argument.shadow_written):
+            found |= memory.objects(call.operands[argument.pointer])
+        elif argument.is_deep and (argument.written or argument.shadow_written):
+            found |= behind_argument(call, argument, memory)
+    return found
 
 
 def behind_argument(

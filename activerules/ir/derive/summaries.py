@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 from activerules.ir import normal_form
+from activerules.ir.analysis.activity import results_of
 from activerules.ir.analysis.callee import FRESH, Groups, Place, PlaceAccess, Summary
 from activerules.ir.analysis.memory import MemoryFacts, analyse_memory
 from activerules.ir.analysis.objects import UNKNOWN, MemoryObject, closure, root
@@ -164,6 +165,8 @@ class _Summariser:
             reads |= self._places(self._read_by(i))
             accesses.update(self._accesses_of(i))
             releases |= self._releases(i)
+            if (info := self.calls.marked(i)) is not None:
+                writes |= self._places(results_of(i, info, self.memory))
         for write in self.memory.writes:
             self.everything |= write.everything
             writes |= self._places(self.memory.written_by(write))
