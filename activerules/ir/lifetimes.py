@@ -25,20 +25,24 @@ Begun = frozenset[Instruction | None]
 
 def split_places(function: Function) -> None:
     """See the module docstring."""
+    starts: dict[Value, set[Instruction]] = {}
+    for i in function.instructions():
+        if (i.callee_name or "").startswith(_START):
+            starts.setdefault(i.operands[0], set()).add(i)
+    shared = [p for p, found in starts.items() if len(found) > 1 and isinstance(p, Instruction)]
+    if not shared:
+        return
     uses: dict[Value, list[Instruction]] = {}
     for i in function.instructions():
         for o in i.operands:
             uses.setdefault(o, []).append(i)
     namer = Namer("life", {b.name for b in function.blocks})
-    for place in [i for i in function.instructions() if i.opcode == "alloca"]:
-        starts = {i for i in uses.get(place, ()) if _starts(i)}
+    for place in shared:
         accesses = set(_accesses(place, uses))
-        if len(starts) > 1 and all(i.opcode in ("load", "store", "call") for i in accesses):
-            _split(place, accesses, starts, function, namer)
-
-
-def _starts(i: Instruction) -> bool:
-    return (i.callee_name or "").startswith(_START)
+        if place.opcode == "alloca" and all(
+            i.opcode in ("load", "store", "call") for i in accesses
+        ):
+            _split(place, accesses, starts[place], function, namer)
 
 
 def _accesses(place: Value, uses: dict[Value, list[Instruction]]) -> Iterator[Instruction]:

@@ -10,6 +10,8 @@ optimised it, function by function. What it has inlined there of its runtime get
 
 from __future__ import annotations
 
+import re
+
 from activerules.ir.constants import number_of
 from activerules.ir.held_pointers import counted, is_allocation
 from activerules.ir.held_references import drop_held
@@ -20,12 +22,15 @@ from activerules.ir.parser import parse_module
 from activerules.ir.printer import print_module
 from activerules.ir.types import I8, PTR
 
+_HOLDS = re.compile(r"\bcall [^@\n]*@NRT_(?:incref|MemInfo_)")
 _DATA = "NRT_MemInfo_data_fast"
 _DATA_AT = 24  # bytes: NRT_MemInfo has the count, the destructor and its argument before
 
 
 def without_losses(text: str) -> str:
     """See the module docstring; `UnsupportedIR` if LLVM does not accept the text."""
+    if not _HOLDS.search(text):
+        return text
     module = parse_module(unfolded(text))
     _name_data(module)
     for function in module.defined():

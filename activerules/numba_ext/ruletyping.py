@@ -346,11 +346,12 @@ def compile_function(function: Any, args: tuple[types.Type, ...], pair: Chosen |
     """The compile result of one function of a rule; `NotCompilable` where Numba refuses it."""
     try:
         return compile_to_link(_dispatcher(function), args)
-    except numba_errors.NumbaError as error:
+    except (numba_errors.NumbaError, NotImplementedError) as error:
         raise NotCompilable(
             f"Numba cannot compile the rule of {pair.name} in nopython mode",
             where=[rule_location(function, args)],
             why=str(error).strip(),
+            instead=["add into a shadow: x.dval[:] += …"] if ".dval = " in str(error) else [],
         ) from error
 
 

@@ -531,3 +531,20 @@ def test_rules_of_what_numba_inlines_fire(builtin):
     ar.opt_out(builtin, Active[float64])
     assert ar.grad(program)(np.float32(0.5)) == 100.0
     np.testing.assert_allclose(ar.grad(program)(0.5), math.cosh(0.5) if builtin != abs else 1.0)
+
+
+def test_a_shadow_is_added_to_and_not_replaced():
+    @numba.njit
+    def total(x):
+        return x.sum()
+
+    @ar.augmented_primal(total)
+    def _augmented(config, ret: Active, x: Duplicated):
+        return Result(x.val.sum(), None, None)
+
+    @ar.reverse(total)
+    def _replaces(config, dret: Active, tape, x: Duplicated):
+        x.dval += dret.val
+
+    with pytest.raises(NotCompilable, match=r"x\.dval\[:\] \+= …"):
+        ar.grad(numba.njit(lambda x: total(x)))(np.ones(2))
