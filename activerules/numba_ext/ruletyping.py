@@ -24,7 +24,7 @@ from numba.core.target_extension import target_override
 from numba.core.typeconv.castgraph import Conversion
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
-from activerules.errors import NotCompilable, RuleReturnError, TapeMismatch
+from activerules.errors import ActiverulesError, NotCompilable, RuleReturnError, TapeMismatch
 from activerules.ir.rulecall import ForwardRuleRequest, RuleRequest
 from activerules.numba_ext.calls import MarkedCall, plain_type, uninherited_flags
 from activerules.numba_ext.compiledrule import (
@@ -346,6 +346,8 @@ def compile_function(function: Any, args: tuple[types.Type, ...], pair: Chosen |
     """The compile result of one function of a rule; `NotCompilable` where Numba refuses it."""
     try:
         return compile_to_link(_dispatcher(function), args)
+    except ActiverulesError:
+        raise
     except (numba_errors.NumbaError, NotImplementedError) as error:
         raise NotCompilable(
             f"Numba cannot compile the rule of {pair.name} in nopython mode",
