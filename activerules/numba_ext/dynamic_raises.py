@@ -17,7 +17,7 @@ caught it releases nothing.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -31,6 +31,8 @@ from numba.core.callconv import (
 )
 
 from activerules.ir.runtime_calls import CATCHES, RAISES
+
+_PACKS, _UNWRAPS = "__excinfo_unwrap_args", "activerules.unwrap."
 
 
 def raise_dynamic(
@@ -90,8 +92,50 @@ def _raiser(
     return function
 
 
+def _drop_items(api: Any, objects: Any, count: Any) -> None:
+    """Drop a reference of each item of a tuple, which holds one of its own."""
+    items = ir.FunctionType(api.pyobj, [api.pyobj, api.py_ssize_t])
+    item = cgutils.get_or_insert_function(api.module, items, "PyTuple_GetItem")
+    with cgutils.for_range(api.builder, count) as loop:
+        api.decref(api.builder.call(item, [objects, loop.index]))
+
+
+def handed_over(objects: tuple[Any, ...]) -> Iterator[Any]:
+    """The objects, one after the other; those that were handed over are not kept."""
+    left = list(reversed(objects))
+    del objects
+    while left:
+        yield left.pop()
+
+
 class CallConv(CPUCallConv):
     """Numba's convention on the CPU."""
+
+    def emit_unwrap_dynamic_exception_fn(self, module: Any, st_type: Any, nb_types: Any) -> Any:
+        """A function that makes objects for Python of what an exception holds.
+
+        Numba's own returns a tuple, keeps a reference of each item, and who calls it keeps the
+        tuple; it does no more than iterate over it, and that can be had without keeping items.
+        """
+        packs = super().emit_unwrap_dynamic_exception_fn(module, st_type, nb_types)
+        name = packs.name.replace(_PACKS, _UNWRAPS)
+        if name in module.globals:
+            return module.globals[name]
+        function = ir.Function(module, packs.function_type, name)
+        function.attributes.add("noinline")
+        builder = ir.IRBuilder(function.append_basic_block("entry"))
+        api = self.context.get_python_api(builder)
+        objects = builder.call(packs, function.args)
+        with cgutils.if_unlikely(builder, cgutils.is_null(builder, objects)):
+            builder.ret(objects)
+        _drop_items(api, objects, ir.Constant(api.py_ssize_t, len(st_type)))
+        here = api.import_module(self.context.insert_const_string(module, __name__))
+        hand_over = api.object_getattr_string(here, handed_over.__name__)
+        handed = api.call_function_objargs(hand_over, [objects])
+        for used in (hand_over, here, objects):
+            api.decref(used)
+        builder.ret(handed)
+        return function
 
     def unset_try_status(self, builder: Any) -> None:
         """End a `try`."""
@@ -105,6 +149,8 @@ class CallConv(CPUCallConv):
 def _releaser(context: Any, builder: Any, excinfo_type: Any) -> Any:
     """A function that releases an exception, if its arguments are computed: as Numba's own, by
     objects for Python of all that it holds.
+
+    Functions that Numba compiled for itself return a tuple, and a reference of each item is left.
     """
     module = builder.module
     name = CATCHES + hashlib.sha256(builder.function.name.encode()).hexdigest()[:16]
@@ -124,14 +170,14 @@ def _releaser(context: Any, builder: Any, excinfo_type: Any) -> Any:
         lock = api.gil_ensure()
         unwraps = ir.FunctionType(api.pyobj, [api.voidptr]).as_pointer()
         unwrap = inner.bitcast(field(UNWRAP_FUNC_IDX), unwraps)
-        items = ir.FunctionType(api.pyobj, [api.pyobj, api.py_ssize_t])
-        item = cgutils.get_or_insert_function(module, items, "PyTuple_GetItem")
         objects = inner.call(unwrap, [field(HASH_BUF_IDX)])
         with inner.if_else(cgutils.is_not_null(inner, objects)) as (made, failed):
             with made:
-                with cgutils.for_range(inner, inner.sext(count, api.py_ssize_t)) as loop:
-                    # the tuple holds a reference of its own to each
-                    api.decref(inner.call(item, [objects, loop.index]))
+                if_tuple = ir.FunctionType(ir.IntType(32), [api.pyobj])
+                is_tuple = cgutils.get_or_insert_function(module, if_tuple, "PySequence_Check")
+                packed = cgutils.is_true(inner, inner.call(is_tuple, [objects]))
+                with cgutils.if_unlikely(inner, packed):
+                    _drop_items(api, objects, inner.sext(count, api.py_ssize_t))
                 api.decref(objects)
             with failed:
                 api.err_clear()
