@@ -22,6 +22,7 @@ from activerules.annotations.signature import GradientSpec
 from activerules.autodiff import NO_C_WRAPPER, run_compiled
 from activerules.errors import ArityError
 from activerules.numba_ext import checks
+from activerules.numba_ext.arity import of_count, takes_any_number
 from activerules.numba_ext.dispatchers import (
     MadeOnce,
     dispatcher_of,
@@ -166,17 +167,22 @@ def _typeof_derived_function(value: DerivedFunction, c: Any) -> Any:
 def read_spec(dispatcher: Any, argnums: ArgNums, with_value: bool) -> GradientSpec:
     """Bring `argnums` into the range of the function's parameters, each named once."""
     names = list(inspect.signature(dispatcher.py_func).parameters)
+    unlimited = takes_any_number(dispatcher.py_func)
     single = not isinstance(argnums, tuple | list)
     places = []
     for place in [argnums] if single else argnums:
         if not isinstance(place, SupportsIndex):
             raise _wrong_argnums(dispatcher, f"has {place!r}, which is not an integer")
-        if not -len(names) <= operator.index(place) < len(names):
+        index = operator.index(place)
+        if index < 0 and not unlimited:
+            index += len(names)
+        if index < 0 or (index >= len(names) and not unlimited):
             raise _wrong_argnums(dispatcher, f"has {place}")
-        places.append(operator.index(place) % len(names))
-    repeated = [names[k] for k in places if places.count(k) > 1]
+        places.append(index)
+    repeated = [k for k in places if places.count(k) > 1]
     if repeated or not places:
-        fault = f"names `{repeated[0]}` twice" if repeated else "names no argument"
+        named = [*of_count(dispatcher, 1 + max(repeated, default=0)).parameters]
+        fault = f"names `{named[repeated[0]]}` twice" if repeated else "names no argument"
         raise _wrong_argnums(dispatcher, fault)
     return GradientSpec(tuple(places), single, with_value)
 
@@ -184,23 +190,30 @@ def read_spec(dispatcher: Any, argnums: ArgNums, with_value: bool) -> GradientSp
 def _wrong_argnums(dispatcher: Any, fault: str) -> ArityError:
     plain = dispatcher.py_func
     names = list(inspect.signature(plain).parameters)
-    call = f"{plain.__name__}({', '.join(names)})"
+    takes, numbers = f"has {len(names)} arguments", f"a number from 0 to {len(names) - 1}"
+    if takes_any_number(plain):
+        takes, numbers = "takes any number of arguments", "a number from 0"
     return ArityError(
-        f"argnums {fault}, and {plain.__name__} has {len(names)} arguments",
-        where=[("in the derivative of", call, location_of(plain))],
-        instead=[f"a number from 0 to {len(names) - 1}, or a tuple of different ones"],
+        f"argnums {fault}, and {plain.__name__} {takes}",
+        where=[("in the derivative of", f"{plain.__name__}{_bare(plain)}", location_of(plain))],
+        instead=[f"{numbers}, or a tuple of different ones"],
     )
+
+
+def _bare(plain: Any) -> inspect.Signature:
+    """The parameters alone."""
+    parameters = inspect.signature(plain).parameters.values()
+    return inspect.Signature([p.replace(default=p.empty, annotation=p.empty) for p in parameters])
 
 
 def _make_stub(name: str, target: Any, spec: GradientSpec, form: Callable[..., Any]) -> Any:
     """Return a plain function with the parameters and defaults of the target."""
     plain = target.py_func
-    signature = inspect.signature(plain)
-    checks.refuse_variable(plain.__name__, signature)
-    names = ", ".join(signature.parameters)
-    bare = [p.replace(default=p.empty, annotation=p.empty) for p in signature.parameters.values()]
+    of_count(target, 0)  # raises for what has no compiled form
+    bare = _bare(plain)
+    names = ", ".join("*" * (p.kind is p.VAR_POSITIONAL) + p.name for p in bare.parameters.values())
     stub = function_from(
-        f"def stub{inspect.Signature(bare)}: return _form(_spec, _target, {names})\n",
+        f"def stub{bare}: return _form(_spec, _target, {names})\n",
         "stub",
         # a stub has no data: the address of a dispatcher would keep Numba from caching what uses it
         {"_form": form, "_spec": spec, "_target": Stub(target)},

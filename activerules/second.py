@@ -14,7 +14,6 @@ Source    Pearlmutter (1994), Fast exact multiplication by the Hessian; Griewank
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,6 +31,7 @@ from activerules.jacobian_columns import Columns, columns_form
 from activerules.jacobians import names_of, written_arrays
 from activerules.list_arguments import by_arrays
 from activerules.numba_ext import checks
+from activerules.numba_ext.arity import first_names
 from activerules.numba_ext.dispatchers import MadeOnce, dispatcher_of
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.forward_forms import compiles_for_derivative
@@ -174,7 +174,9 @@ def _hessian_form(typing_context, spec, function, *args):
             written,
             texts,
         )
-        gradients[f"g{j}"] = GradientFunction(along(dispatcher, j), places, options={}).dispatcher
+        gradients[f"g{j}"] = GradientFunction(
+            along(dispatcher, j, len(args)), places, options={}
+        ).dispatcher
     blocks = arranged(texts, result, found, request, lambda row, x: columns[x.root].block(row, x))
     blocks += "[0]" * request.single
     before = (spec, function)
@@ -208,13 +210,13 @@ def hessian_product(dispatcher: Any) -> GradientFunction:
     )
 
 
-def along(dispatcher: Any, place: int, count: int | None = None) -> Any:
-    """The function `(*args, v) -> f'(args) v`, where v is a tangent of the argument in `place`; of
-    the first `count` arguments, if the others have defaults.
+def along(dispatcher: Any, place: int, count: int) -> Any:
+    """The function `(*args, v) -> f'(args) v`, where v is a tangent of the argument in `place`, of
+    `count` arguments.
     """
 
     def make() -> Any:
-        names = list(inspect.signature(dispatcher.py_func).parameters)[:count]
+        names = first_names(dispatcher, count)
         extra = _free(f"dot_{names[place]}", names)
         tangents = [extra if k == place else "None" for k in range(len(names))]
         source = (

@@ -7,7 +7,6 @@ what they do is in `numba_ext.split`.
 from __future__ import annotations
 
 import functools
-import inspect
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -26,6 +25,7 @@ from activerules.autodiff import NO_C_WRAPPER, make_entry, run_compiled
 from activerules.errors import ActivityError, ArityError
 from activerules.nested_pullbacks import nested_play_form, nested_record_form
 from activerules.numba_ext import checks
+from activerules.numba_ext.arity import first_names
 from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.forward_forms import compiles_for_derivative
 from activerules.numba_ext.intrinsics import give_compiled_form
@@ -180,7 +180,7 @@ class Thunk:
 
 def _parameters(target: Any, spec: SplitSpec, half: str) -> tuple[str, ...]:
     """The names of a half's parameters: the function's, and those of the cotangent and the tape."""
-    names = list(inspect.signature(target.py_func).parameters)[: len(spec.arguments)]
+    names = first_names(target, len(spec.arguments))
     if half == "reverse":
         extra = ["dret", "tape"] if _takes_cotangent(spec) else ["tape"]
         names += [_free(name, names) for name in extra]

@@ -73,8 +73,49 @@ def test_what_has_no_code(thing, message):
         ar.grad(thing)
 
 
-def test_a_variable_number_of_arguments():
-    with pytest.raises(ar.NotYetSupported, match="a function of a tuple"):
-        ar.grad(njit(lambda *xs: xs[0]))(2.0)
-    with pytest.raises(ar.NotYetSupported, match="variable number"):
-        ar.autodiff(ar.Reverse, njit(lambda *xs: xs[0]), ar.Active(2.0))
+@njit
+def cubes(*xs):
+    """The sum of xs[k]^3 y^k, where y is the last of xs."""
+    s, y = 0.0, xs[-1]
+    for x in xs[::-1]:
+        s = s * y + x * x * x
+    return s
+
+
+@njit
+def weighted(x, *args):
+    return (x * x * args[0]).sum() + (args[1] * x).sum() if len(args) > 1 else x.sum()
+
+
+@njit
+def by_weight(x, w):
+    return ar.grad(weighted, argnums=2)(x, 3.0, w)
+
+
+def test_any_number_of_arguments():
+    x, w, dx = np.array([0.5, -2.0]), np.array([3.0, 1.5]), np.array([1.0, 2.0])
+    by_x, by_a, by_w = ar.grad(weighted, argnums=(0, 1, 2))(x, 3.0, w)
+    np.testing.assert_allclose(by_x, 6.0 * x + w)
+    np.testing.assert_allclose((by_a, *by_w), (x @ x, *x))
+    np.testing.assert_allclose(by_weight(x, w), x)
+    np.testing.assert_allclose(ar.grad(weighted)(x), [1.0, 1.0])
+    fields = ar.Duplicated(x, dx), ar.Active(3.0), ar.Const(w)
+    _, by_a, _ = ar.autodiff(ar.Reverse, weighted, ar.Active, *fields)
+    np.testing.assert_allclose((by_a, *dx), (x @ x, *(6.0 * x + w + [1.0, 2.0])))
+
+    assert ar.grad(cubes, argnums=(0, 2))(1.0, 2.0, 2.0) == (3.0, 8.0 + 5.0 * 16.0)
+    assert ar.hessian(cubes, argnums=1)(1.0, 2.0, 3.0) == 36.0
+    assert ar.jvp(cubes, (2.0, 1.0), (1.0, 0.0)) == (9.0, 12.0)
+
+
+def test_what_is_wrong_with_any_number_of_arguments():
+    with pytest.raises(ar.ArityError, match="argnums has 2, and the call has 2 arguments"):
+        ar.grad(cubes, argnums=2)(1.0, 2.0)
+    with pytest.raises(ar.ArityError, match="argnums has -1, and cubes takes any number"):
+        ar.grad(cubes, argnums=-1)
+    with pytest.raises(ar.ArityError, match="names `args_1` twice"):
+        ar.grad(weighted, argnums=(2, 0, 2))
+    with pytest.raises(ar.ArityError, match="missing a required argument: 'x'"):
+        ar.grad(weighted)()
+    with pytest.raises(ar.NotYetSupported, match=r"`scale` before them"):
+        ar.grad(njit(lambda x, *xs, scale: xs[0] * x * scale))(1.0, 2.0, scale=3.0)

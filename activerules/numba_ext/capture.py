@@ -15,7 +15,6 @@ Capture may be called from several threads, and from inside a compile of Numba.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from activerules.errors import ActiverulesError, NotCompilable
 from activerules.ir.held_results import COUNTED
 from activerules.numba_ext import implementations  # noqa: F401  (what is compiled in its own way)
 from activerules.numba_ext.abi import Slot, flatten, meminfo_offsets
+from activerules.numba_ext.arity import of_count, takes_any_number
 from activerules.numba_ext.calls import (
     SYMBOL_PREFIX,
     FollowedCall,
@@ -42,6 +42,7 @@ from activerules.numba_ext.calls import (
     display_name,
 )
 from activerules.numba_ext.compiledrule import cpu_context
+from activerules.numba_ext.dispatchers import MadeOnce
 from activerules.numba_ext.target import Session
 from activerules.numba_ext.visible import with_definitions
 from activerules.rules.rule import location_of
@@ -119,8 +120,9 @@ def capture(
     with global_compiler_lock:
         session = _session(rules)
         try:
-            pysig, folded = dispatcher.fold_argument_types(tuple(argtypes), {})
-            result = session.compile(_entry(dispatcher, rules), tuple(folded))
+            entry = _entry(dispatcher, rules, len(argtypes))
+            pysig, folded = entry.fold_argument_types(tuple(argtypes), {})
+            result = session.compile(entry, tuple(folded))
         except ActiverulesError:
             raise
         except (numba_errors.NumbaError, TypeError, NotImplementedError) as error:
@@ -138,20 +140,23 @@ def as_dispatcher(function: CPUDispatcher | Callable[..., Any]) -> CPUDispatcher
 
 
 _dispatchers: dict[Callable[..., Any], Any] = {}
-_calls_of: dict[CPUDispatcher, Any] = {}
+_calls = MadeOnce()
 
 
-def _entry(dispatcher: CPUDispatcher, rules: RuleView) -> Any:
-    """What is captured: the function, or one call of it where it has a rule itself.
+def _entry(dispatcher: CPUDispatcher, rules: RuleView, count: int) -> Any:
+    """What is captured: the function, or one call of it where it has a rule itself or takes any
+    number of arguments.
 
     The body of a function with rules is never differentiated; a call of it is a marked call.
     """
     plain: Any = dispatcher.py_func
-    parameters = inspect.signature(plain).parameters.values()
+    counted = takes_any_number(plain)
+    parameters = of_count(dispatcher, count).parameters.values()
     simple = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
-    if not simple or not rules.carries_rule(dispatcher):
+    if not simple or not (counted or rules.carries_rule(dispatcher)):
         return dispatcher
-    if dispatcher not in _calls_of:
+
+    def make() -> Any:
         names = ", ".join(p.name for p in parameters)
         call = function_from(
             f"def call({names}): return _function({names})",
@@ -161,9 +166,10 @@ def _entry(dispatcher: CPUDispatcher, rules: RuleView) -> Any:
             file=plain.__code__.co_filename,
             line=plain.__code__.co_firstlineno,
         )
-        call.__defaults__ = plain.__defaults__
-        _calls_of[dispatcher] = numba.njit(call)
-    return _calls_of[dispatcher]
+        call.__defaults__ = tuple(p.default for p in parameters if p.default is not p.empty) or None
+        return numba.njit(call)
+
+    return _calls.get(dispatcher, count if counted else None, make)
 
 
 _sessions: dict[int, tuple[RuleView, Session]] = {}

@@ -34,6 +34,7 @@ from activerules.errors import (
     ShadowMismatch,
     Where,
 )
+from activerules.numba_ext.arity import of_count
 from activerules.numba_ext.fields import (
     CONSTANT,
     is_instance,
@@ -140,9 +141,8 @@ def read_arity(function: Any, count: int) -> tuple[str, ...]:
     """Return the names of the first `count` parameters of a dispatcher; `ArityError` if they do not
     fit.
     """
-    signature = inspect.signature(function.py_func)
     name = function.py_func.__name__
-    refuse_variable(name, signature)
+    signature = of_count(function, count)
     try:
         bound = _by_position(signature).bind(*range(count))
     except TypeError as error:
@@ -187,16 +187,6 @@ def _described(value: Any) -> str:
     return f"of class {kind}" + (f" with dtype {value.dtype}" if hasattr(value, "dtype") else "")
 
 
-def refuse_variable(name: str, signature: inspect.Signature) -> None:
-    """Raise `NotYetSupported` for a function with `*args` or `**kwargs`."""
-    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    if any(p.kind in variable for p in signature.parameters.values()):
-        raise NotYetSupported(
-            f"{name} takes a variable number of arguments",
-            instead=["a function of a tuple, or of a fixed number of arguments"],
-        )
-
-
 def _by_position(signature: inspect.Signature) -> inspect.Signature:
     """The signature with keyword-only parameters in the places where Numba has them."""
     kinds = inspect.Parameter
@@ -221,8 +211,14 @@ def read_gradient_arguments(
     names: Sequence[str], found: Sequence[Any], argnums: Sequence[int]
 ) -> tuple[Argument, ...]:
     """Return the arguments of `grad`: floats of `argnums` are Active, arrays Duplicated, others
-    Const.
+    Const. Raises `ArityError` if the call has fewer arguments.
     """
+    missing = [str(place) for place in argnums if place >= len(names)]
+    if missing:
+        raise ArityError(
+            f"argnums has {', '.join(missing)}, and the call has {len(names)} arguments",
+            instead=["an argument that is given"],
+        )
     arguments = []
     for i, (name, ty) in enumerate(zip(names, map(types.unliteral, found), strict=True)):
         activity: ArgumentActivity = "const"

@@ -15,7 +15,6 @@ last (`settling`).
 
 from __future__ import annotations
 
-import inspect
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -25,6 +24,7 @@ from numba.core import types
 
 from activerules.errors import ActiverulesError, NotYetSupported
 from activerules.numba_ext import replaced_lists
+from activerules.numba_ext.arity import first_names
 from activerules.numba_ext.calls import RuleView
 from activerules.numba_ext.fields import fields_of, is_instance
 from activerules.numba_ext.kinds import is_container, is_number_array, leaves_of
@@ -148,7 +148,7 @@ def with_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -
 
 def _written(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> Any:
     plain = dispatcher.py_func
-    parameters = [*inspect.signature(plain).parameters][: len(argtypes)]
+    parameters = first_names(dispatcher, len(argtypes))
     numbers = sorted(own)
     given = [
         f"_copies[{numbers.index(k)}]" if k in own else name for k, name in enumerate(parameters)

@@ -13,7 +13,6 @@ mode it becomes what the list becomes.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from numba.core import types
 from numba.typed import List
 
 from activerules.numba_ext import local_lists
+from activerules.numba_ext.arity import first_names
 from activerules.numba_ext.fields import CONSTANT, Items, declared_of, is_known_list, items_of
 from activerules.numba_ext.kinds import is_number, is_number_array, leaves_of
 from activerules.numba_ext.local_objects import running
@@ -122,7 +122,7 @@ def _is_seen(leaf: Any) -> bool:
 def written(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> Any:
     """The function on copies of the lists `own`."""
     plain = dispatcher.py_func
-    parameters = [*inspect.signature(plain).parameters][: len(argtypes)]
+    parameters = first_names(dispatcher, len(argtypes))
     lists = [(j, parameters[k], argtypes[k]) for j, k in enumerate(sorted(own))]
     copies = {x: f"_copy{j}" for j, x, _ in lists}
     groups = list(dict.fromkeys(ty for *_, found in lists for ty, _ in _arrays(found)))
