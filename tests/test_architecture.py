@@ -49,6 +49,7 @@ LAYERS = {
     "ir.leaves": 3,
     "ir.vector_parts": 3,
     "ir.held_counts": 3,
+    "ir.held_known": 4,
     "ir.held_ways": 3,
     "ir.held_needs": 4,
     "ir.held_places": 4,

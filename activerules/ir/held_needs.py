@@ -2,7 +2,8 @@
 
 Needs       `Pointers`, the ways through a function (`held_ways`), the pointers that are asked for
 Gives       `Needs`: `surprises`, the pointers of which nothing can be said; `rests`, what is held
-            of the others and not needed, by edge; `is_held`, whether one is held at a place
+            of the others and not needed, by edge; `is_held`, whether one is held at a place;
+            `before`, all that is held there
 Invariants  N1  where a pointer is made as many are needed as there are; so as many as are needed
                 are held everywhere, if what a way does not need is dropped where it begins
             N2  of what a call returns nothing is held where it is not known to have succeeded
@@ -236,22 +237,24 @@ class Needs:
 
     def is_held(self, value: Value, at: Instruction) -> bool:
         """Whether a reference is held before an instruction, by whatever way that is reached."""
-        found = [self._held_before(value, at, way) for way in self._through(at.owner)]
+        found = [state.get(value, {}) for state in self.before(at)]
         return bool(found) and all(held is not None and least(held) > 0 for held in found)
+
+    def before(self, at: Instruction) -> list[State]:
+        """What is held before an instruction, by each way that leads there."""
+        later = set(at.owner.instructions[at.owner.instructions.index(at) :])
+        effects = [i for i in self.effects[at.owner] if i in later]
+        states = [dict(self.leaving[way]) for way in self._through(at.owner)]
+        for state in states:
+            for i in effects:
+                self._before(i, state)
+        return states
 
     def _through(self, block: Block) -> list[Way]:
         if not self.through:
             for way in self.entering:
                 self.through.setdefault(way.block, []).append(way)
         return self.through.get(block, [])
-
-    def _held_before(self, value: Value, at: Instruction, way: Way) -> Held | None:
-        state = dict(self.leaving[way])
-        later = set(at.owner.instructions[at.owner.instructions.index(at) :])
-        for i in self.effects[way.block]:
-            if i in later:
-                self._before(i, state)
-        return state.get(value, {})
 
     def _left(
         self, way: Way, target: Way, wrong: set[Value]

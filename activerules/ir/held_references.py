@@ -13,9 +13,8 @@ which does to shadows what the function does to memory.
 How many references must be held at a place is read from what follows: as many as are dropped, or
 put into memory, less those that are taken (`held_counts`), on the way that needs most of them. What
 is allocated must be held once from then on; an argument, and what is read from memory, not at all:
-they are not the function's. Then it is known how many are held everywhere, and where a way needs
-less, the difference is dropped. If that does not come out, ways are told apart by what is known on
-them (`held_ways`).
+they are not the function's. Then it is known how many are held everywhere (`held_known`), and where
+a way needs less, the difference is dropped.
 
 A store that hands nothing over, as one to a scratch, counts as if it did: then what was allocated
 seems to be held twice, and nothing is said of it. So too little may be dropped, not too much.
@@ -29,22 +28,13 @@ from activerules.errors import UnsupportedIR
 from activerules.ir.analysis.returns import analyse_returns
 from activerules.ir.builder import Builder, Namer
 from activerules.ir.cfg import control_flow
-from activerules.ir.held_counts import Held, least
+from activerules.ir.held_known import drop_references, known_needs
 from activerules.ir.held_needs import Needs, Rest
 from activerules.ir.held_places import Edge, Places
 from activerules.ir.held_pointers import DROPS, Pointers, is_numbas
 from activerules.ir.held_results import Results
-from activerules.ir.held_ways import known_ways, plain_ways
-from activerules.ir.model import Argument, Block, Function, Instruction, Module, Value
+from activerules.ir.model import Argument, Block, Function, Instruction, Module
 from activerules.ir.types import PTR, VOID
-
-_ATTEMPTS = (
-    (plain_ways, True),
-    (plain_ways, False),
-    (known_ways, True),
-    (known_ways, False),
-)
-"""Ways to tell what is held, the cheapest first; whether it may go by the condition of a branch."""
 
 
 def drop_held(module: Module) -> None:
@@ -75,21 +65,8 @@ class _Dropper:
 
     def run(self) -> None:
         """Find out what is held, and drop it on the ways that leave it over."""
-        found: dict[frozenset[Value], tuple[int, list[Rest], Needs]] = {}
-        todo = self.pointers.groups
-        for make, by_condition in _ATTEMPTS if todo else ():
-            values = {value for group in todo for value in group}
-            needs = Needs(self.pointers, self.returns.exit, make(self.flow), values, by_condition)
-            wrong = needs.surprises()
-            rests = needs.rests(wrong)
-            for group in todo:  # what flows together is decided together
-                doubts = len(wrong & group)
-                if group not in found or doubts < found[group][0]:
-                    found[group] = doubts, [r for r in rests if r.value in group], needs
-            todo = [group for group in todo if wrong & group]
-            if not todo:
-                break
-        self._drop([(rest, needs) for _, rests, needs in found.values() for rest in rests])
+        known = known_needs(self.pointers, self.returns.exit)
+        self._drop([(rest, one.needs) for one in known for rest in one.rests()])
 
     # --- what is dropped ---
 
@@ -116,19 +93,8 @@ class _Dropper:
         kinds = list({tuple(sorted(h.items(), key=str)): h for _, h in rest.held}.values())
         if len(kinds) != 1:
             return False
-        self._drops_of(rest.value, kinds[0], b)
+        drop_references(b, rest.value, kinds[0])
         return True
-
-    def _drops_of(self, value: Value, held: Held, b: Builder) -> None:
-        for _ in range(least(held)):
-            b.call(DROPS[0], VOID, [value])
-        for condition, n in held.items():
-            if condition is None:
-                continue
-            nothing = b.const(PTR, None)
-            chosen = (value, nothing) if n > 0 else (nothing, value)
-            for _ in range(abs(n)):
-                b.call(DROPS[0], VOID, [b.select(condition, *chosen)])
 
     def _edge(self, source: Block, target: Block) -> Block:
         """A block that control passes only if it goes from `source` to `target`."""

@@ -2,6 +2,7 @@
 
 Needs       the places where Numba lowers `raise E(a, …)` and the end of a `try`
 Gives       `raise_dynamic`: code that raises, and drops the references of the variables
+            `RaisesComputed`, `LoweringOfRaises`: lowering, and Numba's pass for that, which does so
             `CallConv`: Numba's convention, where an exception that is caught is released
 Invariants  D1  the exception holds one reference of each argument, which Numba drops where it makes
                 Python objects of them; the function that raises holds none any more
@@ -29,6 +30,10 @@ from numba.core.callconv import (
     UNWRAP_FUNC_IDX,
     CPUCallConv,
 )
+from numba.core.compiler_machinery import register_pass
+from numba.core.ir import Var
+from numba.core.lowering import Lower
+from numba.core.typed_passes import NativeLowering
 
 from activerules.ir.runtime_calls import CATCHES, RAISES
 
@@ -106,6 +111,31 @@ def handed_over(objects: tuple[Any, ...]) -> Iterator[Any]:
     del objects
     while left:
         yield left.pop()
+
+
+class RaisesComputed(Lower):
+    """Lowers a function; see D1."""
+
+    def lower_dynamic_raise(self, inst: Any) -> None:
+        """As Numba's own, but what the variables held is dropped."""
+        arguments = [
+            (self.typeof(one.name), self.loadvar(one.name)) if isinstance(one, Var) else (None, one)
+            for one in inst.exc_args
+        ]
+        where = (self.loc, self.func_ir.func_id.func_name)
+        raise_dynamic(self.context, self.builder, inst.exc_class, arguments, where)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class LoweringOfRaises(NativeLowering):
+    """Lowers as Numba's own pass."""
+
+    _name = "activerules_lowering_of_raises"
+
+    @property
+    def lowering_class(self) -> Any:
+        """What lowers one function."""
+        return RaisesComputed
 
 
 class CallConv(CPUCallConv):

@@ -13,9 +13,11 @@ from numba.core import ir, types
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.ir_utils import find_const, find_outer_value, get_definition, guard
+from numba.core.typed_passes import NativeLowering
 from numba.core.untyped_passes import InlineClosureLikes
 
 from activerules.annotations.activity import Const
+from activerules.numba_ext.dynamic_raises import LoweringOfRaises
 from activerules.numba_ext.passes import UntypedPass
 from activerules.numba_ext.types import AnnotationType, ConfigType
 from activerules.rules.protocol import active
@@ -42,12 +44,18 @@ class RuleFacts(UntypedPass):
 
 
 class RuleFunctionCompiler(CompilerBase):
-    """Numba's nopython pipeline with `RuleFacts`; pass it as `pipeline_class` to compile a rule."""
+    """Numba's nopython pipeline with `RuleFacts`, and lowering that drops what an exception is
+    computed from; pass it as `pipeline_class` to compile a rule.
+    """
 
     def define_pipelines(self) -> list[Any]:
         """Return the one pipeline."""
         pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
         pipeline.add_pass_after(RuleFacts, InlineClosureLikes)
+        pipeline.passes = [
+            (LoweringOfRaises, why) if one is NativeLowering else (one, why)
+            for one, why in pipeline.passes
+        ]
         pipeline.finalize()
         return [pipeline]
 

@@ -13,10 +13,9 @@ from typing import Any
 
 from numba.core import debuginfo
 from numba.core.compiler_machinery import register_pass
-from numba.core.ir import Var
 from numba.core.typed_passes import NativeLowering
 
-from activerules.numba_ext.dynamic_raises import raise_dynamic
+from activerules.numba_ext.dynamic_raises import RaisesComputed
 from activerules.numba_ext.generators import LowersGenerators
 
 
@@ -32,22 +31,13 @@ class LineTable(debuginfo.DIBuilder):
         )
 
 
-class _Lower(LowersGenerators):
+class _Lower(RaisesComputed, LowersGenerators):
     def _compute_def_location(self) -> Any:
         """The line above the first that has code: that of `def`, unless a docstring is between."""
         at = self.func_ir.loc
         code = self.func_ir.func_id.code
         lines = (line for _, _, line in code.co_lines() if line and line > code.co_firstlineno)
         return at.with_lineno(next(lines, at.line + 1) - 1)
-
-    def lower_dynamic_raise(self, inst: Any) -> None:
-        """As Numba's own, but what the variables held is dropped."""
-        arguments = [
-            (self.typeof(one.name), self.loadvar(one.name)) if isinstance(one, Var) else (None, one)
-            for one in inst.exc_args
-        ]
-        where = (self.loc, self.func_ir.func_id.func_name)
-        raise_dynamic(self.context, self.builder, inst.exc_class, arguments, where)
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)

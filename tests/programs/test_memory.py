@@ -36,6 +36,30 @@ def test_rows_of_a_known_loop(n, unfreed):
     assert dx[0] == 4.0
 
 
+@njit
+def steps(x, n):
+    y, last = x * 0.1, x
+    for i in range(n):
+        last = y * i
+        y = np.dot(x, last) * 0.01 + np.sin(y)
+    return y.sum() + last[0]
+
+
+def test_what_is_held_when_memory_runs_out_is_dropped(unfreed, monkeypatch):
+    """In rows, shadows, results and tapes of rules: wherever that happens to be."""
+    monkeypatch.setattr("activerules.requests._tape_limit", lambda: 40_000)
+    x, gradient = np.array([0.5, 1.5]), ar.grad(steps)
+
+    def exhaust():
+        for n in range(100, 300):
+            with pytest.raises(MemoryError, match="tape"):
+                gradient(x, n)
+
+    before = gradient(x, 4)
+    assert unfreed(exhaust) == 0
+    np.testing.assert_array_equal(gradient(x, 4), before)
+
+
 def test_rows_of_a_loop_without_end():
     """The process may have 300 MB more than it has; the loop would run for ever."""
     program = textwrap.dedent("""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Primal, Taken
 from activerules.ir.builder import Builder, add_incoming, displaced
@@ -25,7 +26,6 @@ from activerules.ir.derive.augmented_code import AugmentedCode
 from activerules.ir.derive.lanes import per_lane
 from activerules.ir.derive.layout import ALIGNMENT, Layout, stack_size, taken_type
 from activerules.ir.derive.plan import Plan
-from activerules.ir.derive.runtime import OUT_OF_MEMORY
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.sweep import RowState, clear, null, suffixed
 from activerules.ir.model import Block, Function, Instruction, Value
@@ -63,8 +63,7 @@ class _Augmenter(AugmentedCode):
         for block in self.plan.flow.order:
             self._phis(block)
         self._split_exits()
-        self._open(self.failure)
-        self.b.ret(self.b.const(I32, OUT_OF_MEMORY))
+        self.blocks += self.ends.values()
         for block in self.blocks:
             block.parent = self.function
         return self.function
@@ -79,11 +78,15 @@ class _Augmenter(AugmentedCode):
         phis = list(block.phis)
         for phi in phis:
             self._clone(phi)
+        own = block.instructions[len(phis) :]
         if live:
+            self._at(own[0])
             self._begin(block, phis)
-        for i in block.instructions[len(phis) : -1]:
+        for i, following in pairwise(own):
+            self._at(following)
             self._instruction(i, live)
         if live:
+            self._at(own[-1])
             self._end(block)
         self._terminator(block)
         self.tails[block] = self.current

@@ -13,6 +13,7 @@ from activerules.ir.analysis.nodes import Node, Primal, RuleTape, SavedStruct, S
 from activerules.ir.analysis.objects import MemoryObject, is_counted
 from activerules.ir.builder import Builder, displaced
 from activerules.ir.derive.callees import CalleeUse
+from activerules.ir.derive.ending import EndsEarly
 from activerules.ir.derive.lanes import per_lane
 from activerules.ir.derive.layout import Layout, shadow_offset
 from activerules.ir.derive.mirror import (
@@ -23,8 +24,7 @@ from activerules.ir.derive.mirror import (
 )
 from activerules.ir.derive.placed import PLACED_ARRAY, PLACED_SHADOW, is_plain
 from activerules.ir.derive.plan import Plan, RuleUse
-from activerules.ir.derive.primal_copy import PrimalCopy
-from activerules.ir.derive.runtime import DATA_OFFSET, OUT_OF_MEMORY, TOO_DEEP
+from activerules.ir.derive.runtime import DATA_OFFSET, ENDS
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.sweep import (
     Slots,
@@ -35,12 +35,13 @@ from activerules.ir.derive.sweep import (
     suffixed,
 )
 from activerules.ir.model import Argument, Block, Function, GlobalRef, Instruction, Value
+from activerules.ir.rulecall import CallInfo
 from activerules.ir.runtime_calls import RELEASING, UNSIZED, effect_of, memory_intrinsic
-from activerules.ir.types import I1, I8, I32, I64, PTR, VOID, ArrayType, Type
+from activerules.ir.types import I1, I32, I64, PTR, VOID, ArrayType, Type
 
 
-class AugmentedCode(PrimalCopy[Plan, Builder]):
-    """The function under construction; `failure` is where it ends when memory runs out."""
+class AugmentedCode(EndsEarly[Plan, Builder]):
+    """The function under construction."""
 
     def __init__(
         self, plan: Plan, layout: Layout, scopes: Scopes, declarations: dict[str, str]
@@ -59,7 +60,6 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             "internal",
             "alwaysinline",
         )
-        self.failure = Block(self.namer("out_of_memory"))
 
     # --- values ---
 
@@ -79,10 +79,9 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
     def _fail_if_null(self, pointer: Value) -> None:
         self._fail_unless(self.b.icmp("ne", pointer, null()))
 
-    def _fail_unless(self, fine: Value) -> None:
-        following = Block(self.namer("ok"))
-        self.b.cond_br(fine, following, self.failure)
-        self._open(following)
+    def _is_in_row(self, pointer: Value) -> bool:
+        objects = self.plan.memory.objects(pointer)
+        return bool(objects) and objects <= self.plan.placed
 
     # --- instructions ---
 
@@ -138,11 +137,12 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         name = i.callee_name or ""
         if is_dropped(i):
             return
-        if live and i in self.plan.rules:
-            self._rule(self.plan.rules[i])
-            return
-        if live and i in self.plan.derived:
-            self._callee(self.plan.derived[i])
+        if live and (i in self.plan.rules or i in self.plan.derived):
+            self.begun = True
+            if i in self.plan.rules:
+                self._rule(self.plan.rules[i])
+            else:
+                self._callee(self.plan.derived[i])
             return
         info = self.plan.calls.marked(i)
         if self._is_void(i):
@@ -158,8 +158,10 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         if info is not None:
             copy.callee = GlobalRef(info.primal_symbol)
             self.b.declarations.setdefault(info.primal_symbol, _declaration(info.primal_symbol, i))
-            if live:
-                self._retain_result(i, info.result_meminfos)
+            if live and MemoryObject("result", i) in self.plan.retained:
+                self.begun = True
+                with self._holding(self._result_places(i, info)):
+                    self._retain_result(i, info)
             return
         if live:
             self._after_call(i, copy)
@@ -226,8 +228,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             return any(o in self.plan.placed and not is_counted(o) for o in objects)
         if call.callee_name not in {"NRT_incref", "NRT_decref"}:
             return False
-        objects = self.plan.memory.objects(call.operands[0])
-        return bool(objects) and objects <= self.plan.placed
+        return self._is_in_row(call.operands[0])
 
     def _place(self, function: str, i: Instruction) -> Value:
         """An array in a row, or a shadow, in place of what is allocated."""
@@ -265,15 +266,15 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         fine = self.b.call("activerules.tape.own", I1, [self.parameters.tape, function, thing])
         self._fail_unless(fine)
 
-    def _retain_result(self, i: Instruction, meminfos: tuple[int, ...]) -> None:
-        """Hold on to memory a call returned, if the reverse reads it."""
-        if MemoryObject("result", i) not in self.plan.retained:
-            return
-        for offset in meminfos:
-            place = self.b.gep(I8, self._value(i.operands[0]), [self.b.const(I64, offset)])
+    def _retain_result(self, i: Instruction, info: CallInfo) -> None:
+        """Hold on to memory a call returned."""
+        for place in self._result_places(i, info):
             meminfo = self.b.load(PTR, place)
             self.b.call("NRT_incref", VOID, [meminfo])
             self._own(GlobalRef("NRT_decref"), meminfo)
+
+    def _result_places(self, i: Instruction, info: CallInfo) -> list[Value]:
+        return self._places(self._value(i.operands[0]), info.result_meminfos)
 
     def _rule(self, use: RuleUse) -> None:
         """Call the rule's augmented primal in place of the function: once, as it keeps no shadow
@@ -328,15 +329,21 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         return o.kind == "allocation" or self.plan.calls.marked(o.key) is not None
 
     def _keep_results(self, use: RuleUse, tape: Value) -> None:
-        if use.code.drop is not None:
-            self.b.declarations.setdefault(use.code.drop, f"declare void @{use.code.drop}(ptr)")
-            self._own(GlobalRef(use.code.drop), tape)
-        self._retain_result(use.call, use.info.result_meminfos)
-        if use.result is not None:
-            ret = self._value(use.call.operands[0])
-            self._copy(self._slot(use.result), ret, use.result.size)
-        for lane in range(self.width):
-            self._keep_result_shadow(use, lane)
+        call, info = use.call, use.info
+        shadows: list[Value] = []
+        if use.result_shadow is not None:
+            shadows = self._places(self._shadow(call.operands[0], 0), info.result_meminfos)
+        with self._holding(self._result_places(call, info)):
+            with self._holding(shadows):
+                if use.code.drop is not None:
+                    self._own(GlobalRef(use.code.drop), tape)
+                if MemoryObject("result", call) in self.plan.retained:
+                    self._retain_result(call, info)
+            if use.result is not None:
+                ret = self._value(call.operands[0])
+                self._copy(self._slot(use.result), ret, use.result.size)
+            for lane in range(self.width):
+                self._keep_result_shadow(use, lane)
 
     def _keep_result_shadow(self, use: RuleUse, lane: int) -> None:
         """Keep the shadow of a rule's result: that of lane 0 is the rule's, others are made."""
@@ -351,9 +358,10 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             self._fail_unless(self.b.icmp("eq", status, self.b.const(I32, 0)))
         slot = displaced(self.b, self._slot(saved), shadow_offset(saved, lane))
         self._copy(slot, shadow, saved.size)
-        for offset in use.info.result_meminfos:
-            place = self.b.gep(I8, shadow, [self.b.const(I64, offset)])
-            self._own(GlobalRef("NRT_decref"), self.b.load(PTR, place))
+        places = self._places(shadow, use.info.result_meminfos)
+        for k, place in enumerate(places):
+            with self._holding(places[k + 1 :]):
+                self._own(GlobalRef("NRT_decref"), self.b.load(PTR, place))
 
     def _callee(self, use: CalleeUse) -> None:
         """Call the augmented primal of the callee in place of the callee."""
@@ -373,10 +381,10 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         status = self.b.call(suffixed(use.stem, ".enter"), I32, [*operands, *places])
         if use.returns == "status":
             self.values[call] = status
-            for end in (OUT_OF_MEMORY, TOO_DEEP):
-                self._return_unless("ne", status, end)
+            number = self.b.binary("sub", status, self.b.const(I32, ENDS.start))
+            self._return_if(self.b.icmp("ult", number, self.b.const(I32, len(ENDS))), status)
             return
-        self._return_unless("eq", status, 0)
+        self._return_if(self.b.icmp("ne", status, self.b.const(I32, 0)), status)
         if handed_back:
             self.values[call] = self.b.load(call.type, places[0])
         if use.result_shadow:
@@ -390,13 +398,6 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         made.parent = self.blocks[0]
         self.blocks[0].instructions.insert(0, made)
         return made
-
-    def _return_unless(self, predicate: str, status: Value, number: int) -> None:
-        failed, fine = Block(self.namer("callee.failed")), Block(self.namer("callee.ok"))
-        self.b.cond_br(self.b.icmp(predicate, status, self.b.const(I32, number)), fine, failed)
-        self._open(failed)
-        self.b.ret(status)
-        self._open(fine)
 
     def _slot(self, node: RuleTape | SavedStruct | None) -> Value:
         return self.slots.address(self.b, node)[0] if node is not None else null()

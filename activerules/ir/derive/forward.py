@@ -19,10 +19,12 @@ The result is ordinary code: the engine differentiates it again like any other f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
-from activerules.ir.builder import add_incoming
+from activerules.ir.builder import Builder, add_incoming
 from activerules.ir.derive.callees import CalleeUse
 from activerules.ir.derive.derivatives import row_for
+from activerules.ir.derive.ending import EndsEarly
 from activerules.ir.derive.forward_plan import ForwardPlan, ForwardRule
 from activerules.ir.derive.lanes import LaneBuilder, per_lane
 from activerules.ir.derive.mirror import (
@@ -31,7 +33,6 @@ from activerules.ir.derive.mirror import (
     derived_shadow,
     is_dropped,
 )
-from activerules.ir.derive.primal_copy import PrimalCopy
 from activerules.ir.derive.runtime import OUT_OF_MEMORY
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.struct_copies import cut_name
@@ -46,13 +47,12 @@ def build_forward(plan: ForwardPlan, scopes: Scopes, declarations: dict[str, str
     return _Forwarder(plan, scopes, declarations).build()
 
 
-class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
+class _Forwarder(EndsEarly[ForwardPlan, LaneBuilder]):
     def __init__(self, plan: ForwardPlan, scopes: Scopes, declarations: dict[str, str]) -> None:
         b = LaneBuilder([], plan.request.width, names_of(plan), declarations)
         super().__init__(plan, scopes, b, {}, {})
         self.tangents: dict[Value, Value] = {}
         self.packed: dict[Value, tuple[Value, ...]] = {}
-        self.failure: Block | None = None
         self.function = Function(
             suffixed(plan.request.name, ".forward"),
             self._result_type(),
@@ -68,7 +68,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         for block in self.plan.flow.order:
             for phi in block.phis:
                 self._close_phi(block, phi)
-        self._fail()
+        self.blocks += self.ends.values()
         for block in self.blocks:
             block.parent = self.function
         return self.function
@@ -160,7 +160,8 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         if block is self.plan.flow.order[0]:
             for argument, lanes in self.packed.items():
                 self.tangents[argument] = self.b.pack(lanes)
-        for i in block.instructions[len(phis) : -1]:
+        for i, following in pairwise(block.instructions[len(phis) :]):
+            self._at(following)
             self._instruction(i, live)
         if block.terminator.opcode == "ret":
             self._ret(block.terminator)
@@ -193,23 +194,15 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             if isinstance(tangent, Instruction):
                 add_incoming(tangent, self._tangent(operand), self.tails[source])
 
-    def _unless(self, failed: Value) -> None:
-        """Go on, unless memory is exhausted."""
-        if self.failure is None:
-            self.failure = Block(self.namer("out_of_memory"))
-        following = Block(self.namer("ok"))
-        self.b.cond_br(failed, self.failure, following)
-        self._open(following)
-
-    def _fail(self) -> None:
-        if self.failure is None:
-            return
-        self._open(self.failure)
+    def _leave(self, b: Builder) -> None:
         if self.plan.request.returns == "status" or self.plan.request.callee:
-            self.b.ret(self.b.const(I32, OUT_OF_MEMORY))
+            super()._leave(b)
         else:
-            self.b.call("llvm.trap", VOID, [])
-            self.b.unreachable()
+            b.call("llvm.trap", VOID, [])
+            b.unreachable()
+
+    def _dropped_for(self, value: Value) -> list[Value]:
+        return [self._value(value), *self.shadows.get(value, ())]
 
     # --- instructions ---
 
@@ -350,7 +343,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             self._pointer(i, live)
             if effect.resizes is not None:
                 for shadow in self.shadows.get(i, ()):
-                    self._unless(self.b.icmp("eq", shadow, null()))
+                    self._fail_unless(self.b.icmp("ne", shadow, null()))
         elif effect.mirrored:
             self._repeat(i, effect.mirrored)
         elif live and memory_intrinsic(i):
@@ -372,10 +365,10 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             return
         operands = [self._value(o) for o in i.operands]
         shadows = per_lane(self.width, lambda _: allocated_shadow(self.b, i, operands, owned=False))
-        for shadow in shadows:
-            self._unless(self.b.icmp("eq", shadow, null()))
-            clear_allocated(self.b, i, shadow, operands)
         self.shadows[i] = shadows
+        for shadow in shadows:
+            self._fail_unless(self.b.icmp("ne", shadow, null()))
+            clear_allocated(self.b, i, shadow, operands)
 
     def _memory(self, i: Instruction) -> None:
         """memset, memcpy, memmove: what is copied has its shadow copied, all else is zero."""
@@ -427,7 +420,8 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         status = self.b.call(suffixed(use.stem, ".forward"), I32, [*operands, *places])
         if use.returns == "status":
             self.values[call] = status
-        self._unless(self.b.icmp("eq", status, self.b.const(I32, OUT_OF_MEMORY)))
+        self.begun = True
+        self._fail_unless(self.b.icmp("ne", status, self.b.const(I32, OUT_OF_MEMORY)))
         if places:
             self.values[call] = self.b.load(call.type, places[0])
         if len(places) > 1:

@@ -38,7 +38,7 @@ from activerules.ir.rulecall import CallInfo, RuleCode, RuleRequest
 
 @dataclass(frozen=True, eq=False)
 class RuleUse:
-    """A marked call that a rule serves."""
+    """A marked call that a rule serves; `caught`: if it fails, what calls it may go on."""
 
     call: Instruction
     info: CallInfo
@@ -47,6 +47,7 @@ class RuleUse:
     tape: RuleTape | None
     result: SavedStruct | None
     result_shadow: SavedStruct | None
+    caught: bool
 
     def shadow_operands(self) -> list[int]:
         """Operand indices of all Duplicated arguments, in order."""

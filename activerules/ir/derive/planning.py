@@ -26,6 +26,7 @@ from activerules.ir.analysis.nodes import (
     Taken,
 )
 from activerules.ir.analysis.objects import MemoryObject, has_header, is_counted
+from activerules.ir.analysis.returns import fails_with
 from activerules.ir.analysis.speculation import speculated
 from activerules.ir.analysis.trip_counts import Induction, analyse_loops
 from activerules.ir.derive.callees import CalleeUse, Family, plan_callees, use_callee
@@ -207,6 +208,8 @@ class _Planner:
         if self.activity.has_shadow(call.operands[0]):
             needed.add(Shadow(call.operands[0]))
         needed |= {n for n in (use.tape, use.result, use.result_shadow) if n is not None}
+        if use.caught:
+            needed.add(Primal(call))
         return needed
 
     def _choose(self, call: Instruction, info: CallInfo) -> RuleUse | None:
@@ -236,6 +239,7 @@ class _Planner:
             RuleTape(call, code.tape_size, code.tape_alignment) if code.tape_size else None,
             SavedStruct(call, False, info.result_size) if copies else None,
             SavedStruct(call, True, info.result_size) if copies else None,
+            not fails_with(call, self.plan.returns),
         )
 
     def _may_change(self, call: Instruction, pointer: Value, container: bool) -> bool:

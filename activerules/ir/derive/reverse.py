@@ -444,6 +444,7 @@ class _Reverser:
                 if operand.type.is_pointer
                 else self.values.primal(operand)
             )
+        behind = self._unless_caught(use, bars, named) if use.caught else None
         status = self.b.call(use.code.reverse, I32, operands)
         self._return_unless_zero(status)
         if use.request.result == "active":
@@ -452,7 +453,23 @@ class _Reverser:
             for offset in use.info.result_meminfos:
                 place = self.b.gep(I8, ret_shadow, [self.b.const(I64, offset)])
                 self.b.call("activerules.tape.clear_counted", VOID, [self.b.load(PTR, place)])
+        if behind is not None:
+            self.b.br(behind)
+            self._open(behind)
         self._add_from(bars, named, use.active_operands(), [lane])
+
+    def _unless_caught(self, use: RuleUse, bars: Value, fields: StructType) -> Block:
+        """Go on where the call succeeded: one that failed has left no tape, and no derivative.
+        Gives the block where both ways meet.
+        """
+        for k, t in enumerate(fields.elements):
+            place = self.b.gep(fields, bars, [self.b.const(I32, 0), self.b.const(I32, k)])
+            self.b.store(self.b.const(t, 0.0), place)
+        fine, behind = Block(self.namer("rule.succeeded")), Block(self.namer("rule.behind"))
+        succeeded = self.b.icmp("eq", self.values.primal(use.call), self.b.const(I32, 0))
+        self.b.cond_br(succeeded, fine, behind)
+        self._open(fine)
+        return behind
 
     def _undo_callee(self, use: CalleeUse) -> None:
         """Call the callee's reverse on the frame its augmented primal left."""

@@ -29,6 +29,8 @@ TAPE_SIZE = 80
 STACK_CHUNK = 2048
 OUT_OF_MEMORY = 0x41520001
 TOO_DEEP = 0x41520002
+ENDS = range(OUT_OF_MEMORY, TOO_DEEP + 1)
+"""How a derivative ends where its primal does not."""
 
 PREFIX = "activerules.tape."
 

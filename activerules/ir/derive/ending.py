@@ -1,0 +1,111 @@
+"""Where a derivative ends and its primal does not: memory runs out, or the stack.
+
+Needs       the facts of the primal, a copy of it under construction
+Gives       `EndsEarly`: branches to where the function ends, once what it holds there is dropped
+Invariants  E1  what the primal holds at a place is dropped on the way out; in forward mode the
+                shadows of that as well
+            E2  what has a destructor is dropped only where the primal may fail, too: elsewhere it
+                may not have been filled yet
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+
+from activerules.ir.builder import Builder
+from activerules.ir.derive.primal_copy import B, P, PrimalCopy
+from activerules.ir.derive.runtime import OUT_OF_MEMORY
+from activerules.ir.derive.scopes import Scopes
+from activerules.ir.held_known import Holding, drop_references
+from activerules.ir.model import Block, Instruction, Value
+from activerules.ir.types import I8, I32, I64, PTR, VOID
+
+
+class EndsEarly(PrimalCopy[P, B]):
+    """A copy of the primal that may end at places of its own.
+
+    at          the instruction of the primal before which that is, now
+    begun       whether the primal may fail there, too (E2)
+    loose       places of references that are nobody's yet
+    ends        the blocks where memory has run out, by what they drop
+    """
+
+    def __init__(
+        self,
+        plan: P,
+        scopes: Scopes,
+        b: B,
+        values: Mapping[Value, Value],
+        shadows: Mapping[Value, tuple[Value, ...]],
+    ) -> None:
+        super().__init__(plan, scopes, b, values, shadows)
+        self.at: Instruction | None = None
+        self.begun = False
+        self.loose: list[Value] = []
+        self.ends: dict[tuple[object, ...], Block] = {}
+
+    def _at(self, i: Instruction) -> None:
+        """Note that the function may end before an instruction of the primal."""
+        self.at, self.begun = i, False
+
+    @contextmanager
+    def _holding(self, places: Sequence[Value]) -> Generator[None]:
+        """While there are references that the program finds at these places next."""
+        self.loose += places
+        yield
+        del self.loose[len(self.loose) - len(places) :]
+
+    def _places(self, start: Value, offsets: Sequence[int]) -> list[Value]:
+        return [self.b.gep(I8, start, [self.b.const(I64, offset)]) for offset in offsets]
+
+    def _fail_unless(self, fine: Value) -> None:
+        """Go on, unless memory is exhausted."""
+        following = Block(self.namer("ok"))
+        self.b.cond_br(fine, following, self._end_of_memory())
+        self._open(following)
+
+    def _end_of_memory(self) -> Block:
+        held = self._held()
+        key = (*((value, *counts.items()) for value, counts in held), *self.loose)
+        if key not in self.ends:
+            block = self.ends[key] = Block(self.namer("out_of_memory"))
+            b = self.b.at(block)
+            self._drop(b, held)
+            self._leave(b)
+        return self.ends[key]
+
+    def _leave(self, b: Builder) -> None:
+        b.ret(b.const(I32, OUT_OF_MEMORY))
+
+    def _return_if(self, ended: Value, status: Value) -> None:
+        """Leave with the status of a callee that has ended."""
+        failed, fine = Block(self.namer("callee.failed")), Block(self.namer("callee.ok"))
+        self.b.cond_br(ended, failed, fine)
+        self._open(failed)
+        self._drop(self.b, self._held())
+        self.b.ret(status)
+        self._open(fine)
+
+    # --- what is dropped ---
+
+    def _held(self) -> list[Holding]:
+        if self.at is None:
+            return []
+        held = self.plan.held.before(self.at, begun=self.begun)
+        return [one for one in held if not self._is_in_row(one[0])]
+
+    def _is_in_row(self, pointer: Value) -> bool:
+        """Whether a pointer leads to arrays in rows of the tape only: these are not counted."""
+        return False
+
+    def _drop(self, b: Builder, held: list[Holding]) -> None:
+        for place in self.loose:
+            b.call("NRT_decref", VOID, [b.load(PTR, place)])
+        for value, counts in held:
+            for pointer in self._dropped_for(value):
+                drop_references(b, pointer, counts, self._value)
+
+    def _dropped_for(self, value: Value) -> list[Value]:
+        """What is held as often as the primal holds a pointer."""
+        return [self._value(value)]
