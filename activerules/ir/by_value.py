@@ -60,7 +60,7 @@ def copies_at_entry(text: str, function: str) -> str:
 
 def _copy_at_entry(function: Function, module: Module) -> None:
     made: list[Instruction] = []
-    b = Builder(made, Namer("own", {i.name for i in function.instructions() if i.name}))
+    b = Builder(made, Namer("own", function.local_names()))
     instead: dict[Value, Value] = {}
     for argument in function.arguments:
         passed = _BY_VALUE.search(argument.attributes)

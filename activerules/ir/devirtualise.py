@@ -78,9 +78,7 @@ class _Splitter:
 
     def __init__(self, function: Function, call: Instruction, names: list[str]) -> None:
         self.function, self.call, self.names = function, call, names
-        taken = {i.name for i in function.instructions() if i.name}
-        taken |= {a.name for a in function.arguments} | {b.name for b in function.blocks}
-        self.namer = Namer("one", taken)
+        self.namer = Namer("one", function.local_names())
 
     def run(self) -> None:
         """Replace the call by comparisons and calls by name."""

@@ -69,9 +69,7 @@ class _Restorer:
 
     def __init__(self, function: Function, module: Module) -> None:
         self.function, self.module = function, module
-        taken = {i.name for i in function.instructions() if i.name}
-        taken |= {a.name for a in function.arguments} | {b.name for b in function.blocks}
-        self.namer = Namer("bits", taken)
+        self.namer = Namer("bits", function.local_names())
         self.twins: dict[tuple[Value, Type, int], Value] = {}
         self.behind: dict[Instruction, list[Instruction]] = defaultdict(list)
         self.values: dict[Value, Value] = {}

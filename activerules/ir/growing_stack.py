@@ -60,7 +60,7 @@ class _Stack:
 
     def __init__(self, function: Function, flow: ControlFlow, module: Module) -> None:
         self.function, self.flow, self.module = function, flow, module
-        self.namer = Namer("heap", {i.name for i in function.instructions() if i.name})
+        self.namer = Namer("heap", function.local_names())
         self.saves = [i for i in function.instructions() if _calls(i, "llvm.stacksave")]
 
     def hoist(self, alloca: Instruction) -> None:

@@ -60,7 +60,7 @@ class _Dropper:
         self.flow = control_flow(function)
         self.returns = analyse_returns(function, self.flow, status=True)
         self.pointers = Pointers(function, own, self.flow, results.is_counted)
-        self.namer = Namer("held", {b.name for b in function.blocks})
+        self.namer = Namer("held", function.local_names())
         self.between: dict[tuple[Block, Block], Block] = {}
 
     def run(self) -> None:

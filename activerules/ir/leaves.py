@@ -70,9 +70,7 @@ class Scalariser:
     ) -> None:
         self.function, self.module, self.split, self.own = function, module, split, own
         self.named = module.types
-        taken = {i.name for i in function.instructions() if i.name}
-        taken |= {a.name for a in function.arguments} | {b.name for b in function.blocks}
-        self.namer = Namer("part", taken)
+        self.namer = Namer("part", function.local_names())
         self.out: list[Instruction] = []
         self.b = Builder(self.out, self.namer)
         self.parts: dict[Value, list[Value]] = {}

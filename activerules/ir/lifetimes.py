@@ -36,7 +36,7 @@ def split_places(function: Function) -> None:
     for i in function.instructions():
         for o in i.operands:
             uses.setdefault(o, []).append(i)
-    namer = Namer("life", {b.name for b in function.blocks})
+    namer = Namer("life", function.local_names())
     for place in shared:
         accesses = set(_accesses(place, uses))
         if place.opcode == "alloca" and all(

@@ -216,6 +216,11 @@ class Function:
         for block in self.blocks:
             yield from block.instructions
 
+    def local_names(self) -> set[str]:
+        """The names of its parameters, blocks and values: none of them may be made again."""
+        values = {i.name for i in self.instructions() if i.name}
+        return values | {a.name for a in self.arguments} | {b.name for b in self.blocks}
+
     def __repr__(self) -> str:
         return f"<function @{self.name}>"
 
