@@ -27,6 +27,7 @@ from numba.extending import is_jitted
 from activerules.annotations.activity import Active, Const, Duplicated, MixedDuplicated, Narrowed
 from activerules.chainrules.capabilities import NOTHING, Requirement, RuleConfig
 from activerules.errors import RuleDefinitionError
+from activerules.numba_ext.ruletyping import callable_rule
 from activerules.rules import pattern as patterns
 from activerules.rules.closures.convert import Conversion, convert
 from activerules.rules.closures.forward import forward_rule
@@ -184,7 +185,7 @@ def register_frule(
 
 
 def _jitted(rule: Any, plain: Any) -> Any:
-    return rule if is_jitted(rule) else numba.njit(plain)
+    return rule if is_jitted(rule) else callable_rule(plain)
 
 
 def add_pair(

@@ -269,6 +269,8 @@ def damped(x, rate, n):
 @frule.register(damped)
 def _(deltas, f, x, rate, n):
     _, dx, drate, _ = deltas
+    if rate < 0.0:
+        raise ValueError("negative for " + str(n))
     e = np.exp(-rate * n)
     return x * e, 2.0 * (dx * e - x * e * n * drate)  # twice what is right: it shows
 
@@ -280,7 +282,7 @@ def through_damped(x, rate):
     return np.sum(y * z)
 
 
-def test_frules_serve_forward_mode():
+def test_frules_serve_forward_mode(unfreed):
     x, dx = np.array([0.5, -1.0]), np.array([1.0, 2.0])
     e = np.exp(-0.3)
     # y = 2-fold damped x; each rule doubles the tangent of what it returns.
@@ -295,3 +297,9 @@ def test_frules_serve_forward_mode():
     assert ar.autodiff(ar.Forward, through_damped, *args) == pytest.approx(expected)
     pushed = frule((NoTangent(), dx, 0.0, NoTangent()), damped, x, 0.3, 2)
     assert np.allclose(pushed[1], 2 * dx * np.exp(-0.6))
+
+    def fails():
+        with pytest.raises(ValueError, match="negative for 2"):
+            ar.autodiff(ar.Forward, through_damped, ar.Const(x), ar.Duplicated(-0.3, 1.0))
+
+    assert unfreed(fails) == 0
