@@ -9,25 +9,29 @@ Invariants  G1  what is yielded is a new reference; what a generator needs later
             G2  a generator counts the variables that hold it, and drops its state and arguments
                 with the last of them
             G3  the struct begins as Numba's does
+            G4  where a function raises it drops the generators in its places, whatever the count
 
 Numba lends what is yielded, though nobody holds it any more, and never drops what a generator holds
 that was made in compiled code. Both would be lost by a derivative, too, even where nothing raises;
 and where something raises, nothing could be said of it (`ir/held_references`), as no way drops it.
 
-A generator is a struct on the stack of the function that made it, and is copied when another one
-yields while it waits. With it, its count is copied: each copy has as many holders as the count
-says, or fewer. So what is copied otherwise may be lost, as ever, but is never dropped twice.
+A generator is a struct on the stack of the function that made it. Where Numba copies the struct
+(what is returned, what waits in another generator, an argument of one), the copy is a generator of
+its own, as it is with Numba, and so has references of its own to what both hold; the last reference
+to the struct moves it, and nothing is counted.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core import ir as numba_ir
+from numba.core.callconv import RETCODE_NONE, RETCODE_OK, RETCODE_STOPIT
 from numba.core.datamodel.manager import DataModelManager
 from numba.core.datamodel.models import GeneratorModel
 from numba.core.datamodel.registry import default_manager
@@ -38,15 +42,16 @@ from numba.core.runtime.context import NRTContext
 
 _I64 = ir.IntType(64)
 _COUNT = 3  # behind the index, the arguments, and the state
-_COPIED = 1 << 32  # added to the count, so that it is never 0 again
 _FINISHED = -1
+_RETURNS = (RETCODE_OK, RETCODE_NONE, RETCODE_STOPIT)
 
 
 class CountedGenerator(GeneratorModel):
     """Numba's struct, and behind it how many variables hold the generator."""
 
-    def __init__(self, dmm: Any, fe_type: Any) -> None:
+    def __init__(self, nrt: CountingNRT, dmm: Any, fe_type: Any) -> None:
         super().__init__(dmm, fe_type)
+        self._nrt = nrt
         self._be_type = ir.LiteralStructType([*self._be_type.elements, _I64])
         self._be_ptr_type = self._be_type.as_pointer()
 
@@ -57,11 +62,21 @@ class CountedGenerator(GeneratorModel):
         return place
 
     def as_data(self, builder: Any, value: Any) -> Any:
-        """A copy of the struct; after that, nobody drops what both have by way of `value`."""
-        copy = super().as_data(builder, value)
-        count = builder.add(builder.extract_value(copy, _COUNT), _I64(_COPIED))
-        builder.store(count, cgutils.gep_inbounds(builder, value, 0, _COUNT))
-        return copy
+        """The struct, for a reference that is given: it is moved with the last one; before that it
+        is copied, and what it holds has new references. There may be no generator.
+        """
+        with builder.if_else(cgutils.is_not_null(builder, value)) as (there, nowhere):
+            with there:
+                self._nrt.move(builder, self._fe_type, value)
+                struct = super().as_data(builder, value)
+                struct = builder.insert_value(struct, _I64(1), _COUNT)
+                known = builder.block
+            with nowhere:
+                nothing = builder.block
+        found = builder.phi(struct.type)
+        found.add_incoming(struct, known)
+        found.add_incoming(struct.type(None), nothing)
+        return found
 
 
 def _put(builder: Any, value: Any, place: Any) -> None:
@@ -76,10 +91,11 @@ def _put(builder: Any, value: Any, place: Any) -> None:
     builder.store(builder.insert_value(value, count, _COUNT), place)
 
 
-def data_models() -> DataModelManager:
-    """Numba's data models, but for generators."""
+def data_models(context: Any) -> DataModelManager:
+    """Numba's data models, but for generators, for a target context and its copies."""
     found = DataModelManager().chain(default_manager)
-    found.register(types.Generator, CountedGenerator)
+    # not `context.nrt`: that is of each copy, and may count nothing
+    found.register(types.Generator, partial(CountedGenerator, CountingNRT(context, True)))
     return found
 
 
@@ -119,12 +135,20 @@ class _GeneratorLower(GeneratorLower):
         """With the count of who called it."""
         return lower.builder.insert_value(gen_struct, _I64(1), _COUNT)
 
+    def lower_finalize_func(self, lower: Any) -> None:
+        """What drops all that a generator holds, and what takes references to it."""
+        super().lower_finalize_func(lower)
+        self.context.nrt.lower_holding(self.gentype, lower.module, self._each_held)
+
     def lower_finalize_func_body(self, builder: Any, genptr: Any) -> None:
         """Drop the arguments, and what waits for the generator to go on."""
         builder.function.attributes.add("alwaysinline")
-        nrt = self.context.nrt
+        self._each_held(builder, genptr, self.context.nrt.decref)
+
+    def _each_held(self, builder: Any, genptr: Any, does: Callable[[Any, Any, Any], None]) -> None:
+        """The code of a function that does something to the arguments, and to what waits."""
         for held, value in self.arg_packer.load(builder, self.get_args_ptr(builder, genptr)):
-            nrt.decref(builder, held, value)
+            does(builder, held, value)
         state = self.get_state_ptr(builder, genptr)
         index = builder.load(self.get_resume_index_ptr(builder, genptr))
         end = builder.function.append_basic_block("end")
@@ -137,7 +161,7 @@ class _GeneratorLower(GeneratorLower):
                 k = self.geninfo.state_vars.index(name)
                 held = self.gentype.state_types[k]
                 place = cgutils.gep_inbounds(builder, state, 0, k)
-                nrt.decref(builder, held, self.context.unpack_value(builder, held, place))
+                does(builder, held, self.context.unpack_value(builder, held, place))
             builder.branch(end)
         builder.position_at_end(end)
         builder.ret_void()
@@ -168,6 +192,7 @@ class _Yield(LowerYield):
             known = self.lower.place_of(held)
             if known is None:
                 value = self.context.unpack_value(self.builder, held, place)
+                self.lower.owns(held, value)
             else:
                 _put(self.builder, self.builder.load(place), known)
                 value = known
@@ -191,12 +216,44 @@ class LowersGenerators(Lower):
             place_type = self.context.get_value_type(typ).pointee
             one = self._one_at_a_time(typ)
             self._places[typ] = cgutils.alloca_once(self.builder, place_type) if one else None
+            if one:
+                self.owns(typ, self._places[typ])
         return self._places[typ]
 
     def setup_function(self, fndesc: Any) -> None:
         """Begin with a function: places are on its stack."""
         super().setup_function(fndesc)
         self._places: dict[Any, Any] = {}
+        self._owned: list[tuple[Any, Any]] = []
+
+    def owns(self, typ: Any, place: Any) -> None:
+        """Note that only variables of this function hold what is in a place."""
+        if isinstance(typ, types.Generator) and _is_counted(self.context, typ):
+            self._owned.append((typ, place))
+
+    def post_lower(self) -> None:
+        """Where the function raises, no variable is left that holds what is in its places (G4)."""
+        self._clear_where_it_raises()
+        super().post_lower()
+
+    def _clear_where_it_raises(self) -> None:
+        b = self.builder
+        ends = [(block, block.terminator) for block in self.function.blocks]
+        raising = [(block, end) for block, end in ends if _raises(end)] if self._owned else []
+        if not raising:
+            return
+        leaving = self.function.append_basic_block("raises")
+        with b.goto_block(leaving):
+            status = b.phi(ir.IntType(32))
+            for typ, place in self._owned:
+                self.context.nrt.clear(b, typ, place)
+            b.ret(status)
+        for block, end in raising:
+            status.add_incoming(end.operands[0], block)
+            block.instructions.remove(end)
+            block.terminator = None
+            b.position_at_end(block)
+            b.branch(leaving)
 
     def _one_at_a_time(self, typ: Any) -> bool:
         """Whether a generator is made only where no other is used any more, and has no other
@@ -207,6 +264,9 @@ class LowersGenerators(Lower):
         holders = (t for t in others if _may_hold_generators(self.context, t))
         if any(typ in models[t].traverse_types() for t in holders):
             return False
+        points = self.generator_info.yield_points.values() if self.generator_info else ()
+        if any(sum(self._is(name, typ) for name in point.live_vars) > 1 for point in points):
+            return False  # each is a generator of its own behind that
         for block, used in self._used_behind(typ):
             for i in reversed(block.body):
                 if isinstance(i, numba_ir.Assign) and self._is(i.target.name, typ):
@@ -257,15 +317,28 @@ class LowersGenerators(Lower):
 
     def lower_assign(self, ty: Any, inst: Any) -> Any:
         """What is assigned; a generator in the place it has."""
+        if isinstance(inst.value, numba_ir.Arg) and self.generator_info is not None:
+            if isinstance(ty, types.Generator) and _is_counted(self.context, ty):
+                return self._copy_of(ty, self.fnargs[inst.value.index])
         value = super().lower_assign(ty, inst)
         if not _is_call(inst.value) or not _is_counted(self.context, ty):
             return value
         place = self.place_of(ty)
         if place is None:
             place = cgutils.alloca_once(self.builder, value.type.pointee)
+            self.owns(ty, place)
         self.context.nrt.clear(self.builder, ty, place)
         _put(self.builder, self.builder.load(value), place)
         self.builder.store(_I64(0), cgutils.gep_inbounds(self.builder, value, 0, _COUNT))
+        return place
+
+    def _copy_of(self, typ: Any, lent: Any) -> Any:
+        """A generator that a variable can go on with; what is lent stays an argument."""
+        struct = self.builder.load(lent)
+        place = cgutils.alloca_once(self.builder, struct.type)
+        self.builder.store(self.builder.insert_value(struct, _I64(1), _COUNT), place)
+        self.owns(typ, place)
+        self.context.nrt.hold(self.builder, typ, place)
         return place
 
     def decref(self, typ: Any, val: Any) -> None:
@@ -297,6 +370,11 @@ def _is_call(value: Any) -> bool:
     return isinstance(value, numba_ir.Expr) and value.op == "call"
 
 
+def _raises(end: Any) -> bool:
+    """Whether a block ends with the status of an exception."""
+    return isinstance(end, ir.Ret) and end.operands[0] not in _RETURNS
+
+
 # --- who holds a generator ---
 
 
@@ -315,8 +393,25 @@ class CountingNRT(NRTContext):
         for found, place in self._generators(builder, typ, value):
             self.drop(builder, found, place, place)
 
+    def hold(self, builder: Any, typ: Any, value: Any) -> None:
+        """Take references to what a value holds that was copied, and has none."""
+        super().incref(builder, typ, value)
+        for found, place in self._generators(builder, typ, value):
+            self._context.get_generator_impl(found)  # links it
+            builder.call(self._holding(builder.module, found), [place])
+
+    def move(self, builder: Any, typ: Any, place: Any) -> None:
+        """Give away a reference to a generator whose struct will be copied."""
+        if not _is_counted(self._context, typ):
+            return
+        counter = cgutils.gep_inbounds(builder, place, 0, _COUNT)
+        count = builder.load(counter)
+        with builder.if_then(builder.icmp_signed(">", count, _I64(1))):
+            self.hold(builder, typ, place)
+        builder.store(builder.sub(count, _I64(1)), counter)
+
     def clear(self, builder: Any, typ: Any, place: Any) -> None:
-        """Drop the generator in a place that is written anew, which nobody can reach after that."""
+        """Drop the generator in a place, if one is there that nobody can reach after that."""
         builder.call(self._clearing(builder, typ), [place])
 
     def drop(self, builder: Any, typ: Any, value: Any, place: Any) -> None:
@@ -356,11 +451,22 @@ class CountingNRT(NRTContext):
         b = ir.IRBuilder(function.append_basic_block("entry"))
         (place,) = function.args
         count = b.load(cgutils.gep_inbounds(b, place, 0, _COUNT))
-        alone = b.and_(cgutils.is_not_null(b, count), b.icmp_signed("<", count, _I64(_COPIED)))
-        with b.if_then(alone):
+        with b.if_then(b.icmp_signed(">", count, _I64(0))):
             self._finalize(b, typ, place)
         b.ret_void()
         return function
+
+    def lower_holding(self, typ: Any, module: Any, each_held: Any) -> None:
+        """The function that takes references to what a generator holds whose struct was copied."""
+        function = self._holding(module, typ)
+        function.attributes.add("alwaysinline")
+        builder = ir.IRBuilder(function.append_basic_block("entry"))
+        each_held(builder, function.args[0], self.hold)
+
+    def _holding(self, module: Any, typ: Any) -> Any:
+        function_type = ir.FunctionType(ir.VoidType(), [self._context.get_value_type(typ)])
+        name = f"hold_{self._context.get_generator_desc(typ).mangled_name}"
+        return cgutils.get_or_insert_function(module, function_type, name)
 
     def _finalize(self, builder: Any, typ: Any, place: Any) -> None:
         function_type = ir.FunctionType(ir.VoidType(), [place.type])

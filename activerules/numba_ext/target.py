@@ -166,7 +166,7 @@ class ADContext(InactiveValues):
         self._session = session
         self._defined: set[tuple[str, Any]] = set()
         super().__init__(session.typing_context, AD_TARGET)
-        self.data_model_manager = generators.data_models()
+        self.data_model_manager = generators.data_models(self)
 
     @cached_property
     def nrt(self) -> Any:
