@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from activerules.ir.builder import Namer
-from activerules.ir.cfg import control_flow
+from activerules.ir.cfg import reverse_postorder
 from activerules.ir.model import Block, Function, Instruction, Value
 
 _START = "llvm.lifetime.start."
@@ -77,7 +77,7 @@ def _begun(
     function: Function, accesses: set[Instruction], starts: set[Instruction]
 ) -> dict[Instruction, Begun]:
     """Of each access, where the variable may have begun that is accessed."""
-    order = control_flow(function).order
+    order = reverse_postorder(function.entry)
     entering: dict[Block, Begun] = {order[0]: frozenset({None})}
     begun: dict[Instruction, Begun] = dict.fromkeys(accesses, frozenset())
     work = dict.fromkeys(order[:1])

@@ -96,3 +96,41 @@ def test_a_place_for_each_variable():
 
 def test_one_variable_keeps_one_place():
     assert places_of("") == 1
+
+
+# LLVM leaves such cycles in code that it optimised.
+JUMPS = """
+declare void @llvm.lifetime.start.p0(ptr)
+define i64 @jumps(i64 %n) {
+entry:
+  %place = alloca i64
+  %odd = trunc i64 %n to i1
+  br i1 %odd, label %first, label %second
+first:
+  %x = phi i64 [ 0, %entry ], [ %y2, %second ]
+  call void @llvm.lifetime.start.p0(ptr %place)
+  store i64 %x, ptr %place
+  %x1 = load i64, ptr %place
+  %x2 = add i64 %x1, 1
+  br label %second
+second:
+  %y = phi i64 [ 0, %entry ], [ %x2, %first ]
+  call void @llvm.lifetime.start.p0(ptr %place)
+  store i64 %y, ptr %place
+  %y1 = load i64, ptr %place
+  %y2 = add i64 %y1, 1
+  %more = icmp slt i64 %y2, %n
+  br i1 %more, label %first, label %end
+end:
+  ret i64 %y2
+}
+"""
+
+
+def test_a_cycle_may_be_entered_at_two_places():
+    module = parse_module(JUMPS)
+    split_places(module.functions["jumps"])
+    text = print_module(module)
+    assert text.count("alloca") == 2
+    jumps = Compiled(text).function("jumps")
+    assert (jumps(5), jumps(4)) == (6, 5)
