@@ -43,9 +43,9 @@ from numba.core.typing.templates import Signature, signature
 
 from activerules.annotations.values import ignore_derivatives
 from activerules.errors import NotYetSupported
+from activerules.numba_ext.counted_generators import counts_otherwise
 from activerules.numba_ext.effects import exchanges, only_reads
 from activerules.numba_ext.fields import is_list_of_numbers
-from activerules.numba_ext.generators import counts_otherwise
 from activerules.numba_ext.ufuncs import FOR_EACH, for_each_element
 from activerules.numba_ext.unlinked import compile_to_link, single_call
 from activerules.rules.choose import element_count

@@ -1,123 +1,48 @@
 """Generators of which every reference is dropped: how the AD target lowers them.
 
 Needs       Numba's lowering of generators, of which this changes who owns what
-Gives       `LowersGenerators`, for what lowers a function; `data_models` and `CountingNRT`, for a
-            target context; `iteration`, what loops call; `counts_otherwise`, what must not go to
-            code that Numba lowers
+Gives       `LowersGenerators`, for what lowers a function; `iteration`, what loops call
 Invariants  G1  what is yielded is a new reference; what a generator needs later is moved into its
                 state, and out of it when it goes on; everything else it drops before it yields
-            G2  a generator counts the variables that hold it, and drops its state and arguments
-                with the last of them
-            G3  the struct begins as Numba's does
-            G4  where a function raises it drops the generators in its places, whatever the count
+            G2  where a function raises it drops the generators in its places, whatever the count
 
 Numba lends what is yielded, though nobody holds it any more, and never drops what a generator holds
 that was made in compiled code. Both would be lost by a derivative, too, even where nothing raises;
 and where something raises, nothing could be said of it (`ir/held_references`), as no way drops it.
-
-A generator is a struct on the stack of the function that made it. Where Numba copies the struct
-(what is returned, what waits in another generator, an argument of one), the copy is a generator of
-its own, as it is with Numba, and so has references of its own to what both hold; the last reference
-to the struct moves it, and nothing is counted.
+How generators are counted: `counted_generators`.
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator
-from functools import partial
 from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core import ir as numba_ir
 from numba.core.callconv import RETCODE_NONE, RETCODE_OK, RETCODE_STOPIT
-from numba.core.datamodel.manager import DataModelManager
-from numba.core.datamodel.models import GeneratorModel
-from numba.core.datamodel.registry import default_manager
-from numba.core.generators import GeneratorDescriptor, GeneratorLower, LowerYield
+from numba.core.generators import GeneratorLower, LowerYield
 from numba.core.imputils import RefType, iternext_impl
 from numba.core.lowering import Lower
-from numba.core.runtime.context import NRTContext
+
+from activerules.numba_ext.counted_generators import (
+    COUNT,
+    CountedDescriptor,
+    is_counted,
+    may_hold_generators,
+    put,
+    refuse_returned,
+)
 
 _I64 = ir.IntType(64)
-_COUNT = 3  # behind the index, the arguments, and the state
 _FINISHED = -1
 _RETURNS = (RETCODE_OK, RETCODE_NONE, RETCODE_STOPIT)
-
-
-class CountedGenerator(GeneratorModel):
-    """Numba's struct, and behind it how many variables hold the generator."""
-
-    def __init__(self, nrt: CountingNRT, dmm: Any, fe_type: Any) -> None:
-        super().__init__(dmm, fe_type)
-        self._nrt = nrt
-        self._be_type = ir.LiteralStructType([*self._be_type.elements, _I64])
-        self._be_ptr_type = self._be_type.as_pointer()
-
-    def from_data(self, builder: Any, value: Any) -> Any:
-        """The struct in a place on the stack, one for each place in the code."""
-        place = cgutils.alloca_once(builder, value.type)
-        _put(builder, value, place)
-        return place
-
-    def as_data(self, builder: Any, value: Any) -> Any:
-        """The struct, for a reference that is given: it is moved with the last one; before that it
-        is copied, and what it holds has new references. There may be no generator.
-        """
-        with builder.if_else(cgutils.is_not_null(builder, value)) as (there, nowhere):
-            with there:
-                self._nrt.move(builder, self._fe_type, value)
-                struct = super().as_data(builder, value)
-                struct = builder.insert_value(struct, _I64(1), _COUNT)
-                known = builder.block
-            with nowhere:
-                nothing = builder.block
-        found = builder.phi(struct.type)
-        found.add_incoming(struct, known)
-        found.add_incoming(struct.type(None), nothing)
-        return found
-
-
-def _put(builder: Any, value: Any, place: Any) -> None:
-    """Write a generator where another may be: variables that still hold that hold this now.
-
-    If a call fails whose exception is caught, a variable holds what it has not returned.
-    """
-    counter = cgutils.gep_inbounds(builder, place, 0, _COUNT)
-    count = builder.extract_value(value, _COUNT)
-    count = builder.select(cgutils.is_null(builder, count), _I64(1), count)
-    count = builder.add(count, builder.load(counter))
-    builder.store(builder.insert_value(value, count, _COUNT), place)
-
-
-def data_models(context: Any) -> DataModelManager:
-    """Numba's data models, but for generators, for a target context and its copies."""
-    found = DataModelManager().chain(default_manager)
-    # not `context.nrt`: that is of each copy, and may count nothing
-    found.register(types.Generator, partial(CountedGenerator, CountingNRT(context, True)))
-    return found
-
-
-def counts_otherwise(typ: Any) -> bool:
-    """Whether in a value there are generators that hold references, which Numba's code counts
-    otherwise.
-    """
-    if not isinstance(typ, types.IteratorType | types.BaseTuple | types.Optional):
-        return False
-    inner = default_manager[typ].traverse_types()
-    return any(isinstance(t, types.Generator) and _holds_references(t) for t in inner)
-
-
-def _holds_references(typ: types.Generator) -> bool:
-    held = (*typ.arg_types, *typ.state_types)
-    return any(default_manager[t].contains_nrt_meminfo() or counts_otherwise(t) for t in held)
 
 
 # --- the generator's own functions ---
 
 
-class _Descriptor(GeneratorDescriptor):
+class _Descriptor(CountedDescriptor):
     """Tells a generator that was lowered here from one that Numba lowered."""
 
     __slots__ = ()
@@ -133,7 +58,7 @@ class _GeneratorLower(GeneratorLower):
 
     def box_generator_struct(self, lower: Any, gen_struct: Any) -> Any:
         """With the count of who called it."""
-        return lower.builder.insert_value(gen_struct, _I64(1), _COUNT)
+        return lower.builder.insert_value(gen_struct, _I64(1), COUNT)
 
     def lower_finalize_func(self, lower: Any) -> None:
         """What drops all that a generator holds, and what takes references to it."""
@@ -194,7 +119,7 @@ class _Yield(LowerYield):
                 value = self.context.unpack_value(self.builder, held, place)
                 self.lower.owns(held, value)
             else:
-                _put(self.builder, self.builder.load(place), known)
+                put(self.builder, self.builder.load(place), known)
                 value = known
             self.lower.storevar(value, name)
 
@@ -210,7 +135,7 @@ class LowersGenerators(Lower):
 
     def place_of(self, typ: Any) -> Any:
         """The place of generators of a type; None if two may be there at a time."""
-        if not isinstance(typ, types.Generator) or not _is_counted(self.context, typ):
+        if not isinstance(typ, types.Generator) or not is_counted(self.context, typ):
             return None
         if typ not in self._places:
             place_type = self.context.get_value_type(typ).pointee
@@ -222,17 +147,18 @@ class LowersGenerators(Lower):
 
     def setup_function(self, fndesc: Any) -> None:
         """Begin with a function: places are on its stack."""
+        refuse_returned(fndesc.restype, fndesc.qualname)
         super().setup_function(fndesc)
         self._places: dict[Any, Any] = {}
         self._owned: list[tuple[Any, Any]] = []
 
     def owns(self, typ: Any, place: Any) -> None:
         """Note that only variables of this function hold what is in a place."""
-        if isinstance(typ, types.Generator) and _is_counted(self.context, typ):
+        if isinstance(typ, types.Generator) and is_counted(self.context, typ):
             self._owned.append((typ, place))
 
     def post_lower(self) -> None:
-        """Where the function raises, no variable is left that holds what is in its places (G4)."""
+        """Where the function raises, no variable is left that holds what is in its places (G2)."""
         self._clear_where_it_raises()
         super().post_lower()
 
@@ -261,7 +187,7 @@ class LowersGenerators(Lower):
         """
         models = self.context.data_model_manager
         others = {t for t in self.fndesc.typemap.values() if not isinstance(t, types.Generator)}
-        holders = (t for t in others if _may_hold_generators(self.context, t))
+        holders = (t for t in others if may_hold_generators(self.context, t))
         if any(typ in models[t].traverse_types() for t in holders):
             return False
         points = self.generator_info.yield_points.values() if self.generator_info else ()
@@ -318,25 +244,25 @@ class LowersGenerators(Lower):
     def lower_assign(self, ty: Any, inst: Any) -> Any:
         """What is assigned; a generator in the place it has."""
         if isinstance(inst.value, numba_ir.Arg) and self.generator_info is not None:
-            if isinstance(ty, types.Generator) and _is_counted(self.context, ty):
+            if isinstance(ty, types.Generator) and is_counted(self.context, ty):
                 return self._copy_of(ty, self.fnargs[inst.value.index])
         value = super().lower_assign(ty, inst)
-        if not _is_call(inst.value) or not _is_counted(self.context, ty):
+        if not _is_call(inst.value) or not is_counted(self.context, ty):
             return value
         place = self.place_of(ty)
         if place is None:
             place = cgutils.alloca_once(self.builder, value.type.pointee)
             self.owns(ty, place)
         self.context.nrt.clear(self.builder, ty, place)
-        _put(self.builder, self.builder.load(value), place)
-        self.builder.store(_I64(0), cgutils.gep_inbounds(self.builder, value, 0, _COUNT))
+        put(self.builder, self.builder.load(value), place)
+        self.builder.store(_I64(0), cgutils.gep_inbounds(self.builder, value, 0, COUNT))
         return place
 
     def _copy_of(self, typ: Any, lent: Any) -> Any:
         """A generator that a variable can go on with; what is lent stays an argument."""
         struct = self.builder.load(lent)
         place = cgutils.alloca_once(self.builder, struct.type)
-        self.builder.store(self.builder.insert_value(struct, _I64(1), _COUNT), place)
+        self.builder.store(self.builder.insert_value(struct, _I64(1), COUNT), place)
         self.owns(typ, place)
         self.context.nrt.hold(self.builder, typ, place)
         return place
@@ -375,141 +301,12 @@ def _raises(end: Any) -> bool:
     return isinstance(end, ir.Ret) and end.operands[0] not in _RETURNS
 
 
-# --- who holds a generator ---
-
-
-class CountingNRT(NRTContext):
-    """Counts references to generators, too (G2)."""
-
-    def incref(self, builder: Any, typ: Any, value: Any) -> None:
-        """Count a reference to each generator in a value."""
-        super().incref(builder, typ, value)
-        for found, place in self._generators(builder, typ, value):
-            builder.call(self._counting(builder, found, "take", 1), [place, place])
-
-    def decref(self, builder: Any, typ: Any, value: Any) -> None:
-        """Drop a reference to each generator in a value."""
-        super().decref(builder, typ, value)
-        for found, place in self._generators(builder, typ, value):
-            self.drop(builder, found, place, place)
-
-    def hold(self, builder: Any, typ: Any, value: Any) -> None:
-        """Take references to what a value holds that was copied, and has none."""
-        super().incref(builder, typ, value)
-        for found, place in self._generators(builder, typ, value):
-            self._context.get_generator_impl(found)  # links it
-            builder.call(self._holding(builder.module, found), [place])
-
-    def move(self, builder: Any, typ: Any, place: Any) -> None:
-        """Give away a reference to a generator whose struct will be copied."""
-        if not _is_counted(self._context, typ):
-            return
-        counter = cgutils.gep_inbounds(builder, place, 0, _COUNT)
-        count = builder.load(counter)
-        with builder.if_then(builder.icmp_signed(">", count, _I64(1))):
-            self.hold(builder, typ, place)
-        builder.store(builder.sub(count, _I64(1)), counter)
-
-    def clear(self, builder: Any, typ: Any, place: Any) -> None:
-        """Drop the generator in a place, if one is there that nobody can reach after that."""
-        builder.call(self._clearing(builder, typ), [place])
-
-    def drop(self, builder: Any, typ: Any, value: Any, place: Any) -> None:
-        """Drop a reference to a generator that is in a place, if a variable has it."""
-        builder.call(self._counting(builder, typ, "drop", -1), [value, place])
-
-    def _generators(self, builder: Any, typ: Any, value: Any) -> Iterator[tuple[Any, Any]]:
-        if isinstance(typ, types.Generator):
-            if _is_counted(self._context, typ):
-                yield typ, value
-        elif _may_hold_generators(self._context, typ):
-            for inner, get in self._context.data_model_manager[typ].traverse(builder):
-                if _may_hold_generators(self._context, inner):
-                    yield from self._generators(builder, inner, get(value))
-
-    def _counting(self, builder: Any, typ: Any, verb: str, change: int) -> Any:
-        """The function that changes the count; there may be no generator yet."""
-        function, known = self._function(builder, typ, verb, 2)
-        if known:
-            return function
-        b = ir.IRBuilder(function.append_basic_block("entry"))
-        value, place = function.args
-        with b.if_then(cgutils.is_not_null(b, value)):
-            counter = cgutils.gep_inbounds(b, place, 0, _COUNT)
-            count = b.add(b.load(counter), _I64(change))
-            b.store(count, counter)
-            if change < 0:
-                with b.if_then(cgutils.is_null(b, count)):
-                    self._finalize(b, typ, place)
-        b.ret_void()
-        return function
-
-    def _clearing(self, builder: Any, typ: Any) -> Any:
-        function, known = self._function(builder, typ, "clear", 1)
-        if known:
-            return function
-        b = ir.IRBuilder(function.append_basic_block("entry"))
-        (place,) = function.args
-        count = b.load(cgutils.gep_inbounds(b, place, 0, _COUNT))
-        with b.if_then(b.icmp_signed(">", count, _I64(0))):
-            self._finalize(b, typ, place)
-        b.ret_void()
-        return function
-
-    def lower_holding(self, typ: Any, module: Any, each_held: Any) -> None:
-        """The function that takes references to what a generator holds whose struct was copied."""
-        function = self._holding(module, typ)
-        function.attributes.add("alwaysinline")
-        builder = ir.IRBuilder(function.append_basic_block("entry"))
-        each_held(builder, function.args[0], self.hold)
-
-    def _holding(self, module: Any, typ: Any) -> Any:
-        function_type = ir.FunctionType(ir.VoidType(), [self._context.get_value_type(typ)])
-        name = f"hold_{self._context.get_generator_desc(typ).mangled_name}"
-        return cgutils.get_or_insert_function(module, function_type, name)
-
-    def _finalize(self, builder: Any, typ: Any, place: Any) -> None:
-        function_type = ir.FunctionType(ir.VoidType(), [place.type])
-        name = self._context.get_generator_desc(typ).llvm_finalizer_name
-        builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), [place])
-
-    def _function(self, builder: Any, typ: Any, verb: str, arity: int) -> tuple[Any, bool]:
-        """A function of this module, and whether it is there already."""
-        self._context.get_generator_impl(typ)  # links it
-        name = f"activerules.generator.{verb}.{self._context.get_generator_desc(typ).mangled_name}"
-        known = builder.module.globals.get(name)
-        if known is not None:
-            return known, True
-        place_type = self._context.get_value_type(typ)
-        function_type = ir.FunctionType(ir.VoidType(), [place_type] * arity)
-        function = cgutils.get_or_insert_function(builder.module, function_type, name)
-        function.linkage = "linkonce_odr"
-        function.attributes.add("alwaysinline")
-        return function, False
-
-
-def _is_counted(context: Any, typ: Any) -> bool:
-    known = context._generators.get(typ)
-    return known is not None and isinstance(known[0], _Descriptor)
-
-
-_holders: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
-
-
-def _may_hold_generators(context: Any, typ: Any) -> bool:
-    if typ not in _holders:
-        members = context.data_model_manager[typ].traverse(None)
-        inner = (_may_hold_generators(context, member) for member, _ in members)
-        _holders[typ] = isinstance(typ, types.Generator) or any(inner)
-    return _holders[typ]
-
-
 # --- what loops call ---
 
 
 def iteration(context: Any, fn: Any, args: Any) -> Any:
     """What is called for the next value of a generator that was lowered here."""
-    if fn == "iternext" and isinstance(args[0], types.Generator) and _is_counted(context, args[0]):
+    if fn == "iternext" and isinstance(args[0], types.Generator) and is_counted(context, args[0]):
         return _next
     return None
 

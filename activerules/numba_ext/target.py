@@ -58,6 +58,7 @@ from activerules.errors import NotYetSupported
 from activerules.numba_ext import (
     broadcast,
     complex_math,
+    counted_generators,
     float_parts,
     generators,
     integer_powers,
@@ -166,12 +167,12 @@ class ADContext(InactiveValues):
         self._session = session
         self._defined: set[tuple[str, Any]] = set()
         super().__init__(session.typing_context, AD_TARGET)
-        self.data_model_manager = generators.data_models(self)
+        self.data_model_manager = counted_generators.data_models(self)
 
     @cached_property
     def nrt(self) -> Any:
         """What counts references."""
-        return generators.CountingNRT(self, self.enable_nrt)
+        return counted_generators.CountingNRT(self, self.enable_nrt)
 
     @global_compiler_lock
     def init(self) -> None:

@@ -565,3 +565,19 @@ def test_recursion_too_deep_for_the_stack():
     done = subprocess.run([sys.executable, "-c", DEEP], capture_output=True, text=True, check=True)
     message = "the recursion of a derivative does not fit onto the stack"
     assert done.stdout.splitlines() == ["True", message, message, "1.0 0"]
+
+
+@njit
+def both_ways(x):
+    return rows_of(x), rows_of(x[::-1])
+
+
+@njit
+def reads_both(x):
+    there, _ = both_ways(x)
+    return next(there)[1]
+
+
+def test_a_generator_in_what_is_returned_is_refused():
+    with pytest.raises(ar.NotYetSupported, match=r"both_ways returns .* with a generator in it"):
+        ar.grad(reads_both)(np.array([1.0, 2.0]))

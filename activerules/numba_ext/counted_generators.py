@@ -1,0 +1,247 @@
+"""Generators whose struct says how many variables hold it.
+
+Needs       Numba's model of a generator, a struct on the stack of the function that made it
+Gives       `data_models` and `CountingNRT`, for a target context; `CountedDescriptor`, by which a
+            generator is known that is counted; `is_counted`; `counts_otherwise`, what must not go
+            to code that Numba lowers; `refuse_returned`, what no function can return
+Invariants  H1  a generator drops its state and arguments with the last variable that holds it
+            H2  the struct begins as Numba's does
+            H3  a copy of the struct has references of its own to what both hold; the last reference
+                to the struct moves it, and nothing is counted
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.datamodel.manager import DataModelManager
+from numba.core.datamodel.models import GeneratorModel
+from numba.core.datamodel.registry import default_manager
+from numba.core.generators import GeneratorDescriptor
+from numba.core.runtime.context import NRTContext
+
+from activerules.errors import NotYetSupported
+
+_I64 = ir.IntType(64)
+COUNT = 3  # behind the index, the arguments, and the state
+
+
+class CountedDescriptor(GeneratorDescriptor):
+    """What is known of a generator that is counted."""
+
+
+class CountedGenerator(GeneratorModel):
+    """Numba's struct, and behind it how many variables hold the generator."""
+
+    def __init__(self, nrt: CountingNRT, dmm: Any, fe_type: Any) -> None:
+        super().__init__(dmm, fe_type)
+        self._nrt = nrt
+        self._be_type = ir.LiteralStructType([*self._be_type.elements, _I64])
+        self._be_ptr_type = self._be_type.as_pointer()
+
+    def from_data(self, builder: Any, value: Any) -> Any:
+        """The struct in a place on the stack, one for each place in the code."""
+        place = cgutils.alloca_once(builder, value.type)
+        put(builder, value, place)
+        return place
+
+    def as_data(self, builder: Any, value: Any) -> Any:
+        """The struct, for a reference that is given: it is moved with the last one; before that it
+        is copied, and what it holds has new references. There may be no generator.
+        """
+        with builder.if_else(cgutils.is_not_null(builder, value)) as (there, nowhere):
+            with there:
+                self._nrt.move(builder, self._fe_type, value)
+                struct = super().as_data(builder, value)
+                struct = builder.insert_value(struct, _I64(1), COUNT)
+                known = builder.block
+            with nowhere:
+                nothing = builder.block
+        found = builder.phi(struct.type)
+        found.add_incoming(struct, known)
+        found.add_incoming(struct.type(None), nothing)
+        return found
+
+
+def put(builder: Any, value: Any, place: Any) -> None:
+    """Write a generator where another may be: variables that still hold that hold this now.
+
+    If a call fails whose exception is caught, a variable holds what it has not returned.
+    """
+    counter = cgutils.gep_inbounds(builder, place, 0, COUNT)
+    count = builder.extract_value(value, COUNT)
+    count = builder.select(cgutils.is_null(builder, count), _I64(1), count)
+    count = builder.add(count, builder.load(counter))
+    builder.store(builder.insert_value(value, count, COUNT), place)
+
+
+def data_models(context: Any) -> DataModelManager:
+    """Numba's data models, but for generators, for a target context and its copies."""
+    found = DataModelManager().chain(default_manager)
+    # not `context.nrt`: that is of each copy, and may count nothing
+    found.register(types.Generator, partial(CountedGenerator, CountingNRT(context, True)))
+    return found
+
+
+def counts_otherwise(typ: Any) -> bool:
+    """Whether in a value there are generators that hold references, which Numba's code counts
+    otherwise.
+    """
+    if not isinstance(typ, types.IteratorType | types.BaseTuple | types.Optional):
+        return False
+    inner = default_manager[typ].traverse_types()
+    return any(isinstance(t, types.Generator) and _holds_references(t) for t in inner)
+
+
+def _holds_references(typ: types.Generator) -> bool:
+    held = (*typ.arg_types, *typ.state_types)
+    return any(default_manager[t].contains_nrt_meminfo() or counts_otherwise(t) for t in held)
+
+
+def refuse_returned(typ: Any, function: str) -> None:
+    """Raise `NotYetSupported` for a return type with a generator in it: the struct that it points
+    to is gone with the function. A generator by itself is copied.
+    """
+    if not isinstance(typ, types.IteratorType | types.BaseTuple | types.Optional):
+        return
+    inner = [t for t in default_manager[typ].traverse_types() if t is not typ]
+    if any(isinstance(t, types.Generator) for t in inner):
+        raise NotYetSupported(
+            f"{function} returns {typ}, with a generator in it",
+            why="the generator lives in the function that made it: Numba's own function returns "
+            "what is no longer there",
+            instead=["generators that are made where they are used", "return one generator"],
+        )
+
+
+class CountingNRT(NRTContext):
+    """Counts references to generators, too (H1)."""
+
+    def incref(self, builder: Any, typ: Any, value: Any) -> None:
+        """Count a reference to each generator in a value."""
+        super().incref(builder, typ, value)
+        for found, place in self._generators(builder, typ, value):
+            builder.call(self._counting(builder, found, "take", 1), [place, place])
+
+    def decref(self, builder: Any, typ: Any, value: Any) -> None:
+        """Drop a reference to each generator in a value."""
+        super().decref(builder, typ, value)
+        for found, place in self._generators(builder, typ, value):
+            self.drop(builder, found, place, place)
+
+    def hold(self, builder: Any, typ: Any, value: Any) -> None:
+        """Take references to what a value holds that was copied, and has none."""
+        super().incref(builder, typ, value)
+        for found, place in self._generators(builder, typ, value):
+            self._context.get_generator_impl(found)  # links it
+            builder.call(self._holding(builder.module, found), [place])
+
+    def move(self, builder: Any, typ: Any, place: Any) -> None:
+        """Give away a reference to a generator whose struct will be copied."""
+        if not is_counted(self._context, typ):
+            return
+        counter = cgutils.gep_inbounds(builder, place, 0, COUNT)
+        count = builder.load(counter)
+        with builder.if_then(builder.icmp_signed(">", count, _I64(1))):
+            self.hold(builder, typ, place)
+        builder.store(builder.sub(count, _I64(1)), counter)
+
+    def clear(self, builder: Any, typ: Any, place: Any) -> None:
+        """Drop the generator in a place, if one is there that nobody can reach after that."""
+        builder.call(self._clearing(builder, typ), [place])
+
+    def drop(self, builder: Any, typ: Any, value: Any, place: Any) -> None:
+        """Drop a reference to a generator that is in a place, if a variable has it."""
+        builder.call(self._counting(builder, typ, "drop", -1), [value, place])
+
+    def _generators(self, builder: Any, typ: Any, value: Any) -> Iterator[tuple[Any, Any]]:
+        if isinstance(typ, types.Generator):
+            if is_counted(self._context, typ):
+                yield typ, value
+        elif may_hold_generators(self._context, typ):
+            for inner, get in self._context.data_model_manager[typ].traverse(builder):
+                if may_hold_generators(self._context, inner):
+                    yield from self._generators(builder, inner, get(value))
+
+    def _counting(self, builder: Any, typ: Any, verb: str, change: int) -> Any:
+        """The function that changes the count; there may be no generator yet."""
+        function, known = self._function(builder, typ, verb, 2)
+        if known:
+            return function
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        value, place = function.args
+        with b.if_then(cgutils.is_not_null(b, value)):
+            counter = cgutils.gep_inbounds(b, place, 0, COUNT)
+            count = b.add(b.load(counter), _I64(change))
+            b.store(count, counter)
+            if change < 0:
+                with b.if_then(cgutils.is_null(b, count)):
+                    self._finalize(b, typ, place)
+        b.ret_void()
+        return function
+
+    def _clearing(self, builder: Any, typ: Any) -> Any:
+        function, known = self._function(builder, typ, "clear", 1)
+        if known:
+            return function
+        b = ir.IRBuilder(function.append_basic_block("entry"))
+        (place,) = function.args
+        count = b.load(cgutils.gep_inbounds(b, place, 0, COUNT))
+        with b.if_then(b.icmp_signed(">", count, _I64(0))):
+            self._finalize(b, typ, place)
+        b.ret_void()
+        return function
+
+    def lower_holding(self, typ: Any, module: Any, each_held: Any) -> None:
+        """The function that takes references to what a generator holds whose struct was copied."""
+        function = self._holding(module, typ)
+        function.attributes.add("alwaysinline")
+        builder = ir.IRBuilder(function.append_basic_block("entry"))
+        each_held(builder, function.args[0], self.hold)
+
+    def _holding(self, module: Any, typ: Any) -> Any:
+        function_type = ir.FunctionType(ir.VoidType(), [self._context.get_value_type(typ)])
+        name = f"hold_{self._context.get_generator_desc(typ).mangled_name}"
+        return cgutils.get_or_insert_function(module, function_type, name)
+
+    def _finalize(self, builder: Any, typ: Any, place: Any) -> None:
+        function_type = ir.FunctionType(ir.VoidType(), [place.type])
+        name = self._context.get_generator_desc(typ).llvm_finalizer_name
+        builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), [place])
+
+    def _function(self, builder: Any, typ: Any, verb: str, arity: int) -> tuple[Any, bool]:
+        """A function of this module, and whether it is there already."""
+        self._context.get_generator_impl(typ)  # links it
+        name = f"activerules.generator.{verb}.{self._context.get_generator_desc(typ).mangled_name}"
+        known = builder.module.globals.get(name)
+        if known is not None:
+            return known, True
+        place_type = self._context.get_value_type(typ)
+        function_type = ir.FunctionType(ir.VoidType(), [place_type] * arity)
+        function = cgutils.get_or_insert_function(builder.module, function_type, name)
+        function.linkage = "linkonce_odr"
+        function.attributes.add("alwaysinline")
+        return function, False
+
+
+def is_counted(context: Any, typ: Any) -> bool:
+    """Whether generators of a type were lowered here."""
+    known = context._generators.get(typ)
+    return known is not None and isinstance(known[0], CountedDescriptor)
+
+
+_holders: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+
+
+def may_hold_generators(context: Any, typ: Any) -> bool:
+    """Whether a generator may be in a value of a type."""
+    if typ not in _holders:
+        members = context.data_model_manager[typ].traverse(None)
+        inner = (may_hold_generators(context, member) for member, _ in members)
+        _holders[typ] = isinstance(typ, types.Generator) or any(inner)
+    return _holders[typ]
