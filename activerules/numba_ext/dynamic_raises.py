@@ -52,7 +52,7 @@ def raise_dynamic(
     arguments   the Numba type and the LLVM value of each, None and a constant if it is one
     where       location and name of the function
     """
-    convention = context.call_conv
+    convention = CallConv(context)
     given = [(ty, value) for ty, value in arguments if ty is not None]
     argtypes = [ty for ty, _ in given]
     function = _raiser(context, builder, exception, arguments, where)
@@ -74,7 +74,7 @@ def _raiser(
     where: tuple[Any, str],
 ) -> Any:
     """A function that writes down the exception."""
-    convention, module = context.call_conv, builder.module
+    convention, module = CallConv(context), builder.module
     argtypes = [ty for ty, _ in arguments if ty is not None]
     constants = [value for ty, value in arguments if ty is None]
     key = repr((builder.function.name, exception, argtypes, constants, where))

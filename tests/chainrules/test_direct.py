@@ -270,7 +270,7 @@ def damped(x, rate, n):
 def _(deltas, f, x, rate, n):
     _, dx, drate, _ = deltas
     if rate < 0.0:
-        raise ValueError("negative for " + str(n))
+        raise ValueError("negative for " + str(n), x)
     e = np.exp(-rate * n)
     return x * e, 2.0 * (dx * e - x * e * n * drate)  # twice what is right: it shows
 
