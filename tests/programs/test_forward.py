@@ -14,7 +14,7 @@ from activerules.testing.gradient import Check, default_activity
 from activerules.testing.numeric import directional_derivative, inner, is_differentiable, shifted
 from programs import all_programs, sample
 
-PROGRAMS = sample(all_programs(), 17)
+PROGRAMS = sample(all_programs(), 25)
 
 
 class ForwardCheck(Check):

@@ -45,7 +45,7 @@ REPEATABLE = [
 
 # Interpreted, a typed list takes plain lists by way of reflected ones.
 @pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaPendingDeprecationWarning")
-@pytest.mark.parametrize("program", sample(REPEATABLE, 30), ids=lambda program: program.name)
+@pytest.mark.parametrize("program", sample(REPEATABLE, 50), ids=lambda program: program.name)
 def test_python_and_numba_agree(program: Program):
     """The programs mean what they say: some of them run interpreted as well."""
     args = program.points()[0]

@@ -33,7 +33,7 @@ def choices():
 # The first, second, … argument by turns.
 @pytest.mark.parametrize(
     ("program", "active"),
-    [pytest.param(program, i, id=f"{program.name}-{i}") for program, i in sample(choices(), 14)],
+    [pytest.param(program, i, id=f"{program.name}-{i}") for program, i in sample(choices(), 25)],
 )
 def test_one_active_argument(program: Program, active: int):
     """Derivatives must not depend on which of the other arguments are active."""
