@@ -117,5 +117,7 @@ def test_what_is_wrong_with_any_number_of_arguments():
         ar.grad(weighted, argnums=(2, 0, 2))
     with pytest.raises(ar.ArityError, match="missing a required argument: 'x'"):
         ar.grad(weighted)()
+    with pytest.raises(ar.NotYetSupported, match="variable number of keyword arguments"):
+        ar.grad(njit(lambda x, *xs, **more: x))(1.0)
     with pytest.raises(ar.NotYetSupported, match=r"`scale` before them"):
         ar.grad(njit(lambda x, *xs, scale: xs[0] * x * scale))(1.0, 2.0, scale=3.0)

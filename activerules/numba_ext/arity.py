@@ -27,10 +27,16 @@ def takes_any_number(function: Any) -> bool:
 def of_count(dispatcher: Any, count: int) -> inspect.Signature:
     """The signature of a dispatcher for `count` arguments.
 
-    Raises `NotYetSupported` for a function with more parameters behind its `*args`.
+    Raises `NotYetSupported` for a function with `**kwargs`, or more parameters behind its `*args`.
     """
     plain = dispatcher.py_func
     signature = inspect.signature(plain)
+    if any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
+        raise NotYetSupported(
+            f"{plain.__name__} takes a variable number of keyword arguments",
+            why="Numba compiles no such function",
+            instead=["a fixed number of arguments, or `*args`"],
+        )
     if not takes_any_number(plain):
         return signature
     *fixed, last = signature.parameters.values()

@@ -32,7 +32,9 @@ COUNT = 3  # behind the index, the arguments, and the state
 
 
 class CountedDescriptor(GeneratorDescriptor):
-    """What is known of a generator that is counted."""
+    """Tells a generator that is counted from one that Numba lowered."""
+
+    __slots__ = ()
 
 
 class CountedGenerator(GeneratorModel):

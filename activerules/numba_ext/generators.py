@@ -42,17 +42,11 @@ _RETURNS = (RETCODE_OK, RETCODE_NONE, RETCODE_STOPIT)
 # --- the generator's own functions ---
 
 
-class _Descriptor(CountedDescriptor):
-    """Tells a generator that was lowered here from one that Numba lowered."""
-
-    __slots__ = ()
-
-
 class _GeneratorLower(GeneratorLower):
     def __init__(self, lower: Any) -> None:
         super().__init__(lower)
         mangler = self.context.mangler
-        self.gendesc = _Descriptor.from_generator_fndesc(
+        self.gendesc = CountedDescriptor.from_generator_fndesc(
             lower.func_ir, self.fndesc, self.gentype, mangler
         )
 
