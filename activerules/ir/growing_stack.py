@@ -158,12 +158,29 @@ class _Stack:
 
     def forget(self) -> None:
         """Nothing is left on the stack that would have to be restored."""
-        if not any(i.opcode == "alloca" and _varies(i) for i in self.function.instructions()):
+        if any(i.opcode == "alloca" and _varies(i) for i in self.function.instructions()):
+            return
+        states = self._states()
+        using = [i for i in self.function.instructions() if not states.isdisjoint(i.operands)]
+        if all(i in states or _calls(i, "llvm.stackrestore") for i in using):
+            gone = states.union(using)
             for block in self.function.blocks:
-                block.instructions = [i for i in block.instructions if not _is_of_stack(i)]
+                block.instructions = [i for i in block.instructions if i not in gone]
+
+    def _states(self) -> set[Value]:
+        """What the stack was saved as; LLVM joins what several ways have saved, where they meet."""
+        found: set[Value] = set(self.saves)
+        count = 0
+        while count < len(found):
+            count = len(found)
+            for i in self.function.instructions():
+                if i.opcode in _JOINS and not found.isdisjoint(i.operands):
+                    found.add(i)
+        return found
 
 
-_OTHER_ADDRESSES = {"getelementptr", "phi", "select", "freeze"}
+_JOINS = {"phi", "select", "freeze"}
+_OTHER_ADDRESSES = {"getelementptr", *_JOINS}
 
 
 def _only_goes_to_memory(i: Instruction, pointers: set[Value]) -> bool:
@@ -175,10 +192,6 @@ def _only_goes_to_memory(i: Instruction, pointers: set[Value]) -> bool:
 
 def _calls(i: Instruction, prefix: str) -> bool:
     return i.opcode == "call" and (i.callee_name or "").startswith(prefix)
-
-
-def _is_of_stack(i: Instruction) -> bool:
-    return _calls(i, "llvm.stacksave") or _calls(i, "llvm.stackrestore")
 
 
 def _is_told_of(i: Instruction, alloca: Instruction) -> bool:
