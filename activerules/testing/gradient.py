@@ -61,6 +61,7 @@ def check_gradient(
 
     Raises
         RuleCheckError   argument, direction, found, expected with its error estimate.
+        ValueError       no argument has a derivative that would be checked.
     """
     Check(f, args, activities, np.random.default_rng(seed)).run(trials)
 
@@ -92,6 +93,11 @@ class Check:
         )
         if len(self.activities) != len(args):
             raise ValueError(f"{len(args)} arguments, {len(self.activities)} activities")
+        if all(activity is ar.Const for activity in self.activities):
+            raise ValueError(
+                "no argument has a derivative that is checked: floats, complex numbers, arrays of "
+                "them and tuples of these have one; other arguments are held constant"
+            )
         self.starts = tuple(
             arrays_of(rand_tangent(x, rng)) if activity in SHADOWED else None
             for x, activity in zip(args, self.activities, strict=True)

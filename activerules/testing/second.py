@@ -40,8 +40,9 @@ def check_grads(
 
     Raises
         RuleCheckError   argument, direction, found, expected with its error estimate.
-        ValueError       another order; second derivatives of arguments that are neither floats nor
-                         arrays of floats, nor tuples of these.
+        ValueError       another order; no argument has a derivative that would be checked; second
+                         derivatives of arguments that are neither floats nor arrays of floats, nor
+                         tuples of these.
     """
     if order not in (1, 2):
         raise ValueError(f"derivatives of order {order} are not checked; order is 1 or 2")
