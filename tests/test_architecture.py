@@ -48,6 +48,7 @@ LAYERS = {
     "ir.float_bits": 3,
     "ir.leaves": 3,
     "ir.vector_parts": 3,
+    "ir.held_containers": 4,
     "ir.held_counts": 3,
     "ir.held_known": 4,
     "ir.held_ways": 3,

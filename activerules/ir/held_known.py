@@ -16,15 +16,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+from activerules.ir.analysis.returns import Returns
 from activerules.ir.builder import Builder
 from activerules.ir.cfg import ControlFlow
+from activerules.ir.held_containers import Containers, is_container, previous
 from activerules.ir.held_counts import Held, least
 from activerules.ir.held_needs import Needs, Rest
-from activerules.ir.held_pointers import DROPS, Pointers, is_numbas
+from activerules.ir.held_pointers import DROPS, DROPS_NEW, Pointers, is_numbas
 from activerules.ir.held_results import Results
 from activerules.ir.held_ways import known_ways, plain_ways
 from activerules.ir.model import Block, Function, Instruction, Module, Value
-from activerules.ir.runtime_calls import effect_of
 from activerules.ir.types import PTR, VOID
 
 _ATTEMPTS = (
@@ -35,8 +36,17 @@ _ATTEMPTS = (
 )
 """Ways to tell what is held, the cheapest first; whether it may go by the condition of a branch."""
 
-Holding = tuple[Value, Held]
-"""A pointer, and how many references are held to it."""
+_FREES = {"NRT_Allocate": "NRT_Free", "malloc": "free"}
+"""What frees memory that is not counted."""
+
+
+@dataclass(frozen=True)
+class Holding:
+    """A pointer, how many references are held to it, and what drops one."""
+
+    value: Value
+    held: Held
+    by: str = DROPS[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,48 +85,53 @@ class Holdings:
     """What a function holds; found out when it is first asked for."""
 
     def __init__(
-        self, function: Function, module: Module, flow: ControlFlow, exit_block: Block
+        self, function: Function, module: Module, flow: ControlFlow, returns: Returns
     ) -> None:
         self.function, self.module = function, module
-        self.flow, self.exit = flow, exit_block
+        self.flow, self.returns = flow, returns
 
     def before(self, at: Instruction, *, begun: bool = True) -> list[Holding]:
-        """What is held before an instruction; without `begun` not what has a destructor: it may
-        not have been filled yet, where no call of the program may fail.
+        """What is held before an instruction. Without `begun`, that is where no call of the program
+        may fail: what has just been made, and only those other containers that are whole.
         """
         if not is_numbas(self.function):
             return []
         found: list[Holding] = []
+        new = None if begun else previous(at)
+        if new is not None and new.callee_name in _FREES:
+            found.append(Holding(new, {None: 1}, _FREES[new.callee_name]))
         for needs, values in self._known:
             states = needs.before(at)
             for value in values:
                 held = _certain([state.get(value, {}) for state in states])
-                is_there = needs.pointers.is_there(value, at.owner)
-                if held and is_there and (begun or not _is_destroyed(value, needs.pointers)):
-                    found.append((value, held))
+                if held and needs.pointers.is_there(value, at.owner):
+                    if value is new and is_container(value):
+                        found.append(Holding(value, held, DROPS_NEW))
+                    elif begun or self._may_drop(value, at):
+                        found.append(Holding(value, held))
         return found
+
+    def _may_drop(self, value: Value, at: Instruction) -> bool:
+        containers = self._containers
+        return not containers.may_be_one(value) or containers.is_whole(value, at)
+
+    @cached_property
+    def _pointers(self) -> Pointers:
+        own = {f.name: f for f in self.module.functions.values() if is_numbas(f)}
+        return Pointers(self.function, own, self.flow, Results(self.module).is_counted)
+
+    @cached_property
+    def _containers(self) -> Containers:
+        return Containers(self._pointers, self.flow, self.returns.live)
 
     @cached_property
     def _known(self) -> list[tuple[Needs, list[Value]]]:
         """The pointers of which something is known, in order."""
-        own = {f.name: f for f in self.module.functions.values() if is_numbas(f)}
-        is_result = Results(self.module).is_counted
-        pointers = Pointers(self.function, own, self.flow, is_result)
-        known = known_needs(pointers, self.exit)
+        known = known_needs(self._pointers, self.returns.exit)
         right = {value for one in known for value in one.group - one.wrong}
         made = [*self.function.arguments, *self.function.instructions()]
         order = [value for value in made if value in right]
         return [(one.needs, [v for v in order if v in one.group]) for one in known]
-
-
-def _is_destroyed(value: Value, pointers: Pointers) -> bool:
-    """Whether a destructor may run where a reference is dropped: it looks at what is in there."""
-    for source in pointers.sources(value):
-        if isinstance(source, Instruction) and source.opcode == "call":
-            effect = effect_of(source.callee_name)
-            if effect is None or effect.plain not in (None, source.callee_name):
-                return True
-    return False
 
 
 def _certain(found: list[Held | None]) -> Held | None:
@@ -131,15 +146,19 @@ def _certain(found: list[Held | None]) -> Held | None:
 
 
 def drop_references(
-    b: Builder, pointer: Value, held: Held, value_of: Callable[[Value], Value] = lambda v: v
+    b: Builder,
+    pointer: Value,
+    held: Held,
+    value_of: Callable[[Value], Value] = lambda v: v,
+    by: str = DROPS[0],
 ) -> None:
     """Drop what is held of a pointer; `value_of` gives what stands for a condition."""
     for _ in range(least(held)):
-        b.call(DROPS[0], VOID, [pointer])
+        b.call(by, VOID, [pointer])
     for condition, n in held.items():
         if condition is None:
             continue
         nothing = b.const(PTR, None)
         chosen = (pointer, nothing) if n > 0 else (nothing, pointer)
         for _ in range(abs(n)):
-            b.call(DROPS[0], VOID, [b.select(value_of(condition), *chosen)])
+            b.call(by, VOID, [b.select(value_of(condition), *chosen)])

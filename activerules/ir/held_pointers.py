@@ -23,7 +23,9 @@ from activerules.ir.runtime_calls import NOCOPY_RESHAPE, effect_of
 from activerules.ir.types import I32, PTR, FloatType, IntType
 
 TAKES = "NRT_incref"
-DROPS = ("NRT_decref", "activerules.release")
+DROPS_NEW = "activerules.drop_new"
+"""Drops a reference without that a destructor runs."""
+DROPS = ("NRT_decref", "activerules.release", DROPS_NEW)
 CHOICES = ("phi", "select")
 NOTHING = ("null", "undef", "poison")
 MAKES_ROOM = "NRT_MemInfo_varsize_alloc"

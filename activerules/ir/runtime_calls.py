@@ -108,6 +108,7 @@ _BY_NAME: dict[str, CallEffect] = {
     "NRT_incref": _MIRRORED,
     "NRT_decref": _MIRRORED,
     "activerules.release": _MIRRORED,
+    "activerules.drop_new": _MIRRORED,
     "NRT_MemInfo_alloc": CallEffect(allocates=True, counted=True, size=(0,)),
     "NRT_MemInfo_alloc_safe": CallEffect(allocates=True, counted=True, size=(0,)),
     "NRT_MemInfo_alloc_aligned": CallEffect(allocates=True, counted=True, size=(0,)),

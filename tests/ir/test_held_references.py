@@ -2,7 +2,9 @@
 
 import pytest
 
+from activerules.ir.analysis.returns import analyse_returns
 from activerules.ir.cfg import control_flow
+from activerules.ir.held_known import Holdings
 from activerules.ir.normal_form import check
 from activerules.ir.printer import print_function
 from activerules.ir.reading import read_module
@@ -310,3 +312,68 @@ def test_a_result_that_is_handed_on_is_held_until_then(callee):
 def test_of_unknown_results_nothing_is_said():
     text = RETURNED.replace(' "activerules.counted"="8"', "")
     assert drops(text.replace("CALLEE", "@activerules.rule.known")) == []
+
+
+CONTAINERS = """
+declare ptr @NRT_MemInfo_new_varsize_dtor(i64, ptr)
+declare ptr @NRT_MemInfo_data_fast(ptr)
+declare void @NRT_decref(ptr)
+declare ptr @malloc(i64)
+declare void @dtor(ptr)
+define i32 @f(ptr %retptr, ptr %excinfo, i64 %n, ptr %from, i1 %raises) {
+entry:
+  %list = call ptr @NRT_MemInfo_new_varsize_dtor(i64 64, ptr @dtor)
+  %early = call ptr @malloc(i64 8)
+  %items = call ptr @NRT_MemInfo_data_fast(ptr %list)
+  store i64 0, ptr %items
+  br label %move
+move:
+  %k = phi i64 [ 0, %entry ], [ %next, %move ]
+  %next = add i64 %k, 1
+  %at = getelementptr ptr, ptr %items, i64 %k
+  %item = load ptr, ptr %from
+  store ptr %item, ptr %at
+  %all = icmp eq i64 %next, %n
+  br i1 %all, label %between, label %move
+between:
+  br label %program
+program:
+  %j = phi i64 [ 0, %between ], [ %after, %on ]
+  %after = add i64 %j, 1
+  store ptr null, ptr %items
+  br i1 %raises, label %failed, label %on
+on:
+  %late = call ptr @malloc(i64 8)
+  store ptr null, ptr %items
+  %last = icmp eq i64 %after, %n
+  br i1 %last, label %fine, label %program
+failed:
+  call void @NRT_decref(ptr %list)
+  br label %end
+fine:
+  call void @NRT_decref(ptr %list)
+  br label %end
+end:
+  %status = phi i32 [ 1, %failed ], [ 0, %fine ]
+  ret i32 %status
+}
+"""
+
+
+def test_a_container_is_destroyed_only_where_it_is_whole():
+    module = read_module(CONTAINERS, "f")
+    function = module.functions["f"]
+    flow = control_flow(function)
+    held = Holdings(function, module, flow, analyse_returns(function, flow, status=True))
+    named = {i.name: i for i in function.instructions()}
+
+    def dropped_before(at):
+        return {one.value.name: one.by for one in held.before(at, begun=False)}
+
+    assert dropped_before(named["early"]) == {"list": "activerules.drop_new"}
+    assert dropped_before(named["items"]) == {"early": "free"}  # nothing is in the list yet
+    assert dropped_before(named["list"].owner.terminator) == {}
+    assert dropped_before(named["next"]) == {}  # an item may be there twice
+    assert dropped_before(named["after"]) == {"list": "NRT_decref"}
+    behind = named["late"].owner.instructions[1]
+    assert dropped_before(behind) == {"list": "NRT_decref", "late": "free"}

@@ -1,5 +1,6 @@
 """A tape that does not fit into memory: MemoryError, shadows unchanged, the next call works."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -36,13 +37,14 @@ def test_rows_of_a_known_loop(n, unfreed):
     assert dx[0] == 4.0
 
 
-STEPS = """
+EVERY_ROW = """
+import ctypes
 import gc
 import numpy as np
 from numba import njit
 from numba.core.runtime import rtsys
 import activerules as ar
-import activerules.requests
+from activerules.ir.derive import runtime
 
 @njit
 def steps(x, n):
@@ -52,30 +54,58 @@ def steps(x, n):
         y = np.dot(x, last) * 0.01 + np.sin(y)
     return y.sum() + last[0]
 
+@njit
+def fill(x, n):
+    items, found = [x * 2.0], {0: x * 3.0}
+    for i in range(n):
+        items.append(np.sin(items[i]) * x)
+        found[i + 1] = found[i] * items[i]
+        x[1:] = x[:-1]
+    return items[n][1] + found[n][1]
+
 def unfreed():
     gc.collect()
     counts = rtsys.get_allocation_stats()
     return counts.alloc - counts.free
 
-activerules.requests._tape_limit = lambda: 40_000
-x, gradient = np.array([0.5, 1.5]), ar.grad(steps)
-expected, before, failed = gradient(x, 4), unfreed(), 0
-for n in range(100, 300):
-    try:
-        gradient(x, n)
-    except MemoryError:
-        failed += 1
-print(failed, unfreed() - before, np.array_equal(gradient(x, 4), expected))
+left = ctypes.c_int64(1000)
+runtime.TEXT = runtime.TEXT.replace("  %more = add i64 %bytes, 15", f'''
+  %left.at = inttoptr i64 {ctypes.addressof(left)} to ptr
+  %left = load i64, ptr %left.at
+  %fewer = sub i64 %left, 1
+  store i64 %fewer, ptr %left.at
+  %gone = icmp slt i64 %left, 1
+  br i1 %gone, label %none, label %there
+none:
+  ret ptr null
+there:
+  %more = add i64 %bytes, 15''', 1)
+for gradient in ar.grad(steps), ar.grad(fill):
+    x, left.value, failed = np.array([0.5, 1.5]), 1000, 0
+    expected = gradient(x.copy(), 9)
+    before, rows = unfreed(), 1000 - left.value
+    for left.value in range(rows):
+        try:
+            gradient(x.copy(), 9)
+        except MemoryError:
+            failed += 1
+    lost, left.value = unfreed() - before, rows
+    print(rows > 25, failed == rows, lost, np.array_equal(gradient(x.copy(), 9), expected))
 """
 
 
 def test_what_is_held_when_memory_runs_out_is_dropped():
-    """In rows, shadows, results and tapes of rules: wherever that happens to be.
-
-    A process keeps memory of the last tape, and uses it whatever the limit: here there was none.
+    """In rows, shadows, results and tapes of rules, containers, copies: wherever that happens to
+    be. Each row of the tape in its turn is the one that there is no memory for.
     """
-    done = subprocess.run([sys.executable, "-c", STEPS], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["200", "0", "True"]
+    done = subprocess.run(
+        [sys.executable, "-c", EVERY_ROW],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "MALLOC_PERTURB_": "165"},
+    )
+    assert done.stdout.split() == ["True", "True", "0", "True"] * 2
 
 
 def test_rows_of_a_loop_without_end():

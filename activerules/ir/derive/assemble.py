@@ -22,6 +22,7 @@ from activerules.ir.derive.reverse import build_reverse
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.split import build_split
 from activerules.ir.derive.struct_copies import rows_function
+from activerules.ir.held_pointers import DROPS_NEW
 from activerules.ir.model import Constant, Function, GlobalRef, Instruction, Module, Value
 from activerules.ir.parser import parse_module
 from activerules.ir.printer import print_function, print_module
@@ -177,6 +178,8 @@ def _support(functions: list[Function], *, whole: bool) -> _Support:
         texts.append(PLACED_TEXT)
     if GROW_SHADOW in called:
         texts.append(runtime.GROW_TEXT)
+    if DROPS_NEW in called:
+        texts.append(runtime.DROP_NEW_TEXT)
     if COPY_RESIZED in called or COPIED_SIZE in called:
         texts.append(runtime.RESIZED_TEXT)
     for kind in ("double", "float"):

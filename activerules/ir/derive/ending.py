@@ -4,8 +4,8 @@ Needs       the facts of the primal, a copy of it under construction
 Gives       `EndsEarly`: branches to where the function ends, once what it holds there is dropped
 Invariants  E1  what the primal holds at a place is dropped on the way out; in forward mode the
                 shadows of that as well
-            E2  what has a destructor is dropped only where the primal may fail, too: elsewhere it
-                may not have been filled yet
+            E2  a container is destroyed only where it is whole (`held_containers`); one that has
+                just been made is dropped without that its destructor runs
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class EndsEarly(PrimalCopy[P, B]):
 
     def _end_of_memory(self) -> Block:
         held = self._held()
-        key = (*((value, *counts.items()) for value, counts in held), *self.loose)
+        key = (*((one.value, one.by, *one.held.items()) for one in held), *self.loose)
         if key not in self.ends:
             block = self.ends[key] = Block(self.namer("out_of_memory"))
             b = self.b.at(block)
@@ -93,7 +93,7 @@ class EndsEarly(PrimalCopy[P, B]):
         if self.at is None:
             return []
         held = self.plan.held.before(self.at, begun=self.begun)
-        return [one for one in held if not self._is_in_row(one[0])]
+        return [one for one in held if not self._is_in_row(one.value)]
 
     def _is_in_row(self, pointer: Value) -> bool:
         """Whether a pointer leads to arrays in rows of the tape only: these are not counted."""
@@ -102,9 +102,9 @@ class EndsEarly(PrimalCopy[P, B]):
     def _drop(self, b: Builder, held: list[Holding]) -> None:
         for place in self.loose:
             b.call("NRT_decref", VOID, [b.load(PTR, place)])
-        for value, counts in held:
-            for pointer in self._dropped_for(value):
-                drop_references(b, pointer, counts, self._value)
+        for one in held:
+            for pointer in self._dropped_for(one.value):
+                drop_references(b, pointer, one.held, self._value, one.by)
 
     def _dropped_for(self, value: Value) -> list[Value]:
         """What is held as often as the primal holds a pointer."""

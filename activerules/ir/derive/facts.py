@@ -107,7 +107,7 @@ def analyse(request: Request, summaries: ModuleSummaries | None = None) -> Facts
         refuse_unsound(activity, types, returns, calls, seeds)
     except MixedActivity as error:
         raise explained(error, memory, request.module) from None
-    held = Holdings(function, request.module, flow, returns.exit)
+    held = Holdings(function, request.module, flow, returns)
     return Facts(request, flow, returns, memory, types, activity, calls, callees, integers, held)
 
 
