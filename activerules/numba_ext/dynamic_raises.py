@@ -118,10 +118,20 @@ class RaisesComputed(Lower):
 
     def lower_dynamic_raise(self, inst: Any) -> None:
         """As Numba's own, but what the variables held is dropped."""
-        arguments = [
-            (self.typeof(one.name), self.loadvar(one.name)) if isinstance(one, Var) else (None, one)
-            for one in inst.exc_args
-        ]
+        arguments: list[tuple[Any, Any]] = []
+        given: set[str] = set()
+        for one in inst.exc_args:
+            if not isinstance(one, Var):
+                arguments.append((None, one))
+                continue
+            ty, value = self.typeof(one.name), self.loadvar(one.name)
+            if one.name in given:  # twice, and each is dropped
+                self.incref(ty, value)
+            arguments.append((ty, value))
+            given.add(one.name)
+        for name in sorted(given & self.varmap.keys()):  # dropped behind the call, and nowhere else
+            place = self.varmap[name]
+            self.builder.store(ir.Constant(place.type.pointee, None), place)
         where = (self.loc, self.func_ir.func_id.func_name)
         raise_dynamic(self.context, self.builder, inst.exc_class, arguments, where)
 

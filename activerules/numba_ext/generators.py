@@ -20,10 +20,8 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core import ir as numba_ir
-from numba.core.callconv import RETCODE_NONE, RETCODE_OK, RETCODE_STOPIT
 from numba.core.generators import GeneratorLower, LowerYield
 from numba.core.imputils import RefType, iternext_impl
-from numba.core.lowering import Lower
 
 from activerules.numba_ext.counted_generators import (
     COUNT,
@@ -33,10 +31,10 @@ from activerules.numba_ext.counted_generators import (
     put,
     refuse_returned,
 )
+from activerules.numba_ext.dropped_variables import DropsVariables
 
 _I64 = ir.IntType(64)
 _FINISHED = -1
-_RETURNS = (RETCODE_OK, RETCODE_NONE, RETCODE_STOPIT)
 
 
 # --- the generator's own functions ---
@@ -118,7 +116,7 @@ class _Yield(LowerYield):
             self.lower.storevar(value, name)
 
 
-class LowersGenerators(Lower):
+class LowersGenerators(DropsVariables):
     """Lowers a function; if it is a generator, so that it keeps to G1.
 
     Where one generator of a type is there at a time, it has one place, wherever it was made, and if
@@ -139,6 +137,11 @@ class LowersGenerators(Lower):
                 self.owns(typ, self._places[typ])
         return self._places[typ]
 
+    def drops_variables(self) -> bool:
+        """Where there are generators, also what they hold may be what variables hold."""
+        held = (may_hold_generators(self.context, t) for t in self.fndesc.typemap.values())
+        return self.func_ir.func_id.is_generator or any(held) or super().drops_variables()
+
     def setup_function(self, fndesc: Any) -> None:
         """Begin with a function: places are on its stack."""
         refuse_returned(fndesc.restype, fndesc.qualname)
@@ -153,13 +156,13 @@ class LowersGenerators(Lower):
 
     def post_lower(self) -> None:
         """Where the function raises, no variable is left that holds what is in its places (G2)."""
+        self.drop_variables()
         self._clear_where_it_raises()
         super().post_lower()
 
     def _clear_where_it_raises(self) -> None:
         b = self.builder
-        ends = [(block, block.terminator) for block in self.function.blocks]
-        raising = [(block, end) for block, end in ends if _raises(end)] if self._owned else []
+        raising = self.raising() if self._owned else []
         if not raising:
             return
         leaving = self.function.append_basic_block("raises")
@@ -191,11 +194,15 @@ class LowersGenerators(Lower):
             for i in reversed(block.body):
                 if isinstance(i, numba_ir.Assign) and self._is(i.target.name, typ):
                     used.discard(i.target.name)
-                    known = not used if _is_call(i.value) else self._names(i.value, typ)
+                    known = not used if self._makes(i.value) else self._names(i.value, typ)
                     if not known:
                         return False
                 used |= self._reads(i, typ)
         return True
+
+    def _makes(self, value: Any) -> bool:
+        """Whether a value is a generator of its own: what a generator is given is copied."""
+        return _is_call(value) or (isinstance(value, numba_ir.Arg) and bool(self.generator_info))
 
     def _used_behind(self, typ: Any) -> list[tuple[Any, set[str]]]:
         """Blocks, and the variables of a type that are read behind each."""
@@ -255,9 +262,11 @@ class LowersGenerators(Lower):
     def _copy_of(self, typ: Any, lent: Any) -> Any:
         """A generator that a variable can go on with; what is lent stays an argument."""
         struct = self.builder.load(lent)
-        place = cgutils.alloca_once(self.builder, struct.type)
+        place = self.place_of(typ)
+        if place is None:
+            place = cgutils.alloca_once(self.builder, struct.type)
+            self.owns(typ, place)
         self.builder.store(self.builder.insert_value(struct, _I64(1), COUNT), place)
-        self.owns(typ, place)
         self.context.nrt.hold(self.builder, typ, place)
         return place
 
@@ -282,17 +291,13 @@ class LowersGenerators(Lower):
             self.delvar(name)
         returned = self.context.get_return_value(self.builder, yielded, value)
         self.call_conv.return_value(self.builder, returned)
+        self.leaves(point.live_vars)
         step.lower_yield_resume()
         return self.context.get_constant_generic(self.builder, retty, None)
 
 
 def _is_call(value: Any) -> bool:
     return isinstance(value, numba_ir.Expr) and value.op == "call"
-
-
-def _raises(end: Any) -> bool:
-    """Whether a block ends with the status of an exception."""
-    return isinstance(end, ir.Ret) and end.operands[0] not in _RETURNS
 
 
 # --- what loops call ---

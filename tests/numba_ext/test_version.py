@@ -123,6 +123,10 @@ PRIVATE = [
     (lowering.Lower, "lower_yield"),
     (lowering.Lower, "decref"),
     (lowering.BaseLower, "setup_function"),
+    # target: variables that are dropped
+    (lowering.Lower, "init"),
+    (lowering.Lower, "pre_block"),
+    (lowering.Lower, "lower_inst"),
     (lowering.BaseLower, "post_lower"),
     (NRTContext, "incref"),
     (NRTContext, "decref"),
@@ -198,6 +202,9 @@ PRIVATE = [
 ]
 
 MADE_BY_CONSTRUCTORS = [
+    (lowering.Lower, "_singly_assigned_vars"),
+    (lowering.BaseLower, "varmap"),
+    (lowering.Lower, "builder._in_try_block"),
     (codegen.CPUCodeLibrary, "_final_module"),
     (codegen.CPUCodegen, "_data_layout"),
     (cpu.CPUContext, "_internal_codegen"),

@@ -280,7 +280,7 @@ def tells_its_row(x, name):
     if y[1] < 0.0:
         if y[0] < 4.0:
             raise ValueError(name + " is negative", y[1])
-        raise ValueError("negative", y, x)
+        raise ValueError("negative", y, x, y)
     return y[0] * y[1]
 
 
@@ -309,7 +309,7 @@ def test_what_an_exception_tells(unfreed):
         assert tells(run, x, "x") == ("x is negative", -1.0)
         assert unfreed(lambda: [tells(run, z, "x") for z in (x, y)]) == 0
         told = [tells(run, y, "x") for _ in range(20)]
-        assert all(row.tolist() == [5.0, -1.0] for _, row, _ in told)
+        assert all(row.tolist() == again.tolist() == [5.0, -1.0] for _, row, _, again in told)
     catches = ar.grad(catches_what_it_tells)
     assert unfreed(lambda: catches(x, "x")) == 0
     np.testing.assert_allclose(catches(x, "x"), [0.0, -9.0])
@@ -349,7 +349,9 @@ def iterates(x):
 
 @njit
 def multiples(x):
+    """Raises where it begins, or later on."""
     for v in x:
+        squares(x[2:] * v)
         yield x * v
 
 
@@ -378,12 +380,45 @@ def goes_on_with(rows):
 @njit
 def shares(x):
     """Each place that a generator waits in has one of its own, which begins as it was then."""
+    s = 0.0
+    for row in twice(multiples(x)):
+        s += row[1]
     rows = multiples(x)
     on = goes_on_with(rows)
     turn = turns(x)
-    s = next(twice(rows))[0] + next(turn)[1] * next(on)[0]
+    s += next(twice(rows))[0] + next(turn)[1] * next(on)[0]
     s += next(turn)[0] * next(rows)[1]
     return s * squares(x)[0]
+
+
+@njit
+def makes_anew(x):
+    """Generators that are made anew in a loop, and left in a `try`."""
+    s = 0.0
+    rows = multiples(x)
+    for i in range(3):
+        s += next(rows)[0]
+        rows = multiples(x * x[i])
+        try:
+            for row in multiples(x * x[i]):
+                s += row[0]
+        except Exception:
+            s += x[0]
+    return s * checked_logarithm(x[1])
+
+
+def test_nothing_is_leaked_by_the_gradient_of_a_forward_derivative(unfreed):
+    x, v = np.array([1.5, 0.5, 1.2]), np.array([0.3, -1.0, 0.5])
+
+    def fails():
+        for bad in (-x, x * [1.0, -1.0, 1.0], x * [1.0, 1.0, -1.0]):
+            with pytest.raises(ValueError, match="negative"):
+                ar.hvp(makes_anew, bad, v)
+
+    product = ar.hvp(makes_anew, x, v)
+    assert unfreed(fails) == 0
+    before, there, behind = (makes_anew(x + step * v) for step in (-1e-3, 0.0, 1e-3))
+    assert product @ v == pytest.approx((before - 2.0 * there + behind) / 1e-6, rel=1e-4)
 
 
 @pytest.mark.parametrize("function", [iterates, shares])
