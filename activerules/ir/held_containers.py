@@ -4,8 +4,9 @@ Needs       `Pointers`, the blocks and which of them lead to success
 Gives       `Containers.is_whole`: whether a destructor may run at a place
 Invariants  W1  behind a call that allocates or frees, one of the program, and a branch to where the
                 function fails, containers are whole: what changes them does that first or last
-            W2  so they are where a loop begins that has one of these in it, or changes no
-                container: it is one of the program, and no part of what is done to a container
+            W2  so they are where a loop begins that has one of these in it, or moves no pointer
+                and drops none, unless it takes others: it is one of the program, and no part of
+                what is done to a container
             W3  a new one is filled where something was stored in it, and one of these came since
 
 A destructor drops what is in a container. That is not there yet right behind its allocation; and
@@ -76,8 +77,8 @@ class Containers:
             return True
         if any(self._may_fail(block) for block in loop.blocks):
             return True
-        taken = {i.operands[0] for i in instructions if i.callee_name == TAKES}
-        return not any(_moves(i, taken) for i in instructions)
+        drops = () if any(i.callee_name == TAKES for i in instructions) else DROPS
+        return not any(_moves(i) or i.callee_name in drops for i in instructions)
 
     def _may_fail(self, block: Block) -> bool:
         return any(target not in self.live for target in block.successors)
@@ -169,14 +170,10 @@ def _effect(i: Instruction) -> CallEffect:
     return effect or CallEffect()
 
 
-def _moves(i: Instruction, taken: Collection[Value]) -> bool:
-    """Whether an instruction may change which items a container has; what has been `taken` is not
-    dropped for one.
-    """
+def _moves(i: Instruction) -> bool:
+    """Whether an instruction may put an item to another place."""
     if i.opcode == "store":
         return i.operands[0].type.is_pointer
-    if i.opcode == "call" and i.callee_name in DROPS:
-        return i.operands[0] not in taken
     return _resizes(i) or memory_intrinsic(i) is not None
 
 
