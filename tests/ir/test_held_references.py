@@ -368,7 +368,8 @@ def test_a_container_is_destroyed_only_where_it_is_whole():
     named = {i.name: i for i in function.instructions()}
 
     def dropped_before(at):
-        return {one.value.name: one.by for one in held.before(at, begun=False)}
+        found = {one.value: one.by for one in held.before(at, begun=False)}
+        return {name: found[i] for name, i in named.items() if i in found}
 
     assert dropped_before(named["early"]) == {"list": "activerules.drop_new"}
     assert dropped_before(named["items"]) == {"early": "free"}  # nothing is in the list yet
