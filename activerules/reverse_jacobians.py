@@ -37,6 +37,7 @@ from activerules.list_arguments import by_arrays
 from activerules.numba_ext import checks
 from activerules.numba_ext.cotangents import copied
 from activerules.numba_ext.dispatchers import MadeOnce
+from activerules.numba_ext.dropped_variables import DroppingCompiler
 from activerules.numba_ext.emitter import Call
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.forward_forms import compiles_for_derivative
@@ -468,7 +469,8 @@ class _Sweeps:
             for _, x in self.inputs:
                 least = np.dtype("c8") if isinstance(x.number, types.Complex) else np.dtype("f4")
                 scope[_dtype_name(row, x)] = np.result_type(own, least)
-        return njit(**NO_C_WRAPPER)(function_from(source, name, scope, module=__name__))
+        options: Any = {**NO_C_WRAPPER, "pipeline_class": DroppingCompiler}
+        return njit(**options)(function_from(source, name, scope, module=__name__))
 
 
 def _matrix(row: Leaf, x: Leaf) -> str:

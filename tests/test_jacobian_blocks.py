@@ -196,3 +196,33 @@ def test_a_function_that_raises_or_shares_what_it_writes(make, unfreed):
     x = np.ones(2)
     with pytest.raises(ar.ShadowMismatch):
         jacobian(x, x)
+
+
+@njit
+def doubled(x):
+    return 2.0 * x
+
+
+@ar.augmented_primal(doubled)
+def _(config, ret: ar.Duplicated, x: ar.Duplicated):
+    return ar.AugmentedReturn(doubled(x.val), np.zeros_like(x.val), x.val.copy())
+
+
+@ar.reverse(doubled)
+def _(config, dret: ar.Duplicated, tape, x: ar.Duplicated):
+    if dret.dval[1] != 0.0:
+        raise ValueError("the second row")
+    x.dval[:] += 2.0 * dret.dval * (tape == x.val)
+
+
+@njit
+def halved(x):
+    return doubled(x * 0.25) * 1.0
+
+
+def test_a_row_that_raises_loses_nothing(unfreed):
+    def action():
+        with pytest.raises(ValueError, match="the second row"):
+            ar.jacrev(halved)(np.array([1.0, -1.0]))
+
+    assert unfreed(action) == 0

@@ -2,6 +2,7 @@
 
 Needs       Numba's lowering of a function; who says whether that is wanted (`drops_variables`)
 Gives       `DropsVariables`, for what lowers a function
+            `DroppingCompiler`: Numba's pipeline for one that always drops its variables
 Invariants  V1  every variable is in a place on the stack, which is null where it holds nothing
             V2  where the function raises, all are dropped; where it ends otherwise, those that an
                 exception that was caught has left, and what is returned or kept is not
@@ -22,8 +23,11 @@ from llvmlite import ir
 from numba.core import ir as numba_ir
 from numba.core import types
 from numba.core.callconv import RETCODE_NONE, RETCODE_OK, RETCODE_STOPIT
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
 from numba.core.lowering import Lower
 from numba.core.runtime.context import NRTContext
+from numba.core.typed_passes import NativeLowering
 
 _dropping: WeakSet[Any] = WeakSet()
 """Libraries of functions that drop their variables."""
@@ -102,6 +106,40 @@ class DropsVariables(Lower):
             typ, place = self.typeof(name), self.varmap[name]
             if self.context.data_model_manager[typ].contains_nrt_meminfo():
                 NRTContext.decref(self.context.nrt, b, typ, b.load(place))
+
+
+class _Always(DropsVariables):
+    def drops_variables(self) -> bool:
+        return True
+
+    def post_lower(self) -> None:
+        self.drop_variables()
+        super().post_lower()
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(NativeLowering):
+    _name = "activerules_lowering_that_drops"
+
+    @property
+    def lowering_class(self) -> Any:
+        return _Always
+
+
+class DroppingCompiler(CompilerBase):
+    """Numba's nopython pipeline; pass it as `pipeline_class` to compile code of our own that calls
+    what may raise.
+    """
+
+    def define_pipelines(self) -> list[Any]:
+        """Return the one pipeline."""
+        pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        pipeline.passes = [
+            (_Lowering, why) if one is NativeLowering else (one, why)
+            for one, why in pipeline.passes
+        ]
+        pipeline.finalize()
+        return [pipeline]
 
 
 def _raises(end: Any) -> bool:
