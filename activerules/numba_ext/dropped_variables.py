@@ -32,6 +32,9 @@ from numba.core.typed_passes import NativeLowering
 _dropping: WeakSet[Any] = WeakSet()
 """Libraries of functions that drop their variables."""
 
+_INTRINSICS = "activerules.numba_ext."
+"""Where functions come from that may release what their caller holds, when they raise."""
+
 _RETURNS = (RETCODE_OK, RETCODE_NONE, RETCODE_STOPIT)
 
 
@@ -52,8 +55,8 @@ class DropsVariables(Lower):
         if isinstance(callee, types.Dispatcher):
             compiled = callee.dispatcher.overloads.get(tuple(signature.args))
             return compiled is not None and compiled.library in _dropping
-        called = getattr(callee, "typing_key", None)
-        return str(getattr(called, "__module__", "")).startswith("activerules.")
+        module = str(getattr(getattr(callee, "typing_key", None), "__module__", ""))
+        return module.startswith("activerules.") and not module.startswith(_INTRINSICS)
 
     def init(self) -> None:
         """Begin: what is in a place, and not only known while a block is lowered (V1)."""

@@ -22,8 +22,10 @@ from numba.extending import register_jitable
 
 from activerules.annotations.activity import Annotation, Duplicated
 from activerules.errors import ShadowMismatch
-from activerules.rules.define import augmented_primal, forward, reverse
+from activerules.rules.define import augmented_primal, define_on, reverse
 from activerules.rules.protocol import AugmentedReturn, active
+from activerules.rules.registry import RULES
+from activerules.rules.rule import Half
 from activerules.rules.written import function_from, over_places
 
 _FIELD = "an array in a Duplicated object is replaced by one of another shape"
@@ -175,15 +177,23 @@ def settling(dimensions: tuple[int, ...]) -> Any:
     parts = {"check": _CHECK_TANGENT, "take": _TAKE_TANGENT, "give": _GIVE_TANGENT}
     push = _function("forward", _FORWARD, parts, len(dimensions))
 
-    @augmented_primal(settled, keeps_shadow=False)
     def augmented(config, ret: Annotation, before: Duplicated, after: Annotation):
         return AugmentedReturn(None, None, None)
 
     undo.__annotations__ = {"dret": Annotation, "before": Duplicated, "after": Annotation}
     push.__annotations__ = {"ret": Annotation, "before": Duplicated, "after": Annotation}
-    reverse(settled)(undo)
-    forward(settled)(push)
+    _attach(settled, augmented, undo, push)
     return settled
+
+
+def _attach(function: Any, augmented: Any, undo: Any, push: Any) -> None:
+    """Give a new function its rules. It is made while a derivative is compiled: a new epoch would
+    part that from what was asked for.
+    """
+    halves: dict[Half, Any] = {"augmented_primal": augmented, "reverse": undo, "forward": push}
+    for which, written in halves.items():
+        kept = which != "augmented_primal"
+        RULES.attach(function, which, *define_on(function, which, written, keeps_shadow=kept))
 
 
 @register_jitable
@@ -289,9 +299,7 @@ def settling_lists(ndim: int, count: int) -> Any:
     made["forward"].__annotations__ = {"ret": Annotation, **kinds}
     settled = numba.njit(made["settled"])
     _list_functions.append(settled)
-    augmented_primal(settled, keeps_shadow=False)(made["augmented"])
-    reverse(settled)(made["reverse"])
-    forward(settled)(made["forward"])
+    _attach(settled, made["augmented"], made["reverse"], made["forward"])
     return settled
 
 

@@ -209,11 +209,15 @@ def _locals_of_caller() -> dict[str, Any]:
 
 
 def define_on(
-    function: Any, which: Half, written: Any, saves: tuple[str, ...] = ()
+    function: Any,
+    which: Half,
+    written: Any,
+    saves: tuple[str, ...] = (),
+    keeps_shadow: bool = True,
 ) -> tuple[Rule, RuleHalf]:
     """Read a rule function without entering it anywhere."""
     rule, half = _read(function, which, written, {})
-    return rule, _with_saves(half, saves)
+    return rule, replace_fields(_with_saves(half, saves), keeps_shadow=keeps_shadow)
 
 
 def _with_saves(half: RuleHalf, saves: tuple[str, ...]) -> RuleHalf:
