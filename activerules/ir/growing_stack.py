@@ -15,6 +15,8 @@ The reverse sweep needs such memory again when the stack is gone; what is freed 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from activerules.errors import UnsupportedIR
 from activerules.ir.builder import Builder, Namer
 from activerules.ir.cfg import ControlFlow, control_flow
@@ -75,13 +77,7 @@ class _Stack:
         if loop is None:
             return True
         headers = {one.header for one in loop.ancestors()}
-        led_to: set[Value] = {alloca}
-        found = 0
-        while found < len(led_to):
-            found = len(led_to)
-            for i in self.function.instructions():
-                if i.opcode in _OTHER_ADDRESSES and not led_to.isdisjoint(i.operands):
-                    led_to.add(i)
+        led_to = self._made_of([alloca], _OTHER_ADDRESSES)
         using = [i for i in self.function.instructions() if not led_to.isdisjoint(i.operands)]
         return not any(i.opcode == "phi" and i.owner in headers for i in using) and all(
             i in led_to or _only_goes_to_memory(i, led_to) for i in using
@@ -160,21 +156,22 @@ class _Stack:
         """Nothing is left on the stack that would have to be restored."""
         if any(i.opcode == "alloca" and _varies(i) for i in self.function.instructions()):
             return
-        states = self._states()
+        # LLVM joins what several ways have saved, where they meet
+        states = self._made_of(self.saves, _JOINS)
         using = [i for i in self.function.instructions() if not states.isdisjoint(i.operands)]
         if all(i in states or _calls(i, "llvm.stackrestore") for i in using):
             gone = states.union(using)
             for block in self.function.blocks:
                 block.instructions = [i for i in block.instructions if i not in gone]
 
-    def _states(self) -> set[Value]:
-        """What the stack was saved as; LLVM joins what several ways have saved, where they meet."""
-        found: set[Value] = set(self.saves)
+    def _made_of(self, values: Iterable[Value], opcodes: set[str]) -> set[Value]:
+        """The values, and all that instructions of these kinds make of them."""
+        found = set(values)
         count = 0
         while count < len(found):
             count = len(found)
             for i in self.function.instructions():
-                if i.opcode in _JOINS and not found.isdisjoint(i.operands):
+                if i.opcode in opcodes and not found.isdisjoint(i.operands):
                     found.add(i)
         return found
 
