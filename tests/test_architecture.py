@@ -68,6 +68,7 @@ LAYERS = {
     "ir.normal_form": 3,
     "ir.equalities": 3,
     "ir.normalise": 3,
+    "ir.one_entry": 3,
     "ir.operand_parser": 3,
     "ir.instruction_parser": 3,
     "ir.parser": 3,

@@ -104,9 +104,22 @@ def _add_plain_control(cleanup: Any) -> None:
     cleanup.add_simplify_cfg_pass()
     cleanup.add_lower_switch_pass()
     cleanup.add_unify_function_exit_nodes_pass()
-    cleanup.add_loop_simplify_pass()
-    cleanup.add_lcssa_pass()
-    cleanup.add_instruction_namer_pass()
+    _add_simple_loops(cleanup)
+
+
+def simple_loops(text: str) -> str:
+    """`text` with its loops as in the normal form, after control flow was changed."""
+    module = _parsed(text)
+    passes = llvm.create_new_module_pass_manager()
+    _add_simple_loops(passes)
+    passes.run(module, llvm.create_pass_builder(target_machine(), scalar_tuning()))
+    return str(module)
+
+
+def _add_simple_loops(passes: Any) -> None:
+    passes.add_loop_simplify_pass()
+    passes.add_lcssa_pass()
+    passes.add_instruction_namer_pass()
 
 
 def _lower_invokes(module: Any, builder: Any) -> None:

@@ -8,18 +8,24 @@ from activerules.ir.float_bits import restore_floats
 from activerules.ir.growing_stack import from_heap
 from activerules.ir.held_references import drop_held
 from activerules.ir.model import Module
+from activerules.ir.normalise import simple_loops
+from activerules.ir.one_entry import enter_once
 from activerules.ir.parser import parse_module
+from activerules.ir.printer import print_module
 from activerules.ir.scalarise import scalarise
 from activerules.ir.short_axes import plain_subscripts
 
 
 def read_module(text: str, function: str) -> Module:
-    """Parse what `normalise(…, function)` gives; comparisons it hid are back, stack memory that
-    grows is on the heap, calls through pointers are called by name, values with parts taken apart,
-    floats computed as floats, subscripts along axes that may be short are plain, and references
-    that are lost where a function raises are dropped, where that can be done.
+    """Parse what `normalise(…, function)` gives; cycles are entered at one place, comparisons it
+    hid are back, stack memory that grows is on the heap, calls through pointers are called by name,
+    values with parts taken apart, floats computed as floats, subscripts along axes that may be
+    short are plain, and references that are lost where a function raises are dropped, where that
+    can be done.
     """
     module = parse_module(text)
+    if enter_once(module):
+        module = parse_module(simple_loops(print_module(module)))
     restore_comparisons(module)
     from_heap(module)
     devirtualise(module)

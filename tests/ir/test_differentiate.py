@@ -232,31 +232,6 @@ define double @f(double %x) {
         differentiate(text, "f", [Active])
 
 
-def test_irreducible_control_flow() -> None:
-    text = """
-declare void @work(i64)
-define double @f(double %x, i64 %n) {
-entry:
-  %c = icmp sgt i64 %n, 3
-  br i1 %c, label %a, label %b
-a:
-  %u = phi double [ %x, %entry ], [ %v, %b ]
-  call void @work(i64 %n)
-  %u2 = fmul double %u, %x
-  br label %b
-b:
-  %v = phi double [ %x, %entry ], [ %u2, %a ]
-  call void @work(i64 7)
-  %big = fcmp ogt double %v, 0.01
-  br i1 %big, label %a, label %end
-end:
-  ret double %v
-}
-"""
-    with pytest.raises(UnsupportedIR, match="N7"):
-        differentiate(text, "f", [Active, Const])
-
-
 @pytest.mark.parametrize("mode", ["reverse", "forward"])
 def test_derivatives_are_for_the_machine_of_the_function(mode: str) -> None:
     group = 'attributes #0 = { nounwind "target-cpu"="haswell" "target-features"="+avx2,+fma" }'
