@@ -43,6 +43,38 @@ def test_nothing_is_leaked(unfreed):
 
 
 @njit
+def below_diagonal(n, m):
+    if n > m:
+        return below_diagonal(m, n).T
+    mask = np.full((n, m), False)
+    for i in range(n):
+        mask[i, i:] = True
+    return mask
+
+
+@njit
+def sum_below_diagonal(x):
+    mask = below_diagonal(x.shape[0], x.shape[1])
+    s = 0.0
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            if mask[i, j]:
+                s += x[i, j] * x[i, j]
+    return s
+
+
+def test_what_an_inactive_recursion_makes_is_held_by_the_tape(unfreed):
+    """The reverse sweep reads the mask, which the primal has released by then."""
+    x = np.arange(1.0, 1201.0).reshape(60, 20)
+    expected = 2.0 * np.tril(x)
+    _, pull = ar.vjp(sum_below_diagonal, x)
+    taken = [np.full(1200 + k, 255, np.uint8) for k in range(0, 160, 8)]
+    np.testing.assert_array_equal(pull(1.0)[0], expected)
+    del taken  # memory that was released would have become one of these
+    assert unfreed(lambda: ar.vjp(sum_below_diagonal, x)[1](1.0)) == 0
+
+
+@njit
 def push(kept, x, n):
     kept.append(x * x)
     if n > 0:

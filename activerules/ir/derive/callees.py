@@ -149,16 +149,20 @@ def plan_callees(family: Family, plan_one: Callable[[Request], P]) -> tuple[P, .
     return tuple(plans)
 
 
-def use_callee(call: Instruction, facts: Facts, family: Family) -> CalleeUse | None:
+def use_callee(
+    call: Instruction, facts: Facts, family: Family, *, keeps: bool = False
+) -> CalleeUse | None:
     """The pair for a call of a function of the module; None where the primal may be called.
 
-    That is where no derivative comes out of it, and it makes no shadow.
+    That is where no derivative comes out of it, it makes no shadow, and no memory that the tape
+    has to hold on to (`keeps`).
     """
     called = facts.memory.called[call]
     active = facts.activity.active_memory
     result_shadow = call.type.is_pointer and facts.activity.has_shadow(call)
     is_needed = (
-        facts.activity.is_active(call)
+        keeps
+        or facts.activity.is_active(call)
         or result_shadow
         or called.summary.releases
         or not active.isdisjoint(called.writes | {called.fresh})

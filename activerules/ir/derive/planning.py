@@ -84,6 +84,7 @@ class _Planner:
         self.flow, self.memory, self.activity = draft.flow, draft.memory, draft.activity
         self.rules: dict[Instruction, RuleUse] = {}
         self.derived: dict[Instruction, CalleeUse] = {}
+        self.keeping: set[Instruction] = set()
         self.dependence = Dependence(
             draft.integers, may_assume=draft.request.checked and not draft.request.callee
         )
@@ -91,6 +92,31 @@ class _Planner:
         self.copies = repeated_loads(draft.flow, draft.memory, self.dependence, draft.returns.live)
 
     def finish(self) -> Plan:
+        while True:
+            needs, reversal, cache = self._kept()
+            retained, held = self._retained(cache), unseen(self.plan)
+            lost = self._lost(retained)
+            if not lost:
+                break
+            self.keeping |= lost
+        return replace(
+            self.plan,
+            reversal=reversal,
+            cache=cache,
+            rules=self.rules,
+            retained=retained,
+            needs=needs,
+            derived=self.derived,
+            speculated=speculated(self.plan.returns),
+            overwriters={load: by for load, by in self.overwriters.items() if by is not None},
+            assumptions=tuple(self.dependence.assumptions),
+            copies=self.copies,
+            unseen=held,
+            placed=placed(self.plan, retained, held),
+        )
+
+    def _kept(self) -> tuple[dict[Instruction, frozenset[Node]], Reversal, CachePlan]:
+        """What each instruction needs, the way back, and what the primal keeps for both."""
         needs: dict[Instruction, frozenset[Node]] = {}
         work: set[Block] = set()
         joins: set[Block] = set()
@@ -109,22 +135,7 @@ class _Planner:
         reversal = plan_reversal(self.flow, self.plan.returns, work, joins)
         needed = {n for nodes in needs.values() for n in nodes} | self._control(reversal)
         cache = plan_cache(needed, lambda n: self._recipe(n, reversal), self._size, self._depth)
-        retained, held = self._retained(cache), unseen(self.plan)
-        return replace(
-            self.plan,
-            reversal=reversal,
-            cache=cache,
-            rules=self.rules,
-            retained=retained,
-            needs=needs,
-            derived=self.derived,
-            speculated=speculated(self.plan.returns),
-            overwriters={load: by for load, by in self.overwriters.items() if by is not None},
-            assumptions=tuple(self.dependence.assumptions),
-            copies=self.copies,
-            unseen=held,
-            placed=placed(self.plan, retained, held),
-        )
+        return needs, reversal, cache
 
     # --- what an instruction needs to be undone ---
 
@@ -172,7 +183,7 @@ class _Planner:
         return needed
 
     def _needs_of_callee(self, call: Instruction) -> set[Node] | None:
-        use = use_callee(call, self.plan, self.family)
+        use = use_callee(call, self.plan, self.family, keeps=call in self.keeping)
         if use is None:
             return None
         self.derived[call] = use
@@ -457,6 +468,12 @@ class _Planner:
             if use.result is not None:
                 found.add(MemoryObject("result", use.call))
         return frozenset(o for o in found | self._owners(found) if o.kind in _MADE)
+
+    def _lost(self, retained: frozenset[MemoryObject]) -> set[Instruction]:
+        """Calls of functions whose primal would let memory go that the reverse sweep reads."""
+        called = self.memory.called.items()
+        lost = {call for call, memory in called if memory.fresh in retained}
+        return lost - self.derived.keys() - self.keeping
 
     def _owners(self, found: set[MemoryObject]) -> set[MemoryObject]:
         """Reference-counted memory that leads to plain memory in the set, which it may release."""
