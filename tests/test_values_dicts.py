@@ -71,6 +71,13 @@ def items(x):
 
 
 @njit
+def behind(a, k):
+    if len({k, 1, 2}) < 3:
+        raise ValueError("repeated")
+    return a[k:]
+
+
+@njit
 def constant_items(x):
     s = 0.0
     for value in {1.5, 2.0}:
@@ -151,6 +158,10 @@ def test_a_missing_key_is_an_error_of_the_primal():
 def test_a_set_of_constants():
     assert ar.grad(constant_items)(2.0) == 3.5
     assert ar.jvp(constant_items, (2.0,), (1.0,)) == (7.0, 3.5)
+    a = np.arange(6.0)
+    part, pullback = ar.vjp(behind, a, 4)
+    assert part.tolist() == [4.0, 5.0]
+    assert pullback(np.array([2.0, 3.0]))[0].tolist() == [0.0, 0.0, 0.0, 0.0, 2.0, 3.0]
 
 
 @pytest.mark.parametrize("function", [keys, items])

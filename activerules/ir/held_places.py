@@ -17,8 +17,6 @@ from activerules.ir.cfg import ControlFlow
 from activerules.ir.held_pointers import (
     CHOICES,
     DROPS,
-    GIVES_ROOM_BACK,
-    MAKES_ROOM,
     TAKES,
     Pointers,
     base_of,
@@ -27,7 +25,13 @@ from activerules.ir.held_pointers import (
 )
 from activerules.ir.held_reads import may_access
 from activerules.ir.model import Block, Instruction, Value
-from activerules.ir.runtime_calls import LINEAR_ALGEBRA, effect_of, memory_intrinsic
+from activerules.ir.runtime_calls import (
+    GIVES_ROOM_BACK,
+    LINEAR_ALGEBRA,
+    MAKES_ROOM,
+    effect_of,
+    memory_intrinsic,
+)
 from activerules.ir.types import PointerType
 
 Edge = tuple[Block, Block]

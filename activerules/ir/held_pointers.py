@@ -19,7 +19,7 @@ from activerules.ir.cfg import ControlFlow
 from activerules.ir.held_counts import Held
 from activerules.ir.model import Argument, Block, Constant, Function, Instruction, Value
 from activerules.ir.rulecall import MARKED_PREFIX
-from activerules.ir.runtime_calls import NOCOPY_RESHAPE, effect_of
+from activerules.ir.runtime_calls import GIVES_ROOM_BACK, MAKES_ROOM, NOCOPY_RESHAPE, effect_of
 from activerules.ir.types import I32, PTR, FloatType, IntType
 
 TAKES = "NRT_incref"
@@ -28,9 +28,6 @@ DROPS_NEW = "activerules.drop_new"
 DROPS = ("NRT_decref", "activerules.release", DROPS_NEW)
 CHOICES = ("phi", "select")
 NOTHING = ("null", "undef", "poison")
-MAKES_ROOM = "NRT_MemInfo_varsize_alloc"
-GIVES_ROOM_BACK = "NRT_MemInfo_varsize_free"
-"""What sets exchange the memory behind them with."""
 
 
 def is_numbas(function: Function) -> bool:

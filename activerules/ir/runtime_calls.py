@@ -101,6 +101,12 @@ LINEAR_ALGEBRA = ("numba_ez_", "numba_xx", "numba_xgesv")
 refused on active data, as any unknown function.
 """
 
+MAKES_ROOM = "NRT_MemInfo_varsize_alloc"
+GIVES_ROOM_BACK = "NRT_MemInfo_varsize_free"
+"""What sets exchange the memory behind them with: they get at that alone, and are refused on
+active data, as any unknown function.
+"""
+
 _RESIZES = CallEffect(gives_data=True, resizes=1, returns=0, writes=(0,))
 
 _BY_NAME: dict[str, CallEffect] = {

@@ -48,7 +48,7 @@ from activerules.ir.model import (
     Instruction,
     Value,
 )
-from activerules.ir.runtime_calls import CallEffect
+from activerules.ir.runtime_calls import GIVES_ROOM_BACK, MAKES_ROOM, CallEffect
 from activerules.ir.types import NamedTypes, size_of
 
 
@@ -111,7 +111,10 @@ class MemoryFacts:
 
         By the pointers it is called with, by globals, and by pointers stored outside this function.
         """
-        return frozenset(reached_by(call, self.objects, self.inside)) | self._exposed
+        given = frozenset(reached_by(call, self.objects, self.inside))
+        if call.callee_name in (MAKES_ROOM, GIVES_ROOM_BACK):
+            return given
+        return given | self._exposed
 
     def behind(self, pointer: Value) -> frozenset[MemoryObject]:
         """All memory that can be got at by a pointer."""

@@ -40,10 +40,10 @@ from activerules.ir.model import Constant, Instruction, Value
 from activerules.ir.printer import print_instruction
 from activerules.ir.refusal import refusal
 from activerules.ir.rulecall import CallArgument
-from activerules.ir.runtime_calls import HELD_MEMORY, memory_intrinsic
+from activerules.ir.runtime_calls import HELD_MEMORY, MAKES_ROOM, memory_intrinsic
 from activerules.ir.types import I64
 
-_HASHING = ("numba_dict_", "numba_get_internal_random_state", "NRT_MemInfo_varsize_alloc")
+_HASHING = ("numba_dict_", "numba_get_internal_random_state", MAKES_ROOM)
 """What functions are called that hash floats; the second for NaN, the third for sets."""
 _TOO_WIDE = {"x86_fp80", "fp128", "ppc_fp128"}
 
@@ -56,10 +56,13 @@ def refuse_unsound(
     FloatBitsInInteger, ActiveMemoryInConst, MixedActivity, UnknownCall or UnsupportedIR.
     """
     check = _Check(activity, types, calls, seeds)
-    for block in activity.memory.flow.order:
-        if block in returns.live:
-            for i in block.instructions:
-                check(i)
+    live = [block for block in activity.memory.flow.order if block in returns.live]
+    body = [i for block in live for i in block.instructions]
+    for i in body:
+        # what else is refused may only follow from what such a call may have changed
+        check.unknown_call(i)
+    for i in body:
+        check(i)
     check.overlaps(returns)
 
 
@@ -339,8 +342,6 @@ class _Check:
         for argument in info.arguments if info is not None and not info.inactive else ():
             if argument.kind == "object":
                 self._object(i, argument)
-        if is_unknown_call(i, self.calls):
-            self._unknown_call(i)
 
     def _cleared(self, clear: Instruction) -> None:
         if cuts_floats(clear, self.types):
@@ -442,7 +443,10 @@ class _Check:
             return [o for o in call.operands[:2] if o.type.is_pointer]
         return []
 
-    def _unknown_call(self, i: Instruction) -> None:
+    def unknown_call(self, i: Instruction) -> None:
+        """Refuse active data that flows into a function nothing is known of."""
+        if i in self.activity.memory.called or not is_unknown_call(i, self.calls):
+            return
         reached = self.activity.memory.reached(i)
         varied = any(o in self.activity.varied for o in i.operands)
         if varied or not reached.isdisjoint(self.activity.varied_memory) or self._bits_go_in(i):

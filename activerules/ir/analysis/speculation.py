@@ -13,9 +13,12 @@ slope is infinite or not a number: 0 · ∞ is no derivative of the program as i
 
 from __future__ import annotations
 
+from math import isfinite
+
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.cfg import immediate_dominators, postorder
-from activerules.ir.model import Block, Constant, Instruction, Value
+from activerules.ir.constants import number_of
+from activerules.ir.model import Block, Instruction, Value
 
 _LINEAR = frozenset("fadd fsub fneg fptrunc fpext freeze select".split())
 _ARITHMETIC = _LINEAR | {"fmul", "fdiv", "frem"}
@@ -23,7 +26,7 @@ _ARITHMETIC = _LINEAR | {"fmul", "fdiv", "frem"}
 
 def speculated(returns: Returns) -> frozenset[Instruction]:
     """The float arithmetic and calls that may be speculation, and whose slope may be
-    other than a constant.
+    other than a finite constant.
     """
     return _Search(returns).run()
 
@@ -73,7 +76,7 @@ def _computes(i: Instruction) -> bool:
 
 def _is_linear(i: Instruction) -> bool:
     if i.opcode == "fmul":
-        return any(isinstance(o, Constant) for o in i.operands)
+        return any(isfinite(number) for o in i.operands if (number := number_of(o)) is not None)
     return i.opcode in _LINEAR
 
 

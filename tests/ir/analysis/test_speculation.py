@@ -16,7 +16,9 @@ entry:
   %kept = fmul double %x, %y
   %inverse = fdiv double 1.000000e+00, %x
   %scaled = fmul double %inverse, %kept
-  %twice = fmul double %scaled, 2.000000e+00
+  %infinite = fmul double %x, 0x7FF0000000000000
+  %either = fadd double %scaled, %infinite
+  %twice = fmul double %either, 2.000000e+00
   %test = fdiv double %x, %y
   %c = fcmp une double %test, 0.000000e+00
   %r = select i1 %c, double %twice, double 0.000000e+00
@@ -56,7 +58,7 @@ done:
 
 
 @pytest.mark.parametrize(
-    ("text", "names"), [(CHOSEN, {"inverse", "scaled", "test"}), (MOVED, {"inverse"})]
+    ("text", "names"), [(CHOSEN, {"inverse", "scaled", "infinite", "test"}), (MOVED, {"inverse"})]
 )
 def test_what_may_be_speculation(text, names):
     function = parse_module(text).functions["f"]
