@@ -29,6 +29,7 @@ from activerules.numba_ext.intrinsics import dispatcher_of_type, give_compiled_f
 from activerules.numba_ext.kinds import activity_of
 from activerules.numba_ext.pullback import Pullback, make_form, pull_form, require_kept
 from activerules.numba_ext.stubs import Stub
+from activerules.numba_ext.types import AnnotationType, annotation_given
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
 
@@ -51,12 +52,14 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Any]:
         pullback  `pullback(cotangent)`, for a cotangent of the type and shapes of `out`, gives a
                   tuple with one entry per primal: its cotangent, of the primal's own type and
                   shape (new arrays and objects, in tuples too), or None for what carries no
-                  derivative. It may be called any number of times, whatever has happened to primals
-                  and `out` since; not from two threads at once.
+                  derivative (integers, texts, functions) or has no shadow, and is held constant
+                  (Python's own lists and sets, types of other packages). It may be called any
+                  number of times, whatever has happened to primals and `out` since; not from two
+                  threads at once.
 
     Raises
-        ActivityError   the function returns nothing that has a derivative, or the cotangent is not
-                        of the type of `out`.
+        ActivityError   the function returns nothing that has a derivative, the cotangent is not
+                        of the type of `out`, or a primal is an annotation.
         ShadowMismatch  the cotangent has another shape than `out`.
         TapeError       two threads call one pullback at once, or its last call raised.
         and what `autodiff` raises.
@@ -110,6 +113,8 @@ def _kind_of(name: str, found: Any) -> type[Annotation]:
     """The activity of a plain argument: what it carries decides."""
     if RULES.is_inactive_type(found):
         return Const
+    if isinstance(found, AnnotationType):
+        raise annotation_given(name, found)
     activity = activity_of(found)
     if activity != "const":
         checks.require_known_leaves(name, found)

@@ -48,7 +48,7 @@ from activerules.numba_ext.leaf_texts import Leaf, TupleTexts, leaves_at
 from activerules.numba_ext.overwriting import overwrite
 from activerules.numba_ext.pullback import read_plain
 from activerules.numba_ext.split import read_split
-from activerules.numba_ext.types import AnnotationType
+from activerules.numba_ext.types import AnnotationType, annotation_given
 from activerules.pullback import spec_of, vjp_stub
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
@@ -199,6 +199,9 @@ def _forward_block(sweeps: _Sweeps, row: Leaf, x: Leaf) -> str:
 def _sweeps_of(dispatcher: Any, function: Any, found: Sequence[Any], request: Any) -> _Sweeps:
     """What there is to run; raises where there is no Jacobian."""
     names = checks.read_arity(dispatcher, len(found))
+    for name, ty in zip(names, found, strict=True):
+        if isinstance(ty, AnnotationType):
+            raise annotation_given(name, ty)
     for k in request.argnums:
         require_numbers(names[k], found[k], complex_too=True)
     plain = spec_of(dispatcher, found, request.argnums)

@@ -5,7 +5,7 @@ import math
 import numba
 import numpy as np
 import pytest
-from numba import float64
+from numba import float64, get_num_threads, get_thread_id, njit, prange
 
 import activerules as ar
 from activerules.errors import RuleDefinitionError
@@ -322,3 +322,17 @@ def test_arrays_without_a_derivative_may_stand_where_active_ones_do():
     np.testing.assert_allclose(x_bar, 1 + expected)
     tangent = ar.autodiff(ar.Forward, program, ar.Duplicated(x, x_dot), a, b, 2)
     np.testing.assert_allclose(tangent, expected @ x_dot)
+
+
+@njit(parallel=True)
+def squares_by_thread(x):
+    parts = np.zeros(get_num_threads())
+    for i in prange(x.size):
+        parts[get_thread_id()] += x[i] * x[i]
+    x[0] = parts.sum()
+    return x
+
+
+def test_numbers_of_threads_have_no_derivative():
+    _, pull = ar.vjp(squares_by_thread, np.array([0.5, 2.0, -3.0]))
+    np.testing.assert_array_equal(pull(np.array([1.0, 0.0, 1.0]))[0], [1.0, 4.0, -5.0])

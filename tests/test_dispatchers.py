@@ -1,14 +1,17 @@
 """What may be differentiated, beside `@njit` functions: what Numba knows by itself."""
 
+import ctypes
+import ctypes.util
 import functools
 import math
 import operator
 
 import numpy as np
 import pytest
-from numba import cfunc, njit, vectorize
+from numba import cfunc, float64, njit, types, vectorize
 
 import activerules as ar
+from activerules.chainrules import scalar_rule
 
 
 @vectorize
@@ -121,3 +124,74 @@ def test_what_is_wrong_with_any_number_of_arguments():
         ar.grad(njit(lambda x, *xs, **more: x))(1.0)
     with pytest.raises(ar.NotYetSupported, match=r"`scale` before them"):
         ar.grad(njit(lambda x, *xs, scale: xs[0] * x * scale))(1.0, 2.0, scale=3.0)
+
+
+@njit("float64(float64)")
+def squared(x):
+    return x * x
+
+
+@njit("float64(float64, float64)")
+def of_square(x, n):
+    return x * (n * n)
+
+
+@njit("int64(float64)")
+def whole(x):
+    return x
+
+
+@njit
+def times(f, x):
+    return f(x) * x
+
+
+@njit
+def of_declared(y, n):
+    return squared(n) * y + whole(y) * y + times(whole, y)
+
+
+def test_declared_signatures_convert_arguments_and_results():
+    n = 2**32  # whose square is 0 as an integer
+    expected = of_declared(2.5, n), 2.0**64 + 4.0
+    assert ar.value_and_grad(of_declared)(2.5, n) == expected
+    assert ar.jvp(of_declared, (2.5, n), (1.0, None)) == expected
+    with pytest.raises(ar.NotAFloatReturn, match="whole returns int64"):
+        ar.grad(whole)(2.5)
+    assert ar.value_and_grad(of_square)(2.5, n) == (2.5 * 2.0**64, 2.0**64)
+
+
+class RootByAddress(types.WrapperAddressProtocol):
+    """The cube root of the C library, as packages give the functions of SciPy to Numba."""
+
+    def __wrapper_address__(self):
+        library = ctypes.CDLL(ctypes.util.find_library("m"))
+        return ctypes.cast(library.cbrt, ctypes.c_void_p).value
+
+    def signature(self):
+        return float64(float64)
+
+
+WEIGHTS = np.array([1.3, 2.0])
+root, unruled_root = RootByAddress(), RootByAddress()
+scalar_rule(root, lambda out, x: (1.0 / (3.0 * out * out),))
+
+
+@njit
+def of_roots(x):
+    return root(x) + unruled_root(8)
+
+
+@njit
+def of_unruled_roots(x):
+    s = 0.0
+    for i in range(x.size):
+        s += WEIGHTS[i] * unruled_root(x[i])
+    return s
+
+
+def test_functions_known_by_their_address():
+    np.testing.assert_allclose(ar.value_and_grad(of_roots)(27.0), (5.0, 1.0 / 27.0))
+    np.testing.assert_allclose(ar.jvp(of_roots, (27.0,), (1.0,)), (5.0, 1.0 / 27.0))
+    with pytest.raises(ar.UnknownCall, match="flows into a function pointer"):
+        ar.grad(of_unruled_roots)(WEIGHTS)

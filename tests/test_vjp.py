@@ -139,6 +139,14 @@ def test_a_result_without_a_derivative_is_refused():
         ar.vjp(index_of_largest, VECTOR)
 
 
+def test_an_annotation_as_a_primal_is_refused():
+    with pytest.raises(ar.ActivityError, match=r"`a` is Const\(float64\), an annotation"):
+        ar.vjp(chain, VECTOR, ar.Const(1.2))
+    for made in (ar.grad, ar.jacrev):
+        with pytest.raises(ar.ActivityError, match=r"`a` is Const\(float64\), an annotation"):
+            made(chain)(VECTOR, ar.Const(1.2))
+
+
 # --- a rule whose reverse fails ---
 
 
@@ -257,6 +265,14 @@ def test_an_empty_result_and_an_empty_argument():
 def test_an_argument_that_python_cannot_be_given_back_is_refused():
     with pytest.raises(ar.NotYetSupported, match=r"`part` is slice<.*a pullback cannot keep"):
         ar.vjp(lambda x, part: (x[part] ** 2).sum(), np.arange(4.0), slice(1, 3))
+
+
+def test_a_result_that_may_be_none_is_refused_with_what_to_write_instead():
+    def if_positive(x, n):
+        return x * x if n > 0 else None
+
+    with pytest.raises(ar.NotYetSupported, match="returns a number made of the result"):
+        ar.vjp(if_positive, VECTOR, 1)
 
 
 def test_what_has_no_jacobian_is_refused():

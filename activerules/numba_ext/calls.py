@@ -150,9 +150,10 @@ class CallTable:
         self._calls: dict[str, MarkedCall] = {}
         self.followed: dict[tuple[str, str], FollowedCall] = {}
 
-    def carries_rule(self, value: object) -> bool:
+    def carries_rule(self, value: Any) -> bool:
         """True where `value` is a callable with a rule."""
-        return callable(value) and self._rules.carries_rule(value)
+        known = callable(value) or hasattr(value, "__wrapper_address__")
+        return known and self._rules.carries_rule(value)
 
     def is_inactive_type(self, found: Any) -> bool:
         """True where values of the type carry no derivative."""

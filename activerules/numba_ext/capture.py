@@ -42,8 +42,10 @@ from activerules.numba_ext.calls import (
     display_name,
 )
 from activerules.numba_ext.compiledrule import cpu_context
+from activerules.numba_ext.declared import converts
 from activerules.numba_ext.dispatchers import MadeOnce
 from activerules.numba_ext.target import Session
+from activerules.numba_ext.types import AnnotationType, annotation_given
 from activerules.numba_ext.visible import with_definitions
 from activerules.rules.rule import location_of
 from activerules.rules.written import function_from
@@ -120,7 +122,7 @@ def capture(
     with global_compiler_lock:
         session = _session(rules)
         try:
-            entry = _entry(dispatcher, rules, len(argtypes))
+            entry = _entry(dispatcher, rules, argtypes)
             pysig, folded = entry.fold_argument_types(tuple(argtypes), {})
             result = session.compile(entry, tuple(folded))
         except ActiverulesError:
@@ -143,17 +145,18 @@ _dispatchers: dict[Callable[..., Any], Any] = {}
 _calls = MadeOnce()
 
 
-def _entry(dispatcher: CPUDispatcher, rules: RuleView, count: int) -> Any:
-    """What is captured: the function, or one call of it where it has a rule itself or takes any
-    number of arguments.
+def _entry(dispatcher: CPUDispatcher, rules: RuleView, argtypes: tuple[types.Type, ...]) -> Any:
+    """What is captured: the function, or one call of it where it has a rule itself, takes any
+    number of arguments, or converts them to a declared signature.
 
     The body of a function with rules is never differentiated; a call of it is a marked call.
     """
     plain: Any = dispatcher.py_func
-    counted = takes_any_number(plain)
+    counted, count = takes_any_number(plain), len(argtypes)
     parameters = of_count(dispatcher, count).parameters.values()
     simple = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
-    if not simple or not (counted or rules.carries_rule(dispatcher)):
+    called = counted or rules.carries_rule(dispatcher) or converts(dispatcher, argtypes)
+    if not simple or not called:
         return dispatcher
 
     def make() -> Any:
@@ -267,15 +270,17 @@ def _compiles_for_cpu(function: Any, argtypes: Any) -> bool:
     return True
 
 
-def _not_compilable(function: Any, argtypes: Any, error: Exception) -> NotCompilable:
+def _not_compilable(function: Any, argtypes: Any, error: Exception) -> ActiverulesError:
     name = display_name(function)
+    for parameter, found in zip(of_count(function, len(argtypes)).parameters, argtypes):
+        if isinstance(found, AnnotationType):
+            return annotation_given(parameter, found)
     call = f"{name}({', '.join(str(t) for t in argtypes)})"
     if _compiles_for_cpu(function, argtypes):
         return NotCompilable(
             f"Numba compiles {call}, but not in the form that is differentiated",
             where=[("while compiling", call, location_of(function))],
-            why="each function is compiled anew for that, and without signatures: "
-            + str(error).strip(),
+            why=f"each function is compiled anew for that: {str(error).strip()}",
             instead=[
                 "call functions by name, or choose among them by `if`, not from lists and tuples",
                 "give the function that does so a rule",

@@ -41,7 +41,15 @@ def _require_result(name: str, asked: type[Annotation], found: Any) -> None:
     if asked is Const:
         return
     if "other" in kinds:
-        raise NotYetSupported(f"{name} returns {type_name(found)}, and is asked for its derivative")
+        raise NotYetSupported(
+            f"{name} returns {type_name(found)}, and is asked for its derivative",
+            why="cotangents go to floats, arrays of numbers and tuples of these; what may be None, "
+            "lists, dictionaries and objects have none where they are returned",
+            instead=[
+                "the gradient of a function that calls it, and returns a number made of the result",
+                "a function that returns arrays and floats",
+            ],
+        )
     fits: dict[type[Annotation], bool] = {
         Active: kinds >= {"float"} and "array" not in kinds,
         Duplicated: kinds >= {"array"} and "float" not in kinds,

@@ -34,6 +34,7 @@ from typing import Any, ClassVar
 
 from numba.core import compiler, cpu, dispatcher, externals, fastmathpass, types
 from numba.core.base import _wrap_impl
+from numba.core.ccallback import CFunc
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.descriptors import TargetDescriptor
 from numba.core.errors import NumbaDebugInfoWarning
@@ -49,6 +50,7 @@ from numba.core.target_extension import (
 from numba.core.targetconfig import ConfigStack
 from numba.core.typed_passes import AnnotateTypes, NativeLowering, NopythonTypeInference
 from numba.core.typing.context import Context
+from numba.core.typing.templates import make_concrete_template
 from numba.core.untyped_passes import InlineInlinables
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
@@ -73,6 +75,7 @@ from activerules.numba_ext.calls import (
     compiling_for_cpu,
     uninherited_flags,
 )
+from activerules.numba_ext.declared import declared_signature
 from activerules.numba_ext.dynamic_raises import CallConv
 from activerules.numba_ext.implementation_keys import ImplementationKeys
 from activerules.numba_ext.inactive_values import InactiveValues
@@ -123,6 +126,9 @@ class ADTypingContext(Context):
             return self._session.visible(types.Dispatcher(val))
         val = substitute(val)
         ordinary = super().resolve_value_type(val)
+        if isinstance(ordinary, types.FunctionType) and not isinstance(val, CFunc):
+            # Numba asks the interpreter for the address in every call.
+            ordinary = types.ExternalFunctionPointer(val.signature(), _address_of)
         calls = self._session.calls
         if calls.carries_rule(val):
             return calls.function_type(val, ordinary)
@@ -156,6 +162,10 @@ class ADTypingContext(Context):
         # Classes made by @jitclass are registered with the CPU target only.
         cpu_context: Any = cpu_target.typing_context
         return cpu_context._get_global_type(gv)
+
+
+def _address_of(function: types.WrapperAddressProtocol) -> int:
+    return function.__wrapper_address__()
 
 
 class ADContext(InactiveValues):
@@ -300,9 +310,24 @@ class ADDispatcher(dispatcher.Dispatcher):
         super().__init__(py_func, targetoptions=options, **settings)
 
     def compile(self, sig: Any) -> Any:
-        """Compile for a tuple of Numba types."""
+        """Compile for a tuple of Numba types, or a signature."""
+        if isinstance(sig, tuple):
+            declared = declared_signature(self.original, sig)
+            sig = declared if declared is not None and declared.args == sig else sig
         with target_override(AD_TARGET):
             return super().compile(sig)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """What types a call: by the declared signatures, if there are any."""
+        own: Any = self
+        pysig, folded = own._compiler.fold_argument_types(args, kws)
+        declared = declared_signature(self.original, folded)
+        if declared is None:
+            return super().get_call_template(args, kws)
+        self.compile(declared)
+        found = self.overloads[declared.args].signature
+        name = self.py_func.__name__
+        return make_concrete_template(f"CallTemplate({name})", name, [found]), pysig, folded, {}
 
     def add_overload(self, cres: Any) -> None:
         """Record a result; there is no entry point for Numba's C dispatcher to call."""

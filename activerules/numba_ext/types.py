@@ -29,6 +29,8 @@ from numba.extending import (
 
 from activerules.annotations.activity import KINDS, Annotation
 from activerules.annotations.signature import GradientSpec, Mode
+from activerules.errors import ActivityError
+from activerules.rules.pattern import type_name
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
 
@@ -61,6 +63,16 @@ class AnnotationType(types.Type):
     def is_precise(self) -> bool:
         """Tell Numba whether inference is done with this type."""
         return all(field.is_precise() for field in self.fields)
+
+
+def annotation_given(name: str, found: AnnotationType) -> ActivityError:
+    """What is to be raised where a value was asked for, and an annotation of it was given."""
+    return ActivityError(
+        f"`{name}` is {type_name(found)}, an annotation",
+        why="plain values are given here; argnums, a tangent of None, or what is left out of the "
+        "result tells what is constant",
+        instead=[f"`{name}` itself", "autodiff, where each argument has an annotation"],
+    )
 
 
 @register_model(AnnotationType)

@@ -31,6 +31,7 @@ from numba.core import (
     target_extension,
     targetconfig,
     typed_passes,
+    types,
     untyped_passes,
 )
 from numba.core.datamodel import manager, models
@@ -138,6 +139,11 @@ PRIVATE = [
     (dispatcher.Dispatcher, "add_overload"),
     (dispatcher.Dispatcher, "fold_argument_types"),
     (dispatcher.Dispatcher, "get_call_template"),
+    (dispatcher.Dispatcher, "nopython_signatures"),
+    (dispatcher.Dispatcher, "_can_compile"),
+    (TypingContext, "resolve_overload"),
+    (types.WrapperAddressProtocol, "__wrapper_address__"),
+    (templates, "make_concrete_template"),
     (compiler.CompilerBase, "define_pipelines"),
     (compiler_machinery.PassManager, "finalize"),
     (untyped_passes, "InlineInlinables"),
