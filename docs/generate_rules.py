@@ -21,7 +21,7 @@ part of a NumPy function in differentiated code: `eig_parts` for `np.linalg.eig`
 """
 TABLE = ["| function | arguments | result | mode | defined in |", "|---|---|---|---|---|"]
 OURS = "activerules."
-KNOWN = ("numpy", "math", "operator", "_operator")
+KNOWN = ("numpy", "numba", "math", "operator", "_operator")
 
 
 def own_rules(function: Any) -> list[Rule]:

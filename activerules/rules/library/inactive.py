@@ -1,5 +1,5 @@
-"""Functions whose results are positions, counts and truth values: the derivative is zero wherever
-it exists.
+"""Functions whose results are positions, counts, truth values and numbers of threads: the
+derivative is zero wherever it exists.
 
 Floor, ceil, sign and comparisons are not here: they are single instructions, which the engine
 knows.
@@ -7,7 +7,9 @@ knows.
 
 from __future__ import annotations
 
+import numba
 import numpy as np
+from numba.np.ufunc.parallel import get_thread_id
 
 from activerules.rules.define import inactive
 
@@ -25,4 +27,7 @@ inactive(
     np.all,
     np.allclose,
     np.array_equal,
+    numba.get_num_threads,
+    numba.set_num_threads,
+    get_thread_id,
 )
