@@ -88,16 +88,9 @@ class Check:
         self.f = f
         self.args = args
         self.rng = rng
-        self.activities = (
-            tuple(default_activity(x) for x in args) if activities is None else tuple(activities)
-        )
+        self.activities = default_activities(args) if activities is None else tuple(activities)
         if len(self.activities) != len(args):
             raise ValueError(f"{len(args)} arguments, {len(self.activities)} activities")
-        if activities is None and all(one is ar.Const for one in self.activities):
-            raise ValueError(
-                "no argument has a derivative that is checked: floats, complex numbers, arrays of "
-                "them and tuples of these have one; other arguments are held constant"
-            )
         self.starts = tuple(
             arrays_of(rand_tangent(x, rng)) if activity in SHADOWED else None
             for x, activity in zip(args, self.activities, strict=True)
@@ -153,6 +146,10 @@ class Check:
             any(not identical(before[i], after.args[i]) for before, after in runs)
             for i in range(len(self.args))
         )
+
+    def has_output(self) -> bool:
+        """Whether the program returns something, or leaves it in an argument, that is compared."""
+        return is_differentiable(self.primal(self.args).value) or any(self.written())
 
     def compare(self, i: int, found: Any, written: tuple[bool, ...]) -> None:
         """Derivatives with respect to argument `i` along one random direction."""
@@ -210,6 +207,17 @@ class Check:
         return RuleCheckError(
             f"{program}({names}): {what}: found {found}, expected {expected}", why=why
         )
+
+
+def default_activities(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """`default_activity` of each; where all are Const there is nothing to check: ValueError."""
+    activities = tuple(map(default_activity, args))
+    if all(activity is ar.Const for activity in activities):
+        raise ValueError(
+            "no argument has a derivative that is checked: floats, complex numbers, arrays of "
+            "them and tuples of these have one; other arguments are held constant"
+        )
+    return activities
 
 
 def default_activity(x: Any) -> Any:
@@ -275,4 +283,9 @@ def identical(x: Any, y: Any) -> bool:
 
 
 def _close(x: Any, y: Any) -> bool:
-    return np.allclose(x, y, rtol=1e-12, equal_nan=True) if is_differentiable(x) else x is y
+    """As `identical`, floats to rounding."""
+    if isinstance(x, tuple) and isinstance(y, tuple):
+        return len(x) == len(y) and all(map(_close, x, y))
+    if is_differentiable(x):
+        return np.allclose(x, y, rtol=1e-12, equal_nan=True)
+    return identical(x, y)

@@ -66,3 +66,71 @@ def test_what_has_no_argument_to_check_is_not_called_right():
     points = np.ones(1, dtype=[("mass", "f8"), ("kind", "i8")])
     with pytest.raises(ValueError, match="no argument has a derivative that is checked"):
         check_grads(by_fields, (points,))
+
+    @njit
+    def listed(x):
+        return [x, x * x]
+
+    with pytest.raises(ValueError, match="returns nothing that is checked"):
+        check_grads(listed, (0.5,))
+
+
+def test_any_return_is_checked_by_a_weighted_sum():
+    @njit
+    def parts(x, z):
+        return (x[0] * z, 7, x[1]), z * x * x
+
+    x, z = np.array([0.4, -1.2]), 0.7 - 0.2j
+    check_grads(parts, (x, z), order=1)
+
+
+def test_a_wrong_derivative_in_a_returned_array_is_found():
+    @njit
+    def row(x):
+        return np.array([1.0, with_a_wrong_first(x)])
+
+    with pytest.raises(RuleCheckError, match=r"row\(Active, Const\): derivative of argument 0"):
+        check_grads(row, (0.8,), order=1)
+
+
+def test_forward_mode_is_checked_by_what_is_written():
+    @njit
+    def into(out, x):
+        out[0] = with_a_wrong_tangent(x)
+
+    with pytest.raises(RuleCheckError, match="into: forward mode"):
+        check_grads(into, (np.zeros(2), 0.8), order=1)
+
+
+@njit
+def with_a_wrong_first(x):
+    return x * x
+
+
+@ar.augmented_primal(with_a_wrong_first)
+def _(config, ret: ar.Active, x: ar.Active):
+    return ar.AugmentedReturn(x.val * x.val if config.needs_primal else None, None, x.val)
+
+
+@ar.reverse(with_a_wrong_first)
+def _(config, dret: ar.Active, tape, x: ar.Active):
+    return 3.0 * tape * dret.val
+
+
+@njit
+def with_a_wrong_tangent(x):
+    return x * x
+
+
+@ar.forward(with_a_wrong_tangent)
+def _(config, ret: ar.Duplicated, x: ar.Duplicated):
+    return x.val * x.val, 3.0 * x.val * x.dval
+
+
+def test_what_fastmath_leaves_alone_is_compared_exactly():
+    @njit(fastmath=True)
+    def picked(x, at, into):
+        into[:2] = (x[at[0]] * x[1], 2.0)
+        return x[at[1]]
+
+    check_grads(picked, (np.array([0.4, -1.2]), np.array([0, 1]), np.zeros(3)), order=1)

@@ -1,0 +1,105 @@
+"""Numbers made of what a function returns: its inner product with weights, as compiled functions.
+
+Gives       `as_number(f, args, rng)`: a function that returns a float, and its further arguments
+            `slope(f, places, directions, count)`: the slope of `f` along directions
+            `leaves(tree)`: the numbers and arrays of a tree, in the order of the arguments of both
+
+A tree of weights has the form of the value: floats, complex numbers, arrays and tuples of them,
+with None in place of all else. The compiled functions take its leaves, each an argument of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+import activerules as ar
+from activerules.rules.written import function_from
+from activerules.testing.numeric import is_differentiable, rand_tangent, shifted
+
+_PRODUCTS = {
+    "number": "{x} * {w}",
+    "complex": "({x} * np.conj({w})).real",
+    "array": "np.sum({x} * {w})",
+    "complex array": "np.sum({x} * np.conj({w})).real",
+}
+
+
+def as_number(
+    f: Callable[..., Any], args: tuple[Any, ...], rng: np.random.Generator
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """The function that returns `inner(weights, f(*args))`, and the weights as its last arguments.
+
+    What returns a float, or nothing that has a derivative, stays as it is.
+    """
+    value = f(*(shifted(x, 0.0, None) for x in args))
+    if not is_differentiable(value) or isinstance(value, float | np.floating):
+        return f, ()
+    weights = rand_tangent(value, rng)
+    compiled = njit(f) if isinstance(f, FunctionType) else f
+    return _weighted(compiled, _form(weights), len(args)), tuple(leaves(weights))
+
+
+def slope(f: Callable[..., Any], places: tuple[int, ...], directions: Any, count: int) -> Any:
+    """The function `<grad f(x), v>` of the `count` arguments of `f`, and of the leaves of `v`."""
+    return _slope(f, places, _form(directions), count)
+
+
+def leaves(tree: Any) -> Iterator[Any]:
+    """See the module docstring."""
+    if isinstance(tree, tuple):
+        for item in tree:
+            yield from leaves(item)
+    elif tree is not None:
+        yield tree
+
+
+# One function for all points: it is the compile that takes long.
+@lru_cache(maxsize=64)
+def _weighted(f: Any, form: Any, count: int) -> Any:
+    return _product("weighted", f, form, count)
+
+
+@lru_cache(maxsize=64)
+def _slope(f: Any, places: tuple[int, ...], form: Any, count: int) -> Any:
+    return _product("slope", ar.grad(f, places), form, count)
+
+
+def _product(name: str, f: Any, form: Any, count: int) -> Any:
+    """The compiled function of `count` values, and of weights of a form."""
+    weights: list[str] = []
+    terms = _terms("value", form, weights)
+    values = ", ".join(f"x{i}" for i in range(count))
+    names = ", ".join(filter(None, [values, *weights]))
+    source = f"def {name}({names}):\n value = f({values})\n return {' + '.join(terms)}"
+    product = function_from(source, name, {"f": f, "np": np}, module=__name__)
+    product.__name__ = getattr(f, "__name__", name)  # the one that errors are about
+    return njit(product)
+
+
+def _terms(value: str, form: Any, weights: list[str]) -> list[str]:
+    """The terms of the inner product of a value with weights, whose names go to `weights`."""
+    if isinstance(form, tuple):
+        items = enumerate(form)
+        return [term for k, item in items for term in _terms(f"{value}[{k}]", item, weights)]
+    if form is None:
+        return []
+    weights.append(f"w{len(weights)}")
+    return [_PRODUCTS[form].format(x=value, w=weights[-1])]
+
+
+def _form(tree: Any) -> Any:
+    """What stands where in a tree: a tuple of forms, a name of `_PRODUCTS`, or None."""
+    if isinstance(tree, tuple):
+        return tuple(map(_form, tree))
+    if tree is None:
+        return None
+    kind = "array" if isinstance(tree, np.ndarray) else "number"
+    if not np.iscomplexobj(tree):
+        return kind
+    return "complex array" if kind == "array" else "complex"
