@@ -22,6 +22,7 @@ from activerules.numba_ext.kinds import (
     is_container,
     is_number_array,
     leaves_of,
+    optional_leaf,
     returned_type,
 )
 from activerules.numba_ext.leaf_texts import Leaf, TupleTexts, leaves_at
@@ -76,6 +77,12 @@ def require_rows(dispatcher: Any, result: Any) -> None:
             f"a Jacobian of {dispatcher.py_func.__name__}, which returns {type_name(result)}",
             why="it is made of floats or complex numbers, arrays of them, and tuples of these",
             instead=["return what is to be differentiated"],
+        )
+    if any(optional_leaf(leaf) is not None for leaf in leaves_of(rows_of(result))):
+        raise NotYetSupported(
+            f"a Jacobian of {dispatcher.py_func.__name__}, which returns {type_name(result)}",
+            why="an entry of a tuple that may be None has no shape before the function has run",
+            instead=["vjp or jvp", "a function that returns the other entries"],
         )
 
 

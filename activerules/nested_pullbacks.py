@@ -25,15 +25,22 @@ from activerules.annotations.activity import (
 from activerules.annotations.signature import Mode, SplitSpec
 from activerules.annotations.values import make_zero
 from activerules.autodiff import NO_C_WRAPPER, autodiff
-from activerules.errors import NotYetSupported, ShadowMismatch, TapeError
+from activerules.errors import NotAFloatReturn, NotYetSupported, ShadowMismatch, TapeError
 from activerules.everyday import GradientFunction
 from activerules.list_arguments import array_of, is_number_list, typed_list_of
 from activerules.nested_options import zero_where_same
 from activerules.numba_ext import checks
-from activerules.numba_ext.cotangents import clear, require_fitting
+from activerules.numba_ext.cotangents import clear, present, require_fitting
+from activerules.numba_ext.emitter import RETURNED_NONE
 from activerules.numba_ext.fields import CONSTANT
 from activerules.numba_ext.intrinsics import dispatcher_of_type
-from activerules.numba_ext.kinds import has_numbers, has_shadows, is_number
+from activerules.numba_ext.kinds import (
+    has_numbers,
+    has_shadows,
+    is_number,
+    optional_leaf,
+    returned_type,
+)
 from activerules.numba_ext.lanes import is_batched, one_lane, width_of
 from activerules.numba_ext.nested import calling, returned_by
 from activerules.numba_ext.pullback import bind, data_of
@@ -76,7 +83,7 @@ def _vjp_stub(dispatcher: Any, count: int, places: tuple[int, ...]) -> Any:
     pull = _compiled("pull", ["pullback", "cotangent"], lines, gradient=by_places)
     lines = [
         f"data = ({''.join(f'kept({name}), ' for name in names)})",
-        f"out = function({', '.join(names)})",
+        f"out = returned(function({', '.join(names)}))",
         "return out, bind(pull, data)",
     ]
     return _compiled("vjp", names, lines, function=dispatcher, pull=Stub(pull))
@@ -86,7 +93,7 @@ def _weighted(dispatcher: Any, count: int) -> Any:
     """The function `(x…, cotangent) -> <cotangent, f(x…)>`."""
     names = ", ".join(f"x{k}" for k in range(count))
     parameters = [*(f"x{k}" for k in range(count)), "cotangent"]
-    lines = [f"return paired(cotangent, function({names}))"]
+    lines = [f"return paired(cotangent, returned(function({names})))"]
     return _compiled("weighted", parameters, lines, function=dispatcher)
 
 
@@ -118,7 +125,7 @@ def _record_stub(
     shadow = "shadow_of(out)" if width is None else f"({'shadow_of(out), ' * width})"
     lines = [
         f"data = ({''.join(f'kept({value}), ' for value in values)})",
-        f"out = function({', '.join(values)})",
+        f"out = returned(function({', '.join(values)}))",
         *(f"keep_apart(out, {value})" for value in values if shadowed),
         f"shadow = {shadow if shadowed else 'None'}",
         "used = np.zeros(1, np.int64)",
@@ -200,7 +207,7 @@ def _read(typing_context: Any, asked: SplitSpec, function: Any, args: Sequence[A
     dispatcher = dispatcher_of_type(function)
     found = [types.unliteral(ty) for ty in args]
     arguments = read_kinds(asked, dispatcher, found)
-    result = returned_by(typing_context, dispatcher, arguments)
+    result = returned_type(returned_by(typing_context, dispatcher, arguments))
     return read_result(asked, dispatcher, result), arguments, dispatcher, result
 
 
@@ -209,6 +216,11 @@ def _read(typing_context: Any, asked: SplitSpec, function: Any, args: Sequence[A
 
 def kept(x: Any) -> Any:
     """A copy of the arrays in a value, with their strides."""
+    raise NotImplementedError
+
+
+def returned(y: Any) -> Any:
+    """What a function returned; raises where that is None, which has no derivative."""
     raise NotImplementedError
 
 
@@ -258,12 +270,31 @@ def _kept(x):
 
 @overload(shadow_of)
 def _shadow_of(y):
+    if isinstance(y, types.BaseTuple):
+        return _items("shadow_of(y[{}])", "y", y)
+    if optional_leaf(y) is not None:
+        return lambda y: None if y is None else make_zero(present(y))
     return lambda y: make_zero(y)
+
+
+@overload(returned)
+def _returned(y):
+    if returned_type(y) == y:
+        return lambda y: y
+
+    def impl(y):
+        if y is None:
+            raise NotAFloatReturn(RETURNED_NONE)
+        return present(y)
+
+    return impl
 
 
 @overload(paired)
 def _paired(cotangent, y):
     require_fitting(y, cotangent)
+    if optional_leaf(y) is not None:
+        return _paired_optional(cotangent)
     if isinstance(y, types.BaseTuple):
         terms = " + ".join(f"paired(cotangent[{k}], y[{k}])" for k in range(len(y)))
         return _source(f"def impl(cotangent, y): return {terms or '0.0'}")
@@ -274,6 +305,20 @@ def _paired(cotangent, y):
     if is_number(y):
         return lambda cotangent, y: cotangent * y
     return lambda cotangent, y: 0.0
+
+
+def _paired_optional(cotangent: Any) -> Any:
+    if cotangent == types.none:
+        return lambda cotangent, y: 0.0
+
+    def impl(cotangent, y):
+        if cotangent is None:
+            return 0.0
+        if y is None:
+            raise ShadowMismatch("a cotangent is given for what is None in the result")
+        return paired(present(cotangent), present(y))
+
+    return impl
 
 
 def _paired_vectors(cotangent, y):
@@ -302,6 +347,13 @@ def _keep_apart(result, other):
         return _each("keep_apart(result, other[{}])", other)
     if isinstance(result, types.Array) and isinstance(other, types.Array):
         return apart(_IS_VIEW, NotYetSupported)
+    if isinstance(optional_leaf(result), types.Array) and isinstance(other, types.Array):
+
+        def if_present(result, other):
+            if result is not None:
+                keep_apart(present(result), other)
+
+        return if_present
     return lambda result, other: None
 
 
@@ -349,6 +401,7 @@ _SCOPE = {
     "kept": kept,
     "np": np,
     "paired": paired,
+    "returned": returned,
     "shadow_of": shadow_of,
     "zero_where_same": zero_where_same,
 }

@@ -44,7 +44,8 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Any]:
 
     Arguments
         function  an `@njit` function or a plain one that Numba can compile; it returns floats,
-                  arrays of floats, or tuples of these.
+                  arrays of floats, or tuples of these. An entry of a tuple may be None; so may then
+                  be its cotangent. A result that is None as a whole has no derivative.
         primals   its arguments; they hold afterwards what the function wrote.
 
     Returns
@@ -60,7 +61,8 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Any]:
     Raises
         ActivityError   the function returns nothing that has a derivative, the cotangent is not
                         of the type of `out`, or a primal is an annotation.
-        ShadowMismatch  the cotangent has another shape than `out`.
+        NotAFloatReturn the function may return None, and does.
+        ShadowMismatch  the cotangent has another shape than `out`, or is given for what is None.
         TapeError       two threads call one pullback at once, or its last call raised.
         and what `autodiff` raises.
 

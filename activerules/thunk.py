@@ -63,7 +63,8 @@ def autodiff_thunk(
             Const. The cotangent is added to it before the reverse runs.
         derivatives = reverse(*annotated, [dret,] tape)
             a tuple, one entry per argument: the derivative where it is Active, None elsewhere.
-            `dret` is the cotangent of an Active (or MixedDuplicated) result, of its type.
+            `dret` is the cotangent of an Active (or MixedDuplicated) result, of its type; None for
+            an entry that may be None and is, or has the cotangent zero.
 
     With BatchDuplicated(x, (dx1, …, dxN)) both halves run once, for N cotangents: `shadow` and
     `dret` are tuples of N, and the derivative by an Active argument is. Where a rule in the

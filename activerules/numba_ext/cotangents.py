@@ -1,7 +1,8 @@
 """Cotangents of a result and the shadows they go to: arrays, and tuples with arrays.
 
 Python functions that are compiled into their callers; none of them raises, so that none of them
-leaks. Where nothing is an array they do nothing.
+leaks. Where nothing is an array they do nothing. Of what may be None, the cotangent may be None,
+and is where the result is.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from typing import Any
 
 import numpy as np
 from numba.core import types
-from numba.extending import overload, register_jitable
+from numba.core.imputils import impl_ret_borrowed
+from numba.core.typing.templates import signature
+from numba.extending import intrinsic, overload, register_jitable
 
 from activerules.errors import ActivityError
 from activerules.numba_ext.checks import items_of
+from activerules.numba_ext.kinds import optional_leaf, returned_type
 from activerules.numba_ext.overwriting import overwrite
 from activerules.rules.pattern import type_name
 from activerules.rules.written import function_from
@@ -23,6 +27,11 @@ _FLOATS = types.Float | types.Complex
 
 def require_fitting(shadow: Any, cotangent: Any) -> None:
     """Raise `ActivityError` unless the type of a cotangent is one of the result's."""
+    inner = optional_leaf(shadow)
+    if inner is not None:
+        if cotangent != types.none:
+            require_fitting(inner, returned_type(cotangent))
+        return
     if isinstance(shadow, types.BaseTuple):
         fits = isinstance(cotangent, types.BaseTuple) and len(cotangent) == len(shadow)
         if fits:
@@ -70,8 +79,33 @@ def copied(shadow: Any) -> Any:
     return result
 
 
+def _present(typing_context, x):
+    """What may be None where it is not; anything else as it is."""
+    inner = returned_type(x)
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        value = values[0]
+        if inner != x:
+            value = context.make_helper(builder, x, value).data
+        return impl_ret_borrowed(context, builder, inner, value)
+
+    return signature(inner, x), codegen
+
+
+present: Any = intrinsic(_present)
+
+
 @overload(fits)
 def _fits(shadow, cotangent):
+    if optional_leaf(shadow) is not None:
+        if cotangent == types.none:
+            return lambda shadow, cotangent: True
+        if optional_leaf(cotangent) is not None:
+            return lambda shadow, cotangent: (
+                cotangent is None
+                or (shadow is not None and fits(present(shadow), present(cotangent)))
+            )
+        return lambda shadow, cotangent: shadow is not None and fits(present(shadow), cotangent)
     if isinstance(shadow, types.BaseTuple):
         tests = " and ".join(f"fits(shadow[{k}], cotangent[{k}])" for k in range(len(shadow)))
         return _from_source(f"def impl(shadow, cotangent): return {tests or True}")
@@ -85,8 +119,15 @@ def _clear(shadow):
     if isinstance(shadow, types.BaseTuple):
         lines = "; ".join(f"clear(shadow[{k}])" for k in range(len(shadow)))
         return _from_source(f"def impl(shadow): {lines or 'pass'}")
-    if not _takes(shadow):
+    if not _takes(returned_type(shadow)):
         return lambda shadow: None
+    if optional_leaf(shadow) is not None:
+
+        def impl_present(shadow):
+            if shadow is not None:
+                clear(present(shadow))
+
+        return impl_present
 
     def impl(shadow):
         shadow[...] = 0
@@ -99,8 +140,15 @@ def _seed(shadow, cotangent):
     if isinstance(shadow, types.BaseTuple):
         lines = "; ".join(f"seed(shadow[{k}], cotangent[{k}])" for k in range(len(shadow)))
         return _from_source(f"def impl(shadow, cotangent): {lines or 'pass'}")
-    if not _takes(shadow):
+    if not _takes(returned_type(shadow)) or cotangent == types.none:
         return lambda shadow, cotangent: None
+    if optional_leaf(shadow) is not None:
+
+        def impl_present(shadow, cotangent):
+            if shadow is not None and cotangent is not None:
+                seed(present(shadow), present(cotangent))
+
+        return impl_present
 
     def impl(shadow, cotangent):
         for place in np.ndindex(shadow.shape):

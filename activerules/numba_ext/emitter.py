@@ -43,6 +43,7 @@ Field = tuple[Any, Sequence[Any]]
 BATCHED = (BatchDuplicated, BatchDuplicatedNoNeed)
 _BY_VALUE = ("active", "mixed")
 BY_SHADOW = ("duplicated", "mixed")
+RETURNED_NONE = "the differentiated function returned None at this point, which has no derivative"
 # how a derivative may end on its own account: status, exception, message
 _ENDS = (
     (OUT_OF_MEMORY, MemoryError, "the tape of a derivative does not fit into memory"),
@@ -50,7 +51,7 @@ _ENDS = (
     (
         callconv.RETCODE_NONE.constant,
         NotAFloatReturn,
-        "the differentiated function returned None at this point, which has no derivative",
+        RETURNED_NONE,
     ),
 )
 _libraries: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()

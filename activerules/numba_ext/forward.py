@@ -19,7 +19,7 @@ from activerules.numba_ext import checks, memory
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.emitter import Call, Emitter, link_derivative
 from activerules.numba_ext.gradient import Gradient
-from activerules.numba_ext.kinds import has_shadow
+from activerules.numba_ext.kinds import has_shadow, optional_leaf
 from activerules.numba_ext.zero_shadows import zero_shadow
 
 Lanes = Sequence[Any]  # tangents, one per lane
@@ -59,7 +59,8 @@ def tangent_of(found: Any) -> Any:
     if isinstance(found, types.BaseTuple):
         items = tuple(map(tangent_of, checks.items_of(found)))
         return types.BaseTuple.from_types(items, getattr(found, "instance_class", None))
-    return types.none
+    inner = tangent_of(optional_leaf(found)) if optional_leaf(found) is not None else types.none
+    return types.none if inner == types.none else types.Optional(inner)
 
 
 class ForwardEmitter(Emitter):
@@ -154,7 +155,19 @@ class ForwardEmitter(Emitter):
         if tangent_of(found) == types.none:
             self.context.nrt.decref(self.builder, found, tangent)
             return self.context.get_dummy_value()
+        if isinstance(found, types.Optional):
+            return self._optional_tangent(found, primal, tangent)
         return self._array_tangent(found, primal, tangent)
+
+    def _optional_tangent(self, found: Any, primal: Any, tangent: Any) -> Any:
+        """None where the primal is."""
+        context, builder = self.context, self.builder
+        values, tangents = (context.make_helper(builder, found, one) for one in (primal, tangent))
+        result = context.make_helper(builder, tangent_of(found))
+        result.valid = values.valid
+        with builder.if_then(cgutils.as_bool_bit(builder, values.valid)):
+            result.data = self._tangent(found.type, values.data, tangents.data)
+        return result._getvalue()
 
     def _array_tangent(self, found: Any, primal: Any, tangent: Any) -> Any:
         """The layout of the primal, the memory of its shadow; zeros where there is none (W2)."""

@@ -28,7 +28,7 @@ from activerules.numba_ext.checks import (
     require_known_leaves,
 )
 from activerules.numba_ext.fields import is_instance
-from activerules.numba_ext.kinds import has_shadow, is_number_array
+from activerules.numba_ext.kinds import has_shadow, is_number_array, optional_leaf
 from activerules.numba_ext.types import AnnotationType
 from activerules.rules.pattern import type_name
 
@@ -193,6 +193,8 @@ def has_tangent(found: Any) -> bool:
             return False
     elif isinstance(found, WITHOUT):
         return False
+    elif (inner := optional_leaf(found)) is not None:
+        return has_tangent(inner)
     raise NotYetSupported(
         f"a function that returns {type_name(found)} has no tangent yet",
         instead=["return floats, arrays of floats, or tuples of these", "the activity Const"],

@@ -142,10 +142,20 @@ def float_elements(found: types.Type) -> Type | None:
 
 
 def returned_type(found: Any) -> types.Type:
-    """The type of what a function of this return type returns where it returns a number: Numba
-    passes an optional number as the number, and None as a status.
+    """The type of what a function of this return type returns where that is not None: Numba passes
+    an optional result as what it is, and None as a status.
     """
-    return found.type if isinstance(found, types.Optional) and is_number(found.type) else found
+    return found.type if isinstance(found, types.Optional) else found
+
+
+def optional_leaf(found: Any) -> Any:
+    """What a leaf of a result is where it is not None, if that is a number, an array, or constant;
+    None for what is never None.
+    """
+    if not isinstance(found, types.Optional):
+        return None
+    inner: Any = found.type
+    return inner if isinstance(inner, types.Array | types.Number | types.Boolean) else None
 
 
 def derivative_type(found: types.Type) -> types.Type:

@@ -28,7 +28,7 @@ from activerules.numba_ext import cotangents, floats_of_shadows, memory
 from activerules.numba_ext.checks import items_of
 from activerules.numba_ext.cotangents import require_fitting
 from activerules.numba_ext.emitter import BY_SHADOW, Call, Field
-from activerules.numba_ext.kinds import has_shadow, is_number, is_number_array
+from activerules.numba_ext.kinds import has_shadow, is_number, is_number_array, returned_type
 from activerules.numba_ext.split import SplitEmitter, read_split, tape_type
 from activerules.numba_ext.split_results import shadow_of
 from activerules.numba_ext.stubs import StubType
@@ -294,13 +294,13 @@ class _Run:
         builder = self.builder
         pair_types, pair = (self.types[3], self.cotangent_type), (self.shadow, self.cotangent)
         fits = self._internal(cotangents.fits, types.boolean, pair_types, pair)
-        message = "the cotangent has another shape than the result"
+        message = "the cotangent has another shape than the result, or that is None where it is not"
         self._refuse_if(builder.not_(fits), ShadowMismatch, message)
         taken = self.block.change_state(FRESH, RUNNING)
         message = "the pullback runs already (in another thread), or its last run failed"
         self._refuse_if(builder.not_(taken), TapeError, message)
-        for ty, shadow in zip(self.types[2:], (self.shadows, self.shadow), strict=True):
-            floats_of_shadows.clear(self.context, builder, ty, shadow)
+        floats_of_shadows.clear(self.context, builder, self.types[2], self.shadows)
+        self._internal(cotangents.clear, types.none, (self.types[3],), (self.shadow,))
         self._internal(cotangents.seed, types.none, pair_types, pair)
 
     def merged(self) -> tuple[Any, Any]:
@@ -308,7 +308,7 @@ class _Run:
         return self._merge(self.types[3], self.shadow, self.cotangent_type, self.cotangent)
 
     def _merge(self, ty: Any, shadow: Any, given_type: Any, given: Any) -> tuple[Any, Any]:
-        if isinstance(ty, types.Array):
+        if isinstance(returned_type(ty), types.Array):
             return ty, shadow
         if not isinstance(ty, types.BaseTuple):
             return given_type, given

@@ -42,6 +42,7 @@ from activerules.numba_ext.emitter import (
 from activerules.numba_ext.gradient import ActivityName
 from activerules.numba_ext.identity import identity_of
 from activerules.numba_ext.intrinsics import compiled, dispatcher_in, dispatcher_of_type
+from activerules.numba_ext.kinds import is_number, optional_leaf, returned_type
 from activerules.numba_ext.lanes import first_lane, lane_tuples, packed_lanes, width_of
 from activerules.numba_ext.split_results import (
     has_shadow,
@@ -450,6 +451,8 @@ class SplitEmitter(Emitter):
         """`shadow` with the floats of `dret`; its arrays must be those of `dret`."""
         if isinstance(result, types.Float | types.Complex):
             return self.context.cast(self.builder, dret, dret_type, result)
+        if optional_leaf(result) is not None:
+            return self._merged_optional(result, shadow, dret_type, dret)
         if isinstance(result, types.BaseTuple):
             count = len(result)
             items = [
@@ -471,3 +474,24 @@ class SplitEmitter(Emitter):
             message = "the arrays of a cotangent are those of the shadow that `augmented` returned"
             self._refuse_if(self.builder.icmp_unsigned("!=", mine, given), message)
         return shadow
+
+    def _merged_optional(self, result: Any, shadow: Any, dret_type: Any, dret: Any) -> Any:
+        """As `_merged`, of what may be None: so may its cotangent, which is that of an array then,
+        and zero of a number.
+        """
+        context, builder = self.context, self.builder
+        merged = context.make_helper(builder, result, shadow)
+        if is_number(result.type):
+            merged.data = context.get_constant_null(result.type)
+        if dret_type == types.none:
+            return merged._getvalue()
+        given, value = cgutils.true_bit, dret
+        if isinstance(dret_type, types.Optional):
+            cotangent = context.make_helper(builder, dret_type, dret)
+            given, value = cgutils.as_bool_bit(builder, cotangent.valid), cotangent.data
+        missing = builder.not_(cgutils.as_bool_bit(builder, merged.valid))
+        message = "a cotangent is given for what is None in the result"
+        self._refuse_if(builder.and_(given, missing), message)
+        with builder.if_then(given):
+            merged.data = self._merged(result.type, merged.data, returned_type(dret_type), value)
+        return merged._getvalue()

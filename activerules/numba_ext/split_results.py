@@ -23,6 +23,7 @@ from activerules.annotations.activity import (
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import ActivityError, NotYetSupported
 from activerules.numba_ext import checks, memory
+from activerules.numba_ext.kinds import optional_leaf, returned_type
 from activerules.rules.pattern import type_name
 
 
@@ -43,8 +44,9 @@ def _require_result(name: str, asked: type[Annotation], found: Any) -> None:
     if "other" in kinds:
         raise NotYetSupported(
             f"{name} returns {type_name(found)}, and is asked for its derivative",
-            why="cotangents go to floats, arrays of numbers and tuples of these; what may be None, "
-            "lists, dictionaries and objects have none where they are returned",
+            why="cotangents go to floats, arrays of numbers and tuples of these; lists, "
+            "dictionaries, objects, and tuples that may be None inside of tuples have none where "
+            "they are returned",
             instead=[
                 "the gradient of a function that calls it, and returns a number made of the result",
                 "a function that returns arrays and floats",
@@ -90,6 +92,8 @@ def _kinds(found: Any) -> Iterator[str]:
         yield "array" if isinstance(found.dtype, numbers) else "other"
     elif isinstance(found, types.Float | types.Complex):
         yield "float"
+    elif (inner := optional_leaf(found)) is not None:
+        yield from _kinds(inner)
     else:
         plain = types.Integer | types.Boolean | types.NoneType
         yield "nothing" if isinstance(found, plain) else "other"
@@ -107,7 +111,8 @@ def shadow_of(found: Any) -> Any:
     if isinstance(found, types.BaseTuple):
         items = tuple(map(shadow_of, checks.items_of(found)))
         return types.BaseTuple.from_types(items, getattr(found, "instance_class", None))
-    return found
+    inner = optional_leaf(found)
+    return found if inner is None else types.Optional(shadow_of(inner))
 
 
 def require_cotangent(typing_context: Any, asked: Any, result: Any, dret: Any) -> None:
@@ -122,6 +127,9 @@ def require_cotangent(typing_context: Any, asked: Any, result: Any, dret: Any) -
 
 
 def _fits(typing_context: Any, dret: Any, result: Any) -> bool:
+    inner = optional_leaf(result)
+    if inner is not None:
+        return dret == types.none or _fits(typing_context, returned_type(dret), inner)
     if isinstance(result, types.BaseTuple):
         if not isinstance(dret, types.BaseTuple) or len(dret) != len(result):
             return False

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numba
 import numpy as np
-from numba.np.ufunc.parallel import get_thread_id
 
 from activerules.rules.define import inactive
 
@@ -29,5 +28,5 @@ inactive(
     np.array_equal,
     numba.get_num_threads,
     numba.set_num_threads,
-    get_thread_id,
+    numba.get_thread_id,  # pyright: ignore[reportPrivateImportUsage]
 )
