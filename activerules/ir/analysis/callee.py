@@ -57,7 +57,8 @@ class Summary:
     returns_bits  an integer it returns is made of the bits of a float
     everything    it calls what nothing is known of
     takes_bits    the parameters that are integers and may be used as the bits of a float: it makes
-                  a float of them, or stores them where the caller can see it
+                  a float of them
+    keeps_bits    (parameter, access): an integer may be stored so where the caller can see it
     """
 
     reads: frozenset[Place] = frozenset()
@@ -70,6 +71,7 @@ class Summary:
     returns_bits: bool = False
     everything: bool = False
     takes_bits: frozenset[int] = frozenset()
+    keeps_bits: frozenset[tuple[int, PlaceAccess]] = frozenset()
     copies: frozenset[tuple[Place, Place]] = frozenset()
 
     def __or__(self, other: Summary) -> Summary:
@@ -84,6 +86,7 @@ class Summary:
             self.returns_bits or other.returns_bits,
             self.everything or other.everything,
             self.takes_bits | other.takes_bits,
+            self.keeps_bits | other.keeps_bits,
             self.copies | other.copies,
         )
 

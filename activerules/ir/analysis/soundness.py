@@ -423,9 +423,10 @@ class _Check:
                 ["pass the memory as an argument"],
                 MixedActivity,
             )
-        if self._bits_go_in(i) or any(
-            self._is_unknown(i.operands[k]) for k in called.summary.takes_bits
-        ):
+        used_as_floats = called.summary.takes_bits | {
+            k for k, kept in called.summary.keeps_bits if self.types.may_keep_float(i, kept)
+        }
+        if self._bits_go_in(i) or any(self._is_unknown(i.operands[k]) for k in used_as_floats):
             self._float_bits(i)
 
     def _is_unknown(self, value: Value) -> bool:

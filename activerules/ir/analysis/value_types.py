@@ -111,6 +111,15 @@ class ValueTypes:
         shapes = self.shapes
         return shapes is not None and not shapes().may_hold(pointer, t, "float")
 
+    def may_keep_float(self, call: Instruction, access: PlaceAccess) -> bool:
+        """Whether what a callee stores so may be read as a float: here, or by the caller."""
+        return any(
+            self._meets_others(o, made, "float")
+            or o in self.declared
+            or any(not p.is_local for p in self.memory.copied_with(o))
+            for o, made in _accesses_of_callee(call, access, self.memory)
+        )
+
     def touches_pointers(self, access: Instruction) -> bool:
         """Whether a load or store of another type acts on a place where pointers are, too."""
         return self._touches(access, "pointer")
@@ -153,18 +162,22 @@ class ValueTypes:
         self, access: Instruction, t: Type, kind: Kind, told: Collection[MemoryObject]
     ) -> bool:
         pointer = access.operands[-1]
-        place, named = self.memory.place(pointer), self.memory.named_types
+        place = self.memory.place(pointer)
         for memory in self.memory.objects(pointer):
             known = place if self.memory.starts(place, memory) else None
             if known is not None and memory in told:
                 continue
-            mine = Access(access, t, known, aligned=False)
-            header = has_header(memory)
-            for other in self.accesses.get(memory, ()):
-                wanted = other.type.is_float if kind == "float" else other.type.is_pointer
-                if wanted and other.overlaps(mine, named, header=header):
-                    return True
+            if self._meets_others(memory, Access(access, t, known, aligned=False), kind):
+                return True
         return False
+
+    def _meets_others(self, memory: MemoryObject, mine: Access, kind: Kind) -> bool:
+        named, header = self.memory.named_types, has_header(memory)
+        return any(
+            (other.type.is_float if kind == "float" else other.type.is_pointer)
+            and other.overlaps(mine, named, header=header)
+            for other in self.accesses.get(memory, ())
+        )
 
     def may_be_copied(self, access: Access, o: MemoryObject, pointer: Value) -> bool:
         """Whether bytes from `pointer` on, which may lead into `o`, may be those of an access."""

@@ -183,6 +183,7 @@ class _Summariser:
             returns_bits,
             self.everything,
             frozenset(self._takes_bits()),
+            frozenset(self._keeps_bits()),
             frozenset(self._copies()),
         )
 
@@ -309,23 +310,30 @@ class _Summariser:
         return found, self.returned in types.float_bits
 
     def _takes_bits(self) -> Iterable[int]:
-        """The integer parameters that become floats, or go into memory the caller can see."""
+        """The integer parameters that become floats."""
         for i in self.body:
-            for value in self._used_as_bits(i):
-                if value.type.is_int:
-                    for argument in _sources(value):
-                        yield self.numbers[argument]
+            if i.opcode == "bitcast" and i.type.is_float:
+                yield from self._numbers_behind(i.operands[0])
+            elif i in self.memory.called:
+                for k in self.memory.called[i].summary.takes_bits:
+                    yield from self._numbers_behind(i.operands[k])
 
-    def _used_as_bits(self, i: Instruction) -> Iterable[Value]:
-        match i.opcode:
-            case "bitcast" if i.type.is_float:
-                return i.operands
-            case "store" if self._places(self.memory.objects(i.operands[1])):
-                return i.operands[:1]
-            case "call" if i in self.memory.called:
-                return [i.operands[k] for k in self.memory.called[i].summary.takes_bits]
-            case _:
-                return ()
+    def _keeps_bits(self) -> Iterable[tuple[int, PlaceAccess]]:
+        """The integer parameters that go into memory the caller can see, and where."""
+        for i in self.body:
+            if i.opcode == "store":
+                for number in self._numbers_behind(i.operands[0]):
+                    for access in self._accesses_of(i):
+                        yield number, access
+            elif i in self.memory.called:
+                for k, kept in self.memory.called[i].summary.keeps_bits:
+                    for number in self._numbers_behind(i.operands[k]):
+                        for access in self._translated(i, [kept]):
+                            yield number, access
+
+    def _numbers_behind(self, value: Value) -> list[int]:
+        """The parameters behind an integer."""
+        return [self.numbers[a] for a in _sources(value)] if value.type.is_int else []
 
 
 def _sources(value: Value) -> list[Argument]:
