@@ -30,6 +30,7 @@ from activerules.testing.numeric import (
     rand_tangent,
     shifted,
 )
+from activerules.testing.reordering import may_reorder
 
 # A comparison is only worth something where finite differences resolve the derivative: RESOLUTION
 # bounds their estimated error, FLOOR is what rounding may add in a long program; both relative.
@@ -194,9 +195,9 @@ class Check:
     def same(self, what: str, found: Any, expected: Any) -> None:
         """Bit for bit, NaN included: derivative code must not change the primal.
 
-        Only where the program itself allows its sums to be reordered, to rounding.
+        Only where the program, or what it calls, allows its sums to be reordered, to rounding.
         """
-        agree = _close if _may_reorder(self.f) else identical
+        agree = _close if may_reorder(self.f) else identical
         if not agree(found, expected):
             raise self.failure(what, found, expected)
 
@@ -268,11 +269,6 @@ def precision_of(values: Sequence[Any]) -> np.dtype:
     return np.dtype(np.float32 if single else np.float64)
 
 
-def _may_reorder(f: Any) -> bool:
-    options = getattr(f, "targetoptions", {})
-    return bool(options.get("fastmath") or options.get("parallel"))
-
-
 def identical(x: Any, y: Any) -> bool:
     """Whether two values are the same bit for bit, through tuples; NaN equals NaN."""
     if isinstance(x, tuple) and isinstance(y, tuple):
@@ -287,5 +283,5 @@ def _close(x: Any, y: Any) -> bool:
     if isinstance(x, tuple) and isinstance(y, tuple):
         return len(x) == len(y) and all(map(_close, x, y))
     if is_differentiable(x):
-        return np.allclose(x, y, rtol=1e-12, equal_nan=True)
+        return np.allclose(x, y, rtol=FLOOR[np.finfo(np.asarray(x).dtype).dtype], equal_nan=True)
     return identical(x, y)

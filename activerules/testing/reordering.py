@@ -1,0 +1,57 @@
+"""Whether a program allows its arithmetic to be reordered, somewhere in what it calls.
+
+Gives       `may_reorder(f)`: the primal inside a derivative is then the same to rounding only
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import CodeType, ModuleType
+from typing import Any
+
+
+def may_reorder(f: Any) -> bool:
+    """Whether `f`, or an `@njit` function it refers to, is compiled with `fastmath` or `parallel`.
+
+    Each is compiled under its own flags, so one that is called decides as much as `f` itself.
+    """
+    seen: set[int] = set()
+    work = [f]
+    while work:
+        function = work.pop()
+        if id(function) in seen:
+            continue
+        seen.add(id(function))
+        options = getattr(function, "targetoptions", {})
+        if options.get("fastmath") or options.get("parallel"):
+            return True
+        work.extend(_referred(getattr(function, "py_func", function)))
+    return False
+
+
+def _referred(plain: Any) -> Iterator[Any]:
+    """The `@njit` functions that the code of a function names: captured, global, in a module."""
+    code = getattr(plain, "__code__", None)
+    if not isinstance(code, CodeType):
+        return
+    names = set(_names(code))
+    values = [plain.__globals__[name] for name in names if name in plain.__globals__]
+    modules = [value for value in values if isinstance(value, ModuleType)]
+    values += [getattr(module, name, None) for module in modules for name in names]
+    values += _filled(plain.__closure__ or ())
+    yield from (value for value in values if hasattr(value, "targetoptions"))
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _filled(cells: Any) -> Iterator[Any]:
+    for cell in cells:
+        try:
+            yield cell.cell_contents
+        except ValueError:  # a variable of the enclosing function that is not assigned yet
+            continue

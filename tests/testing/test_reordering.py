@@ -1,0 +1,73 @@
+"""What allows the primal inside a derivative to differ in its last digits."""
+
+import types
+
+import numpy as np
+import pytest
+from numba import njit, prange
+
+from activerules.errors import RuleCheckError
+from activerules.testing.gradient import Check
+from activerules.testing.reordering import may_reorder
+
+library = types.ModuleType("library")
+
+
+@njit(fastmath=True)
+def fast(x):
+    return x.sum() / x[0]
+
+
+@njit(parallel=True)
+def parallel(x):
+    total = 0.0
+    for i in prange(x.size):
+        total += x[i]
+    return total
+
+
+library.fast = fast
+
+
+@njit
+def calls_itself(x, n):
+    return x.sum() if n == 0 else calls_itself(x, n - 1) + fast(x)
+
+
+@njit
+def calls_a_member(x):
+    return library.fast(x)
+
+
+def that_calls(function):
+    return njit(lambda x: function(x) + 1.0)
+
+
+@njit
+def exact(x, n):
+    return x[0] if n == 0 else exact(x, n - 1) * x[1]
+
+
+@pytest.mark.parametrize(
+    "f", [fast, parallel, calls_itself, calls_a_member, that_calls(fast), that_calls(parallel)]
+)
+def test_what_is_called_may_reorder(f):
+    assert may_reorder(f)
+
+
+@pytest.mark.parametrize("f", [exact, that_calls(exact), that_calls(np.sum), np.sin, None])
+def test_other_programs_may_not(f):
+    assert not may_reorder(f)
+
+
+def test_rounding_is_that_of_the_precision():
+    x = np.array([3.4908743, 1.0], np.float32)
+    nearly = x * np.float32(1.0 + 1e-6)
+    assert not np.array_equal(x, nearly)
+    check_of(calls_a_member, x).same("return value", nearly, x)
+    with pytest.raises(RuleCheckError, match="return value"):
+        check_of(that_calls(exact), x).same("return value", nearly, x)
+
+
+def check_of(f, x):
+    return Check(f, (x,), None, np.random.default_rng(0))
