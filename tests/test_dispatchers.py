@@ -8,7 +8,7 @@ import operator
 
 import numpy as np
 import pytest
-from numba import cfunc, float64, njit, types, vectorize
+from numba import cfunc, float64, guvectorize, njit, types, vectorize
 
 import activerules as ar
 from activerules.chainrules import scalar_rule
@@ -195,3 +195,33 @@ def test_functions_known_by_their_address():
     np.testing.assert_allclose(ar.jvp(of_roots, (27.0,), (1.0,)), (5.0, 1.0 / 27.0))
     with pytest.raises(ar.UnknownCall, match="flows into a function pointer"):
         ar.grad(of_unruled_roots)(WEIGHTS)
+
+
+@guvectorize("(n),()->(n),()")
+def scaled_and_summed(values, factor, scaled, total):
+    total[0] = 0.0
+    for i in range(values.size):
+        scaled[i] = values[i] * factor
+        total[0] += scaled[i] * scaled[i]
+
+
+def test_a_generalised_ufunc_is_a_function_of_what_it_reads_and_writes():
+    values, factor = np.array([[1.0, 2.0], [3.0, 5.0]]), np.array([0.5, 2.0])
+    values_bar, factor_bar = np.zeros((2, 2)), np.zeros(2)
+    scaled_bar, total_bar = np.ones((2, 2)), np.array([1.0, -1.0])
+    ar.autodiff(
+        ar.Reverse,
+        scaled_and_summed,
+        ar.Const,
+        ar.Duplicated(values, values_bar),
+        ar.Duplicated(factor, factor_bar),
+        ar.Duplicated(np.zeros((2, 2)), scaled_bar),
+        ar.Duplicated(np.zeros(2), total_bar),
+    )
+    signs = np.array([1.0, -1.0])  # of the totals; every entry of `scaled` counts once
+    scaled = values * factor[:, None]
+    expected_bar = 1.0 + 2.0 * signs[:, None] * scaled
+    np.testing.assert_allclose(values_bar, expected_bar * factor[:, None])
+    np.testing.assert_allclose(factor_bar, (expected_bar * values).sum(axis=1))
+    with pytest.raises(ar.ArityError, match="'scaled'"):
+        ar.vjp(scaled_and_summed, values, factor)

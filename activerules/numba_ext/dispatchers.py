@@ -17,6 +17,7 @@ from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
 from numba.core.types import Function, NumberClass
 from numba.extending import is_jitted
+from numba.np.ufunc.gufunc import GUFunc
 
 from activerules.errors import NotCompilable
 from activerules.rules.written import function_from
@@ -106,7 +107,7 @@ def _new_dispatcher(function: Any) -> Any:
     count = _known_arity(function)
     if count is None:
         return njit(function)
-    names = ", ".join(("x", "y", "z")[:count]) if count <= 3 else _numbered(count)
+    names = _parameters_of(function, count)
     name = function.__name__
     source = f"def call({names}): return _function({names})"
     call = function_from(source, "call", {"_function": function}, module=__name__)
@@ -114,8 +115,12 @@ def _new_dispatcher(function: Any) -> Any:
     return njit(call)
 
 
-def _numbered(count: int) -> str:
-    return ", ".join(f"x{k}" for k in range(count))
+def _parameters_of(function: Any, count: int) -> str:
+    """Names for the arguments: those of the kernel, which errors are about, if there is one."""
+    kernel = getattr(function, "__wrapped__", None)  # of `@vectorize` and `@guvectorize`
+    if inspect.isfunction(kernel):
+        return ", ".join(kernel.__code__.co_varnames[:count])
+    return ", ".join(("x", "y", "z")[:count] if count <= 3 else (f"x{k}" for k in range(count)))
 
 
 def _known_arity(function: Any) -> int | None:
@@ -129,7 +134,8 @@ def _known_arity(function: Any) -> int | None:
     if not isinstance(known, Function) or isinstance(known, NumberClass):
         return None
     if isinstance(getattr(function, "nin", None), int):
-        return function.nin
+        # Compiled code gives a generalised ufunc the arrays that it writes.
+        return function.nin + (function.nout if isinstance(function, GUFunc) else 0)
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:
