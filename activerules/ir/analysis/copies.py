@@ -26,6 +26,7 @@ from activerules.errors import ActiverulesError
 from activerules.ir.analysis.memory import MemoryFacts
 from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.analysis.places import Place, divisor
+from activerules.ir.analysis.record_copies import record_fields
 from activerules.ir.analysis.value_types import Access, ValueTypes, is_zero
 from activerules.ir.constants import integer_of
 from activerules.ir.model import Instruction, Value
@@ -184,8 +185,10 @@ def rows_of(copy: Instruction, types: ValueTypes) -> Rows:
     """
     memory = types.memory
     behind, group = _objects_of(copy, types)
-    if copy.callee_name == COPY_RESIZED or any(o in types.declared for o in group):
+    if copy.callee_name == COPY_RESIZED:
         raise MixedCopy
+    if any(o in types.declared for o in group):
+        return _record_rows(copy, group, types)
     spots = [_spots(p, types) for p in _pointers(copy)]
     period = gcd(*(stride for one in spots for _, stride, _ in one))
     found: set[tuple[int, Type]] = set()
@@ -206,6 +209,17 @@ def rows_of(copy: Instruction, types: ValueTypes) -> Rows:
         raise MixedCopy
     _check(pieces, period, memory, local)
     return Rows(period, floats)
+
+
+def _record_rows(copy: Instruction, group: frozenset[MemoryObject], types: ValueTypes) -> Rows:
+    """The floats of a copy of records, or of a part of one, of a layout that is declared."""
+    found = record_fields(copy, group, types)
+    if found is None:
+        raise MixedCopy
+    period, fields = found
+    if any(at + size_of(t, types.memory.named_types) > period for at, t in fields):
+        raise MixedCopy
+    return Rows(period, tuple(Piece(at, t) for at, t in sorted(fields, key=lambda one: one[0])))
 
 
 def _spots(pointer: Value, types: ValueTypes) -> list[tuple[int, int, Type]]:
@@ -231,8 +245,10 @@ def pieces_of(copy: Instruction, types: ValueTypes) -> list[Piece]:
     memory = types.memory
     behind, group = _objects_of(copy, types)
     elsewhere = group - behind
-    if length is None or any(o in types.declared for o in group):
+    if length is None:
         raise MixedCopy
+    if any(o in types.declared for o in group):
+        return _record_pieces(length, _record_rows(copy, group, types), memory)
     if any(not a.type.is_int for o in elsewhere for a in types.accesses.get(o, ())):
         raise MixedCopy  # it is not known where in this copy that is
     found = {
@@ -246,6 +262,19 @@ def pieces_of(copy: Instruction, types: ValueTypes) -> list[Piece]:
     pieces = sorted((Piece(*one) for one in found), key=lambda piece: piece.offset)
     _check(pieces, length, memory, all(o.is_local for o in group))
     return [piece for piece in pieces if not piece.type.is_int]
+
+
+def _record_pieces(length: int, rows: Rows, memory: MemoryFacts) -> list[Piece]:
+    """The floats among `length` bytes."""
+    found = [
+        Piece(start + piece.offset, piece.type)
+        for start in range(0, length, rows.period)
+        for piece in rows.floats
+        if start + piece.offset < length
+    ]
+    if any(p.offset + size_of(p.type, memory.named_types) > length for p in found):
+        raise MixedCopy
+    return found
 
 
 def _placed(

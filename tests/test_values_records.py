@@ -1,0 +1,84 @@
+"""Arrays of records that are copied: floats and integers side by side."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+import activerules as ar
+from activerules.testing import gradient_fd
+
+PARTICLE = np.dtype([("x", np.float64), ("kind", np.int32), ("mass", np.float32), ("n", np.int64)])
+PACKED = np.dtype([("x", np.float64), ("mass", np.float64), ("kind", np.int32)])
+
+
+@njit
+def in_order(given):
+    """Insertion sort of a copy, record by record."""
+    p, held = given.copy(), np.zeros_like(given[:1])
+    for i in range(1, len(p)):
+        j = i
+        while j > 0 and p[j - 1].x > p[j].x:
+            held[0] = p[j]
+            p[j] = p[j - 1]
+            p[j - 1] = held[0]
+            j -= 1
+    s = 0.0
+    for i in range(len(p)):
+        s += (i + 1) * p[i].x ** 2 + p[i].x * p[i].mass * p[i].kind
+    return s
+
+
+@njit
+def by_indices(given, order):
+    p = given[order]
+    for i in range(1, len(p)):
+        p[i].x += p[i - 1].x * p[i].mass
+        p[i].kind += p[i - 1].kind
+    s = 0.0
+    for i in range(len(p)):
+        s += p[i].x * p[i].x * p[i].kind
+    return s
+
+
+def particles(dtype):
+    found = np.zeros(4, dtype)
+    found["x"], found["mass"], found["kind"] = (
+        [0.7, -0.4, 1.9, 0.2],
+        [1.5, 0.5, 2.0, 3.0],
+        [1, 2, 3, 4],
+    )
+    return found
+
+
+@pytest.mark.parametrize("dtype", [PARTICLE, PACKED])
+@pytest.mark.parametrize(
+    ("program", "rest"), [(in_order, ()), (by_indices, (np.array([3, 0, 2]),))]
+)
+def test_copies_of_records_carry_the_derivative_of_each_field(program, rest, dtype):
+    given = particles(dtype)
+
+    def of_places(x):
+        moved = given.copy()
+        moved["x"] = x
+        return program(moved, *rest)
+
+    slopes = ar.grad(program)(given, *rest)
+    assert slopes["x"] == pytest.approx(gradient_fd(of_places, (given["x"].copy(),)), rel=1e-6)
+    tangent = np.zeros_like(given)
+    tangent["mass"][2] = 1.0
+    _, moved = ar.jvp(program, (given, *rest), (tangent, *[None for _ in rest]))
+    assert slopes["mass"][2] == pytest.approx(moved, rel=1e-6)
+    assert moved != 0.0
+
+
+@njit
+def seen_as_floats(given):
+    """Puts a float where an integer is declared, and copies it with the record."""
+    p = given.copy()
+    p.view(np.float64)[2] = p[0].x
+    return p.copy().view(np.float64)[2] * given[1].x
+
+
+def test_a_float_where_an_integer_is_declared_is_refused():
+    with pytest.raises(ar.UnsupportedIR, match="mixes types"):
+        ar.grad(seen_as_floats)(particles(PARTICLE))
