@@ -45,7 +45,8 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Any]:
     Arguments
         function  an `@njit` function or a plain one that Numba can compile; it returns floats,
                   arrays of floats, or tuples of these. An entry of a tuple may be None; so may then
-                  be its cotangent. A result that is None as a whole has no derivative.
+                  be its cotangent, and that of an entry without a derivative (integers and arrays
+                  of them). A result that is None as a whole has no derivative.
         primals   its arguments; they hold afterwards what the function wrote.
 
     Returns

@@ -350,3 +350,25 @@ def test_jacobians_by_complex_numbers():
     assert by_z.dtype == by_w.dtype == np.complex128
     with pytest.raises(ar.ActivityError, match="four real parts"):
         ar.jacobian(njit(lambda z: z * z))(z)
+
+
+def test_entries_that_count_need_no_cotangent():
+    @njit
+    def counted(x, n):
+        return x[:n] * x[:n], np.arange(n), (n, x > 0.0), x.sum()
+
+    x, part_bar = np.array([1.0, 2.0, 3.0]), np.array([0.5, -1.0])
+    out, pullback = ar.vjp(counted, x, 2)
+    expected = 3.0 + np.array([1.0, -4.0, 0.0])
+    for counts_bar, mixed_bar in ((None, (None, None)), (None, (2, None)), out[1:3]):
+        x_bar, _ = pullback((part_bar, counts_bar, mixed_bar, 3.0))
+        np.testing.assert_array_equal(x_bar, expected)
+    with pytest.raises(ar.ActivityError, match="of type float64 is None"):
+        pullback((part_bar, None, (None, None), None))
+
+    @njit
+    def inside(x):
+        out, pullback = ar.vjp(counted, x, 2)
+        return pullback((out[0], None, (None, None), 2.0))[0].sum()
+
+    np.testing.assert_allclose(ar.grad(inside)(x), [6.0, 24.0, 0.0])

@@ -2,7 +2,7 @@
 
 Python functions that are compiled into their callers; none of them raises, so that none of them
 leaks. Where nothing is an array they do nothing. Of what may be None, the cotangent may be None,
-and is where the result is.
+and is where the result is; so may be that of an array of integers.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ from activerules.rules.pattern import type_name
 from activerules.rules.written import function_from
 
 _FLOATS = types.Float | types.Complex
+_COUNTS = types.Integer | types.Boolean
 
 
 def require_fitting(shadow: Any, cotangent: Any) -> None:
     """Raise `ActivityError` unless the type of a cotangent is one of the result's."""
     inner = optional_leaf(shadow)
+    if cotangent == types.none and (inner is not None or _counts(shadow)):
+        return
     if inner is not None:
-        if cotangent != types.none:
-            require_fitting(inner, returned_type(cotangent))
+        require_fitting(inner, returned_type(cotangent))
         return
     if isinstance(shadow, types.BaseTuple):
         fits = isinstance(cotangent, types.BaseTuple) and len(cotangent) == len(shadow)
@@ -48,6 +50,10 @@ def require_fitting(shadow: Any, cotangent: Any) -> None:
             f"the cotangent of a result of type {type_name(shadow)} is {type_name(cotangent)}",
             why="it has the type and the shape of the result",
         )
+
+
+def _counts(shadow: Any) -> bool:
+    return isinstance(shadow, types.Array) and isinstance(shadow.dtype, _COUNTS)
 
 
 def _holds(shadow: Any, cotangent: Any) -> bool:
@@ -97,9 +103,9 @@ present: Any = intrinsic(_present)
 
 @overload(fits)
 def _fits(shadow, cotangent):
+    if cotangent == types.none:
+        return lambda shadow, cotangent: True
     if optional_leaf(shadow) is not None:
-        if cotangent == types.none:
-            return lambda shadow, cotangent: True
         if optional_leaf(cotangent) is not None:
             return lambda shadow, cotangent: (
                 cotangent is None
