@@ -89,11 +89,14 @@ class ModuleSummaries:
         self._settling = True
         changed = True
         while changed:
+            variants = list(self._known)
             changed = False
-            for variant in list(self._known):
+            for variant in variants:
                 new = self._known[variant] | self._summarise(variant)
                 changed |= new != self._known[variant]
                 self._known[variant] = new
+            # a way of calling that is met when all others have settled has no summary yet
+            changed |= len(self._known) > len(variants)
         self._settling = False
 
     def _summarise(self, variant: Variant) -> Summary:
