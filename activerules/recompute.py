@@ -19,10 +19,13 @@ from numba.extending import overload, register_jitable
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated
 from activerules.annotations.signature import ForwardWithPrimal, Reverse
+from activerules.annotations.values import make_zero
 from activerules.autodiff import autodiff
 from activerules.errors import RuleDefinitionError
+from activerules.jacobian_blocks import carrying
 from activerules.numba_ext.dispatchers import dispatcher_of, flags_of
 from activerules.numba_ext.factories import give_factory_form
+from activerules.numba_ext.kinds import has_shadows
 from activerules.numba_ext.types import AnnotationType
 from activerules.rules.define import augmented_primal, define_on, reverse
 from activerules.rules.protocol import AugmentedReturn, active
@@ -174,6 +177,10 @@ def _seeds(dret: Any) -> Any:
 
 @overload(_put)
 def _put_typed(out, y):
+    if isinstance(y, types.BaseTuple):
+        places = [leaf.place for leaf in carrying("y", y)]
+        lines = "; ".join(f"put(out[{k}], y{place})" for k, place in enumerate(places))
+        return _leafwise(f"def f(out, y): {lines or 'pass'}", put=_put)
     if isinstance(y, types.Array):
 
         def of_array(out, y):
@@ -191,6 +198,8 @@ def _put_typed(out, y):
 
 @overload(_shadow_of)
 def _shadow_of_typed(y):
+    if isinstance(y, types.BaseTuple) and has_shadows(y):
+        return lambda y: make_zero(y)
     if isinstance(y, types.Array):
         return lambda y: np.zeros_like(y)
     return lambda y: None
@@ -200,18 +209,52 @@ def _shadow_of_typed(y):
 def _seeds_typed(dret):
     if not isinstance(dret, AnnotationType):
         return None
+    if isinstance(dret.val, types.BaseTuple):
+        return _seeds_of_tuple(dret)
     return _seeds_of_number if dret.kind is Active else _seeds_of_array
+
+
+def _seeds_of_tuple(dret: AnnotationType) -> Any:
+    """Tuples with an array for each number and array of the result."""
+    bars = "dret.val" if dret.kind is Active else "dret.dval"
+    leaves = carrying("dret.val", dret.val)
+    pairs = [
+        f"of_array({leaf.text}, {bars}{leaf.place})"
+        if leaf.is_array
+        else f"of_number({bars}{leaf.place})"
+        for leaf in leaves
+    ]
+    made = [f"out{k}, seed{k} = {pair}" for k, pair in enumerate(pairs)]
+    outs, seeds = (
+        "".join(f"{name}{k}, " for k, _ in enumerate(leaves)) for name in ("out", "seed")
+    )
+    lines = "\n    ".join([*made, f"return ({outs}), ({seeds})"])
+    return _leafwise(f"def f(dret):\n    {lines}", of_array=_of_array, of_number=_of_number)
+
+
+def _leafwise(source: str, **scope: Any) -> Any:
+    return function_from(source, "f", scope, module=__name__)
 
 
 @register_jitable
 def _seeds_of_number(dret):
-    seed = np.full(1, dret.val)
-    return np.zeros_like(seed), seed
+    return _of_number(dret.val)
 
 
 @register_jitable
 def _seeds_of_array(dret):
-    return np.zeros_like(dret.val), dret.dval.copy()
+    return _of_array(dret.val, dret.dval)
+
+
+@register_jitable
+def _of_number(bar):
+    seed = np.full(1, bar)
+    return np.zeros_like(seed), seed
+
+
+@register_jitable
+def _of_array(y, bar):
+    return np.zeros_like(y), bar.copy()
 
 
 give_factory_form(checkpoint)

@@ -80,17 +80,16 @@ def _result(kind: type[Annotation], y: Any, dy: Any) -> Annotation:
     if kind is Const:
         return Const(y)
     bar = make_zero(y)
-    if is_zero(dy):
-        return Active(bar) if kind is Active else Duplicated(y, bar)
-    if kind is Active:
-        return Active(_of_type(bar, dy))
-    bar[...] = dy
-    return Duplicated(y, bar)
+    bar = _of_type(bar, dy)
+    return Active(bar) if kind is Active else _annotated_as(kind, y, bar)
 
 
 def _of_type(bar: Any, dy: Any) -> Any:
-    """A cotangent with the type of a zero one, zeros in tuples filled in."""
+    """A cotangent with the type of a zero one, zeros in tuples filled in, and for what has none."""
     if is_zero(dy):
+        return bar
+    if is_array(bar):
+        bar[...] = dy
         return bar
     if is_tuple(bar):
         return like_tuple(type(bar), map(_of_type, bar, dy))

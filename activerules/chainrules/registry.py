@@ -41,7 +41,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # What a converted rule is told of the call: it delivers to each of these.
 _KINDS = (Const, Active, Duplicated, MixedDuplicated)
-_RESULT_KINDS = (Active, Duplicated)
+_RESULT_KINDS = (Active, Duplicated, MixedDuplicated)
 _FORWARD_KINDS = (Const, Duplicated)
 
 

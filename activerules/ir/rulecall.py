@@ -15,10 +15,11 @@ convention of the compiled rule functions is part of the boundary:
 
 "Primal operands" are the operands of the marked call after `retptr` and `excinfo`; "shadow
 operands" repeat the operands of every Duplicated argument, in order, with each pointer replaced by
-its shadow. A status other than 0 is an error path of the program. `augmented` leaves owned
-references in `ret`, `ret_shadow` and `tape`; `reverse` borrows all of them; `drop` releases what
-`tape` holds; `another` makes one more shadow of zeros like `ret_shadow`, owned. `derivatives` is a
-struct with one field per float of the Active arguments, written by `reverse`.
+its shadow. A status other than 0 is an error path of the program. Of a result with arrays and
+floats, `ret_shadow` holds the shadows of the arrays and the cotangents of the floats. `augmented`
+leaves owned references in `ret`, `ret_shadow` and `tape`; `reverse` borrows all of them; `drop`
+releases what `tape` holds; `another` makes one more shadow of zeros like `ret_shadow`, owned.
+`derivatives` is a struct with one field per float of the Active arguments, written by `reverse`.
 
 In forward mode there is no Active: every argument with a derivative is Duplicated, floats too, and
 a shadow operand that stands for a float is its tangent. With width N, N of them stand where one
@@ -99,7 +100,8 @@ class CallInfo:
     """A marked call.
 
     `result_meminfos` are the byte offsets, in the returned struct of `result_size` bytes, of
-    pointers to reference-counted memory; `primal_symbol` is the function to call where nothing is
+    pointers to reference-counted memory, `result_floats` those of floats that lie beside arrays
+    there, with their types; `primal_symbol` is the function to call where nothing is
     active; `hands_out`: what it returns may be memory of its arguments; `borrows`: when it has
     returned, it is known to hold on to nothing that it was passed.
     """
@@ -115,6 +117,7 @@ class CallInfo:
     hands_out: bool = False
     borrows: bool = False
     result_element: Type | None = None
+    result_floats: tuple[tuple[int, Type], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -54,20 +54,38 @@ def meminfo_offsets(numba_type: types.Type, target: Any) -> tuple[int, ...]:
     return tuple(_meminfos(default_manager.lookup(numba_type), target))
 
 
+def float_offsets(numba_type: types.Type, target: Any) -> tuple[tuple[int, str], ...]:
+    """Byte offsets of the floats that are parts of a value a function returns, with their LLVM
+    types; a complex number is two.
+    """
+    return tuple(_floats(default_manager.lookup(numba_type), target))
+
+
+def _floats(model: Any, target: Any) -> Iterator[tuple[int, str]]:
+    if isinstance(model.get_value_type(), ir.FloatType | ir.DoubleType):
+        yield 0, str(model.get_value_type())
+        return
+    for index, member in _members(model):
+        for offset, found in _floats(member, target):
+            yield offset + _member_offset(model.get_value_type(), index, target), found
+
+
+def _members(model: Any) -> Iterator[tuple[int, Any]]:
+    """The parts of a struct, by their positions."""
+    if isinstance(model, models.StructModel):
+        yield from ((index, model.get_model(index)) for index in range(model.field_count))
+    elif isinstance(model, models.UniTupleModel):
+        one = default_manager.lookup(model.fe_type.dtype)
+        yield from ((index, one) for index in range(model.fe_type.count))
+
+
 def _meminfos(model: Any, target: Any) -> Iterator[int]:
     if isinstance(model.fe_type, types.MemInfoPointer):
         yield 0
         return
-    if isinstance(model, models.StructModel):
-        members = [model.get_model(index) for index in range(model.field_count)]
-    elif isinstance(model, models.UniTupleModel):
-        members = [default_manager.lookup(model.fe_type.dtype)] * model.fe_type.count
-    else:
-        return
-    whole = model.get_value_type()
-    for index, member in enumerate(members):
+    for index, member in _members(model):
         for offset in _meminfos(member, target):
-            yield offset + _member_offset(whole, index, target)
+            yield offset + _member_offset(model.get_value_type(), index, target)
 
 
 def _member_offset(whole: ir.Type, index: int, target: Any) -> int:

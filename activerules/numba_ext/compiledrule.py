@@ -124,7 +124,8 @@ class CompiledRule:
                       reads and that may be overwritten before it runs
     apart, alike      compile results of `rulechecks.apart` and `alike`, by types
     detachers         compile results of what keeps a part of the tape as it is, by its type and the
-                      position of an argument that may be overwritten; None: the result
+                      position of an argument that may be overwritten, or what `ruletapes.of_result`
+                      gives for a part of the result
     copiers           compile results of `own_leaf`, by the types of the arrays and lists of the
                       tape that the reverse works on a copy of; they take all shadows, too
     shared            of the arguments that the function may write into: the checks against others
@@ -146,7 +147,7 @@ class CompiledRule:
     savers: dict[int, Any]
     apart: dict[tuple[types.Type, types.Type], Any]
     alike: dict[tuple[types.Type, types.Type], Any]
-    detachers: dict[tuple[types.Type, int | None], Any]
+    detachers: dict[tuple[types.Type, int], Any]
     copiers: dict[types.Type, Any]
     shared: tuple[SharedCheck, ...]
     another: Any

@@ -118,7 +118,7 @@ _SHADOWED = (Duplicated, MixedDuplicated)
 
 @overload(value)
 def _value(dret):
-    if dret.kind is Duplicated:
+    if dret.kind in _SHADOWED:
         return lambda dret: copy(dret.val)
     return lambda dret: None
 
@@ -132,7 +132,7 @@ def _shadow(x):
 
 @overload(cotangent)
 def _cotangent(dret):
-    if dret.kind is Duplicated:
+    if dret.kind in _SHADOWED:
         return lambda dret: dret.dval
     if dret.kind is Active:
         return lambda dret: dret.val
@@ -180,6 +180,8 @@ def _agree_numbers(x, y, tolerance):
 
 @overload(is_zero_like)
 def _is_zero_like(shadow, primal):
+    if _is_items(shadow, primal):
+        return _by_items("shadow, primal", "is_zero_like(shadow[{i}], primal[{i}])", "and", shadow)
     if not isinstance(shadow, types.Array) or not isinstance(primal, types.Array):
         return lambda shadow, primal: True
 

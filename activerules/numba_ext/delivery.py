@@ -170,7 +170,7 @@ def _require_array(found: Any, x_bar: Any) -> None:
 
 @overload(result_shadow)
 def _result_shadow(ret, result):
-    if marker_class(ret) is not Duplicated:
+    if marker_class(ret) not in (Duplicated, MixedDuplicated):
         return lambda ret, result: None
     return lambda ret, result: make_zero(result)
 
@@ -328,6 +328,10 @@ def _pushed(y, dy):
     if isinstance(y, types.Number) or (isinstance(y, types.BaseTuple) and _of_numbers(y)):
         project = _projected(y, dy)
         return lambda y, dy: project(y, dy)
+    if isinstance(y, types.BaseTuple):
+        if not isinstance(dy, types.BaseTuple) or len(dy) != len(y):
+            raise RuleReturnError(f"a rule gives {dy} as the tangent of {y}")
+        return _of_items(y, "y, dy", "pushed(y[{i}], dy[{i}])", {"pushed": pushed})
     if not isinstance(y, types.Array):
         return lambda y, dy: dy
     if not isinstance(dy, types.Array) or dy.ndim != y.ndim:
@@ -349,6 +353,8 @@ def _of_numbers(found: Any) -> bool:
 
 @overload(separate)
 def _separate(dy, x):
+    if isinstance(dy, types.BaseTuple):
+        return _of_items(dy, "dy, x", "separate(dy[{i}], x)", {"separate": separate})
     if not isinstance(dy, types.Array) or not _has_arrays(x.val):
         return lambda dy, x: dy
     if x.kind is Const:

@@ -25,7 +25,8 @@ from activerules.numba_ext.compiledrule import (
     one_shadow,
     types_of,
 )
-from activerules.numba_ext.ruleparts import put_together
+from activerules.numba_ext.ruleparts import leaves_in, put_together
+from activerules.numba_ext.ruleresults import arrays_in
 from activerules.numba_ext.types import AnnotationType
 
 I32 = ir.IntType(32)
@@ -147,7 +148,12 @@ class RuleCaller:
         return value
 
     def without_owner(self, value_type: types.Type, value: Any) -> Any:
-        """An array that is not reference-counted, for memory that outlives the call (W4)."""
+        """Arrays that are not reference-counted, for memory that outlives the call (W4)."""
+        if isinstance(value_type, types.BaseTuple):
+            for i, item in enumerate(types_of(value_type)):
+                part = self.without_owner(item, self.builder.extract_value(value, i))
+                value = self.builder.insert_value(value, part, i)
+            return value
         if not isinstance(value_type, types.Array):
             return value
         array = cgutils.create_struct_proxy(value_type)(self.context, self.builder, value)
@@ -235,15 +241,27 @@ class RuleCaller:
         result: tuple[Any, types.Type],
         others: Sequence[tuple[Any, types.Type]],
     ) -> None:
-        """Leave with an error if an array shares memory with one of the others."""
-        value, found = result
-        if not checks or not isinstance(found, types.Array):
+        """Leave with an error if an array of a result shares memory with another one of it, or with
+        one of the others.
+        """
+        if not checks or result[1] == types.none:
             return
+        own = self._arrays_of(result)
+        for k, (found, value) in enumerate(own):
+            behind = [(v, t) for t, v in own[k + 1 :]]
+            parts = [
+                (v, t) for each in others for t, v in leaves_in(self.builder, each[1], each[0])
+            ]
+            for other, other_type in (*behind, *parts):
+                check = checks.get((found, other_type))
+                if check is not None:
+                    self.call(check, [value, other])
+
+    def _arrays_of(self, result: tuple[Any, types.Type]) -> list[tuple[types.Array, Any]]:
+        """The arrays of a result, or of its shadow, with the types of the result."""
+        value, found = result
         value = self.context.cast(self.builder, value, found, self.return_type)
-        for other, other_type in others:
-            check = checks.get((self.return_type, other_type))
-            if check is not None:
-                self.call(check, [value, other])
+        return list(arrays_in(self.builder, self.return_type, value))
 
     def check_alike(
         self,
@@ -252,12 +270,10 @@ class RuleCaller:
         shadow: tuple[Any, types.Type],
     ) -> None:
         """Leave with an error if a shadow does not lie in memory as its array does."""
-        for check in checks.values():
-            values = [
-                self.context.cast(self.builder, value, found, self.return_type)
-                for value, found in (result, shadow)
-            ]
-            self.call(check, values)
+        if not checks:
+            return
+        for (found, primal), (_, dual) in zip(*map(self._arrays_of, (result, shadow)), strict=True):
+            self.call(checks[found, found], [primal, dual])
 
     def finish(self) -> None:
         """Return 0."""

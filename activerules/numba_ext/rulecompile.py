@@ -25,12 +25,10 @@ from numba.core.compiler_lock import global_compiler_lock
 
 from activerules.errors import NotYetSupported, RuleDefinitionError, RuleError
 from activerules.ir.rulecall import (
-    ArgumentKind,
     CallArgument,
     CallInfo,
     ForwardRuleCode,
     ForwardRuleRequest,
-    ResultKind,
     RuleCode,
     RuleRequest,
 )
@@ -47,17 +45,16 @@ from activerules.numba_ext.compiledrule import (
 from activerules.numba_ext.debugrules import checked_forward, checked_pair
 from activerules.numba_ext.forwardrules import build_forward, build_source, compile_forward_rule
 from activerules.numba_ext.inactive_results import forward_of_zeros, pair_of_zeros
-from activerules.numba_ext.kinds import (
-    float_elements,
-    has_numbers,
-    has_shadows,
-    is_container,
-    is_number_array,
-    is_object,
-    may_hold_numbers,
-)
+from activerules.numba_ext.kinds import float_elements, is_container, may_hold_numbers
 from activerules.numba_ext.primals import SYMBOL_PREFIX, Primals, in_symbols, stem_of
 from activerules.numba_ext.ruleparts import taken_apart, wholes_of
+from activerules.numba_ext.ruleresults import (
+    activity_of_result,
+    argument_kind,
+    element_of,
+    floats_beside_arrays,
+    result_kind,
+)
 from activerules.numba_ext.ruletapes import is_trusted
 from activerules.numba_ext.ruletyping import compile_rule, parameters_of
 from activerules.numba_ext.rulewrap import build
@@ -139,17 +136,18 @@ class NumbaRuleCompiler:
     def call_info(self, symbol: str) -> CallInfo:
         """The record of a marked call; KeyError if `symbol` is none.
 
-        Raises `NotYetSupported` for results that hold floats but are not a float or an array of
-        floats: their derivative would be lost.
+        Raises `NotYetSupported` for results that hold floats in another way than rules can give a
+        derivative for: it would be lost.
         """
         marked = self._marked[symbol]
         returned = marked.result_type
         inactive = self._is_inactive(marked)
-        if not inactive and _result_kind(returned) == "const" and may_hold_numbers(returned):
+        if not inactive and result_kind(returned) == "const" and may_hold_numbers(returned):
             raise NotYetSupported(
                 f"{marked.name} has a rule and returns {returned}",
                 where=[("at the call", marked.name, marked.location)],
-                why="a function with a rule returns a float, an array of floats, or nothing",
+                why="a function with a rule returns numbers, arrays of numbers, tuples of these "
+                "(all arrays with floats of one precision), or nothing",
                 instead=["return the parts from functions of their own"],
             )
         context = cpu_context()
@@ -159,14 +157,15 @@ class NumbaRuleCompiler:
             name=marked.name,
             location=marked.location,
             arguments=self._call_arguments(marked),
-            result_kind=_result_kind(returned),
+            result_kind=result_kind(returned),
             result_size=context.get_abi_sizeof(context.get_return_type(returned)),
             result_meminfos=meminfo_offsets(returned, context.target_data),
             primal_symbol=primal_symbol,
             inactive=inactive,
             hands_out=is_container(returned),
             borrows=_is_numpy(marked),
-            result_element=float_elements(returned),
+            result_element=element_of(returned),
+            result_floats=floats_beside_arrays(returned, context.target_data),
         )
 
     def _is_new_memory(self, marked: MarkedCall) -> bool:
@@ -185,7 +184,7 @@ class NumbaRuleCompiler:
             slots = flatten(found)
             is_inactive_type = self._registry.is_inactive_type
             stopped = i in inactive or any(map(is_inactive_type, (found, whole.numba_type)))
-            kind = "const" if stopped else _argument_kind(found)
+            kind = "const" if stopped else argument_kind(found)
             data = [start + k for k, slot in enumerate(slots) if slot.role == "data"]
             pointers = [start + k for k in _pointers(slots)]
             arguments.append(
@@ -284,7 +283,7 @@ class NumbaRuleCompiler:
             [plain_type(found) for found in marked.signature.args],
             marked.result_type,
             [whole.activity(request.activities) for whole in wholes_of(marked)],
-            request.result,
+            activity_of_result(marked.result_type, request.result),
         )
 
     def _is_inactive(self, marked: MarkedCall) -> bool:
@@ -392,21 +391,6 @@ def _is_numpy(marked: MarkedCall) -> bool:
     """Whether a function is one of NumPy or an operator."""
     module = getattr(marked.function, "__module__", None) or ""
     return module.split(".")[0] in ("numpy", "_operator")
-
-
-def _argument_kind(found: types.Type) -> ArgumentKind:
-    if is_number_array(found):
-        return "memory"
-    if is_object(found):
-        return "object"
-    return "value" if has_numbers(found) and not has_shadows(found) else "const"
-
-
-def _result_kind(found: types.Type) -> ResultKind:
-    if found == types.none:
-        return "none"
-    kind = _argument_kind(found)
-    return "const" if kind == "object" else kind
 
 
 def _pointers(slots: Sequence[Slot]) -> list[int]:

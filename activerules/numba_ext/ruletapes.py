@@ -22,7 +22,12 @@ from activerules.numba_ext.kinds import is_container, leaves_of
 from activerules.numba_ext.rulechecks import copy_of_list, detached, detached_items
 from activerules.rules.rule import RulePair, location_of
 
-Others = Mapping[int | None, types.Type]
+Others = Mapping[int, types.Type]
+
+
+def of_result(k: int) -> int:
+    """What stands for the k-th leaf of the result where an argument has its position."""
+    return -1 - k
 
 
 def frozen(tape: Any) -> Any:
@@ -55,7 +60,8 @@ def is_trusted(pair: RulePair) -> bool:
 def detachers_of(tape: types.Type, others: Others, pair: RulePair) -> list[Any]:
     """`(leaf, position, function)`: what keeps the leaves of a tape apart from what may change.
 
-    `others`: arguments that may be overwritten, by position, and the result under None. Raises
+    `others`: arguments that may be overwritten, by position, and the parts of the result by what
+    `of_result` gives. Raises
     `TapeMismatch` for objects, whose parts nobody can copy.
     """
     found: list[Any] = []

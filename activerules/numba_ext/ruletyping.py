@@ -59,7 +59,14 @@ from activerules.numba_ext.ruleobjects import (
     objects_apart,
 )
 from activerules.numba_ext.ruleparts import part_kind, taken_apart, wholes_of
-from activerules.numba_ext.ruletapes import detachers_of, frozen, is_trusted, lists_of
+from activerules.numba_ext.ruleresults import array_types
+from activerules.numba_ext.ruletapes import (
+    detachers_of,
+    frozen,
+    is_trusted,
+    lists_of,
+    of_result,
+)
 from activerules.numba_ext.rulewrap import build_primal
 from activerules.numba_ext.types import ConfigType
 from activerules.numba_ext.unlinked import compile_to_link, to_link
@@ -165,11 +172,13 @@ def alike_checks(
     marked: MarkedCall, result: type[Annotation]
 ) -> dict[tuple[types.Type, types.Type], Any]:
     """Compile results of `rulechecks.alike` for a returned array and its shadow."""
-    found = marked.result_type
-    if not isinstance(found, types.Array) or result in (Const, Active):
+    if result in (Const, Active):
         return {}
     message = f"the shadow that the rule of {marked.name} returns has not the shape of the primal"
-    return {(found, found): compile_function(alike(message), (found, found), marked)}
+    return {
+        (found, found): compile_function(alike(message), (found, found), marked)
+        for found in array_types(marked.result_type)
+    }
 
 
 def _detachers(
@@ -178,11 +187,11 @@ def _detachers(
     arguments: Sequence[RuleArgument],
     request: RuleRequest,
     pair: RulePair,
-) -> dict[tuple[types.Type, int | None], Any]:
+) -> dict[tuple[types.Type, int], Any]:
     """What keeps a tape apart from what the program may write to before the reverse reads it:
     arguments, by their position, and the result.
     """
-    others: dict[int | None, types.Type] = {None: marked.result_type}
+    others = {of_result(k): leaf for k, leaf in enumerate(leaves_of(marked.result_type))}
     others |= {i: a.value_type for i, a in enumerate(arguments) if request.overwritten[i]}
     return {
         (leaf, i): compile_function(function, (leaf, others[i]), pair)
@@ -238,20 +247,21 @@ def alias_checks(
     """Compile results of `rulechecks.apart` for a returned array and each array it may share memory
     with, by their types.
     """
-    returned = marked.result_type
-    if not isinstance(returned, types.Array):
-        return {}
+    results = dict.fromkeys(array_types(marked.result_type))
     message = (
         f"what {marked.name} or its rule returns shares memory with an argument, or with its own "
         "shadow; return a copy"
     )
-    others = {returned, *(f for a in arguments for f in (a.value_type, *a.annotation.fields))}
+    if len(array_types(marked.result_type)) > 1:
+        message = message.replace("or with its own shadow", "with another array, or with a shadow")
+    others = {*results, *(f for a in arguments for f in (a.value_type, *a.annotation.fields))}
     return {
         (returned, other): compile_function(
             apart_from_object(message) if is_object(other) else apart(message),
             (returned, other),
             marked,
         )
+        for returned in results
         for other in others
         if isinstance(other, types.Array) or is_object(other)
     }
@@ -426,7 +436,7 @@ def _check_augmented(
     expected = marked.result_type
     if not converts(primal, expected):
         raise wrong_return(pair.augmented, pair, primal, f"{type_name(expected)} as primal")
-    if pair.result is Duplicated and not converts(shadow, expected):
+    if pair.result in (Duplicated, MixedDuplicated) and not converts(shadow, expected):
         raise wrong_return(pair.augmented, pair, shadow, f"{type_name(expected)} as shadow")
     if not tape.is_precise() or isinstance(tape, types.Optional):
         raise wrong_return(pair.augmented, pair, tape, "a tape of one type")

@@ -24,7 +24,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from activerules.annotations.activity import Active, Const, Duplicated
+from activerules.annotations.activity import Active, Const
 from activerules.numba_ext.calls import MarkedCall
 from activerules.numba_ext.compiledrule import (
     CompiledRule,
@@ -40,6 +40,7 @@ from activerules.numba_ext.kinds import anonymous, derivative_type
 from activerules.numba_ext.link import leave_to_caller
 from activerules.numba_ext.rulecaller import POINTER, RuleCaller
 from activerules.numba_ext.ruleparts import leaves_in
+from activerules.numba_ext.ruletapes import of_result
 
 
 def build(rule: CompiledRule, symbols: Symbols) -> Any:
@@ -177,13 +178,14 @@ class _Augmented(_Half):
         self, primal: tuple[Any, Any], shadow: tuple[Any, Any], passed: Sequence[Sequence[Any]]
     ) -> None:
         """Leave with an error if what the rule returns is not memory of its own."""
-        others = [(primal, [shadow])] if self.rule.result.kind is Duplicated else []
+        shadowed = self.rule.result.dval is not None
+        others = [(primal, [shadow])] if shadowed else []
         fields = [
             each
             for values, argument in zip(passed, self.arguments, strict=True)
             for each in zip(values, argument.annotation.fields, strict=True)
         ]
-        results = [primal, shadow] if self.rule.result.kind is Duplicated else [primal]
+        results = [primal, shadow] if shadowed else [primal]
         for result, more in [*((r, fields) for r in results), *others]:
             self.check_apart(self.rule.apart, result, more)
 
@@ -191,7 +193,9 @@ class _Augmented(_Half):
         self, tape: Any, tape_type: types.Type, primal: Any, values: Sequence[Any]
     ) -> Any:
         """The tape, with a copy of each array in it that the program may write to."""
-        others: dict[int | None, Any] = {None: primal, **dict(enumerate(values))}
+        others = dict(enumerate(values))
+        for k, (_, leaf) in enumerate(leaves_in(self.builder, self.return_type, primal)):
+            others[of_result(k)] = leaf
         replaced: list[tuple[types.Type, Any]] = []
         tape = self._detached(tape, tape_type, others, replaced)
         self._release(*replaced)
@@ -201,7 +205,7 @@ class _Augmented(_Half):
         self,
         value: Any,
         found: types.Type,
-        others: dict[int | None, Any],
+        others: dict[int, Any],
         replaced: list[tuple[types.Type, Any]],
     ) -> Any:
         if isinstance(found, types.BaseTuple):
@@ -229,7 +233,7 @@ class _Augmented(_Half):
             # The cotangent of a result that nothing active reads.
             return [context.get_constant_null(return_type)], shadow_type
         context.nrt.incref(builder, return_type, kept)
-        if rule.result.kind is Duplicated:
+        if rule.result.dval is not None:
             return [kept, context.cast(builder, shadow, shadow_type, rule.result.dval)], types.none
         return [kept], shadow_type
 

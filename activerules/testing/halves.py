@@ -29,6 +29,7 @@ from activerules.annotations.activity import (
     Duplicated,
     MixedDuplicated,
 )
+from activerules.annotations.containers import like_tuple
 from activerules.errors import RuleCheckError
 from activerules.numba_ext.facts import RuleFunctionCompiler
 from activerules.rules.protocol import RuleConfig
@@ -83,8 +84,9 @@ def run_pair(
             for i, x in enumerate(lane.annotated)
         ]
         entries.append(_entries(second(dret, made.tape, *passed), passed))
-        if pair.result is Duplicated:
-            made.shadow[...] = 0
+        if pair.result in _WITH_SHADOW:
+            for array in arrays_in(made.shadow):
+                array[...] = 0
     untouched = all(np.array_equal(array, copy) for array, copy in spoiled)
     return Outcome(primal, tuple(entries), untouched)
 
@@ -93,8 +95,8 @@ def _require_no_shadow(pair: RulePair, annotated: Sequence[Annotation], made: An
     """Raise `RuleCheckError` where the promise of `keeps_shadow=False` is broken (H4)."""
     passed = [x.fields[1] for x in annotated if isinstance(x, Duplicated | MixedDuplicated)]
     shadows = list(arrays_in(tuple(passed)))
-    if pair.result is Duplicated:
-        shadows.append(made.shadow)
+    if pair.result in _WITH_SHADOW:
+        shadows += arrays_in(made.shadow)
     for array in arrays_in(made.tape):
         if any(np.may_share_memory(array, shadow) for shadow in shadows):
             raise RuleCheckError(f"{pair.name}: keeps_shadow=False, and a shadow is on its tape")
@@ -129,6 +131,7 @@ def _halves(pair: RulePair, compiled: bool) -> tuple[Any, Any]:
 
 
 _compiled: dict[Any, Any] = {}
+_WITH_SHADOW = (Duplicated, MixedDuplicated)
 
 
 def _rule_function(function: Any, compiled: bool) -> Any:
@@ -174,11 +177,22 @@ def _result(kind: type[Annotation], made: Any, bar: Any) -> Annotation:
         return Const(made.primal)
     if kind is Active:
         return Active(bar)
-    shadow = made.shadow
-    if not isinstance(shadow, np.ndarray) or np.any(shadow):
-        raise RuleCheckError("the shadow of a Duplicated result is not an array of zeros")
-    shadow[...] = bar
-    return Duplicated(made.primal, shadow)
+    arrays = list(arrays_in(made.shadow))
+    if len(arrays) != len(list(arrays_in(made.primal))) or any(map(np.any, arrays)):
+        raise RuleCheckError(
+            f"the shadow of a {kind.__name__} result is not made of arrays of zeros"
+        )
+    return annotate(kind, made.primal, _filled(made.shadow, bar))
+
+
+def _filled(shadow: Any, bar: Any) -> Any:
+    """The shadow of a result with a cotangent in it; what has none stays as it is."""
+    if isinstance(shadow, tuple):
+        return like_tuple(type(shadow), map(_filled, shadow, bar))
+    if isinstance(shadow, np.ndarray):
+        shadow[...] = bar
+        return shadow
+    return shadow if bar is None else bar
 
 
 def _entries(returned: Any, annotated: Sequence[Annotation]) -> tuple[Any, ...]:

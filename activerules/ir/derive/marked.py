@@ -106,5 +106,8 @@ def _of_result(call: Instruction, info: CallInfo, facts: Facts) -> ActivityName:
         return "active" if facts.activity.has_shadow(call.operands[0]) else "const"
     if info.result_kind == "memory":
         fresh = MemoryObject("result", call)
-        return "duplicated" if fresh in facts.activity.active_memory else "const"
+        is_active = fresh in facts.activity.active_memory or (
+            bool(info.result_floats) and facts.activity.has_shadow(call.operands[0])
+        )
+        return "duplicated" if is_active else "const"
     return "const"

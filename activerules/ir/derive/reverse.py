@@ -430,6 +430,7 @@ class _Reverser:
         if use.result_shadow is not None:
             start = self.slots.address(self.b, use.result_shadow)[0]
             ret_shadow = displaced(self.b, start, shadow_offset(use.result_shadow, lane))
+            self._take_cotangents(use, ret_shadow, lane)
         else:
             seeded = use.request.result == "active"
             ret_shadow = self.values.shadow(call.operands[0], lane) if seeded else null()
@@ -457,6 +458,15 @@ class _Reverser:
             self.b.br(behind)
             self._open(behind)
         self._add_from(bars, named, use.active_operands(), [lane])
+
+    def _take_cotangents(self, use: RuleUse, ret_shadow: Value, lane: int) -> None:
+        """Move the cotangents of the floats in a result with arrays to the shadow that was kept of
+        it: the arrays of this call are there.
+        """
+        for offset, t in use.info.result_floats:
+            place = displaced(self.b, self.values.shadow(use.call.operands[0], lane), offset)
+            self.b.store(self.b.load(t, place), displaced(self.b, ret_shadow, offset))
+            self.b.store(self.b.const(t, 0.0), place)
 
     def _unless_caught(self, use: RuleUse, bars: Value, fields: StructType) -> Block:
         """Go on where the call succeeded: one that failed has left no tape, and no derivative.

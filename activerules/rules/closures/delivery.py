@@ -104,9 +104,12 @@ def copied(value: Any) -> Any:
     return kept(value, None, True)
 
 
+_WITH_SHADOW = (Duplicated, MixedDuplicated)
+
+
 def result_shadow(ret: Any, result: Any) -> Any:
-    """The shadow of a rule's result: zeros like it if it is Duplicated, else None."""
-    if ret is Duplicated or isinstance(ret, Duplicated):
+    """The shadow of a rule's result: zeros like it if there are arrays in it, else None."""
+    if ret in _WITH_SHADOW or isinstance(ret, _WITH_SHADOW):
         if not isinstance(result, np.ndarray | tuple):
             raise RuleReturnError(f"a Duplicated result is an array, not {type(result).__name__}")
         return make_zero(result)
@@ -118,7 +121,8 @@ def fresh(result: Any, x: Annotation) -> Any:
 
     What is written into the one would change the other, and the engine takes it for new memory.
     """
-    if _shared_with(result, x.fields[0]):
+    parts = result if is_tuple(result) else (result,)
+    if any(_shared_with(part, x.fields[0]) for part in parts):
         raise RuleReturnError("the result of the rule shares memory with an argument")
     return result
 
@@ -147,6 +151,8 @@ def pushed(y: Any, dy: Any) -> Any:
 
 def separate(dy: Any, x: Annotation) -> Any:
     """The tangent of a result in memory of its own: a copy where it is that of an argument."""
+    if is_tuple(dy):
+        return like_tuple(type(dy), [separate(item, x) for item in dy])
     shared = any(_shared_with(dy, field) for field in x.fields)
     return dy.copy() if shared else dy
 
