@@ -26,6 +26,7 @@ from activerules.jacobian_blocks import carrying
 from activerules.numba_ext.dispatchers import dispatcher_of, flags_of
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.kinds import has_shadows
+from activerules.numba_ext.rulechecks import copied
 from activerules.numba_ext.types import AnnotationType
 from activerules.rules.define import augmented_primal, define_on, reverse
 from activerules.rules.protocol import AugmentedReturn, active
@@ -217,13 +218,8 @@ def _seeds_typed(dret):
 def _seeds_of_tuple(dret: AnnotationType) -> Any:
     """Tuples with an array for each number and array of the result."""
     bars = "dret.val" if dret.kind is Active else "dret.dval"
-    leaves = carrying("dret.val", dret.val)
-    pairs = [
-        f"of_array({leaf.text}, {bars}{leaf.place})"
-        if leaf.is_array
-        else f"of_number({bars}{leaf.place})"
-        for leaf in leaves
-    ]
+    leaves = carrying(bars, dret.val)
+    pairs = [f"of_{'array' if leaf.is_array else 'number'}({leaf.text})" for leaf in leaves]
     made = [f"out{k}, seed{k} = {pair}" for k, pair in enumerate(pairs)]
     outs, seeds = (
         "".join(f"{name}{k}, " for k, _ in enumerate(leaves)) for name in ("out", "seed")
@@ -243,7 +239,7 @@ def _seeds_of_number(dret):
 
 @register_jitable
 def _seeds_of_array(dret):
-    return _of_array(dret.val, dret.dval)
+    return _of_array(dret.dval)
 
 
 @register_jitable
@@ -253,8 +249,9 @@ def _of_number(bar):
 
 
 @register_jitable
-def _of_array(y, bar):
-    return np.zeros_like(y), bar.copy()
+def _of_array(bar):
+    seed = copied(bar)
+    return make_zero(seed), seed
 
 
 give_factory_form(checkpoint)
