@@ -48,6 +48,11 @@ def dispatcher_of(function: Any) -> Any:
             raise _not_a_function(function) from error
 
 
+def as_compiled(function: Any) -> Any:
+    """The function, as compiled code sees it: there a `@guvectorize` function returns nothing."""
+    return dispatcher_of(function) if isinstance(function, GUFunc) else function
+
+
 # The flags that say what code means, and that a callee of Numba takes over where it has none.
 _FLAGS = ("boundscheck", "error_model", "fastmath")
 

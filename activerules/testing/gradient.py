@@ -22,6 +22,7 @@ import numpy as np
 import activerules as ar
 from activerules.annotations.containers import like_tuple
 from activerules.errors import RuleCheckError
+from activerules.numba_ext.dispatchers import as_compiled
 from activerules.testing.numeric import (
     directional_derivative,
     inner,
@@ -64,7 +65,7 @@ def check_gradient(
         RuleCheckError   argument, direction, found, expected with its error estimate.
         ValueError       without `activities`: no argument has a derivative that would be checked.
     """
-    Check(f, args, activities, np.random.default_rng(seed)).run(trials)
+    Check(as_compiled(f), args, activities, np.random.default_rng(seed)).run(trials)
 
 
 @dataclass
@@ -197,8 +198,8 @@ class Check:
 
         Only where the program, or what it calls, allows its sums to be reordered, to rounding.
         """
-        agree = _close if may_reorder(self.f) else identical
-        if not agree(found, expected):
+        rounding = FLOOR[self.precision()] if may_reorder(self.f) else 0.0
+        if not (identical(found, expected) or (rounding and _close(found, expected, rounding))):
             raise self.failure(what, found, expected)
 
     def failure(self, what: str, found: Any, expected: Any, why: str = "") -> RuleCheckError:
@@ -278,10 +279,10 @@ def identical(x: Any, y: Any) -> bool:
     return bool(np.array_equal(x, y))
 
 
-def _close(x: Any, y: Any) -> bool:
+def _close(x: Any, y: Any, rounding: float) -> bool:
     """As `identical`, floats to rounding."""
     if isinstance(x, tuple) and isinstance(y, tuple):
-        return len(x) == len(y) and all(map(_close, x, y))
+        return len(x) == len(y) and all(_close(a, b, rounding) for a, b in zip(x, y, strict=True))
     if is_differentiable(x):
-        return np.allclose(x, y, rtol=FLOOR[np.finfo(np.asarray(x).dtype).dtype], equal_nan=True)
+        return np.allclose(x, y, rtol=rounding, equal_nan=True)
     return identical(x, y)

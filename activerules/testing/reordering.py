@@ -11,7 +11,7 @@ from typing import Any
 
 
 def may_reorder(f: Any) -> bool:
-    """Whether `f`, or an `@njit` function it refers to, is compiled with `fastmath` or `parallel`.
+    """Whether `f`, or a compiled function it refers to, is so with `fastmath` or `parallel`.
 
     Each is compiled under its own flags, so one that is called decides as much as `f` itself.
     """
@@ -22,15 +22,26 @@ def may_reorder(f: Any) -> bool:
         if id(function) in seen:
             continue
         seen.add(id(function))
-        options = getattr(function, "targetoptions", {})
+        options = _options(function) or {}
         if options.get("fastmath") or options.get("parallel"):
             return True
-        work.extend(_referred(getattr(function, "py_func", function)))
+        work.extend(_referred(_plain(function)))
     return False
 
 
+def _options(function: Any) -> Any:
+    """The options of an `@njit`, `@vectorize` or `@guvectorize` function; else None."""
+    kernel = getattr(function, "_dispatcher", function)
+    # those of a `@guvectorize` function are not handed on to the dispatcher of its kernel
+    return getattr(getattr(function, "gufunc_builder", kernel), "targetoptions", None)
+
+
+def _plain(function: Any) -> Any:
+    return getattr(function, "py_func", getattr(function, "__wrapped__", function))
+
+
 def _referred(plain: Any) -> Iterator[Any]:
-    """The `@njit` functions that the code of a function names: captured, global, in a module."""
+    """The compiled functions that the code of a function names: captured, global, in a module."""
     code = getattr(plain, "__code__", None)
     if not isinstance(code, CodeType):
         return
@@ -39,7 +50,7 @@ def _referred(plain: Any) -> Iterator[Any]:
     modules = [value for value in values if isinstance(value, ModuleType)]
     values += [getattr(module, name, None) for module in modules for name in names]
     values += _filled(plain.__closure__ or ())
-    yield from (value for value in values if hasattr(value, "targetoptions"))
+    yield from (value for value in values if _options(value) is not None)
 
 
 def _names(code: CodeType) -> Iterator[str]:

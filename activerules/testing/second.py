@@ -14,6 +14,7 @@ import numpy as np
 
 import activerules as ar
 from activerules.errors import RuleCheckError
+from activerules.numba_ext.dispatchers import as_compiled
 from activerules.testing.gradient import (
     FLOOR,
     SAFETY,
@@ -53,7 +54,7 @@ def check_grads(
     if order not in (1, 2):
         raise ValueError(f"derivatives of order {order} are not checked; order is 1 or 2")
     rng = np.random.default_rng(seed)
-    activities = default_activities(args)
+    activities, f = default_activities(args), as_compiled(f)
     number, weights = as_number(f, args, rng)
     places = tuple(i for i, activity in enumerate(activities) if activity is not ar.Const)
     activities += (ar.Const,) * len(weights)

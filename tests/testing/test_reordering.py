@@ -4,9 +4,10 @@ import types
 
 import numpy as np
 import pytest
-from numba import njit, prange
+from numba import guvectorize, njit, prange, vectorize
 
 from activerules.errors import RuleCheckError
+from activerules.testing import check_grads
 from activerules.testing.gradient import Check
 from activerules.testing.reordering import may_reorder
 
@@ -24,6 +25,23 @@ def parallel(x):
     for i in prange(x.size):
         total += x[i]
     return total
+
+
+@vectorize(fastmath=True)
+def each_fast(x):
+    return x * x
+
+
+@guvectorize("(n)->()", fastmath=True)
+def dot_itself(x, y):
+    y[0] = 0.0
+    for value in x:
+        y[0] += value * value
+
+
+@guvectorize("(n)->()")
+def sum_exactly(x, y):
+    y[0] = x.sum()
 
 
 library.fast = fast
@@ -49,13 +67,19 @@ def exact(x, n):
 
 
 @pytest.mark.parametrize(
-    "f", [fast, parallel, calls_itself, calls_a_member, that_calls(fast), that_calls(parallel)]
+    "f",
+    [
+        *(fast, parallel, each_fast, dot_itself, calls_itself, calls_a_member),
+        *(that_calls(fast), that_calls(parallel), that_calls(each_fast), that_calls(dot_itself)),
+    ],
 )
 def test_what_is_called_may_reorder(f):
     assert may_reorder(f)
 
 
-@pytest.mark.parametrize("f", [exact, that_calls(exact), that_calls(np.sum), np.sin, None])
+@pytest.mark.parametrize(
+    "f", [exact, that_calls(exact), that_calls(np.sum), sum_exactly, np.sin, None]
+)
 def test_other_programs_may_not(f):
     assert not may_reorder(f)
 
@@ -71,3 +95,7 @@ def test_rounding_is_that_of_the_precision():
 
 def check_of(f, x):
     return Check(f, (x,), None, np.random.default_rng(0))
+
+
+def test_a_generalised_ufunc_is_checked_as_compiled_code_sees_it():
+    check_grads(sum_exactly, (np.array([[0.5, 2.0], [1.0, -1.0]]), np.zeros(2)), order=1)
