@@ -373,3 +373,28 @@ def smoothed(u, f, depth):
 def called_in_ways_met_late(f, k):
     _, total = smoothed(np.zeros_like(f), k * f, 1)
     return total
+
+
+@njit
+def merged(a):
+    """Merge sort. The halves are parts of an array that nothing owns in the first call."""
+    if len(a) <= 1:
+        return a
+    left, right = merged(a[: len(a) // 2]), merged(a[len(a) // 2 :])
+    out = np.empty(len(a))
+    i = j = 0
+    for k in range(len(a)):
+        if j >= len(right) or (i < len(left) and left[i] <= right[j]):
+            out[k] = left[i]
+            i += 1
+        else:
+            out[k] = right[j]
+            j += 1
+    return out
+
+
+@example(lambda rng: (rng.normal(size=7),), seeds=1)
+@njit
+def weighted_by_rank(x):
+    ordered = merged(x * 2.0)
+    return (ordered * np.arange(len(x)) ** 2).sum() + ordered[0] * ordered[-1]

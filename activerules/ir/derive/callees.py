@@ -192,6 +192,8 @@ def _activity(
         return "duplicated" if forward else "active"
     if not facts.activity.active_memory.isdisjoint(called.group(k)):
         return "duplicated"
+    if operand.type.is_pointer and not called.group(k):
+        return "duplicated"  # it leads nowhere, and so does its shadow
     return "const"
 
 
