@@ -157,19 +157,16 @@ def test_an_inactive_array_the_function_writes_into():
         ar.grad(program)(2.0)
 
 
-def test_results_of_any_layout():
-    """Numba's own copy of an array in Fortran's order is in C's."""
-    both = ar.checkpoint(lambda x: (x.T * 2.0, np.sin(x)))
-    one = ar.checkpoint(lambda x: x.T * 2.0)
+def test_results_in_fortrans_order():
+    """Numba's own copy of such an array is in C's."""
+    transposed = ar.checkpoint(lambda x: x.T * 2.0)
 
     @numba.njit
     def program(x):
-        a, b = both(x)
-        return (a * b).sum() + a[0, 1] * one(x)[1, 2]
+        y = transposed(x)
+        return y[0, 1] * y[1, 2]
 
     x = np.linspace(-1.0, 2.0, 9).reshape(3, 3)
-    expected = 2.0 * np.sin(x).T + 2.0 * np.cos(x) * x.T  # of the sum of 2 x.T sin(x)
-    expected[1, 0] += 4.0 * x[2, 1]  # of 4 x[1, 0] x[2, 1]
-    expected[2, 1] += 4.0 * x[1, 0]
-    for layout in (np.ascontiguousarray, np.asfortranarray):
-        np.testing.assert_allclose(ar.grad(program)(layout(x)), expected, rtol=1e-14)
+    expected = np.zeros((3, 3))
+    expected[1, 0], expected[2, 1] = 4.0 * x[2, 1], 4.0 * x[1, 0]
+    np.testing.assert_allclose(ar.grad(program)(x), expected, rtol=1e-14)
