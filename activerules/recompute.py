@@ -180,8 +180,8 @@ def _seeds(dret: Any) -> Any:
 def _put_typed(out, y):
     if isinstance(y, types.BaseTuple):
         places = [leaf.place for leaf in carrying("y", y)]
-        lines = "; ".join(f"put(out[{k}], y{place})" for k, place in enumerate(places))
-        return _leafwise(f"def f(out, y): {lines or 'pass'}", put=_put)
+        lines = "; ".join(f"_put(out[{k}], y{place})" for k, place in enumerate(places))
+        return _from_source(f"def f(out, y): {lines or 'pass'}")
     if isinstance(y, types.Array):
 
         def of_array(out, y):
@@ -225,11 +225,7 @@ def _seeds_of_tuple(dret: AnnotationType) -> Any:
         "".join(f"{name}{k}, " for k, _ in enumerate(leaves)) for name in ("out", "seed")
     )
     lines = "\n    ".join([*made, f"return ({outs}), ({seeds})"])
-    return _leafwise(f"def f(dret):\n    {lines}", of_array=_of_array, of_number=_of_number)
-
-
-def _leafwise(source: str, **scope: Any) -> Any:
-    return function_from(source, "f", scope, module=__name__)
+    return _from_source(f"def f(dret):\n    {lines}", of_array=_of_array, of_number=_of_number)
 
 
 @register_jitable

@@ -79,20 +79,21 @@ def _pulled(pair: RulePair, config: RuleConfig, made: Any, x: Sequence[Any], dy:
 def _result(kind: type[Annotation], y: Any, dy: Any) -> Annotation:
     if kind is Const:
         return Const(y)
-    bar = make_zero(y)
-    bar = _of_type(bar, dy)
+    bar = filled(make_zero(y), dy)
     return Active(bar) if kind is Active else _annotated_as(kind, y, bar)
 
 
-def _of_type(bar: Any, dy: Any) -> Any:
-    """A cotangent with the type of a zero one, zeros in tuples filled in, and for what has none."""
+def filled(bar: Any, dy: Any) -> Any:
+    """A cotangent `dy` in the form of zeros `bar`, whose arrays it is written into; what `dy` says
+    nothing of stays zero.
+    """
     if is_zero(dy):
         return bar
     if is_array(bar):
         bar[...] = dy
         return bar
     if is_tuple(bar):
-        return like_tuple(type(bar), map(_of_type, bar, dy))
+        return like_tuple(type(bar), map(filled, bar, dy))
     return type(bar)(dy)
 
 

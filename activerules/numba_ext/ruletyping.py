@@ -247,13 +247,13 @@ def alias_checks(
     """Compile results of `rulechecks.apart` for a returned array and each array it may share memory
     with, by their types.
     """
-    results = dict.fromkeys(array_types(marked.result_type))
+    arrays = array_types(marked.result_type)
+    results = dict.fromkeys(arrays)
+    more = "or with its own shadow" if len(arrays) == 1 else "with another array, or with a shadow"
     message = (
-        f"what {marked.name} or its rule returns shares memory with an argument, or with its own "
-        "shadow; return a copy"
+        f"what {marked.name} or its rule returns shares memory with an argument, {more}; "
+        "return a copy"
     )
-    if len(array_types(marked.result_type)) > 1:
-        message = message.replace("or with its own shadow", "with another array, or with a shadow")
     others = {*results, *(f for a in arguments for f in (a.value_type, *a.annotation.fields))}
     return {
         (returned, other): compile_function(

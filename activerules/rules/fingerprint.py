@@ -44,12 +44,13 @@ def written_rule(rule: Rule) -> str:
 
 def _written_function(function: Any) -> str:
     plain = getattr(function, "py_func", function)
-    cells = (cell.cell_contents for cell in plain.__closure__ or () if _is_filled(cell))
+    cells = (cell.cell_contents for cell in plain.__closure__ or () if is_filled(cell))
     captured = (_written_function(c) if _is_function(c) else _plain(c) for c in cells)
     return "\n".join((_written_code(plain.__code__), *captured))
 
 
-def _is_filled(cell: CellType) -> bool:
+def is_filled(cell: CellType) -> bool:
+    """Whether a variable of an enclosing function is assigned yet."""
     try:
         cell.cell_contents
     except ValueError:

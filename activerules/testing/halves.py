@@ -29,12 +29,13 @@ from activerules.annotations.activity import (
     Duplicated,
     MixedDuplicated,
 )
-from activerules.annotations.containers import like_tuple
+from activerules.chainrules.pairs import filled
 from activerules.errors import RuleCheckError
 from activerules.numba_ext.facts import RuleFunctionCompiler
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import ForwardRule, RulePair
 from activerules.rules.written import function_from
+from activerules.testing.gradient import SHADOWED
 from activerules.testing.numeric import shifted
 from activerules.testing.situations import Lane, annotate
 
@@ -84,7 +85,7 @@ def run_pair(
             for i, x in enumerate(lane.annotated)
         ]
         entries.append(_entries(second(dret, made.tape, *passed), passed))
-        if pair.result in _WITH_SHADOW:
+        if pair.result in SHADOWED:
             for array in arrays_in(made.shadow):
                 array[...] = 0
     untouched = all(np.array_equal(array, copy) for array, copy in spoiled)
@@ -95,7 +96,7 @@ def _require_no_shadow(pair: RulePair, annotated: Sequence[Annotation], made: An
     """Raise `RuleCheckError` where the promise of `keeps_shadow=False` is broken (H4)."""
     passed = [x.fields[1] for x in annotated if isinstance(x, Duplicated | MixedDuplicated)]
     shadows = list(arrays_in(tuple(passed)))
-    if pair.result in _WITH_SHADOW:
+    if pair.result in SHADOWED:
         shadows += arrays_in(made.shadow)
     for array in arrays_in(made.tape):
         if any(np.may_share_memory(array, shadow) for shadow in shadows):
@@ -131,7 +132,6 @@ def _halves(pair: RulePair, compiled: bool) -> tuple[Any, Any]:
 
 
 _compiled: dict[Any, Any] = {}
-_WITH_SHADOW = (Duplicated, MixedDuplicated)
 
 
 def _rule_function(function: Any, compiled: bool) -> Any:
@@ -182,17 +182,7 @@ def _result(kind: type[Annotation], made: Any, bar: Any) -> Annotation:
         raise RuleCheckError(
             f"the shadow of a {kind.__name__} result is not made of arrays of zeros"
         )
-    return annotate(kind, made.primal, _filled(made.shadow, bar))
-
-
-def _filled(shadow: Any, bar: Any) -> Any:
-    """The shadow of a result with a cotangent in it; what has none stays as it is."""
-    if isinstance(shadow, tuple):
-        return like_tuple(type(shadow), map(_filled, shadow, bar))
-    if isinstance(shadow, np.ndarray):
-        shadow[...] = bar
-        return shadow
-    return shadow if bar is None else bar
+    return annotate(kind, made.primal, filled(made.shadow, bar))
 
 
 def _entries(returned: Any, annotated: Sequence[Annotation]) -> tuple[Any, ...]:

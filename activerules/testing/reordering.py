@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from types import CodeType, ModuleType
 from typing import Any
 
+from activerules.rules.fingerprint import is_filled
+
 
 def may_reorder(f: Any) -> bool:
     """Whether `f`, or a compiled function it refers to, is so with `fastmath` or `parallel`.
@@ -49,7 +51,7 @@ def _referred(plain: Any) -> Iterator[Any]:
     values = [plain.__globals__[name] for name in names if name in plain.__globals__]
     modules = [value for value in values if isinstance(value, ModuleType)]
     values += [getattr(module, name, None) for module in modules for name in names]
-    values += _filled(plain.__closure__ or ())
+    values += [cell.cell_contents for cell in plain.__closure__ or () if is_filled(cell)]
     yield from (value for value in values if _options(value) is not None)
 
 
@@ -58,11 +60,3 @@ def _names(code: CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names(constant)
-
-
-def _filled(cells: Any) -> Iterator[Any]:
-    for cell in cells:
-        try:
-            yield cell.cell_contents
-        except ValueError:  # a variable of the enclosing function that is not assigned yet
-            continue
