@@ -73,6 +73,7 @@ LAYERS = {
     "ir.instruction_parser": 3,
     "ir.parser": 3,
     "ir.printer": 3,
+    "ir.promises": 3,
     "ir.refusal": 3,
     "ir.rulecall": 3,
     "ir.runtime_calls": 3,

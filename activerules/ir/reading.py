@@ -12,6 +12,7 @@ from activerules.ir.normalise import simple_loops
 from activerules.ir.one_entry import enter_once
 from activerules.ir.parser import parse_module
 from activerules.ir.printer import print_module
+from activerules.ir.promises import keep_promises
 from activerules.ir.scalarise import scalarise
 from activerules.ir.short_axes import plain_subscripts
 
@@ -21,7 +22,7 @@ def read_module(text: str, function: str) -> Module:
     hid are back, stack memory that grows is on the heap, calls through pointers are called by name,
     values with parts taken apart, floats computed as floats, subscripts along axes that may be
     short are plain, and references that are lost where a function raises are dropped, where that
-    can be done.
+    can be done. Calls say whether they touch memory.
     """
     module = parse_module(text)
     if enter_once(module):
@@ -33,4 +34,5 @@ def read_module(text: str, function: str) -> Module:
     restore_floats(module)
     plain_subscripts(module)
     drop_held(module)
+    keep_promises(module)
     return module

@@ -48,6 +48,7 @@ from activerules.ir.model import (
     Instruction,
     Value,
 )
+from activerules.ir.promises import touches_memory
 from activerules.ir.runtime_calls import GIVES_ROOM_BACK, MAKES_ROOM, CallEffect
 from activerules.ir.types import NamedTypes, size_of
 
@@ -111,6 +112,8 @@ class MemoryFacts:
 
         By the pointers it is called with, by globals, and by pointers stored outside this function.
         """
+        if not touches_memory(call):
+            return frozenset()
         given = frozenset(reached_by(call, self.objects, self.inside))
         if call.callee_name in (MAKES_ROOM, GIVES_ROOM_BACK):
             return given

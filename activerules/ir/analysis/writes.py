@@ -9,6 +9,7 @@ from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.analysis.points_to import Solver
 from activerules.ir.constants import integer_of
 from activerules.ir.model import Instruction, Value
+from activerules.ir.promises import touches_memory
 from activerules.ir.runtime_calls import CallEffect, effect_of
 from activerules.ir.types import NamedTypes, size_of
 
@@ -51,7 +52,7 @@ def writes_of(
             yield Write(
                 i, pointers, _constant_length(i), objects=followed, exchanges=effect.exchanges
             )
-    elif not arithmetic(i) and "memory(none)" not in str(i.attributes.get("call_attributes", "")):
+    elif not arithmetic(i) and touches_memory(i):
         # without pointer arguments it may still write globals, and what it was given before
         yield Write(i, (), None, everything=True)
 
