@@ -170,3 +170,74 @@ def test_results_in_fortrans_order():
     expected = np.zeros((3, 3))
     expected[1, 0], expected[2, 1] = 4.0 * x[2, 1], 4.0 * x[1, 0]
     np.testing.assert_allclose(ar.grad(program)(x), expected, rtol=1e-14)
+
+
+@numba.njit
+def squash(a):
+    for place in np.ndindex(a.shape):
+        a[place] = np.sin(a[place]) * a[place]
+
+
+checked_squash = ar.checkpoint(squash)
+
+
+def squashed(a):
+    return np.sin(a) * a, np.cos(a) * a + np.sin(a)
+
+
+def sliced():
+    return np.arange(24.0).reshape(4, 6)[::2, ::-2]
+
+
+def records_field():
+    records = np.zeros(3, np.dtype([("a", np.float64), ("k", np.int32)]))
+    records["a"] = 0.3, -0.8, 1.5
+    return records["a"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: np.array([0.3, -0.8, 1.5])[::-1], sliced, records_field, lambda: sliced()[:0]],
+    ids=["reversed", "sliced", "records", "empty"],
+)
+def test_arrays_that_are_written_have_any_strides(make):
+    """What the reverse finds of the array lies in memory as its shadow does."""
+    a, bar = make(), make()
+    value, slope = squashed(a)
+    seed = bar.copy()
+    ar.autodiff(ar.Reverse, checked_squash, ar.Duplicated(a, bar))
+    np.testing.assert_allclose(a, value, rtol=1e-14)
+    np.testing.assert_allclose(bar, seed * slope, rtol=1e-12)
+
+
+def test_an_array_of_any_strides_that_belongs_to_an_object():
+    @numba.experimental.jitclass([("a", numba.float64[:])])
+    class Held:
+        def __init__(self, a):
+            self.a = a
+
+    program = ar.checkpoint(lambda held: squash(held.a))
+    a, bar = np.array([0.3, -0.8, 1.5])[::-1], np.array([1.0, 2.0, -3.0])[::-1]
+    value, slope = squashed(a)
+    seed = bar.copy()
+    ar.autodiff(ar.Reverse, program, ar.Duplicated(Held(a), Held(bar)))
+    np.testing.assert_allclose(a, value, rtol=1e-14)
+    np.testing.assert_allclose(bar, seed * slope, rtol=1e-12)
+
+
+def test_a_rule_of_the_users_differentiates_what_was_saved():
+    written = numba.njit(lambda a: squash(a))
+
+    @ar.augmented_primal(written, saves="a")
+    def _(config, ret: ar.Const, a: ar.Duplicated):
+        squash(a.val)
+        return ar.AugmentedReturn(None, None, None)
+
+    @ar.reverse(written)
+    def _(config, dret: ar.Const, tape, a: ar.Duplicated):
+        ar.autodiff(ar.Reverse, squash, ar.Const, a)
+
+    a, bar = sliced(), sliced()
+    slope, seed = squashed(a)[1], bar.copy()
+    ar.autodiff(ar.Reverse, written, ar.Duplicated(a, bar))
+    np.testing.assert_allclose(bar, seed * slope, rtol=1e-12)

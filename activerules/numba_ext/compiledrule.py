@@ -122,6 +122,8 @@ class CompiledRule:
     zero_makers       compile results of `make_zero`, by the type of the value
     savers            compile results of `copy_of`, by the position of an argument that the reverse
                       reads and that may be overwritten before it runs
+    relaid            compile results of `laid_as`, by the position of those that have a shadow, and
+                      strides that the copy has not
     apart, alike      compile results of `rulechecks.apart` and `alike`, by types
     detachers         compile results of what keeps a part of the tape as it is, by its type and the
                       position of an argument that may be overwritten, or what `ruletapes.of_result`
@@ -145,6 +147,7 @@ class CompiledRule:
     derivatives: tuple[int | None, ...]
     zero_makers: dict[types.Type, Any]
     savers: dict[int, Any]
+    relaid: dict[int, Any]
     apart: dict[tuple[types.Type, types.Type], Any]
     alike: dict[tuple[types.Type, types.Type], Any]
     detachers: dict[tuple[types.Type, int], Any]

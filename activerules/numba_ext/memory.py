@@ -343,11 +343,13 @@ class _Checker:
         if argument.numba_type.layout == "A" and argument.activity != "const":
             self._items_apart(argument, primal)
         other_shape, other_strides = cgutils.false_bit, cgutils.false_bit
+        has_items = builder.icmp_signed("!=", primal.nitems, primal.nitems.type(0))
         for (length, other_length), (stride, other) in zip(shapes, strides, strict=True):
             differs = builder.icmp_unsigned("!=", length, other_length)
             other_shape = builder.or_(other_shape, differs)
-            # The stride of an axis of length one is never used, and NumPy gives it any value.
-            used = builder.icmp_signed(">", length, length.type(1))
+            # A stride is not used where an axis has length one, or nothing is in the array: NumPy
+            # gives it any value.
+            used = builder.and_(has_items, builder.icmp_signed(">", length, length.type(1)))
             differs = builder.and_(used, builder.icmp_unsigned("!=", stride, other))
             other_strides = builder.or_(other_strides, differs)
         for condition, what in ((other_shape, "another shape"), (other_strides, "other strides")):

@@ -17,6 +17,7 @@ from numba.extending import overload, register_jitable
 from activerules.annotations.values import make_zero
 from activerules.errors import RuleArgumentsOverlap, RuleReturnError
 from activerules.numba_ext.overwriting import overwrite
+from activerules.numba_ext.zero_shadows import room_like
 
 
 def make_zero_of(x: Any) -> Any:
@@ -39,6 +40,21 @@ def _copied(x):
 def copy_of(x: Any) -> Any:
     """Keep what an array holds."""
     return copied(x)
+
+
+def laid_as(kept: Any, x: Any) -> Any:
+    """What was kept of `x`, with the strides of `x`, which are those of its shadow: what a reverse
+    calls has one address computation for both.
+    """
+    return copy_in_place(kept, x) if _differ(x, kept) else kept
+
+
+@register_jitable
+def copy_in_place(kept, x):
+    """What was kept, in new memory that is laid out as that of `x`."""
+    result = room_like(x)  # pyright: ignore[reportCallIssue]
+    overwrite(result, kept)
+    return result
 
 
 def copy_of_leaf(x: Any) -> Any:
@@ -194,11 +210,19 @@ def alike(message: str) -> Callable[[Any, Any], None]:
     def check(result, shadow):
         if result.shape != shadow.shape:
             raise RuleReturnError(message)
-        for axis in range(result.ndim):
-            if result.shape[axis] > 1 and result.strides[axis] != shadow.strides[axis]:
-                raise RuleReturnError(message)
+        if _differ(result, shadow):
+            raise RuleReturnError(message)
 
     return check
+
+
+@register_jitable
+def _differ(x, y):
+    """Whether arrays of one shape differ in strides that are used."""
+    for axis in range(x.ndim):
+        if x.shape[axis] > 1 and x.strides[axis] != y.strides[axis]:
+            return True
+    return False
 
 
 @register_jitable

@@ -42,7 +42,7 @@ from activerules.numba_ext.pieces import (
     memory_of,
     parts_of,
 )
-from activerules.numba_ext.rulechecks import copied, copy_of, none_of, overlap
+from activerules.numba_ext.rulechecks import copied, copy_in_place, none_of, overlap
 from activerules.numba_ext.zero_shadows import new_instance
 
 
@@ -115,7 +115,7 @@ def _copy(context: Any, builder: Any, found: Any, value: Any) -> Any:
         return new_instance(context, builder, found, value, _copy)
     typed = signature(found, found)
     if isinstance(found, types.Array):
-        return context.compile_internal(builder, copy_of, typed, [value])
+        return context.compile_internal(builder, _copied_array, typed, [value])
     if isinstance(found, types.ListType):
         copy = _copied_list if isinstance(found.item_type, types.Number) else _copied_items
         return context.compile_internal(builder, copy, typed, [value])
@@ -123,6 +123,10 @@ def _copy(context: Any, builder: Any, found: Any, value: Any) -> Any:
         return context.compile_internal(builder, _copied_values, typed, [value])
     context.nrt.incref(builder, found, value)
     return value
+
+
+def _copied_array(x):
+    return copy_in_place(x, x)  # the shadow of the object lies in memory as the object does
 
 
 def _copied_list(x):

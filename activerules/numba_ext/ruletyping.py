@@ -46,6 +46,7 @@ from activerules.numba_ext.rulechecks import (
     apart,
     copy_of,
     kept_if_shared,
+    laid_as,
     make_zero_of,
     own_leaf,
     unwritten,
@@ -115,6 +116,15 @@ def compile_rule(
         tape = _check_augmented(augmented, marked, pair, request)
         reverse, copied = _compile_reverse((config, result), annotations, pair, tape)
         checks = {} if noalias else alias_checks(marked, arguments)
+        savers = {
+            i: compile_function(
+                copy_of_object if is_object(a.value_type) else copy_of, (a.value_type,), pair
+            )
+            for i, a in enumerate(arguments)
+            if i in saved
+            and (request.overwritten[i] or written[i])
+            and (isinstance(a.value_type, types.Array) or is_object(a.value_type))
+        }
         return CompiledRule(
             marked=marked,
             config=config,
@@ -131,14 +141,13 @@ def compile_rule(
                 for a in arguments
                 if a.needs_scratch
             },
-            savers={
-                i: compile_function(
-                    copy_of_object if is_object(a.value_type) else copy_of, (a.value_type,), pair
-                )
-                for i, a in enumerate(arguments)
-                if i in saved
-                and (request.overwritten[i] or written[i])
-                and (isinstance(a.value_type, types.Array) or is_object(a.value_type))
+            savers=savers,
+            relaid={
+                i: compile_function(laid_as, (savers[i].signature.return_type, t), pair)
+                for i in savers
+                if _is_strided(t := arguments[i].value_type)
+                and arguments[i].activity == "duplicated"
+                and arguments[i].annotation.dval is not None
             },
             apart=checks,
             alike=alike_checks(marked, pair.result),
@@ -150,6 +159,10 @@ def compile_rule(
             another=_another(marked, pair, request),
             objects=checks_of_objects(marked, arguments),
         )
+
+
+def _is_strided(found: types.Type) -> bool:
+    return isinstance(found, types.Array) and found.layout == "A"
 
 
 def _another(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Any:

@@ -3,6 +3,7 @@
 Gives       `zero_shadow`: a new shadow of zeros, arrays with the shape and strides of their primals
             `own_constants`: what is constant in it belongs to it, too
             `new_instance`: an instance like another one
+            `room_like`: memory for an array like another one
 """
 
 from __future__ import annotations
@@ -125,17 +126,33 @@ def _owned_zero(context: Any, builder: Any, found: Any, primal: Any) -> Any:
 
 
 def _zero_array(context: Any, builder: Any, array_type: Any, primal: Any) -> Any:
-    array = context.make_array(array_type)(context, builder, primal)
-    extent = extent_of(builder, array_type, array)
+    shadow, base, size = _room_like(context, builder, array_type, primal)
+    cgutils.memset(builder, base, size, 0)
+    return shadow
+
+
+def _room_like(context: Any, builder: Any, array_type: Any, array: Any) -> tuple[Any, Any, Any]:
+    """A new array of the shape and strides of another, where its memory begins, and its size."""
+    primal = context.make_array(array_type)(context, builder, array)
+    extent = extent_of(builder, array_type, primal)
     size = builder.sub(extent.high, extent.low)
     alignment = context.get_preferred_array_alignment(array_type.dtype)
     meminfo = context.nrt.meminfo_alloc_aligned(builder, size, cgutils.int32_t(alignment))
     base = context.nrt.meminfo_data(builder, meminfo)
-    cgutils.memset(builder, base, size, 0)
     below = builder.sub(extent.data, extent.low)
-    shadow = context.make_array(shadow_type(array_type))(context, builder, primal)
+    room = context.make_array(shadow_type(array_type))(context, builder, array)
     data = cgutils.pointer_add(builder, base, below)
-    shadow.data = builder.bitcast(data, array.data.type)
-    shadow.meminfo = meminfo
-    shadow.parent = cgutils.get_null_value(array.parent.type)
-    return shadow._getvalue()
+    room.data = builder.bitcast(data, primal.data.type)
+    room.meminfo = meminfo
+    room.parent = cgutils.get_null_value(primal.parent.type)
+    return room._getvalue(), base, size
+
+
+@intrinsic
+def room_like(typing_context, x):
+    """A new array of the shape and strides of `x`, with nothing written into it."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _room_like(context, builder, x, args[0])[0]
+
+    return shadow_type(x)(x), codegen
