@@ -14,6 +14,8 @@ from collections.abc import Sequence
 Where = tuple[str, str, str]
 
 _INDENT = "  "
+_WIDEST = 72
+"""Columns that a long entry of `where` may push the places of the others to the right."""
 
 
 class ActiverulesError(Exception):
@@ -87,9 +89,10 @@ def _alternative_labels(count: int) -> list[str]:
 
 def _render_where(entries: Sequence[Where]) -> str:
     label_width = max(len(label) for label, _, _ in entries) + 3
-    text_width = max((len(text) for _, text, location in entries if location), default=0) + 3
+    lengths = [len(text) for _, text, location in entries if location and len(text) <= _WIDEST]
+    text_width = max(lengths, default=0) + 3
     return "\n".join(
-        f"{_INDENT}{label:<{label_width}}{text:<{text_width}}{location}".rstrip()
+        f"{_INDENT}{label:<{label_width}}{f'{text}   ':<{text_width}}{location}".rstrip()
         for label, text, location in entries
     )
 

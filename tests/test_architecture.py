@@ -28,6 +28,7 @@ LAYERS = {
     "ir": 6,
     "ir.types": 3,
     "ir.model": 3,
+    "ir.names": 3,
     "ir.never_returning": 3,
     "ir.aliases": 3,
     "ir.allocators": 3,

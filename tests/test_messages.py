@@ -43,6 +43,13 @@ def test_the_whole_text():
     )
 
 
+def test_a_long_entry_moves_no_other_place():
+    error = errors.UnsupportedIR("no", where=[("while", "f(x)", "a.py:1"), ("at", 99 * "%", "b:2")])
+    lines = str(error).splitlines()
+    assert lines[2].index("a.py:1") < 20
+    assert lines[3].endswith("%   b:2")
+
+
 def test_empty_fields_leave_no_trace():
     assert str(errors.TapeError("used twice")) == "used twice\n\n  Help  docs/errors.md#TapeError"
 

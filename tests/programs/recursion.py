@@ -398,3 +398,28 @@ def merged(a):
 def weighted_by_rank(x):
     ordered = merged(x * 2.0)
     return (ordered * np.arange(len(x)) ** 2).sum() + ordered[0] * ordered[-1]
+
+
+@njit
+def hang(link, mass, node, body, m, used):
+    """A body into a tree of arrays: `-2 - body` in `link` is a body, anything else a node."""
+    mass[node] += m[body] * m[body]
+    there = link[node]
+    if there == -1:
+        link[node] = -2 - body
+        return used
+    return hang(link, mass, node + 1, -2 - there, m, used + 1)
+
+
+@example(lambda rng: (rng.normal(size=4), np.full(8, -1)))
+@njit
+def bodies_in_a_tree(m, roots):
+    link, mass = np.full(8, -1), np.zeros(8)
+    used = 0
+    for body in range(m.size):
+        used = hang(link, mass, 0, body, m, used)
+        used = hang(roots, mass, 1, body, m, used)
+    total = 0.0
+    for node in range(8):
+        total += (node + used) * mass[node] ** 2
+    return total

@@ -37,6 +37,32 @@ def bits_as_a_number(x):
 
 
 @njit
+def bits_moved_as_integers(x):
+    a, b = np.empty(x.size, np.int64), np.empty(x.size, np.int64)
+    for i in range(x.size):
+        a[i] = np.float64(x[i]).view(np.int64) + 1
+    for i in range(x.size):
+        b[i] = a[x.size - 1 - i]
+    return np.int64(b[0] - 1).view(np.float64) * 2.0
+
+
+@njit
+def fill(a, i, k):
+    if i < a.size:
+        a[i] = k
+        fill(a, i + 1, k)
+
+
+@njit
+def bits_left_by_a_callee(x):
+    a, b = np.empty(x.size, np.int64), np.empty(x.size, np.int64)
+    for i in range(x.size):
+        a[i] = np.float64(x[i]).view(np.int64) + 1
+    fill(b, 0, a[1])
+    return np.int64(b[0] - 1).view(np.float64) * 2.0
+
+
+@njit
 def external(x):
     return external_cos(x) * x
 
@@ -45,6 +71,8 @@ REFUSED = [
     (keys_of_a_dictionary, (1.3,), ar.UnknownCall),
     (sign_bit_flipped, (1.3,), ar.FloatBitsInInteger),
     (bits_as_a_number, (np.array([1.0, 2.0]),), ar.FloatBitsInInteger),
+    (bits_moved_as_integers, (np.array([1.0, 2.0]),), ar.FloatBitsInInteger),
+    (bits_left_by_a_callee, (np.array([1.0, 2.0]),), ar.FloatBitsInInteger),
     (external, (1.3,), ar.UnknownCall),
 ]
 

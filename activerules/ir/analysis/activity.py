@@ -26,7 +26,8 @@ from activerules.ir.analysis.memory import MemoryFacts
 from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.analysis.points_to import loads_behind
 from activerules.ir.analysis.returns import Returns
-from activerules.ir.analysis.value_types import ValueTypes
+from activerules.ir.analysis.stored_bits import carried_bits
+from activerules.ir.analysis.value_types import ValueTypes, accesses_of_callee
 from activerules.ir.model import Instruction, Value, behind
 from activerules.ir.rulecall import CallArgument, CallInfo
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
@@ -80,7 +81,7 @@ class Calls:
 
 @dataclass(frozen=True, eq=False)
 class Activity:
-    """Frozen result of `analyse_activity`."""
+    """Frozen result of `analyse_activity`; `carried` are the integers of `carried_bits`."""
 
     varied: frozenset[Value]
     useful: frozenset[Value]
@@ -88,6 +89,7 @@ class Activity:
     useful_memory: frozenset[MemoryObject]
     active_memory: frozenset[MemoryObject]
     memory: MemoryFacts
+    carried: frozenset[Value]
 
     def is_active(self, value: Value) -> bool:
         """Whether a float value needs a cotangent."""
@@ -103,7 +105,8 @@ def analyse_activity(
 ) -> Activity:
     """Find what is active; `soundness.refuse_unsound` tells whether a derivative can be right."""
     body = [i for block in memory.flow.order if block in returns.live for i in block.instructions]
-    spread = _Spread(memory, types, calls, returns, seeds)
+    carried = carried_bits(types)
+    spread = _Spread(memory, types, calls, returns, seeds, carried)
     varied, varied_memory = spread.forwards(body)
     useful, useful_memory = spread.backwards(body)
     returned = memory.handed_over(seeds.results)
@@ -117,7 +120,7 @@ def analyse_activity(
     _extend_to_neighbours(shared, memory, active_memory, seeds.results, shadowable)
     return Activity(
         frozenset(varied), frozenset(useful), frozenset(varied_memory), frozenset(useful_memory),
-        frozenset(active_memory), memory,
+        frozenset(active_memory), memory, carried,
     )  # fmt: skip
 
 
@@ -140,6 +143,7 @@ class _Spread:
     calls: Calls
     returns: Returns
     seeds: Seeds
+    carried: frozenset[Value]
 
     def forwards(self, body: list[Instruction]) -> tuple[set[Value], set[MemoryObject]]:
         """The values and memory that depend on an independent."""
@@ -222,15 +226,19 @@ class _Spread:
     ) -> None:
         read = self.memory.read_by(call)
         if not values.isdisjoint(call.operands) or not objects.isdisjoint(read):
-            objects.update(self.memory.changed_by(call))
+            objects.update(self.memory.changed_by(call) - self.types.without_floats)
             if holds_float(call.type):
                 values.add(call)
+        for k, kept in self.memory.called[call].summary.keeps_bits:
+            bits = call.operands[k]
+            if bits in self.carried and are_varied_bits(bits, values, objects, self.memory):
+                objects.update(o for o, _ in accesses_of_callee(call, kept, self.memory))
 
     def _backward(self, i: Instruction, values: set[Value], objects: set[MemoryObject]) -> None:
         at = self.memory.objects
         match i.opcode:
             case "load":
-                if i in values or (i in self.types.float_bits and i.type.is_int):
+                if i in values or (i in self.carried and i.type.is_int):
                     objects.update(at(i.operands[0]))
             case "store":
                 if holds_float(i.operands[0].type) and not objects.isdisjoint(at(i.operands[1])):
@@ -281,7 +289,7 @@ class _Spread:
         What was loaded from the caller's memory may be a float, too, if it goes where floats are.
         """
         value = store.operands[0]
-        if value in self.types.float_bits:
+        if value in self.carried:
             return are_varied_bits(value, values, objects, self.memory)
         return (
             value.type.is_int

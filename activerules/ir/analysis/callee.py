@@ -35,7 +35,8 @@ class Place:
 @dataclass(frozen=True)
 class PlaceAccess:
     """A load or store of `type`: `offset` bytes behind parameter `parameter`, or anywhere in
-    `place` (both None); `aligned`: for sure at an address that its size divides.
+    `place` (both None); `aligned`: for sure at an address that its size divides; `without_floats`:
+    no function of the module has floats there.
     """
 
     place: Place
@@ -43,6 +44,7 @@ class PlaceAccess:
     aligned: bool = False
     parameter: int | None = None
     offset: int | None = None
+    without_floats: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Summary:
     takes_bits    the parameters that are integers and may be used as the bits of a float: it makes
                   a float of them
     keeps_bits    (parameter, access): an integer may be stored so where the caller can see it
+    makes_bits    it, or a function it calls, takes the bits of a float as an integer
     """
 
     reads: frozenset[Place] = frozenset()
@@ -73,6 +76,7 @@ class Summary:
     takes_bits: frozenset[int] = frozenset()
     keeps_bits: frozenset[tuple[int, PlaceAccess]] = frozenset()
     copies: frozenset[tuple[Place, Place]] = frozenset()
+    makes_bits: bool = False
 
     def __or__(self, other: Summary) -> Summary:
         return Summary(
@@ -88,6 +92,7 @@ class Summary:
             self.takes_bits | other.takes_bits,
             self.keeps_bits | other.keeps_bits,
             self.copies | other.copies,
+            self.makes_bits or other.makes_bits,
         )
 
 

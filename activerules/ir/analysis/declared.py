@@ -40,6 +40,11 @@ class Declared:
         return cls(((0, element),), size_of(element, {}))
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it is an array of something that is neither a float nor has one in it."""
+        return bool(self.period) and not self.floats
+
+    @property
     def float_types(self) -> set[Type]:
         """The types of the floats in it."""
         return {t for _, t in self.floats}

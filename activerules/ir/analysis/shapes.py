@@ -95,10 +95,17 @@ class CallsOf:
 class Shapes:
     """The nodes of a module, found by iteration to a fixpoint.
 
-    `outside` are the pointer parameters that lead to memory the caller has filled.
+    `outside` are the pointer parameters that lead to memory the caller has filled; `plain` those to
+    memory in which it has neither floats nor pointers.
     """
 
-    def __init__(self, module: Module, outside: Iterable[Argument], calls: CallsOf) -> None:
+    def __init__(
+        self,
+        module: Module,
+        outside: Iterable[Argument],
+        calls: CallsOf,
+        plain: Iterable[Argument] = (),
+    ) -> None:
         self._module, self._calls = module, calls
         self._cells: dict[Value | str, _Cell] = {}
         self._loads: dict[Value | str, set[Instruction]] = {}
@@ -106,6 +113,8 @@ class Shapes:
         self._changed = True
         for argument in outside:
             self._unknown(argument)
+        for argument in plain:
+            self._reach(self._of(argument), [ANYWHERE])
         self._solve()
 
     # --- answers ---

@@ -37,8 +37,8 @@ from activerules.ir.analysis.points_to import loads_behind
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.value_types import ValueTypes
 from activerules.ir.model import Constant, Instruction, Value
-from activerules.ir.printer import print_instruction
-from activerules.ir.refusal import refusal
+from activerules.ir.names import plain_name
+from activerules.ir.refusal import refusal, shown
 from activerules.ir.rulecall import CallArgument
 from activerules.ir.runtime_calls import HELD_MEMORY, MAKES_ROOM, memory_intrinsic
 from activerules.ir.types import I64
@@ -107,7 +107,7 @@ class _Check:
                         raise refusal(
                             i,
                             "an access may share some bytes of an active float, but not all, with "
-                            f"`{print_instruction(pair[i is pair[0]]).strip()}`",
+                            f"`{shown(pair[i is pair[0]])}`",
                             "nothing tells that their offsets keep them apart, and part of a "
                             "float has no derivative",
                             ["access the memory with one type, or with offsets that are known"],
@@ -131,10 +131,15 @@ class _Check:
             )
 
     def _operand_bits(self, i: Instruction) -> None:
-        facts, value = self.activity, i.operands[0]
-        if value in self.types.float_bits:
-            if are_varied_bits(value, facts.varied, facts.varied_memory, facts.memory):
-                self._float_bits(i)
+        if self._carries_bits(i.operands[0]):
+            self._float_bits(i)
+
+    def _carries_bits(self, value: Value) -> bool:
+        """Whether an integer may be made of the bits of a float that varies."""
+        facts = self.activity
+        return value in facts.carried and are_varied_bits(
+            value, facts.varied, facts.varied_memory, facts.memory
+        )
 
     def _load(self, i: Instruction) -> None:
         pointer = i.operands[0]
@@ -238,7 +243,8 @@ class _Check:
         )
 
     def _bits_go_in(self, call: Instruction) -> bool:
-        return any(o in self.types.float_bits for o in call.operands) and bool(self.activity.varied)
+        bits = any(o in self.types.float_bits for o in call.operands) and bool(self.activity.varied)
+        return bits or any(map(self._carries_bits, call.operands))
 
     def _hidden_pointer(self, i: Instruction) -> None:
         raise refusal(
@@ -416,7 +422,7 @@ class _Check:
         if not facts.active_memory.isdisjoint(used - passed):
             raise refusal(
                 i,
-                f"{i.callee_name} may reach active memory that it is not given "
+                f"{plain_name(i.callee_name or '')} may reach active memory that it is not given "
                 f"({_names(facts.active_memory & (used - passed))})",
                 "it gets there by a global, or an address passed as an integer; its shadow "
                 "could not be found that way",

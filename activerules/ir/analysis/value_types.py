@@ -12,7 +12,7 @@ Invariants  V1  an integer outside `float_bits` holds no bits of a float that va
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -84,6 +84,11 @@ class ValueTypes:
         )
 
     @cached_property
+    def without_floats(self) -> frozenset[MemoryObject]:
+        """Declared memory that never holds the bits of a float: D1."""
+        return frozenset(o for o, declared in self.declared.items() if not declared.floats)
+
+    @cached_property
     def as_declared(self) -> frozenset[MemoryObject]:
         """Declared memory in which floats are read and written where they are declared, and not
         elsewhere by a view of it as something else: decision 0027.
@@ -113,11 +118,11 @@ class ValueTypes:
 
     def may_keep_float(self, call: Instruction, access: PlaceAccess) -> bool:
         """Whether what a callee stores so may be read as a float: here, or by the caller."""
-        return any(
+        return not access.without_floats and any(
             self._meets_others(o, made, "float")
             or o in self.declared
             or any(not p.is_local for p in self.memory.copied_with(o))
-            for o, made in _accesses_of_callee(call, access, self.memory)
+            for o, made in accesses_of_callee(call, access, self.memory)
         )
 
     def touches_pointers(self, access: Instruction) -> bool:
@@ -213,14 +218,14 @@ def analyse_value_types(
                     accesses[o].append(Access(i, t, known, aligned))
             elif i in memory.called:
                 for access in memory.called[i].summary.accesses:
-                    for o, made in _accesses_of_callee(i, access, memory):
+                    for o, made in accesses_of_callee(i, access, memory):
                         accesses[o].append(made)
     found = {o: tuple(a) for o, a in accesses.items()}
     facts = ValueTypes(found, declared, frozenset(), memory, shapes)
     return replace(facts, float_bits=_float_bits(function, facts))
 
 
-def _accesses_of_callee(
+def accesses_of_callee(
     call: Instruction, access: PlaceAccess, memory: MemoryFacts
 ) -> Iterable[tuple[MemoryObject, Access]]:
     """What a callee does to memory, as the caller's doing."""
@@ -243,13 +248,14 @@ def _float_bits(function: Function, facts: ValueTypes) -> frozenset[Value]:
     while changed:
         changed = False
         for i in function.instructions():
-            if i not in tainted and i.type.is_int and _takes_bits(i, tainted, facts):
+            if i not in tainted and i.type.is_int and takes_bits(i, tainted, facts):
                 tainted.add(i)
                 changed = True
     return frozenset(tainted)
 
 
-def _takes_bits(i: Instruction, tainted: set[Value], facts: ValueTypes) -> bool:
+def takes_bits(i: Instruction, tainted: Set[Value], facts: ValueTypes) -> bool:
+    """Whether an integer may hold (parts of) the bits of a float if those in `tainted` do."""
     match i.opcode:
         case "bitcast":
             return i.operands[0].type.is_float
@@ -286,7 +292,7 @@ def _returns_bits(call: Instruction, facts: ValueTypes) -> bool:
             for a in facts.accesses.get(o, ())
         )
         for access in called.summary.bits
-        for o, read in _accesses_of_callee(call, access, facts.memory)
+        for o, read in accesses_of_callee(call, access, facts.memory)
     )
 
 

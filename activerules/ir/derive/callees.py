@@ -37,6 +37,7 @@ from activerules.ir.derive.facts import Facts
 from activerules.ir.derive.request import Parameter, Request, ReturnKind
 from activerules.ir.derive.summaries import Variant
 from activerules.ir.model import Instruction, Value
+from activerules.ir.names import plain_name
 from activerules.ir.refusal import refusal
 from activerules.ir.rulecall import ActivityName
 from activerules.ir.types import Type
@@ -202,7 +203,7 @@ def _refuse_aggregates(call: Instruction, facts: Facts) -> None:
     if aggregates or not (_is_scalar(call.type) or str(call.type) == "void"):
         raise refusal(
             call,
-            f"{call.callee_name} takes or returns a struct or vector by value "
+            f"{plain_name(call.callee_name or '')} takes or returns a struct or vector by value "
             "and carries a derivative",
             "the engine differentiates scalars and memory; it could not inline this call",
             ["let it be inlined, or pass the parts one by one"],
@@ -265,12 +266,12 @@ def _copies_integers(called: CalledMemory, k: int, facts: Facts) -> bool:
 
 
 def _declared(objects: Iterable[MemoryObject], facts: Facts) -> Declared | None:
-    """The floats that all of the memory is known to be an array of."""
+    """The floats that all of the memory is known to be an array of; or that it is one of none."""
     kinds = {facts.types.declared.get(o) for o in objects}
     found = kinds.pop() if len(kinds) == 1 else None
     # the callee may be given a pointer to the middle: what is known must hold from there, too
     is_uniform = found is not None and found in map(Declared.array_of, found.float_types)
-    return found if is_uniform else None
+    return found if is_uniform or (found is not None and found.is_plain) else None
 
 
 def _arguments_behind(called: CalledMemory, facts: Facts) -> dict[object, frozenset[object]]:

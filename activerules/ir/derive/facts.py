@@ -135,10 +135,12 @@ def _memory(
 
 def summaries_of(request: Request) -> ModuleSummaries:
     """Of the functions of a module, for the one a user named."""
-    outside = [
-        p.argument for p in request.parameters if p.argument.type.is_pointer and not p.written_only
-    ]
-    return ModuleSummaries(request.module, EngineCalls(request.rules), outside)
+    pointers = [p for p in request.parameters if p.argument.type.is_pointer]
+    declared = {p.memory for p in pointers if p.declared is not None and p.declared.is_plain}
+    declared -= {p.holder for p in request.pointees}
+    plain = [p.argument for p in pointers if p.memory in declared]
+    outside = [p.argument for p in pointers if not p.written_only and p.argument not in plain]
+    return ModuleSummaries(request.module, EngineCalls(request.rules), outside, plain)
 
 
 def integers_of(request: Request, flow: ControlFlow) -> Integers:

@@ -31,6 +31,7 @@ from activerules.ir.cfg import Loop
 from activerules.ir.derive.derivatives import cost, function_of, is_pure_call
 from activerules.ir.derive.plan import Plan
 from activerules.ir.model import Instruction, Value
+from activerules.ir.names import plain_name
 from activerules.ir.rulecall import CallInfo
 from activerules.ir.runtime_calls import effect_of
 
@@ -102,7 +103,6 @@ def describe(node: Node, plan: Plan, name_of: NameOf = name_of_memory) -> str:
             return "where the rows of an inner loop are"
 
 
-_LENGTH = re.compile(r"\d+")
 _WHY_KEPT: dict[type, str] = {
     Shadow: "the address depends on the way control took",
     LeavingIteration: "it is not known when the loop begins",
@@ -222,18 +222,6 @@ def _call_name(call: Instruction, plan: Plan) -> str:
     info = plan.calls.marked(call)
     name = call.callee_name or "a function pointer"
     return info.name if info is not None else function_of(name) or plain_name(name)
-
-
-def plain_name(symbol: str) -> str:
-    """The function's own name in a mangled one (`_ZN4main5powerB2v3...`: `power`)."""
-    rest, name = symbol.strip('"'), symbol
-    if not rest.startswith("_ZN"):
-        return name
-    rest = rest[3:]
-    while length := _LENGTH.match(rest):
-        end = length.end() + int(length[0])
-        name, rest = rest[length.end() : end], rest[end:]
-    return name
 
 
 def _memory_behind(pointer: Value, plan: Plan, name_of: NameOf) -> str:

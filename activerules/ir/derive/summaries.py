@@ -10,7 +10,7 @@ Invariants  the smallest solution of the equations between functions that call e
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from activerules.ir import normal_form
@@ -45,13 +45,19 @@ class Variant:
 class ModuleSummaries:
     """The summaries of one module; computed when they are asked for.
 
-    `outside` are pointer parameters of the function a user named, to memory with contents.
+    `outside` are pointer parameters of the function a user named, to memory with contents;
+    `plain` those to memory that holds neither floats nor pointers.
     """
 
     def __init__(
-        self, module: Module, calls: EngineCalls, outside: Collection[Argument] = ()
+        self,
+        module: Module,
+        calls: EngineCalls,
+        outside: Collection[Argument] = (),
+        plain: Collection[Argument] = (),
     ) -> None:
-        self._module, self._calls, self._outside = module, calls, outside
+        self._module, self._calls = module, calls
+        self._outside, self._plain = outside, plain
         self._shapes: Shapes | None = None
         self._known: dict[Variant, Summary] = {}
         self._settling = False
@@ -72,7 +78,7 @@ class ModuleSummaries:
         """Where in memory a function, or the one it is a copy of, finds floats and pointers."""
         if self._shapes is None:
             calls = CallsOf(self.callee, self._calls.marked_effect, self._calls.is_arithmetic)
-            self._shapes = Shapes(self._module, self._outside, calls)
+            self._shapes = Shapes(self._module, self._outside, calls, self._plain)
         original = self._module.functions.get(function.name, function)
         values = [*original.arguments, *original.instructions()]
         return ShapesIn(self._shapes, {v.name: v for v in values if v.name is not None})
@@ -188,6 +194,7 @@ class _Summariser:
             frozenset(self._takes_bits()),
             frozenset(self._keeps_bits()),
             frozenset(self._copies()),
+            any(map(self._makes_bits, self.body)),
         )
 
     def _place(self, o: MemoryObject) -> Place | None:
@@ -312,6 +319,11 @@ class _Summariser:
                 found.update(self._translated(i, self.memory.called[i].summary.bits))
         return found, self.returned in types.float_bits
 
+    def _makes_bits(self, i: Instruction) -> bool:
+        if i in self.memory.called:
+            return self.memory.called[i].summary.makes_bits
+        return i.opcode == "bitcast" and i.type.is_int and i.operands[0].type.is_float
+
     def _takes_bits(self) -> Iterable[int]:
         """The integer parameters that become floats."""
         for i in self.body:
@@ -326,13 +338,18 @@ class _Summariser:
         for i in self.body:
             if i.opcode == "store":
                 for number in self._numbers_behind(i.operands[0]):
+                    plain = not self._may_hold_float(i.operands[1], i.operands[0].type)
                     for access in self._accesses_of(i):
-                        yield number, access
+                        yield number, replace(access, without_floats=plain)
             elif i in self.memory.called:
                 for k, kept in self.memory.called[i].summary.keeps_bits:
                     for number in self._numbers_behind(i.operands[k]):
                         for access in self._translated(i, [kept]):
-                            yield number, access
+                            yield number, replace(access, without_floats=kept.without_floats)
+
+    def _may_hold_float(self, pointer: Value, t: Type) -> bool:
+        """Whether any function of the module may have a float there."""
+        return self.shapes(self.function).may_hold(pointer, t, "float")
 
     def _numbers_behind(self, value: Value) -> list[int]:
         """The parameters behind an integer."""
