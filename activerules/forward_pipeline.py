@@ -125,7 +125,7 @@ def _derive(
         plan, scratch = stage("plan", with_scratch, captured, activities, make)
         functions, declarations = stage("derive", generate_forward, plan)
     except ActiverulesError as error:
-        locate(error, module)
+        locate(error, module, captured)
         raise
     text, name = finish(stage, captured, module, functions, declarations, options, rules)
     gradient = Gradient(

@@ -150,7 +150,7 @@ def _derive(
         plan, careful = _widened(plan, careful, width)
         functions, declarations, layout, memory = _generated(stage, plan, careful)
     except ActiverulesError as error:
-        locate(error, module)
+        locate(error, module, captured)
         raise
     text, name = finish(stage, captured, module, functions, declarations, options, rules)
     suffix = ".split" if split else ".gradient"

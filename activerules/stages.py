@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 import hashlib
+import linecache
 import os
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from activerules.errors import ActiverulesError
+from activerules.errors import ActiverulesError, UnknownCall, Where
 from activerules.frame_room import with_room
 from activerules.ir.derive.assemble import assemble, verified
 from activerules.ir.derive.layout import Layout, make_layout
@@ -25,12 +26,15 @@ from activerules.ir.location import Locator
 from activerules.ir.model import Function, Instruction, Module
 from activerules.ir.printer import print_function, print_module
 from activerules.ir.rulecall import RuleCompiler
+from activerules.numba_ext.call_sites import name_call
 from activerules.numba_ext.capture import Captured
 from activerules.numba_ext.vector_math import vector_forms
 
 T = TypeVar("T")
 # what the symbols of a derivative begin with until its text is known
 STEM = "activerules.derivative"
+
+_WIDEST = 88
 
 
 @dataclass
@@ -63,14 +67,41 @@ def _readable(result: object) -> str:
             return str(result)
 
 
-def locate(error: ActiverulesError, module: Module) -> None:
-    """Put the place in the source to the instruction the error is about."""
-    if isinstance(error.instruction, Instruction):
-        place = Locator(module).of(error.instruction)
-        error.where = [
-            (label, text, place or at) if label == "at the instruction" else (label, text, at)
-            for label, text, at in error.where
-        ]
+def locate(error: ActiverulesError, module: Module, captured: Captured) -> None:
+    """Say of the instruction an error is about, where in the source it is, and which call."""
+    i = error.instruction
+    if not isinstance(i, Instruction):
+        return
+    place = Locator(module).of(i)
+    error.where = [one for entry in error.where for one in _in_source(entry, place)]
+    if isinstance(error, UnknownCall) and i.opcode == "call":
+        site = captured.call_at(place, i.callee_name)
+        if site is not None:
+            followed = [one for one in captured.followed if _same_line(one.location, place)]
+            name_call(error, site, i.callee_name, followed)
+
+
+def _in_source(entry: Where, place: str) -> Iterator[Where]:
+    """The entry with the place of its instruction: the line of source, and behind it LLVM's."""
+    label, text, at = entry
+    if label != "at the instruction":
+        yield entry
+        return
+    file, _, line = place.rpartition(":")
+    source = linecache.getline(file, int(line)).strip() if line.isdigit() else ""
+    if source:
+        yield "at the line", _shortened(source), place
+        yield "in LLVM IR", _shortened(text), ""
+    else:
+        yield label, _shortened(text), place or at
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _WIDEST else f"{text[:_WIDEST]} …"
+
+
+def _same_line(one: str, other: str) -> bool:
+    return os.path.abspath(one) == os.path.abspath(other)
 
 
 def relax(

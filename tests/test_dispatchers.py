@@ -3,12 +3,17 @@
 import ctypes
 import ctypes.util
 import functools
+import inspect
 import math
 import operator
+import re
 
 import numpy as np
 import pytest
+from llvmlite import ir
 from numba import cfunc, float64, guvectorize, njit, types, vectorize
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
 
 import activerules as ar
 from activerules.chainrules import scalar_rule
@@ -193,8 +198,66 @@ def of_unruled_roots(x):
 def test_functions_known_by_their_address():
     np.testing.assert_allclose(ar.value_and_grad(of_roots)(27.0), (5.0, 1.0 / 27.0))
     np.testing.assert_allclose(ar.jvp(of_roots, (27.0,), (1.0,)), (5.0, 1.0 / 27.0))
-    with pytest.raises(ar.UnknownCall, match="flows into a function pointer"):
+    with pytest.raises(ar.UnknownCall, match="flows into unruled_root, "):
         ar.grad(of_unruled_roots)(WEIGHTS)
+
+
+@cfunc("float64(float64)")
+def cubed(x):
+    return x**3
+
+
+def hidden(x):
+    """Implemented below, by a function that nobody sees into."""
+
+
+@intrinsic
+def _external(typingctx, x):
+    def codegen(context, builder, signature, args):
+        kind = ir.FunctionType(args[0].type, [args[0].type])
+        function = cgutils.get_or_insert_function(builder.module, kind, "tests_hidden")
+        return builder.call(function, args)
+
+    return types.float64(x), codegen
+
+
+@overload(hidden)
+def _hidden(x):
+    return lambda x: _external(x)
+
+
+@njit
+def of_a_callback(x):
+    return math.exp(x) + cubed(x)
+
+
+@njit
+def of_what_is_passed(f, x):
+    return f(x)
+
+
+@njit
+def of_what_extends_numba(x):
+    return math.exp(x) + hidden(x) * abs(x)
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "name", "instead"),
+    [
+        (of_a_callback, (), "cubed", "scalar_rule(cubed, lambda Ω, x: (dcubed_dx,))"),
+        (of_what_is_passed, (cubed,), "f", "Instead  call an @njit function in its place"),
+        (of_what_extends_numba, (), "hidden", "scalar_rule(hidden, lambda Ω, x: (dhidden_dx,))"),
+    ],
+)
+def test_what_cannot_be_seen_is_named_as_the_program_names_it(f, args, name, instead):
+    with pytest.raises(ar.UnknownCall, match=f"flows into {name}, ") as caught:
+        ar.grad(f, len(args))(*args, 2.0)
+    source, line = inspect.getsourcelines(f.py_func)
+    assert instead in str(caught.value)
+    assert re.search(
+        rf"at the line +{re.escape(source[-1].strip())} .*test_dispatchers.py:{line + 2}",
+        str(caught.value),
+    )
 
 
 @guvectorize("(n),()->(n),()")

@@ -33,6 +33,7 @@ from activerules.ir.held_results import COUNTED
 from activerules.numba_ext import implementations  # noqa: F401  (what is compiled in its own way)
 from activerules.numba_ext.abi import Slot, flatten, meminfo_offsets
 from activerules.numba_ext.arity import of_count, takes_any_number
+from activerules.numba_ext.call_sites import CallAt
 from activerules.numba_ext.calls import (
     SYMBOL_PREFIX,
     FollowedCall,
@@ -87,6 +88,7 @@ class Captured:
     environments  Numba environment objects that the module's `_ZN08NumbaEnv...` globals must point
                   to, by name
     location      "file:line" of the function
+    call_at       which call at a "file:line" leads to a symbol: see `call_sites`
     followed      calls of functions with rules whose body is followed, of this and other captures
     """
 
@@ -99,6 +101,7 @@ class Captured:
     marked: Mapping[str, MarkedCall]
     environments: Mapping[str, Any]
     location: str
+    call_at: CallAt
     followed: tuple[FollowedCall, ...] = ()
 
     @property
@@ -210,6 +213,7 @@ def _captured(session: Session, function: Any, result: Any, names: tuple[str, ..
         marked=marked,
         environments=_environments(module),
         location=location_of(function),
+        call_at=session.sites.call_at,
         followed=tuple(session.calls.followed.values()),
     )
 

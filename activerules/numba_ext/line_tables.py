@@ -32,6 +32,12 @@ class LineTable(debuginfo.DIBuilder):
 
 
 class _Lower(RaisesComputed, LowersGenerators):
+    def lower_call(self, resty: Any, expr: Any) -> Any:
+        """As Numba does; the call is noted, for errors that are about what it leads to."""
+        callee, signature = self.typeof(expr.func.name), self.fndesc.calltypes[expr]
+        self.context.note_call(self.func_ir, expr, callee, signature)
+        return super().lower_call(resty, expr)
+
     def _compute_def_location(self) -> Any:
         """The line above the first that has code: that of `def`, unless a docstring is between."""
         at = self.func_ir.loc

@@ -67,6 +67,7 @@ from activerules.numba_ext import (
     list_moves,
 )
 from activerules.numba_ext.array_literals import ArrayLiterals
+from activerules.numba_ext.call_sites import CallSite, CallSites
 from activerules.numba_ext.calls import (
     CallTable,
     MarkedCall,
@@ -200,6 +201,10 @@ class ADContext(InactiveValues):
     def call_conv(self) -> CallConv:
         """How functions are called."""
         return CallConv(self)
+
+    def note_call(self, func_ir: Any, expr: Any, callee: Any, signature: Any) -> None:
+        """Let the session know what a function that is lowered calls."""
+        self._session.sites.add(func_ir, expr, callee, signature)
 
     def is_inactive_type(self, found: Any) -> bool:
         """Whether values of a type were declared to carry no derivative."""
@@ -428,6 +433,7 @@ class Session:
         self.epoch = rules.epoch
         self.calls = CallTable(rules)
         self.keys = ImplementationKeys()
+        self.sites = CallSites(self._modules_of)
         self.libraries: dict[str, ADCodeLibrary] = {}
         self._twins: weakref.WeakKeyDictionary[Any, dict[tuple[str, str], ADDispatcher]]
         self._twins = weakref.WeakKeyDictionary()
@@ -444,6 +450,15 @@ class Session:
     def current(cls) -> Session:
         """The session that is compiling; only meaningful under Numba's compiler lock."""
         return cls._active[-1]
+
+    def _modules_of(self, site: CallSite) -> list[Any]:
+        """The LLVM modules with the code that a call of a program leads to."""
+        callee = site.callee
+        if isinstance(callee, RuleFunction):
+            callee = callee.unmarked(site.signature)
+        with self._compiling():
+            found = self.target_context.get_function(callee, site.signature)
+            return [library._final_module for library in getattr(found, "libs", ())]
 
     def compile(self, function: CPUDispatcher, args: tuple[types.Type, ...]) -> Any:
         """Compile a dispatcher for the AD target; gives Numba's compile result, raises Numba's

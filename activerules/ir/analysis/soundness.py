@@ -466,7 +466,7 @@ class _Check:
                 f"{why}, and it has no rule",
                 [
                     "give it a rule: @ar.augmented_primal(f) and @ar.reverse(f)",
-                    "or declare that no derivative flows through it: ar.inactive(f)",
+                    "declare that no derivative flows through it: ar.inactive(f)",
                 ],
                 UnknownCall,
             )
@@ -479,8 +479,8 @@ def _hashed(i: Instruction) -> ActiverulesError:
         "they are found by the hash of their bits, through which no derivative flows",
         [
             "keep them in an array or a numba.typed.List",
-            "or as the values of a numba.typed.Dict with other keys",
-            "or stop the gradient before they are put there: ar.ignore_derivatives(x)",
+            "put them in as the values of a numba.typed.Dict with other keys",
+            "stop the gradient before they are put there: ar.ignore_derivatives(x)",
         ],
         UnknownCall,
     )

@@ -96,7 +96,7 @@ def _refuse_hidden_activity(call: Instruction, argument: CallArgument, facts: Fa
                 "the derivative by other arguments would be lost",
                 [
                     "pass the floats and arrays one by one",
-                    "or declare the argument inactive: ar.inactive(f, args=(…))",
+                    "declare the argument inactive: ar.inactive(f, args=(…))",
                 ],
             )
 
