@@ -13,6 +13,8 @@ Invariants  M1  the argument and return types are those of the ordinary CPU comp
             M4  one callable and one tuple of argument types give one symbol
             M5  where the registry has the body followed, arguments that were declared inactive are
                 constants in it
+            M6  arguments are in the order of the callable's parameters, as those of its rules are, in
+                whatever order a call names them
 
 Typing a marked call compiles the callable for the CPU target, with flags of its own: nothing of the
 AD compile that is going on around it leaks into the result.
@@ -47,7 +49,7 @@ from activerules.numba_ext.counted_generators import counts_otherwise
 from activerules.numba_ext.effects import exchanges, only_reads
 from activerules.numba_ext.fields import is_list_of_numbers
 from activerules.numba_ext.ufuncs import FOR_EACH, for_each_element
-from activerules.numba_ext.unlinked import compile_to_link, single_call
+from activerules.numba_ext.unlinked import compile_to_link, in_order, single_call
 from activerules.rules.choose import element_count
 from activerules.rules.registry import Treatment
 
@@ -491,6 +493,7 @@ def compile_for_cpu(
     """
     with compiling_for_cpu():
         if not isinstance(function, CPUDispatcher):
+            kws = in_order(function, kws)
             stub = single_call(function, len(args), tuple(kws))
             result = compile_to_link(stub, (*args, *kws.values()))
             pysig = inspect.signature(stub.py_func)

@@ -2,7 +2,8 @@
 
 Needs       a Python function, options of `@njit`, argument types
 Gives       `to_link`: a dispatcher for it that nobody calls; `compile_to_link`: its compile result;
-            `single_call`: such a dispatcher of one call of a function
+            `single_call`: such a dispatcher of one call of a function; `in_order`: the arguments
+            a call names in the order of a function's parameters
 Invariants  U1  Numba's errors pass through unchanged
             U2  a dispatcher compiles once per tuple of types
             U3  a function with a `with` block is compiled as Numba does it: the block of an
@@ -69,6 +70,16 @@ def compile_to_link(dispatcher: Any, args: tuple[Any, ...]) -> Any:
         leave_to_caller(result.library)
         dispatcher.overloads[args] = result
     return dispatcher.overloads[args]
+
+
+def in_order(function: Any, keywords: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that a call names, in the order of the function's parameters."""
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return keywords
+    place = {name: i for i, name in enumerate(names)}
+    return dict(sorted(keywords.items(), key=lambda named: place.get(named[0], len(names))))
 
 
 _stubs: dict[tuple[int, int, tuple[str, ...]], Any] = {}

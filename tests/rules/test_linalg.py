@@ -162,3 +162,13 @@ def test_vdot(real):
         return product * product + np.vdot(x, x)
 
     check_gradient(program, (vector(4, real), vector(4, real) + real(1.0)))
+
+
+@njit
+def named_in_another_order(a, b):
+    return np.sum(np.linalg.solve(b=b, a=a) * b)
+
+
+def test_arguments_named_in_another_order():
+    """Both are matrices: a rule that took them as they are named would take one for the other."""
+    check_gradient(named_in_another_order, (matrix(3), W))
