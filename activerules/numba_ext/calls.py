@@ -13,8 +13,8 @@ Invariants  M1  the argument and return types are those of the ordinary CPU comp
             M4  one callable and one tuple of argument types give one symbol
             M5  where the registry has the body followed, arguments that were declared inactive are
                 constants in it
-            M6  arguments are in the order of the callable's parameters, as those of its rules are, in
-                whatever order a call names them
+            M6  arguments are in the order of the callable's parameters, as those of its rules are,
+                in whatever order a call names them
 
 Typing a marked call compiles the callable for the CPU target, with flags of its own: nothing of the
 AD compile that is going on around it leaks into the result.
@@ -471,6 +471,8 @@ def display_name(function: Any) -> str:
     if not isinstance(name, str):
         return type(function).__name__
     module = getattr(function, "__module__", None) or ""
+    if module in ("numpy.random", "random"):  # methods of an instance that has no name
+        return f"{module}.{function.__name__}"
     name = name.rpartition("<locals>.")[2]
     return f"{module}.{name}" if module.split(".")[0] in ("numpy", "math", "scipy") else name
 

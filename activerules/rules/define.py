@@ -108,6 +108,17 @@ def inactive_type(numba_type: T) -> T:
     return numba_type
 
 
+def refuse(*functions: Any, why: str) -> None:
+    """Declare that the bodies of functions, differentiated, have a wrong derivative.
+
+    Their calls are served by rules or, where a derivative is asked for that no rule gives, refused
+    with `NoRuleForActivity`, which says `why`.
+    """
+    _library_first()
+    for function in functions:
+        RULES.refuse(function, why)
+
+
 def noalias(function: F) -> F:
     """Promise that what a function and its rules return never shares memory with its arguments.
 

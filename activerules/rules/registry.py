@@ -11,12 +11,13 @@ Invariants  R1  no two rules of a function tie: the second one is refused, and n
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from activerules.annotations.activity import BY_NAME
-from activerules.errors import AmbiguousRule
+from activerules.errors import AmbiguousRule, NoRuleForActivity
 from activerules.rules import pattern as patterns
 from activerules.rules.choose import (
     Call,
@@ -51,13 +52,15 @@ class _Entry:
     inactive: bool = False
     inactive_arguments: set[str | int] = field(default_factory=set[str | int])
     noalias: bool = False
+    refusal: str = ""
     opted_out: list[tuple[Pattern, ...] | None] = field(default_factory=lambda: [])
     recomputed: Rule | None = None
 
     def written(self) -> list[str]:
         """Everything that is declared, as text."""
         name = display_name(self.function)
-        facts = (self.inactive, sorted(map(str, self.inactive_arguments)), self.noalias)
+        stopped = sorted(map(str, self.inactive_arguments))
+        facts = (self.inactive, stopped, self.noalias, self.refusal)
         out = [None if s is None else [*map(patterns.show, s)] for s in self.opted_out]
         rules = [written_rule(rule) for group in self.rules.values() for rule in group]
         return [f"{name} {facts} {out}", *rules]
@@ -127,7 +130,10 @@ class Registry:
     def _carries(self, function: object, mode: Half) -> bool:
         entry = self._entry(function)
         return entry is not None and (
-            entry.inactive or bool(entry.inactive_arguments) or bool(entry.rules.get(mode))
+            entry.inactive
+            or bool(entry.inactive_arguments)
+            or bool(entry.rules.get(mode))
+            or bool(entry.refusal)
         )
 
     def treatment(
@@ -144,10 +150,12 @@ class Registry:
             function, rules, entry.opted_out, found, forward=forward
         ):
             return Treatment(False, reason="its rule for numbers", elementwise=True)
-        if rules and prefers_body(entry.opted_out, rules, found):
+        if (rules or entry.refusal) and prefers_body(entry.opted_out, rules, found):
             if _can_wait(function) and waits_for_activities(entry.opted_out, found):
                 return Treatment(kept=True)
             reason = "opt_out"
+        elif entry.refusal:
+            return Treatment(kept=True)
         elif rules and is_generic(function) and not is_for_types(rules, found, forward=forward):
             reason = "no rule is for these types"
         elif rules:
@@ -242,6 +250,14 @@ class Registry:
             self._inactive_types.append(declared)
             self._epoch += 1
 
+    def refuse(self, function: Any, why: str) -> None:
+        """Keep the calls of a function whose body has a wrong derivative: what its rules do not
+        serve is refused, for the reason `why`.
+        """
+        with self._lock:
+            self._entries.setdefault(_identity(function), _Entry(function)).refusal = why
+            self._epoch += 1
+
     def promise_noalias(self, function: Any) -> None:
         """Take results of a function for new memory without a check."""
         with self._lock:
@@ -274,7 +290,7 @@ class Registry:
         """
         types = (*argument_types, return_type)
         call = Call(display_name(function), types, _kinds(*activities, result_activity))
-        with self._lock:
+        with self._lock, self._with_reason(function):
             return choose(self._rules_of(function, "reverse", call), call)
 
     def find_forward(
@@ -294,9 +310,20 @@ class Registry:
         types = (*argument_types, return_type)
         kinds = _kinds(*activities, result_activity)
         call = Call(display_name(function), types, kinds, forward=True)
-        with self._lock:
+        with self._lock, self._with_reason(function) as reason:
             rules = self._rules_of(function, "forward", call)
-            return choose_forward(rules, call, width) if rules else None
+            return choose_forward(rules, call, width) if rules or reason else None
+
+    @contextmanager
+    def _with_reason(self, function: Any) -> Generator[str]:
+        """The error that no rule serves a call says why the body is not taken instead."""
+        entry = self._entry(function)
+        reason = "" if entry is None else entry.refusal
+        try:
+            yield reason
+        except NoRuleForActivity as error:
+            error.why = reason or error.why
+            raise
 
     def _rules_of(self, function: Any, which: Half, call: Call) -> list[Rule]:
         """The rules a call may be served by: those of the function, or its body as a rule."""

@@ -137,5 +137,7 @@ def display_name(function: Any) -> str:
     module = getattr(plain, "__module__", None) or ""
     root = module.split(".")[0]
     if root == "numpy":
-        return f"np.{'linalg.' if 'linalg' in module else ''}{name}"
-    return f"{root.lstrip('_')}.{name}" if root in ("math", "operator", "_operator") else name
+        inner = next((f"{part}." for part in ("linalg", "random") if part in module), "")
+        return f"np.{inner}{name}"
+    known = ("math", "operator", "_operator", "random")
+    return f"{root.lstrip('_')}.{name}" if root in known else name

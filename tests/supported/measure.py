@@ -100,7 +100,9 @@ def word(row: Row) -> str:
     """How a row that is right came to its derivative."""
     function = function_named(row.name)
     if function is not None and RULES.carries_rule(function):
-        return INACTIVE if RULES.is_inactive(function) else RULE
+        if RULES.is_inactive(function):
+            return INACTIVE
+        return RULE if RULES.rules_for(function) else WORKS
     return WORKS
 
 

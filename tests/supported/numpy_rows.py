@@ -461,6 +461,8 @@ np.random.standard_cauchy          np.random.seed(7); np.random.standard_cauchy(
 np.random.standard_gamma           np.random.seed(7); np.random.standard_gamma(2.5) * s
 np.random.standard_t     np.random.seed(7); np.random.standard_t(4.5) * s
 np.random.gamma          np.random.seed(7); np.random.gamma(2.5, s)
+np.random.gamma (shape)  np.random.seed(7); np.random.gamma(1.0 + s, t)
+np.random.gamma (size)   np.random.seed(7); np.random.gamma(2.5, s, 3)
 np.random.beta           np.random.seed(7); np.random.beta(2.5, 3.5) * s
 np.random.beta (shape)   np.random.seed(7); np.random.beta(1.0 + s, 1.0 + t)
 np.random.chisquare      np.random.seed(7); np.random.chisquare(4.5) * s
@@ -474,8 +476,10 @@ np.random.pareto         np.random.seed(7); np.random.pareto(t)
 np.random.power          np.random.seed(7); np.random.power(t)
 np.random.rayleigh       np.random.seed(7); np.random.rayleigh(t)
 np.random.triangular     np.random.seed(7); np.random.triangular(s, t, t + 1.0)
-np.random.vonmises       np.random.seed(7); np.random.vonmises(s, t)
-np.random.wald           np.random.seed(7); np.random.wald(s, t)
+np.random.vonmises       np.random.seed(7); np.random.vonmises(0.5, 1.5) * s
+np.random.vonmises (parameters)    np.random.seed(7); np.random.vonmises(s, t)
+np.random.wald           np.random.seed(7); np.random.wald(0.5, 1.5) * s
+np.random.wald (parameters)        np.random.seed(7); np.random.wald(s, t)
 np.random.weibull        np.random.seed(7); np.random.weibull(t)
 np.random.binomial       np.random.seed(7); np.random.binomial(9, 0.4) * s
 np.random.negative_binomial        np.random.seed(7); np.random.negative_binomial(4, 0.4) * s

@@ -243,6 +243,7 @@ random.randrange         random.seed(7); random.randrange(9) * s
 random.shuffle           random.seed(7); z = x * 1.0; random.shuffle(z); z * y
 random.triangular        random.seed(7); random.triangular(s, t, t - 0.2)
 random.uniform           random.seed(7); random.uniform(s, t)
-random.vonmisesvariate   random.seed(7); random.vonmisesvariate(s, t)
+random.vonmisesvariate   random.seed(7); random.vonmisesvariate(0.5, 1.5) * s
+random.vonmisesvariate (parameters)  random.seed(7); random.vonmisesvariate(s, t)
 random.weibullvariate    random.seed(7); random.weibullvariate(s, t)
 """
