@@ -32,7 +32,6 @@ from activerules.nested_options import zero_where_same
 from activerules.numba_ext import checks
 from activerules.numba_ext.cotangents import clear, present, require_fitting
 from activerules.numba_ext.emitter import RETURNED_NONE
-from activerules.numba_ext.fields import CONSTANT
 from activerules.numba_ext.intrinsics import dispatcher_of_type
 from activerules.numba_ext.kinds import (
     has_numbers,
@@ -51,6 +50,7 @@ from activerules.numba_ext.stubs import Stub
 from activerules.rules.pattern import type_name
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
+from activerules.values.layout import CONSTANT
 
 _lock = threading.RLock()
 _stubs: dict[Any, Any] = {}

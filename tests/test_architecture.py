@@ -22,6 +22,7 @@ LAYERS = {
     "errors": 0,
     "frame_room": 0,
     "annotations": 1,
+    "values": 1,
     "rules": 2,
     "rules.library": 3,
     "chainrules": 8,

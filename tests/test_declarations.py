@@ -6,6 +6,7 @@ import numba
 import numpy as np
 import pytest
 from numba import float64, get_num_threads, get_thread_id, njit, prange
+from numba.experimental import jitclass
 
 import activerules as ar
 from activerules.errors import RuleDefinitionError
@@ -48,6 +49,33 @@ def test_inactive_arguments_of_a_numpy_function():
     np.testing.assert_allclose(found[0], 2.0)
     np.testing.assert_allclose(found[1], 0.0)
     np.testing.assert_allclose(found[2], [0.7, 0.3])
+
+
+@jitclass([("w", float64[:])])
+class Weights:
+    def __init__(self, w):
+        self.w = w
+
+
+@njit
+def total(first, second, y):
+    return first.w.sum() * 2.0 + second[0].a * 3.0 + y * y
+
+
+ar.inactive(total, args=("first", "second"))
+
+
+def test_inactive_arguments_that_are_objects_or_records():
+    @njit
+    def program(weights, records, y):
+        return total(weights, records, y) + weights.w[0] + records[1].a
+
+    weights = Weights(np.array([1.0, 2.0, 3.0]))
+    records = np.array([(1.0, 1), (2.0, 2)], dtype=[("a", float), ("k", int)])
+    found = ar.grad(program, argnums=(0, 1, 2))(weights, records, 2.0)
+    np.testing.assert_array_equal(found[0].w, [1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(found[1]["a"], [0.0, 1.0])
+    assert found[2] == 4.0
 
 
 def test_an_argument_that_is_not_there():

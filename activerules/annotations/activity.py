@@ -142,7 +142,12 @@ KINDS: tuple[type[Annotation], ...] = (
     MixedDuplicated,
 )
 
-BY_NAME: dict[str, type[Annotation]] = {"const": Const, "active": Active, "duplicated": Duplicated}
+BY_NAME: dict[str, type[Annotation]] = {
+    "const": Const,
+    "active": Active,
+    "duplicated": Duplicated,
+    "mixed": MixedDuplicated,
+}
 """The activities an analysis speaks of, as the classes users write."""
 
 

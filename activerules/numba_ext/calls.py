@@ -48,6 +48,7 @@ from activerules.errors import NotYetSupported
 from activerules.numba_ext.counted_generators import counts_otherwise
 from activerules.numba_ext.effects import exchanges, only_reads
 from activerules.numba_ext.fields import is_list_of_numbers
+from activerules.numba_ext.kinds import may_hold_numbers
 from activerules.numba_ext.ufuncs import FOR_EACH, for_each_element
 from activerules.numba_ext.unlinked import compile_to_link, in_order, single_call
 from activerules.rules.choose import element_count
@@ -367,7 +368,7 @@ class _Stopping:
             self._record(loc)
         context = self._context
         passed = list(args)
-        stopped = [i for i in self._inactive if _may_carry(self._args[i])]
+        stopped = [i for i in self._inactive if may_hold_numbers(self._args[i])]
         for i in stopped:
             found = self._args[i]
             passed[i] = context.compile_internal(
@@ -379,12 +380,6 @@ class _Stopping:
         return result
 
 
-def _may_carry(found: Any) -> bool:
-    if isinstance(found, types.BaseTuple):
-        return any(map(_may_carry, found.types))  # pyright: ignore[reportAttributeAccessIssue]
-    return isinstance(getattr(found, "dtype", found), types.Float | types.Complex)
-
-
 def _needs_rule(call: MarkedCall, inactive: frozenset[int]) -> bool:
     """Whether an inactive argument cannot be exchanged for a constant copy: memory that the
     function may write, or keep.
@@ -392,7 +387,7 @@ def _needs_rule(call: MarkedCall, inactive: frozenset[int]) -> bool:
     memory = [
         found
         for i, found in enumerate(call.signature.args)
-        if i in inactive and _may_carry(found) and _is_memory(found)
+        if i in inactive and may_hold_numbers(found) and _is_memory(found)
     ]
     if not memory:
         return False

@@ -36,10 +36,10 @@ from activerules.errors import (
 )
 from activerules.numba_ext.arity import of_count
 from activerules.numba_ext.fields import (
-    CONSTANT,
     is_instance,
     is_record_array,
     items_in,
+    items_of,
     unknown_field,
 )
 from activerules.numba_ext.gradient import ArgumentActivity
@@ -50,13 +50,13 @@ from activerules.numba_ext.kinds import (
     has_shadows,
     is_number,
     is_number_array,
-    items_of,
     leaves_of,
 )
 from activerules.numba_ext.types import AnnotationType
 from activerules.rules.pattern import type_name
 from activerules.rules.registry import RULES
 from activerules.rules.rule import location_of
+from activerules.values.layout import CONSTANT
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from numba.core.typing.templates import signature
 from numba.extending import intrinsic, overload, register_jitable
 
 from activerules.errors import ActivityError
-from activerules.numba_ext.checks import items_of
+from activerules.numba_ext.fields import items_of
 from activerules.numba_ext.kinds import optional_leaf, returned_type
 from activerules.numba_ext.overwriting import overwrite
 from activerules.rules.pattern import type_name

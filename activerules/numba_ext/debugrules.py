@@ -28,11 +28,11 @@ from activerules.errors import RuleViolation
 from activerules.numba_ext import debugchecks as checks
 from activerules.numba_ext.calls import MarkedCall, plain_type
 from activerules.numba_ext.compiledrule import CompiledRule
+from activerules.numba_ext.fields import items_of
 from activerules.numba_ext.forwardrules import CompiledForwardRule, Place
 from activerules.numba_ext.kinds import (
     is_container,
     is_object,
-    items_of,
     leaves_of,
     may_hold_numbers,
 )

@@ -28,9 +28,10 @@ from activerules.numba_ext import (
 )
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.complex_math import POWER_DEFINITIONS
+from activerules.numba_ext.fields import items_of
 from activerules.numba_ext.gradient import OUT_OF_MEMORY, TOO_DEEP, ArgumentsOverlap, Gradient
 from activerules.numba_ext.integer_powers import DEFINITIONS as INTEGER_POWERS
-from activerules.numba_ext.kinds import derivative_type, items_of
+from activerules.numba_ext.kinds import derivative_type
 from activerules.numba_ext.outline import return_error
 from activerules.numba_ext.overloads import IGNORE_DEFINITIONS
 from activerules.numba_ext.types import AnnotationType

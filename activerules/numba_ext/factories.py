@@ -21,8 +21,8 @@ from numba.core.typing.templates import (
 )
 
 from activerules.numba_ext.dispatchers import dispatcher_of
+from activerules.numba_ext.fields import items_of
 from activerules.numba_ext.intrinsics import dispatcher_of_type
-from activerules.numba_ext.kinds import items_of
 
 
 def give_factory_form(make: Callable[..., Any]) -> None:

@@ -22,6 +22,7 @@ from numba.np import numpy_support
 
 from activerules.ir.analysis.declared import Declared, Way
 from activerules.ir.types import DOUBLE, FLOAT, Type, size_of
+from activerules.values.layout import layout_of, show
 
 _FLOATS: dict[types.Type, tuple[Type, ...]] = {
     types.float64: (DOUBLE,),
@@ -30,18 +31,6 @@ _FLOATS: dict[types.Type, tuple[Type, ...]] = {
     types.complex64: (FLOAT, FLOAT),
 }
 _NUMPY: dict[Type, Any] = {DOUBLE: np.float64, FLOAT: np.float32}
-CONSTANT = (
-    types.Integer,
-    types.Boolean,
-    types.NoneType,
-    types.UnicodeType,
-    types.EnumMember,
-    types.SliceType,
-    types.Callable,
-    types.NPDatetime,
-    types.NPTimedelta,
-)
-"""Types that hold no floats, and need no shadow."""
 NO_FLOATS = Declared((), 1)
 LIST_SIZE, LIST_ITEMS = 0, 48
 _LIST_INTEGERS = frozenset({LIST_SIZE, 8, 16})
@@ -49,7 +38,6 @@ _DICT_INTEGERS = frozenset({0})
 """Where the length and the pointer to the items are in the struct of a list (NB_List)."""
 DICT_KEYS = 8
 """Where the pointer to keys and values is in the struct of a dictionary (NB_Dict)."""
-_CONSTANT_ELEMENTS = (*CONSTANT, types.CharSeq, types.UnicodeCharSeq)
 # where the pointers are in the struct of an array: meminfo, parent and data
 _ARRAY_POINTERS: tuple[tuple[int, Way], ...] = ((0, "somewhere"), (1, "somewhere"), (4, "start"))
 # number of items, and bytes of one; lengths, and strides behind them
@@ -180,9 +168,7 @@ def has_inner(found: Any) -> bool:
 
 def has_no_floats(key_type: Any) -> bool:
     """Whether there can be no float in a key of this type."""
-    if isinstance(key_type, types.BaseTuple):
-        return all(map(has_no_floats, items_of(key_type)))
-    return isinstance(key_type, _CONSTANT_ELEMENTS)
+    return layout_of(key_type).is_plain
 
 
 def items_array(found: Any) -> types.Array:
@@ -247,40 +233,13 @@ def fields_of(found: Any) -> tuple[Field, ...]:
 
 def holds_floats(found: Any) -> bool:
     """Whether there are floats in a value, or in memory it leads to."""
-    if isinstance(found, types.BaseTuple):
-        return any(map(holds_floats, items_of(found)))
-    if is_instance(found):
-        return any(holds_floats(field.numba_type) for field in fields_of(found))
-    if isinstance(found, types.ListType | types.DictType):
-        return holds_floats(items_in(found).item_type)
-    declared = declared_of(found)
-    return found in _FLOATS or (declared is not None and bool(declared.floats))
+    return layout_of(found).holds_floats
 
 
 def unknown_field(found: Any) -> str | None:
-    """The first field, of those that may hold floats, of a type nothing is known of; as `a.b`."""
-    return next((path for path, known in _known_fields(found, "") if not known), None)
-
-
-def _known_fields(found: Any, path: str) -> Iterator[tuple[str, bool]]:
-    if is_instance(found):
-        for field in fields_of(found):
-            yield from _known_fields(field.numba_type, f"{path}.{field.name}")
-    elif isinstance(found, types.BaseTuple):
-        for k, item in enumerate(items_of(found)):
-            yield from _known_fields(item, f"{path}[{k}]")
-    elif isinstance(found, types.ListType):
-        yield from _known_fields(found.item_type, f"{path}[…]")
-    elif isinstance(found, types.DictType):
-        yield path, has_no_floats(found.key_type)
-        yield from _known_fields(found.value_type, f"{path}[…]")
-    elif isinstance(found, types.Array):
-        yield from _known_fields(found.dtype, path)
-    elif isinstance(found, types.Record):
-        for name, field in found.fields.items():
-            yield from _known_fields(field.type, f"{path}.{name}")
-    else:
-        yield path, found in _FLOATS or isinstance(found, _CONSTANT_ELEMENTS)
+    """The first field, of those that may hold floats, of a type nothing is known of; as `.a.b`."""
+    path = layout_of(found).unknown_path
+    return None if path is None else show(path)
 
 
 def declared_of(found: Any) -> Declared | None:

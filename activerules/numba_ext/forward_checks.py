@@ -23,11 +23,10 @@ from activerules.annotations.activity import (
 from activerules.errors import ActivityError, BatchWidthMismatch, NotYetSupported, ShadowMismatch
 from activerules.numba_ext.checks import (
     Argument,
-    items_of,
     refuse_declared_inactive,
     require_known_leaves,
 )
-from activerules.numba_ext.fields import is_instance
+from activerules.numba_ext.fields import is_instance, items_of
 from activerules.numba_ext.kinds import has_shadow, is_number_array, optional_leaf
 from activerules.numba_ext.types import AnnotationType
 from activerules.rules.pattern import type_name

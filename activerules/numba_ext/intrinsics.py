@@ -28,6 +28,7 @@ from activerules.numba_ext import (
 from activerules.numba_ext.calls import on_cpu
 from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.emitter import BY_SHADOW, Call, Emitter, all_fields
+from activerules.numba_ext.fields import items_of
 from activerules.numba_ext.gradient import (
     ActivityName,
     ArgumentActivity,
@@ -35,7 +36,7 @@ from activerules.numba_ext.gradient import (
     GradientCompiler,
 )
 from activerules.numba_ext.kinds import gradient_type as gradient_type_of
-from activerules.numba_ext.kinds import has_numbers, has_shadow, has_shadows, is_number, items_of
+from activerules.numba_ext.kinds import has_numbers, has_shadow, has_shadows, is_number
 from activerules.numba_ext.nested import NestedCall, nested_form, require_float_primal, returned_by
 from activerules.numba_ext.outline import outlining
 from activerules.numba_ext.pieces import parts_of

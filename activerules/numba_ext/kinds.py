@@ -9,21 +9,14 @@ are constant in all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from numba.core import types
 
 from activerules.ir.types import DOUBLE, FLOAT, Type
-from activerules.numba_ext.fields import (
-    holds_floats,
-    is_collection,
-    is_instance,
-    is_list,
-    is_record_array,
-    items_of,
-)
-from activerules.numba_ext.gradient import ArgumentActivity
+from activerules.numba_ext.fields import is_instance, is_list
+from activerules.values.layout import Array, Node, Number, ValueActivity, layout_of, map_type
 
 _ELEMENTS: dict[types.Type, Type] = {
     types.float64: DOUBLE,
@@ -35,11 +28,7 @@ _ELEMENTS: dict[types.Type, Type] = {
 
 def leaves_of(found: types.Type) -> Iterator[types.Type]:
     """The types of the leaves of a value, in order."""
-    if isinstance(found, types.BaseTuple):
-        for item in items_of(found):
-            yield from leaves_of(item)
-    else:
-        yield found
+    return (leaf.numba_type for leaf in layout_of(found).leaves)
 
 
 def is_number(found: types.Type) -> bool:
@@ -54,10 +43,7 @@ def is_number_array(found: types.Type) -> bool:
 
 def has_shadow(found: types.Type) -> bool:
     """Whether a leaf is memory that holds numbers: its derivative is added to a shadow."""
-    if is_number_array(found):
-        return True
-    is_struct = is_instance(found) or is_record_array(found) or isinstance(found, types.Record)
-    return is_collection(found) or (is_struct and holds_floats(found))
+    return layout_of(found).has_shadow
 
 
 def is_shadowed_array(found: types.Type) -> bool:
@@ -67,61 +53,21 @@ def is_shadowed_array(found: types.Type) -> bool:
 
 def has_numbers(found: types.Type) -> bool:
     """Whether there is a number outside arrays in a value."""
-    return any(map(is_number, leaves_of(found)))
+    return layout_of(found).carried.by_value
 
 
-def may_hold_numbers(found: Any, seen: tuple[Any, ...] = ()) -> bool:
+def may_hold_numbers(found: Any) -> bool:
     """Whether there may be a float or complex number anywhere in a value: in arrays, containers,
     objects. A type that is not known here may hold some.
     """
-    if found in seen or isinstance(found, _WITHOUT_NUMBERS):
-        return False
-    if isinstance(found, types.Optional):
-        parts: list[Any] = [found.type]
-    elif isinstance(found, types.BaseTuple):
-        parts = list(items_of(found))
-    elif isinstance(found, types.Record):
-        parts = [field.type for field in found.fields.values()]
-    elif isinstance(found, types.ClassInstanceType):
-        parts = list(found.struct.values())
-    elif isinstance(found, types.StructRef):
-        parts = list(found.field_dict.values())
-    elif isinstance(found, types.DictType):
-        parts = [found.key_type, found.value_type]
-    elif hasattr(found, "dtype"):
-        parts = [found.dtype]
-    else:
-        return True
-    return any(is_number(part) or may_hold_numbers(part, (*seen, found)) for part in parts)
-
-
-_WITHOUT_NUMBERS = (
-    types.Integer,
-    types.Boolean,
-    types.UnicodeType,
-    types.Bytes,
-    types.Callable,
-    types.NoneType,
-    types.Omitted,
-    types.Literal,
-    types.SliceType,
-    types.EnumMember,
-    types.DTypeSpec,
-    types.NPDatetime,
-    types.NPTimedelta,
-    types.Module,
-    types.EllipsisType,
-)
+    return layout_of(found).numbers.any
 
 
 def is_container(found: types.Type) -> bool:
     """Whether a value may hold pointers to memory that a function it is passed to can change: a
     list, an object. Arrays hold none, texts are never changed.
     """
-    return any(
-        not isinstance(leaf, (types.Array, types.Number, types.Record, *_WITHOUT_NUMBERS))
-        for leaf in leaves_of(found)
-    )
+    return layout_of(found).is_container
 
 
 def is_object(found: types.Type) -> bool:
@@ -133,7 +79,7 @@ def is_object(found: types.Type) -> bool:
 
 def has_shadows(found: types.Type) -> bool:
     """Whether there is memory with numbers in a value."""
-    return any(map(has_shadow, leaves_of(found)))
+    return layout_of(found).carried.by_reference
 
 
 def float_elements(found: types.Type) -> Type | None:
@@ -162,44 +108,36 @@ def derivative_type(found: types.Type) -> types.Type:
     """The type of what is returned for an Active value: its own, None in place of what is constant
     or has a shadow.
     """
-    if is_number(found):
-        return found
-    if isinstance(found, types.BaseTuple):
-        return _mapped(found, derivative_type)
-    return types.none
+    return map_type(layout_of(found), _number_or_none)
 
 
 def anonymous(found: Any) -> Any:
     """The type with plain tuples for the named ones in it."""
-    if isinstance(found, types.BaseTuple):
-        return types.BaseTuple.from_types(tuple(map(anonymous, items_of(found))))
-    return found
+    return map_type(layout_of(found), lambda leaf: leaf.numba_type, named=False)
 
 
-def activity_of(found: types.Type) -> ArgumentActivity:
+def activity_of(found: types.Type) -> ValueActivity:
     """The activity of a value with everything in it that can be active."""
-    if has_shadows(found):
-        return "mixed" if has_numbers(found) else "duplicated"
-    return "active" if has_numbers(found) else "const"
+    return layout_of(found).activity
 
 
 def shadow_type(found: Any) -> Any:
     """The type of a new shadow: that of its primal, arrays writable."""
-    if isinstance(found, types.BaseTuple):
-        return _mapped(found, shadow_type)
-    return found.copy(readonly=False) if isinstance(found, types.Array) else found
+    return map_type(layout_of(found), _shadow_of_leaf)
 
 
 def gradient_type(found: types.Type) -> types.Type:
     """The type of the gradient by a value: values for numbers, new arrays for arrays, else None."""
-    if isinstance(found, types.BaseTuple):
-        return _mapped(found, gradient_type)
-    if has_shadow(found):
-        return shadow_type(found)
-    return found if is_number(found) else types.none
+    return map_type(
+        layout_of(found),
+        lambda leaf: _shadow_of_leaf(leaf) if leaf.has_shadow else _number_or_none(leaf),
+    )
 
 
-def _mapped(found: Any, function: Callable[[Any], types.Type]) -> Any:
-    """A tuple type with a function applied to the types of its items."""
-    entries = tuple(map(function, items_of(found)))
-    return types.BaseTuple.from_types(entries, getattr(found, "instance_class", None))
+def _shadow_of_leaf(leaf: Node) -> Any:
+    found = leaf.numba_type
+    return found.copy(readonly=False) if isinstance(leaf, Array) else found
+
+
+def _number_or_none(leaf: Node) -> Any:
+    return leaf.numba_type if isinstance(leaf, Number) else types.none

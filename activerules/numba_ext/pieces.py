@@ -30,9 +30,10 @@ from activerules.numba_ext.fields import (
     is_instance,
     items_array,
     items_in,
+    items_of,
     struct_type,
 )
-from activerules.numba_ext.kinds import has_shadow, items_of
+from activerules.numba_ext.kinds import has_shadow
 
 
 def pieces_of(

@@ -25,9 +25,9 @@ from activerules.annotations.activity import Const, Duplicated, MixedDuplicated
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import NotYetSupported, ShadowMismatch, TapeError
 from activerules.numba_ext import cotangents, floats_of_shadows, memory
-from activerules.numba_ext.checks import items_of
 from activerules.numba_ext.cotangents import require_fitting
 from activerules.numba_ext.emitter import BY_SHADOW, Call, Field
+from activerules.numba_ext.fields import items_of
 from activerules.numba_ext.kinds import has_shadow, is_number, is_number_array, returned_type
 from activerules.numba_ext.split import SplitEmitter, read_split, tape_type
 from activerules.numba_ext.split_results import shadow_of

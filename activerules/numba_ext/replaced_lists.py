@@ -21,11 +21,12 @@ from numba.typed import List
 
 from activerules.numba_ext import local_lists
 from activerules.numba_ext.arity import first_names
-from activerules.numba_ext.fields import CONSTANT, Items, declared_of, is_known_list, items_of
+from activerules.numba_ext.fields import Items, declared_of, is_known_list, items_of
 from activerules.numba_ext.kinds import is_number, is_number_array, leaves_of
 from activerules.numba_ext.local_objects import running
 from activerules.numba_ext.settling import hold, settling_lists
 from activerules.rules.written import in_place_of
+from activerules.values.layout import CONSTANT
 
 _SOURCE = """
 def {name}({parameters}):

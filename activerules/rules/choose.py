@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from activerules.annotations.activity import (
+    BY_NAME,
     Active,
     BatchDuplicated,
     BatchDuplicatedNoNeed,
     Const,
     Duplicated,
     DuplicatedNoNeed,
-    MixedDuplicated,
     Narrowed,
 )
 from activerules.errors import AmbiguousRule, IncompleteRule, NoRuleForActivity
@@ -314,22 +314,9 @@ def _differentiable_kind(found: Any) -> Kind:
     """Return the activity a value of this type has where it is not Const; Const if it never has
     one.
     """
-    if hasattr(found, "layout"):
-        return Duplicated
-    if _holds_numbers(found):
-        return Duplicated
-    if parts := getattr(found, "types", ()):
-        kinds = set(map(_differentiable_kind, parts)) - {Const}
-        return kinds.pop() if len(kinds) == 1 else MixedDuplicated if kinds else Const
-    return Active if str(found).startswith(("float", "complex")) else Const
+    from activerules.values.layout import layout_of  # needs Numba, which rules are defined without
 
-
-def _holds_numbers(found: Any) -> bool:
-    """Tell whether a value is an object, or a typed list, with numbers in it."""
-    fields = getattr(found, "struct", None) or getattr(found, "field_dict", None)
-    items = getattr(found, "item_type", None)
-    parts = [*fields.values()] if fields else [] if items is None else [items]
-    return any(_differentiable_kind(part) is not Const for part in parts)
+    return BY_NAME[layout_of(found).activity]
 
 
 def _pair(chosen: Candidate, call: Call) -> RulePair:

@@ -1,0 +1,474 @@
+"""The tree of a Numba type: what a value of it is made of.
+
+Needs       a Numba type; nothing of compilers, sizes or LLVM
+Gives       `layout_of`: its tree. Each node answers where its numbers are, and which activity a
+            value can have; `map_type`: a type with that of each leaf replaced
+Invariants  L1  a tree is finite: a type that refers to itself is `Opaque` where it does so
+            L2  what is not known to hold no numbers is `Opaque` (or `Number` of an unknown width)
+            L3  numbers in a value itself are Active, numbers in memory it refers to Duplicated:
+                every question about activity is answered by these two flags (`Numbers`)
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache, cached_property, reduce
+from typing import Any, Literal
+
+from numba import types
+
+Step = int | str
+EACH = "[…]"
+"""The step from a list to its items, from a dictionary to its values."""
+Path = tuple[Step, ...]
+ValueActivity = Literal["const", "active", "duplicated", "mixed"]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Where floats and complex numbers are, as seen from a value.
+
+    by_value      in the value itself: a derivative by them is a value
+    by_reference  in memory that the value leads to: a derivative is added to memory of a shadow
+    unknown       there may be some where nobody can look
+    """
+
+    by_value: bool = False
+    by_reference: bool = False
+    unknown: bool = False
+
+    def __or__(self, other: Numbers) -> Numbers:
+        return Numbers(
+            self.by_value or other.by_value,
+            self.by_reference or other.by_reference,
+            self.unknown or other.unknown,
+        )
+
+    def behind(self) -> Numbers:
+        """The same, seen from a reference to the value."""
+        return Numbers(False, self.by_value or self.by_reference, self.unknown)
+
+    @property
+    def any(self) -> bool:
+        """Whether there are, or may be, any at all."""
+        return self.by_value or self.by_reference or self.unknown
+
+    @property
+    def activity(self) -> ValueActivity:
+        """The activity of a value with everything in it that can be active."""
+        if self.by_reference:
+            return "mixed" if self.by_value else "duplicated"
+        return "active" if self.by_value else "const"
+
+
+_NOTHING = Numbers()
+
+
+def _union(found: Iterable[Numbers]) -> Numbers:
+    return reduce(operator.or_, found, _NOTHING)
+
+
+@dataclass(frozen=True)
+class Node:
+    """One value, of one Numba type."""
+
+    numba_type: Any
+
+    @property
+    def children(self) -> tuple[tuple[Step, Node], ...]:
+        """What it is made of, or refers to; by index, field name or `EACH`."""
+        return ()
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """Where its numbers are."""
+        return _NOTHING
+
+    @property
+    def known(self) -> bool:
+        """Whether it is known by itself where floats lie in it (not: in its children)."""
+        return True
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether no derivative by such a value is supported: as an argument it is constant."""
+        return False
+
+    @cached_property
+    def carried(self) -> Numbers:
+        """Those of its numbers by which an argument of this type can have a derivative."""
+        return _NOTHING if self.is_refused else self.numbers
+
+    @property
+    def activity(self) -> ValueActivity:
+        """The activity of an argument of this type, with everything in it active."""
+        return self.carried.activity
+
+    @property
+    def has_shadow(self) -> bool:
+        """Whether it is memory with numbers: its derivative is added to a shadow."""
+        return not self.is_tuple and self.carried.by_reference
+
+    @property
+    def is_tuple(self) -> bool:
+        """Whether it is taken apart where it is passed: a tuple, by value."""
+        return False
+
+    @property
+    def is_container(self) -> bool:
+        """Whether it holds pointers that a function it is passed to can change."""
+        return False
+
+    @cached_property
+    def leaves(self) -> tuple[Node, ...]:
+        """What it is made of by value: itself, or the leaves of the items of a tuple."""
+        return (self,)
+
+    @cached_property
+    def unknown_path(self) -> Path | None:
+        """The way to the first thing of which nothing is known, or to a number of unknown width."""
+        if not self.known:
+            return ()
+        for step, child in self.children:
+            if child.unknown_path is not None:
+                return (step, *child.unknown_path)
+        return None
+
+    @cached_property
+    def holds_floats(self) -> bool:
+        """Whether there are floats of a known width in it, or behind it."""
+        return any(child.holds_floats for _, child in self.children)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is made of nothing but integers, texts and the like: a key may be."""
+        return all(isinstance(leaf, Plain) and leaf.known for leaf in self.leaves)
+
+
+@dataclass(frozen=True)
+class Number(Node):
+    """A float or complex number."""
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """A derivative by it is a value."""
+        return Numbers(by_value=True)
+
+    @property
+    def known(self) -> bool:
+        """Whether the engine has derivatives of this width."""
+        return self.numba_type in FLOATS
+
+    @cached_property
+    def holds_floats(self) -> bool:
+        """Whether its width is known."""
+        return self.known
+
+
+@dataclass(frozen=True)
+class Plain(Node):
+    """What holds no numbers: integers, texts, None, functions, random generators, …
+
+    inline      whether it can lie in memory
+    changeable  whether it has a state, which functions that it is passed to change
+    """
+
+    inline: bool = True
+    changeable: bool = False
+
+    @property
+    def known(self) -> bool:
+        """Whether it can be part of something else."""
+        return self.inline
+
+    @property
+    def is_container(self) -> bool:
+        """Whether it has a state."""
+        return self.changeable
+
+
+@dataclass(frozen=True)
+class Struct(Node):
+    """Several values side by side.
+
+    kind    tuple: by value. record: a pointer to memory of somebody else, or part of an array.
+            jitclass, structref: a reference to counted memory
+    """
+
+    kind: Literal["tuple", "record", "jitclass", "structref"]
+    fields: tuple[tuple[Step, Node], ...]
+
+    @property
+    def children(self) -> tuple[tuple[Step, Node], ...]:
+        """Its fields."""
+        return self.fields
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """Those of its fields."""
+        found = _union(child.numbers for _, child in self.fields)
+        return found if self.is_tuple else found.behind()
+
+    @cached_property
+    def carried(self) -> Numbers:
+        """Of a tuple, those that its items carry."""
+        if self.is_tuple:
+            return _union(child.carried for _, child in self.fields)
+        return super().carried
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether it is a record with something in it of which nothing is known, or an instance in
+        which no float has a known place.
+        """
+        if self.kind == "record":
+            return self.unknown_path is not None
+        return not self.is_tuple and not self.holds_floats
+
+    @cached_property
+    def holds_floats(self) -> bool:
+        """Whether its fields do; nobody knows where they are in a record with an unknown one."""
+        if self.kind == "record" and self.unknown_path is not None:
+            return False
+        return super().holds_floats
+
+    @property
+    def is_tuple(self) -> bool:
+        """Whether it is one."""
+        return self.kind == "tuple"
+
+    @property
+    def is_container(self) -> bool:
+        """Whether there are pointers in it: it is an instance, or a tuple with one."""
+        if self.is_tuple:
+            return any(child.is_container for _, child in self.fields)
+        return self.kind != "record"
+
+    @cached_property
+    def leaves(self) -> tuple[Node, ...]:
+        """Of a tuple, those of its items."""
+        if not self.is_tuple:
+            return (self,)
+        return tuple(leaf for _, child in self.fields for leaf in child.leaves)
+
+
+@dataclass(frozen=True)
+class Array(Node):
+    """An array, or one that is part of a record."""
+
+    element: Node
+
+    @property
+    def children(self) -> tuple[tuple[Step, Node], ...]:
+        """Its elements."""
+        return ((EACH, self.element),)
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """Those of its elements."""
+        return self.element.numbers.behind()
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether its elements are records that are refused."""
+        return self.element.is_refused
+
+    @cached_property
+    def unknown_path(self) -> Path | None:
+        """That of its elements, which have no name in messages."""
+        return self.element.unknown_path
+
+
+@dataclass(frozen=True)
+class Items(Node):
+    """A list, dictionary or set: a reference to memory of items whose number may change.
+
+    is_typed  it is one of `numba.typed`: not a reflected list or set
+    key       of a dictionary
+    """
+
+    is_typed: bool
+    item: Node
+    key: Node | None = None
+
+    @property
+    def children(self) -> tuple[tuple[Step, Node], ...]:
+        """Its items; the values of a dictionary."""
+        return ((EACH, self.item),)
+
+    @property
+    def known(self) -> bool:
+        """Whether it is a typed list, or a typed dictionary by keys that hold no numbers."""
+        return self.is_typed and (self.key is None or self.key.is_plain)
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """Those of its items and keys."""
+        found = self.item.numbers if self.key is None else self.item.numbers | self.key.numbers
+        return found.behind()
+
+    @cached_property
+    def holds_floats(self) -> bool:
+        """Whether its items do."""
+        return self.is_typed and self.item.holds_floats
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether there is something in it of which nothing is known."""
+        return self.unknown_path is not None
+
+    @property
+    def is_container(self) -> bool:
+        """It is one."""
+        return True
+
+
+@dataclass(frozen=True)
+class Optional(Node):
+    """A value, or None; where it is returned it has a derivative, as an argument it has not."""
+
+    item: Node
+
+    @property
+    def children(self) -> tuple[tuple[Step, Node], ...]:
+        """The value."""
+        return (("?", self.item),)
+
+    @property
+    def known(self) -> bool:
+        """The value may not be there."""
+        return False
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """Those of the value."""
+        return self.item.numbers
+
+    @property
+    def is_refused(self) -> bool:
+        """There is no derivative by such an argument."""
+        return True
+
+    @property
+    def is_container(self) -> bool:
+        """Taken for one."""
+        return True
+
+    @cached_property
+    def holds_floats(self) -> bool:
+        """None whose place is known."""
+        return False
+
+
+@dataclass(frozen=True)
+class Opaque(Node):
+    """Nothing is known: a type of somebody else, or one that refers to itself."""
+
+    @property
+    def known(self) -> bool:
+        """It is not."""
+        return False
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        """There may be some."""
+        return Numbers(unknown=True)
+
+    @property
+    def is_refused(self) -> bool:
+        """There is no derivative by such an argument."""
+        return True
+
+    @property
+    def is_container(self) -> bool:
+        """Taken for one."""
+        return True
+
+
+FLOATS = (types.float64, types.float32, types.complex128, types.complex64)
+"""The numbers that the engine has derivatives of."""
+CONSTANT = (
+    types.Integer,
+    types.Boolean,
+    types.NoneType,
+    types.UnicodeType,
+    types.EnumMember,
+    types.SliceType,
+    types.Callable,
+    types.NPDatetime,
+    types.NPTimedelta,
+)
+"""Types that hold no floats, and need no shadow."""
+_CHARACTERS = (types.CharSeq, types.UnicodeCharSeq)
+# these hold no numbers, either, but cannot lie in memory
+_DETACHED = (
+    types.Bytes, types.Omitted, types.Literal, types.DTypeSpec, types.Module, types.EllipsisType,
+    types.RangeType,
+)  # fmt: skip
+_CHANGEABLE = (
+    types.NumPyRandomGeneratorType, types.NumPyRandomBitGeneratorType, types.FunctionType,
+)  # fmt: skip
+
+
+@cache
+def layout_of(found: Any) -> Node:
+    """The tree of a type. It is kept, and the type with it: Numba tells classes apart by their id,
+    which another class may have after one of them is gone.
+    """
+    for known, make in _TABLE:
+        if isinstance(found, known):
+            return make(found)
+    return Opaque(found)
+
+
+def _struct(found: Any, kind: Any, fields: Iterable[tuple[Step, Any]]) -> Node:
+    return Struct(found, kind, tuple((name, layout_of(ty)) for name, ty in fields))
+
+
+def _record(found: Any) -> Node:
+    return _struct(found, "record", ((name, one.type) for name, one in found.fields.items()))
+
+
+def _dictionary(found: Any) -> Node:
+    return Items(found, True, layout_of(found.value_type), layout_of(found.key_type))
+
+
+_TABLE: tuple[tuple[Any, Callable[[Any], Node]], ...] = (
+    (types.Float | types.Complex, Number),
+    ((*CONSTANT, *_CHARACTERS), Plain),
+    # literals in name only: what is in them are values
+    (types.LiteralList | types.LiteralStrKeyDict, Opaque),
+    (_DETACHED, lambda found: Plain(found, inline=False)),
+    (_CHANGEABLE, lambda found: Plain(found, inline=False, changeable=True)),
+    (types.BaseTuple, lambda found: _struct(found, "tuple", enumerate(found))),
+    (types.Record, _record),
+    (types.Array, lambda found: Array(found, layout_of(found.dtype))),
+    (
+        types.ClassInstanceType,
+        lambda found: _struct(found, "jitclass", found.class_type.struct.items()),
+    ),
+    (types.StructRef, lambda found: _struct(found, "structref", found.field_dict.items())),
+    (types.ListType, lambda found: Items(found, True, layout_of(found.item_type))),
+    (types.DictType, _dictionary),
+    (types.List | types.Set, lambda found: Items(found, False, layout_of(found.dtype))),
+    (types.Optional, lambda found: Optional(found, layout_of(found.type))),
+)
+
+
+def map_type(node: Node, leaf: Callable[[Node], Any], *, named: bool = True) -> Any:
+    """The type with that of each leaf replaced; named tuples stay named."""
+    if not node.is_tuple:
+        return leaf(node)
+    items = tuple(map_type(child, leaf, named=named) for _, child in node.children)
+    kind = getattr(node.numba_type, "instance_class", None) if named else None
+    return types.BaseTuple.from_types(items, kind)
+
+
+def show(path: Path) -> str:
+    """A path as it is written: `[0].w[…]`."""
+    return "".join(
+        f"[{step}]" if isinstance(step, int) else step if step == EACH else f".{step}"
+        for step in path
+    )
