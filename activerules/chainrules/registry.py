@@ -32,7 +32,7 @@ from activerules.rules import pattern as patterns
 from activerules.rules.closures.convert import Conversion, convert
 from activerules.rules.closures.forward import forward_rule
 from activerules.rules.closures.source import location
-from activerules.rules.define import refuse_keyword_only
+from activerules.rules.define import refuse_keyword_only, require_function
 from activerules.rules.pattern import Order, Pattern
 from activerules.rules.registry import RULES
 from activerules.rules.rule import Rule, RuleHalf, display_name
@@ -145,6 +145,7 @@ def register_rrule(
         RuleDefinitionError   the rule is not of that form, or cannot be converted.
         AmbiguousRule         a rule of the same signature is there, from another module.
     """
+    require_function(function, "@rrule.register")
 
     def register(rule: F) -> F:
         plain = plain_function(rule, "rrule")
@@ -168,6 +169,7 @@ def register_frule(
     `deltas` are the tangents: of the function itself, and of each argument. Parameters may be
     annotated, and `replace` and `compiled` mean what they do for an rrule.
     """
+    require_function(function, "@frule.register")
 
     def register(rule: F) -> F:
         plain = plain_function(rule, "frule")
@@ -200,7 +202,7 @@ def add_pair(
     for which in ("augmented_primal", "reverse"):
         half = RuleHalf(
             function=conversion.augmented if which == "augmented_primal" else conversion.reverse,
-            module=rule.__module__,
+            module=rule.__module__ or "",
             location=location(rule),
             argument_names=conversion.arguments,
             keeps_shadow=False,  # what an `rrule` captures are values: it is given no shadow
@@ -219,7 +221,7 @@ def add_forward(
     )
     half = RuleHalf(
         function=forward,
-        module=rule.__module__,
+        module=rule.__module__ or "",
         location=location(rule),
         argument_names=tuple(f"x{i}" for i in range(len(types))),
     )

@@ -11,20 +11,25 @@ conjugate of a partial derivative, its pushforward with the partial itself.
 from __future__ import annotations
 
 import dis
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numba
 import numpy as np
+from numba.extending import is_jitted
 
 from activerules.annotations.projection import ProjectTo
 from activerules.annotations.tangents import NoTangent, ZeroTangent, conjugate, is_zero
 from activerules.annotations.thunks import unthunk
+from activerules.chainrules.partials import NUMBER, returned
 from activerules.chainrules.registry import add_forward, add_pair, identity
-from activerules.errors import ArityError, RuleDefinitionError
+from activerules.errors import RuleDefinitionError
 from activerules.rules.closures import delivery
 from activerules.rules.closures.convert import Conversion
+from activerules.rules.closures.source import location
+from activerules.rules.define import require_function
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.rule import display_name
 
@@ -52,15 +57,11 @@ class ScalarRule:
     def slopes(self, result: Any, x: Sequence[Any]) -> tuple[tuple[Any, ...], ...]:
         """The partial derivatives at a point: a row per output, a column per argument."""
         extra = () if self.setup is None else (self.setup(result, *x),)
-        rows = self.partials(result, *x, *extra)
-        if not isinstance(rows, tuple):
-            rows = (rows,)
-        if not (rows and isinstance(rows[0], tuple)):
-            rows = (rows,)
-        if any(len(row) != self.arity for row in rows):
-            raise ArityError(
-                f"the partials of {display_name(self.function)} are not one per argument"
-            )
+        rows = delivery.by_argument(self.partials(result, *x, *extra), tuple(x))
+        rows = rows if isinstance(rows[0], tuple) else (rows,)
+        outputs = len(result) if isinstance(result, tuple) else 1
+        if len(rows) != outputs:
+            raise delivery.wrong_rows(len(rows), outputs)
         return rows
 
     def pull(self, x: Sequence[Any]) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
@@ -106,14 +107,18 @@ def scalar_rule(
 
     Arguments
         function   an `@njit`, math or NumPy function of numbers.
-        partials   `(Ω, *x)` -> a tuple, the derivative by each argument; with several outputs, a
-                   tuple of such rows. Ω is the result. Entries may be One() and ZeroTangent().
+        partials   `(Ω, *x)` -> a tuple, the derivative by each argument (a single one may stand
+                   alone); with several outputs, a tuple of such rows. Ω is the result. Entries may
+                   be One() and ZeroTangent().
         setup      `(Ω, *x)` -> what the partials share; it is their last argument.
         replace    take the place of another module's rule.
         compiled   False: only for direct calls of `frule` and `rrule`.
 
-    The partials must be code Numba can compile. Raises `RuleDefinitionError`, `AmbiguousRule`.
+    The partials must be code Numba can compile. Raises `RuleDefinitionError`, also where they are
+    not one per argument (at the first derivative if their code does not say how many), and
+    `AmbiguousRule`.
     """
+    require_function(function, "scalar_rule")
     arity = _parameter_count(partials) - (1 if setup is None else 2)
     if arity < 1 or (setup is not None and _parameter_count(setup) != arity + 1):
         raise RuleDefinitionError(
@@ -123,10 +128,33 @@ def scalar_rule(
             else "",
         )
     rule = ScalarRule(function, _plain(partials), _plain(setup), arity)
+    _require_one_per_argument(rule)
     if compiled:
         _add_compiled(rule, partials, setup, replace)
     SCALAR_RULES[identity(function)] = rule
     return function
+
+
+def _require_one_per_argument(rule: ScalarRule) -> None:
+    """Refuse the number of partials that the code says, where it is another than of arguments."""
+    name = display_name(rule.function)
+    where = [("the rule", f"scalar_rule({name}, …)", location(rule.partials))]
+    is_known = is_jitted(rule.function)
+    parameters = list(inspect.signature(rule.function).parameters) if is_known else []
+    if parameters and len(parameters) != rule.arity:
+        raise RuleDefinitionError(
+            f"{name} takes {len(parameters)} arguments, and its partials take {rule.arity}",
+            where=where,
+            instead=[f"lambda Ω, {', '.join(parameters)}: …"],
+        )
+    numbers = rule.partials.__code__.co_varnames[: rule.arity + 1]
+    for entries in returned(rule.partials, numbers):
+        rows = [entry for entry in entries or () if isinstance(entry, tuple)]
+        if entries and not rows and all(entry == NUMBER for entry in entries):
+            rows = [entries]
+        for row in rows:
+            if len(row) != rule.arity:
+                raise delivery.wrong_partials(len(row), rule.arity, where=where)
 
 
 def _add_compiled(
@@ -173,7 +201,7 @@ def _written(rule: ScalarRule, setup: Partials | None) -> str:
             "    return AugmentedReturn(result, result_shadow(ret, result), kept)",
             "",
             f"def reverse(config, dret, result, {parameters}):",
-            f"    slopes = partials(result, {values}{shared})",
+            f"    slopes = by_argument(partials(result, {values}{shared}), ({values},))",
             "    bar = cotangent(dret)",
             *(
                 f"    {x}_bar = {bar} if active({x}) else None"
@@ -183,7 +211,7 @@ def _written(rule: ScalarRule, setup: Partials | None) -> str:
             "",
             f"def forward(config, ret, {parameters}):",
             f"    result = function({values})",
-            f"    slopes = partials(result, {values}{shared})",
+            f"    slopes = by_argument(partials(result, {values}{shared}), ({values},))",
             f"    dots = ({', '.join(f'tangent({x})' for x in names)},)",
             "    return result, pushed(result, combined(slopes, dots))",
         ]

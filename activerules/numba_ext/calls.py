@@ -213,6 +213,7 @@ class RuleFunction(types.Callable, types.Opaque):
         self._followed: dict[tuple[types.Type, ...], tuple[frozenset[int], str]] = {}
         self._elementwise: Any = None
         self._by_element: set[tuple[types.Type, ...]] = set()
+        self.is_followed = False
         super().__init__(f"RuleFunction({display_name(function)}, {id(table)}, {id(function)})")
 
     def __deepcopy__(self, memo: Any) -> RuleFunction:
@@ -273,7 +274,12 @@ class RuleFunction(types.Callable, types.Opaque):
         inactive: frozenset[int] = frozenset(),
     ) -> Any:
         """The signature of a call whose body is followed, with what is inactive in it."""
-        followed = self.ordinary.get_call_type(context, args, kws)
+        # `np.ravel(x)` may be `x.ravel()` there, which must not be `np.ravel(x)` again.
+        self.is_followed, before = True, self.is_followed
+        try:
+            followed = self.ordinary.get_call_type(context, args, kws)
+        finally:
+            self.is_followed = before
         if followed is not None:
             self._followed[followed.args] = (inactive, reason)
         return followed

@@ -24,6 +24,7 @@ from activerules.numba_ext.overwriting import overwrite
 from activerules.numba_ext.tangents import StructType, TangentType, is_zero_type, refuse_type
 from activerules.numba_ext.types import AnnotationType, marker_class
 from activerules.rules.closures.delivery import (
+    by_argument,
     combined,
     contracted,
     copied,
@@ -35,6 +36,8 @@ from activerules.rules.closures.delivery import (
     result_shadow,
     separate,
     tangent,
+    wrong_partials,
+    wrong_rows,
 )
 from activerules.rules.protocol import accumulate
 from activerules.rules.written import function_from
@@ -275,14 +278,29 @@ def _compiled_extent(a):
     return extent
 
 
+@overload(by_argument)
+def _by_argument(slopes, x):
+    entries = types_of(slopes) if isinstance(slopes, types.BaseTuple) else (slopes,)
+    is_row = [isinstance(entry, types.BaseTuple) for entry in entries]
+    for row in entries if any(is_row) else (types.Tuple(entries),):
+        count = len(row) if isinstance(row, types.BaseTuple) else 1
+        if not isinstance(row, types.BaseTuple) or count != len(x):
+            raise wrong_partials(count, len(x))
+    if isinstance(slopes, types.BaseTuple):
+        return lambda slopes, x: slopes
+    return lambda slopes, x: (slopes,)
+
+
 @overload(contracted, prefer_literal=True)
 def _contracted(slopes, i, bar):
     if not isinstance(i, types.IntegerLiteral):
         return None
     k = i.literal_value
-    if not isinstance(slopes, types.BaseTuple):
-        return lambda slopes, i, bar: conjugate(slopes) * bar
-    if not isinstance(types_of(slopes)[0], types.BaseTuple):
+    several = isinstance(types_of(slopes)[0], types.BaseTuple)
+    outputs = len(bar) if isinstance(bar, types.BaseTuple) else 1
+    if outputs != (len(slopes) if several else 1):
+        raise wrong_rows(len(slopes) if several else 1, outputs)
+    if not several:
         return lambda slopes, i, bar: conjugate(slopes[k]) * bar
     terms = " + ".join(f"conjugate(slopes[{row}][{k}]) * bar[{row}]" for row in range(len(slopes)))
     source = f"def contract(slopes, i, bar):\n return {terms}"
@@ -373,8 +391,6 @@ def _separate(dy, x):
 
 @overload(combined)
 def _combined(slopes, dots):
-    if not isinstance(slopes, types.BaseTuple):
-        return lambda slopes, dots: slopes * dots[0]
     if isinstance(types_of(slopes)[0], types.BaseTuple):
         terms = "".join(f"combined(slopes[{row}], dots), " for row in range(len(slopes)))
     else:

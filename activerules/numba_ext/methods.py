@@ -8,6 +8,8 @@ of the AD target has types of its own for such methods, which the CPU never meet
 A method of a jitted class is typed with the functions of the user that it is given, as what it
 compiles to know the result is for the CPU. It is compiled for this target, with their twins, where
 the call is lowered.
+
+`x.sum()` is `np.sum(x)` where that carries a rule.
 """
 
 from __future__ import annotations
@@ -16,9 +18,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from numba.core import types
 from numba.core.datamodel.models import handle_bound_function
 from numba.extending import register_model
+
+from activerules.numba_ext.calls import RuleFunction
 
 
 class Method(types.BoundFunction):
@@ -38,7 +43,43 @@ class Method(types.BoundFunction):
         return Method(self.template, this, self.context)
 
 
+class RuledMethod(types.BoundFunction):
+    """A method of arrays that is a function of NumPy with rules."""
+
+    def __init__(self, template: Any, this: types.Type, function: RuleFunction) -> None:
+        self.function = function
+        super().__init__(template, this)
+
+    @property
+    def key(self) -> Any:
+        """What tells it from others."""
+        return *super().key, self.function
+
+    def copy(self, this: types.Type) -> RuledMethod:
+        """The method of another array."""
+        return RuledMethod(self.template, this, self.function)
+
+    def get_call_type(self, context: Any, args: Any, kws: dict[str, Any]) -> Any:
+        """That of the function."""
+        found = self.function.get_call_type(context, (self.this, *args), kws)
+        return None if found is None else found.as_method()
+
+
 register_model(Method)(handle_bound_function)
+register_model(RuledMethod)(handle_bound_function)
+
+# Not `sort` and `partition`, which order the array itself, nor `copy`: `np.copy` has another order.
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: getattr(np, name)
+    for name in "all any argmax argmin argsort clip cumprod cumsum diagonal dot max mean min "
+    "nonzero prod ravel repeat reshape round searchsorted squeeze std sum take trace transpose "
+    "var".split()
+}
+
+
+def function_of(this: types.Type, method: str) -> Callable[..., Any] | None:
+    """The function of NumPy that a method of arrays is; None for other attributes."""
+    return _FUNCTIONS.get(method) if isinstance(this, types.Array) else None
 
 
 def of_context(found: Any, context: Any) -> Any:

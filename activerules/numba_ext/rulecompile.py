@@ -338,7 +338,7 @@ _compiled_rules = StoredRules()
 
 def _told(chosen: RulePair | ForwardRule) -> tuple[Hashable, ...]:
     """What a rule says of itself that goes into its code."""
-    places = {"augmented", "reverse", "function", "location"}
+    places = {"augmented", "reverse", "function", "location", "lost"}
     values = [getattr(chosen, field.name) for field in fields(chosen) if field.name not in places]
     return tuple(tuple(sorted(v)) if isinstance(v, frozenset) else v for v in values)
 
@@ -453,6 +453,8 @@ def _written(chosen: RulePair | ForwardRule, marked: MarkedCall) -> str:
         lowered.append("the result is Const here: its cotangent is zero")
     if isinstance(chosen, ForwardRule) and chosen.looped:
         lowered.append("for one tangent: it runs once per lane")
+    if chosen.lost:
+        lowered.append(f"it wins over the library's rule, {chosen.lost}")
     return "; ".join([written, *lowered])
 
 

@@ -20,7 +20,7 @@ from activerules.errors import TapeMismatch
 from activerules.numba_ext.fields import items_of
 from activerules.numba_ext.kinds import is_container, leaves_of
 from activerules.numba_ext.rulechecks import copy_of_list, detached, detached_items
-from activerules.rules.rule import RulePair, location_of
+from activerules.rules.rule import RulePair, is_of_library, location_of
 
 Others = Mapping[int, types.Type]
 
@@ -53,8 +53,7 @@ def _is_plain_list(leaf: Any) -> bool:
 
 def is_trusted(pair: RulePair) -> bool:
     """Whether a reverse is known to read its tape only: those that come with activerules."""
-    plain = getattr(pair.reverse, "py_func", pair.reverse)
-    return plain.__module__.partition(".")[0] == "activerules"
+    return is_of_library(getattr(pair.reverse, "py_func", pair.reverse).__module__)
 
 
 def detachers_of(tape: types.Type, others: Others, pair: RulePair) -> list[Any]:

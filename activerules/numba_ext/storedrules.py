@@ -40,6 +40,7 @@ from activerules.numba_ext.fields import items_of
 from activerules.numba_ext.link import ENVIRONMENT_PREFIX, reads_environment
 from activerules.rules.fingerprint import engine
 from activerules.rules.registry import RULES
+from activerules.rules.rule import is_of_library
 
 _PACKAGE = __name__.partition(".")[0]
 
@@ -136,7 +137,7 @@ def file_of(functions: Sequence[Any], found: Sequence[types.Type]) -> File | Non
     plain = [getattr(function, "py_func", function) for function in functions]
     if not (all(map(_is_importable, plain)) and all(map(_is_plain, found))):
         return None
-    if any(one.__module__.partition(".")[0] != _PACKAGE for one in plain):
+    if not all(is_of_library(one.__module__) for one in plain):
         if not all(map(_asks, functions)):
             return None
         rules = RULES.fingerprint  # its code may hold derivatives of other functions

@@ -81,7 +81,13 @@ from activerules.numba_ext.dynamic_raises import CallConv
 from activerules.numba_ext.implementation_keys import ImplementationKeys
 from activerules.numba_ext.inactive_values import InactiveValues
 from activerules.numba_ext.line_tables import LineTable, LoweringWithLines
-from activerules.numba_ext.methods import Method, of_context, typed_with_originals
+from activerules.numba_ext.methods import (
+    Method,
+    RuledMethod,
+    function_of,
+    of_context,
+    typed_with_originals,
+)
 from activerules.numba_ext.operators import AugmentedOperator, RuledOperators, plain_operator
 from activerules.numba_ext.stubs import StubType
 from activerules.numba_ext.typed_dicts import iteration
@@ -146,13 +152,19 @@ class ADTypingContext(Context):
         def resolve() -> Any:
             return super(ADTypingContext, self).resolve_function_type(callee, args, kws)
 
-        if isinstance(callee, types.BoundFunction) and not isinstance(callee, Method):
+        if isinstance(callee, types.BoundFunction) and not isinstance(callee, Method | RuledMethod):
             return typed_with_originals(super().resolve_function_type, callee, args, kws)
         return self._session.keys.typed(function, resolve)
 
     def resolve_getattr(self, typ: Any, attr: str) -> Any:
         """The type of an attribute, for this context only if it is a method."""
-        return of_context(super().resolve_getattr(typ, attr), self)
+        found: Any = super().resolve_getattr(typ, attr)
+        function = function_of(typ, attr) if found is not None else None
+        if function is not None and self._session.calls.carries_rule(function):
+            ruled = self.resolve_value_type(function)
+            if not ruled.is_followed:
+                return RuledMethod(found.template, typ, ruled)
+        return of_context(found, self)
 
     def _get_global_type(self, gv: Any) -> Any:
         found = super()._get_global_type(gv)
@@ -238,6 +250,8 @@ class ADContext(InactiveValues):
         """The implementation of a call."""
         if isinstance(fn, StubType):
             fn, sig = fn.stub, sig.as_function()
+        if isinstance(fn, RuledMethod):
+            fn, sig = fn.function, sig.as_function()
         iterating = iteration(fn, sig.args) or generators.iteration(self, fn, sig.args)
         if iterating is not None:
             return _wrap_impl(iterating, self, sig)

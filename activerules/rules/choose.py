@@ -1,10 +1,12 @@
-"""Which rule serves a call: the most specific one, by Numba types first and then by activities.
+"""Which rule serves a call: a user's before one of the library, and of these the most specific one,
+by Numba types first and then by activities.
 
 Needs       the rules of one function and a `Call`: types and activities of arguments and result
 Gives       `choose`: a whole pair; `choose_forward`: a forward rule; they raise
             NoRuleForActivity, IncompleteRule, AmbiguousRule
 Invariants  C1  an activity is lowered (Const where a rule wants more) only if no rule fits as it is
             C2  the body of a function with rules is never an answer
+            C3  a rule of the library serves only calls that no rule of a user can serve
 """
 
 from __future__ import annotations
@@ -83,7 +85,8 @@ class Candidate:
 
 def choose(rules: Sequence[Rule], call: Call) -> RulePair:
     """Return the pair that serves a call."""
-    return _pair(_best(rules, call), call)
+    serving, lost = _serving(rules, call)
+    return replace(_pair(_best(serving, call), call), lost=_lost(lost, call))
 
 
 def choose_forward(rules: Sequence[Rule], call: Call, width: int) -> ForwardRule:
@@ -95,6 +98,8 @@ def choose_forward(rules: Sequence[Rule], call: Call, width: int) -> ForwardRule
     batched = replace(
         call, kinds=tuple(BatchDuplicated if k is Duplicated else k for k in call.kinds)
     )
+    asked = (batched, call) if width > 1 else (call,)
+    rules, lost = _serving(rules, *asked, *(_with_some_tangent(rules, each) for each in asked))
     if width > 1 and _candidates(rules, batched):
         wanted, looped = batched, False
     else:
@@ -110,7 +115,25 @@ def choose_forward(rules: Sequence[Rule], call: Call, width: int) -> ForwardRule
         lowering=tuple(_lowering(a, b) for a, b in zip(wanted.kinds, arguments, strict=False)),
         looped=looped,
         location=half.location,
+        lost=_lost(lost, call),
     )
+
+
+def _serving(rules: Sequence[Rule], *calls: Call) -> tuple[Sequence[Rule], Sequence[Rule]]:
+    """The rules to choose from, those of users if one of them serves one of the calls; and those
+    that have lost to them (C3).
+    """
+    users = [rule for rule in rules if not rule.of_library]
+    library = [rule for rule in rules if rule.of_library]
+    for chosen, others in ((users, library), (library, [])):
+        if any(_candidates(chosen, call) for call in calls):
+            return chosen, others
+    return rules, []
+
+
+def _lost(rules: Sequence[Rule], call: Call) -> str:
+    """Where the rule is that would serve a call, if there is one."""
+    return _best(rules, call).rule.location if _candidates(rules, call) else ""
 
 
 def _with_some_tangent(rules: Sequence[Rule], call: Call) -> Call:
@@ -136,6 +159,7 @@ def prefers_body(
     """Tell whether a call of some types is opted out, and no rule is for more specific types."""
     if None in opted_out:
         return True
+    rules = [rule for rule in rules if not rule.of_library]  # C3: an `opt_out` is a user's
     wanted = [t for s in opted_out if s is not None and (t := _narrowest(s, found)) is not None]
     served = [t for rule in rules if (t := _narrowest(rule.arguments, found)) is not None]
     return any(not any(_is_narrower(rule, out) for rule in served) for out in wanted)
@@ -296,18 +320,22 @@ def _serve(rule: Rule, call: Call) -> Candidate | None:
     lowered = 0
     for pattern, kind, found in zip(rule.signature, call.kinds, call.types, strict=True):
         alternative = patterns.matching(pattern, kind, found)
-        if alternative is None and kind in _WITHOUT_VALUE:
-            # The rule promises not to read the value; it is there all the same.
-            unread = patterns.matching(pattern, _WITHOUT_VALUE[kind], found)
-            alternative = Narrowed(kind, unread.type) if unread is not None else None
-            lowered += 1
-        if alternative is None and kind is Const:
-            alternative = patterns.matching(pattern, call.lowered(found), found)
+        if alternative is None:
+            alternative = _lowered(pattern, kind, found, call)
             lowered += 1
         if alternative is None:
             return None
         served.append(alternative)
     return Candidate(rule, tuple(served), lowered)
+
+
+def _lowered(pattern: Pattern, kind: Kind, found: Any, call: Call) -> Narrowed | None:
+    """The alternative that serves an activity it does not name; None if none does."""
+    if kind in _WITHOUT_VALUE:
+        # The rule promises not to read the value; it is there all the same.
+        unread = patterns.matching(pattern, _WITHOUT_VALUE[kind], found)
+        return None if unread is None else Narrowed(kind, unread.type)
+    return patterns.matching(pattern, call.lowered(found), found) if kind is Const else None
 
 
 def _differentiable_kind(found: Any) -> Kind:
@@ -366,16 +394,45 @@ def _no_rule(rules: Sequence[Rule], call: Call) -> NoRuleForActivity:
     names = _argument_names(rules, len(call.types) - 1)
     signature = tuple((Narrowed(kind),) for kind in call.kinds)
     mode = "forward" if call.forward else "reverse"
+    misfits = _misfits(rules, call)
     return NoRuleForActivity(
         f"no {mode} rule for {call}",
         where=[("a rule that exists", str(rule), rule.location) for rule in rules],
-        why=_why(rules, call, names),
+        why=_why(rules, call, names, misfits),
         instead=[
             "add a rule:\n" + _skeleton(call, names, signature, call.halves),
-            "if the result does not depend smoothly on an argument:\n"
-            f"inactive({call.name}, args=({names[0] if names else ''!r},))",
+            *_declarations(call, names, misfits),
         ],
     )
+
+
+def _misfits(rules: Sequence[Rule], call: Call) -> list[int]:
+    """Positions of the arguments, and of the result, whose activity no rule covers."""
+    signatures = [rule.signature for rule in rules if len(rule.signature) == len(call.types)]
+    return [
+        i
+        for i, (kind, found) in enumerate(zip(call.kinds, call.types, strict=True))
+        if not any(
+            patterns.matching(each[i], kind, found) or _lowered(each[i], kind, found, call)
+            for each in signatures
+        )
+    ]
+
+
+def _declarations(call: Call, names: Sequence[str], misfits: Sequence[int]) -> list[str]:
+    """What to declare if the result does not depend smoothly on the arguments no rule covers; where
+    each is covered by some rule, on those with a derivative.
+    """
+    count = len(names)
+    carrying = [i for i in range(count) if call.kinds[i] is not Const]
+    which = [i for i in carrying if i in misfits] or ([] if misfits else carrying)
+    if not which:
+        return []
+    named = ", ".join(f"`{names[i]}`" for i in which)
+    return [
+        f"if the result does not depend smoothly on {named}:\n"
+        f"inactive({call.name}, args=({', '.join(map(str, which))},))"
+    ]
 
 
 def _argument_names(rules: Sequence[Rule], count: int) -> tuple[str, ...]:
@@ -386,17 +443,15 @@ def _argument_names(rules: Sequence[Rule], count: int) -> tuple[str, ...]:
     return tuple(f"x{i}" for i in range(count))
 
 
-def _why(rules: Sequence[Rule], call: Call, names: Sequence[str]) -> str:
+def _why(rules: Sequence[Rule], call: Call, names: Sequence[str], misfits: Sequence[int]) -> str:
     """Name the arguments whose activity no rule covers."""
-    fitting = [rule for rule in rules if len(rule.signature) == len(call.types)]
-    if not fitting:
+    if not any(len(rule.signature) == len(call.types) for rule in rules):
         return f"no rule takes {len(call.types) - 1} arguments"
     lines: list[str] = []
-    for i, (kind, found) in enumerate(zip(call.kinds, call.types, strict=True)):
-        if not any(patterns.matching(rule.signature[i], kind, found) for rule in fitting):
-            what = f"`{names[i]}`" if i < len(names) else "the result"
-            type_name = patterns.type_name(found)
-            lines.append(f"{what} is {kind.__name__}[{type_name}] here, and no rule admits that")
+    for i in misfits:
+        what = f"`{names[i]}`" if i < len(names) else "the result"
+        written = f"{call.kinds[i].__name__}[{patterns.type_name(call.types[i])}]"
+        lines.append(f"{what} is {written} here, and no rule admits that")
     return "\n".join(lines) or "no single rule admits all of these activities together"
 
 

@@ -16,8 +16,12 @@ import contextlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace as replace_fields
+from functools import partial
 from importlib import import_module
+from types import MethodDescriptorType
 from typing import Any, TypeVar
+
+import numpy as np
 
 from activerules.annotations.activity import BY_NAME, Active, Annotation
 from activerules.errors import RuleDefinitionError
@@ -84,12 +88,14 @@ def inactive(*functions: Any, args: Iterable[str | int] | str | int | None = Non
     """Declare that the result of a function (or, with `args`, some arguments) has no derivative.
 
     `args` are names or positions; the function needs no rule for it. Also a decorator: returns the
-    first function. `RuleDefinitionError` for an argument the function does not have.
+    first function. `RuleDefinitionError` for what is no function, and for an argument that it does
+    not have.
     """
     _library_first()
     names = (args,) if isinstance(args, (str, int)) else args
     names = None if names is None else tuple(names)
     for function in functions:
+        require_function(function, "inactive")
         _require_arguments(function, names or ())
         RULES.declare_inactive(function, names)
     return functions[0] if functions else None
@@ -124,6 +130,7 @@ def noalias(function: F) -> F:
 
     Without the promise every call checks it: the engine takes the memory a rule returns for new.
     """
+    require_function(function, "noalias")
     RULES.promise_noalias(function)
     return function
 
@@ -138,11 +145,32 @@ def opt_out(function: Any, *signature: Any) -> None:
     decide. Without a signature every call is followed.
     """
     _library_first()
+    require_function(function, "opt_out")
     location = "opt_out"
     patterns = tuple(
         _pattern(a, f"argument {i}", opt_out, location) for i, a in enumerate(signature)
     )
     RULES.opt_out(function, patterns or None)
+
+
+def require_function(function: Any, what: str) -> None:
+    """Refuse what no compiled code ever calls; `what` is the declaration that is made of it."""
+    if isinstance(function, MethodDescriptorType):
+        name = function.__name__
+        raise RuleDefinitionError(
+            f"{what} of {function.__qualname__}: compiled code has no such function",
+            why="Numba compiles methods for each type of object",
+            instead=[f"np.{name}, which is `x.{name}()` of an array, too"]
+            if function.__objclass__ is np.ndarray and hasattr(np, name)
+            else ["an @njit function that calls the method"],
+        )
+    if isinstance(function, partial) or function is partial:
+        raise RuleDefinitionError(
+            f"{what} takes a function that @njit functions can call, not {function!r}",
+            instead=["the function itself", "an @njit function that calls it"],
+        )
+    if not (callable(function) or hasattr(function, "__wrapper_address__")):
+        raise RuleDefinitionError(f"{what} takes a function, not {function!r}")
 
 
 def _require_arguments(function: Any, names: Iterable[str | int]) -> None:
@@ -196,8 +224,7 @@ def _decorator(
     saves: Iterable[str] | str = (),
     keeps_shadow: bool = True,
 ) -> Callable[[F], F]:
-    if not callable(function):
-        raise RuleDefinitionError(f"@{which} takes a function, not {function!r}")
+    require_function(function, f"@{which}")
     _library_first()
     names = _locals_of_caller()
     kept = (saves,) if isinstance(saves, str) else tuple(saves)
@@ -271,7 +298,7 @@ def _read(
     _refuse_hopeless(function, which, rule, location)
     half = RuleHalf(
         function=written,
-        module=plain.__module__,
+        module=plain.__module__ or "",
         location=location,
         argument_names=tuple(p.name for p in arguments),
         tape_type=values[parameters[2].name] if which == "reverse" else None,

@@ -6,6 +6,7 @@ Gives       `find`, `find_forward`: the most specific rule for Numba types and a
 Invariants  R1  no two rules of a function tie: the second one is refused, and nothing changes
             R2  a lookup answers with a whole pair or raises; it never falls back to the body
             R3  an activity is lowered (Const where a rule wants more) only if no rule fits as it is
+            R4  rules of users and of the library never tie: a user's wins
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from activerules.rules.rule import (
     RulePair,
     display_name,
     is_generic,
+    is_of_library,
 )
 
 
@@ -212,9 +214,10 @@ class Registry:
         with self._lock:
             entry = self._entry(function) or _Entry(function)
             group = entry.rules.setdefault("forward" if which == "forward" else "reverse", [])
-            same = next((r for r in group if _key(r) == _key(rule)), None)
+            equals = [r for r in group if r.of_library == is_of_library(half.module)]
+            same = next((r for r in equals if _key(r) == _key(rule)), None)
             if same is None:
-                _refuse_ties(rule, half, group)
+                _refuse_ties(rule, half, equals)
                 group.append(rule)
                 same = rule
             elif which in same.halves:

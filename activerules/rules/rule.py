@@ -50,6 +50,11 @@ class Rule:
         return (*self.arguments, self.result)
 
     @property
+    def of_library(self) -> bool:
+        """Whether the rule comes with activerules: a rule of somebody else wins over it."""
+        return any(is_of_library(half.module) for half in self.halves.values())
+
+    @property
     def location(self) -> str:
         """Where the half that was defined first is."""
         return next(iter(self.halves.values())).location
@@ -78,6 +83,7 @@ class RulePair:
     location             "file:line" of the reverse.
     saves                positions of the arguments that the reverse finds as they were.
     keeps_shadow         whether the augmented primal must run for every shadow of its arguments.
+    lost                 where the rule of the library is that would serve, or "".
     """
 
     name: str
@@ -91,6 +97,7 @@ class RulePair:
     location: str
     saves: frozenset[int] = frozenset()
     keeps_shadow: bool = True
+    lost: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,6 +108,7 @@ class ForwardRule:
     lowering             per argument: "as is", or "scratch shadow" where the call has Const and the
                          rule gets a tangent of zeros.
     looped               the rule is of width 1 and the call is not: it runs once per lane.
+    lost                 where the rule of the library is that would serve, or "".
     """
 
     name: str
@@ -110,6 +118,12 @@ class ForwardRule:
     lowering: tuple[Lowering, ...]
     looped: bool
     location: str
+    lost: str = ""
+
+
+def is_of_library(module: str | None) -> bool:
+    """Whether a function of this module comes with activerules."""
+    return (module or "").partition(".")[0] == __name__.partition(".")[0]
 
 
 def is_generic(function: Any) -> bool:

@@ -208,7 +208,7 @@ def turned(x):
 
 
 scalar_rule(distance, lambda Ω, x, y: (x / Ω, y / Ω))
-scalar_rule(tangent_of, lambda Ω, x, s: (s,), setup=lambda Ω, x: 1 + Ω * Ω)
+scalar_rule(tangent_of, lambda Ω, x, s: s, setup=lambda Ω, x: 1 + Ω * Ω)  # without a tuple
 scalar_rule(cubed, lambda Ω, z: (3 * z * z,))
 scalar_rule(turned, lambda Ω, x: ((Ω[1],), (-Ω[0],)))
 
@@ -251,6 +251,69 @@ def test_partials_of_another_arity_are_refused():
         scalar_rule(distance, lambda Ω, x: (x,), setup=lambda Ω, x, y: x)
     with pytest.raises(RuleDefinitionError, match="partials"):
         scalar_rule(distance, lambda Ω: (1.0,))
+    with pytest.raises(RuleDefinitionError, match="takes 2 arguments, and its partials take 1"):
+        scalar_rule(distance, lambda Ω, x: (1.0,))
+
+
+@pytest.mark.parametrize(
+    ("found", "partials"),
+    [
+        (1, lambda Ω, x, y: (y,)),
+        (1, lambda Ω, x, y: -math.sin(x) * y),
+        (1, lambda Ω, x, y: (np.exp(x) / Ω,)),
+        (1, lambda Ω, x, y: ((y,), (x, y))),
+        (3, lambda Ω, x, y: (x, y if x > 0.0 else ZeroTangent(), 2.0)),
+        (3, lambda Ω, x, y: (1.0, 2.0, 3.0)),
+    ],
+)
+def test_partials_that_are_not_one_per_argument_are_refused(found, partials):
+    with pytest.raises(RuleDefinitionError, match=f"found {found}, expected 2"):
+        scalar_rule(distance, partials)
+
+
+@njit
+def row_of(x):
+    return (x,)
+
+
+@njit
+def product(x, y):
+    return x * y
+
+
+scalar_rule(product, lambda Ω, x, y: row_of(y))
+
+
+def test_partials_of_which_the_code_does_not_say_how_many_are_refused_at_the_derivative():
+    wrong = "per argument: found 1, expected 2"
+    with pytest.raises(RuleDefinitionError, match=wrong):
+        ar.jvp(product, (2.0, 3.0), (0.0, 1.0))
+    with pytest.raises(RuleDefinitionError, match=wrong):
+        ar.grad(product)(2.0, 3.0)
+    with pytest.raises(RuleDefinitionError, match=wrong):
+        rrule(product, 2.0, 3.0)[1](1.0)
+    with pytest.raises(RuleDefinitionError, match=wrong):
+        frule((NoTangent(), 0.0, 1.0), product, 2.0, 3.0)
+
+
+@njit
+def pair_of(x):
+    return x * x, x
+
+
+scalar_rule(pair_of, lambda Ω, x: (2.0 * x,))
+
+
+@njit
+def sum_of_pair(x):
+    return sum(pair_of(x))
+
+
+def test_rows_that_are_not_one_per_output_are_refused_at_the_derivative():
+    with pytest.raises(RuleDefinitionError, match="row of partials per output: found 1"):
+        ar.grad(sum_of_pair)(2.0)
+    with pytest.raises(RuleDefinitionError, match="row of partials per output: found 1"):
+        rrule(pair_of, 2.0)[1]((1.0, 1.0))
 
 
 def test_scalar_rules_push_in_forward_mode():

@@ -200,6 +200,26 @@ class TestRefusals:
         assert "spline(x: Const, n: Const) -> Active" in text
         assert "`x` is Active[float64] here, and no rule admits that" in text
         assert "def _(config, dret: Active, tape, x: Active, n: Const): ..." in text
+        assert "smoothly on `x`:\n          inactive(spline, args=(0,))" in text
+
+    def test_the_argument_that_no_rule_covers_is_the_one_to_declare(self):
+        f = fresh()
+        define_pair(f, Active, Duplicated, Const)  # of a Const array the shadow is thrown away
+        with pytest.raises(errors.NoRuleForActivity) as caught:
+            found(f, ("const", "active"), types_=(float64[::1], float64))
+        text = str(caught.value)
+        assert "smoothly on `n`:\n          inactive(spline, args=(1,))" in text
+        assert "`x` is Const" not in text
+
+    def test_a_rule_needs_no_module(self):
+        f = fresh()
+
+        def _(config, ret: Active, x: Active, n: Const): ...
+
+        _.__module__ = None
+        augmented_primal(f)(_)
+        (rule,) = RULES.rules_for(f)
+        assert not rule.of_library
 
     @pytest.mark.parametrize("half", ["augmented_primal", "reverse"])
     def test_half_a_pair_is_incomplete_at_the_call(self, half):

@@ -28,10 +28,11 @@ from activerules.annotations.tangents import (
 )
 from activerules.annotations.thunks import extern
 from activerules.annotations.values import make_zero
-from activerules.errors import RuleReturnError
+from activerules.errors import RuleDefinitionError, RuleReturnError
 from activerules.rules.protocol import accumulate
 
 __all__ = [
+    "by_argument",
     "combined",
     "contracted",
     "copied",
@@ -167,17 +168,53 @@ def _shared_with(a: Any, value: Any) -> bool:
     return _shared(a, value)
 
 
+def by_argument(slopes: Any, x: tuple[Any, ...]) -> Any:
+    """Partial derivatives as a tuple: one per argument of `x`, or a row of them per output.
+
+    A single one may stand without a tuple. `RuleDefinitionError` where they are more or fewer than
+    the arguments.
+    """
+    entries = slopes if is_tuple(slopes) else (slopes,)
+    rows = entries if any(map(is_tuple, entries)) else (entries,)
+    for row in rows:
+        if not is_tuple(row) or len(row) != len(x):
+            raise wrong_partials(len(row) if is_tuple(row) else 1, len(x))
+    return entries
+
+
+def wrong_partials(found: int, wanted: int, **where: Any) -> RuleDefinitionError:
+    """The error about a number of partial derivatives."""
+    return RuleDefinitionError(
+        f"a scalar rule has a partial derivative per argument: found {found}, expected {wanted}",
+        why="they are in the order of the arguments; of several outputs there is a row for each: "
+        "((a, b), (c, d))",
+        instead=["ZeroTangent() for an argument that the result does not depend on"],
+        **where,
+    )
+
+
 def contracted(slopes: Any, i: int, bar: Any) -> Any:
     """The cotangent of argument `i`: conj(∂Ω/∂x_i) Ω̄, summed over the outputs if there are several.
 
     `slopes` has an entry per argument, or a row of them per output.
     """
-    if not isinstance(slopes[0], tuple):
+    several = isinstance(slopes[0], tuple)
+    if is_tuple(bar) and len(bar) != (len(slopes) if several else 1):
+        raise wrong_rows(len(slopes) if several else 1, len(bar))
+    if not several:
         return conjugate(slopes[i]) * bar
     total: Any = ZeroTangent()
     for row, entry in zip(slopes, bar, strict=True):
         total = total + conjugate(row[i]) * entry
     return total
+
+
+def wrong_rows(found: int, wanted: int) -> RuleDefinitionError:
+    """The error about a number of outputs."""
+    return RuleDefinitionError(
+        f"a scalar rule has a row of partials per output: found {found}, expected {wanted}",
+        why="of several outputs the partials are a tuple of tuples: ((a, b), (c, d))",
+    )
 
 
 def combined(slopes: Any, dots: Any) -> Any:
