@@ -3,7 +3,7 @@
 An error says what happened, where (from the user's own call inwards), why, and what to write
 instead. It is built from fields, never from one formatted string, so that outer layers can add to
 it what only they know: `where` entries are appended as the error travels outwards. The docstring of
-a class is its help page (`docs/errors.md`).
+a class is its help page (docs/errors.md, `python -m activerules help NAME`).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def render(error: ActiverulesError) -> str:
     if advice:
         paragraphs.append(_render_labelled(advice))
     last = [("Reproduce", error.reproduce)] if error.reproduce else []
-    last.append(("Help", f"docs/errors.md#{type(error).__name__}"))
+    last.append(("Help", f"python -m activerules help {type(error).__name__}"))
     paragraphs.append(_render_labelled(last))
     return "\n\n".join(paragraphs)
 

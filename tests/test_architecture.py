@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[1] / PACKAGE
 LAYERS = {
     "errors": 0,
     "frame_room": 0,
+    "help": 1,
     "annotations": 1,
     "values": 1,
     "rules": 2,
@@ -112,7 +113,7 @@ LAYERS = {
     "interface": 10,
     "__main__": 10,
 }
-NUMBA_FREE = ("errors", "ir")
+NUMBA_FREE = ("errors", "help", "ir")
 LLVMLITE_ONLY_IN = ("ir.normalise", "ir.derive.assemble", "numba_ext")
 
 

@@ -39,7 +39,7 @@ def test_the_whole_text():
         '  Or      inactive(spline, args="s")\n'
         "\n"
         "  Reproduce  python -m activerules explain examples/beam.py:loss\n"
-        "  Help       docs/errors.md#NoRuleForActivity"
+        "  Help       python -m activerules help NoRuleForActivity"
     )
 
 
@@ -51,7 +51,7 @@ def test_a_long_entry_moves_no_other_place():
 
 
 def test_empty_fields_leave_no_trace():
-    assert str(errors.TapeError("used twice")) == "used twice\n\n  Help  docs/errors.md#TapeError"
+    assert str(errors.TapeError("used twice")) == "used twice\n\n  Help  python -m activerules help TapeError"
 
 
 def test_one_alternative_is_neither_either_nor_or():

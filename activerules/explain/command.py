@@ -1,4 +1,6 @@
-"""The command line: `python -m activerules explain module:function "Active[float64]" ...`."""
+"""The command line: `python -m activerules explain module:function "Active[float64]" ...`, and
+`python -m activerules help NAME`.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from typing import Any
 
 from numba import types
 
+from activerules import help as pages
 from activerules.annotations.activity import KINDS, Active, Annotation, Const
 from activerules.annotations.signature import Forward, Reverse
 from activerules.errors import ActiverulesError, ActivityError
@@ -25,6 +28,8 @@ _RETURNS = {"Active": Active, "Const": Const}
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit code: 1 if our own error was printed to stderr."""
     options = _parser().parse_args(arguments)
+    if options.command == "help":
+        return pages.show(options.name)
     try:
         function = load_function(options.function)
         annotated = [read_annotation(text) for text in options.annotation]
@@ -50,7 +55,8 @@ def _parser() -> argparse.ArgumentParser:
         description="Gradients of Numba functions at LLVM level.",
         epilog='example: python -m activerules explain beam.py:loss "Duplicated[float64[::1]]"',
     )
-    commands = parser.add_subparsers(required=True, metavar="command")
+    commands = parser.add_subparsers(required=True, metavar="command", dest="command")
+    pages.add_to(commands)
     command = commands.add_parser(
         "explain", help="say how the gradient of a function comes about; nothing is run"
     )

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from numba import float64
 
+from activerules import help as pages
+from activerules.errors import ShadowMismatch
 from activerules.explain.command import main, read_annotation
 from explain.functions import line_of
 
@@ -48,6 +50,17 @@ def test_our_errors_end_with_code_1(capsys, arguments, message):
 
 def test_a_type_alone_is_const():
     assert read_annotation("float64[:, ::1]") == float64[:, ::1]
+
+
+@pytest.mark.parametrize("run", [main, pages.main])
+def test_prints_the_page_that_an_error_names(capsys, run):
+    command = str(ShadowMismatch("it does not fit")).split("python -m activerules ")[1]
+    assert run(command.split()) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("ShadowMismatch: a subclass of ActiverulesError, ValueError\n")
+    assert "`make_zero(x)` makes a shadow that fits" in text
+    assert run(["help", "ShadowMissmatch"]) == 1
+    assert "Either  python -m activerules help ShadowMismatch" in capsys.readouterr().err
 
 
 def test_as_a_program():
