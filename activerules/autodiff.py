@@ -17,8 +17,8 @@ from typing import Any
 from numba import TypingError, njit
 
 from activerules.annotations.activity import Annotation, is_annotation_class
-from activerules.annotations.signature import Mode, PlainSpec
-from activerules.errors import ActiverulesError, ActivityError
+from activerules.annotations.signature import Mode, PlainSpec, no_mode
+from activerules.errors import ActiverulesError
 from activerules.forward_pipeline import compile_forward
 from activerules.numba_ext.checks import require_types
 from activerules.numba_ext.dispatchers import dispatcher_of
@@ -143,7 +143,7 @@ def _make_known(function: Any, key: _Key, count: int, *, deferred: bool) -> Any:
     """
     mode = key[0]
     if not isinstance(mode, Mode):
-        raise ActivityError("the first argument of autodiff is a mode such as Reverse")
+        raise no_mode(mode, function)
     mode.require_supported()
     dispatcher = dispatcher_of(function)
     with _lock:

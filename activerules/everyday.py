@@ -100,6 +100,7 @@ class DerivedFunction:
         unknown = set(options) - set(accepted)
         if unknown:
             raise TypeError(f"no option {sorted(unknown)[0]!r}; there are {', '.join(accepted)}")
+        _require_no_values("value_and_grad" if with_value else self.kind, function, argnums)
         self._function = function
         self._options = options
         self._target = with_flags(dispatcher_of(function), options)
@@ -185,6 +186,19 @@ def read_spec(dispatcher: Any, argnums: ArgNums, with_value: bool) -> GradientSp
         fault = f"names `{named[repeated[0]]}` twice" if repeated else "names no argument"
         raise _wrong_argnums(dispatcher, fault)
     return GradientSpec(tuple(places), single, with_value)
+
+
+def _require_no_values(kind: str, function: Any, argnums: Any) -> None:
+    """Raise `ArityError` for `grad(f, x)`: what is differentiated at comes later."""
+    places = argnums if isinstance(argnums, tuple | list) else [argnums]
+    if places and all(isinstance(p, float | complex) or getattr(p, "ndim", 0) for p in places):
+        name = getattr(function, "__name__", "f")
+        raise ArityError(
+            f"{kind}({name}) returns a function, and is given what that is to be called with",
+            why=f"the second argument of {kind} is argnums: which arguments to differentiate "
+            "with respect to",
+            instead=[f"{kind}({name})(x)"],
+        )
 
 
 def _wrong_argnums(dispatcher: Any, fault: str) -> ArityError:

@@ -139,6 +139,30 @@ def test_a_return_that_is_not_a_float():
         ar.grad(returns_array)(np.ones(2))
 
 
+@njit
+def bare(x):
+    return ar.autodiff(ar.Reverse, energy, x)
+
+
+@pytest.mark.parametrize(
+    ("run", "marked"),
+    [
+        (lambda: ar.autodiff(ar.Reverse, wave, 2.0), "Active(x)"),
+        (lambda: ar.autodiff(ar.Reverse, energy, np.ones(3)), "Duplicated(x, make_zero(x))"),
+        (lambda: ar.autodiff(ar.Forward, energy, np.ones(3)), "Duplicated(x, tangent)"),
+        (lambda: bare(np.ones(3)), "Duplicated(x, make_zero(x))"),
+    ],
+)
+def test_nothing_is_marked(run, marked):
+    with pytest.raises(ar.ActivityError, match="is marked, so that there is no deriv") as caught:
+        run()
+    assert f"Either  {marked}\n" in str(caught.value)
+
+
+def test_that_nothing_is_differentiated_may_be_meant():
+    assert ar.autodiff(ar.ReverseWithPrimal, wave, ar.Const(2.0)) == ((None,), wave(2.0))
+
+
 def test_a_rule_registered_later_is_taken_up():
     @njit
     def inner(x):

@@ -12,6 +12,7 @@ from numba import njit
 from numba import types as numba_types
 
 import activerules as ar
+from activerules.annotations.activity import KINDS
 from activerules.numba_ext import intrinsics
 from activerules.numba_ext.gradient import OUT_OF_MEMORY, Gradient
 from activerules.pipeline import compile_gradient
@@ -243,6 +244,11 @@ class TestOverlap:
             self.run(no_overlap, ar.Duplicated(a[:5], da[:5]), ar.Duplicated(a[2:7], da[2:7]))
 
 
+@njit
+def scaled(x, y):
+    return y * x[0]
+
+
 class TestAnnotations:
     @pytest.mark.parametrize(
         ("annotation", "message"),
@@ -298,9 +304,36 @@ class TestAnnotations:
         found = ar.grad(reads_only, np.int64(1))(x, y)
         np.testing.assert_array_equal(found, ar.grad(reads_only, 1)(x, y))
 
-    def test_what_has_no_gradient(self, x, y):
-        with pytest.raises(ar.ActivityError, match="`y` is int64, which has no derivative"):
-            ar.grad(reads_only, 1)(x, 3)
+    @pytest.mark.parametrize("point", [2.0, np.ones(3), [1.0, 2.0]])
+    @pytest.mark.parametrize("derivative", [ar.grad, ar.value_and_grad, ar.jacrev, ar.hessian])
+    def test_what_the_derivative_is_called_with_comes_later(self, derivative, point):
+        name = derivative.__name__
+        with pytest.raises(ar.ArityError, match=rf"Instead  {name}\(reads_only\)\(x\)"):
+            derivative(reads_only, point)
+
+    @pytest.mark.parametrize(
+        ("value", "instead"), [(3, "1.0 in place of 1"), (np.arange(3), r"y.astype\(np.float64\)")]
+    )
+    def test_what_has_no_gradient(self, x, value, instead):
+        message = rf"(?s)`y` is int64.*, which has no derivative.*Either +.*{instead}"
+        with pytest.raises(ar.ActivityError, match=message):
+            ar.grad(reads_only, 1)(x, value)
+
+    @pytest.mark.parametrize("kind", KINDS[2:])
+    def test_a_shadow_is_left_out(self, kind, x):
+        with pytest.raises(ar.ActivityError, match=rf"Instead  {kind.__name__}\(x, "):
+            kind(x)
+
+    def test_a_shadow_is_left_out_in_compiled_code(self, x):
+        with pytest.raises(ar.ActivityError, match=r"Instead  Duplicated\(x, make_zero\(x\)\)"):
+            njit(lambda x: ar.autodiff(ar.Reverse, scaled, ar.Duplicated(x), 2.0))(x)
+
+    def test_the_mode_comes_first(self, x):
+        message = r"Instead  autodiff\(ReverseWithPrimal, scaled, …\)"
+        with pytest.raises(ar.ActivityError, match=message):
+            ar.autodiff(scaled, ar.ReverseWithPrimal, x, ar.Active(2.0))
+        with pytest.raises(ar.ActivityError, match="a function before its mode"):
+            njit(lambda x: ar.autodiff(scaled, ar.Reverse, x, ar.Active(2.0)))(x)
 
     def test_what_is_no_function(self):
         with pytest.raises(ar.NotCompilable):

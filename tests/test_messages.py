@@ -51,7 +51,8 @@ def test_a_long_entry_moves_no_other_place():
 
 
 def test_empty_fields_leave_no_trace():
-    assert str(errors.TapeError("used twice")) == "used twice\n\n  Help  python -m activerules help TapeError"
+    expected = "used twice\n\n  Help  python -m activerules help TapeError"
+    assert str(errors.TapeError("used twice")) == expected
 
 
 def test_one_alternative_is_neither_either_nor_or():

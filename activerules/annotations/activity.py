@@ -5,15 +5,17 @@ carries a shadow `dx` of the same type, shape and strides to which the derivativ
 classes themselves stand for the activity of a return value and of the parameters of rules;
 `Active[float64]` narrows one to a type, `Active | Const` widens it, `Annotation` is any.
 
-This module depends on nothing: the types in brackets may be any object.
+This module depends on nothing but the errors: the types in brackets may be any object.
 """
 
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
+
+from activerules.errors import ActivityError
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +80,20 @@ class Annotation:
         return f"{type(self).__name__}({', '.join(map(repr, self.fields))})"
 
 
+def _required(form: str) -> Callable[[], Any]:
+    """The default of a shadow: to leave it out is an error that says the right form."""
+
+    def raise_missing() -> Any:
+        kind = form.partition("(")[0]
+        raise ActivityError(
+            f"{kind} has no shadow: it takes the value and its shadow",
+            why="the derivative is added to the shadow; in forward mode the shadow is the tangent",
+            instead=[form],
+        )
+
+    return raise_missing
+
+
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Const(Annotation):
     """A value that carries no derivative; it is not written by derivative code."""
@@ -97,7 +113,7 @@ class Duplicated(Annotation):
     """A value and its shadow: in reverse the derivative is added to `dval`."""
 
     val: Any
-    dval: Any
+    dval: Any = field(default_factory=_required("Duplicated(x, make_zero(x))"))
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -105,7 +121,7 @@ class DuplicatedNoNeed(Annotation):
     """As Duplicated, for a value that need not be computed."""
 
     val: Any
-    dval: Any
+    dval: Any = field(default_factory=_required("DuplicatedNoNeed(x, make_zero(x))"))
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -113,7 +129,7 @@ class BatchDuplicated(Annotation):
     """A value and a tuple of N shadows, for N derivatives in one call."""
 
     val: Any
-    dval: Any
+    dval: Any = field(default_factory=_required("BatchDuplicated(x, (dx1, dx2))"))
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -121,7 +137,7 @@ class BatchDuplicatedNoNeed(Annotation):
     """As BatchDuplicated, for a value that need not be computed."""
 
     val: Any
-    dval: Any
+    dval: Any = field(default_factory=_required("BatchDuplicatedNoNeed(x, (dx1, dx2))"))
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -129,7 +145,7 @@ class MixedDuplicated(Annotation):
     """A tuple of floats and arrays: array parts are added to, float parts are returned."""
 
     val: Any
-    dval: Any
+    dval: Any = field(default_factory=_required("MixedDuplicated(x, make_zero(x))"))
 
 
 KINDS: tuple[type[Annotation], ...] = (

@@ -173,6 +173,20 @@ class Mode:
         return ".fast(vector_math=False)" if "reassociate" in chosen else ".fast(reassociate=False)"
 
 
+def no_mode(given: object, following: object) -> ActivityError:
+    """What is to be raised where the first argument of `autodiff` is no mode; `following` is the
+    second.
+    """
+    name = getattr(given, "__name__", None) or "f"
+    if isinstance(following, Mode):
+        what = "autodiff is given a function before its mode"
+        instead = f"autodiff({following}, {name}, …)"
+    else:
+        what = "the first argument of autodiff is a mode such as Reverse"
+        instead = f"autodiff(Reverse, {name}, …)" if callable(given) else "autodiff(Reverse, f, …)"
+    return ActivityError(what, instead=[instead])
+
+
 Reverse = Mode("reverse")
 ReverseWithPrimal = Mode("reverse", returns_primal=True)
 Forward = Mode("forward")

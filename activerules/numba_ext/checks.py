@@ -241,10 +241,48 @@ def _require_differentiable(name: str, found: Any) -> None:
             f"`{name}` is {type_name(found)}, which has no derivative",
             why="argnums names the arguments to differentiate by: floats, tuples and arrays of "
             "floats",
-            instead=["another argnums", f"floats for `{name}`"],
+            instead=[_as_floats(name, found), "another argnums"],
         )
     require_known_leaves(name, found)
     refuse_records(name, found, "grad")
+
+
+def _as_floats(name: str, found: Any) -> str:
+    """How to give an argument as floats that is something else."""
+    if isinstance(found, types.Integer):
+        return f"a float, as 1.0 in place of 1: float({name})"
+    if isinstance(found, types.Array):
+        return f"{name}.astype(np.float64)"
+    return f"floats for `{name}`"
+
+
+def require_marked(function: Any, mode: Mode, names: Sequence[str], found: Sequence[Any]) -> None:
+    """Raise `ActivityError` if all arguments of `autodiff` are bare values: there would be nothing
+    to differentiate by. `Const` for each says that this is meant.
+    """
+    if not found or any(isinstance(ty, AnnotationType) for ty in found):
+        return
+    raise ActivityError(
+        f"no argument of {function.py_func.__name__} is marked, so that there is no derivative",
+        why="a bare value is Const",
+        instead=[
+            *(_marked(name, ty, mode) for name, ty in zip(names, found, strict=True)),
+            f"Const({names[0]}), where no derivative is meant to be",
+        ],
+    )
+
+
+def _marked(name: str, found: Any, mode: Mode) -> str:
+    """How an argument is marked for a mode."""
+    if activity_of(found) == "const":
+        return _as_floats(name, found)
+    if mode.direction == "forward":
+        return f"Duplicated({name}, tangent)"
+    kind = activity_of(found).capitalize()
+    return {
+        "Active": f"Active({name})",
+        "Mixed": f"MixedDuplicated({name}, make_zero({name}))",
+    }.get(kind, f"Duplicated({name}, make_zero({name}))")
 
 
 def _read_argument(name: str, found: Any) -> Argument:

@@ -94,6 +94,7 @@ def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
     dispatcher = dispatcher_of_type(function)
     with checks.naming(dispatcher):
         names = checks.read_arity(dispatcher, len(args) - skipped)
+        checks.require_marked(dispatcher, mode.value, names, args[skipped:])
         read = read_forward_arguments(names, args[skipped:])
     options = mode.value.options
     gradient = compiled_forward(

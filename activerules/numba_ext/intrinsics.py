@@ -20,6 +20,7 @@ from numba.core.target_extension import current_target
 from numba.core.typing.templates import infer, infer_global, make_intrinsic_template, signature
 
 from activerules.annotations.activity import Active, Const
+from activerules.annotations.signature import Mode, Reverse, no_mode
 from activerules.errors import ActivityError, NotYetSupported
 from activerules.numba_ext import (
     checks,
@@ -66,12 +67,12 @@ def give_compiled_form(function: Callable[..., Any], definition: Callable[..., A
 def autodiff_form(typing_context, mode, function, *args, deferred: bool = False):
     """`autodiff(mode, function, [return activity,] *annotated)`."""
     if not isinstance(mode, ModeType):
-        raise ActivityError("the first argument of autodiff is a mode such as Reverse")
+        raise no_mode(None, function.value if isinstance(function, ModeType) else None)
     mode.value.require_supported()
     args = tuple(map(types.unliteral, args))
     if current_target() == AD_TARGET:
         return _nested_autodiff(typing_context, mode, function, args)
-    call, skipped = _read_call(function, args, mode.value.options, deferred)
+    call, skipped = _read_call(function, args, mode.value, deferred)
     result_type = types.Tuple(call.derivative_types)
     if mode.value.returns_primal:
         result_type = types.Tuple([result_type, call.gradient.result_type])
@@ -94,6 +95,7 @@ def _nested_autodiff(typing_context: Any, mode: Any, function: Any, args: Sequen
     given = tuple(args if marker is None else args[1:])
     dispatcher = dispatcher_of_type(function)
     names = checks.read_arity(dispatcher, len(given))
+    checks.require_marked(dispatcher, mode.value, names, given)
     arguments = checks.read_arguments(names, given)
     found = returned_by(typing_context, dispatcher, arguments)
     wanted = return_activity(marker)
@@ -190,7 +192,7 @@ def _joined(context: Any, builder: Any, found: Any, derivative: Any, shadow: Any
 def _read_call(
     function: Any,
     args: Sequence[Any],
-    options: frozenset[str] = frozenset(),
+    mode: Mode = Reverse,
     deferred: bool = False,
 ) -> tuple[Call, int]:
     """The typed call, and how many of `args` (0 or 1) say the activity of the return."""
@@ -199,14 +201,15 @@ def _read_call(
     dispatcher = dispatcher_in(function)
     with checks.naming(dispatcher):
         names = checks.read_arity(dispatcher, len(args) - skipped)
+        checks.require_marked(dispatcher, mode, names, args[skipped:])
         arguments = checks.read_arguments(names, args[skipped:])
     returned = return_activity(marker)
-    holomorphic = "holomorphic" in options
+    holomorphic = "holomorphic" in mode.options
     if holomorphic:
         with checks.naming(dispatcher):
             checks.require_holomorphic(arguments)
         returned = "active"
-    gradient = compiled(dispatcher, arguments, returned, options=options, deferred=deferred)
+    gradient = compiled(dispatcher, arguments, returned, options=mode.options, deferred=deferred)
     return Call(arguments, gradient, holomorphic=holomorphic), skipped
 
 

@@ -109,7 +109,15 @@ def _register_constructor(kind: type[Annotation]) -> None:
     def _type(context: Any) -> Any:
         if len(kind.__slots__) == 1:
             return lambda val: AnnotationType(kind, types.unliteral(val))
-        return lambda val, dval: AnnotationType(kind, types.unliteral(val), types.unliteral(dval))
+
+        construct: Any = kind
+
+        def with_shadow(val: Any, dval: Any = None) -> AnnotationType:
+            if dval is None:
+                construct(val)  # raises, as it does in Python
+            return AnnotationType(kind, types.unliteral(val), types.unliteral(dval))
+
+        return with_shadow
 
     @lower_builtin(kind, *[types.Any] * len(kind.__slots__))
     def _construct(context: Any, builder: Any, sig: Any, args: Any) -> Any:
