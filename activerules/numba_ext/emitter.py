@@ -34,6 +34,7 @@ from activerules.numba_ext.integer_powers import DEFINITIONS as INTEGER_POWERS
 from activerules.numba_ext.kinds import derivative_type
 from activerules.numba_ext.outline import return_error
 from activerules.numba_ext.overloads import IGNORE_DEFINITIONS
+from activerules.numba_ext.single_points import DEFINITIONS as WITH_VALUE
 from activerules.numba_ext.types import AnnotationType
 from activerules.numba_ext.unoptimised import AD_TARGET
 from activerules.numba_ext.zero_shadows import zero_shadow
@@ -100,7 +101,8 @@ def link_derivative(context: Any, gradient: Gradient) -> None:
         context.active_code_library._reload_init.add(vector_math.load)
     if not known:
         own = (memory.RELEASE_DEFINITION, spans.DEFINITION, chunks.DEFINITION)
-        support = "\n".join([IGNORE_DEFINITIONS, POWER_DEFINITIONS, INTEGER_POWERS, *own])
+        numeric = (POWER_DEFINITIONS, INTEGER_POWERS, WITH_VALUE)
+        support = "\n".join([IGNORE_DEFINITIONS, *numeric, *own])
         link.define(context, "activerules.chunks", chunks.VARIABLES)
         known["support"] = link.make_library(context, "activerules.support", support)
     support = [known["support"]]

@@ -65,6 +65,7 @@ from activerules.numba_ext import (
     generators,
     integer_powers,
     list_moves,
+    single_points,
 )
 from activerules.numba_ext.array_literals import ArrayLiterals
 from activerules.numba_ext.call_sites import CallSite, CallSites
@@ -208,6 +209,7 @@ class ADContext(InactiveValues):
         complex_math.install(self)
         integer_powers.install(self)
         float_parts.install(self)
+        single_points.install(self)
 
     @property
     def call_conv(self) -> CallConv:
@@ -227,8 +229,9 @@ class ADContext(InactiveValues):
         self._session.calls.add(call)
 
     def get_ufunc_info(self, ufunc_key: Any) -> Any:
-        """The loops of a ufunc, complex powers and square roots in the target's own form."""
-        return {**super().get_ufunc_info(ufunc_key), **complex_math.ufunc_loops(ufunc_key)}
+        """The loops of a ufunc, some of them in the target's own form."""
+        own = {**complex_math.ufunc_loops(ufunc_key), **single_points.ufunc_loops(ufunc_key)}
+        return {**super().get_ufunc_info(ufunc_key), **own}
 
     def post_lowering(self, mod: Any, library: Any) -> None:
         """As on the CPU, but the NRT is not linked in (T2)."""

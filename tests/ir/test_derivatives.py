@@ -29,6 +29,7 @@ from activerules.ir.printer import print_function
 from activerules.ir.types import DOUBLE, FLOAT, I1, I32, I64, Type
 from activerules.numba_ext.complex_math import POWER_DEFINITIONS
 from activerules.numba_ext.integer_powers import DEFINITIONS as INTEGER_POWERS
+from activerules.numba_ext.single_points import DEFINITIONS as WITH_VALUE
 
 nan, inf = math.nan, math.inf
 
@@ -57,6 +58,7 @@ OTHERS = {
     "ldexp": (reals, integers), "cpow.re": ((-2.0, 2.0), (0.5, 2.0), (-2.0, 3.0), (-1.0, 1.0)),
     "cpow.im": ((-2.0, 2.0), (0.5, 2.0), (-2.0, 3.0), (-1.0, 1.0)),
     "nextafter": ((0.5, 1.5), (2.0, 3.0)), "ipow": (nonzero, [0, 1, 2, 3, 6, 11]),
+    "with_value": (reals, reals),
 }  # fmt: skip
 DOMAINS = {**{name: (domain,) for name, domain in UNARY.items()}, **OTHERS}
 INSTRUCTION_DOMAINS = {
@@ -216,7 +218,7 @@ def compiled():
 
     ll.initialize_native_target()
     ll.initialize_native_asmprinter()
-    defined = POWER_DEFINITIONS + INTEGER_POWERS
+    defined = POWER_DEFINITIONS + INTEGER_POWERS + WITH_VALUE
     declared = (text for name, text in declarations.items() if f"@{name}(" not in defined)
     module = ll.parse_assembly("\n".join([*declared, defined, *texts]))
     module.verify()
@@ -265,6 +267,8 @@ def _double_primal(case, compiled):
     """The function in double precision: what differences are taken of."""
     if case.function in ("fpext", "fptrunc"):
         return lambda x: x
+    if case.function == "with_value":
+        return lambda x, _: x
     for other in compiled.values():
         if isinstance(other, Case) and other.function == case.function and other.t is DOUBLE:
             return other.compiled["primal"]

@@ -8,6 +8,7 @@ Where a function has no derivative, the convention is
     min and max of equal operands  all to the first operand
     floor, ceil, rint ...          0, at the jumps too
     nextafter(x, y)                that of x: the step to the next number is a constant
+    with_value(x, y)               that of x: y is what stands for it
     sqrt, cbrt at 0                inf
     x ** y                         in x: 0 if y is 0; in y: 0 if the result is 0
     frem, fmod, remainder          the quotient is locally constant
@@ -322,6 +323,7 @@ FUNCTIONS: dict[str, Row] = {
     "cpow.re": _power_row("re"),
     "cpow.im": _power_row("im"),
     "nextafter": _row(_same, None),
+    "with_value": _row(_same, None),
     "canonicalize": _row(_same),
     "arithmetic.fence": _row(_same),
     **dict.fromkeys(
@@ -346,7 +348,14 @@ _SYMBOLS = {
         ("numba_nextafter", "nextafter"),
     )
     for suffix in ("", "f")
-} | {**POWER_SYMBOLS, "activerules.ipow.f64": "ipow", "activerules.ipow.f32": "ipow"}
+} | {
+    **POWER_SYMBOLS,
+    **{
+        f"activerules.{function}.f{bits}": function
+        for function in ("ipow", "with_value")
+        for bits in (32, 64)
+    },
+}
 _INTRINSICS = {"minimumnum": "minnum", "maximumnum": "maxnum", "fmuladd": "fma"}
 _INACTIVE = frozenset(
     "floor ceil trunc rint nearbyint round roundeven logb ilogb lround llround lrint llrint "
@@ -375,7 +384,7 @@ _CALL_COSTS: dict[str, int] = {
         "nearbyint roundeven arithmetic.fence abs smax smin umax umin ctpop ctlz cttz bswap "
         "bitreverse fshl fshr sadd.with.overflow uadd.with.overflow ssub.with.overflow "
         "usub.with.overflow smul.with.overflow umul.with.overflow sadd.sat uadd.sat ssub.sat "
-        "usub.sat scmp ucmp expect is.fpclass fptosi.sat fptoui.sat".split(),
+        "usub.sat scmp ucmp expect is.fpclass fptosi.sat fptoui.sat with_value".split(),
         0,
     ),
 }
