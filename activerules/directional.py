@@ -14,12 +14,21 @@ from activerules.autodiff import NO_C_WRAPPER, run_compiled
 from activerules.everyday import ArgNums, DerivedFunction
 from activerules.jacobian_blocks import copy_of
 from activerules.jacobians import jacobian_forward
-from activerules.numba_ext.dispatchers import MadeOnce, dispatcher_of
+from activerules.numba_ext.dispatchers import (
+    MadeOnce,
+    dispatcher_of,
+    inherited,
+    named_flags,
+    require_known,
+    with_flags,
+)
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.forward_forms import jvp_form
 from activerules.numba_ext.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.leaf_texts import TupleTexts, leaves_at
 from activerules.numba_ext.nested import calling_with
+from activerules.numba_ext.stubs import Stub
+from activerules.rules.fingerprint import of_function
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
 
@@ -28,7 +37,12 @@ _made = MadeOnce()
 _entries: dict[str, tuple[int, Any]] = {}
 
 
-def jvp(function: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
+def jvp(
+    function: Callable[..., Any],
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    **options: Any,
+) -> Any:
     """The value of a function and its derivative along a direction.
 
     Arguments
@@ -37,6 +51,7 @@ def jvp(function: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[
         tangents  a tuple with one tangent per argument, of its type and shape; None for an argument
                   that is to be constant, as are integers and strings whatever their entry. Inside a
                   compiled function an array has the strides of its primal, too.
+        options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
 
     Returns
         `(out, tangent)`; the tangent has the type of `out`, with None in place of integers. If the
@@ -57,7 +72,7 @@ def jvp(function: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[
         if sum(np.shares_memory(tangent, other) for other in arrays) > 1:  # itself is one
             laid, copies = tangents, []  # refused, as every shadow that overlaps another array
             break
-    result = run_compiled(_entry(), dispatcher_of(function), primals, laid)
+    result = _run(function, options, primals, laid)
     for fresh, tangent in copies:
         if tangent.flags.writeable:
             tangent[...] = fresh
@@ -101,6 +116,37 @@ def _is_constant_array(found: Any) -> bool:
 
 
 give_compiled_form(jvp, _jvp_form)
+
+
+def _run(function: Any, options: dict[str, Any], primals: Any, tangents: Any) -> Any:
+    require_known(options)
+    target = dispatcher_of(function)
+    options = inherited(target, options)
+    target = with_flags(target, options)
+    if not (options.get("cache") or options.get("nogil")):
+        return run_compiled(_entry(), target, primals, tangents)
+    return run_compiled(_entry_of(target, options), primals, tangents)
+
+
+def _entry_of(target: Any, options: dict[str, Any]) -> Any:
+    """The entry for one function, which can be stored with it."""
+
+    def make() -> Any:
+        source = "def call(primals, tangents): return jvp(function, primals, tangents)"
+        plain = target.py_func
+        call = function_from(
+            source,
+            "call",
+            {"jvp": jvp, "function": Stub(target)},
+            module=plain.__module__,
+            file=plain.__code__.co_filename,
+            line=plain.__code__.co_firstlineno,
+        )
+        stored = f"{RULES.fingerprint}_{of_function(plain)}" if options.get("cache") else ""
+        call.__qualname__ = f"{plain.__qualname__}.jvp_{stored}{named_flags(options)}"
+        return njit(**NO_C_WRAPPER, **options)(call)
+
+    return _made.get(target, ("jvp", RULES.epoch, repr(sorted(options.items()))), make)
 
 
 def _entry() -> Any:

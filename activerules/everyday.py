@@ -11,7 +11,7 @@ import functools
 import inspect
 import operator
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, SupportsIndex
 
@@ -24,15 +24,19 @@ from activerules.errors import ArityError
 from activerules.numba_ext import checks
 from activerules.numba_ext.arity import of_count, takes_any_number
 from activerules.numba_ext.dispatchers import (
+    OPTIONS,
     MadeOnce,
     dispatcher_of,
+    inherited,
     named_flags,
+    require_known,
     with_flags,
 )
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.gradient import ArgumentsOverlap
 from activerules.numba_ext.intrinsics import give_compiled_form, gradient_form
 from activerules.numba_ext.stubs import Stub
+from activerules.rules.fingerprint import of_function
 from activerules.rules.registry import RULES
 from activerules.rules.rule import location_of
 from activerules.rules.written import function_from
@@ -40,7 +44,6 @@ from activerules.rules.written import function_from
 ArgNums = int | tuple[int, ...]
 
 _lock = threading.Lock()
-_OPTIONS = ("cache", "fastmath", "nogil", "error_model", "boundscheck")
 
 
 def grad(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -> GradientFunction:
@@ -96,14 +99,12 @@ class DerivedFunction:
     def __init__(
         self, function: Any, argnums: ArgNums, *, with_value: bool = False, options: dict[str, Any]
     ) -> None:
-        accepted = (*_OPTIONS, *self.own_options)
-        unknown = set(options) - set(accepted)
-        if unknown:
-            raise TypeError(f"no option {sorted(unknown)[0]!r}; there are {', '.join(accepted)}")
+        require_known(options, self.own_options)
         _require_no_values("value_and_grad" if with_value else self.kind, function, argnums)
         self._function = function
-        self._options = options
-        self._target = with_flags(dispatcher_of(function), options)
+        target = dispatcher_of(function)
+        self._options = options = inherited(target, options)
+        self._target = with_flags(target, options)
         spec = read_spec(self._target, argnums, with_value)
         self._spec = replace(spec, holomorphic=bool(options.get("holomorphic")))
         functools.update_wrapper(self, self._target.py_func)
@@ -122,11 +123,11 @@ class DerivedFunction:
             epoch, dispatcher = self._compiled.get(deferred, (-1, None))
             if epoch != RULES.epoch:
                 spec = replace(self._spec, deferred=deferred)
-                stub = _make_stub(self.__name__, self._target, spec, type(self).form)
+                stub = self._make_stub(spec)
                 if self._options.get("cache"):
                     # Numba's cache does not see other functions; rules at least must not be stale.
-                    stub.__qualname__ += f"_{RULES.fingerprint}"
-                options = {k: v for k, v in self._options.items() if k in _OPTIONS}
+                    stub.__qualname__ += f"_{RULES.fingerprint}_{of_function(self._target.py_func)}"
+                options = {k: v for k, v in self._options.items() if k in OPTIONS}
                 stub.__qualname__ += named_flags(options)
                 epoch, dispatcher = RULES.epoch, njit(**NO_C_WRAPPER, **options)(stub)
                 self._compiled[deferred] = epoch, dispatcher
@@ -137,8 +138,41 @@ class DerivedFunction:
         try:
             return self._run(*args, **kwargs)
         except TypeError:
-            checks.require_call(self._target, args, kwargs)
+            self._require_call(args, kwargs)
             raise
+
+    def _require_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Raise `ArityError` where a call is not one of this function."""
+        checks.require_call(self._target, args, kwargs)
+
+    def _parameters(self, signature: inspect.Signature) -> inspect.Signature:
+        """Those of this function, of the signature of the other one."""
+        return signature
+
+    def _make_stub(self, spec: GradientSpec) -> Any:
+        """Return a plain function with these parameters and their defaults."""
+        plain = self._target.py_func
+        of_count(self._target, 0)  # raises for what has no compiled form
+        accepted = self._parameters(inspect.signature(plain))
+        parameters = accepted.parameters.values()
+        names = ", ".join("*" * (p.kind is p.VAR_POSITIONAL) + p.name for p in parameters)
+        stub = function_from(
+            f"def stub{_bare(accepted)}: return _form(_spec, _target, {names})\n",
+            "stub",
+            # no data: the address of a dispatcher would keep Numba from caching what uses it
+            {"_form": type(self).form, "_spec": spec, "_target": Stub(self._target)},
+            module=plain.__module__,
+            file=plain.__code__.co_filename,
+            line=plain.__code__.co_firstlineno,
+        )
+        by_place = [p.default for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        stub.__defaults__ = tuple(x for x in by_place if x is not inspect.Parameter.empty) or None
+        stub.__kwdefaults__ = plain.__kwdefaults__
+        stub.__name__ = self.__name__
+        places = "_".join(map(str, spec.argnums))
+        asked = f"{places}{'_holomorphic' * spec.holomorphic}"
+        stub.__qualname__ = f"{plain.__qualname__}.{self.__name__}_{asked}"
+        return stub
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         return run_compiled(self.dispatcher, *args, **kwargs)
@@ -203,43 +237,22 @@ def _require_no_values(kind: str, function: Any, argnums: Any) -> None:
 
 def _wrong_argnums(dispatcher: Any, fault: str) -> ArityError:
     plain = dispatcher.py_func
-    names = list(inspect.signature(plain).parameters)
+    bare = _bare(inspect.signature(plain))
+    names = list(bare.parameters)
     takes, numbers = f"has {len(names)} arguments", f"a number from 0 to {len(names) - 1}"
     if takes_any_number(plain):
         takes, numbers = "takes any number of arguments", "a number from 0"
     return ArityError(
         f"argnums {fault}, and {plain.__name__} {takes}",
-        where=[("in the derivative of", f"{plain.__name__}{_bare(plain)}", location_of(plain))],
+        where=[("in the derivative of", f"{plain.__name__}{bare}", location_of(plain))],
         instead=[f"{numbers}, or a tuple of different ones"],
     )
 
 
-def _bare(plain: Any) -> inspect.Signature:
+def _bare(signature: inspect.Signature) -> inspect.Signature:
     """The parameters alone."""
-    parameters = inspect.signature(plain).parameters.values()
+    parameters = signature.parameters.values()
     return inspect.Signature([p.replace(default=p.empty, annotation=p.empty) for p in parameters])
-
-
-def _make_stub(name: str, target: Any, spec: GradientSpec, form: Callable[..., Any]) -> Any:
-    """Return a plain function with the parameters and defaults of the target."""
-    plain = target.py_func
-    of_count(target, 0)  # raises for what has no compiled form
-    bare = _bare(plain)
-    names = ", ".join("*" * (p.kind is p.VAR_POSITIONAL) + p.name for p in bare.parameters.values())
-    stub = function_from(
-        f"def stub{bare}: return _form(_spec, _target, {names})\n",
-        "stub",
-        # a stub has no data: the address of a dispatcher would keep Numba from caching what uses it
-        {"_form": form, "_spec": spec, "_target": Stub(target)},
-        module=plain.__module__,
-        file=plain.__code__.co_filename,
-        line=plain.__code__.co_firstlineno,
-    )
-    stub.__defaults__, stub.__kwdefaults__ = plain.__defaults__, plain.__kwdefaults__
-    stub.__name__ = name
-    places = "_".join(map(str, spec.argnums))
-    stub.__qualname__ = f"{plain.__qualname__}.{name}_{places}{'_holomorphic' * spec.holomorphic}"
-    return stub
 
 
 def _gradient(spec: GradientSpec, target: Any, *args: Any) -> Any:

@@ -60,6 +60,7 @@ from activerules.errors import (
 from activerules.everyday import grad, value_and_grad
 from activerules.explain.collect import explain
 from activerules.explain.tape import tape_bytes
+from activerules.hessian_products import hvp
 from activerules.numba_ext.overloads import (
     accumulate,
     active,
@@ -84,7 +85,7 @@ from activerules.rules.define import (
     rules_for,
 )
 from activerules.rules.protocol import AugmentedReturn
-from activerules.second import hessian, hvp
+from activerules.second import hessian
 from activerules.thunk import autodiff_thunk
 
 stop_gradient = ignore_derivatives

@@ -23,7 +23,7 @@ from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
 
 _made = MadeOnce()
-_keep_apart = njit(
+keep_apart = njit(
     apart(
         "arguments of a Jacobian share memory that the function writes: give it copies of them",
         ShadowMismatch,
@@ -94,19 +94,7 @@ class Columns:
         return [*self._apart(), *self.counts(), *tangents, *self._before()]
 
     def _apart(self) -> list[str]:
-        """Lines that raise where a copy would not share the memory that its array shares."""
-        arrays = [
-            (k, leaf.text)
-            for k, found in enumerate(self._args)
-            for leaf in leaves_at(f"x{k}", found)
-            if isinstance(leaf.found, types.Array)
-        ]
-        return [
-            f"keep_apart({one}, {other})"
-            for place, (k, one) in enumerate(arrays)
-            for m, other in arrays[place + 1 :]
-            if k in self._copies or m in self._copies
-        ]
+        return lines_apart(self._args, self._copies)
 
     @property
     def first(self) -> str:
@@ -182,6 +170,22 @@ class Columns:
         return f"b_{row.name}_{column.name}"
 
 
+def lines_apart(args: Sequence[Any], copies: Sequence[int]) -> list[str]:
+    """Lines that raise where a copy would not share the memory that its array shares."""
+    arrays = [
+        (k, leaf.text)
+        for k, found in enumerate(args)
+        for leaf in leaves_at(f"x{k}", found)
+        if isinstance(leaf.found, types.Array)
+    ]
+    return [
+        f"keep_apart({one}, {other})"
+        for place, (k, one) in enumerate(arrays)
+        for m, other in arrays[place + 1 :]
+        if k in copies or m in copies
+    ]
+
+
 def _number(x: Leaf, lane: int) -> str:
     """Which number of a leaf a lane is for."""
     return f"k + {lane} - o_{x.name}"
@@ -220,7 +224,7 @@ def columns_form(
                     {
                         **RUN_TIME,
                         "passing": passing,
-                        "keep_apart": _keep_apart,
+                        "keep_apart": keep_apart,
                         **scope,
                         **texts.classes,
                     },

@@ -123,6 +123,14 @@ def written_arrays(
     return copied_arguments(names, found, _derivative(dispatcher, names, found, i, width))
 
 
+def written_arguments(
+    dispatcher: Any, names: Sequence[str], found: Sequence[Any], i: int
+) -> list[int]:
+    """The arguments that the function writes into, while it is differentiated by one of them."""
+    written = _derivative(dispatcher, names, found, i, 1).written
+    return [k for k, is_written in enumerate(written) if is_written]
+
+
 def _derivative(
     dispatcher: Any, names: Sequence[str], found: Sequence[Any], i: int, width: int
 ) -> Gradient:

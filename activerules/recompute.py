@@ -23,23 +23,33 @@ from activerules.annotations.values import make_zero
 from activerules.autodiff import autodiff
 from activerules.errors import RuleDefinitionError
 from activerules.jacobian_blocks import carrying
-from activerules.numba_ext.dispatchers import dispatcher_of, flags_of
+from activerules.numba_ext.dispatchers import (
+    dispatcher_of,
+    flags_of,
+    inherited,
+    named_flags,
+    require_known,
+    with_flags,
+)
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.kinds import has_shadows
 from activerules.numba_ext.rulechecks import copied
+from activerules.numba_ext.stubs import Stub
 from activerules.numba_ext.types import AnnotationType
 from activerules.rules.define import augmented_primal, define_on, reverse
+from activerules.rules.fingerprint import of_function
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
 from activerules.rules.rule import Rule, display_name, location_of
 from activerules.rules.written import function_from
 
 
-def checkpoint(function: Callable[..., Any]) -> Any:
+def checkpoint(function: Callable[..., Any], **options: Any) -> Any:
     """Return a function that does what `function` does, and whose derivative costs no tape.
 
     Arguments
         function  an `@njit` function or a plain one, of floats and arrays; positional parameters.
+        options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
 
     Returns
         An `@njit` function of the same signature. In reverse mode its inputs are kept (copied where
@@ -55,18 +65,27 @@ def checkpoint(function: Callable[..., Any]) -> Any:
     >>> checkpoint(lambda x: x * x)(3.0)
     9.0
     """
+    require_known(options)
     target = dispatcher_of(function)
+    options = inherited(target, options)
+    target = with_flags(target, options)
     names = _positional(target)
     plain = target.py_func
-    checkpointed = _from_source(
-        f"def f({', '.join(names)}):\n    return _call({', '.join(names)})",
-        _call=target,
-        __name__=plain.__module__,
+    checkpointed = function_from(
+        f"def f({', '.join(names)}):  return _call({', '.join(names)})",
+        "f",
+        {"_call": Stub(target) if options.get("cache") else target},
+        module=plain.__module__,
+        file=plain.__code__.co_filename,
+        line=plain.__code__.co_firstlineno,
     )
     checkpointed.__defaults__ = plain.__defaults__
     checkpointed.__name__ = checkpointed.__qualname__ = plain.__name__
     checkpointed.__doc__ = plain.__doc__
-    result = njit(checkpointed)
+    if options.get("cache"):
+        checkpointed.__qualname__ += f"_{of_function(plain)}"
+    checkpointed.__qualname__ += named_flags(options)
+    result = njit(**options)(checkpointed)
     halves = _rule_of(target, names)
     augmented_primal(result, saves=names)(halves["augmented_primal"])
     reverse(result)(halves["reverse"])

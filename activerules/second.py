@@ -1,4 +1,4 @@
-"""Second order: `hvp` and `hessian`.
+"""Second order: `hessian`, and what `hvp` is made of.
 
 Both are reverse over forward. With D the derivative of f along a direction,
 
@@ -19,20 +19,18 @@ from typing import Any
 
 import numpy as np
 from numba import njit, typed, types
-from numba.extending import overload
 
-from activerules.annotations.values import laid_like, make_zero
-from activerules.autodiff import run_compiled
+from activerules.annotations.values import make_zero
 from activerules.directional import jvp
 from activerules.errors import ActivityError
 from activerules.everyday import ArgNums, DerivedFunction, GradientFunction
-from activerules.jacobian_blocks import arranged, carrying, copy_of
+from activerules.jacobian_blocks import arranged, carrying
 from activerules.jacobian_columns import Columns, columns_form
 from activerules.jacobians import names_of, written_arrays
 from activerules.list_arguments import by_arrays
 from activerules.numba_ext import checks
 from activerules.numba_ext.arity import first_names
-from activerules.numba_ext.dispatchers import MadeOnce, dispatcher_of
+from activerules.numba_ext.dispatchers import MadeOnce
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.forward_forms import compiles_for_derivative
 from activerules.numba_ext.intrinsics import dispatcher_of_type, give_compiled_form
@@ -46,40 +44,7 @@ _made = MadeOnce()
 _CONTAINERS: Any = (typed.List, typed.Dict)
 
 
-def hvp(function: Callable[..., Any], x: Any, v: Any) -> Any:
-    """The Hessian of a function of one argument, times a vector: `H(x) v`.
-
-    Arguments
-        function  an `@njit` function or a plain one that Numba can compile; it returns one float.
-        x         its argument: a float, an array of floats, a tuple of floats.
-        v         of the type and shape of `x`; inside a compiled function of its strides, too.
-
-    Returns
-        What `grad` returns: a float, a new array, a tuple. An array that the function writes into
-        is copied first, and so is `v`.
-
-    Raises
-        what `grad` and `jvp` raise.
-
-    Cost      one to four gradients, whatever the size of `x`; the tape of the derivative along
-              `v`. It is reverse over forward: docs/maths.md says why, and what was measured.
-
-    >>> hvp(lambda x: x * x * x, 2.0, 10.0)
-    120.0
-    """
-    target = dispatcher_of(function)
-    checks.read_arity(target, 1)
-    product = hessian_product(target).dispatcher
-    return run_compiled(product, _copied(x), _laid_out(v, x))
-
-
-def _laid_out(v: Any, x: Any) -> Any:
-    """A copy of `v`, with the strides of `x` if both are arrays alike."""
-    laid = laid_like(v, x, [])
-    return _copied(v) if laid is v else laid
-
-
-def _copied(x: Any) -> Any:
+def copied(x: Any) -> Any:
     """A copy of an array, strides kept, or of a list: a function that writes into `x` has its
     tangent in `v`.
     """
@@ -130,16 +95,6 @@ class HessianFunction(DerivedFunction):
 
     form = staticmethod(hessian_of)
     kind = "hessian"
-
-
-@overload(hvp)
-def _hvp(function, x, v):
-    dispatcher = dispatcher_of_type(function)
-    product = hessian_product(dispatcher).dispatcher
-    names = checks.read_arity(dispatcher, 1)
-    if written_arrays(dispatcher, names, (types.unliteral(x),), 0, 1)[0]:
-        return lambda function, x, v: product(copy_of(x), copy_of(v))
-    return lambda function, x, v: product(x, v)
 
 
 def _hessian_form(typing_context, spec, function, *args):
@@ -201,13 +156,6 @@ def _require_hessian(name: str, found: Any) -> None:
 
 
 # --- the functions that reverse mode is applied to ---
-
-
-def hessian_product(dispatcher: Any) -> GradientFunction:
-    """The function `(x, v) -> H(x) v` of a function of one argument."""
-    return _made.get(
-        dispatcher, "product", lambda: GradientFunction(along(dispatcher, 0, 1), 0, options={})
-    )
 
 
 def along(dispatcher: Any, place: int, count: int) -> Any:

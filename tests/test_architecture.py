@@ -97,6 +97,7 @@ LAYERS = {
     "list_arguments": 8,
     "nested_lists": 8,
     "second": 8,
+    "hessian_products": 8,
     "gradient_rules": 8,
     "nested_lanes": 8,
     "nested_options": 8,

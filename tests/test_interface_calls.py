@@ -239,9 +239,12 @@ def test_arguments_that_do_not_fit(call):
         call({})
 
 
-def test_the_hessian_product_is_that_of_one_argument():
+def test_a_hessian_product_of_too_few_or_many_arguments():
+    product = ar.hvp(lambda x, y: x * y)
     with pytest.raises(ar.ArityError, match="'y'"):
-        ar.hvp(lambda x, y: x * y, 1.0, 1.0)
+        product(1.0, 1.0)
+    with pytest.raises(ar.ArityError, match="too many"):
+        product(1.0, 1.0, 1.0, 1.0)
 
 
 def test_threads_compile_and_call_at_once():
@@ -266,6 +269,15 @@ def energy(x):
 
 gradient = ar.grad(energy, cache=True)
 
+# what is made of a cached function is cached
+product, checked = ar.hvp(energy), ar.checkpoint(energy)
+
+def scaled(by):
+    return njit(lambda x: by * x * x)
+
+# two functions in one line, of different values
+slopes = [ar.grad(scaled(by), cache=True) for by in (2.0, 3.0)]
+
 @njit(cache=True)
 def descend(x):
     dx = np.zeros_like(x)
@@ -276,7 +288,9 @@ jacobian = ar.jacfwd(energy, cache=True)
 
 print(descend(np.ones(2)), gradient(np.ones(2)))
 print(jacobian(np.ones(2)))
-for function in (gradient.dispatcher, descend, jacobian.dispatcher):
+print([slope(1.0) for slope in slopes], product(np.ones(2), np.ones(2)), checked(np.ones(2)))
+stubs = [each.dispatcher for each in (gradient, jacobian, product, *slopes)]
+for function in (*stubs, descend, checked):
     print(sum(function.stats.cache_hits.values()))
 """
 
@@ -293,8 +307,9 @@ def test_callers_are_cached_on_disk(tmp_path):
     first, second = (run.stdout.splitlines() for run in outputs)
     assert first[0] == second[0] == "[-1.5 -1.5] [2. 2.]"
     assert first[1] == second[1] == "[2. 2.]"
-    assert first[2] == "0"
-    assert second[2:] == ["1", "1", "1"]
+    assert first[2] == second[2] == "[4.0, 6.0] [2. 2.] 2.0"
+    assert first[3:] == ["0"] * 7
+    assert second[3:] == ["1"] * 7
 
 
 def test_gradients_in_parallel_loops():

@@ -1,6 +1,7 @@
 """Second and third derivatives: `hvp`, `hessian`, gradients of gradients, and mixtures of modes."""
 
 import ctypes
+import inspect
 import math
 
 import numpy as np
@@ -208,6 +209,41 @@ def test_calls_without_forward_rules_are_differentiated_again():
     x, v = np.array([2.0, 5.0]), np.array([1.0, -1.0])
     h = 6.0 * np.array([[6 * x[0] * x[1], 3 * x[0] ** 2], [3 * x[0] ** 2, 0.0]])
     assert ar.hvp(weighted_by_place, x, v) == pytest.approx(h @ v, rel=1e-14)
+
+
+@njit
+def misfit(x, data, power=4.0):
+    """Writes into `data`."""
+    total = 0.0
+    for i in range(x.size):
+        data[i] = data[i] * x[i]
+        total += data[i] * x[i] ** (power - 1.0)
+    return total
+
+
+misfit_product = ar.hvp(misfit)
+
+
+@njit
+def three_products(x, v, data):
+    return ar.hvp(misfit, x, v, data), ar.hvp(misfit)(x, v, data), misfit_product(x, v, data, 5.0)
+
+
+def test_products_of_functions_of_several_arguments():
+    """One compiled function serves all data, and holds none of it."""
+    x, v = np.array([1.0, 2.0, 0.5]), np.array([0.3, -1.0, 2.0])
+    data = np.array([2.0, -1.0, 3.0])
+    kept = data.copy()
+    quartic, quintic = 12.0 * data * x**2 * v, 20.0 * data * x**3 * v
+    found = [ar.hvp(misfit, x, v, data), misfit_product(x, v, data), *three_products(x, v, data)]
+    np.testing.assert_allclose(found, [quartic] * 4 + [quintic], rtol=1e-13)
+    np.testing.assert_allclose(misfit_product(x, v, data, power=5.0), quintic, rtol=1e-13)
+    np.testing.assert_array_equal(data, kept)
+    np.testing.assert_allclose(misfit_product(x, v, 2.0 * data), 2.0 * quartic, rtol=1e-13)
+    assert len(misfit_product.dispatcher.signatures) == 2  # without and with `power`
+    assert str(inspect.signature(misfit_product)) == "(x, v, data, power=4.0)"
+    with pytest.raises(ar.ShadowMismatch, match="share memory"):
+        misfit_product(x, v, x)
 
 
 def test_refusals():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from numba import jit, njit
@@ -51,6 +51,29 @@ def dispatcher_of(function: Any) -> Any:
 def as_compiled(function: Any) -> Any:
     """The function, as compiled code sees it: there a `@guvectorize` function returns nothing."""
     return dispatcher_of(function) if isinstance(function, GUFunc) else function
+
+
+def inherited(dispatcher: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of what is made of a function: those given, and how it is compiled itself: cached
+    on disk, and without the lock of Python.
+    """
+    own = {
+        "cache": dispatcher.stats.cache_path is not None,
+        "nogil": bool(dispatcher.targetoptions.get("nogil")),
+    }
+    return {name: True for name, is_set in own.items() if is_set} | dict(options)
+
+
+OPTIONS = ("cache", "fastmath", "nogil", "error_model", "boundscheck")
+"""What may be said of what is made of a function, as in `numba.njit`."""
+
+
+def require_known(options: Mapping[str, Any], more: Sequence[str] = ()) -> None:
+    """Raise `TypeError` for an option that there is not; `more` are accepted, too."""
+    accepted = (*OPTIONS, *more)
+    unknown = set(options) - set(accepted)
+    if unknown:
+        raise TypeError(f"no option {sorted(unknown)[0]!r}; there are {', '.join(accepted)}")
 
 
 # The flags that say what code means, and that a callee of Numba takes over where it has none.

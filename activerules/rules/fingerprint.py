@@ -13,7 +13,9 @@ from functools import cache
 from pathlib import Path
 from types import CellType, CodeType
 from typing import Any
+from uuid import uuid4
 
+from activerules.annotations.containers import is_array, is_list, is_tuple
 from activerules.rules.rule import Rule
 
 
@@ -47,6 +49,40 @@ def _written_function(function: Any) -> str:
     cells = (cell.cell_contents for cell in plain.__closure__ or () if is_filled(cell))
     captured = (_written_function(c) if _is_function(c) else _plain(c) for c in cells)
     return "\n".join((_written_code(plain.__code__), *captured))
+
+
+def of_function(plain: Any) -> str:
+    """A digest of the code of a function and of the values of enclosing functions that it uses: two
+    functions that one line defines differ in those.
+    """
+    return digest([_written_with_values(plain, ())])
+
+
+def _written_with_values(plain: Any, around: tuple[Any, ...]) -> str:
+    """`around`: the functions that it is a value of; one may call itself."""
+    if plain in around:
+        return f"{around.index(plain)}"
+    cells = [cell.cell_contents for cell in plain.__closure__ or () if is_filled(cell)]
+    values = (_written_value(value, (*around, plain)) for value in cells)
+    return "\n".join((_written_code(plain.__code__), *values))
+
+
+def _written_value(value: Any, around: tuple[Any, ...]) -> str:
+    """The value as text; where it has none that says all of it, one that is of this process."""
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__}"
+    if _is_function(value):
+        return _written_with_values(getattr(value, "py_func", value), around)
+    if is_tuple(value) or is_list(value):
+        return f"({', '.join(_written_value(item, around) for item in value)})"
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        return repr(value)
+    if is_array(value):
+        return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
+    return f"{id(value)} {_PROCESS}"
+
+
+_PROCESS = uuid4().hex
 
 
 def is_filled(cell: CellType) -> bool:
