@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from activerules.annotations.tangents import NoTangent
+from activerules.annotations.projection import ProjectTo
+from activerules.annotations.tangents import NoTangent, ZeroTangent
 from activerules.chainrules import pairs, table
 from activerules.chainrules.capabilities import NOTHING, Requirement, RuleConfig
 from activerules.chainrules.registry import (
@@ -18,7 +20,7 @@ from activerules.chainrules.registry import (
 )
 from activerules.errors import ArityError
 from activerules.rules.registry import RULES
-from activerules.rules.rule import display_name
+from activerules.rules.rule import display_name, is_generic
 
 Pullback = Callable[[Any], tuple[Any, ...]]
 
@@ -32,8 +34,13 @@ class ReverseRules:
         """Return `(f(*x), pullback)`, or None where `f` has no rule for these arguments.
 
         `pullback(dy)` returns the cotangents of `f` itself (NoTangent, unless it has data) and of
-        each argument. It may be called more than once. `config` says what the caller can do.
+        each argument of the call, in the order of the parameters. It may be called more than once.
+        `config` says what the caller can do.
         """
+        whole = with_defaults(function, x, keywords)
+        if whole is not None and len(whole) > len(x):
+            found = self(function, *whole, config=config)
+            return found if found is None else (found[0], _given(found[1], len(x) + len(keywords)))
         values = (*x, *keywords.values())
         if RULES.is_opted_out(function, list(map(type_of, values))):
             return None
@@ -70,6 +77,10 @@ class ForwardRules:
         `deltas` are the tangents of `f` itself and of each argument.
         """
         deltas = tuple(deltas)
+        whole = with_defaults(function, x, keywords)
+        if whole is not None and len(deltas) == len(x) + 1 < len(whole) + 1:
+            zeros = (_zero(value) for value in whole[len(x) :])
+            return self((*deltas, *zeros), function, *whole)
         if len(deltas) != len(x) + 1:
             raise ArityError(
                 f"frule of {display_name(function)}: {len(deltas)} tangents, "
@@ -90,6 +101,37 @@ class ForwardRules:
     ) -> Callable[[F], F]:
         """Define a rule; see `register_frule`."""
         return register_frule(function, replace=replace, compiled=compiled)
+
+
+def with_defaults(
+    function: Any, x: Sequence[Any], keywords: Mapping[str, Any]
+) -> tuple[Any, ...] | None:
+    """The arguments of a call by position, with the defaults that are left out: a rule has a
+    parameter for each. None where they are not known.
+    """
+    plain = getattr(function, "py_func", function)
+    if not inspect.isfunction(plain) or is_generic(function):
+        return None
+    try:
+        bound = inspect.signature(plain).bind(*x, **keywords)
+    except TypeError:
+        return None
+    bound.apply_defaults()
+    return None if bound.kwargs or _is_variadic(plain) else bound.args
+
+
+def _is_variadic(plain: Any) -> bool:
+    parameters = inspect.signature(plain).parameters.values()
+    return any(p.kind is p.VAR_POSITIONAL for p in parameters)
+
+
+def _given(pullback: Pullback, count: int) -> Pullback:
+    """A pullback without the entries of defaults that the call left out, which come last."""
+    return lambda dy: pullback(dy)[: 1 + count]
+
+
+def _zero(value: Any) -> Any:
+    return ZeroTangent() if ProjectTo(value).has_tangent else NoTangent()
 
 
 rrule = ReverseRules()

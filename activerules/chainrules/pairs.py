@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numba
+from numba.extending import is_jitted
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
 from activerules.annotations.containers import is_array, is_tuple, like_tuple
@@ -17,24 +18,22 @@ from activerules.annotations.tangents import NoTangent, is_zero
 from activerules.annotations.thunks import extern
 from activerules.annotations.values import kind_of, make_zero
 from activerules.errors import NoRuleForActivity
+from activerules.numba_ext.calls import compile_for_cpu
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
 from activerules.rules.rule import RulePair
+from activerules.values.layout import layout_of
 
 
 def rrule(function: Any, x: Sequence[Any]) -> tuple[Any, Callable[[Any], Any]] | None:
-    """`(y, pullback)` by the pair that serves these arguments; None if there is none.
-
-    The function itself runs once more than in compiled code: a pair is chosen by the type of the
-    result, too.
-    """
+    """`(y, pullback)` by the pair that serves these arguments; None if there is none."""
     if not RULES.carries_rule(function):
         return None
-    y = function(*x)
-    kinds = [kind_of(value) for value in (*x, y)]
     try:
-        types = [numba.typeof(value) for value in (*x, y)]
-        pair = RULES.find(function, types[:-1], types[-1], kinds[:-1], kinds[-1])
+        types = [numba.typeof(value) for value in x]
+        returned = _result_type(function, x, types)
+        kinds = list(map(kind_of, x))
+        pair = RULES.find(function, types, returned, kinds, layout_of(returned).activity)
     except (NoRuleForActivity, ValueError):
         return None
     config = RuleConfig(overwritten=(False,) * len(x))
@@ -45,6 +44,15 @@ def rrule(function: Any, x: Sequence[Any]) -> tuple[Any, Callable[[Any], Any]] |
         return NoTangent(), *_pulled(pair, config, made, found, extern(dy))
 
     return made.primal, pullback
+
+
+def _result_type(function: Any, x: Sequence[Any], types: Sequence[Any]) -> Any:
+    """The type of the result, by which a pair is chosen, too. Nothing is written into `x`: the
+    pair itself does what the function does to its arguments.
+    """
+    if is_jitted(function):
+        return compile_for_cpu(function, tuple(types), {})[0].result_type
+    return numba.typeof(function(*map(_kept, x)))
 
 
 def _kept(value: Any) -> Any:

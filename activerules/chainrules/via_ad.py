@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numba.extending import overload
 
 from activerules.annotations.containers import like_tuple
 from activerules.annotations.projection import ProjectTo
@@ -19,6 +20,7 @@ from activerules.annotations.thunks import extern
 from activerules.annotations.values import make_zero
 from activerules.chainrules.direct import frule, rrule
 from activerules.directional import jvp
+from activerules.errors import RuleDefinitionError
 from activerules.pullback import vjp
 
 
@@ -49,6 +51,24 @@ def frule_via_ad(deltas: Sequence[Any], function: Callable[..., Any], *x: Any) -
         return found
     tangents = tuple(_tangent(value, extern(d)) for value, d in zip(x, deltas[1:], strict=True))
     return jvp(function, x, tangents)
+
+
+@overload(rrule_via_ad)
+def _rrule_via_ad(function, *x):
+    raise _not_in_compiled_code("rrule_via_ad", "y, pullback = ar.vjp(f, *x)")
+
+
+@overload(frule_via_ad)
+def _frule_via_ad(deltas, function, *x):
+    raise _not_in_compiled_code("frule_via_ad", "y, dy = ar.jvp(f, primals, tangents)")
+
+
+def _not_in_compiled_code(name: str, instead: str) -> RuleDefinitionError:
+    return RuleDefinitionError(
+        f"{name} is for Python: compiled code, as that of a rule, cannot call it",
+        why="there the engine itself differentiates a function, by its rules where it has some",
+        instead=[f"{instead}; its entries are those of the arguments alone", "ar.autodiff"],
+    )
 
 
 def _tangent(x: Any, dx: Any) -> Any:

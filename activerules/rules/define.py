@@ -23,7 +23,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from activerules.annotations.activity import BY_NAME, Active, Annotation
+from activerules.annotations.activity import (
+    BY_NAME,
+    Active,
+    Annotation,
+    BatchDuplicated,
+    BatchDuplicatedNoNeed,
+)
 from activerules.errors import RuleDefinitionError
 from activerules.rules import pattern as patterns
 from activerules.rules.pattern import Pattern, pattern_of
@@ -316,6 +322,13 @@ def _refuse_hopeless(function: Any, which: Half, rule: Rule, location: str) -> N
                 where=where,
                 instead=["Duplicated: `x.dval` is the tangent, of floats too"],
             )
+        if which != "forward" and all(a.kind in _BATCHED for a in pattern):
+            raise RuleDefinitionError(
+                "in reverse mode a rule has one shadow at a time",
+                where=where,
+                why="several cotangents are several calls of `reverse`: no call has a batch",
+                instead=["Duplicated"],
+            )
         for alternative in pattern:
             if alternative.kind is Active and hasattr(alternative.type, "layout"):
                 raise RuleDefinitionError(
@@ -331,6 +344,9 @@ def _refuse_hopeless(function: Any, which: Half, rule: Rule, location: str) -> N
             where=where,
             why="a rule has a parameter for each argument, those with defaults too",
         )
+
+
+_BATCHED = (BatchDuplicated, BatchDuplicatedNoNeed)
 
 
 def refuse_keyword_only(function: Any, where: list[tuple[str, str, str]]) -> None:

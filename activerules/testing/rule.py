@@ -395,6 +395,7 @@ class RuleCheck:
             self.same("result of rrule", pulled[0], self.result, situation)
             self.check_cotangents(extern(pulled[1](self.result_bar)), situation)
         own = [_tangent(v, each) for v, each in zip(self.directions, varies, strict=True)]
+        copies = tuple(shifted(x, 0.0, None) for x in self.values)  # rrule may have written to them
         pushed = frule((NoTangent(), *own), self.f, *copies)
         if pushed is not None and any(varies):
             self.same("result of frule", pushed[0], self.result, situation)

@@ -22,7 +22,7 @@ from activerules.chainrules.table import PARTNERS
 from activerules.errors import ArityError, RuleDefinitionError
 from activerules.ir.derive.derivatives import FUNCTIONS, function_of
 from activerules.ir.derive.numeric import row_named
-from activerules.testing import central_fdm
+from activerules.testing import central_fdm, check_rule
 
 ANSWER = -1.0531613736418153
 POINTS = {1: [(0.37,), (1.7,), (-0.6,)], 2: [(0.7, 1.9), (2.3, 0.6), (1.5, 2.0)]}
@@ -237,6 +237,65 @@ def test_scalar_rules_answer_direct_calls():
     assert pullback(1.0)[1] == 1 + y * y
     assert rrule(cubed, 1 + 1j)[1](1.0)[1] == (3 * (1 + 1j) ** 2).conjugate()
     assert frule((NoTangent(), 1.0), cubed, 1 + 1j)[1] == 3 * (1 + 1j) ** 2
+
+
+@njit
+def power(x, n=2.0):
+    return x**n
+
+
+scalar_rule(power, lambda Ω, x, n: (n * x ** (n - 1), Ω * math.log(x)))
+
+
+@njit
+def scaled(x, factor=2.0):
+    return factor * x
+
+
+@rrule.register(scaled)
+def _(f, x, factor):
+    return factor * x, lambda dy: (NoTangent(), factor * dy, x * dy)
+
+
+@frule.register(scaled)
+def _(deltas, f, x, factor):
+    return factor * x, factor * deltas[1] + x * deltas[2]
+
+
+def test_defaults_may_be_left_out_of_direct_calls():
+    assert rrule(power, 3.0)[1](1.0) == (NoTangent(), 6.0)
+    assert rrule(power, 3.0, n=3.0)[1](1.0) == (NoTangent(), 27.0, 27.0 * math.log(3.0))
+    assert frule((NoTangent(), 1.0), power, 3.0) == (9.0, 6.0)
+    assert rrule(scaled, 3.0)[1](1.0) == (NoTangent(), 2.0)
+    assert rrule(scaled, 3.0, factor=4.0)[1](1.0) == (NoTangent(), 4.0, 3.0)
+    assert frule((NoTangent(), 1.0), scaled, 3.0) == (6.0, 2.0)
+
+
+@njit
+def squares(x):
+    x *= x
+    return x.sum()
+
+
+@ar.augmented_primal(squares)
+def _(config, ret: ar.Active, x: ar.Duplicated):
+    before = x.val.copy()
+    return ar.AugmentedReturn(squares(x.val), None, before)
+
+
+@ar.reverse(squares)
+def _(config, dret: ar.Active, tape, x: ar.Duplicated):
+    x.dval[:] = 2.0 * tape * (x.dval + dret.val)
+
+
+def test_a_function_that_writes_its_argument_runs_once():
+    x = np.array([3.0, 0.5])
+    y, pullback = rrule(squares, x)
+    assert y == 9.25
+    np.testing.assert_array_equal(x, [9.0, 0.25])
+    for _ in range(2):
+        np.testing.assert_array_equal(pullback(2.0)[1], [12.0, 2.0])
+    check_rule(squares, np.array([3.0, 0.5]), compiled=False)
 
 
 def test_scalar_rules_of_several_outputs():

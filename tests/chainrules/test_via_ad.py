@@ -16,6 +16,7 @@ from activerules.chainrules import (
     rrule,
     rrule_via_ad,
 )
+from activerules.errors import RuleDefinitionError
 from activerules.testing import check_gradient, check_grads
 
 X = np.array([0.3, 0.7])
@@ -24,6 +25,14 @@ X = np.array([0.3, 0.7])
 @njit
 def twice(g, x):
     return g(g(x))
+
+
+def test_in_compiled_code_the_engine_is_named_in_its_place():
+    def through(g, x):
+        return rrule_via_ad(g, x)[0]
+
+    with pytest.raises(RuleDefinitionError, match=r"(?s)is for Python.*ar\.vjp"):
+        njit(through)(twice, 1.0)
 
 
 @rrule.register(twice)

@@ -8,7 +8,13 @@ import pytest
 from numba import float64, int64, njit, types
 
 from activerules import errors
-from activerules.annotations.activity import Active, Annotation, Const, Duplicated
+from activerules.annotations.activity import (
+    Active,
+    Annotation,
+    BatchDuplicated,
+    Const,
+    Duplicated,
+)
 from activerules.rules import define
 from activerules.rules.define import augmented_primal, forward, has_rule, inactive, reverse
 from activerules.rules.registry import RULES, Registry
@@ -210,6 +216,10 @@ class TestRefusals:
         text = str(caught.value)
         assert "smoothly on `n`:\n          inactive(spline, args=(1,))" in text
         assert "`x` is Const" not in text
+
+    def test_a_reverse_rule_of_a_batch_is_refused(self):
+        with pytest.raises(errors.RuleDefinitionError, match="one shadow at a time"):
+            define_pair(fresh(), Duplicated, BatchDuplicated)
 
     def test_a_rule_needs_no_module(self):
         f = fresh()
