@@ -65,6 +65,11 @@ class RuleView(Protocol):
         """A number that changes whenever the answer of `carries_rule` may have changed."""
         ...
 
+    @property
+    def debug(self) -> Any:
+        """What debug mode checks; None outside of it. The epoch is another one in it."""
+        ...
+
     def carries_rule(self, function: Callable[..., Any], /) -> bool:
         """True where calls of `function` may have to stay visible."""
         ...

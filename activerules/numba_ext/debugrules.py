@@ -22,12 +22,14 @@ from typing import Any
 import numpy as np
 from numba.core import types
 from numba.core.registry import CPUDispatcher
+from numba.extending import is_jitted
 
 from activerules.annotations.activity import BatchDuplicated
 from activerules.errors import RuleViolation
 from activerules.numba_ext import debugchecks as checks
 from activerules.numba_ext.calls import MarkedCall, plain_type
 from activerules.numba_ext.compiledrule import CompiledRule
+from activerules.numba_ext.dispatchers import with_flags
 from activerules.numba_ext.fields import items_of
 from activerules.numba_ext.forwardrules import CompiledForwardRule, Place
 from activerules.numba_ext.kinds import (
@@ -246,13 +248,18 @@ class _Source:
 
     def _function(self, name: str, head: str, lines: Sequence[str], rule: Any) -> Any:
         scope = {
-            "_rule": callable_rule(rule),
-            "_function": self.marked.function,
+            "_rule": callable_rule(rule, boundscheck=True),
+            "_function": _in_bounds(self.marked.function),
             "_RuleViolation": RuleViolation,
             "_AugmentedReturn": AugmentedReturn,
             **{f"_{each}": getattr(checks, each) for each in checks.__all__},
         }
         return function_from("\n    ".join((head, *lines)), name, scope, module=__name__)
+
+
+def _in_bounds(function: Any) -> Any:
+    """The function with bounds checks, which a function of NumPy has where it needs them."""
+    return with_flags(function, {"boundscheck": True}) if is_jitted(function) else function
 
 
 def _parameters(function: Any) -> list[str]:

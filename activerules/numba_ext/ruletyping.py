@@ -345,9 +345,11 @@ def _dispatcher(function: Any) -> Any:
     return _dispatchers[function]
 
 
-def callable_rule(function: Any) -> Any:
-    """A dispatcher of a function of a rule that other compiled functions can call."""
-    options = dict(getattr(function, "targetoptions", {}))
+def callable_rule(function: Any, **more: Any) -> Any:
+    """A dispatcher of a function of a rule that other compiled functions can call, with `more`
+    options of `@njit`.
+    """
+    options = {**getattr(function, "targetoptions", {}), **more}
     options.pop("nopython", None)
     plain = getattr(function, "py_func", function)
     return numba.njit(pipeline_class=RuleFunctionCompiler, **options)(plain)

@@ -416,7 +416,8 @@ class ADJit(JitDecorator):
         options.setdefault("nopython", True)
         (function,) = functions or self._functions
         session = Session.current()
-        return ADDispatcher(session, function, explicit_options(options), lines=False, **settings)
+        explicit = explicit_options(options, checked=False)  # Numba's own code stays in bounds
+        return ADDispatcher(session, function, explicit, lines=False, **settings)
 
 
 target_registry[AD_TARGET] = ADTarget
@@ -424,16 +425,16 @@ dispatcher_registry[ADTarget] = ADDispatcher
 jit_registry[ADTarget] = ADJit
 
 
-def explicit_options(options: dict[str, Any]) -> dict[str, Any]:
+def explicit_options(options: dict[str, Any], *, checked: bool) -> dict[str, Any]:
     """The `@njit` options a twin is compiled with: nothing left to inherit (T4), sequential, no
-    full debug info.
+    full debug info. `checked`: with bounds checks, whatever the options say.
     """
     inherited = ConfigStack.top_or_none()
     explicit = dict(options)
     debug = explicit.pop("debug", False)
     explicit["parallel"] = explicit["debug"] = False
-    if explicit.get("boundscheck") is None:
-        explicit["boundscheck"] = bool(debug)
+    if checked or explicit.get("boundscheck") is None:
+        explicit["boundscheck"] = checked or bool(debug)
     if explicit.get("error_model") is None:
         explicit["error_model"] = inherited.error_model if inherited else "python"
     if explicit.get("fastmath") is None:
@@ -448,6 +449,8 @@ class Session:
 
     def __init__(self, rules: RuleView) -> None:
         self.epoch = rules.epoch
+        # A derivative writes where the function reads: an index past the end is not harmless in it.
+        self._checked = rules.debug is not None
         self.calls = CallTable(rules)
         self.keys = ImplementationKeys()
         self.sites = CallSites(self._modules_of)
@@ -510,7 +513,7 @@ class Session:
                 why="the code of the block runs in the interpreter, where nothing sees it",
                 instead=["put the block into a function of its own and give that a rule"],
             )
-        options = explicit_options(original.targetoptions)
+        options = explicit_options(original.targetoptions, checked=self._checked)
         key = (str(options["error_model"]), str(options["fastmath"]))
         twins = self._twins.setdefault(original, {})
         if key not in twins:
@@ -563,7 +566,7 @@ class Session:
     def _kernels(self, original: Any, options: dict[str, Any]) -> KernelDispatcher:
         return KernelDispatcher(
             original,
-            explicit_options(options),
+            explicit_options(options, checked=self._checked),
             ADDescriptor(self, lines=not is_for_each(original._dispatcher.py_func)),
             for_ad=lambda: target_override(AD_TARGET),
             for_cpu=compiling_for_cpu,

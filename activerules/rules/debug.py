@@ -24,6 +24,8 @@ class debug_mode:
     has another shape than the primal, or is not zero; an argument is written that the function
     does not write; the reverse reads what was overwritten since; a derivative is NaN or infinite
     where what it is made from is not; the reverse writes into its tape, or into the result.
+    Differentiated functions and rules check their indices, too, as under `boundscheck=True`: a
+    derivative writes where the function reads past the end of an array.
 
     `primal=False` does not run the function beside the rule, for one that draws random numbers or
     prints (those of np.random are known); `derivatives=False` leaves out finite differences, for a

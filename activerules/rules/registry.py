@@ -366,6 +366,11 @@ class ForwardView:
         """That of the registry."""
         return self._registry.epoch
 
+    @property
+    def debug(self) -> Any:
+        """That of the registry."""
+        return self._registry.debug
+
     def carries_rule(self, function: object) -> bool:
         """Tell whether calls of `function` are to be kept."""
         return self._registry.carries_forward_rule(function)
@@ -409,6 +414,11 @@ class ReverseReportView:
     def epoch(self) -> int:
         """That of the registry."""
         return self._all.epoch
+
+    @property
+    def debug(self) -> Any:
+        """That of the registry."""
+        return self._all.debug
 
     def carries_rule(self, function: object) -> bool:
         """Tell whether `function` has anything a report says something about."""

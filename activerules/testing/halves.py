@@ -5,8 +5,12 @@ Gives       `run_pair`, `run_forward`: an `Outcome` with the result and the deri
 Invariants  H1  between the two halves everything the configuration calls overwritten *is*
                 overwritten, and the result, which belongs to the caller, always is
             H2  what is overwritten after the first half is not changed by the second
-            H3  the reverse finds what it `saves` as it was; it runs once per lane, on one tape
+            H3  the reverse finds what it `saves`, and what the tape holds, as it was; it runs once
+                per lane, on one tape
             H4  a rule that promises to keep no shadow keeps none
+            H5  what a rule returns is memory of its own; what its reverse writes into one array of
+                the tape is in no other
+            H6  compiled halves check their indices
 
 The compiled forms are driven by a small `@njit` function that calls both halves; the facts of the
 configuration are constants in them, as in the engine.
@@ -29,15 +33,18 @@ from activerules.annotations.activity import (
     Duplicated,
     MixedDuplicated,
 )
+from activerules.annotations.containers import is_array, is_tuple, like_tuple
 from activerules.chainrules.pairs import filled
 from activerules.errors import RuleCheckError
 from activerules.numba_ext.facts import RuleFunctionCompiler
 from activerules.rules.protocol import RuleConfig
-from activerules.rules.rule import ForwardRule, RulePair
+from activerules.rules.registry import RULES
+from activerules.rules.rule import ForwardRule, RulePair, display_name
 from activerules.rules.written import function_from
 from activerules.testing.gradient import SHADOWED
 from activerules.testing.numeric import shifted
 from activerules.testing.situations import Lane, annotate
+from activerules.testing.spoiling import spoil
 
 
 @dataclass
@@ -74,8 +81,13 @@ def run_pair(
     made = first(*annotated)
     if not pair.keeps_shadow:
         _require_no_shadow(pair, annotated, made)
+    _require_own_memory(pair, annotated, made)
     primal = shifted(made.primal, 0.0, None) if made.primal is not None else None
-    spoiled = _spoil(config, annotated, made.primal)
+    overwritten = _overwritten(config, annotated, made.primal)
+    tape = _detached(made.tape, overwritten)
+    for array in overwritten:
+        spoil(array)
+    spoiled = [array.copy() for array in overwritten]
     second = _driver("reverse", reverse, config, pair.result, len(annotated), compiled)
     entries = []
     for lane in lanes:
@@ -84,11 +96,18 @@ def run_pair(
             annotate(type(x), saved[i], *x.fields[1:]) if i in saved else x
             for i, x in enumerate(lane.annotated)
         ]
-        entries.append(_entries(second(dret, made.tape, *passed), passed))
+        shared = _shared(tape, passed)
+        before = [array.copy() for array in shared]
+        entries.append(_entries(second(dret, tape, *passed), passed))
+        if not all(map(_same, shared, before)):
+            raise RuleCheckError(
+                f"{pair.name}: `reverse` writes into an array of its tape that shares memory with "
+                "another: it is given copies, which do not"
+            )
         if pair.result in SHADOWED:
             for array in arrays_in(made.shadow):
                 array[...] = 0
-    untouched = all(np.array_equal(array, copy) for array, copy in spoiled)
+    untouched = all(map(_same, overwritten, spoiled))
     return Outcome(primal, tuple(entries), untouched)
 
 
@@ -98,9 +117,64 @@ def _require_no_shadow(pair: RulePair, annotated: Sequence[Annotation], made: An
     shadows = list(arrays_in(tuple(passed)))
     if pair.result in SHADOWED:
         shadows += arrays_in(made.shadow)
-    for array in arrays_in(made.tape):
-        if any(np.may_share_memory(array, shadow) for shadow in shadows):
-            raise RuleCheckError(f"{pair.name}: keeps_shadow=False, and a shadow is on its tape")
+    if any(share(array, shadow) for array in arrays_in(made.tape) for shadow in shadows):
+        raise RuleCheckError(f"{pair.name}: keeps_shadow=False, and a shadow is on its tape")
+
+
+def _require_own_memory(pair: RulePair, annotated: Sequence[Annotation], made: Any) -> None:
+    """Raise `RuleCheckError` where what a rule returns is not memory of its own (H5)."""
+    returned = [*arrays_in(made.primal)]
+    if pair.result in SHADOWED:
+        returned += arrays_in(made.shadow)
+    others = [array for x in annotated for array in arrays_in(x.fields)]
+    for i, array in enumerate(returned):
+        if any(share(array, other) for other in (*returned[:i], *others)):
+            raise RuleCheckError(
+                f"{pair.name}: what the rule returns shares memory with an argument, with another "
+                "array that it returns, or with a shadow; return a copy"
+            )
+
+
+def require_noalias(f: Any, result: Any, args: Sequence[Any]) -> None:
+    """Raise `RuleCheckError` where a function breaks the promise of `noalias`; `args`: what it was
+    passed.
+    """
+    passed = list(arrays_in(tuple(args)))
+    if RULES.is_noalias(f) and any(share(x, y) for x in arrays_in(result) for y in passed):
+        raise RuleCheckError(
+            f"{display_name(f)} is declared `noalias`, and returns memory of an argument",
+            instead=["a copy, or no promise: every call is checked then"],
+        )
+
+
+def share(array: Any, other: Any) -> bool:
+    """Whether two arrays have an item in common."""
+    return np.may_share_memory(array, other) and np.shares_memory(array, other)
+
+
+def _same(array: Any, copy: Any) -> bool:
+    return np.array_equal(array, copy, equal_nan=array.dtype.kind in "fc")
+
+
+def _shared(tape: Any, annotated: Sequence[Annotation]) -> list[Any]:
+    """The arrays of a tape that share memory; not those of shadows, which are given as they are."""
+    shadows = [array for x in annotated for array in arrays_in(x.fields[1:])]
+    arrays = [a for a in arrays_in(tape) if not any(share(a, shadow) for shadow in shadows)]
+    return [
+        a for i, a in enumerate(arrays) if any(share(a, b) for b in arrays[:i] + arrays[i + 1 :])
+    ]
+
+
+def _detached(tape: Any, overwritten: Sequence[Any]) -> Any:
+    """The tape, with a copy of each array in it that is overwritten before it is read."""
+    if is_array(tape):
+        kept = not any(share(tape, array) for array in overwritten)
+        return tape if kept else tape.copy(order="K")
+    if is_tuple(tape):
+        return like_tuple(type(tape), (_detached(item, overwritten) for item in tape))
+    if isinstance(tape, list):
+        return [_detached(item, overwritten) for item in tape]
+    return tape
 
 
 def arrays_in(value: Any) -> Iterator[Any]:
@@ -139,7 +213,7 @@ def _rule_function(function: Any, compiled: bool) -> Any:
     if not compiled:
         return plain
     if plain not in _compiled:
-        _compiled[plain] = numba.njit(pipeline_class=RuleFunctionCompiler)(plain)
+        _compiled[plain] = numba.njit(pipeline_class=RuleFunctionCompiler, boundscheck=True)(plain)
     return _compiled[plain]
 
 
@@ -156,20 +230,15 @@ def _driver(
     return numba.njit(driver) if compiled else driver
 
 
-def _spoil(
-    config: RuleConfig, annotated: Sequence[Annotation], primal: Any
-) -> list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
-    """Overwrite what may be overwritten (H1); gives the arrays and what they hold now."""
+def _overwritten(config: RuleConfig, annotated: Sequence[Annotation], primal: Any) -> list[Any]:
+    """The arrays that are overwritten between the halves (H1)."""
     arrays = [
         array
         for x, overwritten in zip(annotated, config.overwritten, strict=True)
         if overwritten
         for array in arrays_in(x.fields[0])
     ]
-    arrays = [a for a in (*arrays, *arrays_in(primal)) if a.flags.writeable]
-    for array in arrays:
-        array[...] = np.roll(array, 1) * -3 + 1
-    return [(array, array.copy()) for array in arrays]
+    return [a for a in (*arrays, *arrays_in(primal)) if a.flags.writeable]
 
 
 def _result(kind: type[Annotation], made: Any, bar: Any) -> Annotation:

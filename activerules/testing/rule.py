@@ -11,6 +11,7 @@ Each finite difference is taken once, with an estimate of its error; the situati
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,7 +41,7 @@ from activerules.testing.gradient import (
     identical,
     precision_of,
 )
-from activerules.testing.halves import Outcome, arrays_in, run_forward, run_pair
+from activerules.testing.halves import Outcome, arrays_in, require_noalias, run_forward, run_pair
 from activerules.testing.numeric import (
     directional_derivative,
     inner,
@@ -145,6 +146,7 @@ class RuleCheck:
 
     def run(self, compiled: bool) -> None:
         """Check the pairs, the forward rules, and the direct calls."""
+        require_noalias(self.f, self.result, self.ends)
         halves = {half for rule in RULES.rules_for(self.f) for half in rule.halves}
         served = 0
         if "reverse" in halves:
@@ -230,7 +232,55 @@ class RuleCheck:
             return None
 
     def check_pair(self, pair: RulePair, situation: Situation) -> None:
-        """Check one run: the second half for each lane."""
+        """Check one run; where it fails because something was overwritten in between, say what."""
+        try:
+            run, lanes, copies = self.run_pair(pair, situation)
+            self.check_primal(run, copies, situation)
+            self.compare_lanes(run, lanes, situation)
+        except Exception as error:
+            read = self.read_unsaved(pair, situation)
+            if not read:
+                raise
+            reverse = getattr(pair.reverse, "py_func", pair.reverse)
+            names = list(inspect.signature(reverse).parameters)[-len(self.values) :]
+            which = ", ".join(f"`{names[i]}`" for i in read)
+            raise RuleCheckError(
+                f"{self.name}: `reverse` reads {which}, which may be overwritten: "
+                f"add {'it' if len(read) == 1 else 'them'} to `saves`",
+                where=[("in the situation", str(situation), pair.location)],
+                why=str(error).partition("\n")[0],
+            ) from error
+
+    def read_unsaved(self, pair: RulePair, situation: Situation) -> list[int]:
+        """The arguments each of which, if it alone is overwritten, makes right derivatives wrong,
+        or has none found.
+        """
+        places = range(len(self.values))
+        kept = replace(situation, overwritten=(False,) * len(places))
+        alone = {
+            i: replace(kept, overwritten=tuple(k == i for k in places))
+            for i in places
+            if situation.overwritten[i] and i not in pair.saves
+        }
+        if not alone or self.fails(pair, kept):
+            return []
+        return [i for i, here in alone.items() if self.fails(pair, here)]
+
+    def fails(self, pair: RulePair, situation: Situation) -> bool:
+        """Whether derivatives are wrong, or not found."""
+        try:
+            run, lanes, _ = self.run_pair(pair, situation)
+            self.compare_lanes(run, lanes, situation)
+        except Exception:
+            return True
+        return False
+
+    def run_pair(
+        self, pair: RulePair, situation: Situation
+    ) -> tuple[Outcome, list[Lane], tuple[Any, ...]]:
+        """One run, the second half for each lane: what came out, the lanes, the arguments at the
+        end.
+        """
         copies = tuple(shifted(x, 0.0, None) for x in self.values)
         lanes = [self.reverse_lane(pair, copies, situation, scale) for scale in _SCALES]
         config = RuleConfig(
@@ -238,8 +288,10 @@ class RuleCheck:
             needs_primal=situation.needs_primal,
             written=tuple(self.written(i) for i in range(len(copies))),
         )
-        run = run_pair(pair, config, lanes, compiled=situation.compiled)
-        self.check_primal(run, copies, situation)
+        return run_pair(pair, config, lanes, compiled=situation.compiled), lanes, copies
+
+    def compare_lanes(self, run: Outcome, lanes: Sequence[Lane], situation: Situation) -> None:
+        """The derivatives of each lane."""
         for k, (lane, entries) in enumerate(zip(lanes, run.entries, strict=True)):
             here = replace(situation, lane=k)
             terms = {

@@ -6,6 +6,8 @@ from activerules.rules.registry import Treatment
 class Keeping:
     """Says that `functions` carry rules; `add` changes what it says, and with it the epoch."""
 
+    debug = None
+
     def __init__(self, *functions):
         self.functions = list(functions)
         self.epoch = 0

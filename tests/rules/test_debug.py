@@ -179,6 +179,29 @@ def test_for_the_process_and_back():
 
 
 @numba.njit
+def sixth(x):
+    return x[5]
+
+
+@numba.njit(boundscheck=False)
+def after_sixth(x):
+    return 2.0 * sixth(x)
+
+
+def test_indices_are_checked():
+    """The derivative of what reads past the end would write there."""
+    x, x_bar = np.arange(10.0), np.zeros(10)
+    short = ar.Duplicated(x[:3], x_bar[:3])
+    with debug_mode():
+        with pytest.raises(IndexError):
+            ar.autodiff(ar.Reverse, after_sixth, short)
+        with pytest.raises(IndexError):
+            ar.autodiff(ar.Forward, after_sixth, short)
+        ar.autodiff(ar.Reverse, after_sixth, ar.Duplicated(x, x_bar))
+    np.testing.assert_array_equal(x_bar, 2.0 * (np.arange(10) == 5))
+
+
+@numba.njit
 def square(x):
     return x * x
 

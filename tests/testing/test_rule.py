@@ -13,6 +13,7 @@ from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.chainrules import NoTangent, Thunk, frule, rrule, scalar_rule
 from activerules.errors import NoRuleForActivity, RuleCheckError
 from activerules.testing import arg, check_rule, well_conditioned
+from activerules.testing.spoiling import spoil
 
 X = np.array([0.4, -1.1, 0.9])
 
@@ -76,14 +77,46 @@ def reads_arguments(config, dret: Duplicated, tape, scale: Active | Const, x: Co
     return np.sum(e * dret.dval), None
 
 
+def reads_what_it_does_not_save(
+    config, dret: Duplicated, tape, scale: Active | Const, x: Const | Duplicated
+):
+    ar.accumulate(x, scale.val * np.exp(x.val) * dret.dval)
+    return np.sum(tape * dret.dval), None
+
+
 def tape_is_the_result(config, ret: Duplicated, scale: Active | Const, x: Const | Duplicated):
     y = scale.val * np.exp(x.val)
     return ar.AugmentedReturn(y, np.zeros_like(y), y)
 
 
-def reads_the_result(config, dret: Duplicated, tape, scale: Active | Const, x: Const | Duplicated):
+def reads_that_result(config, dret: Duplicated, tape, scale: Active | Const, x: Const | Duplicated):
     ar.accumulate(x, tape * dret.dval)
     return np.sum(tape / scale.val * dret.dval), None
+
+
+def reads_the_result(config, dret: Duplicated, tape, scale: Active | Const, x: Const | Duplicated):
+    ar.accumulate(x, dret.val * dret.dval)
+    return np.sum(tape * dret.dval), None
+
+
+def tape_of_two(config, ret: Duplicated, scale: Active | Const, x: Const | Duplicated):
+    e = np.exp(x.val)
+    y = scale.val * e
+    return ar.AugmentedReturn(y, np.zeros_like(y), (e, e[1:]))
+
+
+def writes_into_one_of_two(
+    config, dret: Duplicated, tape, scale: Active | Const, x: Const | Duplicated
+):
+    tape[1][...] = np.exp(x.val[1:])
+    ar.accumulate(x, scale.val * tape[0] * dret.dval)
+    return np.sum(tape[0] * dret.dval), None
+
+
+def returns_its_argument(config, ret: Duplicated, scale: Active | Const, x: Const | Duplicated):
+    e = np.exp(x.val)
+    x.val[:] = scale.val * e
+    return ar.AugmentedReturn(x.val, np.zeros_like(e), e)
 
 
 def wrong_factor(config, dret: Duplicated, tape, scale: Active | Const, x: Const | Duplicated):
@@ -130,8 +163,10 @@ def shadow_is_not_zero(config, ret: Duplicated, scale: Active | Const, x: Const 
 
 
 WRONG = [
-    (tape_of_arguments, reads_arguments, "overwritten"),
-    (tape_is_the_result, reads_the_result, "derivative of argument"),
+    (right_augmented, reads_what_it_does_not_save, r"`reverse` reads `x`, .* add it to `saves`"),
+    (right_augmented, reads_the_result, "derivative of argument 1"),
+    (tape_of_two, writes_into_one_of_two, "shares memory with another"),
+    (returns_its_argument, right_reverse, "shares memory with an argument"),
     (right_augmented, wrong_factor, "derivative of argument 1 along a random direction: found"),
     (right_augmented, overwrites_the_shadow, "derivative of argument 1"),
     (right_augmented, forgets_the_scale, "derivative of argument 0: found None"),
@@ -146,6 +181,86 @@ WRONG = [
 def test_wrong_pairs_are_found(augmented, reverse, message):
     with pytest.raises(RuleCheckError, match=message):
         checked(augmented, reverse)
+
+
+def test_a_tape_may_hold_arguments_and_the_result():
+    checked(tape_of_arguments, reads_arguments)
+    checked(tape_is_the_result, reads_that_result)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[0, 2, 3, 5], [1, 0, 1], [3], [3, 3], [0], [-1], [0.2, 3.7, 3.9], [2.5], [0.0], [np.nan, 1.0]],
+)
+def test_what_is_overwritten_is_no_other_index_than_was_there(values):
+    array = np.array(values)
+    before = array.copy()
+    spoil(array)
+    assert not np.array_equal(array, before)
+    n = int(max(np.nanmax(before), 0)) + 1
+    assert all(-n <= int(v) < n for v in array[~np.isnan(array)])
+
+
+def test_what_is_indexed_by_is_named_where_it_is_not_saved():
+    @njit
+    def chosen(index, x):
+        return x[index[0]] * x[index[1]]
+
+    def pair(saves):
+        @ar.augmented_primal(chosen)
+        def _(config, ret: Active, index: Const, x: Duplicated):
+            return ar.AugmentedReturn(chosen(index.val, x.val), None, None)
+
+        @ar.reverse(chosen, saves=saves)
+        def _(config, dret: Active, tape, index: Const, x: Duplicated):
+            i, j = index.val
+            x.dval[i] += dret.val * x.val[j]
+            x.dval[j] += dret.val * x.val[i]
+
+    index = np.array([2, 0])
+    for saves, named in [("x", "`index`"), ((), "`index`, `x`"), ("index", "`x`")]:
+        pair(saves)
+        with pytest.raises(RuleCheckError, match=f"`reverse` reads {named}, which may be overw"):
+            check_rule(chosen, index, X, compiled=False)
+    pair(("index", "x"))
+    check_rule(chosen, index, X, compiled=False)
+
+
+def test_compiled_halves_check_their_indices():
+    @njit
+    def last(x):
+        return x[-1]
+
+    @ar.augmented_primal(last)
+    def _(config, ret: Active, x: Duplicated):
+        return ar.AugmentedReturn(last(x.val), None, None)
+
+    @ar.reverse(last)
+    def _(config, dret: Active, tape, x: Duplicated):
+        x.dval[spare_index(len(x.val))] += dret.val
+
+    with pytest.raises(IndexError, match="out of bounds"):
+        check_rule(last, X)
+
+
+def test_a_function_that_is_no_noalias_function():
+    @ar.noalias
+    @njit
+    def tail(x):
+        return x[1:]
+
+    ar.augmented_primal(tail)(tail_augmented)
+    ar.reverse(tail)(tail_reverse)
+    with pytest.raises(RuleCheckError, match="tail is declared `noalias`, and returns memory of"):
+        check_rule(tail, X, compiled=False)
+
+
+def tail_augmented(config, ret: Duplicated, x: Duplicated):
+    return ar.AugmentedReturn(x.val[1:].copy(), np.zeros(len(x.val) - 1), None)
+
+
+def tail_reverse(config, dret: Duplicated, tape, x: Duplicated):
+    x.dval[1:] += dret.dval
 
 
 def test_a_promise_to_keep_no_shadow_is_checked():
@@ -178,6 +293,16 @@ def _spare(x):
 def differs_compiled(config, dret: Duplicated, tape, scale: Active | Const, x: Const | Duplicated):
     ar.accumulate(x, spare(scale.val) * tape * dret.dval)
     return np.sum(tape * dret.dval), None
+
+
+def spare_index(n):
+    """One that is there in Python, and past the end when it is compiled."""
+    return n - 1
+
+
+@overload(spare_index)
+def _spare_index(n):
+    return lambda n: n
 
 
 def test_a_difference_between_interpreted_and_compiled_is_found():
