@@ -235,7 +235,8 @@ class AmbiguousRule(RuleError):
     """Two rules for one function fit the same calls and neither is more specific.
 
     Narrow the annotations of one of them. `replace=True` replaces a rule that another module
-    defined.
+    defined. Also: the two halves of a rule are from different packages, or one package has a rule
+    for a function that another one declares `inactive`; there, too, `replace=True` decides.
     """
 
 
@@ -299,5 +300,5 @@ class TangentMismatch(RuleError, ValueError):
 
 class RuleCheckError(ActiverulesError, AssertionError):
     """A derivative disagrees with finite differences; the text says argument, direction, found and
-    expected.
+    expected. Or a rule breaks a promise: that of `saves`, `keeps_shadow=False` or `noalias`.
     """

@@ -145,9 +145,10 @@ class TestAccumulate:
         with pytest.raises(errors.RuleReturnError, match="another shape"):
             call(Duplicated(np.ones((2, 2)), np.ones((2, 2))), np.ones((1, 2)))
 
-    def test_takes_the_real_part_for_a_real_shadow(self):
+    @pytest.mark.parametrize("call", [accumulated, accumulated.py_func])
+    def test_takes_the_real_part_for_a_real_shadow(self, call):
         dx = np.zeros(2)
-        accumulated(Duplicated(np.ones(2), dx), np.array([1 + 2j, 3j]))
+        call(Duplicated(np.ones(2), dx), np.array([1 + 2j, 3j]))
         assert dx.tolist() == [1.0, 0.0]
 
     def test_active_is_refused(self):

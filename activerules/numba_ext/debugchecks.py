@@ -22,6 +22,7 @@ from activerules.annotations.activity import (
     DuplicatedNoNeed,
     MixedDuplicated,
 )
+from activerules.numba_ext.rulechecks import overlap
 from activerules.numba_ext.types import AnnotationType
 from activerules.rules.written import function_from
 
@@ -37,10 +38,12 @@ __all__ = [
     "entry",
     "fits",
     "is_zero_like",
+    "its_shadow",
     "moved",
     "paired",
     "poisoned",
     "shadow",
+    "share",
     "size",
     "tangent",
     "unless_changed",
@@ -68,10 +71,12 @@ direction = _compiled_only("direction", "A direction to move an argument in; Non
 entry = _compiled_only("entry", "The derivative by an argument, returned or in its shadow.")
 fits = _compiled_only("fits", "Whether a tangent is what finite differences of a value say.")
 is_zero_like = _compiled_only("is_zero_like", "Whether a shadow is zeros in the shape of a primal.")
+its_shadow = _compiled_only("its_shadow", "The shadow of an argument itself; None if it has none.")
 moved = _compiled_only("moved", "A value moved along a direction.")
 paired = _compiled_only("paired", "A cotangent times a difference of values.")
 poisoned = _compiled_only("poisoned", "An argument, its value NaN if it is not what it was.")
 shadow = _compiled_only("shadow", "A copy of the shadow of an argument; None if it has none.")
+share = _compiled_only("share", "Whether arrays in two values share memory.")
 size = _compiled_only("size", "A bound of `along`, without cancellation.")
 tangent = _compiled_only("tangent", "A copy of the tangent of an argument in a lane; None: Const.")
 unless_changed = _compiled_only("unless_changed", "Arrays, those NaN that are not as they were.")
@@ -128,6 +133,33 @@ def _shadow(x):
     if x.kind in _SHADOWED and isinstance(x.dval, types.Array | types.BaseTuple):
         return lambda x: copy(x.dval)
     return lambda x: None
+
+
+@overload(its_shadow)
+def _its_shadow(x):
+    if x.kind in _SHADOWED:
+        return lambda x: x.dval
+    return lambda x: None
+
+
+@overload(share)
+def _share(x, y):
+    if _is_items(x):
+        return _by_items("x, y", "share(x[{i}], y)", "or", x)
+    if _is_items(y):
+        return _by_items("x, y", "share(x, y[{i}])", "or", y)
+    if isinstance(x, types.List | types.ListType) and isinstance(x.dtype, types.Array):
+        return _share_items
+    if isinstance(x, types.Array) and isinstance(y, types.Array):
+        return overlap
+    return lambda x, y: False
+
+
+def _share_items(x, y):
+    for item in x:
+        if share(item, y):
+            return True
+    return False
 
 
 @overload(cotangent)

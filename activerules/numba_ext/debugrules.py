@@ -86,7 +86,10 @@ class _Source:
         assert isinstance(self.rule, RulePair)
         parameters = ", ".join(f"a{i}" for i in self.numbers)
         lines = [f"b{i} = _copy(a{i}.val)" for i in self.numbers]
+        lines += [f"s{i} = _shadow(a{i})" for i in self.numbers]
         lines += [f"r = _rule(config, ret, {parameters})"]
+        if not self.rule.keeps_shadow:
+            lines += self._no_shadow_kept()
         if self.wanted.primal:
             lines += [f"e{i} = _copy(b{i})" for i in self.numbers]
             lines += [f"e = _function({self._arguments('e')})"]
@@ -104,6 +107,20 @@ class _Source:
         lines += [f"return _AugmentedReturn(r.primal, r.shadow, (r.tape, ({before}), ({after})))"]
         head = f"def augmented(config, ret, {parameters}):"
         return self._function("augmented", head, lines, self.rule.augmented)
+
+    def _no_shadow_kept(self) -> list[str]:
+        """The promise that one run serves every shadow."""
+        promised = "keeps_shadow=False, and the augmented primal"
+        shadows = {f"_its_shadow(a{i})": f"the shadow of `{self.names[i]}`" for i in self.numbers}
+        lines = [
+            f"if not _agrees({shadow}, s{i}, 0.0): {self._raise(f'{promised} writes into {what}')}"
+            for i, (shadow, what) in enumerate(shadows.items())
+        ]
+        shadows["r.shadow"] = "the shadow that it returns"
+        return lines + [
+            f"if _share(r.tape, {shadow}): {self._raise(f'{promised} puts {what} on its tape')}"
+            for shadow, what in shadows.items()
+        ]
 
     def reverse(self, whole: bool) -> Any:
         """`whole`: it returns the derivative of its only Active argument alone."""

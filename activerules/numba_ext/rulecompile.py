@@ -169,8 +169,11 @@ class NumbaRuleCompiler:
         )
 
     def _is_new_memory(self, marked: MarkedCall) -> bool:
-        """Whether a returned array is promised, or known, never to be memory of an argument."""
-        return _is_numpy(marked) or self._registry.is_noalias(marked.function)
+        """Whether a returned array is known never to be memory of an argument, or promised so;
+        debug mode takes no promise for granted.
+        """
+        is_promised = self._registry.debug is None and self._registry.is_noalias(marked.function)
+        return _is_numpy(marked) or is_promised
 
     def _call_arguments(self, marked: MarkedCall) -> tuple[CallArgument, ...]:
         inactive = self._registry.inactive_arguments(marked.function, marked.argument_names)

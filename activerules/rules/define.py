@@ -32,6 +32,7 @@ from activerules.annotations.activity import (
 )
 from activerules.errors import RuleDefinitionError
 from activerules.rules import pattern as patterns
+from activerules.rules.consistent import refuse_other_order
 from activerules.rules.pattern import Pattern, pattern_of
 from activerules.rules.registry import RULES
 from activerules.rules.rule import Half, Rule, RuleHalf, display_name, location_of
@@ -90,20 +91,28 @@ def forward(function: Any, *, replace: bool = False) -> Callable[[F], F]:
     return _decorator(function, "forward", replace)
 
 
-def inactive(*functions: Any, args: Iterable[str | int] | str | int | None = None) -> Any:
+def inactive(
+    *functions: Any,
+    args: Iterable[str | int] | str | int | None = None,
+    replace: bool = False,
+) -> Any:
     """Declare that the result of a function (or, with `args`, some arguments) has no derivative.
 
     `args` are names or positions; the function needs no rule for it. Also a decorator: returns the
     first function. `RuleDefinitionError` for what is no function, and for an argument that it does
     not have.
+
+    Of a rule for the function and this, without `args`, the later one holds; `AmbiguousRule` where
+    they are from different packages, unless `replace` is set.
     """
     _library_first()
+    module = _module_of_caller()
     names = (args,) if isinstance(args, (str, int)) else args
     names = None if names is None else tuple(names)
     for function in functions:
         require_function(function, "inactive")
         _require_arguments(function, names or ())
-        RULES.declare_inactive(function, names)
+        RULES.declare_inactive(function, names, module, replace=replace)
     return functions[0] if functions else None
 
 
@@ -238,6 +247,10 @@ def _decorator(
     def decorate(written: F) -> F:
         rule, half = _read(function, which, written, names)
         half = replace_fields(_with_saves(half, kept), keeps_shadow=keeps_shadow)
+        plain = getattr(function, "py_func", None)
+        if plain is not None:
+            parameters = tuple(inspect.signature(plain).parameters)
+            refuse_other_order(rule.name, parameters, half, which)
         RULES.add(function, which, rule, half, replace)
         return written
 
@@ -250,6 +263,14 @@ def _locals_of_caller() -> dict[str, Any]:
     for _ in range(3):  # this function, `_decorator`, the decorator itself
         frame = frame.f_back if frame is not None else None
     return frame.f_locals if frame is not None else {}
+
+
+def _module_of_caller() -> str:
+    """The name of the module in which the function that calls this was called."""
+    frame = inspect.currentframe()
+    for _ in range(2):
+        frame = frame.f_back if frame is not None else None
+    return frame.f_globals.get("__name__", "") if frame is not None else ""
 
 
 def define_on(

@@ -55,10 +55,10 @@ def active(x: Annotation) -> bool:
 def accumulate(x: Annotation, g: Any) -> None:
     """Add `g` to the shadow of a Duplicated argument; nothing for Const.
 
-    `g` is brought to the dtype of the shadow. `RuleReturnError` if its shape is another one: a
-    cotangent has the shape of its primal, and broadcasting would hide a missing sum. For a tuple of
-    arrays `g` is a tuple, with None for what gets nothing: its numbers, whose derivatives are
-    returned.
+    `g` is brought to the dtype of the shadow: of a complex one a real shadow gets the real part.
+    `RuleReturnError` if its shape is another one: a cotangent has the shape of its primal, and
+    broadcasting would hide a missing sum. For a tuple of arrays `g` is a tuple, with None for what
+    gets nothing: its numbers, whose derivatives are returned.
     """
     if isinstance(x, Const):
         return
@@ -80,7 +80,8 @@ def _add(shadow: Any, g: Any) -> None:
         )
     if np.shape(g) != shadow.shape:
         raise RuleReturnError("accumulate: the cotangent has another shape than the shadow")
-    shadow += np.asarray(g).astype(shadow.dtype)
+    added = g if np.iscomplexobj(shadow) else np.real(g)
+    shadow += np.asarray(added).astype(shadow.dtype)
 
 
 def accumulate_scaled(x: Annotation, scale: Any, u: Any) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from activerules.annotations.activity import BY_NAME
-from activerules.errors import AmbiguousRule, NoRuleForActivity
+from activerules.errors import AmbiguousRule, NoRuleForActivity, RuleError
 from activerules.rules import pattern as patterns
 from activerules.rules.choose import (
     Call,
@@ -29,6 +29,13 @@ from activerules.rules.choose import (
     prefers_body,
     serves_elements,
     waits_for_activities,
+)
+from activerules.rules.consistent import (
+    may_replace,
+    refuse_dormant,
+    refuse_other_package,
+    refuse_other_parameters,
+    refuse_silencing,
 )
 from activerules.rules.fingerprint import digest, engine, written_rule
 from activerules.rules.pattern import Pattern
@@ -51,18 +58,23 @@ class _Entry:
 
     function: Any
     rules: dict[Half, list[Rule]] = field(default_factory=dict[Half, list[Rule]])
-    inactive: bool = False
+    inactive: str | None = None  # the module that declares it
     inactive_arguments: set[str | int] = field(default_factory=set[str | int])
     noalias: bool = False
     refusal: str = ""
     opted_out: list[tuple[Pattern, ...] | None] = field(default_factory=lambda: [])
     recomputed: Rule | None = None
 
+    @property
+    def is_inactive(self) -> bool:
+        """Whether the whole function was declared to carry no derivative."""
+        return self.inactive is not None
+
     def written(self) -> list[str]:
         """Everything that is declared, as text."""
         name = display_name(self.function)
         stopped = sorted(map(str, self.inactive_arguments))
-        facts = (self.inactive, stopped, self.noalias, self.refusal)
+        facts = (self.is_inactive, stopped, self.noalias, self.refusal)
         out = [None if s is None else [*map(patterns.show, s)] for s in self.opted_out]
         rules = [written_rule(rule) for group in self.rules.values() for rule in group]
         return [f"{name} {facts} {out}", *rules]
@@ -132,7 +144,7 @@ class Registry:
     def _carries(self, function: object, mode: Half) -> bool:
         entry = self._entry(function)
         return entry is not None and (
-            entry.inactive
+            entry.is_inactive
             or bool(entry.inactive_arguments)
             or bool(entry.rules.get(mode))
             or bool(entry.refusal)
@@ -143,7 +155,7 @@ class Registry:
     ) -> Treatment:
         """What becomes of a call, by the names and types of its arguments."""
         entry = self._entry(function)
-        if entry is None or entry.inactive:
+        if entry is None or entry.is_inactive:
             return Treatment(kept=entry is not None)
         rules = entry.rules.get(mode, [])
         inactive = self.inactive_arguments(function, names)
@@ -176,7 +188,7 @@ class Registry:
     def is_inactive(self, function: object) -> bool:
         """Tell whether the whole function was declared inactive."""
         entry = self._entry(function)
-        return entry is not None and entry.inactive
+        return entry is not None and entry.is_inactive
 
     def inactive_arguments(self, function: object, names: Sequence[str]) -> frozenset[int]:
         """Return the positions of the arguments (called `names`) that were declared inactive."""
@@ -218,11 +230,14 @@ class Registry:
             same = next((r for r in equals if _key(r) == _key(rule)), None)
             if same is None:
                 _refuse_ties(rule, half, equals)
-                group.append(rule)
-                same = rule
             elif which in same.halves:
                 _refuse_foreign(same.halves[which], half, rule, replace)
+            _refuse_misfit(entry, same or rule, which, half, replace)
+            if same is None:
+                group.append(rule)
+                same = rule
             same.halves[which] = half
+            entry.inactive = None  # the later declaration holds
             self._entries[_identity(function)] = entry
             self._epoch += 1
 
@@ -235,14 +250,27 @@ class Registry:
                 group.append(rule)
             group[0].halves[which] = half
 
-    def declare_inactive(self, function: Any, arguments: Iterable[str | int] | None) -> None:
+    def declare_inactive(
+        self,
+        function: Any,
+        arguments: Iterable[str | int] | None,
+        module: str = "",
+        *,
+        replace: bool = False,
+    ) -> None:
         """Declare a function (or, with `arguments`, some of its arguments) to carry no
         derivative.
+
+        `AmbiguousRule` if that, in a `module`, ends the use of another package's rules, unless
+        `replace` is set.
         """
         with self._lock:
             entry = self._entries.setdefault(_identity(function), _Entry(function))
             if arguments is None:
-                entry.inactive = True
+                for rule in () if replace else self.rules_for(function):
+                    if not all(may_replace(module, h.module) for h in rule.halves.values()):
+                        refuse_silencing(display_name(function), rule, module)
+                entry.inactive = module
             else:
                 entry.inactive_arguments.update(arguments)
             self._epoch += 1
@@ -491,6 +519,19 @@ def _settles(third: Rule, both: Sequence[Pattern], rule: Rule, other: Rule) -> b
 def _written(rule: Rule, half: RuleHalf, signature: Sequence[Pattern] | None = None) -> str:
     *arguments, result = signature or rule.signature
     return str(Rule(rule.name, tuple(arguments), result, {"reverse": half}))
+
+
+def _refuse_misfit(entry: _Entry, rule: Rule, which: Half, half: RuleHalf, replace: bool) -> None:
+    """Refuse a half that does not fit what is declared already; with `replace` that goes."""
+    try:
+        refuse_other_package(rule, which, half)
+        refuse_other_parameters(rule, which, half)
+    except RuleError:
+        if not replace:
+            raise
+        rule.halves.clear()
+    if not (replace or entry.inactive is None or may_replace(half.module, entry.inactive)):
+        refuse_dormant(rule.name, half, entry.inactive)
 
 
 def _refuse_foreign(old: RuleHalf, new: RuleHalf, rule: Rule, replace: bool) -> None:

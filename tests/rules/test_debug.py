@@ -179,6 +179,72 @@ def test_for_the_process_and_back():
 
 
 @numba.njit
+def squares(x, broken):
+    return x * x
+
+
+@ar.augmented_primal(squares, keeps_shadow=False)
+def _(config, ret: ar.Duplicated, x: ar.Duplicated, broken: ar.Const):
+    y = x.val * x.val
+    shadow = np.zeros_like(y)
+    if broken.val == 3:
+        x.dval[0] += 1.0
+    kept = x.dval if broken.val == 1 else shadow if broken.val == 2 else y
+    return ar.AugmentedReturn(y, shadow, [kept])
+
+
+@ar.reverse(squares, saves="x")
+def _(config, dret: ar.Duplicated, tape, x: ar.Duplicated, broken: ar.Const):
+    ar.accumulate(x, 2.0 * x.val * dret.dval)
+
+
+@numba.njit
+def sum_of_squares(x, broken):
+    return np.sum(squares(x, broken))
+
+
+def test_a_shadow_is_kept_against_the_promise():
+    with debug_mode(primal=False):
+        np.testing.assert_allclose(ar.grad(sum_of_squares)(A, 0), 2.0 * A)
+        for broken, what in enumerate(
+            ["puts the shadow of `x`", "puts the shadow that it returns", "writes into the shadow"]
+        ):
+            with pytest.raises(ar.RuleViolation, match=f"keeps_shadow=False, .* {what}"):
+                ar.grad(sum_of_squares)(A, broken + 1)
+
+
+@ar.noalias
+@numba.njit
+def tail(x):
+    return x[1:]
+
+
+@ar.augmented_primal(tail)
+def _(config, ret: ar.Duplicated, x: ar.Duplicated):
+    return ar.AugmentedReturn(x.val[1:], np.zeros(len(x.val) - 1), None)
+
+
+@ar.reverse(tail)
+def _(config, dret: ar.Duplicated, tape, x: ar.Duplicated):
+    x.dval[1:] += dret.dval
+
+
+@numba.njit
+def written_tail(x):
+    y = tail(x)
+    y *= 2.0
+    return np.sum(y * x[1:])
+
+
+def test_no_promise_of_noalias_is_taken_for_granted():
+    with (
+        debug_mode(primal=False),
+        pytest.raises(ar.RuleReturnError, match="shares memory with an argument"),
+    ):
+        ar.grad(written_tail)(A)
+
+
+@numba.njit
 def sixth(x):
     return x[5]
 

@@ -157,7 +157,8 @@ class TestTies:
         with pytest.raises(errors.AmbiguousRule, match="another module"):
             augmented_primal(f)(elsewhere["_"])
         augmented_primal(f, replace=True)(elsewhere["_"])
-        assert found(f).augmented is elsewhere["_"]
+        (rule,) = RULES.rules_for(f)
+        assert rule.halves["augmented_primal"].function is elsewhere["_"]
 
 
 class TestLowering:
@@ -265,6 +266,100 @@ class TestRefusals:
 
         assert not RULES.carries_rule(f)
         assert define.rules_for(f)
+
+
+def in_module(module, which, function, **options):
+    """A half for numbers of `fresh`, as if it were defined in a module."""
+
+    def aug(config, ret: Active, x: Active, n: Const):
+        pass
+
+    def rev(config, dret: Active, tape, x: Active, n: Const):
+        pass
+
+    decorate, half = (augmented_primal, aug) if which == "augmented" else (reverse, rev)
+    half.__module__ = module
+    return decorate(function, **options)(half)
+
+
+class TestHalvesThatWereNotWrittenForEachOther:
+    def test_halves_of_two_packages(self):
+        f = fresh()
+        in_module("springs.rules", "augmented", f)
+        with pytest.raises(errors.AmbiguousRule, match="from different packages") as caught:
+            in_module("dampers", "reverse", f)
+        assert "in module springs.rules" in str(caught.value)
+        pair = in_module("springs.more", "reverse", f)
+        assert found(f).reverse is pair
+
+    def test_replacing_one_half_of_another_package_ends_the_other(self):
+        f = fresh()
+        in_module("springs", "augmented", f)
+        in_module("springs", "reverse", f)
+        new = in_module("dampers", "reverse", f, replace=True)
+        with pytest.raises(errors.IncompleteRule):
+            found(f)
+        in_module("dampers", "augmented", f)
+        assert found(f).reverse is new
+
+    def test_parameters_in_another_order(self):
+        def product(x, y):
+            return x * y
+
+        @augmented_primal(product)
+        def _(config, ret: Active, x: Active, y: Active):
+            pass
+
+        def swapped(config, dret: Active, tape, y: Active, x: Active):
+            pass
+
+        with pytest.raises(errors.RuleDefinitionError, match="`y` is another argument of product"):
+            reverse(product, saves="y")(swapped)
+        assert "reverse" not in RULES.rules_for(product)[0].halves
+
+        @reverse(product)
+        def _(config, dret: Active, tape, _: Active, y: Active):
+            pass
+
+        reverse(product, replace=True)(swapped)
+        assert list(RULES.rules_for(product)[0].halves) == ["reverse"]
+
+    def test_parameters_in_another_order_than_the_function(self):
+        def swapped(config, ret: Duplicated, n: Duplicated, x: Duplicated):
+            pass
+
+        with pytest.raises(errors.RuleDefinitionError, match=r"in the order of spline\(x, n\)"):
+            forward(njit(fresh()))(swapped)
+
+
+class TestInactiveAndARule:
+    def test_the_later_one_holds(self):
+        f = fresh()
+        define_pair(f, Active, Active)
+        inactive(f)
+        assert RULES.is_inactive(f)
+        define_pair(f, Active, Active)
+        assert not RULES.is_inactive(f)
+        assert found(f)
+
+    def test_a_rule_for_what_the_library_declares(self):
+        f = fresh()
+        RULES.declare_inactive(f, None, "activerules.rules.library.inactive")
+        define_pair(f, Active, Active)
+        assert not RULES.is_inactive(f)
+
+    def test_packages_do_not_silence_each_other(self):
+        f = fresh()
+        in_module("springs", "augmented", f)
+        with pytest.raises(errors.AmbiguousRule, match="has rules, which `inactive` in module"):
+            inactive(f)
+        assert not RULES.is_inactive(f)
+        inactive(f, replace=True)
+        with pytest.raises(errors.AmbiguousRule, match="is declared inactive in module"):
+            in_module("springs", "reverse", f)
+        assert RULES.is_inactive(f)
+        in_module("springs", "reverse", f, replace=True)
+        assert not RULES.is_inactive(f)
 
 
 def test_inactive_functions_and_arguments():
