@@ -113,11 +113,14 @@ def _publish_environments(codegen: Any, name: str, module: llvm.ModuleRef) -> No
     _publish(codegen, name, found)
 
 
-def reads_environment(environment: Any, module: llvm.ModuleRef) -> bool:
-    """Whether code may ask for an environment: it has constants in it, or it makes Python objects
-    of what an exception holds, for which one must be there.
+def reads_environment(variable: str, environment: Any, module: llvm.ModuleRef, text: str) -> bool:
+    """Whether code may ask for the environment behind a variable: it has constants in it, or it
+    makes Python objects of what an exception holds or `print` is given, for which one must be
+    there. `text`: of all in the module that may read the variable.
     """
-    return bool(environment.consts) or any(f.name.startswith(_UNWRAPS) for f in module.functions)
+    if environment.consts or any(f.name.startswith(_UNWRAPS) for f in module.functions):
+        return True
+    return re.search(rf'= load [^\n]*@"?{re.escape(variable)}\b', text) is not None
 
 
 def publish_environment(
@@ -125,7 +128,10 @@ def publish_environment(
 ) -> None:
     """Do the same for one function, compiled without an entry point."""
     variable = target_context.get_env_name(fndesc)
-    if variable not in _environments and reads_environment(environment, module):
+    if variable in _environments:
+        return
+    text = str(module.get_function(fndesc.llvm_func_name))
+    if reads_environment(variable, environment, module, text):
         _publish(target_context.codegen(), variable, {variable: environment})
 
 

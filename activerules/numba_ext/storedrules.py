@@ -199,9 +199,9 @@ _ADDRESS = re.compile(r"inttoptr \(i64 [1-9]|numba\.dynamic\.globals")
 
 def is_bound_to_process(module: Any) -> bool:
     """Whether a module holds addresses, or values that Numba finds by an environment."""
-    for variable in module.global_variables:
-        if variable.name.startswith(ENVIRONMENT_PREFIX):
-            environment = lookup_environment(variable.name)
-            if environment is not None and reads_environment(environment, module):
-                return True
-    return _ADDRESS.search(str(module)) is not None
+    text = str(module)
+    for name in (variable.name for variable in module.global_variables):
+        environment = lookup_environment(name) if name.startswith(ENVIRONMENT_PREFIX) else None
+        if environment is not None and reads_environment(name, environment, module, text):
+            return True
+    return _ADDRESS.search(text) is not None

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from numba import from_dtype
 from numba.core import config, types
+from numba.core.compiler_lock import global_compiler_lock
 
 from activerules.numba_ext import storedrules
+from activerules.numba_ext.unlinked import compile_to_link, to_link
 from activerules.rules.library import linalg
 
 # A gradient through a rule of the library and one of its own: `rules` has both kinds of halves.
@@ -173,3 +175,11 @@ def test_what_means_something_else_in_another_process_is_not_written() -> None:
         "define i64 @f() {\n %x = load i64, ptr inttoptr (i64 4096 to ptr)\n ret i64 %x\n}"
     )
     assert storedrules.is_bound_to_process(address)
+
+    def module_of(function: Any) -> Any:
+        with global_compiler_lock:
+            result = compile_to_link(to_link(function), (types.float64,))
+            return result.library._get_module_for_linking()
+
+    assert storedrules.is_bound_to_process(module_of(lambda x: print(x)))
+    assert not storedrules.is_bound_to_process(module_of(lambda x: print("a number")))

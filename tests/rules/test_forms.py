@@ -247,3 +247,44 @@ def in_modes(x):
 
 def test_constants_may_be_named_in_a_call():
     check_gradient(in_modes, (1.5,))
+
+
+@njit
+def doubled_aloud(x):
+    print("doubled", x)
+    return 2.0 * x
+
+
+@njit
+def squared(x):
+    return x * x
+
+
+@ar.augmented_primal(squared)
+def _(config, ret: Active, x: Active):
+    print("augmented", x.val, 3)
+    return ar.AugmentedReturn(x.val * x.val, None, None)
+
+
+@ar.reverse(squared)
+def _(config, dret: Active, tape, x: Active):
+    print("reverse", dret.val)
+    return doubled_aloud(x.val) * dret.val
+
+
+@ar.forward(squared)
+def _(config, ret: ar.Duplicated, x: ar.Duplicated):
+    print("forward", x.dval)
+    return x.val * x.val, 2.0 * x.val * x.dval
+
+
+@njit
+def scaled_square(x):
+    return 0.5 * squared(x)
+
+
+def test_rules_may_print_numbers(capsys):
+    assert ar.grad(scaled_square)(3.0) == 3.0
+    assert capsys.readouterr().out == "augmented 3.0 3\nreverse 0.5\ndoubled 3.0\n"
+    assert ar.autodiff(ar.Forward, scaled_square, ar.Duplicated(3.0, 4.0)) == 12.0
+    assert capsys.readouterr().out == "forward 4.0\n"
