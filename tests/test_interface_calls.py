@@ -1,5 +1,6 @@
 """`autodiff`, `grad` and `value_and_grad` from Python and `@njit`, through the whole pipeline."""
 
+import array
 import math
 import os
 import pickle
@@ -161,6 +162,61 @@ def test_nothing_is_marked(run, marked):
 
 def test_that_nothing_is_differentiated_may_be_meant():
     assert ar.autodiff(ar.ReverseWithPrimal, wave, ar.Const(2.0)) == ((None,), wave(2.0))
+
+
+class Series:
+    """What NumPy takes for an array, and Numba does not know."""
+
+    def __array__(self, dtype=None, copy=None):
+        return np.ones(3)
+
+
+@pytest.mark.parametrize(
+    ("given", "instead"),
+    [
+        (memoryview(np.ones(3)), "np.asarray(x)"),
+        (array.array("d", [1.0]), "np.asarray(x)"),
+        (Series(), "np.asarray(x)"),
+        (np.ones(3, np.longdouble), "x.astype(np.float64)"),
+        (np.longdouble(1.0), "x.astype(np.float64)"),
+        (np.ma.array([1.0]), "x.filled(0.0)"),
+    ],
+)
+def test_what_is_no_array_of_numbers_is_told_how_to_be_one(given, instead):
+    calls = [
+        lambda: ar.grad(energy)(given),
+        lambda: ar.jvp(energy, (given,), (given,)),
+        lambda: ar.vjp(energy, given),
+        lambda: ar.autodiff(ar.Reverse, energy, ar.Duplicated(given, given)),
+    ]
+    for call in calls:
+        with pytest.raises(ar.ActivityError) as caught:
+            call()
+        assert instead in str(caught.value)
+
+
+@njit
+def imports_inside(x):
+    import math
+
+    return math.sin(x)
+
+
+@njit
+def writes_a_global(x):
+    global WRITTEN
+    WRITTEN = x
+    return x
+
+
+@pytest.mark.parametrize(
+    ("f", "instead"),
+    [(imports_inside, "import modules above the function"), (writes_a_global, "numba.njit(")],
+)
+def test_what_numba_refuses_as_bytecode_is_not_compilable(f, instead):
+    with pytest.raises(ar.NotCompilable, match="Use of unsupported opcode") as caught:
+        ar.grad(njit(lambda x: f(x)))(1.0)
+    assert instead in str(caught.value)
 
 
 def test_a_rule_registered_later_is_taken_up():

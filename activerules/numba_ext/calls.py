@@ -56,6 +56,9 @@ from activerules.rules.registry import Treatment
 
 SYMBOL_PREFIX = "activerules.rule."
 
+NUMBA_REFUSES = (errors.NumbaError, errors.UnsupportedBytecodeError)
+"""What Numba raises where it cannot compile a function; the second is no subclass of the first."""
+
 
 class RuleView(Protocol):
     """What capture asks of a rule registry."""
@@ -238,7 +241,7 @@ class RuleFunction(types.Callable, types.Opaque):
             return followed
         try:
             marked, pysig = compile_for_cpu(self.function, tuple(map(on_cpu, args)), cpu_kws)
-        except errors.NumbaError as error:
+        except NUMBA_REFUSES as error:
             followed = self._follow(context, args, kws, "Numba cannot compile it by itself")
             if followed is not None and isinstance(self.function, CPUDispatcher):
                 raise self._unserved(f"({', '.join(map(str, args))})", str(error)) from error

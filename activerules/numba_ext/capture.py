@@ -22,7 +22,6 @@ from typing import Any
 
 import llvmlite.binding as llvm
 import numba
-from numba.core import errors as numba_errors
 from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.environment import lookup_environment
@@ -35,6 +34,7 @@ from activerules.numba_ext.abi import Slot, flatten, meminfo_offsets
 from activerules.numba_ext.arity import of_count, takes_any_number
 from activerules.numba_ext.call_sites import CallAt
 from activerules.numba_ext.calls import (
+    NUMBA_REFUSES,
     SYMBOL_PREFIX,
     FollowedCall,
     MarkedCall,
@@ -130,7 +130,7 @@ def capture(
             result = session.compile(entry, tuple(folded))
         except ActiverulesError:
             raise
-        except (numba_errors.NumbaError, TypeError, NotImplementedError) as error:
+        except (*NUMBA_REFUSES, TypeError, NotImplementedError) as error:
             raise _not_compilable(dispatcher, argtypes, error) from error
         return _captured(session, dispatcher, result, tuple(pysig.parameters))
 
@@ -269,7 +269,7 @@ def _undefined_recursion(module: llvm.ModuleRef) -> set[str]:
 def _compiles_for_cpu(function: Any, argtypes: Any) -> bool:
     try:
         compile_for_cpu(function, tuple(argtypes), {})
-    except (numba_errors.NumbaError, TypeError, NotImplementedError):
+    except (*NUMBA_REFUSES, TypeError, NotImplementedError):
         return False
     return True
 
@@ -294,5 +294,8 @@ def _not_compilable(function: Any, argtypes: Any, error: Exception) -> Activerul
         f"Numba cannot compile {call} in nopython mode",
         where=[("while compiling", call, location_of(function))],
         why=str(error).strip(),
-        instead=[f"first make numba.njit({name}) run on its own with these arguments"],
+        instead=[
+            *["import modules above the function, not in it"] * ("IMPORT_NAME" in str(error)),
+            f"first make numba.njit({name}) run on its own with these arguments",
+        ],
     )

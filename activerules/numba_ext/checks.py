@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numba import typeof
 from numba.core import types
+from numba.core.errors import NumbaError
 
 from activerules.annotations.activity import (
     Active,
@@ -172,14 +174,27 @@ def require_types(values: Iterable[Any]) -> None:
     for value in values:
         try:
             found = typeof(value)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, NumbaError):
             found = types.pyobject
         if not found.is_precise():
+            require_types(value if isinstance(value, tuple) else ())
             raise ActivityError(
                 f"an argument is {_described(value)}, of which Numba knows no type",
                 why="a derivative is compiled code, and takes what compiled code takes",
-                instead=["numbers, arrays of numbers, tuples, records, numba.typed containers"],
+                instead=[
+                    *_converted(value),
+                    "numbers, arrays of numbers, tuples, records, numba.typed containers",
+                ],
             )
+
+
+def _converted(value: Any) -> list[str]:
+    """How NumPy makes numbers that Numba knows of a value."""
+    if isinstance(value, np.ma.MaskedArray):
+        return ["x.filled(0.0), and the mask as an argument of its own"]
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "fc":
+        return [f"x.astype(np.{'float64' if value.dtype.kind == 'f' else 'complex128'})"]
+    return ["np.asarray(x)"] if hasattr(value, "__array__") else []
 
 
 def _described(value: Any) -> str:
@@ -231,6 +246,7 @@ def read_gradient_arguments(
 
 def _require_differentiable(name: str, found: Any) -> None:
     refuse_declared_inactive(name, found)
+    refuse_buffer(name, found)
     is_array = isinstance(found, types.Array) and not isinstance(found.dtype, _WITHOUT_DERIVATIVE)
     if is_array or isinstance(found, _CONTAINERS):
         _require_duplicated(name, found)
@@ -291,6 +307,7 @@ def _read_argument(name: str, found: Any) -> Argument:
     if found.kind is Const:
         return Argument(name, found.val, "const")
     refuse_declared_inactive(name, found.val)
+    refuse_buffer(name, found.val)
     if found.kind is Active:
         _require_active(name, found.val)
         return Argument(name, found.val, "active")
@@ -307,6 +324,18 @@ def _read_argument(name: str, found: Any) -> Argument:
 
 _CONTAINERS = (types.List, types.DictType, types.Set)
 _WITHOUT_DERIVATIVE = (types.Integer, types.Boolean)
+
+
+def refuse_buffer(name: str, found: Any) -> None:
+    """Refuse a derivative by memory that is no array of NumPy: a `memoryview`, an `array.array`, or
+    an array of a library that lets Numba look at its memory.
+    """
+    if isinstance(found, types.Buffer) and not isinstance(found, types.Array):
+        raise ActivityError(
+            f"`{name}` is not an array of NumPy (to Numba it is {found})",
+            why="what is added to, or returned, is an array of NumPy",
+            instead=[f"np.asarray({name})"],
+        )
 
 
 def refuse_declared_inactive(name: str, found: Any) -> None:

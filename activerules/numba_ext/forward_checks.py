@@ -23,6 +23,7 @@ from activerules.annotations.activity import (
 from activerules.errors import ActivityError, BatchWidthMismatch, NotYetSupported, ShadowMismatch
 from activerules.numba_ext.checks import (
     Argument,
+    refuse_buffer,
     refuse_declared_inactive,
     require_known_leaves,
 )
@@ -111,6 +112,7 @@ def _lanes(name: str, found: AnnotationType) -> tuple[Any, ...]:
 def require_tangible(name: str, found: Any) -> None:
     """Raise unless a value of this type can have a tangent."""
     refuse_declared_inactive(name, found)
+    refuse_buffer(name, found)
     if isinstance(found, types.Float | types.Complex):
         return
     if is_instance(found) or (has_shadow(found) and not is_number_array(found)):

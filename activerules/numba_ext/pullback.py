@@ -25,6 +25,7 @@ from activerules.annotations.activity import Const, Duplicated, MixedDuplicated
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import NotYetSupported, ShadowMismatch, TapeError
 from activerules.numba_ext import cotangents, floats_of_shadows, memory
+from activerules.numba_ext.checks import refuse_buffer
 from activerules.numba_ext.cotangents import require_fitting
 from activerules.numba_ext.emitter import BY_SHADOW, Call, Field
 from activerules.numba_ext.fields import items_of
@@ -140,9 +141,10 @@ _boxed: dict[int, PullbackType] = {}
 
 def require_kept(names: Sequence[str], found: Sequence[Any]) -> None:
     """Raise `NotYetSupported` for arguments that a pullback in Python could not hold: of types that
-    Numba takes from Python and does not give back, as slices.
+    Numba takes from Python and does not give back, as slices; `ActivityError` for a buffer.
     """
     for name, one in zip(names, found, strict=False):
+        refuse_buffer(name, one)
         if any(_is_never_boxed(leaf) for leaf in _leaves(one)):
             raise NotYetSupported(
                 f"`{name}` is {type_name(one)}, which a pullback cannot keep in Python",

@@ -17,7 +17,6 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 import numba
-from numba.core import errors as numba_errors
 from numba.core import types
 from numba.core.registry import cpu_target
 from numba.core.target_extension import target_override
@@ -26,7 +25,7 @@ from numba.core.typeconv.castgraph import Conversion
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
 from activerules.errors import ActiverulesError, NotCompilable, RuleReturnError, TapeMismatch
 from activerules.ir.rulecall import ForwardRuleRequest, RuleRequest
-from activerules.numba_ext.calls import MarkedCall, plain_type, uninherited_flags
+from activerules.numba_ext.calls import NUMBA_REFUSES, MarkedCall, plain_type, uninherited_flags
 from activerules.numba_ext.compiledrule import (
     CompiledRule,
     ObjectCheck,
@@ -373,7 +372,7 @@ def compile_function(function: Any, args: tuple[types.Type, ...], pair: Chosen |
         return compile_to_link(_dispatcher(function), args)
     except ActiverulesError:
         raise
-    except (numba_errors.NumbaError, NotImplementedError) as error:
+    except (*NUMBA_REFUSES, NotImplementedError) as error:
         raise NotCompilable(
             f"Numba cannot compile the rule of {pair.name} in nopython mode",
             where=[rule_location(function, args)],
