@@ -2,17 +2,20 @@
 
 Needs       the Returns of a Function in normal form
 Gives       `speculated`: float instructions whose result reaches nothing for certain
+            `is_linear`: those of them whose slope is a finite constant
 Invariants  S1  an instruction outside the set is followed, in every run that succeeds, by a store,
                 a call, a return or a join that its result reaches
 
 LLVM computes `1 / x` ahead of the condition in `1 / x if x != 0 else 0`, as that cannot trap, and
 keeps what it wanted by a `select`; it moves such instructions out of loops, too. Where the program
-would not have computed the value its cotangent is zero, and the derivative must be, also if the
-slope is infinite or not a number: 0 · ∞ is no derivative of the program as it was written.
+would not have computed the value, it is no part of the derivative, also if the slope is infinite or
+not a number: 0 · ∞ is no derivative of the program as it was written. That the cotangent is zero
+does not tell: it is in `r * r` with `r = sqrt(x) if x >= 0 else 0.0` as well, which uses the root.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isfinite
 
 from activerules.ir.analysis.returns import Returns
@@ -24,16 +27,19 @@ _LINEAR = frozenset("fadd fsub fneg fptrunc fpext freeze select".split())
 _ARITHMETIC = _LINEAR | {"fmul", "fdiv", "frem"}
 
 
-def speculated(returns: Returns) -> frozenset[Instruction]:
-    """The float arithmetic and calls that may be speculation, and whose slope may be
-    other than a finite constant.
+def speculated(
+    returns: Returns, chooses: Callable[[Instruction], bool] = lambda i: i.opcode == "select"
+) -> frozenset[Instruction]:
+    """The float arithmetic and calls that may be speculation.
+
+    `chooses` says of which operations the result does not depend on all operands.
     """
-    return _Search(returns).run()
+    return _Search(returns, chooses).run()
 
 
 class _Search:
-    def __init__(self, returns: Returns) -> None:
-        self.returns = returns
+    def __init__(self, returns: Returns, chooses: Callable[[Instruction], bool]) -> None:
+        self.returns, self.chooses = returns, chooses
         self.after = _PostDominators(returns)
         self.blocks = [block for block in returns.flow.order if block in returns.live]
         self.found = {i for block in self.blocks for i in block.instructions if _computes(i)}
@@ -44,14 +50,14 @@ class _Search:
             for i in block.instructions:
                 if i.opcode == "phi":
                     self._join(i)
-                elif i not in self.found and i.opcode not in {"fcmp", "select"}:
+                elif i not in self.found and i.opcode != "fcmp" and not self.chooses(i):
                     self._used(i)
         while self.certain:
             i = self.certain.pop()
             # Which of its operands a select uses is the question.
-            if i.opcode != "select":
+            if not self.chooses(i):
                 self._used(i)
-        return frozenset(i for i in self.found if not _is_linear(i))
+        return frozenset(self.found)
 
     def _join(self, phi: Instruction) -> None:
         for value, origin in zip(phi.operands, phi.blocks, strict=True):
@@ -74,7 +80,8 @@ def _computes(i: Instruction) -> bool:
     return i.type.is_float and (i.opcode in _ARITHMETIC or i.opcode == "call")
 
 
-def _is_linear(i: Instruction) -> bool:
+def is_linear(i: Instruction) -> bool:
+    """Whether the slope is a finite constant, or a choice of one."""
     if i.opcode == "fmul":
         return any(isfinite(number) for o in i.operands if (number := number_of(o)) is not None)
     return i.opcode in _LINEAR

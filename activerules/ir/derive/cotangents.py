@@ -5,6 +5,9 @@ Gives       `Cotangents`
 Invariants  B1  what is added to a value before it is taken is what is taken, on every path
             B2  after that it is zero: the definition may run again in an earlier iteration
 
+            B3  what may be speculation has with its cotangent whether the program used it: whether
+                a way of choices (see `rows.Partial.used`) led from it to what is certain
+
 A value whose uses are all in its block has its cotangent as a value of the same block of the sweep.
 The others live in stack slots, which LLVM turns into registers.
 """
@@ -16,6 +19,7 @@ from activerules.ir.derive.lanes import per_lane
 from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.sweep import Lanes
 from activerules.ir.model import Function, Instruction, Value
+from activerules.ir.types import I1
 
 SUM = ("reassoc", "nsz")
 
@@ -30,6 +34,9 @@ class Cotangents:
         self._shared = _used_elsewhere(plan.request.function)
         self._slots: dict[Value, list[Instruction]] = {}
         self._sums: dict[tuple[Value, int], Value] = {}
+        self._speculated = plan.speculated
+        self._use_slots: dict[Value, Instruction] = {}
+        self._uses: dict[Value, Value] = {}
 
     def __contains__(self, value: Value) -> bool:
         """Whether anything was added to the cotangent of an argument."""
@@ -37,7 +44,7 @@ class Cotangents:
 
     def begin_block(self) -> None:
         """The code of another block of the primal begins."""
-        self._sums = {}
+        self._sums, self._uses = {}, {}
 
     def take(self, value: Value) -> Lanes:
         """The cotangents of a value, which are zero from here on."""
@@ -58,16 +65,45 @@ class Cotangents:
         for lane, bar in enumerate(bars):
             self.add_one(value, bar, lane)
 
-    def add_one(self, value: Value, bar: Value, lane: int) -> None:
-        """The same in one lane."""
+    def add_one(self, value: Value, bar: Value, lane: int, used: Value | None = None) -> None:
+        """The same in one lane; `used`: whether it was (an i1), None if it was for certain."""
         if not self._active(value):
             return
+        if lane == 0 and value in self._speculated:
+            self._note_use(value, self._b.const(I1, 1) if used is None else used)
         if value not in self._shared:
             before = self._sums.get((value, lane))
             self._sums[value, lane] = bar if before is None else self._sum(before, bar)
             return
         slot = self._slots_of(value)[lane]
         self._b.store(self._sum(self._b.load(value.type, slot), bar), slot)
+
+    def take_use(self, value: Value) -> Value | None:
+        """Whether the program used a value, in all lanes; None: for certain. It is not used from
+        here on.
+        """
+        if value not in self._speculated:
+            return None
+        if value not in self._shared:
+            return self._uses.pop(value, self._b.const(I1, 0))
+        slot = self._use_slot(value)
+        used = self._b.load(I1, slot)
+        self._b.store(self._b.const(I1, 0), slot)
+        return used
+
+    def _note_use(self, value: Value, used: Value) -> None:
+        if value not in self._shared:
+            before = self._uses.get(value)
+            self._uses[value] = used if before is None else self._b.binary("or", before, used)
+            return
+        slot = self._use_slot(value)
+        self._b.store(self._b.binary("or", self._b.load(I1, slot), used), slot)
+
+    def _use_slot(self, value: Value) -> Instruction:
+        if value not in self._use_slots:
+            slot = self._use_slots[value] = self._entry.alloca(I1, hint="used")
+            self._entry.store(self._entry.const(I1, 0), slot)
+        return self._use_slots[value]
 
     def _sum(self, x: Value, y: Value) -> Value:
         return self._b.fadd(x, y, flags=SUM)

@@ -9,9 +9,12 @@ Where a function has no derivative, the convention is
     floor, ceil, rint ...          0, at the jumps too
     nextafter(x, y)                that of x: the step to the next number is a constant
     with_value(x, y)               that of x: y is what stands for it
-    sqrt, cbrt at 0                inf
+    sqrt, cbrt at 0                inf, also as x ** 0.5, which LLVM writes as fabs(sqrt(x))
     x ** y                         in x: 0 if y is 0; in y: 0 if the result is 0
     frem, fmod, remainder          the quotient is locally constant
+
+A slope of 0 is a factor as any other: 0 · inf is NaN in both modes. What a select, min, max or fdim
+does not choose is no part of the derivative: see `rows.Partial.used`.
 
 Source: Griewank and Walther, Evaluating Derivatives (2nd ed., 2008), section 2.1; Abramowitz and
 Stegun 4.3-4.6, 6.3, 7.1.
@@ -27,7 +30,7 @@ from activerules.ir.derive.complex_power import POWER_SYMBOLS, power_terms
 from activerules.ir.derive.rows import Access, Partial, Row, Times
 from activerules.ir.derive.special import digamma
 from activerules.ir.model import BINARY_INT, CASTS, Instruction, Value
-from activerules.ir.types import DOUBLE, FLOAT, I64, FloatType
+from activerules.ir.types import DOUBLE, FLOAT, I1, I64, FloatType
 
 
 def row_for(instruction: Instruction) -> Row | None:
@@ -42,8 +45,23 @@ def row_for(instruction: Instruction) -> Row | None:
     name = instruction.callee_name
     if name is None or instruction.type not in (DOUBLE, FLOAT):
         return None
-    row = FUNCTIONS.get(function_of(name) or "")
+    function = function_of(name)
+    if function == "fabs" and _is_root(instruction.operands[0]):
+        return _KEPT
+    row = FUNCTIONS.get(function or "")
     return row if row is not None and len(row.partials) == len(instruction.operands) else None
+
+
+def _is_root(value: Value) -> bool:
+    """Whether the modulus of a value changes the sign of a zero alone."""
+    name = value.callee_name if isinstance(value, Instruction) else None
+    return name is not None and function_of(name) == "sqrt"
+
+
+def chooses(instruction: Instruction) -> bool:
+    """Whether the result depends on some of the operands, and which is only known at run time."""
+    row = row_for(instruction)
+    return row is not None and any(p is not None and p.used is not None for p in row.partials)
 
 
 _INTRINSIC_SUFFIX = re.compile(r"(?:\.(?:b?f16|f32|f64|f80|f128|ppcf128|i\d+|p\d+|n?x?v\d\w*))+$")
@@ -130,6 +148,11 @@ def _remainder_y(b: Builder, i: Access, g: Value) -> Value:
     return b.fneg(b.fmul(g, _m(b, "rint", quotient)))
 
 
+def _sqrt_x(b: Builder, i: Access, g: Value) -> Value:
+    # the root of -0.0 is -0.0, but the slope is that of the right-hand side
+    return b.fdiv(_scaled(b, g, 0.5), _m(b, "fabs", i.r))
+
+
 def _one_minus_square(b: Builder, x: Value) -> Value:
     # (1 - x)(1 + x): 1 - x² would cancel near ±1
     one = _c(b, x, 1.0)
@@ -162,7 +185,7 @@ def _erf_x(b: Builder, i: Access, g: Value) -> Value:
 
 def _pow_x(b: Builder, i: Access, g: Value) -> Value:
     power = _m(b, "pow", i.x, b.fsub(i.y, _c(b, i.y, 1.0)))
-    return _or_zero(b, _equal(b, i.y, 0.0), b.fmul(g, b.fmul(i.y, power)))
+    return b.fmul(g, _or_zero(b, _equal(b, i.y, 0.0), b.fmul(i.y, power)))
 
 
 def _pow_y(b: Builder, i: Access, g: Value) -> Value:
@@ -175,7 +198,7 @@ def _powi_x(b: Builder, i: Access, g: Value) -> Value:
     # by pow: llvm.powi needs compiler-rt, which a JIT need not have
     n = b.cast("sitofp", i.y, i.type)
     slope = b.fmul(n, _m(b, "pow", i.x, b.fsub(n, _c(b, n, 1.0))))
-    return _or_zero(b, _equal(b, n, 0.0), b.fmul(g, slope))
+    return b.fmul(g, _or_zero(b, _equal(b, n, 0.0), slope))
 
 
 def _ipow_x(b: Builder, i: Access, g: Value) -> Value:
@@ -183,7 +206,7 @@ def _ipow_x(b: Builder, i: Access, g: Value) -> Value:
     name = f"activerules.ipow.{'f64' if i.type is DOUBLE else 'f32'}"
     less = b.binary("sub", i.y, b.const(I64, 1))
     slope = b.fmul(n, b.call(name, i.type, [i.x, less]))
-    return _or_zero(b, _equal(b, n, 0.0), b.fmul(g, slope))
+    return b.fmul(g, _or_zero(b, _equal(b, n, 0.0), slope))
 
 
 def _power_row(part: str) -> Row:
@@ -194,16 +217,16 @@ def _power_row(part: str) -> Row:
 
 
 def _hypot_term(b: Builder, i: Access, g: Value, x: Value) -> Value:
-    return _or_zero(b, _equal(b, i.r, 0.0), b.fmul(g, b.fdiv(x, i.r)))
+    return b.fmul(g, _or_zero(b, _equal(b, i.r, 0.0), b.fdiv(x, i.r)))
 
 
 def _fabs_x(b: Builder, i: Access, g: Value) -> Value:
-    return _or_zero(b, _equal(b, i.x, 0.0), b.fmul(g, _sign(b, i.x)))
+    return b.fmul(g, _or_zero(b, _equal(b, i.x, 0.0), _sign(b, i.x)))
 
 
 def _copysign_x(b: Builder, i: Access, g: Value) -> Value:
     signs = b.fmul(_sign(b, i.x), _sign(b, i.y))
-    return _or_zero(b, _equal(b, i.x, 0.0), b.fmul(g, signs))
+    return b.fmul(g, _or_zero(b, _equal(b, i.x, 0.0), signs))
 
 
 def _chosen(first: bool, predicate: str) -> Partial:
@@ -211,15 +234,23 @@ def _chosen(first: bool, predicate: str) -> Partial:
         zero, is_first = _c(b, g, 0.0), b.fcmp(predicate, i.r, i.x)
         return b.select(is_first, g, zero) if first else b.select(is_first, zero, g)
 
-    return _by("xr", times)
+    def used(b: Builder, i: Access) -> Value:
+        return b.fcmp(predicate if first else _OPPOSITE[predicate], i.r, i.x)
+
+    return Partial(("x", "r"), times, used=used)
+
+
+_OPPOSITE = {"oeq": "une", "ueq": "one"}
 
 
 def _positive_part(negate: bool) -> Partial:
-    def times(b: Builder, i: Access, g: Value) -> Value:
-        positive = b.fcmp("ugt", i.r, _c(b, i.r, 0.0))
-        return b.select(positive, b.fneg(g) if negate else g, _c(b, g, 0.0))
+    def used(b: Builder, i: Access) -> Value:
+        return b.fcmp("ugt", i.r, _c(b, i.r, 0.0))
 
-    return _by("r", times)
+    def times(b: Builder, i: Access, g: Value) -> Value:
+        return b.select(used(b, i), b.fneg(g) if negate else g, _c(b, g, 0.0))
+
+    return Partial(("r",), times, used=used)
 
 
 def _select_term(first: bool) -> Partial:
@@ -227,7 +258,10 @@ def _select_term(first: bool) -> Partial:
         zero = _c(b, g, 0.0)
         return b.select(i.x, g, zero) if first else b.select(i.x, zero, g)
 
-    return _by("x", times)
+    def used(b: Builder, i: Access) -> Value:
+        return i.x if first else b.binary("xor", i.x, b.const(I1, 1))
+
+    return Partial(("x",), times, used=used)
 
 
 def _cast(pull: str, push: str) -> Partial:
@@ -249,6 +283,7 @@ _product_x, _product_y = (
 )
 # minnum gives the operand that is not NaN; minimum gives NaN if either is
 _choice = _row(_chosen(True, "oeq"), _chosen(False, "oeq"))
+_KEPT = _row(_same)
 _choice_of_nan = _row(_chosen(True, "ueq"), _chosen(False, "ueq"))
 
 INSTRUCTIONS: dict[str, Row] = {
@@ -268,7 +303,7 @@ INSTRUCTIONS: dict[str, Row] = {
 }
 
 FUNCTIONS: dict[str, Row] = {
-    "sqrt": _row(_by("r", lambda b, i, g: b.fdiv(_scaled(b, g, 0.5), i.r))),
+    "sqrt": _row(_by("r", _sqrt_x)),
     "cbrt": _row(_by("r", lambda b, i, g: b.fdiv(_scaled(b, g, 1 / 3), b.fmul(i.r, i.r)))),
     "sin": _row(_by("x", lambda b, i, g: b.fmul(g, _m(b, "cos", i.x)))),
     "cos": _row(_by("x", lambda b, i, g: b.fneg(b.fmul(g, _m(b, "sin", i.x))))),

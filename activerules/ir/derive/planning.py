@@ -30,7 +30,7 @@ from activerules.ir.analysis.returns import fails_with
 from activerules.ir.analysis.speculation import speculated
 from activerules.ir.analysis.trip_counts import Induction, analyse_loops
 from activerules.ir.derive.callees import CalleeUse, Family, plan_callees, use_callee
-from activerules.ir.derive.derivatives import cost, is_pure_call, row_for
+from activerules.ir.derive.derivatives import chooses, cost, is_pure_call, row_for
 from activerules.ir.derive.facts import analyse, summaries_of
 from activerules.ir.derive.marked import activities_of
 from activerules.ir.derive.placed import placed, unseen
@@ -107,7 +107,7 @@ class _Planner:
             retained=retained,
             needs=needs,
             derived=self.derived,
-            speculated=speculated(self.plan.returns),
+            speculated=speculated(self.plan.returns, chooses),
             overwriters={load: by for load, by in self.overwriters.items() if by is not None},
             assumptions=tuple(self.dependence.assumptions),
             copies=self.copies,

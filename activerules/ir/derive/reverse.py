@@ -29,6 +29,7 @@ from activerules.ir.analysis.copies import (
     mixed_copy,
 )
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Taken
+from activerules.ir.analysis.speculation import is_linear
 from activerules.ir.builder import Builder, displaced
 from activerules.ir.cfg import Loop
 from activerules.ir.derive.at_hand import AtHand
@@ -38,6 +39,7 @@ from activerules.ir.derive.derivatives import row_for
 from activerules.ir.derive.layout import Layout, shadow_offset
 from activerules.ir.derive.plan import Plan, RuleUse
 from activerules.ir.derive.reversal import Decision, Step
+from activerules.ir.derive.rows import Access, Partial
 from activerules.ir.derive.runtime import TOO_DEEP
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.struct_copies import cut_name, undo_rows_name
@@ -96,6 +98,7 @@ class _Reverser:
         self.top = Builder(self.entry, self.namer, declarations)
         self.b = self.top.at(self.entry)
         self.bars = Cotangents(plan, self.top, self.b)
+        self.use: Value | None = None
         self.heads = {
             block: Block(suffixed(block.name, ".reverse")) for block in plan.reversal.reached
         }
@@ -329,7 +332,8 @@ class _Reverser:
             case "store":
                 self._undo_store(i, lane)
             case "freeze":
-                self.bars.add_one(i.operands[0], self.bars.take_one(i, lane), lane)
+                used = self._use_of(i, lane)
+                self.bars.add_one(i.operands[0], self.bars.take_one(i, lane), lane, used)
             case "call" if i in self.plan.rules:
                 self._undo_rule(self.plan.rules[i], lane)
             case "call" if memory_intrinsic(i):
@@ -404,22 +408,43 @@ class _Reverser:
     def _undo_arithmetic(self, i: Instruction, lane: int) -> None:
         row = row_for(i)
         assert row is not None
-        g = self.bars.take_one(i, lane)
+        g, used = self.bars.take_one(i, lane), self._use_of(i, lane)
         wanted = self.plan.wanted(i)
         access = row.access(i, wanted, self.values.primal)
-        for operand, bar in zip(i.operands, row.adjoint(self.b, access, g, wanted), strict=True):
+        bars = row.adjoint(self.b, access, g, wanted)
+        for operand, partial, bar in zip(i.operands, row.partials, bars, strict=True):
             if bar is not None:
-                self.bars.add_one(operand, self._unless_unused(i, g, bar), lane)
+                assert partial is not None
+                kept = bar if partial.used else self._unless_unused(i, g, bar, used)
+                self.bars.add_one(
+                    operand, kept, lane, self._used_by(operand, partial, access, used)
+                )
 
-    def _unless_unused(self, i: Instruction, g: Value, bar: Value) -> Value:
+    def _use_of(self, i: Instruction, lane: int) -> Value | None:
+        """Whether the program used the result of `i`; None: for certain."""
+        if lane == 0:
+            self.use = self.bars.take_use(i)
+        return self.use
+
+    def _used_by(
+        self, operand: Value, partial: Partial, access: Access, used: Value | None
+    ) -> Value | None:
+        """The same of an operand, as far as this use of it goes."""
+        if partial.used is None or operand not in self.plan.speculated:
+            return used
+        chosen = partial.used(self.b, access)
+        return chosen if used is None else self.b.binary("and", used, chosen)
+
+    def _unless_unused(self, i: Instruction, g: Value, bar: Value, used: Value | None) -> Value:
         """Zero where the program did not use the result of `i`, whatever the slope is there; with
         strong zeros wherever the cotangent is zero.
         """
-        strong = self.plan.request.strong_zero
-        if bar is g or not (strong or i in self.plan.speculated):
+        if bar is g:
             return bar
-        unused = self.b.fcmp("oeq", g, self.b.const(g.type, 0.0))
-        return self.b.select(unused, self.b.const(bar.type, 0.0), bar)
+        zero = self.b.const(bar.type, 0.0)
+        if self.plan.request.strong_zero:
+            return self.b.select(self.b.fcmp("oeq", g, self.b.const(g.type, 0.0)), zero, bar)
+        return bar if used is None or is_linear(i) else self.b.select(used, bar, zero)
 
     def _undo_rule(self, use: RuleUse, lane: int) -> None:
         """Call the rule's reverse; the cotangent of its result is then used up."""

@@ -93,12 +93,14 @@ Times = Callable[[Builder, Access, Value], Value]
 class Partial:
     """`times(b, i, g)` is g · ∂r/∂operand; `needs` are the values it reads.
 
-    `push` is the same for a tangent, where the types of operand and result differ.
+    `push` is the same for a tangent, where the types of operand and result differ; `used` says at
+    run time whether the result depends on the operand at all, of an operation that chooses.
     """
 
     needs: tuple[str, ...]
     times: Times
     push: Times | None = None
+    used: Callable[[Builder, Access], Value] | None = None
 
 
 @dataclass(frozen=True, slots=True)

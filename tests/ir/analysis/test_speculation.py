@@ -1,5 +1,7 @@
 """Speculation: which values a program may not have asked for, and what becomes of their slopes."""
 
+import math
+
 import numpy as np
 import pytest
 from numba import njit
@@ -58,7 +60,11 @@ done:
 
 
 @pytest.mark.parametrize(
-    ("text", "names"), [(CHOSEN, {"inverse", "scaled", "infinite", "test"}), (MOVED, {"inverse"})]
+    ("text", "names"),
+    [
+        (CHOSEN, {"inverse", "scaled", "infinite", "either", "twice", "test"}),
+        (MOVED, {"inverse"}),
+    ],
 )
 def test_what_may_be_speculation(text, names):
     function = parse_module(text).functions["f"]
@@ -77,6 +83,13 @@ def log_of_positive(x):
 
 
 @njit
+def by_case(a, out):
+    if a[0] != 0.0:
+        out[0] = 1.0 / a[0] + (np.sqrt(a[1]) if a[1] > 0.0 else 2.0 * a[1])
+    out[1] = max(np.log(a[2]), -1.0) * a[2] + (np.sqrt(a[2]) if a[2] >= 0.0 else 1.0) ** 2 * a[0]
+
+
+@njit
 def product_of_known(a):
     product = 1.0
     for v in a:
@@ -89,3 +102,23 @@ def test_a_slope_that_was_not_asked_for_is_no_part_of_the_derivative():
     assert ar.grad(inverse_or_zero)(0.0) == 0.0
     assert ar.grad(log_of_positive)(-1.0) == 1.0
     assert ar.grad(product_of_known)(np.array([2.0, np.nan, 3.0])).tolist() == [3.0, 0.0, 2.0]
+
+
+def test_two_cotangents_share_what_the_program_used():
+    a, out = np.array([1.0, 0.0, 4.0]), np.zeros(2)
+    bars = np.zeros((2, 3))
+    seeds = np.array([[1.0, 0.0], [0.0, 1.0]])
+    shadowed = ar.BatchDuplicated(a, tuple(bars))
+    ar.autodiff(ar.Reverse, by_case, shadowed, ar.BatchDuplicated(out, tuple(seeds)))
+    np.testing.assert_allclose(bars, [[-1.0, 2.0, 0.0], [4.0, 0.0, math.log(4.0) + 2.0]])
+    a[:] = 0.0
+    bars[:], seeds[:] = 0.0, 1.0
+    ar.autodiff(ar.Reverse, by_case, shadowed, ar.BatchDuplicated(out, tuple(seeds)))
+    # the root is used, where the factor behind it is zero
+    np.testing.assert_array_equal(bars, [[0.0, 0.0, np.nan]] * 2)
+
+
+def test_a_slope_of_zero_does_not_hide_what_the_program_used():
+    root = njit(lambda x: (np.sqrt(x) if x >= 0.0 else 0.0) ** 2)
+    assert math.isnan(ar.grad(root)(0.0))
+    assert ar.grad(root)(-1.0) == 0.0
