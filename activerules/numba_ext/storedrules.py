@@ -20,20 +20,22 @@ calls can be seen from outside: the names that Numba gives others differ from pr
 from __future__ import annotations
 
 import hashlib
-import pickle
+import os
 import re
 import sys
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import llvmlite
 import llvmlite.binding as llvm
+import numba
 from numba.core import config, types
-from numba.core.caching import CodeLibraryCacheImpl, IndexDataCacheFile, NullCache
+from numba.core.caching import CodeLibraryCacheImpl, NullCache
 from numba.core.environment import lookup_environment
 
+from activerules.numba_ext import rulefiles
 from activerules.numba_ext.alone import alone, library_of
 from activerules.numba_ext.compiledrule import cpu_context
 from activerules.numba_ext.fields import items_of
@@ -96,16 +98,22 @@ def _on_disk(
     file: File, found: Sequence[types.Type], facts: Sequence[Hashable], make: Any
 ) -> Stored:
     """What the file holds; else what `make` gives, which is written to it."""
-    names = [*file.names, *map(repr, (*found, *facts, file.stamp, *settings()))]
-    key = hashlib.sha256("\n".join(names).encode()).hexdigest()[:32]
-    told, bitcode = _read(file, key)
-    if bitcode is None:
+    what = [*file.names, *map(repr, (*found, *facts, *settings()))]
+    path = f"{file.path}.{_digest(what)}.rule"
+    key = _digest([*what, file.stamp])  # the next version of a rule takes the place of this one
+    stored = rulefiles.read(path, key)
+    if stored is None:
         told, library, exported = make(key)
         module = alone(library, {one: one for one in exported})
-        _write(file, key, told, module)
+        if not is_bound_to_process(module):
+            rulefiles.write(path, key, told, module.as_bitcode())
     else:
-        module = llvm.parse_bitcode(bitcode)
+        told, module = stored[0], llvm.parse_bitcode(stored[1])
     return Stored(told, library_of(key, module))
+
+
+def _digest(names: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:32]
 
 
 def settings() -> tuple[object, ...]:
@@ -125,9 +133,9 @@ class _Places(CodeLibraryCacheImpl):
 
 @dataclass(frozen=True)
 class File:
-    """Where a rule is kept, and by what it is known there."""
+    """Where a function of a rule is kept, how those files begin, and by what it is known there."""
 
-    cache: IndexDataCacheFile
+    path: str
     stamp: str
     names: tuple[str, ...]
 
@@ -147,10 +155,14 @@ def file_of(functions: Sequence[Any], found: Sequence[types.Type]) -> File | Non
         places: list[Any] = [_Places(one) for one in plain]
     except RuntimeError:  # nowhere to write
         return None
-    stamp = repr((engine(), rules, [place.locator.get_source_stamp() for place in places]))
+    sources = [place.locator.get_source_stamp() for place in places]
+    stamp = repr((_VERSIONS, engine(), rules, sources))
     first = places[0]
-    file = IndexDataCacheFile(first.locator.get_cache_path(), first.filename_base, stamp)
-    return File(file, stamp, tuple(f"{one.__module__}.{one.__qualname__}" for one in plain))
+    path = os.path.join(first.locator.get_cache_path(), first.filename_base)
+    return File(path, stamp, tuple(f"{one.__module__}.{one.__qualname__}" for one in plain))
+
+
+_VERSIONS = (numba.__version__, llvmlite.__version__)
 
 
 def _asks(function: Any) -> bool:
@@ -175,23 +187,6 @@ def _is_plain(found: Any) -> bool:
     if isinstance(found, types.Array | types.List | types.ListType):
         return isinstance(found.dtype, types.Number | types.Boolean)
     return isinstance(found, types.Number | types.Boolean | types.NoneType | types.UnicodeType)
-
-
-def _read(file: File, key: str) -> tuple[Any, bytes | None]:
-    # whatever the file holds: it may be of another program
-    with suppress(OSError, EOFError, ValueError, TypeError, pickle.UnpicklingError):
-        written, told, bitcode = file.cache.load(key) or ("", None, None)
-        # two processes that write at once may take the same number
-        if written == key:
-            return told, bitcode
-    return None, None
-
-
-def _write(file: File, key: str, told: Any, module: Any) -> None:
-    if is_bound_to_process(module):
-        return
-    with suppress(OSError):
-        file.cache.save(key, (key, told, module.as_bitcode()))
 
 
 _ADDRESS = re.compile(r"inttoptr \(i64 [1-9]|numba\.dynamic\.globals")

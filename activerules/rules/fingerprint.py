@@ -1,19 +1,23 @@
 """Digests of what compiled code depends on: the same in every process where that is the same.
 
-What is cached on disk is stored under them. That of the rules reads the code of the rule functions,
-not that of the functions they call (as Numba's own cache does with its functions); that of the
-engine goes by the files of this package.
+What is cached on disk is stored under them. Those of functions and rules go by their code, by the
+values they read where they are defined and in other modules, and by the functions they call, of
+which Numba's own cache sees nothing; that of the engine by the files of this package.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
 from functools import cache
 from pathlib import Path
-from types import CellType, CodeType
+from types import BuiltinFunctionType, CellType, CodeType, ModuleType
 from typing import Any
 from uuid import uuid4
+
+import numpy as np
 
 from activerules.annotations.containers import is_array, is_list, is_tuple
 from activerules.rules.rule import Rule
@@ -36,52 +40,106 @@ def engine() -> str:
 
 
 def written_rule(rule: Rule) -> str:
-    """A rule as text: signature, and the code of its functions."""
+    """A rule as text: signature, and the code of its functions with what it reads."""
     halves = (
-        f"{which} {half.saves} {half.keeps_shadow} {_written_function(half.function)}"
+        f"{which} {half.saves} {half.keeps_shadow} {_Writer().value(half.function)}"
         for which, half in sorted(rule.halves.items())
     )
     return "\n".join((str(rule), *halves))
 
 
-def _written_function(function: Any) -> str:
-    plain = getattr(function, "py_func", function)
-    cells = (cell.cell_contents for cell in plain.__closure__ or () if is_filled(cell))
-    captured = (_written_function(c) if _is_function(c) else _plain(c) for c in cells)
-    return "\n".join((_written_code(plain.__code__), *captured))
-
-
 def of_function(plain: Any) -> str:
-    """A digest of the code of a function and of the values of enclosing functions that it uses: two
-    functions that one line defines differ in those.
+    """A digest of the code of a function and of what it reads: the values of enclosing functions
+    and of modules, and the functions that it calls, with what they read.
     """
-    return digest([_written_with_values(plain, ())])
+    return digest([_Writer().value(plain)])
 
 
-def _written_with_values(plain: Any, around: tuple[Any, ...]) -> str:
-    """`around`: the functions that it is a value of; one may call itself."""
-    if plain in around:
-        return f"{around.index(plain)}"
-    cells = [cell.cell_contents for cell in plain.__closure__ or () if is_filled(cell)]
-    values = (_written_value(value, (*around, plain)) for value in cells)
-    return "\n".join((_written_code(plain.__code__), *values))
+class _Writer:
+    """Writes values as text, the same in every process; each function and module once."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, Any] = {}
+
+    def value(self, value: Any, names: Sequence[str] = ()) -> str:
+        """The value as text; where it has none that says all of it, one that is of this process.
+
+        Of a module, what it has under one of `names`: those that its reader mentions.
+        """
+        if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+            return f"{type(value).__qualname__} {value!r}"
+        if is_tuple(value) or is_list(value):
+            return f"({', '.join(self.value(item) for item in value)})"
+        if is_array(value):
+            return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
+        if issubclass(type(value), np.generic):
+            return f"{type(value).__name__} {value!r}"
+        return self._named(value, names)
+
+    def _named(self, value: Any, names: Sequence[str]) -> str:
+        if isinstance(value, ModuleType):
+            return self._once(value, lambda: self._module(value, names), names)
+        plain = getattr(value, "py_func", value)
+        plain = getattr(plain, "__wrapped__", plain)  # a gradient, of a function
+        if isinstance(value, type) or not hasattr(plain, "__code__"):
+            return _name_of(value)
+        own = f"{type(value).__qualname__} {getattr(value, '__name__', '')}"
+        return f"{own} {self._once(plain, lambda: self._function(plain))}"
+
+    def _once(self, value: Any, write: Callable[[], str], names: Sequence[str] = ()) -> str:
+        key = hash((id(value), tuple(names)))
+        if key in self._seen:
+            return f"the one of {list(self._seen).index(key)}"
+        self._seen[key] = value
+        return write()
+
+    def _module(self, module: ModuleType, names: Sequence[str]) -> str:
+        if _is_known(module.__name__):
+            return module.__name__
+        mentioned = (name for name in names if name in vars(module))
+        written = (f"{name} = {self.value(vars(module)[name], names)}" for name in mentioned)
+        return "\n".join((module.__name__, *written))
+
+    def _function(self, plain: Any) -> str:
+        code = plain.__code__
+        if _is_known(plain.__module__ or "") or code.co_filename.startswith(_PACKAGE):
+            return f"{plain.__module__}.{plain.__qualname__}"
+        names = sorted(_names_in(code))
+        cells = (cell.cell_contents for cell in plain.__closure__ or () if is_filled(cell))
+        found = [self.value(each, names) for each in cells]
+        scope = plain.__globals__
+        read = (name for name in names if name in scope)
+        found += [f"{name} = {self.value(scope[name], names)}" for name in read]
+        return "\n".join((_written_code(code), self.value(plain.__defaults__), *found))
 
 
-def _written_value(value: Any, around: tuple[Any, ...]) -> str:
-    """The value as text; where it has none that says all of it, one that is of this process."""
-    if isinstance(value, type):
-        return f"{value.__module__}.{value.__qualname__}"
-    if _is_function(value):
-        return _written_with_values(getattr(value, "py_func", value), around)
-    if is_tuple(value) or is_list(value):
-        return f"({', '.join(_written_value(item, around) for item in value)})"
-    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
-        return repr(value)
-    if is_array(value):
-        return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
+def _name_of(value: Any) -> str:
+    """What is told by its name: a class, a function in C, a type of Numba."""
+    if isinstance(value, type | BuiltinFunctionType | np.ufunc):
+        return f"{getattr(value, '__module__', '')}.{value.__qualname__}"
+    if isinstance(value, Enum):
+        return f"{value!r}"
+    if type(value).__module__.startswith("numba.core.types"):
+        return str(value)
+    module = getattr(value, "__module__", None)
+    if isinstance(module, str) and _is_known(module) and hasattr(value, "__qualname__"):
+        return f"{module}.{value.__qualname__}"
     return f"{id(value)} {_PROCESS}"
 
 
+def _names_in(code: CodeType) -> set[str]:
+    """The names of globals and attributes that a function mentions, and functions inside it."""
+    inner = (_names_in(each) for each in code.co_consts if isinstance(each, CodeType))
+    return {*code.co_names}.union(*inner)
+
+
+def _is_known(module: str) -> bool:
+    """Whether a module changes with its release only."""
+    return module.partition(".")[0] in _KNOWN
+
+
+_KNOWN = sys.stdlib_module_names | {"numpy", "numba", "llvmlite", "scipy"}
+_PACKAGE = str(Path(__file__).parents[1])  # `engine` is the digest of what is in it
 _PROCESS = uuid4().hex
 
 
@@ -92,15 +150,6 @@ def is_filled(cell: CellType) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_function(value: Any) -> bool:
-    return hasattr(getattr(value, "py_func", value), "__code__")
-
-
-def _plain(value: Any) -> str:
-    """The value, where its text is the same in every process."""
-    return repr(value) if isinstance(value, bool | int | float | complex | str) else ""
 
 
 def _written_code(code: CodeType) -> str:

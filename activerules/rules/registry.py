@@ -107,7 +107,6 @@ class Registry:
         self._recomputation: Callable[[Any], Rule] | None = None
         self.forward_view = ForwardView(self)
         self.debug: Any = None
-        self._fingerprint: tuple[int | None, str] = (None, "")
 
     @property
     def epoch(self) -> int:
@@ -121,15 +120,14 @@ class Registry:
 
     @property
     def fingerprint(self) -> str:
-        """A digest of all rules and declarations and of the engine, for what is cached on disk."""
+        """A digest of all rules and declarations and of the engine, for what is cached on disk.
+
+        Made anew each time, in some 10 ms: what rules read may have been given another value.
+        """
         with self._lock:
-            known, found = self._fingerprint
-            if known != self.epoch:
-                entries = self._entries.values()
-                parts = [engine(), str(self.debug), *map(str, self._inactive_types)]
-                found = digest([*parts, *(part for entry in entries for part in entry.written())])
-                self._fingerprint = self.epoch, found
-            return found
+            entries = self._entries.values()
+            parts = [engine(), str(self.debug), *map(str, self._inactive_types)]
+            return digest([*parts, *(part for entry in entries for part in entry.written())])
 
     def carries_rule(self, function: object) -> bool:
         """Tell whether calls of `function` may be kept: it has a reverse rule, or is declared

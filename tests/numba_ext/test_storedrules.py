@@ -13,7 +13,7 @@ from numba import from_dtype
 from numba.core import config, types
 from numba.core.compiler_lock import global_compiler_lock
 
-from activerules.numba_ext import storedrules
+from activerules.numba_ext import rulefiles, storedrules
 from activerules.numba_ext.unlinked import compile_to_link, to_link
 from activerules.rules.library import linalg
 
@@ -53,9 +53,11 @@ if "plain" in sys.argv:
     assert abs(plain(A) - 5.0) < 1e-14
 print(g_x, *compiled)
 """
+CONSTANTS = "SLOPE = {}"
 RULES = """
 from numba import njit
 import activerules as ar
+import constants
 
 @njit
 def cube(x):
@@ -69,7 +71,7 @@ def cube_augmented(config, ret: ar.Active, x: ar.Active):
 @ar.reverse(cube)
 @njit(cache=True)
 def cube_reverse(config, dret: ar.Active, tape, x: ar.Active):
-    return SLOPE * tape * tape * dret.val
+    return constants.SLOPE * tape * tape * dret.val
 
 @njit
 def forgotten(x):
@@ -91,10 +93,11 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         (folder / "program.py").write_text(PROGRAM)
-        self.write_rules("3.0")
+        (folder / "rules.py").write_text(RULES)
+        self.write_constants("3.0")
 
-    def write_rules(self, slope: str) -> None:
-        (self.folder / "rules.py").write_text(RULES.replace("SLOPE", slope))
+    def write_constants(self, slope: str) -> None:
+        (self.folder / "constants.py").write_text(CONSTANTS.format(slope))
 
     def run(self, *options: str) -> tuple[float, list[str]]:
         """The derivative by x, and the functions of rules that had to be compiled."""
@@ -113,7 +116,7 @@ class Machine:
 
     @property
     def files(self) -> list[Path]:
-        return sorted((self.folder / "cache").rglob("*.nbc"))
+        return sorted((self.folder / "cache").rglob("*.rule"))
 
 
 def _environment() -> dict[str, str]:
@@ -136,18 +139,32 @@ def test_another_process_compiles_only_what_is_not_stored(machine: Machine) -> N
     assert compiled == ["forgotten_augmented", "forgotten_reverse"]
 
 
-def test_a_rule_that_was_changed_and_files_that_hold_something_else_are_compiled_anew(
-    machine: Machine,
-) -> None:
-    contents = [b"", b"not a pickle", b"\x80\x04]\x94.", b"\x80\x04)."]
-    assert machine.files
-    for i, file in enumerate(machine.files):
-        if "cube" not in file.name:
-            file.write_bytes(contents[i % 4])
-    machine.write_rules("4.0")
+def test_damaged_files_and_values_that_rules_read_elsewhere_are_noticed(machine: Machine) -> None:
+    (library,) = (file for file in machine.files if "cube" not in file.name)
+    whole = library.read_bytes()
+    library.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    machine.write_constants("4.0")  # the rules themselves are as they were
     slope, compiled = machine.run()
     assert slope == 4.0 * 4.0 + 4.0
     assert {"_det", "cube_reverse"} <= set(compiled)
+    assert library.read_bytes()[:49] == whole[:49]
+
+
+def test_a_file_is_read_whole_or_not_at_all(tmp_path: Path) -> None:
+    path, key = str(tmp_path / "folder" / "a.rule"), 32 * "k"
+    assert rulefiles.read(path, key) is None
+    rulefiles.write(path, key, "told", b"bitcode")
+    assert rulefiles.read(path, key) == ("told", b"bitcode")
+    assert rulefiles.read(path, 32 * "l") is None
+    whole = Path(path).read_bytes()
+    for wrong in (b"", b"\x80\x04).", whole[:20], whole[:-1], whole + b"x", whole.swapcase()):
+        Path(path).write_bytes(wrong)
+        assert rulefiles.read(path, key) is None
+    assert [file.name for file in (tmp_path / "folder").iterdir()] == ["a.rule"]
+    Path(path).unlink()
+    Path(path).mkdir()  # in the way
+    rulefiles.write(path, key, "told", b"bitcode")
+    assert rulefiles.read(path, key) is None
 
 
 def test_settings_of_numba_tell_the_code_apart(monkeypatch: pytest.MonkeyPatch) -> None:

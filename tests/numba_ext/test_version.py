@@ -68,8 +68,6 @@ PRIVATE = [
     (caching, "NullCache"),
     (caching.CodeLibraryCacheImpl, "get_filename_base"),
     (caching.CodeLibraryCacheImpl, "locator"),
-    (caching.IndexDataCacheFile, "load"),
-    (caching.IndexDataCacheFile, "save"),
     # target: code libraries
     (codegen.JITCodeLibrary, "_optimize_functions"),
     (codegen.JITCodeLibrary, "_optimize_final_module"),

@@ -2,6 +2,7 @@
 
 import operator
 import threading
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from activerules.annotations.activity import (
 )
 from activerules.rules import define
 from activerules.rules.define import augmented_primal, forward, has_rule, inactive, reverse
+from activerules.rules.fingerprint import of_function
 from activerules.rules.registry import RULES, Registry
 
 
@@ -400,4 +402,25 @@ def test_fingerprint_is_that_of_what_the_rules_say():
         return found.fingerprint
 
     assert registry_of(1.0, "n") == registry_of(1.0, "n")
+
+    def of_values(value, attribute):
+        module = ModuleType("elsewhere")
+        module.inner, module.unread = value, object()
+        module.values = ModuleType("elsewhere.values")
+        module.values.attribute = attribute
+        scope = {"elsewhere": module, "__name__": "somewhere", "np": np}
+        code = """
+def called(x):
+    return np.sum(elsewhere.inner) * x
+def reads(x):
+    return called(x) if x > 0 else reads(x + 1) * elsewhere.values.attribute
+"""
+        exec(code, scope)
+        return of_function(scope["reads"])
+
+    values = [(1.0, 2.0), (1.5, 2.0), (1.0, 2), (np.ones(2), 2.0), (np.zeros(2), 2.0), ((1,), "x")]
+    assert [of_values(*v) for v in values] == [of_values(*v) for v in values]
+    assert len({of_values(*v) for v in values}) == len(values)
+    unknown = object()
+    assert of_values(unknown, 1.0) == of_values(unknown, 1.0) != of_values(object(), 1.0)
     assert len({registry_of(1.0, "n"), registry_of(2.0, "n"), registry_of(1.0, "x")}) == 3
