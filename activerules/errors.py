@@ -302,3 +302,25 @@ class RuleCheckError(ActiverulesError, AssertionError):
     """A derivative disagrees with finite differences; the text says argument, direction, found and
     expected. Or a rule breaks a promise: that of `saves`, `keeps_shadow=False` or `noalias`.
     """
+
+
+# --- warnings ---
+
+
+class ActiverulesWarning(UserWarning):
+    """Base class of all warnings of activerules: a derivative that may not be what its author
+    means.
+
+    `warnings.simplefilter("error", ar.ActiverulesWarning)` makes errors of them.
+    """
+
+
+class UndeclaredDataWarning(ActiverulesWarning):
+    """A rule is not run at a call, as nothing active goes into the function and comes out of it,
+    and the function uses more than its arguments: data may pass there that has a derivative.
+
+    Say so in the rule: `sends=` names the arguments whose data leaves by a queue, a socket or
+    memory that is no argument, `receives=` those whose data enters that way (`"ret"`: the result).
+    Its two halves then run at every call. `sends=()` says that there is no such data. The warning
+    comes once per line.
+    """

@@ -32,6 +32,7 @@ from activerules.requests import is_written, make_request, with_options, with_sc
 from activerules.rules import library  # noqa: F401  defines the rules that come with it
 from activerules.rules.registry import RULES
 from activerules.stages import Stages, finish, locate
+from activerules.unserved import warn_unserved
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,7 @@ def _derive(
     except ActiverulesError as error:
         locate(error, module, captured)
         raise
+    warn_unserved(plan, module, captured.marked)
     text, name = finish(stage, captured, module, functions, declarations, options, rules)
     gradient = Gradient(
         symbol=name + ".forward",

@@ -39,11 +39,11 @@ def show(name: str) -> int:
 
 
 def page(name: str) -> str:
-    """The text of the page of an error class. Raises `ActiverulesError` if there is none."""
+    """The page of an error or warning class. Raises `ActiverulesError` if there is none."""
     known = {
         cls.__name__: cls
         for _, cls in inspect.getmembers(errors, inspect.isclass)
-        if issubclass(cls, errors.ActiverulesError)
+        if issubclass(cls, errors.ActiverulesError | errors.ActiverulesWarning)
     }
     if name not in known:
         near = difflib.get_close_matches(name, known) or sorted(known)

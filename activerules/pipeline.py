@@ -44,6 +44,7 @@ from activerules.requests import (
 from activerules.rules import library  # noqa: F401  defines the rules that come with it
 from activerules.rules.registry import RULES
 from activerules.stages import STEM, Stages, finish, locate
+from activerules.unserved import warn_unserved
 
 # between the name of a derivative and the suffix, in the version for arguments that overlap
 CAREFUL = ".conservative"
@@ -152,6 +153,7 @@ def _derive(
     except ActiverulesError as error:
         locate(error, module, captured)
         raise
+    warn_unserved(plan, module, captured.marked)
     text, name = finish(stage, captured, module, functions, declarations, options, rules)
     suffix = ".split" if split else ".gradient"
     deferred = deferred and _assumes(plan)

@@ -89,6 +89,7 @@ LAYERS = {
     "numba_ext": 7,
     "requests": 8,
     "stages": 8,
+    "unserved": 8,
     "pipeline": 8,
     "directional": 8,
     "jacobian_blocks": 8,

@@ -19,6 +19,7 @@ from activerules.chainrules.registry import (
     type_of,
 )
 from activerules.errors import ArityError
+from activerules.rules.define import Names
 from activerules.rules.registry import RULES
 from activerules.rules.rule import display_name, is_generic
 
@@ -61,9 +62,18 @@ class ReverseRules:
         replace: bool = False,
         compiled: bool = True,
         requires: Requirement | None = None,
+        sends: Names | None = None,
+        receives: Names | None = None,
     ) -> Callable[[F], F]:
         """Define a rule; see `register_rrule`."""
-        return register_rrule(function, replace=replace, compiled=compiled, requires=requires)
+        return register_rrule(
+            function,
+            replace=replace,
+            compiled=compiled,
+            requires=requires,
+            sends=sends,
+            receives=receives,
+        )
 
 
 class ForwardRules:
@@ -97,10 +107,18 @@ class ForwardRules:
         return None if keywords else table.frule(deltas, function, x)
 
     def register(
-        self, function: Any, *, replace: bool = False, compiled: bool = True
+        self,
+        function: Any,
+        *,
+        replace: bool = False,
+        compiled: bool = True,
+        sends: Names | None = None,
+        receives: Names | None = None,
     ) -> Callable[[F], F]:
         """Define a rule; see `register_frule`."""
-        return register_frule(function, replace=replace, compiled=compiled)
+        return register_frule(
+            function, replace=replace, compiled=compiled, sends=sends, receives=receives
+        )
 
 
 def with_defaults(

@@ -16,7 +16,7 @@ Invariants  T1  a rule registered here is a rule of the engine too, unless it sa
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -32,7 +32,12 @@ from activerules.rules import pattern as patterns
 from activerules.rules.closures.convert import Conversion, convert
 from activerules.rules.closures.forward import forward_rule
 from activerules.rules.closures.source import location
-from activerules.rules.define import refuse_keyword_only, require_function
+from activerules.rules.define import (
+    Names,
+    refuse_keyword_only,
+    require_function,
+    with_options,
+)
 from activerules.rules.pattern import Order, Pattern
 from activerules.rules.registry import RULES
 from activerules.rules.rule import Rule, RuleHalf, display_name
@@ -128,6 +133,8 @@ def register_rrule(
     replace: bool = False,
     compiled: bool = True,
     requires: Requirement | None = None,
+    sends: Names | None = None,
+    receives: Names | None = None,
 ) -> Callable[[F], F]:
     """Define the reverse rule of `function` by a function `(f, *x)` that returns `(y, pullback)`.
 
@@ -136,6 +143,9 @@ def register_rrule(
         replace    take the place of another module's rule of the same signature.
         compiled   False: the rule is only for direct calls from Python.
         requires   HasReverseMode: direct calls find it if their `config` has that.
+        sends      arguments whose data leaves by another way than the result and the arguments (a
+                   queue, a socket); `receives`: those whose data enters so, `"ret"` the result.
+                   Rule and pullback then run at every call. `()`: there is no such way.
 
     `pullback(dy)` returns one entry for `function` itself and one per argument. Parameters may be
     annotated with Numba types (`x: float64[:]`) or number classes; the most specific rule serves a
@@ -154,7 +164,8 @@ def register_rrule(
             refuse_keyword_only(function, [("the rule", "@rrule.register", location(plain))])
         conversion = convert(plain, function) if compiled else None
         if conversion is not None:
-            add_pair(function, plain, types, conversion, replace)
+            paths = {"sends": sends, "receives": receives}
+            add_pair(function, plain, types, conversion, replace, paths)
         RRULES.add(function, WrittenRule(plain, types, conversion, requires))
         return rule
 
@@ -162,12 +173,17 @@ def register_rrule(
 
 
 def register_frule(
-    function: Any, *, replace: bool = False, compiled: bool = True
+    function: Any,
+    *,
+    replace: bool = False,
+    compiled: bool = True,
+    sends: Names | None = None,
+    receives: Names | None = None,
 ) -> Callable[[F], F]:
     """Define the forward rule of `function` by a function `(deltas, f, *x)` that returns `(y, dy)`.
 
     `deltas` are the tangents: of the function itself, and of each argument. Parameters may be
-    annotated, and `replace` and `compiled` mean what they do for an rrule.
+    annotated, and the options mean what they do for an rrule.
     """
     require_function(function, "@frule.register")
 
@@ -179,7 +195,8 @@ def register_frule(
             names = tuple(inspect.signature(plain).parameters)[2:]
             inner = _jitted(rule, plain)
             made = forward_rule(plain, function, names, inner)
-            add_forward(function, plain, types, made, replace)
+            paths = {"sends": sends, "receives": receives}
+            add_forward(function, plain, types, made, replace, names, paths)
         FRULES.add(function, WrittenRule(plain, types))
         return rule
 
@@ -191,9 +208,14 @@ def _jitted(rule: Any, plain: Any) -> Any:
 
 
 def add_pair(
-    function: Any, rule: Any, types: Sequence[Any], conversion: Conversion, replace: bool
+    function: Any,
+    rule: Any,
+    types: Sequence[Any],
+    conversion: Conversion,
+    replace: bool,
+    paths: Mapping[str, Any] = {},
 ) -> None:
-    """Enter a converted rule where the engine looks for rules."""
+    """Enter a converted rule where the engine looks for rules; `paths`: `sends` and `receives`."""
     made = Rule(
         name=display_name(function),
         arguments=tuple(_pattern(_KINDS, found) for found in types),
@@ -205,13 +227,20 @@ def add_pair(
             module=rule.__module__ or "",
             location=location(rule),
             argument_names=conversion.arguments,
-            keeps_shadow=False,  # what an `rrule` captures are values: it is given no shadow
         )
+        # what an `rrule` captures are values: it is given no shadow
+        half = with_options(half, keeps_shadow=False, **paths)
         RULES.add(function, which, made, half, replace)
 
 
 def add_forward(
-    function: Any, rule: Any, types: Sequence[Any], forward: Any, replace: bool
+    function: Any,
+    rule: Any,
+    types: Sequence[Any],
+    forward: Any,
+    replace: bool,
+    names: tuple[str, ...] = (),
+    paths: Mapping[str, Any] = {},
 ) -> None:
     """Enter a forward rule where the engine looks for them; `rule` is what its author wrote."""
     made = Rule(
@@ -223,9 +252,9 @@ def add_forward(
         function=forward,
         module=rule.__module__ or "",
         location=location(rule),
-        argument_names=tuple(f"x{i}" for i in range(len(types))),
+        argument_names=names or tuple(f"x{i}" for i in range(len(types))),
     )
-    RULES.add(function, "forward", made, half, replace)
+    RULES.add(function, "forward", made, with_options(half, **paths), replace)
 
 
 def _pattern(kinds: Sequence[Any], found: Any) -> Pattern:

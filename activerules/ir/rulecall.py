@@ -58,7 +58,8 @@ class CallArgument:
     holds floats in a way rules do not take (a list, an object): one with active data in it, or
     that active data may be written to, is refused unless it is `declared_inactive`. A `container`
     holds pointers, which the function may follow; it `exchanges` them where they may lead to other
-    memory afterwards.
+    memory afterwards. Data of a `sent` argument leaves the function by another way than its result
+    and the arguments it writes; data that enters by such a way is written into a `received` one.
     """
 
     name: str
@@ -73,6 +74,8 @@ class CallArgument:
     exchanges: bool = True
     pointers: tuple[int, ...] = ()
     shadow_written: bool = False
+    sent: bool = False
+    received: bool = False
 
     def floats(self, call: Instruction) -> list[Value]:
         """The operands of `call` that are floats of this argument, in order."""
@@ -103,7 +106,8 @@ class CallInfo:
     pointers to reference-counted memory, `result_floats` those of floats that lie beside arrays
     there, with their types; `primal_symbol` is the function to call where nothing is
     active; `hands_out`: what it returns may be memory of its arguments; `borrows`: when it has
-    returned, it is known to hold on to nothing that it was passed.
+    returned, it is known to hold on to nothing that it was passed; `receives`: data in its result
+    enters by another way than its arguments.
     """
 
     name: str
@@ -118,6 +122,14 @@ class CallInfo:
     borrows: bool = False
     result_element: Type | None = None
     result_floats: tuple[tuple[int, Type], ...] = ()
+    receives: bool = False
+
+    @property
+    def passes_data(self) -> bool:
+        """Whether data passes beside the arguments and the result: then its rule runs at every
+        call, as the other end of the way has a rule that runs, too.
+        """
+        return self.receives or any(a.sent or a.received for a in self.arguments)
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ from numba.core.typing.templates import Signature, signature
 from activerules.annotations.values import ignore_derivatives
 from activerules.errors import NotYetSupported
 from activerules.numba_ext.counted_generators import counts_otherwise
-from activerules.numba_ext.effects import exchanges, only_reads
+from activerules.numba_ext.effects import exchanges, is_closed, only_reads
 from activerules.numba_ext.fields import is_list_of_numbers
 from activerules.numba_ext.kinds import may_hold_numbers
 from activerules.numba_ext.ufuncs import FOR_EACH, for_each_element
@@ -136,6 +136,11 @@ class MarkedCall:
             for found in self.signature.args
         )
         return exchanges(self._compiled_function(), lists=not no_pointers)
+
+    @cached_property
+    def is_closed(self) -> bool:
+        """Whether data goes into the callable and out by its arguments and its result alone."""
+        return is_closed(self._compiled_function())
 
     def _compiled_function(self) -> Any:
         with global_compiler_lock:

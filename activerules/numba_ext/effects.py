@@ -3,6 +3,7 @@
 Needs       the LLVM function of a compiled callable, after LLVM's passes
 Gives       `only_reads`: whether every write goes to memory of the call itself
             `exchanges`: whether pointers in other memory may be exchanged
+            `is_closed`: whether data goes in and out by arguments and the result alone
 Invariants  E1  if in doubt it does: a call of anything unknown, a pointer of unknown origin
 
 LLVM's own attributes say so of the memory behind a parameter, but not of what pointers in that
@@ -54,6 +55,57 @@ def exchanges(function: Any, *, lists: bool = True) -> bool:
     """
     allowed = frozenset[str]() if lists else frozenset({"numba_list_setitem"})
     return not _Function(function, numbers=True, allowed=allowed).is_harmless()
+
+
+_BESIDE = re.compile(r"\binttoptr\b|\bcall\b[^@\n]*? %[^\s(]+\(")
+"""In the text of a function: addresses that are numbers, and calls of function pointers."""
+_NAMED = re.compile(r'@(?:"([^"]+)"|([-\w.$]+))')
+_OF_PYTHON = ("PyObject_Call", "PyEval_", "PyImport_")
+_OF_NUMBA = ("numba_", "NRT_", "llvm.", "Py")
+"""What functions are called that Numba's own code calls; those of `_OF_PYTHON` run the user's."""
+
+
+def is_closed(function: Any) -> bool:
+    """Whether a function, and what it calls, uses no memory but constants and what its arguments
+    lead to, and calls no code that is not visible: then no data passes beside its arguments.
+    """
+    module = function.module
+    seen: set[str] = set()
+    work = [function]
+    while work:
+        text = str(work.pop())
+        if _BESIDE.search(text):
+            return False
+        for quoted, plain in _NAMED.findall(text):
+            name = quoted or plain
+            if name in seen:
+                continue
+            seen.add(name)
+            try:
+                called = module.get_function(name)
+            except NameError:
+                if not _is_constant(module, name):
+                    return False
+                continue
+            if not called.is_declaration:
+                work.append(called)
+            elif not _is_own_code(name):
+                return False
+    return True
+
+
+def _is_constant(module: Any, name: str) -> bool:
+    """Whether a global never changes, or holds what Numba keeps of a function."""
+    try:
+        found = module.get_global_variable(name)
+    except NameError:
+        return True  # an attribute, or metadata
+    return " constant " in str(found) or name.startswith(("_ZN08NumbaEnv", "Py", "_Py"))
+
+
+def _is_own_code(name: str) -> bool:
+    known = effect_of(name) is not None or is_pure_call(name) or is_inactive_math(name)
+    return known or (name.startswith(_OF_NUMBA) and not name.startswith(_OF_PYTHON))
 
 
 @dataclass

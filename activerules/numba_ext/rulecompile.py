@@ -60,7 +60,7 @@ from activerules.numba_ext.ruletyping import compile_rule, parameters_of
 from activerules.numba_ext.rulewrap import build
 from activerules.numba_ext.settling import changes_shadows
 from activerules.numba_ext.storedrules import Stored, StoredRules
-from activerules.rules.rule import ForwardRule, RulePair
+from activerules.rules.rule import DataPaths, ForwardRule, RulePair
 
 # NumPy functions that write into an argument; all others only read them.
 _NUMPY_WRITERS = frozenset({"copyto", "fill_diagonal", "put", "place", "putmask", "shuffle"})
@@ -99,6 +99,10 @@ class RuleRegistry(Protocol):
     @property
     def debug(self) -> Any:
         """What debug mode checks; None outside of it."""
+        ...
+
+    def data_paths(self, function: object) -> DataPaths:
+        """How data passes a function beside its arguments."""
         ...
 
     def is_inactive_type(self, found: Any) -> bool:
@@ -166,6 +170,7 @@ class NumbaRuleCompiler:
             borrows=_is_numpy(marked),
             result_element=element_of(returned),
             result_floats=floats_beside_arrays(returned, context.target_data),
+            receives=self._registry.data_paths(marked.function).into_result,
         )
 
     def _is_new_memory(self, marked: MarkedCall) -> bool:
@@ -177,6 +182,7 @@ class NumbaRuleCompiler:
 
     def _call_arguments(self, marked: MarkedCall) -> tuple[CallArgument, ...]:
         inactive = self._registry.inactive_arguments(marked.function, marked.argument_names)
+        paths = self._registry.data_paths(marked.function)
         apart = taken_apart(marked)
         whole_of = [(i, w) for i, w in enumerate(wholes_of(marked)) for _ in w.parts]
         arguments = []
@@ -204,6 +210,8 @@ class NumbaRuleCompiler:
                     exchanges=is_container(found) and marked.exchanges,
                     pointers=tuple(pointers),
                     shadow_written=changes_shadows(marked.function, i),
+                    sent=i in paths.sends,
+                    received=i in paths.receives,
                 )
             )
             start += len(slots)

@@ -35,10 +35,11 @@ from activerules.rules import pattern as patterns
 from activerules.rules.consistent import refuse_other_order
 from activerules.rules.pattern import Pattern, pattern_of
 from activerules.rules.registry import RULES
-from activerules.rules.rule import Half, Rule, RuleHalf, display_name, location_of
+from activerules.rules.rule import RESULT, Half, Rule, RuleHalf, display_name, location_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+Names = Iterable[str] | str
 
 _LEADING: dict[Half, tuple[str, ...]] = {
     "augmented_primal": ("config", "ret"),
@@ -53,6 +54,8 @@ def augmented_primal(
     replace: bool = False,
     saves: Iterable[str] | str = (),
     keeps_shadow: bool = True,
+    sends: Names | None = None,
+    receives: Names | None = None,
 ) -> Callable[[F], F]:
     """Define the half of a reverse rule that runs the function: `(config, ret, *args)`.
 
@@ -61,10 +64,15 @@ def augmented_primal(
     function. `saves` names the arrays whose values `reverse` reads: it finds them as they were
     here, and a copy is made only of what may be overwritten in between. `keeps_shadow=False`
     promises that no shadow (`x.dval`) is on the tape, and that the one it returns is new zeros:
-    several shadows per argument then share its one run, where else there is a run for each. Raises
-    `RuleDefinitionError` and `AmbiguousRule`; `replace` takes the place of another module's.
+    several shadows per argument then share its one run, where else there is a run for each.
+
+    `sends` and `receives` name arguments whose data leaves, or enters, by another way than the
+    arguments and the result (a queue, a socket, memory that both ends know), `"ret"` a result that
+    does; `()` says that there is none. Both halves then run at every call, whatever is active.
+    Raises `RuleDefinitionError` and `AmbiguousRule`; `replace` takes the place of another module's.
     """
-    return _decorator(function, "augmented_primal", replace, saves, keeps_shadow)
+    options = {"keeps_shadow": keeps_shadow, "sends": sends, "receives": receives}
+    return _decorator(function, "augmented_primal", replace, saves, options)
 
 
 def reverse(
@@ -80,15 +88,21 @@ def reverse(
     return _decorator(function, "reverse", replace, saves)
 
 
-def forward(function: Any, *, replace: bool = False) -> Callable[[F], F]:
+def forward(
+    function: Any,
+    *,
+    replace: bool = False,
+    sends: Names | None = None,
+    receives: Names | None = None,
+) -> Callable[[F], F]:
     """Define the forward rule of a function: `(config, ret, *args)`.
 
     Arguments with a derivative are Duplicated, floats too: `x.dval` is the tangent. It returns
     `(primal, tangent)`; where `config` asks for one of them only, that one alone will do, and None
     where it asks for none. With several tangents at once it runs once per lane, unless its
-    arguments are BatchDuplicated. Raises as `augmented_primal` does.
+    arguments are BatchDuplicated. `sends`, `receives` and errors are those of `augmented_primal`.
     """
-    return _decorator(function, "forward", replace)
+    return _decorator(function, "forward", replace, (), {"sends": sends, "receives": receives})
 
 
 def inactive(
@@ -236,17 +250,17 @@ def _decorator(
     function: Any,
     which: Half,
     replace: bool,
-    saves: Iterable[str] | str = (),
-    keeps_shadow: bool = True,
+    saves: Names = (),
+    options: Mapping[str, Any] = {},
 ) -> Callable[[F], F]:
     require_function(function, f"@{which}")
     _library_first()
     names = _locals_of_caller()
-    kept = (saves,) if isinstance(saves, str) else tuple(saves)
+    kept = _listed(saves)
 
     def decorate(written: F) -> F:
         rule, half = _read(function, which, written, names)
-        half = replace_fields(_with_saves(half, kept), keeps_shadow=keeps_shadow)
+        half = with_options(half, saves=kept, **options)
         plain = getattr(function, "py_func", None)
         if plain is not None:
             parameters = tuple(inspect.signature(plain).parameters)
@@ -282,18 +296,45 @@ def define_on(
 ) -> tuple[Rule, RuleHalf]:
     """Read a rule function without entering it anywhere."""
     rule, half = _read(function, which, written, {})
-    return rule, replace_fields(_with_saves(half, saves), keeps_shadow=keeps_shadow)
+    return rule, with_options(half, saves=saves, keeps_shadow=keeps_shadow)
 
 
-def _with_saves(half: RuleHalf, saves: tuple[str, ...]) -> RuleHalf:
-    unknown = [name for name in saves if name not in half.argument_names]
-    if unknown:
-        raise RuleDefinitionError(
-            f"saves names {unknown[0]!r}, which is no argument of the rule",
-            where=[("the rule", half.function.__name__, half.location)],
-            instead=[f"one of {', '.join(half.argument_names)}"],
-        )
-    return replace_fields(half, saves=saves)
+def with_options(
+    half: RuleHalf,
+    *,
+    saves: tuple[str, ...] = (),
+    keeps_shadow: bool = True,
+    sends: Names | None = None,
+    receives: Names | None = None,
+) -> RuleHalf:
+    """A half of a rule with what is declared of it; `RuleDefinitionError` for an argument that it
+    does not have.
+    """
+    sent = None if sends is None else _listed(sends)
+    received = None if receives is None else _listed(receives)
+    names = half.argument_names
+    _require_known("saves", saves, names, half)
+    _require_known("sends", sent or (), names, half)
+    _require_known("receives", received or (), (*names, RESULT), half)
+    return replace_fields(
+        half, saves=saves, keeps_shadow=keeps_shadow, sends=sent, receives=received
+    )
+
+
+def _listed(names: Names) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _require_known(
+    option: str, named: Iterable[str], known: tuple[str, ...], half: RuleHalf
+) -> None:
+    for name in named:
+        if name not in known:
+            raise RuleDefinitionError(
+                f"{option} names {name!r}, which is no argument of the rule",
+                where=[("the rule", half.function.__name__, half.location)],
+                instead=[f"one of {', '.join(known)}"],
+            )
 
 
 def _read(

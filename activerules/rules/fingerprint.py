@@ -42,7 +42,8 @@ def engine() -> str:
 def written_rule(rule: Rule) -> str:
     """A rule as text: signature, and the code of its functions with what it reads."""
     halves = (
-        f"{which} {half.saves} {half.keeps_shadow} {_Writer().value(half.function)}"
+        f"{which} {half.saves} {half.keeps_shadow} {half.sends} {half.receives} "
+        f"{_Writer().value(half.function)}"
         for which, half in sorted(rule.halves.items())
     )
     return "\n".join((str(rule), *halves))

@@ -40,6 +40,8 @@ from activerules.rules.consistent import (
 from activerules.rules.fingerprint import digest, engine, written_rule
 from activerules.rules.pattern import Pattern
 from activerules.rules.rule import (
+    RESULT,
+    DataPaths,
     ForwardRule,
     Half,
     Kind,
@@ -204,6 +206,24 @@ class Registry:
     def is_inactive_type(self, found: Any) -> bool:
         """Tell whether values of a Numba type were declared to carry no derivative."""
         return any(patterns.admits(declared, found) for declared in self._inactive_types)
+
+    def data_paths(self, function: object) -> DataPaths:
+        """How data passes a function beside its arguments, as all of its rules together say."""
+        halves = [h for rule in self.rules_for(function) for h in rule.halves.values()]
+        sent = {h.argument_names.index(name) for h in halves for name in h.sends or ()}
+        received = [(h, name) for h in halves for name in h.receives or ()]
+        return DataPaths(
+            frozenset(sent),
+            frozenset(h.argument_names.index(name) for h, name in received if name != RESULT),
+            any(name == RESULT for _, name in received),
+            any(h.sends is not None or h.receives is not None for h in halves),
+        )
+
+    def is_of_user(self, function: object) -> bool:
+        """Whether a function has a rule that did not come with activerules."""
+        own = __name__.partition(".")[0]
+        halves = [h for rule in self.rules_for(function) for h in rule.halves.values()]
+        return any(half.module.partition(".")[0] != own for half in halves)
 
     def rules_for(self, function: object) -> tuple[Rule, ...]:
         """Return the rules of a function in the order of their definition."""

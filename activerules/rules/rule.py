@@ -15,6 +15,8 @@ from activerules.rules.pattern import Pattern
 Half = Literal["augmented_primal", "reverse", "forward"]
 Lowering = Literal["as is", "drop result", "scratch shadow"]
 Kind = type[Annotation]
+RESULT = "ret"
+"""What the result of a function is called where a rule says that it receives data."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,9 @@ class RuleHalf:
 
     `saves` are the arguments whose values the reverse reads: the engine keeps a copy of those that
     may be overwritten before it runs. `keeps_shadow`: whether an augmented primal may leave a
-    shadow on its tape, or return one that is not new zeros.
+    shadow on its tape, or return one that is not new zeros. `sends`, `receives`: the arguments
+    whose data leaves, or enters, by another way than arguments and result ("ret": the result); None
+    where the rule does not say.
     """
 
     function: Callable[..., Any]
@@ -33,6 +37,8 @@ class RuleHalf:
     tape_type: Any = None
     saves: tuple[str, ...] = ()
     keeps_shadow: bool = True
+    sends: tuple[str, ...] | None = None
+    receives: tuple[str, ...] | None = None
 
 
 @dataclass(eq=False)
@@ -124,6 +130,21 @@ class ForwardRule:
 def is_of_library(module: str | None) -> bool:
     """Whether a function of this module comes with activerules."""
     return (module or "").partition(".")[0] == __name__.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class DataPaths:
+    """How data passes a function beside its arguments and its result.
+
+    sends, receives   positions of arguments.
+    into_result       whether the result is received.
+    declared          whether a rule says so, or that there is no such way.
+    """
+
+    sends: frozenset[int] = frozenset()
+    receives: frozenset[int] = frozenset()
+    into_result: bool = False
+    declared: bool = False
 
 
 def is_generic(function: Any) -> bool:

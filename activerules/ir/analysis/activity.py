@@ -210,6 +210,7 @@ class _Spread:
         elif info is not None:
             if not info.inactive and self._touches(call, info, values, objects):
                 objects.update(results_of(call, info, self.memory))
+            objects.update(_received_by(call, info, self.memory))
         elif memory_intrinsic(call) in _COPIES:
             if not objects.isdisjoint(self.memory.objects(call.operands[1])):
                 objects.update(self.memory.objects(call.operands[0]))
@@ -225,7 +226,8 @@ class _Spread:
         self, call: Instruction, values: set[Value], objects: set[MemoryObject]
     ) -> None:
         read = self.memory.read_by(call)
-        if not values.isdisjoint(call.operands) or not objects.isdisjoint(read):
+        passes_data = self.memory.called[call].summary.passes_data
+        if passes_data or not (values.isdisjoint(call.operands) and objects.isdisjoint(read)):
             objects.update(self.memory.changed_by(call) - self.types.without_floats)
             if holds_float(call.type):
                 values.add(call)
@@ -254,12 +256,16 @@ class _Spread:
     ) -> None:
         info = self.calls.marked(call)
         if call in self.memory.called:
-            if call in values or not objects.isdisjoint(self.memory.changed_by(call)):
+            passes_data = self.memory.called[call].summary.passes_data
+            changed = self.memory.changed_by(call)
+            if passes_data or call in values or not objects.isdisjoint(changed):
                 objects.update(self.memory.read_by(call))
                 values.update(o for o in call.operands if holds_float(o.type))
         elif info is not None:
+            needed = [a for a in info.arguments if a.sent]
             if not info.inactive and not objects.isdisjoint(results_of(call, info, self.memory)):
-                self._need_arguments(call, info, values, objects)
+                needed = info.arguments
+            self._need_arguments(call, needed, values, objects)
         elif memory_intrinsic(call) in _COPIES:
             if not objects.isdisjoint(self.memory.objects(call.operands[0])):
                 objects.update(self.memory.objects(call.operands[1]))
@@ -270,9 +276,13 @@ class _Spread:
             values.update(self._smooth(call))
 
     def _need_arguments(
-        self, call: Instruction, info: CallInfo, values: set[Value], objects: set[MemoryObject]
+        self,
+        call: Instruction,
+        arguments: Sequence[CallArgument],
+        values: set[Value],
+        objects: set[MemoryObject],
     ) -> None:
-        for argument in info.arguments:
+        for argument in arguments:
             if argument.kind == "value":
                 values.update(argument.floats(call))
             elif argument.kind == "memory":
@@ -322,7 +332,7 @@ class _Spread:
         """Whether any argument of a marked call is in the sets."""
         read_values: set[Value] = set()
         read_objects: set[MemoryObject] = set()
-        self._need_arguments(call, info, read_values, read_objects)
+        self._need_arguments(call, info.arguments, read_values, read_objects)
         return not (values.isdisjoint(read_values) and objects.isdisjoint(read_objects))
 
 
@@ -387,6 +397,17 @@ def results_of(call: Instruction, info: CallInfo, memory: MemoryFacts) -> set[Me
         if argument.kind == "memory" and (argument.written or argument.shadow_written):
             found |= memory.objects(call.operands[argument.pointer])
         elif argument.is_deep and (argument.written or argument.shadow_written):
+            found |= behind_argument(call, argument, memory)
+    return found
+
+
+def _received_by(call: Instruction, info: CallInfo, memory: MemoryFacts) -> set[MemoryObject]:
+    """Memory into which a marked call writes data that enters beside its arguments."""
+    found: set[MemoryObject] = set()
+    if info.receives:
+        found |= {*memory.objects(call.operands[0]), MemoryObject("result", call)}
+    for argument in info.arguments:
+        if argument.received:
             found |= behind_argument(call, argument, memory)
     return found
 

@@ -62,6 +62,7 @@ class Summary:
                   a float of them
     keeps_bits    (parameter, access): an integer may be stored so where the caller can see it
     makes_bits    it, or a function it calls, takes the bits of a float as an integer
+    passes_data   it, or a function it calls, sends or receives data beside the arguments
     """
 
     reads: frozenset[Place] = frozenset()
@@ -77,6 +78,7 @@ class Summary:
     keeps_bits: frozenset[tuple[int, PlaceAccess]] = frozenset()
     copies: frozenset[tuple[Place, Place]] = frozenset()
     makes_bits: bool = False
+    passes_data: bool = False
 
     def __or__(self, other: Summary) -> Summary:
         return Summary(
@@ -93,6 +95,7 @@ class Summary:
             self.keeps_bits | other.keeps_bits,
             self.copies | other.copies,
             self.makes_bits or other.makes_bits,
+            self.passes_data or other.passes_data,
         )
 
 

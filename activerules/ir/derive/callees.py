@@ -156,7 +156,7 @@ def use_callee(
     """The pair for a call of a function of the module; None where the primal may be called.
 
     That is where no derivative comes out of it, it makes no shadow, and no memory that the tape
-    has to hold on to (`keeps`).
+    has to hold on to (`keeps`), and calls no function past whose arguments data goes.
     """
     called = facts.memory.called[call]
     active = facts.activity.active_memory
@@ -166,6 +166,7 @@ def use_callee(
         or facts.activity.is_active(call)
         or result_shadow
         or called.summary.releases
+        or called.summary.passes_data
         or not active.isdisjoint(called.writes | {called.fresh})
     )
     if not is_needed:

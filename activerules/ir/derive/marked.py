@@ -23,7 +23,8 @@ class CallActivities:
 
 
 def activities_of(call: Instruction, info: CallInfo, facts: Facts) -> CallActivities | None:
-    """None where nothing active goes in and comes out: no rule is needed then.
+    """None where nothing active goes in and comes out: no rule is needed then, if no data passes
+    beside the arguments.
 
     An inactive function makes a shadow of zeros where its result is used as active arrays are.
     """
@@ -41,7 +42,7 @@ def activities_of(call: Instruction, info: CallInfo, facts: Facts) -> CallActivi
         for a, how in zip(info.arguments, arguments, strict=True)
     )
     passive = all(how == "const" for how in arguments) and result != "duplicated"
-    if passive or (result == "const" and not writes_active):
+    if not info.passes_data and (passive or (result == "const" and not writes_active)):
         return None
     return CallActivities(arguments, result)
 

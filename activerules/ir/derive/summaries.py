@@ -195,6 +195,7 @@ class _Summariser:
             frozenset(self._keeps_bits()),
             frozenset(self._copies()),
             any(map(self._makes_bits, self.body)),
+            any(map(self._passes_data, self.body)),
         )
 
     def _place(self, o: MemoryObject) -> Place | None:
@@ -323,6 +324,12 @@ class _Summariser:
         if i in self.memory.called:
             return self.memory.called[i].summary.makes_bits
         return i.opcode == "bitcast" and i.type.is_int and i.operands[0].type.is_float
+
+    def _passes_data(self, i: Instruction) -> bool:
+        if i in self.memory.called:
+            return self.memory.called[i].summary.passes_data
+        info = self.calls.marked(i) if i.opcode == "call" else None
+        return info is not None and info.passes_data
 
     def _takes_bits(self) -> Iterable[int]:
         """The integer parameters that become floats."""
