@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 
+from activerules.annotations.trees import flattened, restored
 from activerules.annotations.values import laid_like
 from activerules.autodiff import NO_C_WRAPPER, run_compiled
 from activerules.everyday import ArgNums, DerivedFunction
@@ -65,6 +66,7 @@ def jvp(
     >>> jvp(lambda x, y: x * y, (3.0, 2.0), (1.0, 0.5))
     (6.0, 3.5)
     """
+    primals, tangents = flattened((primals, tangents))
     copies: list[tuple[np.ndarray, np.ndarray]] = []
     laid = laid_like(tangents, primals, copies)
     arrays = [*_arrays_in(primals), *_arrays_in(tangents)]
@@ -76,7 +78,7 @@ def jvp(
     for fresh, tangent in copies:
         if tangent.flags.writeable:
             tangent[...] = fresh
-    return result
+    return restored(result)
 
 
 def _arrays_in(x: Any) -> Iterator[np.ndarray]:
@@ -169,8 +171,9 @@ def jacfwd(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -
     Arguments
         function  an `@njit` function or a plain one that Numba can compile; it returns numbers,
                   arrays of numbers, or tuples of these.
-        argnums   the argument to differentiate by, or a tuple of them: floats, arrays of floats,
-                  tuples of these; a `numba.typed.List` of floats counts as an array.
+        argnums   the argument to differentiate by (its number, or name), or a tuple of them:
+                  floats, arrays of floats, tuples of these; a `numba.typed.List` of floats counts
+                  as an array.
         holomorphic=True   f'(z) of a complex result by complex numbers and arrays of them; that the
                   function is holomorphic is the caller's word.
         options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.

@@ -19,6 +19,7 @@ from numba import njit, types
 from numba.extending import typeof_impl
 
 from activerules.annotations.signature import GradientSpec
+from activerules.annotations.trees import flattened, restored
 from activerules.autodiff import NO_C_WRAPPER, run_compiled
 from activerules.errors import ArityError
 from activerules.numba_ext import checks
@@ -41,7 +42,7 @@ from activerules.rules.registry import RULES
 from activerules.rules.rule import location_of
 from activerules.rules.written import function_from
 
-ArgNums = int | tuple[int, ...]
+ArgNums = int | str | tuple[int | str, ...]
 
 _lock = threading.Lock()
 
@@ -51,7 +52,7 @@ def grad(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -> 
 
     Arguments
         function  an `@njit` function or a plain one that Numba can compile.
-        argnums   the argument to differentiate by, or a tuple of them.
+        argnums   the argument to differentiate by, its number or name, or a tuple of them.
         options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
 
     Returns
@@ -135,8 +136,10 @@ class DerivedFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the function is made to return."""
+        given = flattened(args)
+        named = {name: flattened(value) for name, value in kwargs.items()}
         try:
-            return self._run(*args, **kwargs)
+            return restored(self._run(*given, **named))
         except TypeError:
             self._require_call(args, kwargs)
             raise
@@ -206,8 +209,11 @@ def read_spec(dispatcher: Any, argnums: ArgNums, with_value: bool) -> GradientSp
     single = not isinstance(argnums, tuple | list)
     places = []
     for place in [argnums] if single else argnums:
+        if isinstance(place, str):
+            places.append(_place_of(dispatcher, place))
+            continue
         if not isinstance(place, SupportsIndex):
-            raise _wrong_argnums(dispatcher, f"has {place!r}, which is not an integer")
+            raise _wrong_argnums(dispatcher, f"has {place!r}, which is neither a number nor a name")
         index = operator.index(place)
         if index < 0 and not unlimited:
             index += len(names)
@@ -220,6 +226,14 @@ def read_spec(dispatcher: Any, argnums: ArgNums, with_value: bool) -> GradientSp
         fault = f"names `{named[repeated[0]]}` twice" if repeated else "names no argument"
         raise _wrong_argnums(dispatcher, fault)
     return GradientSpec(tuple(places), single, with_value)
+
+
+def _place_of(dispatcher: Any, name: str) -> int:
+    """The number of the argument of that name."""
+    parameters = inspect.signature(dispatcher.py_func).parameters
+    if name not in parameters or parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+        raise _wrong_argnums(dispatcher, f"has {name!r}")
+    return list(parameters).index(name)
 
 
 def _require_no_values(kind: str, function: Any, argnums: Any) -> None:
@@ -245,7 +259,7 @@ def _wrong_argnums(dispatcher: Any, fault: str) -> ArityError:
     return ArityError(
         f"argnums {fault}, and {plain.__name__} {takes}",
         where=[("in the derivative of", f"{plain.__name__}{bare}", location_of(plain))],
-        instead=[f"{numbers}, or a tuple of different ones"],
+        instead=[f"{numbers}, a name, or a tuple of different ones"],
     )
 
 

@@ -20,6 +20,7 @@ from activerules.annotations.activity import (
     MixedDuplicated,
 )
 from activerules.annotations.signature import SplitSpec
+from activerules.annotations.trees import flattened, restored
 from activerules.autodiff import NO_C_WRAPPER, run_compiled
 from activerules.nested_pullbacks import nested_vjp_stub
 from activerules.numba_ext import checks
@@ -74,10 +75,11 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Any]:
     (12.0, (4.0, 3.0), (40.0, 30.0))
     """
     target = dispatcher_of(function)
+    primals = flattened(primals)
     checks.require_types(primals)
     argtypes = tuple(map(typeof, primals))
     require_kept(checks.read_arity(target, len(argtypes)), argtypes)
-    return run_compiled(vjp_stub(target, argtypes), *primals)
+    return restored(run_compiled(vjp_stub(target, argtypes), *primals))
 
 
 @overload(vjp)

@@ -63,9 +63,9 @@ def jacrev(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -
     Arguments
         function  an `@njit` function or a plain one that Numba can compile; it returns numbers,
                   arrays of numbers, or tuples of these.
-        argnums   the argument to differentiate by, or a tuple of them: numbers, arrays of numbers,
-                  tuples of these; not both the argument and the result may be complex. A
-                  `numba.typed.List` of numbers counts as an array.
+        argnums   the argument to differentiate by (its number, or name), or a tuple of them:
+                  numbers, arrays of numbers, tuples of these; not both the argument and the result
+                  may be complex. A `numba.typed.List` of numbers counts as an array.
         holomorphic=True   f'(z), where arguments and result are complex; that the function is
                   holomorphic is the caller's word.
         options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.

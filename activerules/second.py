@@ -62,8 +62,9 @@ def hessian(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) 
 
     Arguments
         function  an `@njit` function or a plain one that Numba can compile.
-        argnums   the argument to differentiate by, or a tuple of them: floats, arrays of floats,
-                  and tuples of these; a `numba.typed.List` of floats counts as an array.
+        argnums   the argument to differentiate by (its number, or name), or a tuple of them:
+                  floats, arrays of floats, and tuples of these; a `numba.typed.List` of floats
+                  counts as an array.
         options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
 
     Returns

@@ -67,10 +67,13 @@ def test_jacobians_of_gradients():
 
 
 def test_literals_choose_the_arguments():
-    both = njit(lambda x: ar.value_and_grad(bump, argnums=(0, 1))(x, 2.0))
-    value, (by_x, by_y) = both(1.0)
-    assert value == bump(1.0, 2.0)
-    assert (by_x, by_y) == pytest.approx((4 + math.cos(1.0), 4.0))
+    by_number = njit(lambda x: ar.value_and_grad(bump, argnums=(0, 1))(x, 2.0))
+    by_name = njit(lambda x: ar.value_and_grad(bump, argnums=("x", "y"))(x, 2.0))
+    for both in (by_number, by_name, lambda x: ar.value_and_grad(bump, ("x", 1))(x, 2.0)):
+        value, (by_x, by_y) = both(1.0)
+        assert value == bump(1.0, 2.0)
+        assert (by_x, by_y) == pytest.approx((4 + math.cos(1.0), 4.0))
+    assert ar.grad(bump, "y")(1.0, 2.0) == pytest.approx(4.0)
     assert of_an_argument(bump, 1.5) == pytest.approx(2 * 1.5 * 2.0)
 
 

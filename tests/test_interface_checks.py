@@ -285,9 +285,10 @@ class TestAnnotations:
         [
             ((0, -2), "names `x` twice"),
             ((), "names no argument"),
-            ("y", "has 'y', which is not an integer"),
-            (None, "has None, which is not an integer"),
-            ((0, 1.0), "has 1.0, which is not an integer"),
+            ("z", "has 'z', and reads_only has 2 arguments"),
+            (("x", 0), "names `x` twice"),
+            (None, "has None, which is neither a number nor a name"),
+            ((0, 1.0), "has 1.0, which is neither a number nor a name"),
         ],
     )
     @pytest.mark.parametrize("derivative", [ar.grad, ar.jacfwd, ar.jacrev, ar.hessian])

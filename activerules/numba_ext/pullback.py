@@ -23,6 +23,7 @@ from numba.extending import NativeValue, box, intrinsic, models, register_model,
 
 from activerules.annotations.activity import Const, Duplicated, MixedDuplicated
 from activerules.annotations.signature import SplitSpec
+from activerules.annotations.trees import flattened, restored
 from activerules.errors import NotYetSupported, ShadowMismatch, TapeError
 from activerules.numba_ext import cotangents, floats_of_shadows, memory
 from activerules.numba_ext.checks import refuse_buffer
@@ -79,7 +80,7 @@ class Pullback:
 
     def __call__(self, cotangent: Any) -> Any:
         """Return the cotangents of the primals, `None` for those that carry no derivative."""
-        return Pullback.run(self._type.stub.dispatcher, self, cotangent)
+        return restored(Pullback.run(self._type.stub.dispatcher, self, flattened(cotangent)))
 
     def __repr__(self) -> str:
         """Say whose pullback it is."""

@@ -91,6 +91,7 @@ from activerules.numba_ext.methods import (
 )
 from activerules.numba_ext.operators import AugmentedOperator, RuledOperators, plain_operator
 from activerules.numba_ext.stubs import StubType
+from activerules.numba_ext.tree_items import refuse_of_keys
 from activerules.numba_ext.typed_dicts import iteration
 from activerules.numba_ext.ufuncs import (
     GeneralisedTwin,
@@ -147,6 +148,7 @@ class ADTypingContext(Context):
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
         """The signature of a call; dispatchers arrive here as arguments too."""
+        refuse_of_keys(func, args)
         callee = self._session.visible(func)
         function = callee if isinstance(callee, types.Callable) else self._lookup_global(callee)
 

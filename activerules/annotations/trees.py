@@ -1,0 +1,151 @@
+"""Parameters in dictionaries and dataclasses, as compiled code takes them: named tuples.
+
+`flattened` makes a named tuple of each dictionary with fixed keys, and of each object of a
+dataclass, in a value; `restored` is its inverse, and makes a gradient that compiled code returns a
+dictionary, or an object of the class, again. Compiled code reads `p["w"]` and `p.w` of them.
+
+The class of a named tuple has a name that says what it is for, under which this module gives it
+again: code that is stored on disk refers to it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib import import_module
+from keyword import iskeyword
+from typing import Any
+
+from activerules.annotations.containers import is_dict, is_list, is_tuple, like_tuple
+from activerules.errors import ActivityError
+
+
+def flattened(x: Any) -> Any:
+    """The value, with a named tuple in place of each dictionary and object of a dataclass.
+
+    Raises `ActivityError` for keys that are not strings, and for lists in such a value. An empty
+    dictionary is left as it is.
+    """
+    if is_dict(x) and x:
+        return _named(_class_of_keys(_sorted_keys(x)), x)
+    if is_dataclass(x) and not isinstance(x, type):
+        names = [field.name for field in fields(x)]
+        return _named(_class_of_dataclass(type(x)), {name: getattr(x, name) for name in names})
+    if is_tuple(x):
+        made = [flattened(item) for item in x]
+        return x if _same(made, x) else like_tuple(type(x), made)
+    return x
+
+
+def restored(x: Any) -> Any:
+    """The value, with what `flattened` made a named tuple of in its place."""
+    if not is_tuple(x):
+        return x
+    items = [restored(item) for item in x]
+    origin: Any = getattr(type(x), _ORIGIN, None)
+    if origin is None:
+        return x if _same(items, x) else like_tuple(type(x), items)
+    if is_tuple(origin):
+        return dict(zip(origin, items, strict=True))
+    # Not by a call of the class, which may check or change what is a gradient here.
+    made = object.__new__(origin)
+    for field, item in zip(fields(origin), items, strict=True):
+        object.__setattr__(made, field.name, item)
+    return made
+
+
+def place_of_key(kind: type, key: str) -> int | None:
+    """Where the value of a key is in a named tuple of such a class; None for another one."""
+    origin: Any = getattr(kind, _ORIGIN, None)
+    return origin.index(key) if is_tuple(origin) and key in origin else None
+
+
+def is_of_keys(kind: type) -> bool:
+    """Whether a named tuple of such a class stands for a dictionary."""
+    return is_tuple(getattr(kind, _ORIGIN, None))
+
+
+_ORIGIN = "_origin"
+
+
+def _same(made: Iterable[Any], old: Iterable[Any]) -> bool:
+    return all(new is one for new, one in zip(made, old, strict=True))
+
+
+def _named(kind: Any, values: Mapping[str, Any]) -> Any:
+    for name, value in values.items():
+        if is_list(value):
+            raise ActivityError(
+                f"{name!r} of a parameter is a list",
+                why="compiled code takes dictionaries and dataclasses of numbers, arrays and "
+                "tuples of these, and of such dictionaries and dataclasses",
+                instead=["a tuple, or an array"],
+            )
+    order: Any = getattr(kind, _ORIGIN)
+    names = order if is_tuple(order) else values
+    return kind(*(flattened(values[name]) for name in names))
+
+
+def _sorted_keys(x: dict[Any, Any]) -> tuple[str, ...]:
+    for key in x:
+        if not isinstance(key, str):
+            raise ActivityError(
+                f"a dictionary has the key {key!r}, which is not a string",
+                why="the keys of parameters are fixed when a derivative is compiled",
+                instead=["strings", "a tuple", "a numba.typed.Dict, whose keys are not fixed"],
+            )
+    return tuple(sorted(x))
+
+
+@cache
+def _class_of_keys(keys: tuple[str, ...]) -> Any:
+    return _new_class("dict", keys, keys, f"dict_{_coded(keys)}")
+
+
+@cache
+def _class_of_dataclass(origin: type) -> Any:
+    names = [field.name for field in fields(origin)]
+    path = origin.__module__, origin.__qualname__
+    return _new_class(origin.__name__, names, origin, f"dataclass_{_coded(path)}")
+
+
+def _new_class(name: str, names: Sequence[str], origin: Any, path: str) -> Any:
+    readable = [
+        each if _is_field(each) else _free(f"key{k}", names) for k, each in enumerate(names)
+    ]
+    make: Callable[..., Any] = namedtuple
+    made = make(name, readable)
+    made.__module__, made.__qualname__ = __name__, path
+    setattr(made, _ORIGIN, origin)
+    return made
+
+
+def _is_field(name: str) -> bool:
+    taken = name.startswith("_") or iskeyword(name)
+    return name.isidentifier() and not taken
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    return _free(f"{name}_", taken) if name in taken else name
+
+
+def _coded(parts: Iterable[str]) -> str:
+    return json.dumps(list(parts)).encode().hex()
+
+
+def __getattr__(name: str) -> Any:
+    """The class of that name, for code that was stored by another process."""
+    kind, _, code = name.partition("_")
+    if kind not in ("dict", "dataclass") or not code:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    parts = json.loads(bytes.fromhex(code))
+    if kind == "dict":
+        return _class_of_keys(tuple(parts))
+    found: Any = sys.modules.get(parts[0]) or import_module(parts[0])
+    for part in parts[1].split("."):
+        found = getattr(found, part)
+    return _class_of_dataclass(found)
