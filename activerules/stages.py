@@ -151,4 +151,4 @@ def _unmarked(text: str, symbol: str, rules: RuleCompiler) -> str:
 
 def _plain(name: str) -> str:
     """`name` as a part of a symbol."""
-    return "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+    return re.sub(r"[^A-Za-z0-9_]", "_", name)

@@ -31,6 +31,8 @@ LAYERS = {
     "ir.types": 3,
     "ir.model": 3,
     "ir.names": 3,
+    "ir.escaped_names": 3,
+    "ir.scalable": 3,
     "ir.never_returning": 3,
     "ir.aliases": 3,
     "ir.allocators": 3,

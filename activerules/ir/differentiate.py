@@ -31,6 +31,7 @@ from activerules.ir.derive.indirect import call_by_name
 from activerules.ir.derive.planning import make_plan
 from activerules.ir.derive.request import Parameter, Request, ReturnKind
 from activerules.ir.derive.widen import widened
+from activerules.ir.escaped_names import Escaped, printed
 from activerules.ir.library_calls import with_one_result
 from activerules.ir.masked import lane_by_lane
 from activerules.ir.model import Argument, Function, Module
@@ -40,9 +41,9 @@ from activerules.ir.parser import parse_module
 from activerules.ir.printer import print_module
 from activerules.ir.reading import read_module
 from activerules.ir.rulecall import ActivityName
+from activerules.ir.scalable import refuse_scalable
 
 _TARGET = re.compile(r'"(?:target-cpu|target-features|tune-cpu)"="[^"]*"')
-_PLAIN = re.compile(r"[-\w.$]+")
 _ROUNDS = 4
 _MAY_BE_INLINED = (UnsupportedIR, UnknownCall, FloatBitsInInteger, MixedActivity)
 _RETURNED = {"reverse": "Active", "forward": "Duplicated"}
@@ -109,30 +110,34 @@ def differentiate(
     """
     if mode not in ("reverse", "forward"):
         raise ActivityError(what=f"there is no mode {mode!r}", instead=["reverse", "forward"])
-    source = canonical(llvm_ir)
-    own_name = own_names(source).get(_quoted(function), function).strip('"')
+    given = canonical(llvm_ir)
+    escaped = Escaped.of(given)
+    source, function = escaped.plain(given), escaped.plain_name(function)
+    named = own_name(source, function)
 
     def attempt(own: str) -> str:
-        module, symbol = _read(own, own_name)
-        stem = name or (symbol if own_name == function else _quoted(function))
+        module, symbol = _read(own, named)
+        stem = printed(name) if name else symbol if named == function else printed(function)
         request = read_request(
             module, symbol, activities, return_activity, stem, mode=mode, width=width
         )
-        return _derivative(source, module, request, mode)
+        return escaped.restored(_derivative(source, module, request, mode))
 
-    try:
-        return attempt(source)
-    except _MAY_BE_INLINED as error:
-        inlined = inline_all(source)
-        if inlined != source:
-            with suppress(ActiverulesError):
-                return attempt(inlined)
-        raise error
+    with escaped.in_errors():
+        try:
+            return attempt(source)
+        except _MAY_BE_INLINED as error:
+            inlined = inline_all(source)
+            if inlined != source:
+                with suppress(ActiverulesError):
+                    return attempt(inlined)
+            raise error
 
 
-def _quoted(name: str) -> str:
-    """A name as LLVM prints it."""
-    return name if _PLAIN.fullmatch(name) else f'"{name}"'
+def own_name(source: str, function: str) -> str:
+    """The name of what `function` is, if that is a second name of it."""
+    target = own_names(source).get(printed(function))
+    return function if target is None else target.strip('"')
 
 
 def _derivative(source: str, module: Module, request: Request, mode: str) -> str:
@@ -171,7 +176,7 @@ def _read(source: str, function: str) -> tuple[Module, str]:
 
     Calls through tables are by name; LLVM may then inline them, and what is found so leads to more.
     """
-    text = declared_if_never_returning(unaliased(source), function)
+    text = refuse_scalable(declared_if_never_returning(unaliased(source), function), function)
     text = by_malloc(copies_at_entry(exposed(text), function))
     text = lane_by_lane(with_one_result(by_parts(text)))
     for left in reversed(range(_ROUNDS)):

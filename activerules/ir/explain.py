@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
-from activerules.ir.aliases import own_names, unaliased
+from activerules.ir.aliases import unaliased
 from activerules.ir.analysis.nodes import Node, Primal, Shadow
 from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.by_value import copies_at_entry
@@ -19,11 +19,13 @@ from activerules.ir.derive.layout import Layout, make_layout
 from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.planning import make_plan
 from activerules.ir.derive.reasons import NameOf, describe, name_of_memory, why_kept, why_served
-from activerules.ir.differentiate import read_request
+from activerules.ir.differentiate import own_name, read_request
+from activerules.ir.escaped_names import Escaped
 from activerules.ir.model import Block, Instruction
 from activerules.ir.normalise import canonical, exposed, normalise
 from activerules.ir.printer import print_instruction
 from activerules.ir.reading import read_module
+from activerules.ir.scalable import refuse_scalable
 
 _WIDEST = 72
 _SYMBOLS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -47,13 +49,16 @@ def explain(
     Raises
         what `differentiate` raises, except for what only shows when code is made.
     """
-    source = canonical(llvm_ir)
-    function = own_names(source).get(function, function).strip('"')
-    text = copies_at_entry(exposed(unaliased(source)), function)
-    module = read_module(normalise(text, function), function)
-    symbol = function if function in module.functions else f'"{function}"'
-    plan = make_plan(read_request(module, symbol, activities, return_activity, symbol))
-    return render_plan(plan, make_layout(plan))
+    given = canonical(llvm_ir)
+    escaped = Escaped.of(given)
+    source, function = escaped.plain(given), escaped.plain_name(function)
+    function = own_name(source, function)
+    with escaped.in_errors():
+        text = refuse_scalable(copies_at_entry(exposed(unaliased(source)), function), function)
+        module = read_module(normalise(text, function), function)
+        symbol = function if function in module.functions else f'"{function}"'
+        plan = make_plan(read_request(module, symbol, activities, return_activity, symbol))
+    return escaped.restored(render_plan(plan, make_layout(plan)))
 
 
 def render_plan(plan: Plan, layout: Layout) -> str:

@@ -10,7 +10,7 @@ Invariants  A1  what can be reached from the function through others that return
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from activerules.ir.handlers import DEFINITION
 
@@ -36,11 +36,22 @@ def declared_if_never_returning(text: str, function: str) -> str:
     never.discard(function)
     if not never:
         return text
-    kept = _kept(text, found, never, function) | {
-        name.strip('"') for name in _JUMPED_TO.findall(text)
-    }
+    return with_declared(text, found.keys() - reached(text, function, never))
+
+
+def reached(text: str, function: str, never: Set[str] = frozenset()) -> set[str]:
+    """The names of what can be reached from a function, but through those in `never`; and of
+    functions whose blocks are jumped to.
+    """
+    found = {one["name"].strip('"'): one for one in DEFINITION.finditer(text)}
+    jumped = {name.strip('"') for name in _JUMPED_TO.findall(text)}
+    return _kept(text, found, never, function) | jumped
+
+
+def with_declared(text: str, names: Set[str]) -> str:
+    """The text in which these functions are declared."""
     return DEFINITION.sub(
-        lambda one: one[0] if one["name"].strip('"') in kept else _declared(one[0]), text
+        lambda one: _declared(one[0]) if one["name"].strip('"') in names else one[0], text
     )
 
 
@@ -50,7 +61,7 @@ def _marks(definition: str) -> list[str]:
 
 
 def _kept(
-    text: str, found: Mapping[str, re.Match[str]], never: set[str], function: str
+    text: str, found: Mapping[str, re.Match[str]], never: Set[str], function: str
 ) -> set[str]:
     """The names of functions whose code stays."""
     variables = {one["name"].strip('"'): one[0] for one in _VARIABLE.finditer(text)}

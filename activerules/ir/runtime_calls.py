@@ -142,6 +142,8 @@ _BY_NAME: dict[str, CallEffect] = {
     "_ZdlPvm": _MIRRORED,
     "_ZdaPvm": _MIRRORED,
     HELD_MEMORY: _NOTHING,
+    "activerules.stack.floor": _NOTHING,
+    "activerules.stack.left": _NOTHING,
     # Numba's C helpers
     NOCOPY_RESHAPE: CallEffect(reads=(1, 2, 4), writes=(5,)),
     # typed dictionaries: keys; values are the business of visible code

@@ -17,6 +17,7 @@ from numba.core import callconv, cgutils, types
 
 from activerules.annotations.activity import BatchDuplicated, BatchDuplicatedNoNeed
 from activerules.errors import NotAFloatReturn
+from activerules.ir.derive.runtime import STACK_TEXT
 from activerules.numba_ext import (
     chunks,
     dict_runtime,
@@ -100,7 +101,7 @@ def link_derivative(context: Any, gradient: Gradient) -> None:
         # what Numba stores on disk loads the library before its code
         context.active_code_library._reload_init.add(vector_math.load)
     if not known:
-        own = (memory.RELEASE_DEFINITION, spans.DEFINITION, chunks.DEFINITION)
+        own = (memory.RELEASE_DEFINITION, spans.DEFINITION, chunks.DEFINITION, STACK_TEXT)
         numeric = (POWER_DEFINITIONS, INTEGER_POWERS, WITH_VALUE)
         support = "\n".join([IGNORE_DEFINITIONS, *numeric, *own])
         link.define(context, "activerules.chunks", chunks.VARIABLES)

@@ -78,11 +78,30 @@ def generate_forward(plan: ForwardPlan) -> tuple[list[Function], dict[str, str]]
     """The forward derivative, those of callees behind it, and the declarations they call by."""
     declarations: dict[str, str] = {}
     functions: list[Function] = []
+    recursive = _recursive(plan)
     for one in (plan, *plan.pairs):
         scopes = Scopes(one)
-        functions.append(build_forward(one, scopes, declarations))
+        functions.append(build_forward(one, scopes, declarations, recursive))
         declarations |= scopes.definitions
     return functions, declarations
+
+
+def _recursive(plan: ForwardPlan) -> frozenset[str]:
+    """The stems of the callees that may call themselves, directly or not."""
+    calls = {
+        one.request.name: {use.stem for use in one.derived.values()} for one in (plan, *plan.pairs)
+    }
+    recursive: set[str] = set()
+    for stem in calls:
+        reached: set[str] = set()
+        work = [stem]
+        while work:
+            new = calls.get(work.pop(), set[str]()) - reached
+            reached |= new
+            work += new
+        if stem in reached:
+            recursive.add(stem)
+    return frozenset(recursive)
 
 
 def assemble(
@@ -178,6 +197,8 @@ def _support(functions: list[Function], *, whole: bool) -> _Support:
         texts.append(PLACED_TEXT)
     if GROW_SHADOW in called:
         texts.append(runtime.GROW_TEXT)
+    if whole and (runtime.STACK_LEFT in called or runtime.STACK_FLOOR in called):
+        texts.append(runtime.STACK_TEXT.replace("define ", "define internal "))
     if DROPS_NEW in called:
         texts.append(runtime.DROP_NEW_TEXT)
     if COPY_RESIZED in called or COPIED_SIZE in called:

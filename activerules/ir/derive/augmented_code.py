@@ -24,7 +24,7 @@ from activerules.ir.derive.mirror import (
 )
 from activerules.ir.derive.placed import PLACED_ARRAY, PLACED_SHADOW, is_plain
 from activerules.ir.derive.plan import Plan, RuleUse
-from activerules.ir.derive.runtime import DATA_OFFSET, ENDS
+from activerules.ir.derive.runtime import DATA_OFFSET
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.sweep import (
     Slots,
@@ -381,8 +381,7 @@ class AugmentedCode(EndsEarly[Plan, Builder]):
         status = self.b.call(suffixed(use.stem, ".enter"), I32, [*operands, *places])
         if use.returns == "status":
             self.values[call] = status
-            number = self.b.binary("sub", status, self.b.const(I32, ENDS.start))
-            self._return_if(self.b.icmp("ult", number, self.b.const(I32, len(ENDS))), status)
+            self._return_if(self._has_ended(status), status)
             return
         self._return_if(self.b.icmp("ne", status, self.b.const(I32, 0)), status)
         if handed_back:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from activerules.ir.builder import Builder
 from activerules.ir.derive.primal_copy import B, P, PrimalCopy
-from activerules.ir.derive.runtime import OUT_OF_MEMORY
+from activerules.ir.derive.runtime import ENDS, OUT_OF_MEMORY
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.held_known import Holding, drop_references
 from activerules.ir.model import Block, Instruction, Value
@@ -28,7 +28,7 @@ class EndsEarly(PrimalCopy[P, B]):
     at          the instruction of the primal before which that is, now
     begun       whether the primal may fail there, too (E2)
     loose       places of references that are nobody's yet
-    ends        the blocks where memory has run out, by what they drop
+    ends        the blocks where memory or the stack has run out, by what they drop
     """
 
     def __init__(
@@ -59,24 +59,30 @@ class EndsEarly(PrimalCopy[P, B]):
     def _places(self, start: Value, offsets: Sequence[int]) -> list[Value]:
         return [self.b.gep(I8, start, [self.b.const(I64, offset)]) for offset in offsets]
 
-    def _fail_unless(self, fine: Value) -> None:
-        """Go on, unless memory is exhausted."""
+    def _fail_unless(self, fine: Value, status: int = OUT_OF_MEMORY) -> None:
+        """Go on, unless memory, or what else `status` says, is exhausted."""
         following = Block(self.namer("ok"))
-        self.b.cond_br(fine, following, self._end_of_memory())
+        self.b.cond_br(fine, following, self._ending(status))
         self._open(following)
 
-    def _end_of_memory(self) -> Block:
+    def _ending(self, status: int) -> Block:
         held = self._held()
-        key = (*((one.value, one.by, *one.held.items()) for one in held), *self.loose)
+        key = (status, *((one.value, one.by, *one.held.items()) for one in held), *self.loose)
         if key not in self.ends:
-            block = self.ends[key] = Block(self.namer("out_of_memory"))
+            hint = "out_of_memory" if status == OUT_OF_MEMORY else "too_deep"
+            block = self.ends[key] = Block(self.namer(hint))
             b = self.b.at(block)
             self._drop(b, held)
-            self._leave(b)
+            self._leave(b, b.const(I32, status))
         return self.ends[key]
 
-    def _leave(self, b: Builder) -> None:
-        b.ret(b.const(I32, OUT_OF_MEMORY))
+    def _leave(self, b: Builder, status: Value) -> None:
+        b.ret(status)
+
+    def _has_ended(self, status: Value) -> Value:
+        """Whether a callee has ended where its primal does not."""
+        number = self.b.binary("sub", status, self.b.const(I32, ENDS.start))
+        return self.b.icmp("ult", number, self.b.const(I32, len(ENDS)))
 
     def _return_if(self, ended: Value, status: Value) -> None:
         """Leave with the status of a callee that has ended."""
@@ -84,7 +90,7 @@ class EndsEarly(PrimalCopy[P, B]):
         self.b.cond_br(ended, failed, fine)
         self._open(failed)
         self._drop(self.b, self._held())
-        self.b.ret(status)
+        self._leave(self.b, status)
         self._open(fine)
 
     # --- what is dropped ---

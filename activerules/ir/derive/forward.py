@@ -2,7 +2,8 @@
 
 Needs       a ForwardPlan
 Gives       the function `<name>.forward`: each parameter of the primal, followed, where it is
-            Duplicated, by `width` tangents (a float) or shadow pointers. The result is the status
+            Duplicated, by `width` tangents (a float) or shadow pointers; a callee, where any calls
+            itself, takes how far down the stack it may go as well. The result is the status
             of the primal, if that is what it returns; else the tangent of the returned float (a
             struct of `width` tangents if there are several), void if none is asked for
 Invariants  F1  it computes what the primal computes, in the same order, and writes the same memory
@@ -33,22 +34,37 @@ from activerules.ir.derive.mirror import (
     derived_shadow,
     is_dropped,
 )
-from activerules.ir.derive.runtime import OUT_OF_MEMORY
+from activerules.ir.derive.runtime import STACK_DECLARATIONS, STACK_FLOOR, STACK_LEFT, TOO_DEEP
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.struct_copies import cut_name
 from activerules.ir.derive.sweep import clear, names_of, null, suffixed
 from activerules.ir.model import Argument, Block, Constant, Function, GlobalRef, Instruction, Value
 from activerules.ir.runtime_calls import effect_of, memory_intrinsic
-from activerules.ir.types import I32, I64, PTR, VOID, ArrayType, StructType, Type, size_of
+from activerules.ir.types import I1, I32, I64, PTR, VOID, ArrayType, StructType, Type, size_of
 
 
-def build_forward(plan: ForwardPlan, scopes: Scopes, declarations: dict[str, str]) -> Function:
-    """The forward derivative; names it calls are added to `declarations`."""
-    return _Forwarder(plan, scopes, declarations).build()
+def build_forward(
+    plan: ForwardPlan,
+    scopes: Scopes,
+    declarations: dict[str, str],
+    recursive: frozenset[str] = frozenset(),
+) -> Function:
+    """The forward derivative; names it calls are added to `declarations`. `recursive`: the stems of
+    the functions that call themselves.
+    """
+    return _Forwarder(plan, scopes, declarations, recursive).build()
 
 
 class _Forwarder(EndsEarly[ForwardPlan, LaneBuilder]):
-    def __init__(self, plan: ForwardPlan, scopes: Scopes, declarations: dict[str, str]) -> None:
+    def __init__(
+        self,
+        plan: ForwardPlan,
+        scopes: Scopes,
+        declarations: dict[str, str],
+        recursive: frozenset[str],
+    ) -> None:
+        self.recursive = recursive
+        self.floor: Value | None = None
         b = LaneBuilder([], plan.request.width, names_of(plan), declarations)
         super().__init__(plan, scopes, b, {}, {})
         self.tangents: dict[Value, Value] = {}
@@ -89,8 +105,12 @@ class _Forwarder(EndsEarly[ForwardPlan, LaneBuilder]):
                 ]
                 (self.shadows if old.type.is_pointer else self.packed)[old] = tuple(own)
                 arguments += own
+        floor: list[Argument] = []
+        if self.recursive and self.plan.request.callee:
+            self.floor = Argument(self.namer("floor"), I64)
+            floor = [self.floor]
         self.results = self._result_parameters()
-        return arguments + self.results
+        return [*arguments, *floor, *self.results]
 
     def _result_parameters(self) -> list[Argument]:
         """Where a callee leaves what the primal returns, and the tangents or shadows of it."""
@@ -160,6 +180,10 @@ class _Forwarder(EndsEarly[ForwardPlan, LaneBuilder]):
         if block is self.plan.flow.order[0]:
             for argument, lanes in self.packed.items():
                 self.tangents[argument] = self.b.pack(lanes)
+            if self.recursive and self.floor is None:
+                self.b.declarations |= STACK_DECLARATIONS
+                limit = self.b.const(I64, self.plan.request.stack_limit)
+                self.floor = self.b.call(STACK_FLOOR, I64, [limit])
         for i, following in pairwise(block.instructions[len(phis) :]):
             self._at(following)
             self._instruction(i, live)
@@ -194,9 +218,9 @@ class _Forwarder(EndsEarly[ForwardPlan, LaneBuilder]):
             if isinstance(tangent, Instruction):
                 add_incoming(tangent, self._tangent(operand), self.tails[source])
 
-    def _leave(self, b: Builder) -> None:
+    def _leave(self, b: Builder, status: Value) -> None:
         if self.plan.request.returns == "status" or self.plan.request.callee:
-            super()._leave(b)
+            super()._leave(b, status)
         else:
             b.call("llvm.trap", VOID, [])
             b.unreachable()
@@ -406,22 +430,19 @@ class _Forwarder(EndsEarly[ForwardPlan, LaneBuilder]):
 
     def _callee(self, use: CalleeUse) -> None:
         """Call the forward derivative of the callee in place of the callee."""
-        call = use.call
-        operands: list[Value] = []
-        for o, activity in zip(call.operands, use.activities, strict=True):
-            operands.append(self._value(o))
-            if activity == "duplicated":
-                operands += self._lanes(o)
+        call, operands = use.call, self._passed(use)
         places: list[Value] = []
         if use.returns != "status" and call.type != VOID:
             places.append(self._local(call.type))
             if use.returns == "active" or use.result_shadow:
                 places.append(self._local(ArrayType(self.width, call.type)))
+        self.begun = True
+        if self.floor is not None and use.stem in self.recursive:
+            self._fail_unless(self.b.call(STACK_LEFT, I1, [self.floor]), TOO_DEEP)
         status = self.b.call(suffixed(use.stem, ".forward"), I32, [*operands, *places])
         if use.returns == "status":
             self.values[call] = status
-        self.begun = True
-        self._fail_unless(self.b.icmp("ne", status, self.b.const(I32, OUT_OF_MEMORY)))
+        self._return_if(self._has_ended(status), status)
         if places:
             self.values[call] = self.b.load(call.type, places[0])
         if len(places) > 1:
@@ -433,6 +454,15 @@ class _Forwarder(EndsEarly[ForwardPlan, LaneBuilder]):
                 self.shadows[call] = tuple(lanes)
             else:
                 self.tangents[call] = self.b.pack(lanes)
+
+    def _passed(self, use: CalleeUse) -> list[Value]:
+        """The operands for the primal's, and how deep it may recurse."""
+        operands: list[Value] = []
+        for o, activity in zip(use.call.operands, use.activities, strict=True):
+            operands.append(self._value(o))
+            if activity == "duplicated":
+                operands += self._lanes(o)
+        return [*operands, self.floor] if self.floor is not None else operands
 
     def _local(self, t: Type) -> Value:
         """Stack memory of the derivative itself: made once, at its entry."""

@@ -34,8 +34,38 @@ ENDS = range(OUT_OF_MEMORY, TOO_DEEP + 1)
 
 PREFIX = "activerules.tape."
 
+STACK_FLOOR = "activerules.stack.floor"
+STACK_LEFT = "activerules.stack.left"
+"""How far down the machine's stack recursion may go from here, and whether it may go on: for
+forward mode, which has no tape. Code that is differentiated again keeps the calls of them.
+"""
+
 DATA_OFFSET = 24
 """Where in an NRT MemInfo the pointer to its data is."""
+
+STACK_DECLARATIONS = {
+    STACK_FLOOR: f"declare i64 @{STACK_FLOOR}(i64) nounwind willreturn memory(none)",
+    STACK_LEFT: f"declare i1 @{STACK_LEFT}(i64) nounwind willreturn memory(none)",
+}
+STACK_TEXT = f"""
+define i64 @{STACK_FLOOR}(i64 %bytes) noinline nounwind memory(none) {{
+entry:
+  %here = call ptr @llvm.frameaddress.p0(i32 0)
+  %address = ptrtoint ptr %here to i64
+  %floor = sub i64 %address, %bytes
+  ret i64 %floor
+}}
+
+define i1 @{STACK_LEFT}(i64 %floor) noinline nounwind memory(none) {{
+entry:
+  %here = call ptr @llvm.frameaddress.p0(i32 0)
+  %address = ptrtoint ptr %here to i64
+  %fine = icmp uge i64 %address, %floor
+  ret i1 %fine
+}}
+
+declare ptr @llvm.frameaddress.p0(i32 immarg)
+"""
 
 TEXT = """
 define internal ptr @activerules.tape.reserve(ptr %tape, i64 %bytes) alwaysinline nounwind {

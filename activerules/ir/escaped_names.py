@@ -1,0 +1,90 @@
+r"""Names of functions and variables that LLVM prints with escapes: `@"f\22g"`, or not ASCII.
+
+Needs       the text of a module as LLVM prints it
+Gives       `Escaped`: the text with plain names instead, and back
+Invariants  E1  `restored(text)` is the module's text; what a plain name is a part of, the name of
+                a derivative, has the escaped one in its place
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from activerules.errors import ActiverulesError
+
+_STEM = "activerules.named."
+_NAMED = re.compile(r'c"[^"]*"|(?P<kind>[@$])"(?P<name>[^"]*\\[^"]*)"')
+"""A name with an escape in it; texts in constants are passed over."""
+_QUOTED = re.compile(rf'(?<=[@$])"[^"]*{re.escape(_STEM)}[^"]*"')
+_PLAIN = re.compile(rf"{re.escape(_STEM)}(?P<number>\d+)(?P<suffix>[-\w.$]*)")
+_NEEDS_NO_QUOTES = re.compile(r"[-A-Za-z_.][-A-Za-z0-9_.]*")
+
+
+def printed(name: str) -> str:
+    """A name as LLVM prints it."""
+    return name if _NEEDS_NO_QUOTES.fullmatch(name) else f'"{_with_escapes(name)}"'
+
+
+def _with_escapes(name: str) -> str:
+    return "".join(map(_byte, name.encode()))
+
+
+def _byte(b: int) -> str:
+    if b == ord("\\"):
+        return "\\\\"
+    return chr(b) if 32 <= b < 127 and b != ord('"') else f"\\{b:02X}"
+
+
+@dataclass(frozen=True)
+class Escaped:
+    """The names with escapes of one module, by number."""
+
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str) -> Escaped:
+        """Those of a text."""
+        found = (one["name"] for one in _NAMED.finditer(text) if one["kind"])
+        return cls(tuple(dict.fromkeys(found)) if "\\" in text else ())
+
+    def plain(self, text: str) -> str:
+        """The text with plain names in their place."""
+        if not self.names:
+            return text
+        numbers = {name: k for k, name in enumerate(self.names)}
+        return _NAMED.sub(
+            lambda one: f"{one['kind']}{_STEM}{numbers[one['name']]}" if one["kind"] else one[0],
+            text,
+        )
+
+    def plain_name(self, name: str) -> str:
+        """The name to look for in the plain text; `name` may be as it is, or as LLVM prints it."""
+        for one in (_with_escapes(name), name):
+            if one in self.names:
+                return f"{_STEM}{self.names.index(one)}"
+        return name
+
+    def restored(self, text: str) -> str:
+        """The text with the names of the module."""
+        if not self.names:
+            return text
+        text = _QUOTED.sub(lambda quoted: _PLAIN.sub(self._name, quoted[0]), text)
+        return _PLAIN.sub(lambda one: f'"{self._name(one)}"', text)
+
+    @contextmanager
+    def in_errors(self) -> Generator[None]:
+        """Errors raised inside say the names of the module."""
+        try:
+            yield
+        except ActiverulesError as error:
+            error.what, error.why = self.restored(error.what), self.restored(error.why)
+            error.where = [
+                (label, self.restored(text), place) for label, text, place in error.where
+            ]
+            raise
+
+    def _name(self, plain: re.Match[str]) -> str:
+        return self.names[int(plain["number"])] + plain["suffix"]
