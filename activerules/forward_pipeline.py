@@ -124,6 +124,7 @@ def _derive(
 
     try:
         plan, scratch = stage("plan", with_scratch, captured, activities, make)
+        stage.apart("rules", "plan", rules.seconds)
         functions, declarations = stage("derive", generate_forward, plan)
     except ActiverulesError as error:
         locate(error, module, captured)

@@ -148,6 +148,7 @@ def _derive(
             captured, module, activities, return_activity, rules, split, options, deferred,
             changing_arguments(dispatcher),
         )  # fmt: skip
+        stage.apart("rules", "plan", rules.seconds)
         plan, careful = _widened(plan, careful, width)
         functions, declarations, layout, memory = _generated(stage, plan, careful)
     except ActiverulesError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -14,26 +15,26 @@ Row = Sequence[str]
 def sections(report: Report) -> list[tuple[str, str, list[Row]]]:
     """(title, what it says if it has no rows, rows) of every section behind the lines."""
     here = report.place.file
-    rules = ("calls with rules", "none", [_call(call, here) for call in report.rules])
+    calls = _counted([_call(call, here) for call in report.rules])
+    rules = ("calls with rules", "none", calls)
     if report.forward:
         return [rules]
     return [
-        ("loops", "none", [_loop(loop, here) for loop in report.loops]),
+        ("loops", "none", _counted([_loop(loop, here) for loop in report.loops])),
         (
             "kept on the tape; per call, with local memory: " + _bytes(report.frame_bytes),
             "nothing",
-            [
-                (where(k.place, here), k.what, _amount(k.bytes, k.loop, here), k.reason)
-                for k in report.cached
-            ],
+            _counted(
+                [
+                    (where(k.place, here), k.what, _amount(k.bytes, k.loop, here), k.reason)
+                    for k in report.cached
+                ]
+            ),
         ),
         (
             "computed again in the reverse sweep",
             "nothing",
-            [
-                (where(r.place, here), r.what + (f", {r.count} times" if r.count > 1 else ""))
-                for r in report.recomputed
-            ],
+            [(where(r.place, here), _times(r.what, r.count)) for r in report.recomputed],
         ),
         (
             "arrays kept alive until the reverse sweep",
@@ -41,6 +42,18 @@ def sections(report: Report) -> list[tuple[str, str, list[Row]]]:
             [(where(p, here), p.text.strip()) for p in report.retained],
         ),
         rules,
+    ]
+
+
+def _times(what: str, count: int) -> str:
+    return f"{what}, {count} times" if count > 1 else what
+
+
+def _counted(rows: Sequence[Row]) -> list[Row]:
+    """Each row once; behind its second cell how often it is there."""
+    return [
+        (place, _times(what, count), *rest)
+        for (place, what, *rest), count in Counter(map(tuple, rows)).items()
     ]
 
 

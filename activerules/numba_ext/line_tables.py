@@ -2,6 +2,7 @@
 
 Needs       a function that Numba lowers with debug information
 Gives       `LineTable`: lines, no variables, no types (T5 of `target`)
+            `on_its_line`: the kernel of an array expression, with the line it is written on
             `LoweringWithLines`: Numba's pass that lowers, which finds the line of a definition in
             the code object. Numba parses the whole source file for it, which took a twentieth of a
             capture.
@@ -9,6 +10,7 @@ Gives       `LineTable`: lines, no variables, no types (T5 of `target`)
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 from numba.core import debuginfo
@@ -17,6 +19,21 @@ from numba.core.typed_passes import NativeLowering
 
 from activerules.numba_ext.dynamic_raises import RaisesComputed
 from activerules.numba_ext.generators import LowersGenerators
+
+_ARRAY_EXPRESSION = "__numba_array_expr_"
+
+
+def on_its_line(kernel: Any, builder: Any) -> Any:
+    """The kernel of an array expression, with the line it is written on.
+
+    Numba compiles it from a text of one line, which it takes for the first of the user's file.
+    `builder` is where it is lowered; other functions are left as they are.
+    """
+    at = builder.debug_metadata
+    if at is None or not kernel.__name__.startswith(_ARRAY_EXPRESSION):
+        return kernel
+    code = kernel.__code__.replace(co_firstlineno=dict(at.operands)["line"])
+    return FunctionType(code, kernel.__globals__, kernel.__name__)
 
 
 class LineTable(debuginfo.DIBuilder):

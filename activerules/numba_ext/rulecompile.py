@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import operator
+import time
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -119,7 +120,7 @@ class RuleRegistry(Protocol):
 
 
 class NumbaRuleCompiler:
-    """Serves the marked calls of one capture."""
+    """Serves the marked calls of one capture; `seconds` is how long it compiled rules."""
 
     def __init__(self, marked: Mapping[str, MarkedCall], registry: RuleRegistry) -> None:
         self._marked = marked
@@ -130,6 +131,7 @@ class NumbaRuleCompiler:
         self._forward_codes: dict[tuple[str, ForwardRuleRequest], ForwardRuleCode | None] = {}
         self._primals = Primals()
         self._libraries: list[Any] = []
+        self.seconds = 0.0
 
     @global_compiler_lock
     def libraries(self, text: str) -> tuple[Any, ...]:
@@ -227,7 +229,7 @@ class NumbaRuleCompiler:
         key = (symbol, request)
         if key not in self._codes:
             marked = self._marked[symbol]
-            with _compiling(marked, request):
+            with self._timed(), _compiling(marked, request):
                 self._codes[key] = self._compile(marked, request)
         return self._codes[key]
 
@@ -240,9 +242,15 @@ class NumbaRuleCompiler:
         key = (symbol, request)
         if key not in self._forward_codes:
             marked = self._marked[symbol]
-            with _compiling(marked, request):
+            with self._timed(), _compiling(marked, request):
                 self._forward_codes[key] = self._compile_forward(marked, request)
         return self._forward_codes[key]
+
+    @contextmanager
+    def _timed(self) -> Generator[None, None, None]:
+        start = time.perf_counter()
+        yield
+        self.seconds += time.perf_counter() - start
 
     def _compile_forward(
         self, marked: MarkedCall, request: ForwardRuleRequest

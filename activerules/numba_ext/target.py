@@ -81,7 +81,7 @@ from activerules.numba_ext.declared import declared_signature
 from activerules.numba_ext.dynamic_raises import CallConv
 from activerules.numba_ext.implementation_keys import ImplementationKeys
 from activerules.numba_ext.inactive_values import InactiveValues
-from activerules.numba_ext.line_tables import LineTable, LoweringWithLines
+from activerules.numba_ext.line_tables import LineTable, LoweringWithLines, on_its_line
 from activerules.numba_ext.methods import (
     Method,
     RuledMethod,
@@ -234,6 +234,13 @@ class ADContext(InactiveValues):
         """The loops of a ufunc, some of them in the target's own form."""
         own = {**complex_math.ufunc_loops(ufunc_key), **single_points.ufunc_loops(ufunc_key)}
         return {**super().get_ufunc_info(ufunc_key), **own}
+
+    def _compile_subroutine_no_cache(
+        self, builder: Any, impl: Any, sig: Any, locals: Any = None, flags: Any = None
+    ) -> Any:
+        """As on the CPU; array expressions have the line they are written on."""
+        impl = on_its_line(impl, builder)
+        return super()._compile_subroutine_no_cache(builder, impl, sig, locals, flags)
 
     def post_lowering(self, mod: Any, library: Any) -> None:
         """As on the CPU, but the NRT is not linked in (T2)."""

@@ -51,6 +51,12 @@ def choose(x, kind):
     return math.exp(x)
 
 
+@njit
+def expressions(a):
+    b = a * a + 1.0  # an array expression
+    return (a * b).sum()  # another one
+
+
 def line_of(comment: str) -> int:
     """Number of the line of this file that ends with a comment."""
     lines = Path(__file__).read_text(encoding="utf-8").splitlines()

@@ -5,6 +5,7 @@ import pickle
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -136,6 +137,28 @@ def test_overlap_version():
 def test_stages_have_times(decay):
     assert {"capture", "plan", "derive"} <= set(decay.stages)
     assert all(seconds >= 0 for seconds in decay.stages.values())
+
+
+def test_rules_have_a_time_of_their_own(linear):
+    assert linear.stages["rules"] > 0.0
+    assert linear.stages["plan"] >= 0.0
+
+
+def test_array_expressions_are_on_their_lines():
+    report = ar.explain(functions.expressions, ar.Duplicated[VECTOR])
+    assert not [line for line in report.lines if line.called]
+    (first,), (second,) = (at(report.lines, c) for c in ("an array expression", "another one"))
+    assert first.is_active
+    assert second.is_active
+
+
+def test_equal_rows_are_one(decay):
+    (kept,) = [k for k in decay.cached if k.what == "the result of exp"]
+    report = replace(decay, cached=(kept,) * 27, rules=(), loops=decay.loops * 3)
+    assert str(report).count("the result of exp, 27 times") == 1
+    assert str(report).count("the result of exp") == 1
+    assert str(report).count("depth 1, 3 times") == 1
+    assert "the result of exp, 27 times" in report._repr_html_()
 
 
 def test_text_names_every_section(linear):
