@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from activerules.annotations.containers import is_array, is_list, is_tuple
+from activerules.annotations.containers import is_array, is_dict, is_list, is_tuple
 from activerules.rules.rule import Rule
 
 
@@ -71,6 +72,9 @@ class _Writer:
             return f"{type(value).__qualname__} {value!r}"
         if is_tuple(value) or is_list(value):
             return f"({', '.join(self.value(item) for item in value)})"
+        if is_dict(value) or issubclass(type(value), frozenset | set):
+            items = value.items() if is_dict(value) else value
+            return f"{{{', '.join(sorted(self.value(item) for item in items))}}}"
         if is_array(value):
             return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
         if issubclass(type(value), np.generic):
@@ -80,6 +84,9 @@ class _Writer:
     def _named(self, value: Any, names: Sequence[str]) -> str:
         if isinstance(value, ModuleType):
             return self._once(value, lambda: self._module(value, names), names)
+        if is_dataclass(value) and not isinstance(value, type):  # a mode of differentiation
+            parts = tuple(getattr(value, field.name) for field in fields(value))
+            return f"{type(value).__qualname__} {self.value(parts)}"
         plain = getattr(value, "py_func", value)
         plain = getattr(plain, "__wrapped__", plain)  # a gradient, of a function
         if isinstance(value, type) or not hasattr(plain, "__code__"):

@@ -16,6 +16,7 @@ from activerules.annotations.activity import (
     Const,
     Duplicated,
 )
+from activerules.annotations.signature import Forward, Reverse
 from activerules.rules import define
 from activerules.rules.define import augmented_primal, forward, has_rule, inactive, reverse
 from activerules.rules.fingerprint import of_function
@@ -418,7 +419,18 @@ def reads(x):
         exec(code, scope)
         return of_function(scope["reads"])
 
-    values = [(1.0, 2.0), (1.5, 2.0), (1.0, 2), (np.ones(2), 2.0), (np.zeros(2), 2.0), ((1,), "x")]
+    values = [
+        (Reverse, Forward),
+        (Reverse, Reverse),
+        (1.0, 2.0),
+        (1.5, 2.0),
+        (1.0, 2),
+        (np.ones(2), 2.0),
+        (np.zeros(2), 2.0),
+        ((1,), "x"),
+        (frozenset({1, 2}), {"x": 2.0}),
+        (frozenset({1, 3}), {"x": 2.0}),
+    ]
     assert [of_values(*v) for v in values] == [of_values(*v) for v in values]
     assert len({of_values(*v) for v in values}) == len(values)
     unknown = object()
