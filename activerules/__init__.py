@@ -51,8 +51,12 @@ class _Package(ModuleType):
         super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
-        return sorted({*vars(self), *self.__all__})
+        """The interface alone: what else is here is for the package itself."""
+        special = (name for name in vars(self) if name.startswith("__"))
+        return sorted({*special, *self.__all__, *_PUBLIC_MODULES})
 
+
+_PUBLIC_MODULES = ("annotations", "chainrules", "errors", "ir", "rules", "testing")
 
 # Submodules that are called like the function they hold.
 _CALLABLE_MODULES = frozenset({"autodiff", "explain"})

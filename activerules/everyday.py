@@ -82,6 +82,14 @@ def value_and_grad(
     return GradientFunction(function, argnums, with_value=True, options=options)
 
 
+_DERIVATIVES = {
+    "grad": "gradient of",
+    "value_and_grad": "value and the gradient of",
+    "hessian": "Hessian of",
+    "hvp": "product of a vector and the Hessian of",
+    **dict.fromkeys(("jacobian", "jacfwd", "jacrev"), "Jacobian of"),
+}
+
 # What is compiled for a function, by what it was asked for: the state of the rules, and the stub.
 _stubs = MadeOnce()
 
@@ -101,15 +109,17 @@ class DerivedFunction:
         self, function: Any, argnums: ArgNums, *, with_value: bool = False, options: dict[str, Any]
     ) -> None:
         require_known(options, self.own_options)
-        _require_no_values("value_and_grad" if with_value else self.kind, function, argnums)
-        self._function = function
+        self._maker = "value_and_grad" if with_value else self.kind
+        _require_no_values(self._maker, function, argnums)
+        self._function, self._asked = function, options
         target = dispatcher_of(function)
         self._options = options = inherited(target, options)
         self._target = with_flags(target, options)
         spec = read_spec(self._target, argnums, with_value)
         self._spec = replace(spec, holomorphic=bool(options.get("holomorphic")))
         functools.update_wrapper(self, self._target.py_func)
-        self.__name__ = f"{'value_and_' if with_value else ''}{self.kind}_{self.__name__}"
+        self.__doc__ = self._described(self._target.py_func)
+        self.__name__ = f"{self._maker}_{self.__name__}"
         # Two objects that were made alike share what is compiled: `grad(f)(x)` may stand in a loop.
         key = type(self), self._spec, repr(sorted(options.items()))
         self._compiled: dict[bool, tuple[int, Any]] = _stubs.get(self._target, key, dict)
@@ -180,15 +190,28 @@ class DerivedFunction:
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         return run_compiled(self.dispatcher, *args, **kwargs)
 
+    def _described(self, plain: Any) -> str:
+        """What `help` says of it: which derivative it is, and what the function says of itself."""
+        parameters = list(inspect.signature(plain).parameters)
+        last = len(parameters) - 1
+        names = [f"`{parameters[min(k, last)]}`" for k in self._spec.argnums]
+        what = f"The {_DERIVATIVES[self._maker]} `{plain.__name__}` with respect to"
+        return "\n\n".join(filter(None, [f"{what} {', '.join(names)}.", plain.__doc__]))
+
+    @property
+    def _argnums(self) -> ArgNums:
+        return self._spec.argnums[0] if self._spec.single else self._spec.argnums
+
     def __repr__(self) -> str:
         """Return the call that makes it."""
-        return f"<{self.__name__} by {self._spec.argnums}>"
+        given = {"argnums": self._argnums} if self._argnums != 0 else {}
+        options = "".join(f", {k}={v!r}" for k, v in {**given, **self._asked}.items())
+        return f"{self._maker}({self._target.py_func.__name__}{options})"
 
     def __reduce__(self) -> Any:
         """Pickle what it was made from; it is compiled anew."""
-        spec = self._spec
-        argnums = spec.argnums[0] if spec.single else spec.argnums
-        return _unpickled, (type(self), self._function, argnums, spec.with_value, self._options)
+        with_value = self._spec.with_value
+        return _unpickled, (type(self), self._function, self._argnums, with_value, self._asked)
 
 
 def _unpickled(

@@ -66,6 +66,37 @@ def test_a_gradient_keeps_the_signature():
     assert wave_gradient.__wrapped__ is wave
 
 
+def described(x, k=2.0):
+    """A line through zero."""
+    return k * x
+
+
+@pytest.mark.parametrize(
+    ("made", "expected", "about"),
+    [
+        (ar.grad(described), "grad(described)", "gradient of `described` with respect to `x`."),
+        (
+            ar.value_and_grad(described, (0, 1), fastmath=True),
+            "value_and_grad(described, argnums=(0, 1), fastmath=True)",
+            "value and the gradient of `described` with respect to `x`, `k`.",
+        ),
+        (ar.jacfwd(described, "k"), "jacfwd(described, argnums=1)", "Jacobian of `described` with"),
+        (ar.hessian(described), "hessian(described)", "Hessian of `described` with respect to `x`"),
+        (ar.hvp(described), "hvp(described)", "Hessian of `described` with respect to `x`"),
+    ],
+)
+def test_what_is_made_says_what_it_is(made, expected, about):
+    assert repr(made) == expected
+    assert about in made.__doc__
+    assert made.__doc__.endswith("A line through zero.")
+    assert eval(expected, {**vars(ar), "described": described}).__doc__ == made.__doc__
+
+
+def test_modes_are_written_as_they_are_made():
+    for mode in (ar.Reverse, ar.ForwardWithPrimal.strong_zero(), ar.Reverse.fast()):
+        assert eval(repr(mode), dict(vars(ar))) == mode
+
+
 def test_value_and_gradient():
     value, gradient = energy_and_gradient(np.array([1.0, 2.0]))
     assert value == 5.0

@@ -88,7 +88,7 @@ class PlainSpec:
 _OPTIONS = ("with_primal", "runtime_activity", "strong_zero", "holomorphic", "fast")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Mode:
     """A mode of `autodiff`: `Reverse`, `ReverseWithPrimal` and those still to come.
 
@@ -165,6 +165,8 @@ class Mode:
             direction += "NoPrimal"
         plain = sorted(self.options - {"reassociate", "vector_math"})
         return direction + "".join(f".{option}()" for option in plain) + self._speed()
+
+    __repr__ = __str__
 
     def _speed(self) -> str:
         chosen = self.options & {"reassociate", "vector_math"}
