@@ -4,11 +4,12 @@ Needs       a module in normal form; how calls are seen (EngineCalls)
 Gives       `ModuleSummaries`: Summary by function, grouping of its pointer parameters, and whether
             the paths on which it returns a status other than 0 count
 Invariants  the smallest solution of the equations between functions that call each other, found by
-            iteration from below (S1, S2 of `analysis/callee.py`)
+            iteration from below (S1, S2 of `analysis/callee.py`), callees before callers
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -60,7 +61,11 @@ class ModuleSummaries:
         self._outside, self._plain = outside, plain
         self._shapes: Shapes | None = None
         self._known: dict[Variant, Summary] = {}
-        self._settling = False
+        self._new: list[Variant] = []
+        self._grown: dict[Variant, None] = {}
+        self._reader: Variant | None = None
+        self._read = defaultdict[Variant, dict[Variant, None]](dict)
+        self._readers = defaultdict[Variant, dict[Variant, None]](dict)
 
     def callee(self, call: Instruction) -> Function | None:
         """The function a call goes to, if it is one of the module that nothing else stands for."""
@@ -87,23 +92,55 @@ class ModuleSummaries:
         """The summary of a function, called in this way."""
         if variant not in self._known:
             self._known[variant] = Summary()
-            if not self._settling:
-                self._settle()
+            self._new.append(variant)
+        if self._reader is not None:
+            self._read[self._reader][variant] = None
+            self._readers[variant][self._reader] = None
+        elif self._new:
+            self._settle()
         return self._known[variant]
 
     def _settle(self) -> None:
-        self._settling = True
-        changed = True
-        while changed:
-            variants = list(self._known)
-            changed = False
-            for variant in variants:
-                new = self._known[variant] | self._summarise(variant)
-                changed |= new != self._known[variant]
-                self._known[variant] = new
-            # a way of calling that is met when all others have settled has no summary yet
-            changed |= len(self._known) > len(variants)
-        self._settling = False
+        """Summarise what is new, and again what has read a summary that has grown since.
+
+        Callees before their callers: so a function is looked at twice, unless it calls itself.
+        """
+        while self._new or self._grown:
+            while self._new:
+                self._update(self._new.pop())
+            for variant in self._callees_first():
+                if variant in self._grown:
+                    self._update(variant)
+
+    def _update(self, variant: Variant) -> None:
+        self._reader, self._grown[variant] = variant, None
+        try:
+            found = self._summarise(variant)
+        finally:
+            self._reader = None
+        del self._grown[variant]
+        new = self._known[variant] | found
+        if new != self._known[variant]:
+            self._known[variant] = new
+            self._grown |= self._readers[variant]
+
+    def _callees_first(self) -> list[Variant]:
+        """The variants that are to be looked at again and those between them, in that order."""
+        order: list[Variant] = []
+        seen: set[Variant] = set()
+        for start in self._grown:
+            work = [(start, iter(self._read[start]))] if start not in seen else []
+            seen.add(start)
+            while work:
+                variant, callees = work[-1]
+                following = next((c for c in callees if c not in seen), None)
+                if following is None:
+                    order.append(variant)
+                    work.pop()
+                else:
+                    seen.add(following)
+                    work.append((following, iter(self._read[following])))
+        return order
 
     def _summarise(self, variant: Variant) -> Summary:
         function = self._module.functions[variant.name]
