@@ -130,6 +130,26 @@ def test_the_page_for_newcomers_names_what_there_is():
         attrgetter(name)(import_module(packages[package]))
 
 
+# what EnzymeRules and ChainRulesCore export
+ENZYME_RULES = """RevConfig RevConfigWidth FwdConfig FwdConfigWidth AugmentedReturn needs_primal
+    needs_shadow width overwritten runtime_activity strong_zero primal_type shadow_type tape_type
+    has_easy_rule easy_scalar_rule set_runtime_activity set_strong_zero forward augmented_primal
+    reverse inactive inactive_noinl inactive_type noalias"""
+CHAIN_RULES = """frule rrule RuleConfig HasReverseMode NoReverseMode HasForwardsMode NoForwardsMode
+    frule_via_ad rrule_via_ad non_differentiable opt_out scalar_rule thunk not_implemented ProjectTo
+    canonicalize unthunk zero_tangent add!! is_inplaceable_destination ignore_derivatives
+    StructuralTangent Tangent MutableTangent NoTangent InplaceableThunk Thunk ZeroTangent
+    AbstractZero AbstractThunk backing"""
+
+
+def test_the_page_for_newcomers_answers_for_every_name_of_theirs():
+    page = (ROOT / "docs" / "coming_from.md").read_text()
+    rows = {row.split(" | ")[0] for row in page.splitlines() if row.startswith("| ")}
+    named = set(re.findall(r"[\w!]+", " ".join(rows)))
+    here = set(re.findall(r"`(?:ar|cr)\.(\w+)", page))  # the same name, on the right
+    assert set((ENZYME_RULES + " " + CHAIN_RULES).split()) - named - here == set()
+
+
 def test_rules_in_the_pages_are_short_and_do_not_branch():
     """A rule is at most 15 lines, both halves of a pair together."""
     lengths = Counter()
