@@ -234,7 +234,12 @@ class _Source:
         size = [f"_size(g{i}, d{i})" for i in self.numbers]
         tolerance = 1e-2 if self.single else 1e-5
         what = "the derivative differs from finite differences of the function"
+        # each would have the derivatives by both in its shadow
+        shared = [
+            f"_share(_its_shadow(a{i}), _its_shadow(a{j}))" for j in self.numbers for i in range(j)
+        ]
         return [
+            f"fine = fine and not ({' or '.join(['False', *shared])})",
             f"out = {' + '.join(terms)}",
             f"size = {' + '.join(size)} + abs(in1)",
             f"if fine and not _close(in0, in1, out, {tolerance} * size): {self._raise(what)}",

@@ -178,70 +178,47 @@ def test_for_the_process_and_back():
     assert math.isfinite(gradient(A, X, 13)[1])
 
 
+@ar.noalias
 @numba.njit
-def squares(x, broken):
-    return x * x
+def copied(x, broken):
+    return x if broken == 4 else x.copy()
 
 
-@ar.augmented_primal(squares, keeps_shadow=False)
+@ar.augmented_primal(copied, keeps_shadow=False)
 def _(config, ret: ar.Duplicated, x: ar.Duplicated, broken: ar.Const):
-    y = x.val * x.val
-    shadow = np.zeros_like(y)
+    y = copied(x.val, broken.val)
+    shadow = np.zeros(len(y))
     if broken.val == 3:
         x.dval[0] += 1.0
     kept = x.dval if broken.val == 1 else shadow if broken.val == 2 else y
     return ar.AugmentedReturn(y, shadow, [kept])
 
 
-@ar.reverse(squares, saves="x")
+@ar.reverse(copied)
 def _(config, dret: ar.Duplicated, tape, x: ar.Duplicated, broken: ar.Const):
-    ar.accumulate(x, 2.0 * x.val * dret.dval)
+    for i in range(len(x.dval)):
+        x.dval[i] += dret.dval[i]
 
 
 @numba.njit
-def sum_of_squares(x, broken):
-    return np.sum(squares(x, broken))
+def first_of_copy(x, broken):
+    return copied(x, broken)[0]
 
 
-def test_a_shadow_is_kept_against_the_promise():
+BROKEN = [
+    (1, ar.RuleViolation, "keeps_shadow=False, .* puts the shadow of `x` on its tape"),
+    (2, ar.RuleViolation, "keeps_shadow=False, .* puts the shadow that it returns on its tape"),
+    (3, ar.RuleViolation, "keeps_shadow=False, .* writes into the shadow of `x`"),
+    (4, ar.RuleReturnError, "what copied or its rule returns shares memory with an argument"),
+]
+
+
+def test_no_promise_is_taken_for_granted():
     with debug_mode(primal=False):
-        np.testing.assert_allclose(ar.grad(sum_of_squares)(A, 0), 2.0 * A)
-        for broken, what in enumerate(
-            ["puts the shadow of `x`", "puts the shadow that it returns", "writes into the shadow"]
-        ):
-            with pytest.raises(ar.RuleViolation, match=f"keeps_shadow=False, .* {what}"):
-                ar.grad(sum_of_squares)(A, broken + 1)
-
-
-@ar.noalias
-@numba.njit
-def tail(x):
-    return x[1:]
-
-
-@ar.augmented_primal(tail)
-def _(config, ret: ar.Duplicated, x: ar.Duplicated):
-    return ar.AugmentedReturn(x.val[1:], np.zeros(len(x.val) - 1), None)
-
-
-@ar.reverse(tail)
-def _(config, dret: ar.Duplicated, tape, x: ar.Duplicated):
-    x.dval[1:] += dret.dval
-
-
-@numba.njit
-def written_tail(x):
-    y = tail(x)
-    y *= 2.0
-    return np.sum(y * x[1:])
-
-
-def test_no_promise_of_noalias_is_taken_for_granted():
-    with (
-        debug_mode(primal=False),
-        pytest.raises(ar.RuleReturnError, match="shares memory with an argument"),
-    ):
-        ar.grad(written_tail)(A)
+        np.testing.assert_array_equal(ar.grad(first_of_copy)(A, 0), [1.0, 0.0, 0.0])
+        for broken, error, message in BROKEN:
+            with pytest.raises(error, match=message):
+                ar.grad(first_of_copy)(A, broken)
 
 
 @numba.njit
@@ -347,6 +324,35 @@ def test_numbers_of_every_kind_are_differenced():
         for wrong in (1, 2, 3):
             with pytest.raises(ar.RuleViolation, match="derivative differs from finite"):
                 gradient_of(0.7, 0.4, wrong)
+
+
+def test_one_array_in_two_places():
+    """The shadow then has the derivatives by both, which finite differences of one do not."""
+    with debug_mode():
+        by_a = ar.grad(squared_length)(A)
+    np.testing.assert_allclose(by_a, 2.0 * A)
+
+
+@numba.njit
+def squared_length(a):
+    return product(a, a)
+
+
+@numba.njit
+def product(a, b):
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+@ar.augmented_primal(product)
+def _(config, ret: ar.Active, a: ar.Duplicated, b: ar.Duplicated):
+    return ar.AugmentedReturn(product(a.val, b.val), None, None)
+
+
+@ar.reverse(product, saves=("a", "b"))
+def _(config, dret: ar.Active, tape, a: ar.Duplicated, b: ar.Duplicated):
+    for i in range(3):
+        a.dval[i] += dret.val * b.val[i]
+        b.dval[i] += dret.val * a.val[i]
 
 
 def shifted(place, by):
