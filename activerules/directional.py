@@ -12,7 +12,7 @@ from numba import njit, types
 from activerules.annotations.trees import flattened, restored
 from activerules.annotations.values import laid_like
 from activerules.autodiff import NO_C_WRAPPER, run_compiled
-from activerules.everyday import ArgNums, DerivedFunction
+from activerules.everyday import ArgNums, DerivedFunction, made_with_aux, with_constant_aux
 from activerules.jacobian_blocks import copy_of
 from activerules.jacobians import jacobian_forward
 from activerules.numba_ext.dispatchers import (
@@ -42,6 +42,7 @@ def jvp(
     function: Callable[..., Any],
     primals: tuple[Any, ...],
     tangents: tuple[Any, ...],
+    has_aux: bool = False,
     **options: Any,
 ) -> Any:
     """The value of a function and its derivative along a direction.
@@ -52,6 +53,8 @@ def jvp(
         tangents  a tuple with one tangent per argument, of its type and shape; None for an argument
                   that is to be constant, as are integers and strings whatever their entry. Inside a
                   compiled function an array has the strides of its primal, too.
+        has_aux=True   the function returns `(value, aux)`, of which aux is a constant, and the
+                  result is `(value, tangent, aux)`; not in compiled functions.
         options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
 
     Returns
@@ -66,6 +69,10 @@ def jvp(
     >>> jvp(lambda x, y: x * y, (3.0, 2.0), (1.0, 0.5))
     (6.0, 3.5)
     """
+    if has_aux:
+        parted = with_constant_aux(dispatcher_of(function), len(primals))
+        (value, aux), (tangent, _) = jvp(parted, primals, tangents, **options)
+        return value, tangent, aux
     primals, tangents = flattened((primals, tangents))
     copies: list[tuple[np.ndarray, np.ndarray]] = []
     laid = laid_like(tangents, primals, copies)
@@ -165,7 +172,9 @@ def _entry() -> Any:
         return entry
 
 
-def jacfwd(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -> DerivedFunction:
+def jacfwd(
+    function: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
+) -> DerivedFunction:
     """Return the Jacobian of a function, computed by forward mode.
 
     Arguments
@@ -174,6 +183,7 @@ def jacfwd(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -
         argnums   the argument to differentiate by (its number, or name), or a tuple of them:
                   floats, arrays of floats, tuples of these; a `numba.typed.List` of floats counts
                   as an array.
+        has_aux=True   the function returns `(value, aux)`, and the result is `(Jacobian, aux)`.
         holomorphic=True   f'(z) of a complex result by complex numbers and arrays of them; that the
                   function is holomorphic is the caller's word.
         options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
@@ -192,6 +202,8 @@ def jacfwd(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -
     >>> jacfwd(lambda x: x * x)(3.0)
     6.0
     """
+    if has_aux:
+        return made_with_aux("jacfwd", function, argnums, options)
     return ForwardJacobian(function, argnums, options=options)
 
 

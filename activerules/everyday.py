@@ -13,7 +13,7 @@ import operator
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, SupportsIndex
+from typing import Any, Protocol, SupportsIndex
 
 from numba import njit, types
 from numba.extending import typeof_impl
@@ -47,12 +47,16 @@ ArgNums = int | str | tuple[int | str, ...]
 _lock = threading.Lock()
 
 
-def grad(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -> GradientFunction:
+def grad(
+    function: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
+) -> DerivedFunction:
     """Return the gradient of a function that returns one float.
 
     Arguments
         function  an `@njit` function or a plain one that Numba can compile.
         argnums   the argument to differentiate by, its number or name, or a tuple of them.
+        has_aux=True   the function returns `(value, aux)`, of which aux is a constant, and the
+                  result is `(gradient, aux)`.
         options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
 
     Returns
@@ -68,17 +72,22 @@ def grad(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -> 
     >>> grad(lambda x: x * x)(3.0)
     6.0
     """
+    if has_aux:
+        return made_with_aux("grad", function, argnums, options)
     return GradientFunction(function, argnums, with_value=False, options=options)
 
 
 def value_and_grad(
-    function: Callable[..., Any], argnums: ArgNums = 0, **options: Any
-) -> GradientFunction:
-    """Return a function of `(value, gradient)`; see `grad`.
+    function: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
+) -> DerivedFunction:
+    """Return a function of `(value, gradient)`, or with `has_aux=True` of `((value, aux),
+    gradient)`; see `grad`.
 
     >>> value_and_grad(lambda x: x * x)(3.0)
     (9.0, 6.0)
     """
+    if has_aux:
+        return made_with_aux("value_and_grad", function, argnums, options)
     return GradientFunction(function, argnums, with_value=True, options=options)
 
 
@@ -89,6 +98,43 @@ _DERIVATIVES = {
     "hvp": "product of a vector and the Hessian of",
     **dict.fromkeys(("jacobian", "jacfwd", "jacrev"), "Jacobian of"),
 }
+
+
+class AuxMakers(Protocol):
+    """What makes derivatives of functions that return `(value, aux)`; it is written with those."""
+
+    def derivative(
+        self, kind: str, function: Any, argnums: ArgNums, options: dict[str, Any]
+    ) -> DerivedFunction:
+        """What the function of the name `kind` returns."""
+        ...
+
+    def constant_aux(self, dispatcher: Any, count: int) -> Any:
+        """The function of `count` arguments with its `aux` a constant to derivatives."""
+        ...
+
+
+_aux_makers: list[AuxMakers] = []
+
+
+def use_aux(makers: AuxMakers) -> None:
+    """Say what makes them."""
+    _aux_makers[:] = [makers]
+
+
+def made_with_aux(
+    kind: str, function: Any, argnums: ArgNums, options: dict[str, Any]
+) -> DerivedFunction:
+    """What `grad` or its like, of the name `kind`, returns with `has_aux=True`."""
+    (makers,) = _aux_makers
+    return makers.derivative(kind, function, argnums, options)
+
+
+def with_constant_aux(dispatcher: Any, count: int) -> Any:
+    """The function of `(value, aux)` with `aux` a constant to derivatives."""
+    (makers,) = _aux_makers
+    return makers.constant_aux(dispatcher, count)
+
 
 # What is compiled for a function, by what it was asked for: the state of the rules, and the stub.
 _stubs = MadeOnce()
@@ -202,10 +248,15 @@ class DerivedFunction:
     def _argnums(self) -> ArgNums:
         return self._spec.argnums[0] if self._spec.single else self._spec.argnums
 
+    @property
+    def _shown(self) -> dict[str, Any]:
+        """The options of that call."""
+        return self._asked
+
     def __repr__(self) -> str:
         """Return the call that makes it."""
         given = {"argnums": self._argnums} if self._argnums != 0 else {}
-        options = "".join(f", {k}={v!r}" for k, v in {**given, **self._asked}.items())
+        options = "".join(f", {k}={v!r}" for k, v in {**given, **self._shown}.items())
         return f"{self._maker}({self._target.py_func.__name__}{options})"
 
     def __reduce__(self) -> Any:

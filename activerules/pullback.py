@@ -21,7 +21,9 @@ from activerules.annotations.activity import (
 )
 from activerules.annotations.signature import SplitSpec
 from activerules.annotations.trees import flattened, restored
+from activerules.annotations.values import make_zero
 from activerules.autodiff import NO_C_WRAPPER, run_compiled
+from activerules.everyday import with_constant_aux
 from activerules.nested_pullbacks import nested_vjp_stub
 from activerules.numba_ext import checks
 from activerules.numba_ext.dispatchers import dispatcher_of
@@ -40,7 +42,7 @@ _stubs: dict[Any, Any] = {}
 Pullback.run = staticmethod(run_compiled)
 
 
-def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Any]:
+def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Return `(out, pullback)`: what the function returns, and the pullback of its cotangents.
 
     Arguments
@@ -49,6 +51,8 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Any]:
                   be its cotangent, and that of an entry without a derivative (integers and arrays
                   of them). A result that is None as a whole has no derivative.
         primals   its arguments; they hold afterwards what the function wrote.
+        has_aux=True   the function returns `(value, aux)`, of which aux is a constant, and the
+                  result is `(value, pullback, aux)`; not in compiled functions.
 
     Returns
         out       the function's result.
@@ -75,6 +79,9 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Any]:
     (12.0, (4.0, 3.0), (40.0, 30.0))
     """
     target = dispatcher_of(function)
+    if has_aux:
+        (value, aux), pullback = vjp(with_constant_aux(target, len(primals)), *primals)
+        return value, _OfValue(pullback, make_zero(flattened(aux))), aux
     primals = flattened(primals)
     checks.require_types(primals)
     argtypes = tuple(map(typeof, primals))
@@ -82,7 +89,22 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Any]:
     return restored(run_compiled(vjp_stub(target, argtypes), *primals))
 
 
-@overload(vjp)
+class _OfValue:
+    """The pullback of the value of a function that returns `(value, aux)`."""
+
+    def __init__(self, pullback: Any, zero: Any) -> None:
+        self._pullback, self._zero = pullback, zero
+
+    def __call__(self, cotangent: Any) -> Any:
+        """Return the cotangents of the primals."""
+        return self._pullback((cotangent, self._zero))
+
+    def __repr__(self) -> str:
+        """Say whose pullback it is."""
+        return repr(self._pullback)
+
+
+@overload(vjp, strict=False)
 def _vjp(function, *primals):
     dispatcher = dispatcher_of_type(function)
     make = nested_vjp_stub if compiles_for_derivative() else vjp_stub

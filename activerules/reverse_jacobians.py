@@ -19,7 +19,7 @@ from activerules.annotations.activity import Active, Annotation, BatchDuplicated
 from activerules.annotations.signature import SplitSpec
 from activerules.autodiff import NO_C_WRAPPER
 from activerules.errors import ActivityError, UnknownOption
-from activerules.everyday import ArgNums, DerivedFunction
+from activerules.everyday import ArgNums, DerivedFunction, made_with_aux
 from activerules.jacobian_blocks import (
     RUN_TIME,
     Block,
@@ -57,7 +57,9 @@ from activerules.thunk import play, record
 _functions = MadeOnce()
 
 
-def jacrev(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -> DerivedFunction:
+def jacrev(
+    function: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
+) -> DerivedFunction:
     """Return the Jacobian of a function, by reverse mode.
 
     Arguments
@@ -66,6 +68,7 @@ def jacrev(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -
         argnums   the argument to differentiate by (its number, or name), or a tuple of them:
                   numbers, arrays of numbers, tuples of these; not both the argument and the result
                   may be complex. A `numba.typed.List` of numbers counts as an array.
+        has_aux=True   the function returns `(value, aux)`, and the result is `(Jacobian, aux)`.
         holomorphic=True   f'(z), where arguments and result are complex; that the function is
                   holomorphic is the caller's word.
         options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
@@ -94,11 +97,17 @@ def jacrev(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -
     array([[2., 0.],
            [0., 4.]])
     """
+    if has_aux:
+        return made_with_aux("jacrev", function, argnums, options)
     return _ReverseJacobian(function, argnums, options=options)
 
 
 def jacobian(
-    function: Callable[..., Any], argnums: ArgNums = 0, mode: str = "auto", **options: Any
+    function: Callable[..., Any],
+    argnums: ArgNums = 0,
+    mode: str = "auto",
+    has_aux: bool = False,
+    **options: Any,
 ) -> DerivedFunction:
     """Return the Jacobian of a function.
 
@@ -109,6 +118,8 @@ def jacobian(
     """
     if mode not in _MODES:
         raise UnknownOption(f"jacobian has no mode {mode!r}", instead=[", ".join(_MODES)])
+    if has_aux:
+        return made_with_aux(_SAME[mode], function, argnums, options)
     return _MODES[mode](function, argnums, options=options)
 
 
@@ -520,6 +531,9 @@ _MODES: dict[str, type[DerivedFunction]] = {
     "forward": _ForwardJacobian,
     "reverse": _ReverseJacobian,
 }
+JACOBIANS: dict[str, type[DerivedFunction]] = {"jacobian": _Jacobian, "jacrev": _ReverseJacobian}
+"""The classes of what is returned here, by the function that returns it."""
+_SAME = {"auto": "jacobian", "forward": "jacfwd", "reverse": "jacrev"}
 
 
 give_factory_form(jacrev)

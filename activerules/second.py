@@ -23,7 +23,7 @@ from numba import njit, typed, types
 from activerules.annotations.values import make_zero
 from activerules.directional import jvp
 from activerules.errors import ActivityError
-from activerules.everyday import ArgNums, DerivedFunction, GradientFunction
+from activerules.everyday import ArgNums, DerivedFunction, GradientFunction, made_with_aux
 from activerules.jacobian_blocks import arranged, carrying
 from activerules.jacobian_columns import Columns, columns_form
 from activerules.jacobians import names_of, written_arrays
@@ -57,7 +57,9 @@ def copied(x: Any) -> Any:
     return fresh
 
 
-def hessian(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) -> HessianFunction:
+def hessian(
+    function: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
+) -> DerivedFunction:
     """Return the Hessian of a function that returns one float.
 
     Arguments
@@ -65,6 +67,7 @@ def hessian(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) 
         argnums   the argument to differentiate by (its number, or name), or a tuple of them:
                   floats, arrays of floats, and tuples of these; a `numba.typed.List` of floats
                   counts as an array.
+        has_aux=True   the function returns `(value, aux)`, and the result is `(Hessian, aux)`.
         options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
 
     Returns
@@ -83,6 +86,8 @@ def hessian(function: Callable[..., Any], argnums: ArgNums = 0, **options: Any) 
     >>> hessian(lambda x: x * x * x)(2.0)
     12.0
     """
+    if has_aux:
+        return made_with_aux("hessian", function, argnums, options)
     return HessianFunction(function, argnums, options=options)
 
 

@@ -52,7 +52,6 @@ class Stages:
             print(f"==== {name} ====\n{_readable(result)}", file=sys.stderr)
         return result
 
-
     def apart(self, name: str, within: str, seconds: float) -> None:
         """Let what took so long within a stage be a stage of its own."""
         self.seconds[within] -= seconds

@@ -101,6 +101,7 @@ LAYERS = {
     "nested_lists": 8,
     "second": 8,
     "hessian_products": 8,
+    "auxiliary": 8,
     "gradient_rules": 8,
     "nested_lanes": 8,
     "nested_options": 8,

@@ -227,6 +227,8 @@ def _onehot(x):
 
 
 def _has_no_derivative(x: Any) -> bool:
+    if isinstance(x, types.Array):
+        return isinstance(x.dtype, types.Integer | types.Boolean)
     scalars = (types.Integer, types.Boolean, types.UnicodeType, types.NoneType, types.Literal)
     return isinstance(x, scalars)
 

@@ -29,12 +29,14 @@ def function_from(
     return scope[name]
 
 
-def in_place_of(plain: Any, source: str, names: Mapping[str, Any]) -> Any:
-    """The function that `source` defines under the name of `plain`, in its module and place."""
+def in_place_of(plain: Any, source: str, names: Mapping[str, Any], name: str = "") -> Any:
+    """The function that `source` defines under `name`, or that of `plain`, in its module and
+    place.
+    """
     code = plain.__code__
     return function_from(
         source,
-        plain.__name__,
+        name or plain.__name__,
         names,
         module=plain.__module__,
         file=code.co_filename,
