@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numba.core import types
@@ -65,6 +65,9 @@ from activerules.rules.rule import DataPaths, ForwardRule, RulePair
 
 # NumPy functions that write into an argument; all others only read them.
 _NUMPY_WRITERS = frozenset({"copyto", "fill_diagonal", "put", "place", "putmask", "shuffle"})
+
+
+Request = TypeVar("Request", RuleRequest, ForwardRuleRequest)
 
 
 class RuleRegistry(Protocol):
@@ -226,6 +229,7 @@ class NumbaRuleCompiler:
         Raises the registry's errors, `RuleReturnError`, `TapeMismatch`, and `NotCompilable` where
         Numba cannot type a rule function.
         """
+        request = self._checked(request)
         key = (symbol, request)
         if key not in self._codes:
             marked = self._marked[symbol]
@@ -239,6 +243,7 @@ class NumbaRuleCompiler:
 
         Raises as `choose` does.
         """
+        request = self._checked(request)
         key = (symbol, request)
         if key not in self._forward_codes:
             marked = self._marked[symbol]
@@ -251,6 +256,10 @@ class NumbaRuleCompiler:
         start = time.perf_counter()
         yield
         self.seconds += time.perf_counter() - start
+
+    def _checked(self, request: Request) -> Request:
+        """What is compiled: debug mode compares the primal, whoever reads it."""
+        return request if self._registry.debug is None else replace(request, needs_primal=True)
 
     def _compile_forward(
         self, marked: MarkedCall, request: ForwardRuleRequest

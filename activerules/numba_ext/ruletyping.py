@@ -98,10 +98,11 @@ def compile_rule(
         saved = {i for k in pair.saves for i in wholes[k].parts}
         arguments = rule_arguments(marked, pair, request)
         parameters = parameters_of(marked, pair)
+        needs_primal = request.needs_primal or pair.result is Const  # `dret` holds it then
         config = ConfigType(
             RuleConfig(
                 overwritten=tuple(whole.any_of(request.overwritten) for whole in wholes),
-                needs_primal=request.needs_primal,
+                needs_primal=needs_primal,
                 needs_shadow=request.needs_shadow,
                 strong_zero=request.strong_zero,
                 runtime_activity=request.runtime_activity,
@@ -112,7 +113,7 @@ def compile_rule(
         result = annotation_type(pair.result, marked.result_type)
         marker = typing_context.resolve_value_type(pair.result)
         augmented = compile_function(pair.augmented, (config, marker, *annotations), pair)
-        tape = _check_augmented(augmented, marked, pair, request)
+        tape = _check_augmented(augmented, marked, pair, needs_primal=needs_primal)
         reverse, copied = _compile_reverse((config, result), annotations, pair, tape)
         checks = {} if noalias else alias_checks(marked, arguments)
         savers = {
@@ -440,7 +441,7 @@ def _speaks_of_tape(error: NotCompilable, pair: RulePair, tape: types.Type) -> b
 
 
 def _check_augmented(
-    augmented: Any, marked: MarkedCall, pair: RulePair, request: RuleRequest
+    augmented: Any, marked: MarkedCall, pair: RulePair, *, needs_primal: bool
 ) -> types.Type:
     """Check what an augmented primal returns; gives the type of its tape."""
     returned = augmented.signature.return_type
@@ -448,7 +449,7 @@ def _check_augmented(
         raise wrong_return(pair.augmented, pair, returned, "AugmentedReturn(primal, shadow, tape)")
     primal, shadow, tape = types_of(returned)
     expected = marked.result_type
-    if not converts(primal, expected):
+    if not (converts(primal, expected) or (primal == types.none and not needs_primal)):
         raise wrong_return(pair.augmented, pair, primal, f"{type_name(expected)} as primal")
     if pair.result in (Duplicated, MixedDuplicated) and not converts(shadow, expected):
         raise wrong_return(pair.augmented, pair, shadow, f"{type_name(expected)} as shadow")

@@ -148,6 +148,8 @@ class _Augmented(_Half):
         self.check_objects(rule.objects, fields, objects)
         primal, shadow, tape = (builder.extract_value(returned, i) for i in range(3))
         primal_type, shadow_type, tape_type = rule.augmented_types
+        if primal_type == types.none != self.return_type:  # a number that nobody reads
+            primal, primal_type = context.get_constant_null(self.return_type), self.return_type
         self._keep_apart((primal, primal_type), (shadow, shadow_type), fields)
         self.check_alike(rule.alike, (primal, primal_type), (shadow, shadow_type))
         values = [value for value, *_ in fields]
@@ -155,7 +157,7 @@ class _Augmented(_Half):
         tape = self._own_tape(tape, tape_type, result, values)
         parts = [tape]
         if rule.carries_result:
-            carried, shadow_type = self._carried(primal, shadow)
+            carried, shadow_type = self._carried(result, shadow)
             parts += carried
         parts += saved + [known[0] for known in objects]
         if len(parts) > 1:
@@ -223,19 +225,18 @@ class _Augmented(_Half):
                 value = new
         return value
 
-    def _carried(self, primal: Any, shadow: Any) -> tuple[list[Any], types.Type]:
+    def _carried(self, result: Any, shadow: Any) -> tuple[list[Any], types.Type]:
         """The fields of `dret`, which the tape owns; and the type left to release of the shadow."""
         rule, context, builder = self.rule, self.context, self.builder
-        primal_type, shadow_type, _ = rule.augmented_types
+        shadow_type = rule.augmented_types[1]
         return_type = rule.marked.result_type
-        kept = context.cast(builder, primal, primal_type, return_type)
         if rule.result.kind is Active:
             # The cotangent of a result that nothing active reads.
             return [context.get_constant_null(return_type)], shadow_type
-        context.nrt.incref(builder, return_type, kept)
+        context.nrt.incref(builder, return_type, result)
         if rule.result.dval is not None:
-            return [kept, context.cast(builder, shadow, shadow_type, rule.result.dval)], types.none
-        return [kept], shadow_type
+            return [result, context.cast(builder, shadow, shadow_type, rule.result.dval)], types.none
+        return [result], shadow_type
 
     def _store_tape(self, tape: Any) -> None:
         stored_type = self.rule.stored_type

@@ -21,7 +21,9 @@ from activerules.errors import RuleReturnError
 class RuleConfig:
     """Facts about the call a rule is compiled for; each is a compile-time constant in the rule.
 
-    needs_primal, needs_shadow    whether the result and its shadow are used.
+    needs_primal                  whether anybody may read the result: the program, or `reverse` in
+                                  `dret`. Where not, None will do for it.
+    needs_shadow                  whether its shadow is used.
     width                         the number of shadows of a Duplicated argument.
     overwritten                   per argument: its memory may change before `reverse` runs.
     written                       per argument: the function itself may write into its memory.

@@ -13,7 +13,7 @@ import activerules as ar
 from activerules.errors import RuleCheckError, RuleReturnError
 from activerules.testing import check_gradient, check_rule
 
-Active, Const = ar.Active, ar.Const
+Active, Const, Duplicated = ar.Active, ar.Const, ar.Duplicated
 
 
 class Power(NamedTuple):
@@ -288,3 +288,50 @@ def test_rules_may_print_numbers(capsys):
     assert capsys.readouterr().out == "augmented 3.0 3\nreverse 0.5\ndoubled 3.0\n"
     assert ar.autodiff(ar.Forward, scaled_square, ar.Duplicated(3.0, 4.0)) == 12.0
     assert capsys.readouterr().out == "forward 4.0\n"
+
+
+# --- results that nobody reads ---
+
+
+@njit
+def scale(x, factor):
+    x *= factor
+    return 2.0 * factor
+
+
+@ar.augmented_primal(scale)
+def _(config, ret: Active, x: Duplicated, factor: Active):
+    before = x.val.copy()
+    x.val[:] *= factor.val
+    primal = 2.0 * factor.val if config.needs_primal else None
+    return ar.AugmentedReturn(primal, None, before)
+
+
+@ar.reverse(scale)
+def _(config, dret: Active, tape, x: Duplicated, factor: Active):
+    slope = np.sum(tape * x.dval) + 2.0 * dret.val
+    x.dval[:] *= factor.val
+    return None, slope if config.needs_primal else slope + 100.0  # tells the calls apart
+
+
+@ar.forward(scale)
+def _(config, ret: Const | Duplicated, x: Duplicated, factor: Duplicated):
+    x.dval[:] = x.dval * factor.val + factor.dval * x.val
+    x.val[:] *= factor.val
+    return (2.0 * factor.val, 2.0 * factor.dval) if config.needs_primal else None
+
+
+@njit
+def scaled_twice(x, factor):
+    y, z = x.copy(), x.copy()
+    scale(y, factor)
+    return scale(z, factor) + y.sum() + z.sum()
+
+
+def test_a_rule_is_told_whether_its_result_is_read():
+    x = np.array([1.0, 2.0])
+    x_bar, factor_bar = ar.grad(scaled_twice, (0, 1))(x, 3.0)
+    np.testing.assert_array_equal(x_bar, [6.0, 6.0])
+    assert factor_bar == 2.0 + 3.0 + 3.0 + 100.0
+    y, dy = ar.jvp(scaled_twice, (x, 3.0), (np.array([1.0, 0.5]), 1.0))
+    assert (y, dy) == (24.0, 2.0 + 2 * (1.5 * 3.0 + 3.0))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.derive.facts import Facts
-from activerules.ir.model import Instruction
+from activerules.ir.model import Instruction, Value
 from activerules.ir.refusal import refusal
 from activerules.ir.rulecall import ActivityName, CallArgument, CallInfo
 
@@ -45,6 +45,31 @@ def activities_of(call: Instruction, info: CallInfo, facts: Facts) -> CallActivi
     if not info.passes_data and (passive or (result == "const" and not writes_active)):
         return None
     return CallActivities(arguments, result)
+
+
+def is_read(call: Instruction, info: CallInfo, facts: Facts) -> bool:
+    """Whether the program may read what a call returns; if in doubt, it does.
+
+    A number is written into a variable of the caller, of which LLVM has removed the reads that
+    nothing comes of.
+    """
+    if info.result_kind == "none":
+        return False
+    place = call.operands[0]
+    if info.result_kind != "value" or getattr(place, "opcode", "") != "alloca":
+        return True
+    return any(
+        place in i.operands and i is not call and not _only_writes(i, place)
+        for block in facts.flow.order
+        for i in block.instructions
+    )
+
+
+def _only_writes(i: Instruction, place: Value) -> bool:
+    """Whether an instruction that mentions a variable can only write into it."""
+    if i.opcode == "store":
+        return i.operands[0] is not place
+    return i.opcode == "call" and (i.callee_name or "").startswith(("llvm.memset", "llvm.lifetime"))
 
 
 def _of_argument(call: Instruction, argument: CallArgument, facts: Facts) -> ActivityName:

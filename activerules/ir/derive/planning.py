@@ -32,7 +32,7 @@ from activerules.ir.analysis.trip_counts import Induction, analyse_loops
 from activerules.ir.derive.callees import CalleeUse, Family, plan_callees, use_callee
 from activerules.ir.derive.derivatives import chooses, cost, is_pure_call, row_for
 from activerules.ir.derive.facts import analyse, summaries_of
-from activerules.ir.derive.marked import activities_of
+from activerules.ir.derive.marked import activities_of, is_read
 from activerules.ir.derive.placed import placed, unseen
 from activerules.ir.derive.plan import Plan, RuleUse, home_of
 from activerules.ir.derive.request import Request
@@ -235,6 +235,7 @@ class _Planner:
                 any(self._may_change(call, call.operands[p], a.container) for p in a.pointers)
                 for a in info.arguments
             ),
+            needs_primal=is_read(call, info, self.plan),
             needs_shadow=how.result == "duplicated",
             strong_zero=self.plan.request.strong_zero,
             runtime_activity=self.plan.request.runtime_activity,
