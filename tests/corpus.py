@@ -15,6 +15,7 @@ class Marked:
     """A view of the rule registry in which these functions carry a rule."""
 
     epoch = 0
+    debug = None
 
     def __init__(self, *functions):
         self.functions = functions
