@@ -235,7 +235,10 @@ class _Augmented(_Half):
             return [context.get_constant_null(return_type)], shadow_type
         context.nrt.incref(builder, return_type, result)
         if rule.result.dval is not None:
-            return [result, context.cast(builder, shadow, shadow_type, rule.result.dval)], types.none
+            return [
+                result,
+                context.cast(builder, shadow, shadow_type, rule.result.dval),
+            ], types.none
         return [result], shadow_type
 
     def _store_tape(self, tape: Any) -> None:
