@@ -11,7 +11,7 @@ import re
 import numpy as np
 import pytest
 from llvmlite import ir
-from numba import cfunc, float64, guvectorize, njit, types, vectorize
+from numba import cfunc, config, float64, guvectorize, njit, types, vectorize
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
@@ -53,6 +53,30 @@ class Spring:
 )
 def test_functions_numba_knows(function, args, expected):
     np.testing.assert_allclose(ar.grad(function)(*args), expected)
+
+
+@njit
+def größe(λ):
+    return λ * math.sin(λ)
+
+
+@njit
+def außen(λ, n):
+    return größe(λ) if n == 0 else außen(λ, n - 1) * λ
+
+
+def test_names_that_are_not_ascii():
+    np.testing.assert_allclose(ar.grad(größe)(0.5), math.sin(0.5) + 0.5 * math.cos(0.5))
+    value, slope = 0.25 * math.sin(0.5), 2.0 * 0.5 * math.sin(0.5) + 0.25 * math.cos(0.5)
+    np.testing.assert_allclose(ar.jvp(außen, (0.5, 1), (1.0, None)), (value, slope))
+
+
+def test_without_numbas_compiler(monkeypatch):
+    monkeypatch.setattr(config, "DISABLE_JIT", 1)
+    plain = njit(lambda x: x * x)
+    for derivative in (ar.grad, ar.jacobian, lambda f: ar.jvp(f, (1.0,), (1.0,))):
+        with pytest.raises(ar.NotCompilable, match="NUMBA_DISABLE_JIT is set"):
+            derivative(plain)
 
 
 def test_inside_njit():

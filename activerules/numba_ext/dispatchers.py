@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from numba import jit, njit
+from numba import config, jit, njit
 from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
 from numba.core.types import Function, NumberClass
@@ -22,6 +22,7 @@ from numba.np.ufunc.gufunc import GUFunc
 from activerules.errors import NotCompilable
 from activerules.rules.written import function_from
 
+_settings: Any = config  # it defines its attributes by name
 _lock = threading.RLock()
 _dispatchers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 # Functions of C, which live as long as their modules: most have no weak references.
@@ -36,6 +37,12 @@ def dispatcher_of(function: Any) -> Any:
     own = getattr(function, "dispatcher", function)
     if is_jitted(own):
         return own
+    if _settings.DISABLE_JIT:
+        raise NotCompilable(
+            what="Numba's compiler is turned off: NUMBA_DISABLE_JIT is set",
+            why="derivatives are made of the code it compiles; `njit` gives plain functions now",
+            instead=["unset it, and numba.config.DISABLE_JIT, where derivatives are taken"],
+        )
     if not callable(function):  # `njit` makes a decorator of None and of a string
         raise _not_a_function(function)
     with _lock:

@@ -2,6 +2,7 @@
 
 Needs       the arrays of a call, as Numba has them; what is to be refused
 Gives       `extent_of`: the bytes an array may touch
+            `share_items`: whether arrays of one layout share bytes, where their extents do
             `Tests`: collects conditions and tests of pairs of extents; `emit` runs them all
 Invariants  X1  the first test that fails, in the order they were collected in, says what is raised
             X2  code grows with the number of arrays, not of pairs: tests are rows of a constant
@@ -76,6 +77,39 @@ def extent_of(builder: Any, array_type: Any, array: Any) -> Extent:
         high = builder.add(high, builder.select(backwards, zero, reach))
         filled = builder.and_(filled, builder.icmp_signed(">", length, zero))
     return Extent(data, builder.select(filled, low, data), builder.select(filled, high, data))
+
+
+def share_items(builder: Any, array_type: Any, array: Any, distance: Any) -> Any:
+    """Whether an array may share bytes with one of the same shape and strides, `distance` behind
+    it, whose extent meets its own.
+
+    They do not where one's items are in the gaps of the other, as those of `z[::2]` and `z[1::2]`:
+    the smallest stride divides all others, and the distance leaves room between.
+    """
+    zero, one = distance.type(0), distance.type(1)
+    step = zero
+    axes = [
+        cgutils.unpack_tuple(builder, axis, array_type.ndim)
+        for axis in (array.shape, array.strides)
+    ]
+    lengths = []
+    for length, stride in zip(*axes, strict=True):
+        backwards = builder.icmp_signed("<", stride, zero)
+        size = builder.select(backwards, builder.neg(stride), stride)
+        size = builder.select(builder.icmp_signed(">", length, one), size, zero)
+        lengths.append(size)
+        smaller = builder.icmp_unsigned("<", builder.sub(size, one), builder.sub(step, one))
+        step = builder.select(smaller, size, step)
+    step = builder.select(builder.icmp_unsigned("==", step, zero), one, step)
+    ahead = builder.srem(distance, step)
+    backwards = builder.icmp_signed("<", ahead, zero)
+    ahead = builder.select(backwards, builder.add(ahead, step), ahead)
+    divides = [builder.icmp_unsigned("==", builder.urem(one, step), zero) for one in lengths]
+    room = [
+        builder.icmp_unsigned("<=", array.itemsize, gap)
+        for gap in (ahead, builder.sub(step, ahead))
+    ]
+    return builder.not_(_all(builder, [*divides, *room]))
 
 
 def _all(builder: Any, conditions: Sequence[Any]) -> Any:

@@ -23,7 +23,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from activerules.numba_ext.checks import Argument
-from activerules.numba_ext.extents import Extent, Refusal, Tests
+from activerules.numba_ext.extents import Extent, Refusal, Tests, share_items
 from activerules.numba_ext.fields import (
     has_inner,
     is_collection,
@@ -53,13 +53,14 @@ from activerules.numba_ext.zero_shadows import zero_shadow
 @dataclass(frozen=True)
 class _Memory:
     """A piece of argument memory with the numbers of the extents of its primal and, if it has one,
-    of its shadow.
+    of its shadow. `overlap`: whether the two share a byte, where their extents do not tell.
     """
 
     argument: Argument
     written: bool
     primal: int
     shadow: int | None
+    overlap: Any = None
 
 
 def check_memory(
@@ -185,7 +186,18 @@ class _Checker:
                 primal, shadow = entries.arrays
             extent, behind = self._extents(argument, primal, shadow)
             number = self.tests.add(extent)
-            yield _Memory(argument, written, number, self.tests.add(behind))
+            overlap = self._overlap(argument.numba_type, primal, extent, behind)
+            yield _Memory(argument, written, number, self.tests.add(behind), overlap)
+
+    def _overlap(self, found: Any, primal: Any, extent: Extent, behind: Extent) -> Any:
+        """Whether an array with gaps and its shadow may share bytes; None for other memory."""
+        if not (isinstance(found, types.Array) and found.layout == "A"):
+            return None
+        builder = self.builder
+        array = self.context.make_array(found)(self.context, builder, primal)
+        distance = builder.sub(behind.data, extent.data)
+        shared = share_items(builder, found, array, distance)
+        return builder.and_(extent.meets(behind, builder), shared)
 
     def _collection(
         self, argument: Argument, primal: Any, shadow: Any, written: bool
@@ -292,8 +304,12 @@ class _Checker:
         for other in others:
             name, target = memory.argument.name, other.argument.name
             whose = "its primal" if other is memory else f"`{target}`"
-            what = f"the shadow of `{name}` overlaps {whose}"
+            meets = "may overlap" if _has_gaps(memory, other) else "overlaps"
+            what = f"the shadow of `{name}` {meets} {whose}"
             refusal = Refusal(what, _MIXED_UP, _own_shadow(name))
+            if other is memory and memory.overlap is not None:
+                self.tests.refuse_if(memory.overlap, refusal)
+                continue
             self.tests.keep_apart(memory.shadow, other.primal, refusal)
 
     def compare(self, first: _Memory, second: _Memory) -> None:
@@ -301,20 +317,21 @@ class _Checker:
         names = f"`{first.argument.name}` and `{second.argument.name}`"
         if first is second:
             names = f"items of `{first.argument.name}`"
+        overlap = "may overlap" if _has_gaps(first, second) else "overlap"
         written = first.written or second.written
         if first.shadow is None and second.shadow is None:
             if written:
                 self.tests.tell(first.primal, second.primal)
             return
         if first.shadow is None or second.shadow is None:
-            what = f"{names} overlap, one is written, and not both have a shadow"
+            what = f"{names} {overlap}, one is written, and not both have a shadow"
             if written:
                 refusal = Refusal(what, _SAME_MEMORY, _APART)
                 self.tests.keep_apart(first.primal, second.primal, refusal)
             return
-        what = f"{names} overlap, but their shadows do not likewise"
+        what = f"{names} {overlap}, but their shadows do not likewise"
         unlike = Refusal(what, _SAME_MEMORY, _ALIKE)
-        what = f"the shadows of {names} overlap, but the arguments do not likewise"
+        what = f"the shadows of {names} {overlap}, but the arguments do not likewise"
         mixed = Refusal(what, _MIXED_UP, _OWN_SHADOW)
         self.tests.keep_alike(
             first.primal, second.primal, (unlike, mixed), shadows_only=not written
@@ -395,6 +412,14 @@ class _Checker:
         count = argument.numba_type.ndim
         both = (cgutils.unpack_tuple(self.builder, axes, count) for axes in (primal, shadow))
         return list(zip(*both, strict=True))
+
+
+def _has_gaps(*memories: _Memory) -> bool:
+    """Whether any is an array whose items need not be side by side: its extent is all it is
+    compared by.
+    """
+    types_of = [m.argument.numba_type for m in memories]
+    return any(isinstance(found, types.Array) and found.layout == "A" for found in types_of)
 
 
 _NO_MEMORY = Refusal("there is no memory to compare what is in lists", "", ())

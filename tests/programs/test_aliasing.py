@@ -170,3 +170,33 @@ def test_items_that_share_memory_are_refused():
             gradient(shared)
     for apart in (windows[::3], windows[:1], rows[::-2, ::-1], rows.T[:, ::2]):
         assert np.array_equal(gradient(apart)[:, 1], 2 * apart[:, 1])
+
+
+@njit
+def of_squares(x):
+    return (x * x).sum()
+
+
+@pytest.mark.parametrize(
+    ("primal", "shadow"),
+    [
+        (np.s_[0, ::2], np.s_[0, 1::2]),
+        (np.s_[0, ::-2], np.s_[0, -2::-2]),
+        (np.s_[0, 0:16:2], np.s_[0, 4:20:2]),
+        (np.s_[0, 0:15:3], np.s_[0, 2:17:3]),
+        (np.s_[:, ::2], np.s_[:, 1::2]),
+        (np.s_[:, :1], np.s_[:, 1:2]),
+        (np.s_[::2, 0:12:4], np.s_[::2, 4:16:4]),
+    ],
+)
+def test_a_shadow_may_lie_in_the_gaps_of_its_primal(primal, shadow):
+    """Refused if and only if they share memory."""
+    memory = np.arange(80.0).reshape(4, 20)
+    x, dx = memory[primal], memory[shadow]
+    expected = dx + 2.0 * x
+    if np.shares_memory(x, dx):
+        with pytest.raises(ar.ShadowMismatch, match="`x` may overlap its primal"):
+            ar.autodiff(ar.Reverse, of_squares, ar.Active, ar.Duplicated(x, dx))
+    else:
+        ar.autodiff(ar.Reverse, of_squares, ar.Active, ar.Duplicated(x, dx))
+        np.testing.assert_array_equal(dx, expected)
