@@ -324,3 +324,14 @@ class UndeclaredDataWarning(ActiverulesWarning):
     Its two halves then run at every call. `sends=()` says that there is no such data. The warning
     comes once per line.
     """
+
+
+class FrozenArrayWarning(ActiverulesWarning):
+    """A function that is differentiated uses an array that it is not passed: one of its module, or
+    of an enclosing function. Numba compiles its values as constants, into the function and into its
+    derivative; what is written into the array later, neither sees.
+
+    Pass it as an argument: `hvp`, Jacobians and the others take functions of any number of them,
+    and differentiate by those of `argnums`. A table that stays as it is says so:
+    `table.setflags(write=False)`. The warning comes once per array and function.
+    """

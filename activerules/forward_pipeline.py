@@ -16,6 +16,7 @@ from typing import Any
 from numba import types
 
 from activerules.errors import ActiverulesError
+from activerules.frozen import warn_frozen
 from activerules.ir.derive.assemble import generate_forward
 from activerules.ir.derive.forward_plan import ForwardPlan, make_forward_plan
 from activerules.ir.model import Module
@@ -130,6 +131,7 @@ def _derive(
         locate(error, module, captured)
         raise
     warn_unserved(plan, module, captured.marked)
+    warn_frozen(dispatcher)
     text, name = finish(stage, captured, module, functions, declarations, options, rules)
     gradient = Gradient(
         symbol=name + ".forward",

@@ -16,6 +16,7 @@ from typing import Any
 from numba import types
 
 from activerules.errors import ActiverulesError
+from activerules.frozen import warn_frozen
 from activerules.ir.derive.assemble import generate
 from activerules.ir.derive.gradient import uses_tape
 from activerules.ir.derive.layout import Layout
@@ -155,6 +156,7 @@ def _derive(
         locate(error, module, captured)
         raise
     warn_unserved(plan, module, captured.marked)
+    warn_frozen(dispatcher)
     text, name = finish(stage, captured, module, functions, declarations, options, rules)
     suffix = ".split" if split else ".gradient"
     deferred = deferred and _assumes(plan)

@@ -92,6 +92,7 @@ LAYERS = {
     "requests": 8,
     "stages": 8,
     "unserved": 8,
+    "frozen": 8,
     "pipeline": 8,
     "directional": 8,
     "jacobian_blocks": 8,

@@ -449,3 +449,18 @@ def test_gradients_of_strided_arrays_keep_the_strides():
     assert gradient.strides == x.strides
     np.testing.assert_allclose(gradient, 3 * x**2)
     assert ar.grad(weighted)(np.ones((0, 2))).shape == (0, 2)
+
+
+def test_arrays_that_are_constants_are_named_once():
+    table, settled = np.array([1.0, 2.0]), np.array([3.0])
+    settled.setflags(write=False)
+    scaled = njit(lambda x: x * table * settled[0])
+
+    @njit
+    def total(x):
+        return scaled(x).sum()
+
+    with pytest.warns(ar.FrozenArrayWarning, match="`table`, an array that <lambda>") as found:
+        slopes = [ar.grad(f)(np.ones(2)) for f in (total, njit(lambda x: 2.0 * total(x)))]
+    assert len(found) == 1
+    np.testing.assert_array_equal(slopes, [3.0 * table, 6.0 * table])
