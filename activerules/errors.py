@@ -295,6 +295,36 @@ class TangentMismatch(RuleError, ValueError):
     """A tangent or cotangent is not of the type or the shape of its primal."""
 
 
+class RepeatedValues(ActiverulesError, ArithmeticError):
+    """Vectors of two equal eigenvalues, or singular values, are asked for a derivative.
+
+    Any basis of the space they span would do as well: they have none, nor has what is computed from
+    them one that could be had from theirs. The values have, `eigvalsh(a)` or `svd(a)[1]`, and so
+    have vectors of other values. What is a smooth function of the matrix all the same, as its
+    exponential or its square root, has to be computed without the vectors, or be given a rule.
+    Equal means: not further apart than the rounding of the decomposition.
+    """
+
+    def __init__(
+        self, what: str = "", first: int = 0, second: int = 0, value: float = 0.0, gap: float = 0.0
+    ) -> None:
+        """Compiled code says which values they are; `second` is -1 where one is zero."""
+        if what:
+            super().__init__(what)
+            return
+        pair = f"values {first} and {second} are equal ({value:.6g}, {gap:.1e} apart)"
+        alone = f"singular value {first} of a matrix that is not square is zero"
+        super().__init__(
+            f"vectors have no derivative here: {alone if second < 0 else pair}",
+            why="the vectors of equal values are any basis of their space, and the derivative of\n"
+            "a function of them is not in theirs",
+            instead=[
+                "use the values alone, or vectors of other values",
+                "give the function of the matrix that is computed from them a rule",
+            ],
+        )
+
+
 # --- testing ---
 
 

@@ -33,6 +33,7 @@ from activerules.rules.library.leastsquares import (
     lstsq_parts,
     pseudo_inverse,
 )
+from activerules.rules.library.repeated import vectors_of
 
 
 def _is_real(a: Any, *dimensions: int) -> bool:
@@ -60,7 +61,7 @@ def _eigh(a):
 def _eigh_of_parts(a):
     n = a.shape[0]
     parts = eigh_parts(a)
-    return parts[:n], parts[n:].reshape(n, n).T
+    return parts[:n], vectors_of(parts, n, n + n * n, 0, n).reshape(n, n).T
 
 
 @overload(np.linalg.eig, target=AD_TARGET)
@@ -73,7 +74,7 @@ def _eig(a):
 def _eig_of_parts(a):
     n = a.shape[0]
     parts = eig_parts(a)
-    return parts[:n], parts[n:].reshape(n, n).T
+    return parts[:n], vectors_of(parts, n, n + n * n, 0, n).reshape(n, n).T
 
 
 @overload(np.linalg.svd, target=AD_TARGET)
@@ -87,11 +88,10 @@ def _svd_of_parts(a, full_matrices=1):
     m, n = a.shape
     parts = svd_parts(a, full_matrices)
     k, columns_u, columns_v = svd_shapes(a, full_matrices)
-    u = parts[: m * columns_u].reshape(columns_u, m).T
-    s = parts[m * columns_u : m * columns_u + k]
-    v = parts[m * columns_u + k :].reshape(columns_v, n)
-    # Numba's result is in Fortran order, too.
-    return u, s, np.asfortranarray(v)
+    values = m * columns_u
+    u = vectors_of(parts, 0, values, values, k).reshape(columns_u, m).T
+    vt = vectors_of(parts, values + k, parts.shape[0], values, k).reshape(n, columns_v).T
+    return u, parts[values : values + k], vt
 
 
 @overload(np.linalg.qr, target=AD_TARGET)

@@ -166,10 +166,14 @@ def _is_strided(found: types.Type) -> bool:
 
 
 def _another(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Any:
-    """What makes more shadows like that of the result, if the rule promises that it is zeros."""
+    """What makes more shadows like that of the result, if the rule promises that it is zeros: of
+    their signs there may be a use (`rules.library.repeated`).
+    """
     if pair.keeps_shadow or request.result != "duplicated":
         return None
-    return compile_function(make_zero_of, (marked.result_type,), pair)
+    made = marked.result_type
+    is_plain = isinstance(made, types.Array) and made.layout == "C"
+    return compile_function(copy_of if is_plain else make_zero_of, (made,), pair)
 
 
 def checks_of_objects(

@@ -192,3 +192,47 @@ def shuffled(x):
 
 def test_a_permutation_of_active_values():
     check_gradient(shuffled, (W[0].copy(),), trials=1)
+
+
+@njit
+def of_singular_values(a):
+    return (np.linalg.svd(a)[1] ** 2).sum()
+
+
+@njit
+def of_another_vector(a):
+    values, vectors = np.linalg.eigh(a)
+    return values[0] * values[1] + (vectors[:, 2] ** 3).sum()
+
+
+@njit
+def logarithm(a):
+    values, vectors = np.linalg.eigh(a)
+    return (vectors * np.log(values) @ vectors.T).sum()
+
+
+TWICE = np.linalg.qr(SQUARE[:3, :3])[0]
+TWICE = TWICE * np.array([1.0, 1.0, 2.0]) @ TWICE.T
+
+
+def test_derivatives_of_repeated_values():
+    """Σ s² is the sum of squares. Vectors of other values do not mind a pair that is equal."""
+    np.testing.assert_allclose(ar.grad(of_singular_values)(np.eye(3)), 2 * np.eye(3), atol=1e-14)
+    _, tangent = ar.jvp(of_singular_values, (np.eye(3),), (SQUARE[:3, :3],))
+    assert tangent == pytest.approx(2 * np.trace(SQUARE[:3, :3]), rel=1e-13)
+    check_gradient(of_another_vector, (TWICE,), trials=1)
+
+
+def test_vectors_of_repeated_values_are_refused():
+    """Where λ = 1 the cotangents of V log(Λ) Vᵀ are zero, and its derivative is not."""
+    for matrix in (np.eye(3), TWICE):
+        with pytest.raises(ar.RepeatedValues, match="values 0 and 1 are equal"):
+            ar.grad(logarithm)(matrix)
+    with pytest.raises(ar.RepeatedValues, match="values 0 and 1 are equal"):
+        ar.jvp(logarithm, (TWICE,), (np.ones((3, 3)),))
+
+
+def test_values_that_nearly_repeat():
+    """The sum of the entries of log(A) along the identity is that of A⁻¹."""
+    near = np.diag([1.0, 1.0 + 1e-10, 2.0])
+    assert np.trace(ar.grad(logarithm)(near)) == pytest.approx(2.5, rel=1e-5)

@@ -4,8 +4,7 @@ NumPy returns several arrays, a rule one. So each function has a form here that 
 one vector, matrices column by column, and that form carries the rules; `numba_ext.implementations`
 makes NumPy's function of it where a derivative is compiled.
 
-Where two eigenvalues (or singular values) are equal the vectors have no derivative: what is not
-finite then says so. Values alone do.
+For equal eigenvalues, or singular values, see `repeated`.
 
 Sources: Giles (2008), "Collected matrix derivative results"; Townsend (2016), "Differentiating the
 singular value decomposition"; Walter and Lehmann (2018), "Algorithmic differentiation of linear
@@ -29,13 +28,22 @@ from activerules.rules.library.matrices import (
     hermitian_of_lower,
     joined,
     lower_of_hermitian,
-    over_gaps,
     put_matrix,
     solve_adjoint,
     solve_lower,
     times,
     times_transposed,
     transposed_times,
+)
+from activerules.rules.library.repeated import (
+    over_gaps_of_cotangents,
+    over_gaps_of_tangents,
+    require_nothing,
+    rounding,
+    size_of_used,
+    untouched,
+    vectors_of,
+    zero_beside,
 )
 from activerules.rules.protocol import AugmentedReturn, accumulate
 
@@ -62,7 +70,8 @@ def eigh_parts(a):
 @augmented_primal(eigh_parts, keeps_shadow=False)
 def _eigh(config, ret: RealVectorResult, a: RealMatrix):
     parts = eigh_parts(a.val)
-    return AugmentedReturn(primal=parts, shadow=np.zeros_like(parts), tape=parts.copy())
+    tape = vectors_of(parts, 0, parts.shape[0], 0, a.val.shape[0])
+    return AugmentedReturn(primal=parts, shadow=untouched(parts), tape=tape)
 
 
 @reverse(eigh_parts)
@@ -70,7 +79,8 @@ def _eigh_reverse(config, dret: RealVectorResult, tape, a: RealMatrix):
     """Ā = V (diag(w̄) + (Vᵀ V̄) / gaps) Vᵀ, on the lower triangle, which alone is read."""
     n = a.val.shape[0]
     V = get_matrix(tape, n, n, n)
-    inner = over_gaps(transposed_times(V, get_matrix(dret.dval, n, n, n)), tape[:n])
+    V_bar = get_matrix(dret.dval, n, n, n)
+    inner = over_gaps_of_cotangents(transposed_times(V, V_bar), tape[:n], V_bar)
     for i in range(n):
         inner[i, i] = dret.dval[i]
     accumulate(a, lower_of_hermitian(times_transposed(times(V, inner), V)))
@@ -83,7 +93,7 @@ def _eigh_forward(config, ret: RealVectorResult, a: RealMatrix):
     n = a.val.shape[0]
     V = get_matrix(parts, n, n, n)
     X = transposed_times(V, times(hermitian_of_lower(a.dval), V))
-    V_dot = times(V, over_gaps(X, parts[:n]))
+    V_dot = times(V, over_gaps_of_tangents(X, parts[:n]))
     return parts, joined(np.diag(X), V_dot)
 
 
@@ -114,12 +124,12 @@ def _eigvalsh_forward(config, ret: RealVectorResult, a: RealMatrix):
 
 @njit
 def svd_parts(a, full):
-    """Return U, the singular values and V of a = U diag(s) Vᵀ; U and V are square if `full`."""
+    """Return U, the singular values and Vᵀ of a = U diag(s) Vᵀ; U and V are square if `full`."""
     u, s, vt = np.linalg.svd(a, full)
     parts = np.empty(u.size + s.size + vt.size, a.dtype)
     start = put_matrix(parts, 0, u)
     parts[start : start + s.size] = s
-    put_matrix(parts, start + s.size, vt.T)
+    put_matrix(parts, start + s.size, vt)
     return parts
 
 
@@ -133,62 +143,109 @@ def svd_shapes(a, full):
 
 @register_jitable
 def _svd_of(parts, a, full):
-    """Return U, s and V from `parts`, k columns each."""
+    """Return U, s and V from `parts`, k columns each; U and V in new memory."""
     m, n = a.shape
     k, columns_u, columns_v = svd_shapes(a, full)
     U = get_matrix(parts, 0, m, columns_u)[:, :k]
     s = parts[m * columns_u : m * columns_u + k]
-    V = get_matrix(parts, m * columns_u + k, n, columns_v)[:, :k]
-    return np.ascontiguousarray(U), s, np.ascontiguousarray(V)
+    Vt = get_matrix(parts, m * columns_u + k, columns_v, n)[:k]
+    return np.ascontiguousarray(U), s, np.ascontiguousarray(Vt.T)
 
 
 @augmented_primal(svd_parts, keeps_shadow=False)
 def _svd(config, ret: RealVectorResult, a: RealMatrix, full: Flag):
     parts = svd_parts(a.val, full.val)
-    return AugmentedReturn(primal=parts, shadow=np.zeros_like(parts), tape=parts.copy())
+    k, columns_u, _columns_v = svd_shapes(a.val, full.val)
+    tape = vectors_of(parts, 0, parts.shape[0], a.val.shape[0] * columns_u, k)
+    return AugmentedReturn(primal=parts, shadow=untouched(parts), tape=tape)
 
 
 @reverse(svd_parts)
 def _svd_reverse(config, dret: RealVectorResult, tape, a: RealMatrix, full: Flag):
-    """Ā = (U (P s + s̄ + s Q) + (I - UUᵀ) Ū s⁻¹) Vᵀ + U s⁻¹ V̄ᵀ (I - VVᵀ), with
-    P = (UᵀŪ - ŪᵀU) / gaps of s², Q = (VᵀV̄ - V̄ᵀV) / gaps of s².
+    """Ā = (U (s̄ + Ω) + (I - UUᵀ) Ū s⁻¹) Vᵀ + U s⁻¹ V̄ᵀ (I - VVᵀ), where Ω is of P = UᵀŪ - ŪᵀU and
+    Q = VᵀV̄ - V̄ᵀV: Ωᵢⱼ = (P + Q)ᵢⱼ / (2 (sⱼ - sᵢ)) + (P - Q)ᵢⱼ / (2 (sⱼ + sᵢ)).
     """
     m, n = a.val.shape
     U, s, V = _svd_of(tape, a.val, full.val)
     _refuse_unused_columns(dret.dval, a.val, full.val)
     U_bar, s_bar, V_bar = _svd_of(dret.dval, a.val, full.val)
     UU, VV = transposed_times(U, U_bar), transposed_times(V, V_bar)
-    inner = over_gaps(UU - UU.T, s * s) * s
-    other = over_gaps(VV - VV.T, s * s)
+    inner = _omega_of_cotangents(UU, VV, s, U_bar, V_bar)
     for i in range(s.shape[0]):
-        for j in range(s.shape[0]):
-            inner[i, j] += s[i] * other[i, j]
-        inner[i, i] += s_bar[i]
+        inner[i, i] = s_bar[i]
     left = times(U, inner)
     if m > n:
-        left += (U_bar - times(U, UU)) / s
+        left += _over_values(U_bar - times(U, UU), s, U_bar)
     A_bar = times_transposed(left, V)
     if n > m:
-        A_bar += times_transposed(U / s, V_bar - times(V, VV))
+        A_bar += times_transposed(U, _over_values(V_bar - times(V, VV), s, V_bar))
     accumulate(a, A_bar)
+
+
+@register_jitable
+def _omega_of_cotangents(UU, VV, s, U_bar, V_bar):
+    """Return Ω. What both factors turn by is refused where singular values are equal, what they
+    turn against each other where both are zero.
+    """
+    k = s.shape[0]
+    omega = np.zeros((k, k), UU.dtype)
+    limit = rounding(s)
+    for i in range(k):
+        for j in range(i):
+            P, Q = UU[i, j] - UU[j, i], VV[i, j] - VV[j, i]
+            gap, total = s[j] - s[i], s[j] + s[i]
+            sizes = (
+                max(size_of_used(U_bar, i), size_of_used(U_bar, j)),
+                max(size_of_used(V_bar, i), size_of_used(V_bar, j)),
+            )
+            together, apart = P - P, P - P
+            if abs(gap) > limit:
+                together = (P + Q) / (2 * gap)
+            else:
+                share = abs(UU[i, j] + VV[i, j]) + abs(UU[j, i] + VV[j, i])
+                require_nothing(share, sizes, s, j, i)
+            if total > limit:
+                apart = (P - Q) / (2 * total)
+            else:
+                share = abs(UU[i, j] - VV[i, j]) + abs(UU[j, i] - VV[j, i])
+                require_nothing(share, sizes, s, j, i)
+            omega[i, j], omega[j, i] = together + apart, together - apart
+    return omega
+
+
+@register_jitable
+def _over_values(rest, s, V_bar):
+    """Return `rest / s`, which turns the columns of V out of their space: where a singular value is
+    zero, what is outside is as good as they.
+    """
+    result = np.zeros_like(rest)
+    limit = rounding(s)
+    for i in range(s.shape[0]):
+        if s[i] > limit:
+            result[:, i] = rest[:, i] / s[i]
+        else:
+            size = size_of_used(V_bar, i)
+            require_nothing(np.abs(rest[:, i]).max(), (size, size), s, i, -1)
+    return result
 
 
 @register_jitable
 def _refuse_unused_columns(parts_bar, a, full):
     """The columns that `full` adds are any orthonormal ones: they have no derivative."""
     m, n = a.shape
-    k, columns_u, _columns_v = svd_shapes(a, full)
+    k, columns_u, columns_v = svd_shapes(a, full)
     for i in range(m * k, m * columns_u):
         if parts_bar[i] != 0:
             raise NotYetSupported("svd: the last columns of a full U have no derivative")
-    for i in range(m * columns_u + k + n * k, parts_bar.shape[0]):
-        if parts_bar[i] != 0:
+    for i in range(columns_v * n):
+        if i % columns_v >= k and parts_bar[m * columns_u + k + i] != 0:
             raise NotYetSupported("svd: the last rows of a full Vᵀ have no derivative")
 
 
 @forward(svd_parts)
 def _svd_forward(config, ret: RealVectorResult, a: RealMatrix, full: Flag):
-    """With X = UᵀȦV: ṡ = diag(X), U̇ = U ((X s + s Xᵀ) / gaps) + (I - UUᵀ) Ȧ V s⁻¹, and V̇ alike;
+    """With X = UᵀȦV: ṡ = diag(X), U̇ = U Ω + (I - UUᵀ) Ȧ V s⁻¹, and V̇ alike, with
+    Ωᵢⱼ = (X + Xᵀ)ᵢⱼ / (2 (sⱼ - sᵢ)) ± (X - Xᵀ)ᵢⱼ / (2 (sⱼ + sᵢ)), + for U and - for V;
     not a number in the columns that `full` adds.
     """
     m, n = a.val.shape
@@ -196,20 +253,50 @@ def _svd_forward(config, ret: RealVectorResult, a: RealMatrix, full: Flag):
     U, s, V = _svd_of(parts, a.val, full.val)
     AV, AtU = times(a.dval, V), transposed_times(a.dval, U)
     X = transposed_times(U, AV)
-    Xs, sX = X * s, (X.T * s).T
-    U_dot = times(U, over_gaps(Xs + Xs.T, s * s))
-    V_dot = times(V, over_gaps(sX + sX.T, s * s))
+    together = over_gaps_of_tangents((X + X.T) / 2, s)
+    apart = _over_sums((X - X.T) / 2, s)
+    U_dot = times(U, together + apart)
+    V_dot = times(V, together - apart)
     if m > n:
-        U_dot += (AV - times(U, X)) / s
+        U_dot += _over_values_of_tangents(AV - times(U, X), s, AV)
     if n > m:
-        V_dot += (AtU - times(V, X.T)) / s
-    k, columns_u, _columns_v = svd_shapes(a.val, full.val)
+        V_dot += _over_values_of_tangents(AtU - times(V, X.T), s, AtU)
+    k, columns_u, columns_v = svd_shapes(a.val, full.val)
     parts_dot = np.full_like(parts, np.nan)
     put_matrix(parts_dot, 0, U_dot)
     for i in range(k):
         parts_dot[m * columns_u + i] = X[i, i]
-    put_matrix(parts_dot, m * columns_u + k, V_dot)
+    Vt_dot = np.full((columns_v, n), np.nan, parts.dtype)
+    Vt_dot[:k] = V_dot.T
+    put_matrix(parts_dot, m * columns_u + k, Vt_dot)
     return parts, parts_dot
+
+
+@register_jitable
+def _over_sums(X, s):
+    """Return Xᵢⱼ / (sⱼ + sᵢ); where both are zero, NaN or, if Xᵢⱼ is zero, 0."""
+    result = np.zeros_like(X)
+    limit, zero = rounding(s), zero_beside(X, s)
+    for i in range(s.shape[0]):
+        for j in range(s.shape[0]):
+            if s[i] + s[j] > limit:
+                result[i, j] = X[i, j] / (s[i] + s[j])
+            elif abs(X[i, j]) > zero:
+                result[i, j] = np.nan
+    return result
+
+
+@register_jitable
+def _over_values_of_tangents(rest, s, whole):
+    """Return `rest / s`; where a singular value is zero, NaN or, if the column of `rest` is, 0."""
+    result = np.zeros_like(rest)
+    limit, zero = rounding(s), zero_beside(whole, s)
+    for i in range(s.shape[0]):
+        if s[i] > limit:
+            result[:, i] = rest[:, i] / s[i]
+        elif np.abs(rest[:, i]).max() > zero:
+            result[:, i] = np.nan
+    return result
 
 
 # --- QR ---

@@ -3,9 +3,9 @@
 The result is complex, but for real matrices under NumPy before 2.5: there Numba's is real, and
 eigenvalues that are not are its error. Both have the same formulas.
 
-As in `decompositions`, `eig_parts` is `np.linalg.eig` in one vector. Where two eigenvalues are
-equal the vectors have no derivative: what is not finite then says so. LAPACK gives vectors of
-length 1 whose largest entry is real, and the derivative is that of these vectors.
+As in `decompositions`, `eig_parts` is `np.linalg.eig` in one vector; for equal eigenvalues see
+`repeated`. LAPACK gives vectors of length 1 whose largest entry is real, and the derivative is that
+of these vectors.
 
 A cotangent of a complex number holds ∂/∂Re + i ∂/∂Im; ᴴ is the conjugate transpose.
 
@@ -29,8 +29,13 @@ from activerules.rules.library.matrices import (
     conj,
     get_matrix,
     joined,
-    over_gaps,
     times,
+)
+from activerules.rules.library.repeated import (
+    over_gaps_of_cotangents,
+    over_gaps_of_tangents,
+    untouched,
+    vectors_of,
 )
 from activerules.rules.protocol import AugmentedReturn, accumulate
 
@@ -107,7 +112,8 @@ def _normalised_transposed(V, V_bar):
 @augmented_primal(eig_parts, keeps_shadow=False)
 def _eig(config, ret: VectorResult, a: Matrix):
     parts = eig_parts(a.val)
-    return AugmentedReturn(primal=parts, shadow=np.zeros_like(parts), tape=parts.copy())
+    tape = vectors_of(parts, 0, parts.shape[0], 0, a.val.shape[0])
+    return AugmentedReturn(primal=parts, shadow=untouched(parts), tape=tape)
 
 
 @reverse(eig_parts)
@@ -116,8 +122,9 @@ def _eig_reverse(config, dret: VectorResult, tape, a: Matrix):
     n = a.val.shape[0]
     V = get_matrix(tape, n, n, n)
     V_h = adjoint(V)
-    U_bar = _normalised_transposed(V, get_matrix(dret.dval, n, n, n))
-    inner = over_gaps(times(V_h, U_bar), conj(tape[:n]))
+    V_bar = get_matrix(dret.dval, n, n, n)
+    U_bar = _normalised_transposed(V, V_bar)
+    inner = over_gaps_of_cotangents(times(V_h, U_bar), conj(tape[:n]), V_bar)
     for i in range(n):
         inner[i, i] = dret.dval[i]
     accumulate(a, np.linalg.solve(V_h, times(inner, V_h)))
@@ -130,7 +137,7 @@ def _eig_forward(config, ret: VectorResult, a: Matrix):
     n = a.val.shape[0]
     V = get_matrix(parts, n, n, n)
     X = np.linalg.solve(V, times(a.dval.astype(V.dtype), V))
-    V_dot = _normalised(V, times(V, over_gaps(X, parts[:n])))
+    V_dot = _normalised(V, times(V, over_gaps_of_tangents(X, parts[:n])))
     return parts, joined(np.diag(X), V_dot)
 
 

@@ -156,15 +156,3 @@ def joined(values, V):
     parts[:n] = values
     put_matrix(parts, n, V)
     return parts
-
-
-@register_jitable
-def over_gaps(M, values):
-    """Return Mᵢⱼ / (valuesⱼ - valuesᵢ), 0 where Mᵢⱼ is."""
-    n = values.shape[0]
-    result = np.zeros((n, n), M.dtype)
-    for i in range(n):
-        for j in range(n):
-            if i != j and M[i, j] != 0:
-                result[i, j] = M[i, j] / (values[j] - values[i])
-    return result
