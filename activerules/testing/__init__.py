@@ -2,8 +2,11 @@
 
 from activerules.testing.gradient import check_gradient
 from activerules.testing.numeric import (
+    backward_fdm,
     central_fdm,
     directional_derivative,
+    extrapolate_fdm,
+    forward_fdm,
     gradient_fd,
     rand_tangent,
     well_conditioned,
@@ -13,11 +16,14 @@ from activerules.testing.second import check_grads
 
 __all__ = [
     "arg",
+    "backward_fdm",
     "central_fdm",
     "check_gradient",
     "check_grads",
     "check_rule",
     "directional_derivative",
+    "extrapolate_fdm",
+    "forward_fdm",
     "gradient_fd",
     "rand_tangent",
     "well_conditioned",

@@ -30,6 +30,7 @@ from activerules.errors import NoRuleForActivity, NotYetSupported, RuleCheckErro
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
 from activerules.rules.rule import ForwardRule, RulePair, display_name
+from activerules.testing.chosen import Tolerance, directions_of
 from activerules.testing.gradient import (
     FLOOR,
     RESOLUTION,
@@ -43,6 +44,7 @@ from activerules.testing.gradient import (
 )
 from activerules.testing.halves import Outcome, arrays_in, require_noalias, run_forward, run_pair
 from activerules.testing.numeric import (
+    FiniteDifference,
     directional_derivative,
     inner,
     inner_terms,
@@ -75,6 +77,10 @@ def check_rule(
     ret: Any = None,
     compiled: bool = True,
     seed: int = 0,
+    directions: Sequence[Any] | Mapping[str, Any] | None = None,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+    fdm: FiniteDifference | None = None,
     **kwargs: Any,
 ) -> None:
     """Check every rule of `f` at a point.
@@ -88,6 +94,13 @@ def check_rule(
                   derivative.
         compiled  also compile the rules; False: only interpret them, in a fraction of the time.
         seed      of the random shadows, cotangents and directions.
+        directions  one per argument, in order or by name, of the type and shape of the argument;
+                  None, or left out: a random one. For arguments that may not move any way: of a
+                  symmetric matrix a symmetric one.
+        rtol, atol  what derivatives, and values, may differ by beside the error of the finite
+                  differences: for functions that are noisy, or iterate to a tolerance.
+        fdm       the scheme of the finite differences: `forward_fdm(5)` of an argument at a
+                  boundary, `central_fdm(3, max_range=1e-3)` near one.
 
     Checked, of a pair: every combination of activities, each with arguments kept and with arguments
     overwritten between the halves, with and without need of the primal; interpreted always,
@@ -101,9 +114,12 @@ def check_rule(
     Raises
         RuleCheckError      which rule, argument and situation; found, expected.
         NoRuleForActivity   no rule serves the activities that were asked for.
+        ValueError          directions that are not those of the arguments.
     """
     arguments = arguments_of(f, args, kwargs)
-    RuleCheck(f, arguments, ret, seed, _is_explicit(args, kwargs)).run(compiled)
+    asked = _is_explicit(args, kwargs)
+    tolerance = Tolerance(rtol, atol, fdm)
+    RuleCheck(f, arguments, ret, seed, asked, directions, tolerance).run(compiled)
 
 
 def _is_explicit(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -125,9 +141,17 @@ class RuleCheck:
     """The checks of one function at one point."""
 
     def __init__(
-        self, f: Any, arguments: Sequence[Argument], ret: Any, seed: int, asked: bool
+        self,
+        f: Any,
+        arguments: Sequence[Argument],
+        ret: Any,
+        seed: int,
+        asked: bool,
+        directions: Sequence[Any] | Mapping[str, Any] | None = None,
+        tolerance: Tolerance | None = None,
     ) -> None:
         self.f = f
+        self.tolerance = tolerance or Tolerance()
         self.name = display_name(f)
         self.arguments = arguments
         self.asked = asked
@@ -139,7 +163,9 @@ class RuleCheck:
         self.results = result_kinds(self.result, ret)
         self.result_bar = rand_tangent(self.result, rng)
         self.starts = tuple(_start(rand_tangent(x, rng)) for x in self.values)
-        self.directions = tuple(rand_tangent(x, rng) for x in self.values)
+        random = [rand_tangent(x, rng) for x in self.values]
+        self.directions = directions_of(f, random, directions)
+        self.along = "a random direction" if directions is None else "the direction asked for"
         self.precision = precision_of(self.values)
         self.slopes = self.finite_differences()
         self.reverse_terms: dict[tuple[int, ...], list[float]] = {}
@@ -179,7 +205,11 @@ class RuleCheck:
                 found.append((np.zeros(len(self.values) + 1), 0.0))
                 continue
             eps = float(np.finfo(self.precision).eps)
-            found.append(directional_derivative(self.terms, self.values, tangents, eps=eps))
+            found.append(
+                directional_derivative(
+                    self.terms, self.values, tangents, eps=eps, fdm=self.tolerance.fdm
+                )
+            )
         return found
 
     def written(self, i: int) -> bool:
@@ -426,7 +456,8 @@ class RuleCheck:
         """<ȳ, ẏ> of the forward rule against <x̄, ẋ> of the pair, to rounding."""
         pushed, pulled = math.fsum(forward), math.fsum(reverse)
         scale = math.fsum(map(abs, forward)) + math.fsum(map(abs, reverse))
-        if not abs(pushed - pulled) <= FLOOR[self.precision] * scale:
+        allowed = FLOOR[self.precision] * scale + self.tolerance.of(pulled)
+        if not abs(pushed - pulled) <= allowed:
             raise self.failure(
                 "forward against reverse",
                 f"<ȳ, ẏ> = {pushed:.12g}",
@@ -489,16 +520,17 @@ class RuleCheck:
         """A derivative found against the finite difference."""
         found = math.fsum(terms)
         scale = max(abs(expected), math.fsum(map(abs, terms)))
-        if not error <= RESOLUTION[self.precision] * max(scale, 1e-3):
+        allowed = self.tolerance.of(expected)
+        if not error <= max(RESOLUTION[self.precision] * max(scale, 1e-3), allowed):
             raise self.failure(
                 f"finite differences of argument {i}",
                 f"{expected:.10g} ± {error:.1e}",
-                "an error that resolves the derivative: choose another point",
+                "an error that resolves the derivative: choose another point, or pass fdm=, rtol=",
                 situation,
             )
-        if not abs(found - expected) <= SAFETY * error + FLOOR[self.precision] * scale:
+        if not abs(found - expected) <= SAFETY * error + FLOOR[self.precision] * scale + allowed:
             raise self.failure(
-                what or f"derivative of argument {i} along a random direction",
+                what or f"derivative of argument {i} along {self.along}",
                 f"{found:.12g}",
                 f"finite differences {expected:.12g} ± {error:.1e}",
                 situation,
@@ -507,11 +539,12 @@ class RuleCheck:
 
     def same(self, what: str, found: Any, expected: Any, situation: Situation) -> None:
         """Values that must agree to rounding: a rule may compute them in another way."""
-        tolerance = 100 * FLOOR[self.precision]
+        rtol = max(100 * FLOOR[self.precision], self.tolerance.rtol)
+        atol = self.tolerance.atol
         agree = identical(found, expected) or (
             is_differentiable(expected)
             and np.shape(found) == np.shape(expected)
-            and np.allclose(found, expected, rtol=tolerance, atol=0.0, equal_nan=True)
+            and np.allclose(found, expected, rtol=rtol, atol=atol, equal_nan=True)
         )
         if not agree:
             raise self.failure(what, found, expected, situation)

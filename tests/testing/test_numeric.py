@@ -1,14 +1,19 @@
 """Finite differences against closed forms, error estimates included."""
 
+import dataclasses
 import math
 
+import numba
 import numpy as np
 import pytest
 
 from activerules.testing.numeric import (
+    backward_fdm,
     central_fdm,
     copy_layout,
     directional_derivative,
+    extrapolate_fdm,
+    forward_fdm,
     gradient_fd,
     inner,
     is_differentiable,
@@ -30,6 +35,53 @@ CLOSED_FORMS = [
     (abs, lambda x: -1.0, -0.004),
     (lambda x: 3.0, lambda x: 0.0, 1.0),
 ]
+
+
+FAST = [
+    (lambda x: 1e6 * math.sin(1e3 * x), lambda x: 1e9 * math.cos(1e3 * x)),
+    (lambda x: 1e6 * math.sin(1e5 * x), lambda x: 1e11 * math.cos(1e5 * x)),
+    (lambda x: math.exp(-2e3 * (x - 0.3)), lambda x: -2e3),
+]
+
+
+@pytest.mark.parametrize(("f", "derivative"), FAST)
+def test_steps_adapt_to_fast_functions(f, derivative):
+    value, error = central_fdm(5, 1).estimate(safe(f), 0.3)
+    assert abs(value - derivative(0.3)) <= 10 * error
+    assert error <= 1e-6 * abs(value)
+
+
+def test_one_sided_schemes_stay_on_their_side():
+    def from_zero(x):
+        assert x >= 0
+        return math.exp(x) + x**2.5
+
+    def to_zero(x):
+        assert x <= 0
+        return math.exp(x) + (-x) ** 2.5
+
+    for scheme, f in ((forward_fdm(5), from_zero), (backward_fdm(5), to_zero)):
+        value, error = scheme.estimate(f, 0.0)
+        assert abs(value - 1.0) <= 10 * error < 1e-4
+    assert forward_fdm(6, 2)(math.exp, 0.0) == pytest.approx(1.0, rel=1e-6)
+
+
+def test_no_step_leaves_the_range():
+    visited = []
+
+    def f(x):
+        visited.append(x)
+        return math.log(x)
+
+    assert central_fdm(5, max_range=1e-3)(f, 2e-3) == pytest.approx(500.0, rel=1e-9)
+    assert max(abs(x - 2e-3) for x in visited) <= 1e-3 * (1 + 1e-12)
+    with pytest.raises(ValueError, match="max_range"):
+        central_fdm(5, max_range=0.0)
+
+
+def test_extrapolation_from_a_large_step():
+    value, error = extrapolate_fdm(central_fdm(2), math.sin, 0.5, initial_step=4.0)
+    assert abs(value - math.cos(0.5)) <= 10 * error < 1e-9
 
 
 @pytest.mark.parametrize("order", [2, 3, 5, 7])
@@ -162,6 +214,40 @@ def test_trees():
     assert inner((2.0, (np.ones(2), None), None), tangent) == pytest.approx(
         2 * tangent[0] + tangent[1][0].sum()
     )
+
+
+@dataclasses.dataclass
+class Model:
+    rate: float
+    weights: np.ndarray
+    name: str = "a"
+
+
+def test_tangents_of_dictionaries_lists_and_dataclasses():
+    x = {"model": Model(2.0, np.ones(3)), "n": 3, "list": [1.0, np.zeros(2)]}
+    tangent = rand_tangent(x, np.random.default_rng(1))
+    assert tangent["n"] is None
+    assert tangent["model"].name is None
+    moved = shifted(x, 2.0, tangent)
+    assert moved["model"].rate == 2.0 + 2.0 * tangent["model"].rate
+    assert moved["model"].name == "a"
+    np.testing.assert_array_equal(moved["list"][1], 2.0 * tangent["list"][1])
+    np.testing.assert_array_equal(x["list"][1], 0.0)
+    squares = tangent["model"].rate ** 2 + (tangent["model"].weights ** 2).sum()
+    squares += tangent["list"][0] ** 2 + (tangent["list"][1] ** 2).sum()
+    assert inner(tangent, tangent) == pytest.approx(squares, rel=1e-14)
+
+
+def test_tangents_of_typed_lists_and_dictionaries():
+    x = numba.typed.List([np.zeros(2), np.ones(2)])
+    tangent = rand_tangent(x, np.random.default_rng(1))
+    assert type(tangent) is type(x)
+    assert all(np.all(each != 0) for each in tangent)
+    np.testing.assert_array_equal(x[0], 0.0)
+    of_names = numba.typed.Dict.empty(numba.int64, numba.float64)
+    of_names[3] = 1.5
+    assert list(rand_tangent(of_names)) == [3]
+    assert rand_tangent(of_names)[3] not in (0.0, 1.5)
 
 
 def test_complex_pairing_is_real():

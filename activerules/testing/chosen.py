@@ -1,0 +1,72 @@
+"""What the caller of `check_rule` chooses: directions, tolerances, the finite differences.
+
+Needs       the function, random directions of its arguments, what was asked for
+Gives       `directions_of`, one per argument, each like the random one; `Tolerance`
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from activerules.annotations.containers import like_tuple
+from activerules.testing.numeric import FiniteDifference, scaled
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What may differ beside the error of finite differences, and how these are taken."""
+
+    rtol: float = 0.0
+    atol: float = 0.0
+    fdm: FiniteDifference | None = None
+
+    def of(self, expected: float) -> float:
+        """What a number may be off by."""
+        return self.atol + self.rtol * abs(expected)
+
+
+def directions_of(
+    f: Any, random: Sequence[Any], given: Sequence[Any] | Mapping[str, Any] | None
+) -> tuple[Any, ...]:
+    """The direction of each argument: what was given, in order or by name, or the random one.
+
+    `ValueError` for one that is not of the shape of its argument, or for no argument.
+    """
+    if isinstance(given, Mapping):
+        names = list(inspect.signature(getattr(f, "py_func", f)).parameters)[: len(random)]
+        unknown = [name for name in given if name not in names]
+        if unknown:
+            raise ValueError(f"directions: no argument {unknown[0]!r} among {', '.join(names)}")
+        given = [given.get(name) for name in names]
+    if given is None:
+        return tuple(random)
+    if len(given) != len(random):
+        raise ValueError(f"directions: {len(given)} for {len(random)} arguments")
+    return tuple(_direction(*each) for each in enumerate(zip(random, given, strict=True)))
+
+
+def _direction(i: int, pair: tuple[Any, Any]) -> Any:
+    """A direction that was given, with the type and the layout of the random one."""
+    random, given = pair
+    if given is None:
+        return random
+    if random is None:
+        raise ValueError(f"directions: argument {i} has no derivative")
+    if isinstance(random, tuple):
+        if not isinstance(given, tuple) or len(given) != len(random):
+            raise ValueError(f"directions: argument {i} is a tuple of {len(random)} entries")
+        parts = [_direction(i, each) for each in zip(random, given, strict=True)]
+        return like_tuple(type(random), parts)
+    if np.shape(given) != np.shape(random):
+        shapes = f"{np.shape(given)}, the argument {np.shape(random)}"
+        raise ValueError(f"directions: that of argument {i} has the shape {shapes}")
+    zero = scaled(random, 0.0)
+    if isinstance(zero, np.ndarray):
+        zero[...] = given
+        return zero
+    return type(random)(given)

@@ -1,0 +1,78 @@
+"""Lists, dictionaries, dataclasses and Numba's objects, as the values and tangents of checks.
+
+Needs       a value
+Gives       `is_tree`, `entries`, `rebuilt`: of lists, dictionaries and dataclasses, whose tangents
+            have None in place of what has none; `rand_object`: a tangent of an object of Numba
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from activerules.annotations.containers import is_dict, is_list
+from activerules.annotations.values import make_zero
+
+
+def is_tree(x: Any) -> bool:
+    """Whether `x` is a list or a dictionary of Python, or an instance of a dataclass."""
+    return is_list(x) or is_dict(x) or (dataclasses.is_dataclass(x) and not isinstance(x, type))
+
+
+def entries(x: Any) -> list[Any]:
+    """What a tree, or a tuple, holds; of a dictionary in the order of its keys."""
+    if is_dict(x):
+        return list(x.values())
+    if dataclasses.is_dataclass(x):
+        return [getattr(x, field.name) for field in dataclasses.fields(x) if field.init]
+    return list(x)
+
+
+def rebuilt(x: Any, new: Sequence[Any]) -> Any:
+    """A tree like `x` with other entries."""
+    if is_dict(x):
+        return dict(zip(x, new, strict=True))
+    if is_list(x):
+        return list(new)
+    names = [field.name for field in dataclasses.fields(x) if field.init]
+    return dataclasses.replace(x, **dict(zip(names, new, strict=True)))
+
+
+def rand_object(x: Any, rng: np.random.Generator) -> Any:
+    """A random tangent of an instance of a jitclass, a typed list or a typed dictionary."""
+    tangent = make_zero(x)
+    fields = getattr(x._numba_type_, "struct", None)
+    if fields is not None:
+        for name in fields:
+            setattr(tangent, name, _random_like(getattr(tangent, name), rng))
+        return tangent
+    if not hasattr(tangent, "__setitem__"):
+        raise TypeError(
+            f"a random tangent of a {type(x).__name__}: its fields cannot be set from Python; "
+            "pass a tangent that compiled code made"
+        )
+    places = list(tangent) if hasattr(tangent, "keys") else range(len(tangent))
+    for place in places:
+        tangent[place] = _random_like(tangent[place], rng)
+    return tangent
+
+
+def _random_like(zero: Any, rng: np.random.Generator) -> Any:
+    """A random value of the type of `zero`, which stays where it is no number or array."""
+    if hasattr(zero, "_numba_type_"):
+        return rand_object(zero, rng)
+    if isinstance(zero, np.ndarray):
+        if np.issubdtype(zero.dtype, np.inexact):
+            zero[...] = _sample(zero, rng)
+        return zero
+    if isinstance(zero, (float, complex, np.inexact)):
+        return type(zero)(_sample(zero, rng))
+    return zero
+
+
+def _sample(like: Any, rng: np.random.Generator) -> Any:
+    sample = rng.standard_normal(np.shape(like))
+    return sample + 1j * rng.standard_normal(np.shape(like)) if np.iscomplexobj(like) else sample
