@@ -3,7 +3,7 @@
     import activerules as ar
 
     ar.grad(f)(x)                                        the gradient of a function of one float
-    ar.autodiff(ar.Reverse, f, ar.Duplicated(x, dx))     adds the derivative by `x` to `dx`
+    ar.autodiff(ar.Reverse, f, ar.Duplicated(x, dx))     adds ∂f/∂x to `dx`
     @ar.augmented_primal(f), @ar.reverse(f)              a rule for `f`
 
 Everything is described in docs/; the design in docs/design.md. Without Numba, `activerules.ir`

@@ -65,7 +65,8 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
 
     Returns
         Reverse            a tuple, one entry per argument: the derivative where it is Active, None
-                           elsewhere. Derivatives by Duplicated arrays are *added to* their shadows.
+                           elsewhere. Derivatives with respect to Duplicated arrays are *added to*
+                           their shadows.
         ReverseWithPrimal  (that tuple, what the function returned).
         Forward            the tangent of what the function returns, with its type (None in place of
                            integers); None if the return is Const. `Duplicated(x, dx)` is a value of

@@ -180,7 +180,7 @@ def jacfwd(
     Arguments
         function  an `@njit` function or a plain one that Numba can compile; it returns numbers,
                   arrays of numbers, or tuples of these.
-        argnums   the argument to differentiate by (its number, or name), or a tuple of them:
+        argnums   what to differentiate with respect to: an argument by number or name, or several:
                   floats, arrays of floats, tuples of these; a `numba.typed.List` of floats counts
                   as an array.
         has_aux=True   the function returns `(value, aux)`, and the result is `(Jacobian, aux)`.

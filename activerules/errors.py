@@ -362,6 +362,6 @@ class FrozenArrayWarning(ActiverulesWarning):
     derivative; what is written into the array later, neither sees.
 
     Pass it as an argument: `hvp`, Jacobians and the others take functions of any number of them,
-    and differentiate by those of `argnums`. A table that stays as it is says so:
+    and differentiate with respect to those of `argnums`. A table that stays as it is says so:
     `table.setflags(write=False)`. The warning comes once per array and function.
     """

@@ -54,15 +54,16 @@ def grad(
 
     Arguments
         function  an `@njit` function or a plain one that Numba can compile.
-        argnums   the argument to differentiate by, its number or name, or a tuple of them.
+        argnums   what to differentiate with respect to: an argument by number or name, or a tuple.
         has_aux=True   the function returns `(value, aux)`, of which aux is a constant, and the
                   result is `(gradient, aux)`.
         options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
 
     Returns
         A function with the signature of `function`, callable from Python and inside `@njit`. Its
-        result is the derivative by the argument: a float for a float, a tuple for a tuple, a new
-        array of the same dtype and shape for an array; with a tuple of `argnums`, a tuple of these.
+        result is the derivative with respect to the argument: a float for a float, a tuple for a
+        tuple, a new array of the same dtype and shape for an array; with a tuple of `argnums`, a
+        tuple of these.
 
     Raises
         NotAFloatReturn (at the call) if the function returns something else, ActivityError if an

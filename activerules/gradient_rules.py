@@ -10,12 +10,13 @@ With F: (x, a) -> (x', r) the function and what it writes, ȳ what the shadows h
 
 and D(x, a; v, w) = F'(x, a)(v, w), computed by forward mode, which is code without a tape:
 
-    reverse of the pull, cotangents (x'*, x̄*, ā*, r*):  gradients by x, a and ȳ of
+    reverse of the pull, cotangents (x'*, x̄*, ā*, r*):  gradients with respect to x, a and ȳ of
         <x'*, x'> + r* r + <(ȳ, 1), D(x, a; x̄*, ā*)>    one reverse sweep over D, seeded (ȳ, 1);
                                                          the one by ȳ is what D leaves of x̄*
-    forward, tangents (ẋ, ȧ, ȳ'):  the gradient by (x, a) of
+    forward, tangents (ẋ, ȧ, ȳ'):  the gradient with respect to (x, a) of
         <(ȳ, 1), D(x, a; ẋ, ȧ)> + <ȳ', x'>               one reverse sweep over D, in which the
-                                                         gradient by (ẋ, ȧ) is (x̄, ā) itself
+                                                         gradient with respect to (ẋ, ȧ) is
+                                                         (x̄, ā) itself
 
 Source    Griewank and Walther (2008), sections 3.2 and 5.4; docs/decisions/0008
 """
@@ -319,7 +320,7 @@ def _role(argument: Argument, found: Any) -> str:
         return "array"
     if argument.activity in _SHADOWED and has_shadow(found):
         raise NotYetSupported(
-            f"a gradient by {argument}, inside a function that is differentiated",
+            f"a gradient with respect to {argument}, inside a function that is differentiated",
             why="only floats, arrays and tuples of them have second derivatives there",
             instead=["the arrays of it as arguments of their own"],
         )

@@ -64,8 +64,9 @@ def require_numbers(name: str, found: Any, *, complex_too: bool) -> None:
             "jacrev, for complex numbers; holomorphic=True, if the result is complex too"
         )
     raise ActivityError(
-        f"`{name}` is {type_name(found)}: there is no Jacobian by it",
-        why=f"argnums names the arguments to differentiate by: {floats}, arrays and tuples of them",
+        f"`{name}` is {type_name(found)}: no Jacobian with respect to it",
+        why=f"argnums names the arguments to differentiate with respect to: {floats}, arrays "
+        "and tuples of them",
         instead=[*instead, "vjp or jvp, which take what autodiff takes"],
     )
 
@@ -97,7 +98,7 @@ def require_holomorphic(
         if not leaves or not all(isinstance(leaf.number, types.Complex) for leaf in leaves):
             raise ActivityError(
                 f"{what} {type_name(ty)}, and a holomorphic derivative is asked for",
-                why="it is that of a complex result by complex numbers, and arrays of them",
+                why="it is that of a complex result with respect to complex numbers and arrays",
                 instead=["the Jacobian without holomorphic=True"],
             )
 

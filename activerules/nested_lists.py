@@ -1,4 +1,4 @@
-"""Gradients by lists of numbers in code that is itself differentiated: by arrays.
+"""Gradients with respect to lists of numbers in code that is itself differentiated: by arrays.
 
 A gradient there is a function with rules, and rules take numbers and arrays. So a call with lists
 among its arguments, constant or not, becomes one of the function of arrays (`list_arguments`): the

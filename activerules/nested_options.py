@@ -109,7 +109,7 @@ def _require_holomorphic(typing_context: Any, dispatcher: Any, annotated: Sequen
 
 
 def _conjugate(texts: TupleTexts, k: int, found: Any) -> str:
-    """The derivative by an argument: the conjugate of the gradient, None for a constant."""
+    """The derivative with respect to an argument: the conjugate gradient, None for a constant."""
     if not isinstance(found, AnnotationType) or found.kind is not Active:
         return "None"
     return texts.rebuilt(

@@ -115,7 +115,7 @@ def _vjp(function, *primals):
 def vjp_stub(target: Any, argtypes: Sequence[Any], argnums: Sequence[int] | None = None) -> Any:
     """The compiled function that gives `(out, pullback)` for arguments of these types.
 
-    argnums   the arguments to differentiate by; by default all that carry a derivative.
+    argnums   the arguments to differentiate with respect to; by default all with a derivative.
     """
     spec = spec_of(target, argtypes, argnums)
     with _lock:

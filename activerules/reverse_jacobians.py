@@ -65,7 +65,7 @@ def jacrev(
     Arguments
         function  an `@njit` function or a plain one that Numba can compile; it returns numbers,
                   arrays of numbers, or tuples of these.
-        argnums   the argument to differentiate by (its number, or name), or a tuple of them:
+        argnums   what to differentiate with respect to: an argument by number or name, or several:
                   numbers, arrays of numbers, tuples of these; not both the argument and the result
                   may be complex. A `numba.typed.List` of numbers counts as an array.
         has_aux=True   the function returns `(value, aux)`, and the result is `(Jacobian, aux)`.
@@ -80,9 +80,9 @@ def jacrev(
         each of its entries is replaced by such a Jacobian, and where an argument is, that is a
         tuple of blocks: `jacrev(f, (0, 1))(x, y)[i][j]` is the derivative of `f(x, y)[i]` by the
         j-th of them. Integers and the like have None for a block.
-        Of a complex result it is the derivative by the real argument; by a complex argument x + iy
-        of a real result it is ∂/∂x + i ∂/∂y, as the gradient is. Arguments the function writes into
-        are left as they were.
+        Of a complex result it is the derivative with respect to the real argument; with respect to
+        a complex argument x + iy of a real result it is ∂/∂x + i ∂/∂y, as the gradient is.
+        Arguments the function writes into are left as they were.
 
     Raises
         ActivityError (at the call) if there is no number in the result or in an argument of
@@ -300,7 +300,7 @@ class _Sweeps:
 
     @property
     def inputs(self) -> list[tuple[int, Leaf]]:
-        """The leaves to differentiate by, each with the number of its argument."""
+        """The leaves to differentiate with respect to, each with the number of its argument."""
         argnums = self.request.argnums
         return [(k, x) for k in argnums for x in carrying(f"x{k}", self.found[k])]
 

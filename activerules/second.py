@@ -64,7 +64,7 @@ def hessian(
 
     Arguments
         function  an `@njit` function or a plain one that Numba can compile.
-        argnums   the argument to differentiate by (its number, or name), or a tuple of them:
+        argnums   what to differentiate with respect to: an argument by number or name, or several:
                   floats, arrays of floats, and tuples of these; a `numba.typed.List` of floats
                   counts as an array.
         has_aux=True   the function returns `(value, aux)`, and the result is `(Hessian, aux)`.
@@ -155,8 +155,8 @@ def _require_hessian(name: str, found: Any) -> None:
         leaf.carries for leaf in leaves
     ):
         raise ActivityError(
-            f"`{name}` is {type_name(found)}: there is no Hessian by it",
-            why="argnums names what to differentiate by: floats, arrays and tuples of them",
+            f"`{name}` is {type_name(found)}: no Hessian with respect to it",
+            why="argnums names what to differentiate with respect to: floats, arrays and tuples",
             instead=["another argnums"],
         )
 

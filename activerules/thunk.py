@@ -67,8 +67,9 @@ def autodiff_thunk(
             an entry that may be None and is, or has the cotangent zero.
 
     With BatchDuplicated(x, (dx1, …, dxN)) both halves run once, for N cotangents: `shadow` and
-    `dret` are tuples of N, and the derivative by an Active argument is. Where a rule in the
-    function keeps a shadow, the reverse runs once per lane; the result is then Active or Const.
+    `dret` are tuples of N, and so is the derivative with respect to an Active argument. Where a
+    rule in the function keeps a shadow, the reverse runs once per lane; the result is then Active
+    or Const.
 
     A tape is used once, with the arguments it was made from. The memory of the arguments, and of
     the result, may be written in between; of objects, lists and dictionaries so may arrays, length

@@ -129,7 +129,7 @@ class TestJacfwd:
         assert trace(x) == pytest.approx(np.trace(jacobian_of_field(x, 2.0)[0]))
 
     def test_refusals(self):
-        with pytest.raises(ar.ActivityError, match="no Jacobian by it"):
+        with pytest.raises(ar.ActivityError, match="no Jacobian with respect to it"):
             ar.jacfwd(field)(np.arange(3), 1.0)
         with pytest.raises(ar.ArityError):
             ar.jacfwd(field, argnums=2)

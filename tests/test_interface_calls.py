@@ -322,7 +322,7 @@ CALLS_OF_WAVE = [
 def test_arguments_that_do_not_fit(call):
     with pytest.raises(ar.ArityError, match="wave"):
         call(1.0, 2.0, 3.0)
-    with pytest.raises(ar.ActivityError, match="Numba knows no type"):
+    with pytest.raises(ar.ActivityError, match="Numba has no type"):
         call({})
 
 

@@ -86,8 +86,8 @@ def test_inside_compiled_functions():
         ({1: 2.0}, "has the key 1, which is not a string"),
         ({"a": [1.0]}, "'a' of a parameter is a list"),
         ({"a": {"b": [1.0]}}, "'b' of a parameter is a list"),
-        ({"a": object()}, "Numba knows no type"),
-        ({}, "Numba knows no type"),
+        ({"a": object()}, "Numba has no type"),
+        ({}, "Numba has no type"),
     ],
 )
 def test_what_is_no_parameter(parameters, message):

@@ -36,7 +36,7 @@ class ActivitySignature:
 class GradientSpec:
     """What `grad`, `value_and_grad` and Jacobians ask for.
 
-    argnums      positions of the arguments to differentiate by.
+    argnums      positions of the arguments to differentiate with respect to.
     single       whether `argnums` was one number: the gradient is then not in a tuple.
     with_value   whether the function's value comes with it.
     holomorphic  whether arguments and result are complex, and f'(z) is asked for.

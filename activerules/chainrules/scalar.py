@@ -107,7 +107,7 @@ def scalar_rule(
 
     Arguments
         function   an `@njit`, math or NumPy function of numbers.
-        partials   `(Ω, *x)` -> a tuple, the derivative by each argument (a single one may stand
+        partials   `(Ω, *x)` -> a tuple, a partial derivative per argument (a single one may stand
                    alone); with several outputs, a tuple of such rows. Ω is the result. Entries may
                    be One() and ZeroTangent().
         setup      `(Ω, *x)` -> what the partials share; it is their last argument.

@@ -123,8 +123,10 @@ def name_call(
     error.args = (error.what,)
     rules = [one.reason for one in followed if one.name.split(".")[-1] == name.split(".")[-1]]
     reached = "by its address" if site.is_by_address else f"by way of `{symbol}`"
-    error.why = f"it is compiled code, called {reached}, which cannot be looked into, and " + (
-        f"no rule serves this call: {rules[0]}" if rules else "it has no rule"
+    why = f": {rules[0]}" if rules else ""
+    error.why = (
+        f"it is compiled code, called {reached}, which cannot be looked into, and no rule serves "
+        f"this call{why}"
     )
     instead = ["call an @njit function in its place"] if site.is_by_address else []
     if not site.passed:

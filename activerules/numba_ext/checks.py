@@ -179,7 +179,7 @@ def require_types(values: Iterable[Any]) -> None:
         if not found.is_precise():
             require_types(value if isinstance(value, tuple) else ())
             raise ActivityError(
-                f"an argument is {_described(value)}, of which Numba knows no type",
+                f"an argument is {_described(value)}, for which Numba has no type",
                 why="a derivative is compiled code, and takes what compiled code takes",
                 instead=[
                     *_converted(value),
@@ -255,8 +255,8 @@ def _require_differentiable(name: str, found: Any) -> None:
     if activity_of(found) == "const":
         raise ActivityError(
             f"`{name}` is {type_name(found)}, which has no derivative",
-            why="argnums names the arguments to differentiate by: floats, tuples and arrays of "
-            "floats",
+            why="argnums names the arguments to differentiate with respect to: floats, tuples and "
+            "arrays of floats",
             instead=[_as_floats(name, found), "another argnums"],
         )
     require_known_leaves(name, found)
@@ -274,7 +274,7 @@ def _as_floats(name: str, found: Any) -> str:
 
 def require_marked(function: Any, mode: Mode, names: Sequence[str], found: Sequence[Any]) -> None:
     """Raise `ActivityError` if all arguments of `autodiff` are bare values: there would be nothing
-    to differentiate by. `Const` for each says that this is meant.
+    to differentiate with respect to. `Const` for each says that this is meant.
     """
     if not found or any(isinstance(ty, AnnotationType) for ty in found):
         return
@@ -327,8 +327,8 @@ _WITHOUT_DERIVATIVE = (types.Integer, types.Boolean)
 
 
 def refuse_buffer(name: str, found: Any) -> None:
-    """Refuse a derivative by memory that is no array of NumPy: a `memoryview`, an `array.array`, or
-    an array of a library that lets Numba look at its memory.
+    """Refuse a derivative with respect to memory that is no array of NumPy: a `memoryview`, an
+    `array.array`, or an array of a library that lets Numba look at its memory.
     """
     if isinstance(found, types.Buffer) and not isinstance(found, types.Array):
         raise ActivityError(
@@ -339,7 +339,7 @@ def refuse_buffer(name: str, found: Any) -> None:
 
 
 def refuse_declared_inactive(name: str, found: Any) -> None:
-    """Refuse a derivative by values of a type that was declared inactive."""
+    """Refuse a derivative with respect to values of a type that was declared inactive."""
     for leaf in (found, *leaves_of(found)):
         if RULES.is_inactive_type(leaf):
             holds = "is" if leaf is found else "holds"
@@ -398,8 +398,8 @@ def _require_duplicated(name: str, found: Any) -> None:
     if activity == "mixed":
         raise ActivityError(
             f"`{name}` is marked Duplicated and holds numbers beside its arrays",
-            why="in reverse, the derivatives of numbers are returned, those of arrays are added to "
-            "a shadow",
+            why="in reverse mode, the derivatives of numbers are returned, those of arrays are "
+            "added to a shadow",
             instead=[f"MixedDuplicated({name}, make_zero({name}))"],
         )
     if is_instance(found) or isinstance(found, types.ListType | types.DictType):
@@ -407,8 +407,8 @@ def _require_duplicated(name: str, found: Any) -> None:
     if isinstance(found, _CONTAINERS):
         raise NotYetSupported(
             f"`{name}` is {type_name(found)}, which is not yet supported as a Duplicated argument",
-            why="of lists and dictionaries, numba.typed.List has a shadow, and numba.typed.Dict "
-            "with keys that hold no floats, where there are floats in it",
+            why="among lists and dictionaries, those of numba.typed have a shadow if they hold "
+            "floats; of a dictionary, the keys hold none",
             instead=[
                 f"numba.typed.List({name})" if isinstance(found, types.List) else "a typed one",
                 "an array, or a tuple of arrays",
@@ -419,7 +419,7 @@ def _require_duplicated(name: str, found: Any) -> None:
         raise NotYetSupported(f"`{name}` is an array of {found.dtype}, which is not yet supported")
     raise ActivityError(
         f"`{name}` is marked Duplicated and is {type_name(found)}",
-        why="in reverse, the derivative of a Duplicated argument is added to memory of floats",
+        why="in reverse mode, the derivative of a Duplicated argument is added to memory of floats",
         instead=[f"Active({name})" if activity == "active" else f"Const({name})"],
     )
 
@@ -490,7 +490,7 @@ def refuse_records(name: str, found: Any, where: str) -> None:
     if any(isinstance(leaf, types.Record) for leaf in leaves_of(found)):
         raise NotYetSupported(
             f"`{name}` is {type_name(found)}, not yet supported in {where}",
-            why="a derivative by a record would be a record that no array owns",
+            why="a derivative with respect to a record would be a record that no array owns",
             instead=[
                 "an array of one record, particles[i : i + 1]",
                 f"autodiff(Reverse, …) with Duplicated({name}, make_zero({name}))",
@@ -510,8 +510,8 @@ def require_holomorphic(arguments: Sequence[Argument]) -> None:
             continue
         raise ActivityError(
             f"`{argument.name}` is {argument.annotation}, and the mode is holomorphic",
-            why="f'(z) is returned for Active complex numbers; by real numbers and arrays, a "
-            "complex result has two gradients, one of each part",
+            why="f'(z) is returned for Active complex numbers; with respect to real "
+            "numbers and arrays, a complex result has two gradients, one of each part",
             instead=[
                 "Active complex numbers",
                 "differentiate the real and the imaginary part of the result, without the option",

@@ -62,13 +62,15 @@ def _compiled_only(name: str, meaning: str) -> Callable[..., Any]:
 
 agrees = _compiled_only("agrees", "Whether two values are the same up to a relative tolerance.")
 all_finite = _compiled_only("all_finite", "Whether no float in a value is NaN or infinite.")
-along = _compiled_only("along", "The derivative by an argument along its direction.")
+along = _compiled_only("along", "The derivative with respect to an argument along its direction.")
 close = _compiled_only("close", "Whether two directional derivatives agree within their errors.")
 completed = _compiled_only("completed", "A value with what another has in place of None.")
 copy = _compiled_only("copy", "A value that nobody else writes into.")
 cotangent = _compiled_only("cotangent", "The cotangent of a result.")
 direction = _compiled_only("direction", "A direction to move an argument in; None if Const.")
-entry = _compiled_only("entry", "The derivative by an argument, returned or in its shadow.")
+entry = _compiled_only(
+    "entry", "The derivative with respect to an argument: what is returned, or its shadow."
+)
 fits = _compiled_only("fits", "Whether a tangent is what finite differences of a value say.")
 is_zero_like = _compiled_only("is_zero_like", "Whether a shadow is zeros in the shape of a primal.")
 its_shadow = _compiled_only("its_shadow", "The shadow of an argument itself; None if it has none.")

@@ -150,7 +150,7 @@ class _Source:
         what = "the reverse writes into `dret.val`, which is the program's"
         lines += [f"if not _agrees(_value(dret), result, 0.0): {self._raise(what)}"]
         for i in self.numbers:
-            what = f"the derivative by `{self.names[i]}` is NaN or infinite"
+            what = f"the derivative with respect to `{self.names[i]}` is NaN or infinite"
             if i not in self.rule.saves:
                 what += ", or made from a value that was overwritten since the function ran"
             lines += [f"g{i} = _entry(r, {i}, a{i}, {whole or None})"]
@@ -234,7 +234,7 @@ class _Source:
         size = [f"_size(g{i}, d{i})" for i in self.numbers]
         tolerance = 1e-2 if self.single else 1e-5
         what = "the derivative differs from finite differences of the function"
-        # each would have the derivatives by both in its shadow
+        # each would have the derivatives with respect to both in its shadow
         shared = [
             f"_share(_its_shadow(a{i}), _its_shadow(a{j}))" for j in self.numbers for i in range(j)
         ]

@@ -160,8 +160,8 @@ class Emitter:
         self.owns_shadows = owns_shadows
 
     def emit(self, fields: Sequence[Field], stats: Any = None) -> tuple[list[list[Any]], Any]:
-        """Check, link, call; returns, for each lane, the derivative by each argument; and what the
-        primal returned. `stats` points to an i64 that receives the bytes of the tape.
+        """Check, link, call; returns, for each lane, the derivative with respect to each argument;
+        and what the primal returned. `stats` points to an i64 that receives the bytes of the tape.
         """
         fields = self._with_scratch(fields)
 
@@ -258,7 +258,7 @@ class Emitter:
         return pointer
 
     def derivative_memory(self, fields: Sequence[Field]) -> Any:
-        """Memory for the derivatives by numbers; those of all lanes side by side."""
+        """Memory for the derivatives with respect to numbers; those of all lanes side by side."""
         floats = []
         for argument, (primal, _) in zip(self.arguments, fields, strict=True):
             if argument.activity in _BY_VALUE:
@@ -270,7 +270,7 @@ class Emitter:
         return cgutils.alloca_once(self.builder, ir.LiteralStructType(each))
 
     def derivatives(self, place: Any) -> list[list[Any]]:
-        """What lies in such memory: for each lane the derivative by each argument."""
+        """What lies in such memory: for each lane the derivative with respect to each argument."""
         floats = cgutils.unpack_tuple(self.builder, self.builder.load(place))
         width = self.gradient.width
         lanes = [iter(floats[lane::width]) for lane in range(width)]

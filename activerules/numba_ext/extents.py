@@ -190,8 +190,8 @@ class Tests:
         if current_target() == AD_TARGET:
             if any(isinstance(extent, Span) for extent in self._extents):
                 raise NotYetSupported(
-                    "a derivative by a list or dictionary of arrays or objects, inside a function "
-                    "that is differentiated",
+                    "a derivative with respect to a list or dictionary of arrays or objects, "
+                    "inside a function that is differentiated",
                     why="what is in it is compared by code that has no derivative",
                     instead=["the arrays in it as arguments of their own"],
                 )

@@ -170,7 +170,7 @@ def gradient_form(typing_context, spec, function, *args):
 
 
 def _joined(context: Any, builder: Any, found: Any, derivative: Any, shadow: Any = None) -> Any:
-    """The gradient by one argument: derivatives of its numbers and shadows of its arrays."""
+    """The gradient with respect to one argument: values for numbers, shadows for arrays."""
     if has_shadow(found):
         return shadow
     if not isinstance(found, types.BaseTuple):

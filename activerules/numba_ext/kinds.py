@@ -127,7 +127,9 @@ def shadow_type(found: Any) -> Any:
 
 
 def gradient_type(found: types.Type) -> types.Type:
-    """The type of the gradient by a value: values for numbers, new arrays for arrays, else None."""
+    """The type of the gradient with respect to a value: values for numbers, new arrays for arrays,
+    else None.
+    """
     return map_type(
         layout_of(found),
         lambda leaf: _shadow_of_leaf(leaf) if leaf.has_shadow else _number_or_none(leaf),

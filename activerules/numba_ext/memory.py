@@ -425,7 +425,7 @@ def _has_gaps(*memories: _Memory) -> bool:
 _NO_MEMORY = Refusal("there is no memory to compare what is in lists", "", ())
 _ITEM_BY_ITEM = "each item of the shadow is found where its item of the primal is"
 _KEY_BY_KEY = "each value of the shadow is found by the key of its value of the primal"
-_ADDED_UP = "the derivative by one would be the sum of those by all that share it"
+_ADDED_UP = "the derivative with respect to one would be the sum of those by all that share it"
 _MIXED_UP = "what is added for one would be taken for the other"
 _SAME_MEMORY = "they are the same memory, and so must be the derivatives that belong to it"
 _APART = ("pass a copy of one of them", "mark both Duplicated, with shadows that overlap likewise")

@@ -8,9 +8,9 @@ Invariants  R1  the memory of the objects changes when all is read: see `object_
             R2  what was in the fields at first is kept until the reverse sweep ends
 
 In the caller's shadow there is, before the call, the cotangent of what is in a field in the end,
-and after it the gradient by what was there at first: of arrays that are replaced as of others. So
-the reverse sweep begins by moving cotangents, from the shadow of the first array to that of the
-last (`settling`).
+and after it the gradient with respect to what was there at first: of arrays that are replaced as of
+others. So the reverse sweep begins by moving cotangents, from the shadow of the first array to that
+of the last (`settling`).
 """
 
 from __future__ import annotations

@@ -297,7 +297,7 @@ class SplitEmitter(Emitter):
         release: Callable[[], None] = lambda: None,
     ) -> list[list[Any]]:
         """Run the reverse over a tape, for the cotangent (type and value) of the result in each
-        lane; gives, for each lane, the derivative by each argument.
+        lane; gives, for each lane, the derivative with respect to each argument.
 
         Where it fails, the tape is emptied, and what `release` emits runs.
         """

@@ -103,9 +103,9 @@ def refuse_dormant(name: str, half: RuleHalf, declared: str) -> None:
 
 
 def refuse_silencing(name: str, rule: Rule, module: str) -> None:
-    """Raise `AmbiguousRule`: `inactive` would end the use of another package's rule."""
+    """Raise `AmbiguousRule`: `inactive` would put out of use another package's rule."""
     raise AmbiguousRule(
-        f"{name} has rules, which `inactive` in module {module} would end the use of",
+        f"{name} has rules, which `inactive` in module {module} would put out of use",
         where=[("a rule that exists", str(rule), rule.location)],
         instead=[f"inactive({name}, replace=True)"],
     )

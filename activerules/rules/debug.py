@@ -30,7 +30,7 @@ class debug_mode:
     `primal=False` does not run the function beside the rule, for one that draws random numbers or
     prints (those of np.random are known); `derivatives=False` leaves out finite differences, for a
     rule that means to differ from them. A call with one array in two places is not compared: its
-    shadow gets the derivatives by both.
+    shadow gets the derivatives with respect to both.
 
     The mode holds for the process: what is compiled in it has the checks, and `@njit` functions
     that were compiled before keep what they compiled. Calls cost several runs of the function.

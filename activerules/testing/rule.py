@@ -131,7 +131,7 @@ def _require_known(argument: Argument) -> None:
     """Refuse what there are no directions for: a check that compares nothing would pass."""
     if any(kind is not Const for kind in argument.kinds) and not is_differentiable(argument.value):
         raise NotYetSupported(
-            f"check_rule with a derivative by a {type(argument.value).__name__}",
+            f"check_rule with a derivative with respect to a {type(argument.value).__name__}",
             why="it knows directions in numbers, arrays and tuples of them",
             instead=["check_gradient(g, arrays) of a function g that makes the object of arrays"],
         )

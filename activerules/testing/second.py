@@ -96,11 +96,11 @@ def check_forward(
 def check_second(
     f: Callable[..., Any], args: tuple[Any, ...], places: tuple[int, ...], rng: np.random.Generator
 ) -> None:
-    """The Hessian by the arguments at `places`, in two random directions."""
+    """The Hessian with respect to the arguments at `places`, in two random directions."""
     if not all(_is_real(args[i]) for i in places):
         raise ValueError(
-            "second derivatives are checked by floats, arrays of floats and tuples of these; "
-            "give order=1"
+            "second derivatives are checked with respect to floats, arrays of floats and tuples "
+            "of these; give order=1"
         )
     directions = tuple(rand_tangent(args[i], rng) for i in places)
     form, fixed = slope(f, places, directions, len(args)), tuple(leaves(directions))
@@ -113,7 +113,7 @@ def check_second(
         tangents = tuple(rand_tangent(x, rng) if k == i else None for k, x in enumerate(args))
         expected = directional_derivative(value, args, tangents, eps=_eps(args))
         along = inner(of_argument, tangents[i])
-        _compare(f"second derivative by argument {i}", f, args, along, *expected)
+        _compare(f"second derivative with respect to argument {i}", f, args, along, *expected)
 
 
 def _is_real(x: Any) -> bool:

@@ -30,7 +30,7 @@ ValueActivity = Literal["const", "active", "duplicated", "mixed"]
 class Numbers:
     """Where floats and complex numbers are, as seen from a value.
 
-    by_value      in the value itself: a derivative by them is a value
+    by_value      in the value itself: a derivative with respect to them is a value
     by_reference  in memory that the value leads to: a derivative is added to memory of a shadow
     unknown       there may be some where nobody can look
     """
@@ -93,7 +93,7 @@ class Node:
 
     @property
     def is_refused(self) -> bool:
-        """Whether no derivative by such a value is supported: as an argument it is constant."""
+        """Whether there is no derivative with respect to such a value: an argument is constant."""
         return False
 
     @cached_property
@@ -153,7 +153,7 @@ class Number(Node):
 
     @cached_property
     def numbers(self) -> Numbers:
-        """A derivative by it is a value."""
+        """A derivative with respect to it is a value."""
         return Numbers(by_value=True)
 
     @property
@@ -348,7 +348,7 @@ class Optional(Node):
 
     @property
     def is_refused(self) -> bool:
-        """There is no derivative by such an argument."""
+        """There is no derivative with respect to such an argument."""
         return True
 
     @property
@@ -378,7 +378,7 @@ class Opaque(Node):
 
     @property
     def is_refused(self) -> bool:
-        """There is no derivative by such an argument."""
+        """There is no derivative with respect to such an argument."""
         return True
 
     @property

@@ -26,7 +26,7 @@ REVERSE = {
     13: "the derivative differs from finite differences",  # 1 % too large
     14: "by `x` is NaN or infinite, or made from a value that was overwritten",
     15: "the reverse writes into the value of `a`",
-    16: "the derivative by `x` is NaN or infinite",
+    16: "the derivative with respect to `x` is NaN or infinite",
     17: "the reverse writes into the value of `n`",
     18: "the reverse writes into its tape",
     19: "the reverse writes into `dret.val`",

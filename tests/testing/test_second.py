@@ -44,7 +44,7 @@ def with_a_wrong_second(x):
 
 def test_a_wrong_second_derivative_is_found():
     check_grads(with_a_wrong_second, (0.8,), order=1)
-    with pytest.raises(RuleCheckError, match="second derivative by argument 0"):
+    with pytest.raises(RuleCheckError, match="second derivative with respect to argument 0"):
         check_grads(with_a_wrong_second, (0.8,))
 
 

@@ -304,7 +304,7 @@ class _Check:
             raise refusal(
                 i,
                 mixed,
-                "where in it this pointer is read is known when the program runs alone, and "
+                "where in it this pointer is read is known only when the program runs, and "
                 "floats may be there as well",
                 ["keep the numbers in arrays, and indices in place of the pointers"],
                 FloatBitsInInteger,

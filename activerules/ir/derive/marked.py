@@ -99,7 +99,7 @@ def _refuse_lost_write(call: Instruction, argument: CallArgument, facts: Facts) 
         raise refusal(
             call,
             f"an inactive function may write into active memory: its argument {argument.name}",
-            "the derivative by what was there before would be wrong",
+            "the derivative with respect to what was there before would be wrong",
             ["pass a copy: x.copy()", "give the function a rule that zeroes the shadow"],
         )
 
@@ -119,7 +119,7 @@ def _refuse_hidden_activity(call: Instruction, argument: CallArgument, facts: Fa
                 f"argument {argument.name} of a function with a rule holds active data "
                 "in a type rules do not take yet",
                 "rules take numbers, arrays of numbers, tuples of both, instances and typed lists; "
-                "the derivative by other arguments would be lost",
+                "the derivative with respect to other arguments would be lost",
                 [
                     "pass the floats and arrays one by one",
                     "declare the argument inactive: ar.inactive(f, args=(…))",
