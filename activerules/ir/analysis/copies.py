@@ -27,6 +27,7 @@ from activerules.ir.analysis.memory import MemoryFacts
 from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.analysis.places import Place, divisor
 from activerules.ir.analysis.record_copies import record_fields
+from activerules.ir.analysis.same_layout import is_same_layout
 from activerules.ir.analysis.value_types import Access, ValueTypes, is_zero
 from activerules.ir.constants import integer_of
 from activerules.ir.model import Instruction, Value
@@ -249,15 +250,23 @@ def pieces_of(copy: Instruction, types: ValueTypes) -> list[Piece]:
         raise MixedCopy
     if any(o in types.declared for o in group):
         return _record_pieces(length, _record_rows(copy, group, types), memory)
+    found: set[tuple[int, Type]] = set()
     if any(not a.type.is_int for o in elsewhere for a in types.accesses.get(o, ())):
-        raise MixedCopy  # it is not known where in this copy that is
-    found = {
+        if not is_same_layout(group, memory):
+            raise MixedCopy  # it is not known where in this copy that is
+        start = memory.place(copy.operands[0])
+        for o in elsewhere:
+            for access in types.accesses.get(o, ()):
+                if not _clears(access.instruction):
+                    pieces_there = _placed(access, start, length, memory)
+                    found.update((piece.offset, piece.type) for piece in pieces_there)
+    found |= {
         (piece.offset, piece.type)
         for pointer in _pointers(copy)
         for o in memory.objects(pointer)
         for access in types.accesses.get(o, ())
         if not _clears(access.instruction)
-        for piece in _placed(access, memory.place(pointer), o, length, memory)
+        for piece in _placed_in(access, memory.place(pointer), o, length, memory)
     }
     pieces = sorted((Piece(*one) for one in found), key=lambda piece: piece.offset)
     _check(pieces, length, memory, all(o.is_local for o in group))
@@ -277,11 +286,18 @@ def _record_pieces(length: int, rows: Rows, memory: MemoryFacts) -> list[Piece]:
     return found
 
 
-def _placed(
+def _placed_in(
     access: Access, start: Place, o: MemoryObject, length: int, memory: MemoryFacts
 ) -> Iterable[Piece]:
-    """Where among `length` bytes from `start` on an access is."""
-    if access.place is None or not memory.starts(start, o):
+    """Where among `length` bytes from `start` on, in an object, an access to that is."""
+    if not memory.starts(start, o):
+        raise MixedCopy
+    return _placed(access, start, length, memory)
+
+
+def _placed(access: Access, start: Place, length: int, memory: MemoryFacts) -> Iterable[Piece]:
+    """Where among `length` bytes from `start` on an access is, if both count from one place."""
+    if access.place is None:
         raise MixedCopy
     size = size_of(access.type, memory.named_types)
     period = gcd(access.place.stride, start.stride)
