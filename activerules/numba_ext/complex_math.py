@@ -2,7 +2,7 @@
 
 Numba's own code takes shortcuts that are right for the value alone: `z ** 2` is `z * z` whatever
 the exponent depends on, other powers are one call on memory, and the square root of a negative real
-number uses `abs(z.imag)`, which has no derivative at 0.
+number uses `abs(z.imag)`, which has no derivative at 0, in `np.arccosh` as well.
 
 Needs       an ADContext
 Gives       `install(context)`: implementations for the target; `ufunc_loops`: the same for ufuncs
@@ -41,7 +41,8 @@ def ufunc_loops(ufunc: Any) -> Mapping[str, Callable[..., Any]]:
     """The loops of a ufunc that have other implementations for the target."""
     if ufunc in (np.power, np.float_power):
         return {"FF->F": _power, "DD->D": _power}
-    return {"F->F": _square_root, "D->D": _square_root} if ufunc is np.sqrt else {}
+    loop = {np.sqrt: _square_root, np.arccosh: _inverse_cosh}.get(ufunc)
+    return {} if loop is None else {"F->F": loop, "D->D": loop}
 
 
 # --- powers ---
@@ -169,3 +170,13 @@ def _square_root(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return complex(real * 2, imag) if scale else complex(real, imag)
 
     return context.compile_internal(builder, square_root, sig, args)
+
+
+def _inverse_cosh(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """As Numba's, which calls its own square root."""
+    one = np.complex64(1) if sig.args[0] == types.complex64 else np.complex128(1)
+
+    def inverse_cosh(z):
+        return np.log(z + np.sqrt(z + one) * np.sqrt(z - one))
+
+    return context.compile_internal(builder, inverse_cosh, sig, args)

@@ -144,3 +144,15 @@ def test_unwrapped_phases_move_with_the_phases():
     slope, by_period = ar.grad(weighted, argnums=(0, 1))(p, 4.0)
     np.testing.assert_array_equal(slope, weights)
     assert by_period == weights @ np.rint((np.unwrap(p, period=4.0) - p) / 4.0)
+
+
+def test_the_inverse_hyperbolic_cosine_on_its_branch_cut():
+    @njit
+    def real_part(a, b):
+        return np.arccosh(complex(a, b)).real
+
+    slope = 2 / math.sqrt(3)  # |1 / sqrt(z² - 1)| at -1/2
+    for side in (1.0, -1.0):
+        value, found = ar.value_and_grad(real_part, argnums=(0, 1))(-0.5, side * 0.0)
+        assert value == real_part(-0.5, side * 0.0)
+        np.testing.assert_allclose(found, [0.0, side * slope], rtol=1e-14, atol=1e-14)
