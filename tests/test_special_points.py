@@ -91,3 +91,57 @@ def test_modes_agree(slopes, text):
 def test_both_have_the_published_slope_at_zero(slopes, text):
     for mode in slopes[text]:
         np.testing.assert_array_equal(mode[:2], AT_ZERO[text])
+
+
+# --- arrays: what of them the program used ---
+
+
+@njit
+def chosen(x):
+    """Of each element one of two array expressions, nested; copies of arrays on the way."""
+    roots = np.where(x > 0, np.sqrt(x), 0.0)
+    return (
+        np.where(x != 0.0, roots / x, x).sum() + np.where(x[0] > 0, np.log(x[0]), 3 * x[0]).item()
+    )
+
+
+@njit
+def overwritten(x):
+    roots = np.sqrt(x)
+    for i in range(len(x)):
+        if x[i] == 0.0:
+            roots[i] = 3.0 * x[i]
+    return (roots * x).sum() + np.log(x)[1]
+
+
+@njit
+def hidden_by_zero(x):
+    """The infinite slope is asked for, and multiplied with 0."""
+    return (np.sqrt(x) ** 2).sum() + (np.log(x) * 0.0)[1]
+
+
+X = np.array([0.0, 1.0, 4.0, 0.0])
+BY_ARRAY = [
+    (chosen, [3 + 1, -0.5, -1 / 16, 1.0]),
+    (overwritten, [0.0, 1.5 + 1.0, 3.0, 0.0]),
+    (hidden_by_zero, [nan, 1.0, 1.0, nan]),
+]
+
+
+@pytest.mark.parametrize(("function", "expected"), BY_ARRAY)
+def test_what_is_not_used_of_an_array_has_no_slope(function, expected):
+    np.testing.assert_allclose(ar.grad(function)(X), expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("function", [chosen, hidden_by_zero])
+def test_modes_agree_on_what_is_used_of_an_array(function):
+    gradient = ar.grad(function)(X)
+    for direction in np.array([[1.0, 2.0, 3.0, 4.0], [0.0, 1.0, 1.0, 0.0]]):
+        _, found = ar.jvp(function, (X,), (direction,))
+        np.testing.assert_allclose(found, gradient @ direction, rtol=1e-14)
+
+
+def test_a_tape_that_is_swept_again_tells_it_anew():
+    _, pullback = ar.vjp(chosen, X)
+    for cotangent in (0.0, 2.0, 0.0, -1.0):
+        np.testing.assert_allclose(pullback(cotangent)[0], cotangent * np.array(BY_ARRAY[0][1]))

@@ -4,7 +4,8 @@ Needs       the Returns of a Function in normal form
 Gives       `speculated`: float instructions whose result reaches nothing for certain
             `is_linear`: those of them whose slope is a finite constant
 Invariants  S1  an instruction outside the set is followed, in every run that succeeds, by a store,
-                a call, a return or a join that its result reaches
+                a call, a return or a join that its result reaches; stores to tracked memory do not
+                count
 
 LLVM computes `1 / x` ahead of the condition in `1 / x if x != 0 else 0`, as that cannot trap, and
 keeps what it wanted by a `select`; it moves such instructions out of loops, too. Where the program
@@ -28,21 +29,29 @@ _ARITHMETIC = _LINEAR | {"fmul", "fdiv", "frem"}
 
 
 def speculated(
-    returns: Returns, chooses: Callable[[Instruction], bool] = lambda i: i.opcode == "select"
+    returns: Returns,
+    chooses: Callable[[Instruction], bool] = lambda i: i.opcode == "select",
+    is_tracked: Callable[[Instruction], bool] = lambda access: False,
 ) -> frozenset[Instruction]:
     """The float arithmetic and calls that may be speculation.
 
-    `chooses` says of which operations the result does not depend on all operands.
+    `chooses` says of which operations the result does not depend on all operands; `is_tracked`
+    which loads and stores access memory of which it is known at run time what is used of it.
     """
-    return _Search(returns, chooses).run()
+    return _Search(returns, chooses, is_tracked).run()
 
 
 class _Search:
-    def __init__(self, returns: Returns, chooses: Callable[[Instruction], bool]) -> None:
-        self.returns, self.chooses = returns, chooses
+    def __init__(
+        self,
+        returns: Returns,
+        chooses: Callable[[Instruction], bool],
+        is_tracked: Callable[[Instruction], bool],
+    ) -> None:
+        self.returns, self.chooses, self.is_tracked = returns, chooses, is_tracked
         self.after = _PostDominators(returns)
         self.blocks = [block for block in returns.flow.order if block in returns.live]
-        self.found = {i for block in self.blocks for i in block.instructions if _computes(i)}
+        self.found = {i for block in self.blocks for i in block.instructions if self._computes(i)}
         self.certain: list[Instruction] = []
 
     def run(self) -> frozenset[Instruction]:
@@ -50,7 +59,7 @@ class _Search:
             for i in block.instructions:
                 if i.opcode == "phi":
                     self._join(i)
-                elif i not in self.found and i.opcode != "fcmp" and not self.chooses(i):
+                elif self._is_end(i):
                     self._used(i)
         while self.certain:
             i = self.certain.pop()
@@ -58,6 +67,17 @@ class _Search:
             if not self.chooses(i):
                 self._used(i)
         return frozenset(self.found)
+
+    def _computes(self, i: Instruction) -> bool:
+        if i.opcode == "load":
+            return self.is_tracked(i)
+        return i.type.is_float and (i.opcode in _ARITHMETIC or i.opcode == "call")
+
+    def _is_end(self, i: Instruction) -> bool:
+        """Whether what `i` uses is used for certain, where control gets there."""
+        if i.opcode == "store":
+            return not self.is_tracked(i)
+        return i not in self.found and i.opcode != "fcmp" and not self.chooses(i)
 
     def _join(self, phi: Instruction) -> None:
         for value, origin in zip(phi.operands, phi.blocks, strict=True):
@@ -74,10 +94,6 @@ class _Search:
             if self.after(block, value.owner):
                 self.found.discard(value)
                 self.certain.append(value)
-
-
-def _computes(i: Instruction) -> bool:
-    return i.type.is_float and (i.opcode in _ARITHMETIC or i.opcode == "call")
 
 
 def is_linear(i: Instruction) -> bool:

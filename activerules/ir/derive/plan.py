@@ -74,6 +74,7 @@ class Plan(Facts):
     unseen        memory made here that may be held on to by who is not seen: the caller, a function
                   that is called
     placed        the arrays that are in rows of the tape
+    tracked       those whose shadows tell what is used
     """
 
     loops: dict[Loop, LoopFacts]
@@ -90,6 +91,7 @@ class Plan(Facts):
     copies: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
     unseen: frozenset[MemoryObject] = frozenset()
     placed: frozenset[MemoryObject] = frozenset()
+    tracked: frozenset[MemoryObject] = frozenset()
 
     def home(self, node: Node) -> Loop | None:
         """The innermost loop in whose rows a node is kept; None: in the frame."""

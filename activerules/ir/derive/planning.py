@@ -38,6 +38,7 @@ from activerules.ir.derive.plan import Plan, RuleUse, home_of
 from activerules.ir.derive.request import Request
 from activerules.ir.derive.reversal import Decision, Reversal, plan_reversal
 from activerules.ir.derive.summaries import ModuleSummaries
+from activerules.ir.derive.tracking import is_tracked, tracked_memory
 from activerules.ir.forward_loads import repeated_loads
 from activerules.ir.model import Block, Instruction, Value
 from activerules.ir.refusal import refusal
@@ -99,6 +100,7 @@ class _Planner:
             if not lost:
                 break
             self.keeping |= lost
+        tracked = tracked_memory(self.plan, held)
         return replace(
             self.plan,
             reversal=reversal,
@@ -107,7 +109,10 @@ class _Planner:
             retained=retained,
             needs=needs,
             derived=self.derived,
-            speculated=speculated(self.plan.returns, chooses),
+            speculated=speculated(
+                self.plan.returns, chooses, lambda access: is_tracked(access, tracked, self.memory)
+            ),
+            tracked=tracked,
             overwriters={load: by for load, by in self.overwriters.items() if by is not None},
             assumptions=tuple(self.dependence.assumptions),
             copies=self.copies,

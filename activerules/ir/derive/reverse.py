@@ -53,6 +53,7 @@ from activerules.ir.derive.sweep import (
     null,
     suffixed,
 )
+from activerules.ir.derive.tracking import is_tracked, tracked_sum, was_used
 from activerules.ir.model import Argument, Block, Function, Instruction, Value
 from activerules.ir.runtime_calls import COPIED_SIZE, COPY_RESIZED, memory_intrinsic
 from activerules.ir.types import I1, I8, I32, I64, PTR, VOID, StructType
@@ -345,7 +346,11 @@ class _Reverser:
         g, place = self.bars.take_one(i, lane), self.values.shadow(i.operands[0], lane)
         align, scope = i.attributes.get("align"), self._scope(i.operands[0], lane)
         old = self.b.load(g.type, place, align=align, metadata=scope)
-        self.b.store(self.b.fadd(old, g, flags=SUM), place, align=align, metadata=scope)
+        if is_tracked(i, self.plan.tracked, self.plan.memory):
+            new = tracked_sum(self.b, old, g, self._use_of(i, lane))
+        else:
+            new = self.b.fadd(old, g, flags=SUM)
+        self.b.store(new, place, align=align, metadata=scope)
 
     def _undo_store(self, i: Instruction, lane: int) -> None:
         value, pointer = i.operands
@@ -357,7 +362,8 @@ class _Reverser:
         if self.plan.activity.is_active(value):
             g = self.b.load(value.type, place, align=align, metadata=scope)
             self.b.store(self.b.const(value.type, 0.0), place, align=align, metadata=scope)
-            self.bars.add_one(value, g, lane)
+            is_told = lane == 0 and is_tracked(i, self.plan.tracked, self.plan.memory)
+            self.bars.add_one(value, g, lane, was_used(self.b, g) if is_told else None)
         else:
             self.b.store(self.b.const(value.type, 0.0), place, align=align, metadata=scope)
 
