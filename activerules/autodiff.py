@@ -79,7 +79,7 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
         ShadowMismatch     a shadow has not the dtype, shape and strides of its primal, or overlaps
                            it.
         ActivityError      an array or an integer is marked Active, a float Duplicated (reverse);
-                           anything is marked Active (forward).
+                           anything is marked Active (forward); no argument is marked at all.
         BatchWidthMismatch the arguments of one call have tangents for different widths.
         ArityError         the number of arguments is not the function's.
         NotCompilable      Numba cannot compile the function; its error is the cause.

@@ -23,11 +23,12 @@ Node = dict[str, str]
 class Locator:
     """Finds positions for the instructions of one module.
 
-    `hidden` are directories of files that are not the user's; by default Numba's package.
+    `hidden` are directories of files that are not the user's; by default those of Numba and of
+    activerules, which has functions in place of some of Numba's.
     """
 
     def __init__(self, module: Module, hidden: Sequence[str] | None = None) -> None:
-        self._hidden = tuple(_numba_directories() if hidden is None else hidden)
+        self._hidden = tuple(_directories() if hidden is None else hidden)
         self._nodes: dict[str, Node] = {}
         for line in module.trailer:
             if match := _DEFINITION.match(line):
@@ -74,9 +75,9 @@ class Locator:
         return file.startswith(self._hidden)
 
 
-def _numba_directories() -> list[str]:
-    spec = find_spec("numba")
-    return [f"{p}/" for p in spec.submodule_search_locations or ()] if spec is not None else []
+def _directories() -> list[str]:
+    specs = filter(None, map(find_spec, ("numba", "activerules")))
+    return [f"{path}/" for spec in specs for path in spec.submodule_search_locations or ()]
 
 
 def _readable(file: str) -> str:

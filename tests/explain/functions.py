@@ -52,9 +52,9 @@ def choose(x, kind):
 
 
 @njit
-def expressions(a):
+def expressions(a, k):
     b = a * a + 1.0  # an array expression
-    return (a * b).sum()  # another one
+    return (a * b**k).sum()  # another one
 
 
 def line_of(comment: str) -> int:

@@ -145,7 +145,7 @@ def test_rules_have_a_time_of_their_own(linear):
 
 
 def test_array_expressions_are_on_their_lines():
-    report = ar.explain(functions.expressions, ar.Duplicated[VECTOR])
+    report = ar.explain(functions.expressions, ar.Duplicated[VECTOR], int64)
     assert not [line for line in report.lines if line.called]
     (first,), (second,) = (at(report.lines, c) for c in ("an array expression", "another one"))
     assert first.is_active
