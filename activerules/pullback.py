@@ -26,15 +26,31 @@ from activerules.autodiff import NO_C_WRAPPER, run_compiled
 from activerules.everyday import with_constant_aux
 from activerules.nested_pullbacks import nested_vjp_stub
 from activerules.numba_ext import checks
-from activerules.numba_ext.dispatchers import dispatcher_of
+from activerules.numba_ext.dispatchers import (
+    dispatcher_of,
+    inherited,
+    named_flags,
+    require_known,
+    with_flags,
+)
 from activerules.numba_ext.forward_forms import compiles_for_derivative
 from activerules.numba_ext.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.kinds import activity_of
-from activerules.numba_ext.pullback import Pullback, make_form, pull_form, require_kept
+from activerules.numba_ext.pullback import (
+    Pullback,
+    PullbackApart,
+    PullbackType,
+    bind,
+    data_of,
+    make_form,
+    pull_form,
+    require_kept,
+)
 from activerules.numba_ext.stubs import Stub
 from activerules.numba_ext.types import AnnotationType, annotation_given
+from activerules.rules.fingerprint import of_function
 from activerules.rules.registry import RULES
-from activerules.rules.written import function_from
+from activerules.rules.written import function_from, in_place_of
 
 _lock = threading.RLock()
 _stubs: dict[Any, Any] = {}
@@ -42,7 +58,7 @@ _stubs: dict[Any, Any] = {}
 Pullback.run = staticmethod(run_compiled)
 
 
-def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False, **options: Any) -> Any:
     """Return `(out, pullback)`: what the function returns, and the pullback of its cotangents.
 
     Arguments
@@ -53,6 +69,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
         primals   its arguments; they hold afterwards what the function wrote.
         has_aux=True   the function returns `(value, aux)`, of which aux is a constant, and the
                   result is `(value, pullback, aux)`; not in compiled functions.
+        options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
 
     Returns
         out       the function's result.
@@ -78,14 +95,20 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
     >>> out, pullback(1.0), pullback(10.0)
     (12.0, (4.0, 3.0), (40.0, 30.0))
     """
+    require_known(options)
     target = dispatcher_of(function)
+    options = inherited(target, options)
+    target = with_flags(target, options)
     if has_aux:
-        (value, aux), pullback = vjp(with_constant_aux(target, len(primals)), *primals)
+        parted = with_constant_aux(target, len(primals))
+        (value, aux), pullback = vjp(parted, *primals, **options)
         return value, _OfValue(pullback, make_zero(flattened(aux))), aux
     primals = flattened(primals)
     checks.require_types(primals)
     argtypes = tuple(map(typeof, primals))
     require_kept(checks.read_arity(target, len(argtypes)), argtypes)
+    if options.get("cache") or options.get("nogil"):
+        return restored(_run_apart(target, argtypes, options, primals))
     return restored(run_compiled(vjp_stub(target, argtypes), *primals))
 
 
@@ -159,19 +182,73 @@ _KINDS: dict[str, type[Annotation]] = {
 
 def _make_stub(target: Any, spec: SplitSpec) -> Any:
     """Write out the stub for these activities; arguments of a compiled function have names."""
-    name = target.py_func.__name__
-    scope = {"make": make_with_pullback, "pull": pull, "spec": spec, "target": target}
-    source = "def stub(pullback, cotangent): return pull(spec, target, pullback, cotangent)"
-    scope["pullback"] = Stub(_compiled(f"pullback_{name}", source, scope))
     names = ", ".join(f"x{k}" for k, _ in enumerate(spec.arguments))
     source = f"def stub({names}): return make(pullback, spec, target, {names})"
-    return _compiled(f"vjp_{name}", source, scope)
+    scope = {
+        "make": make_with_pullback, "pullback": Stub(_pull_stub(target, spec)),
+        "spec": spec, "target": target,
+    }  # fmt: skip
+    return _compiled(f"vjp_{target.py_func.__name__}", source, scope)
+
+
+def _pull_stub(target: Any, spec: SplitSpec) -> Any:
+    """What a pullback runs."""
+    source = "def stub(pullback, cotangent): return pull(spec, target, pullback, cotangent)"
+    scope = {"pull": pull, "spec": spec, "target": target}
+    return _compiled(f"pullback_{target.py_func.__name__}", source, scope)
 
 
 def _compiled(name: str, source: str, scope: dict[str, Any]) -> Any:
     stub = function_from(source, "stub", scope, module=__name__, file=__file__)
     stub.__name__ = stub.__qualname__ = name
     return njit(**NO_C_WRAPPER)(stub)
+
+
+# --- with options ---
+
+
+def _run_apart(
+    target: Any, argtypes: tuple[Any, ...], options: dict[str, Any], primals: tuple[Any, ...]
+) -> tuple[Any, Pullback]:
+    """Run halves that have no pullback among their types: it is a value of this process, and what
+    is stored on disk is found by types.
+    """
+    spec = spec_of(target, argtypes, None)
+    key = (target, spec, RULES.epoch, repr(sorted(options.items())))
+    with _lock:
+        if key not in _stubs:
+            _stubs[key] = _make_halves(target, spec, options)
+        record, play, ordinary = _stubs[key]
+    out, data = run_compiled(record, *primals)
+    found = record.overloads[argtypes].signature.return_type
+    return out, PullbackApart(PullbackType(ordinary, found.types[1]), data, play)
+
+
+def _make_halves(target: Any, spec: SplitSpec, options: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """What runs the primal, what plays its tape, and what compiled callers of a pullback run."""
+    ordinary = _pull_stub(target, spec)
+    plain = target.py_func
+    scope = {
+        "make": make_with_pullback, "pull": pull, "spec": spec, "target": Stub(target),
+        "bind": bind, "data_of": data_of, "stub": Stub(ordinary),
+    }  # fmt: skip
+    names = ", ".join(f"x{k}" for k, _ in enumerate(spec.arguments))
+    kinds = "_".join(kind.__name__ for kind in spec.arguments)
+    sources = {
+        "record": f"def record({names}):\n out, pullback = make(stub, spec, target, {names})\n"
+        " return out, data_of(pullback)",
+        "play": "def play(data, cotangent): return pull(spec, target, bind(stub, data), cotangent)",
+    }
+
+    def half(name: str) -> Any:
+        made = in_place_of(plain, sources[name], scope, name=name)
+        stored = f"{RULES.fingerprint}_{of_function(plain)}" if options.get("cache") else ""
+        made.__qualname__ = (
+            f"{plain.__qualname__}.vjp_{name}_{kinds}_{stored}{named_flags(options)}"
+        )
+        return njit(**NO_C_WRAPPER, **options)(made)
+
+    return half("record"), half("play"), ordinary
 
 
 def make_with_pullback(stub: Any, spec: SplitSpec, target: Any, *primals: Any) -> Any:

@@ -349,6 +349,7 @@ CACHED_PROGRAM = """
 import numpy as np
 from numba import njit
 import activerules as ar
+from activerules import pullback as ar_pullback
 
 @njit(cache=True)
 def energy(x):
@@ -365,6 +366,9 @@ def scaled(by):
 # parameters in a dictionary: the class that stands for it is found in another process
 by_keys = ar.grad(njit(cache=True)(lambda p: p["w"].sum() * p["b"]))
 
+out, pullback = ar.vjp(energy, np.ones(2))
+halves = next(each for each in ar_pullback._stubs.values() if isinstance(each, tuple))[:2]
+
 # two functions in one line, of different values
 slopes = [ar.grad(scaled(by), cache=True) for by in (2.0, 3.0)]
 
@@ -378,10 +382,10 @@ jacobian = ar.jacfwd(energy, cache=True)
 
 print(descend(np.ones(2)), gradient(np.ones(2)))
 print(jacobian(np.ones(2)))
-print(by_keys({"w": np.ones(2), "b": 2.0}))
+print(pullback(2.0)[0], by_keys({"w": np.ones(2), "b": 2.0}))
 print([slope(1.0) for slope in slopes], product(np.ones(2), np.ones(2)), checked(np.ones(2)))
 stubs = [each.dispatcher for each in (gradient, jacobian, product, by_keys, *slopes)]
-for function in (*stubs, descend, checked):
+for function in (*stubs, *halves, descend, checked):
     print(sum(function.stats.cache_hits.values()))
 """
 
@@ -398,10 +402,10 @@ def test_callers_are_cached_on_disk(tmp_path):
     first, second = (run.stdout.splitlines() for run in outputs)
     assert first[0] == second[0] == "[-1.5 -1.5] [2. 2.]"
     assert first[1] == second[1] == "[2. 2.]"
-    assert first[2] == second[2] == "{'b': 2.0, 'w': array([2., 2.])}"
+    assert first[2] == second[2] == "[4. 4.] {'b': 2.0, 'w': array([2., 2.])}"
     assert first[3] == second[3] == "[4.0, 6.0] [2. 2.] 2.0"
-    assert first[4:] == ["0"] * 8
-    assert second[4:] == ["1"] * 8
+    assert first[4:] == ["0"] * 10
+    assert second[4:] == ["1"] * 10
 
 
 def test_gradients_in_parallel_loops():

@@ -91,6 +91,20 @@ class Pullback:
         raise TypeError("a pullback cannot be pickled or copied")
 
 
+class PullbackApart(Pullback):
+    """A pullback that Python runs by a function of what it carries, `run_data`."""
+
+    __slots__ = ("_run_data",)
+
+    def __init__(self, pullback_type: PullbackType, data: tuple[Any, ...], run_data: Any) -> None:
+        super().__init__(pullback_type, data)
+        self._run_data = run_data
+
+    def __call__(self, cotangent: Any) -> Any:
+        """As of any pullback."""
+        return restored(Pullback.run(self._run_data, self._data, flattened(cotangent)))
+
+
 @typeof_impl.register(Pullback)
 def _typeof_pullback(value: Pullback, c: Any) -> PullbackType:
     return value._type
