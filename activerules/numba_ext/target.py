@@ -162,7 +162,9 @@ class ADTypingContext(Context):
     def resolve_getattr(self, typ: Any, attr: str) -> Any:
         """The type of an attribute, for this context only if it is a method."""
         found: Any = super().resolve_getattr(typ, attr)
-        function = function_of(typ, attr) if found is not None else None
+        if found is None:
+            return None
+        function = function_of(typ, attr)
         if function is not None and self._session.calls.carries_rule(function):
             ruled = self.resolve_value_type(function)
             if not ruled.is_followed:
