@@ -365,3 +365,14 @@ class FrozenArrayWarning(ActiverulesWarning):
     and differentiate with respect to those of `argnums`. A table that stays as it is says so:
     `table.setflags(write=False)`. The warning comes once per array and function.
     """
+
+
+class MissingForwardWarning(ActiverulesWarning):
+    """Forward mode differentiates the body of a function that has a reverse pair and no forward
+    rule. Where the pair is there because the body is wrong to differentiate (a loop that converges,
+    code with a limit), so is this tangent.
+
+    Write `@ar.forward(f)`, or `frule.register(f)`. `ar.opt_out(f, mode="forward")` says that the
+    body is right, and there is no warning any more. Second derivatives (`hessian`, `hvp`, a
+    gradient of a gradient) differentiate the pair. The warning comes once per function.
+    """

@@ -32,8 +32,9 @@ from activerules.numba_ext.rulecompile import NumbaRuleCompiler
 from activerules.requests import is_written, make_request, with_options, with_scratch
 from activerules.rules import library  # noqa: F401  defines the rules that come with it
 from activerules.rules.registry import RULES
+from activerules.rules.views import FORWARD_VIEW, SECOND_VIEW
 from activerules.stages import Stages, finish, locate
-from activerules.unserved import warn_unserved
+from activerules.unserved import warn_followed, warn_unserved
 
 
 @dataclass(frozen=True)
@@ -58,19 +59,24 @@ def compile_forward(
     wanted: bool,
     width: int,
     options: frozenset[str] = frozenset(),
+    again: bool = False,
 ) -> Gradient:
     """The forward derivative of `function` for these argument types and activities.
 
-    `wanted`: the tangent of what it returns is asked for, if that has one. It is compiled once per
-    rule epoch.
+    `wanted`: the tangent of what it returns is asked for, if that has one; `again`: it is itself
+    differentiated, and a pair of rules stands in for a forward rule that is missing. It is compiled
+    once per rule epoch.
 
     Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
     """
     dispatcher = as_dispatcher(function)
     known = _compiled.setdefault(dispatcher, {})
-    key = (argtypes, activities, wanted, width, options, RULES.epoch)
+    key = (argtypes, activities, wanted, width, options, again, RULES.epoch)
     if key not in known:
-        found = derive_forward(dispatcher, argtypes, activities, wanted, width, options)
+        view = SECOND_VIEW if again else FORWARD_VIEW
+        found = derive_forward(dispatcher, argtypes, activities, wanted, width, options, view=view)
+        warn_unserved(found.plan, found.module, found.captured.marked)
+        warn_followed(found.captured.followed)
         known[key] = found.gradient
     return known[key]
 
@@ -83,7 +89,7 @@ def derive_forward(
     width: int,
     options: frozenset[str],
     *,
-    view: Any = RULES.forward_view,
+    view: Any = FORWARD_VIEW,
 ) -> ForwardDerivation:
     """Take the whole way and keep what was found out; raises as `compile_forward`.
 
@@ -130,7 +136,6 @@ def _derive(
     except ActiverulesError as error:
         locate(error, module, captured)
         raise
-    warn_unserved(plan, module, captured.marked)
     warn_frozen(dispatcher)
     text, name = finish(stage, captured, module, functions, declarations, options, rules)
     gradient = Gradient(

@@ -333,7 +333,7 @@ def _written(way: Way) -> tuple[bool, ...]:
         Argument(a.name, a.numba_type, "const" if a.activity == "const" else "duplicated")
         for a in way.arguments
     ]
-    return compiled_forward(way.dispatcher, moved, way.seeded, 1).written
+    return compiled_forward(way.dispatcher, moved, way.seeded, 1, again=True).written
 
 
 def pull_of(way: Way) -> tuple[Any, _Writer]:

@@ -119,25 +119,35 @@ def _columns(
 def written_arrays(
     dispatcher: Any, names: Sequence[str], found: Sequence[Any], i: int, width: int
 ) -> tuple[bool, ...]:
-    """Which arguments are to be copied, as the function writes into arrays of theirs."""
-    return copied_arguments(names, found, _derivative(dispatcher, names, found, i, width))
+    """Which arguments are to be copied for second derivatives, as the function writes into arrays
+    of theirs.
+    """
+    return copied_arguments(
+        names, found, _derivative(dispatcher, names, found, i, width, again=True)
+    )
 
 
 def written_arguments(
     dispatcher: Any, names: Sequence[str], found: Sequence[Any], i: int
 ) -> list[int]:
-    """The arguments that the function writes into, while it is differentiated by one of them."""
-    written = _derivative(dispatcher, names, found, i, 1).written
+    """The arguments that the function writes into, while it is differentiated twice by one."""
+    written = _derivative(dispatcher, names, found, i, 1, again=True).written
     return [k for k, is_written in enumerate(written) if is_written]
 
 
 def _derivative(
-    dispatcher: Any, names: Sequence[str], found: Sequence[Any], i: int, width: int
+    dispatcher: Any,
+    names: Sequence[str],
+    found: Sequence[Any],
+    i: int,
+    width: int,
+    *,
+    again: bool = False,
 ) -> Gradient:
     activities: list[ActivityName] = ["const"] * len(found)
     activities[i] = "duplicated"
     arguments = [Argument(*one) for one in zip(names, found, activities, strict=True)]
-    return compiled_forward(dispatcher, arguments, True, width)
+    return compiled_forward(dispatcher, arguments, True, width, again=again)
 
 
 def copied_arguments(

@@ -91,10 +91,12 @@ def compile_gradient(
     # one with nothing deferred serves who would have waited, too
     gradient = known.get((key, width, False)) or (deferred and known.get((key, width, True)))
     if not gradient:
-        gradient = derive(
+        found = derive(
             dispatcher, argtypes, activities, return_activity,
             split=split, options=options, width=width, deferred=deferred,
-        ).gradient  # fmt: skip
+        )  # fmt: skip
+        warn_unserved(found.plan, found.module, found.captured.marked)
+        gradient = found.gradient
         for served in (width, gradient.width):
             known[key, served, gradient.deferred] = gradient
     return gradient
@@ -155,7 +157,6 @@ def _derive(
     except ActiverulesError as error:
         locate(error, module, captured)
         raise
-    warn_unserved(plan, module, captured.marked)
     warn_frozen(dispatcher)
     text, name = finish(stage, captured, module, functions, declarations, options, rules)
     suffix = ".split" if split else ".gradient"

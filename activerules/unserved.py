@@ -2,21 +2,25 @@
 
 Needs       a finished plan, the marked calls of its capture
 Gives       `warn_unserved`: a warning per line with a call that no rule serves, though data may
-            pass the function beside its arguments
+            pass the function beside its arguments; `warn_followed`: of functions whose body
+            forward mode differentiates, though they have a pair
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from os.path import abspath
+from typing import Any
 
-from activerules.errors import ActiverulesWarning, UndeclaredDataWarning
+from activerules.errors import ActiverulesWarning, MissingForwardWarning, UndeclaredDataWarning
 from activerules.ir.derive.forward_plan import ForwardPlan
 from activerules.ir.derive.plan import Plan
 from activerules.ir.location import Locator
 from activerules.ir.model import Instruction, Module
-from activerules.numba_ext.calls import MarkedCall
+from activerules.numba_ext.calls import FollowedCall, MarkedCall
 from activerules.rules.registry import RULES
+from activerules.rules.views import WITHOUT_FORWARD
 
 _warned: set[tuple[object, ...]] = set()
 
@@ -34,6 +38,8 @@ def warn_unserved(
         if not _is_open(found):
             continue
         line = locator.of(call) or found.location
+        if _is_in_own_rule(found.function, line):
+            continue
         warn_once(
             UndeclaredDataWarning,
             f"the rule of {found.name} is not run at {line}: nothing active goes in and comes out "
@@ -42,6 +48,22 @@ def warn_unserved(
             "sends=() if it does not. Help: python -m activerules help UndeclaredDataWarning",
             line,
         )
+
+
+def warn_followed(followed: Iterable[FollowedCall]) -> None:
+    """Warn (`MissingForwardWarning`), once per function, where forward mode differentiates the body
+    of one that has a reverse pair alone.
+    """
+    for one in followed:
+        if one.reason == WITHOUT_FORWARD:
+            warn_once(
+                MissingForwardWarning,
+                f"{one.name} has a reverse pair and no forward rule: forward mode differentiates "
+                f"its body. Write the missing half, @ar.forward({one.name}), or say that the body "
+                f'is right: ar.opt_out({one.name}, mode="forward"). '
+                "Help: python -m activerules help MissingForwardWarning",
+                one.location,
+            )
 
 
 def warn_once(category: type[ActiverulesWarning], text: str, place: str) -> None:
@@ -64,6 +86,18 @@ def _unserved(plan: Plan | ForwardPlan) -> Iterator[Instruction]:
                 info = one.calls.marked(i) if i.opcode == "call" else None
                 if info is not None and not info.inactive and i not in one.rules:
                     yield i
+
+
+def _is_in_own_rule(function: Any, place: str) -> bool:
+    """Whether a rule of a function calls it there, for whatever it may need of it."""
+    file, _, number = place.rpartition(":")
+    for half in (h for rule in RULES.rules_for(function) for h in rule.halves.values()):
+        code = getattr(half.function, "py_func", half.function).__code__
+        lines = [line for _, _, line in code.co_lines() if line is not None]
+        if abspath(code.co_filename) == abspath(file) and number.isdigit():
+            if min(lines) <= int(number) <= max(lines):
+                return True
+    return False
 
 
 def _is_open(call: MarkedCall) -> bool:

@@ -134,6 +134,9 @@ def _(config, dret: ar.Active, tape, x: ar.Active, s: ar.Active):
     return dret.val * tape[1], dret.val * tape[0]
 
 
+ar.opt_out(scaled, mode="forward")
+
+
 @njit
 def through_calls(x, s):
     y = np.empty(x.size - 1)

@@ -10,6 +10,7 @@ from numba import njit
 
 import activerules as ar
 from activerules import Duplicated, Forward, autodiff
+from activerules.chainrules import NoTangent, rrule
 
 
 @njit
@@ -295,8 +296,8 @@ address = ctypes.cast(ctypes.CDLL("libm.so.6").cos, ctypes.c_void_p).value
 cosine = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(address)
 
 
-def test_a_pair_alone_for_what_has_no_body_is_refused():
-    """In forward mode, of which the second derivative is the reverse, nothing is known of it."""
+def test_a_pair_alone_for_what_has_no_body():
+    """Second derivatives differentiate the pair; in forward mode nothing is known of it."""
 
     @njit
     def opaque(x):
@@ -311,8 +312,120 @@ def test_a_pair_alone_for_what_has_no_body_is_refused():
         return -dret.val * math.sin(x.val)
 
     assert ar.grad(opaque)(0.3) == pytest.approx(-math.sin(0.3))
-    with pytest.raises(ar.ActiverulesError, match="flows into cosine, which has no derivative"):
-        ar.hessian(opaque)(0.3)
+    assert ar.hessian(opaque)(0.3) == pytest.approx(-math.cos(0.3))
+    with pytest.raises(ar.ActiverulesError, match="which has no derivative"):
+        ar.jvp(opaque, (0.3,), (1.0,))
+
+
+@njit
+def cube_root(a):
+    """To nine digits, by a body that is flat."""
+    return math.floor(a ** (1.0 / 3.0) * 1e9 + 0.5) / 1e9
+
+
+@rrule.register(cube_root)
+def _(f, a):
+    y = cube_root(a)
+    return y, lambda dy: (NoTangent(), dy / (3.0 * y * y))
+
+
+@njit
+def rotated(z, angle):
+    """As flat, of complex numbers in an array."""
+    out = np.empty_like(z)
+    for k in range(z.size):
+        exact = z[k] * z[k] * np.exp(1j * angle)
+        real, imag = math.floor(exact.real * 1e9), math.floor(exact.imag * 1e9)
+        out[k] = complex(real, imag) / 1e9
+    return out
+
+
+@ar.augmented_primal(rotated)
+def _(config, ret: ar.Duplicated, z: ar.Duplicated, angle: ar.Active | ar.Const):
+    y = rotated(z.val, angle.val)
+    return ar.AugmentedReturn(y, np.zeros_like(y), (z.val.copy(), y))
+
+
+@ar.reverse(rotated)
+def _(config, dret: ar.Duplicated, tape, z: ar.Duplicated, angle: ar.Active | ar.Const):
+    x, y = tape
+    ar.accumulate(z, np.conj(2.0 * x * np.exp(1j * angle.val)) * dret.dval)
+    slope = np.sum(np.conj(1j * y) * dret.dval).real
+    dret.dval[:] = 0.0
+    return None, slope
+
+
+@njit
+def through_pairs(x, angle):
+    z = x + 1j * x[::-1]
+    turned = rotated(z, angle)
+    return cube_root(x[0] * x[1]) + np.sum(turned.real * turned.imag)
+
+
+@njit
+def without_pairs(x, angle):
+    z = x + 1j * x[::-1]
+    turned = z * z * np.exp(1j * angle)
+    return (x[0] * x[1]) ** (1.0 / 3.0) + np.sum(turned.real * turned.imag)
+
+
+def test_second_derivatives_differentiate_a_pair():
+    x, angle = np.array([2.0, 3.0]), 0.4
+    found = ar.hessian(through_pairs, argnums=(0, 1))(x, angle)
+    expected = ar.hessian(without_pairs, argnums=(0, 1))(x, angle)
+    for row, wanted in zip(found, expected, strict=True):
+        for block, right in zip(row, wanted, strict=True):
+            np.testing.assert_allclose(block, right, rtol=1e-7, atol=1e-7)
+    slope = ar.grad(cube_root)
+    assert ar.grad(lambda a: slope(a))(6.0) == pytest.approx(-2 / 9 * 6.0 ** (-5 / 3), rel=1e-7)
+
+
+def test_forward_mode_alone_says_that_it_takes_the_body():
+    @njit
+    def flat(x):
+        return math.floor(x * 1e9) / 1e9
+
+    @rrule.register(flat)
+    def _(f, x):
+        return flat(x), lambda dy: (NoTangent(), dy)
+
+    program = njit(lambda x: x * flat(x))
+    with pytest.warns(ar.MissingForwardWarning, match=r"flat has .* no forward rule") as seen:
+        assert ar.jvp(program, (2.0,), (1.0,))[1] == pytest.approx(2.0)
+    assert len(seen) == 1
+    assert ar.hvp(program, 2.0, 1.0) == pytest.approx(2.0)
+    ar.opt_out(flat, mode="forward")
+    assert ar.jvp(program, (2.0,), (1.0,))[1] == pytest.approx(2.0)
+    assert ar.hvp(program, 2.0, 1.0) == 0.0  # as the body is said to be right
+    with pytest.raises(ar.RuleDefinitionError, match="takes annotations, or mode"):
+        ar.opt_out(flat, ar.Active, mode="forward")
+
+
+def test_a_pair_that_cannot_be_differentiated_says_so():
+    @njit
+    def fill(out, x):
+        out[0] = x * x
+
+    @ar.augmented_primal(fill)
+    def _(config, ret: ar.Const, out: ar.Duplicated, x: ar.Active):
+        fill(out.val, x.val)
+        return ar.AugmentedReturn(None, None, None)
+
+    @ar.reverse(fill)
+    def _(config, dret: ar.Const, tape, out: ar.Duplicated, x: ar.Active):
+        cotangent = out.dval[0]
+        out.dval[0] = 0.0
+        return None, 2.0 * x.val * cotangent
+
+    @njit
+    def filled(x):
+        out = np.zeros(1)
+        fill(out, x)
+        return out[0]
+
+    with pytest.raises(ar.NotYetSupported, match="a second derivative of fill") as caught:
+        ar.hvp(filled, 3.0, 1.0)
+    assert 'ar.opt_out(fill, mode="forward")' in str(caught.value)
 
 
 @njit

@@ -24,7 +24,8 @@ from activerules.numba_ext.forward_checks import read_forward_arguments
 from activerules.numba_ext.gradient import ActivityName, ArgumentActivity
 from activerules.numba_ext.types import AnnotationType
 from activerules.pipeline import Derivation, derive
-from activerules.rules.registry import RULES, ForwardReportView, ReverseReportView
+from activerules.rules.registry import RULES
+from activerules.rules.views import ForwardReportView, ReverseReportView
 
 # Of each one for the process: what was captured for a report is there for the next.
 _FORWARD_VIEW, _REVERSE_VIEW = ForwardReportView(RULES), ReverseReportView(RULES)

@@ -139,15 +139,19 @@ def compiled_forward(
     width: int,
     *,
     options: frozenset[str] = frozenset(),
+    again: bool = False,
 ) -> Gradient:
-    """Compile the derivative; an error says which call it was for."""
+    """Compile the derivative; an error says which call it was for. `again`: it will itself be
+    differentiated, as it is where the call stands in code that is.
+    """
     (compiler,) = _compilers
     activities: tuple[Any, ...] = tuple(a.activity for a in arguments)
     argtypes = tuple(a.numba_type for a in arguments)
     with checks.asking(dispatcher, arguments, None if wanted else "const", forward=True):
         gradient = compiler(
-            dispatcher, argtypes, activities, wanted=wanted, width=width, options=options
-        )
+            dispatcher, argtypes, activities,
+            wanted=wanted, width=width, options=options, again=again or compiles_for_derivative(),
+        )  # fmt: skip
     return replace(gradient, asked=checks.asked_for(dispatcher, arguments))
 
 

@@ -131,6 +131,7 @@ class ForwardCompiler(Protocol):
         wanted: bool,
         width: int,
         options: frozenset[str] = frozenset(),
+        again: bool = False,
     ) -> Gradient:
         """Compile the forward derivative of a dispatcher for Numba argument types."""
         ...

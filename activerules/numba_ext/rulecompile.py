@@ -44,6 +44,7 @@ from activerules.numba_ext.compiledrule import (
     tape_layout,
 )
 from activerules.numba_ext.debugrules import checked_forward, checked_pair
+from activerules.numba_ext.forward_of_pair import forward_of_pair
 from activerules.numba_ext.forwardrules import build_forward, build_source, compile_forward_rule
 from activerules.numba_ext.inactive_results import forward_of_zeros, pair_of_zeros
 from activerules.numba_ext.kinds import float_elements, is_container, may_hold_numbers
@@ -61,6 +62,7 @@ from activerules.numba_ext.ruletyping import compile_rule, parameters_of
 from activerules.numba_ext.rulewrap import build
 from activerules.numba_ext.settling import changes_shadows
 from activerules.numba_ext.storedrules import Stored, StoredRules
+from activerules.rules.choose import Call
 from activerules.rules.rule import DataPaths, ForwardRule, RulePair
 
 # NumPy functions that write into an argument; all others only read them.
@@ -111,6 +113,21 @@ class RuleRegistry(Protocol):
 
     def is_inactive_type(self, found: Any) -> bool:
         """Whether values of a Numba type carry no derivative."""
+        ...
+
+    def lacks_forward(self, function: object) -> bool:
+        """Whether forward mode has a pair of rules of a function, and no forward rule."""
+        ...
+
+    def find_behind(
+        self,
+        function: Any,
+        argument_types: Sequence[Any],
+        return_type: Any,
+        activities: Sequence[Any],
+        result_activity: Any,
+    ) -> tuple[Call, RulePair]:
+        """The call as forward mode has it, and the pair that serves it in reverse mode."""
         ...
 
     def is_noalias(self, function: object) -> bool:
@@ -294,14 +311,17 @@ class NumbaRuleCompiler:
     def _find_forward(self, marked: MarkedCall, request: ForwardRuleRequest) -> ForwardRule | None:
         if self._is_inactive(marked):
             return forward_of_zeros(marked, request.width)
-        return self._registry.find_forward(
-            marked.function,
-            [plain_type(found) for found in marked.signature.args],
-            marked.result_type,
-            [whole.activity(request.activities, forward=True) for whole in wholes_of(marked)],
-            request.result,
-            request.width,
-        )
+        function, result = marked.function, marked.result_type
+        found = [plain_type(found) for found in marked.signature.args]
+        kinds = [whole.activity(request.activities, forward=True) for whole in wholes_of(marked)]
+        if not self._registry.lacks_forward(function):
+            return self._registry.find_forward(
+                function, found, result, kinds, request.result, request.width
+            )
+        call, pair = self._registry.find_behind(function, found, result, kinds, request.result)
+        arguments = self.call_info(marked.symbol).arguments
+        written = [any(arguments[k].written for k in whole.parts) for whole in wholes_of(marked)]
+        return forward_of_pair(marked, pair, call.kinds[:-1], written, looped=request.width > 1)
 
     def _find(self, marked: MarkedCall, request: RuleRequest) -> RulePair:
         if self._is_inactive(marked):

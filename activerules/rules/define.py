@@ -164,7 +164,7 @@ def noalias(function: F) -> F:
     return function
 
 
-def opt_out(function: Any, *signature: Any) -> None:
+def opt_out(function: Any, *signature: Any, mode: str = "both") -> None:
     """Let the body of a function be differentiated where the types of its arguments fit.
 
     `signature` has an annotation per argument, as in a rule: `opt_out(f, Active[float64], Const)`.
@@ -172,7 +172,19 @@ def opt_out(function: Any, *signature: Any) -> None:
     derivatives the activities decide, too, as they are at a call: its body is a rule then, that
     computes the function once more. Elsewhere (one such argument; NumPy's functions) the types
     decide. Without a signature every call is followed.
+
+    `mode="forward"`, without a signature, is for a function with a reverse pair alone: it says that
+    its body is right to differentiate in forward mode, and in second derivatives.
     """
+    if mode not in ("both", "forward") or (mode == "forward" and signature):
+        raise RuleDefinitionError(
+            f"opt_out of {display_name(function)} takes annotations, or mode='forward'",
+            why=f"mode is {mode!r}, and there are {len(signature)} annotations",
+            instead=[f'opt_out({display_name(function)}, mode="forward")'],
+        )
+    if mode == "forward":
+        RULES.follow_in_forward(function)
+        return
     _library_first()
     require_function(function, "opt_out")
     location = "opt_out"

@@ -2,7 +2,7 @@
 
 Needs       rules as written: a function, a pattern per argument and one for the result
 Gives       `find`, `find_forward`: the most specific rule for Numba types and activities; `epoch`:
-            grows by each change; `forward_view`: which calls forward mode keeps
+            grows by each change
 Invariants  R1  no two rules of a function tie: the second one is refused, and nothing changes
             R2  a lookup answers with a whole pair or raises; it never falls back to the body
             R3  an activity is lowered (Const where a rule wants more) only if no rule fits as it is
@@ -14,10 +14,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from activerules.annotations.activity import BY_NAME
+from activerules.annotations.activity import BY_NAME, Const
 from activerules.errors import AmbiguousRule, NoRuleForActivity, RuleError
 from activerules.rules import pattern as patterns
 from activerules.rules.choose import (
@@ -65,6 +65,7 @@ class _Entry:
     noalias: bool = False
     refusal: str = ""
     opted_out: list[tuple[Pattern, ...] | None] = field(default_factory=lambda: [])
+    by_body: bool = False
     recomputed: Rule | None = None
 
     @property
@@ -76,7 +77,7 @@ class _Entry:
         """Everything that is declared, as text."""
         name = display_name(self.function)
         stopped = sorted(map(str, self.inactive_arguments))
-        facts = (self.is_inactive, stopped, self.noalias, self.refusal)
+        facts = (self.is_inactive, stopped, self.noalias, self.refusal, self.by_body)
         out = [None if s is None else [*map(patterns.show, s)] for s in self.opted_out]
         rules = [written_rule(rule) for group in self.rules.values() for rule in group]
         return [f"{name} {facts} {out}", *rules]
@@ -107,7 +108,6 @@ class Registry:
         self._epoch = 0
         self._inactive_types: list[Any] = []
         self._recomputation: Callable[[Any], Rule] | None = None
-        self.forward_view = ForwardView(self)
         self.debug: Any = None
 
     @property
@@ -221,9 +221,8 @@ class Registry:
 
     def is_of_user(self, function: object) -> bool:
         """Whether a function has a rule that did not come with activerules."""
-        own = __name__.partition(".")[0]
         halves = [h for rule in self.rules_for(function) for h in rule.halves.values()]
-        return any(half.module.partition(".")[0] != own for half in halves)
+        return any(not is_of_library(half.module) for half in halves)
 
     def rules_for(self, function: object) -> tuple[Rule, ...]:
         """Return the rules of a function in the order of their definition."""
@@ -374,6 +373,47 @@ class Registry:
             error.why = reason or error.why
             raise
 
+    def find_behind(
+        self,
+        function: Any,
+        argument_types: Sequence[Any],
+        return_type: Any,
+        activities: Sequence[str | Kind],
+        result_activity: str | Kind,
+    ) -> tuple[Call, RulePair]:
+        """The call as forward mode has it, and the pair that serves it in reverse mode.
+
+        Activities are those of `find_forward`; it raises as `find` does.
+        """
+        types = (*argument_types, return_type)
+        kinds = _kinds(*activities, result_activity)
+        asked = Call(display_name(function), types, kinds)
+        reverse = replace(
+            asked,
+            kinds=tuple(
+                Const if kind is Const else asked.lowered(found)
+                for kind, found in zip(kinds, types, strict=True)
+            ),
+        )
+        with self._lock:
+            return asked, choose(self._rules_of(function, "reverse", reverse), reverse)
+
+    def lacks_forward(self, function: object) -> bool:
+        """Whether a function has a user's reverse pair and no forward rule, and nobody said that
+        its body is right in forward mode.
+        """
+        entry = self._entry(function)
+        if entry is None or entry.inactive or entry.refusal or entry.by_body:
+            return False
+        own = not entry.rules.get("forward") and self.is_of_user(function)
+        return own and bool(entry.rules.get("reverse"))
+
+    def follow_in_forward(self, function: Any) -> None:
+        """Say that the body of a function is right to differentiate in forward mode."""
+        with self._lock:
+            self._entries.setdefault(_identity(function), _Entry(function)).by_body = True
+            self._epoch += 1
+
     def _rules_of(self, function: Any, which: Half, call: Call) -> list[Rule]:
         """The rules a call may be served by: those of the function, or its body as a rule."""
         entry = self._entry(function)
@@ -399,86 +439,6 @@ class Registry:
 
     def _entry(self, function: object) -> _Entry | None:
         return self._entries.get(_identity(function))
-
-
-class ForwardView:
-    """The registry as forward mode sees it: a function that only has a reverse rule is its body."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-
-    @property
-    def epoch(self) -> int:
-        """That of the registry."""
-        return self._registry.epoch
-
-    @property
-    def debug(self) -> Any:
-        """That of the registry."""
-        return self._registry.debug
-
-    def carries_rule(self, function: object) -> bool:
-        """Tell whether calls of `function` are to be kept."""
-        return self._registry.carries_forward_rule(function)
-
-    def treatment(self, function: object, names: Sequence[str], found: Sequence[Any]) -> Treatment:
-        """What becomes of a call."""
-        return self._registry.treatment(function, names, found, "forward")
-
-    def is_inactive_type(self, found: Any) -> bool:
-        """That of the registry."""
-        return self._registry.is_inactive_type(found)
-
-
-class ForwardReportView(ForwardView):
-    """The same for a report: a function that only has a reverse rule is met, and is its body."""
-
-    def __init__(self, registry: Registry) -> None:
-        super().__init__(registry)
-        self._all = registry
-
-    def carries_rule(self, function: object) -> bool:
-        """Tell whether `function` has anything a report says something about."""
-        return super().carries_rule(function) or self._all.carries_rule(function)
-
-    def treatment(self, function: object, names: Sequence[str], found: Sequence[Any]) -> Treatment:
-        """What becomes of a call, which is what becomes of it without a report."""
-        if super().carries_rule(function):
-            return super().treatment(function, names, found)
-        return Treatment(False, frozenset(), "it has a reverse rule, and no forward rule")
-
-
-class ReverseReportView:
-    """The registry for a report of reverse mode: a function that only has a forward rule is met,
-    and is its body.
-    """
-
-    def __init__(self, registry: Registry) -> None:
-        self._all = registry
-
-    @property
-    def epoch(self) -> int:
-        """That of the registry."""
-        return self._all.epoch
-
-    @property
-    def debug(self) -> Any:
-        """That of the registry."""
-        return self._all.debug
-
-    def carries_rule(self, function: object) -> bool:
-        """Tell whether `function` has anything a report says something about."""
-        return self._all.carries_rule(function) or self._all.carries_forward_rule(function)
-
-    def is_inactive_type(self, found: Any) -> bool:
-        """That of the registry."""
-        return self._all.is_inactive_type(found)
-
-    def treatment(self, function: object, names: Sequence[str], found: Sequence[Any]) -> Treatment:
-        """What becomes of a call, which is what becomes of it without a report."""
-        if self._all.carries_rule(function):
-            return self._all.treatment(function, names, found)
-        return Treatment(False, frozenset(), "it has a forward rule, and no reverse rule")
 
 
 RULES = Registry()

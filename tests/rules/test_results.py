@@ -54,6 +54,10 @@ def scaled_reverse(config, dret: ar.MixedDuplicated, tape, x: ar.Duplicated, a: 
     return None, by_a
 
 
+ar.opt_out(polar, mode="forward")
+ar.opt_out(scaled, mode="forward")
+
+
 @njit
 def turned(x, y, steps):
     for _ in range(steps):
