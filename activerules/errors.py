@@ -207,7 +207,10 @@ class NotAFloatReturn(ActiverulesError, TypeError):
 
 
 class NotCompilable(ActiverulesError):
-    """Numba cannot compile the function in nopython mode; its own error is the `__cause__`."""
+    """Numba cannot compile the function in nopython mode; its own error is the `__cause__`.
+
+    Or its compiler is turned off (`NUMBA_DISABLE_JIT`): derivatives are made of what it compiles.
+    """
 
 
 class TapeError(ActiverulesError):

@@ -16,12 +16,12 @@ from activerules.ir.names import plain_name
 from activerules.ir.never_returning import reached, with_declared
 
 _TYPE = re.compile(r"^(%(?:\"[^\"]*\"|[-\w.$]+)) = type (.*)$", re.MULTILINE)
-_SCALABLE = re.compile(r"<vscale x \d+ x [^>]+>+")
+_SCALABLE = re.compile(r"<vscale x \d+ x [^>]+>+|target\(\"aarch64\.svcount\"\)")
 
 
 def refuse_scalable(text: str, function: str) -> str:
     """See the module docstring."""
-    if "<vscale x" not in text:
+    if not _SCALABLE.search(text):
         return text
     names = _scalable_types(text)
     found = {
