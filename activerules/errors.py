@@ -274,6 +274,13 @@ class RuleViolation(RuleError):
     where it should write into them, is checked always.
     """
 
+    def __init__(
+        self, what: str = "", found: float | None = None, expected: float | None = None
+    ) -> None:
+        """Compiled code says what it found along a direction, and what finite differences are."""
+        known = found is not None and expected is not None
+        super().__init__(f"{what}: found {found:.9g}, expected {expected:.9g}" if known else what)
+
 
 class RuleArgumentsOverlap(RuleError, ValueError):
     """Two arguments of a function with a rule share memory, and the function writes into it.

@@ -24,7 +24,7 @@ from numba.core import types
 from numba.core.registry import CPUDispatcher
 from numba.extending import is_jitted
 
-from activerules.annotations.activity import BatchDuplicated
+from activerules.annotations.activity import BatchDuplicated, Const
 from activerules.errors import RuleViolation
 from activerules.numba_ext import debugchecks as checks
 from activerules.numba_ext.calls import MarkedCall, plain_type
@@ -242,8 +242,33 @@ class _Source:
             f"fine = fine and not ({' or '.join(['False', *shared])})",
             f"out = {' + '.join(terms)}",
             f"size = {' + '.join(size)} + abs(in1)",
-            f"if fine and not _close(in0, in1, out, {tolerance} * size): {self._raise(what)}",
+            f"if fine and not _close(in0, in1, out, {tolerance} * size):",
+            *(line for i in self.numbers for line in self._of_one(i, tolerance)),
+            f"    {self._raise(what, 'out', 'in1')}",
         ]
+
+    def _of_one(self, i: int, tolerance: float) -> list[str]:
+        """Whether the derivative by one argument is the wrong one: along its direction alone."""
+        if self.rule.arguments[i] is Const:
+            return []
+        step = 1e-2 if self.single else 1e-4
+        lines = []
+        for sign, moved in (("p", step), ("m", -step)):
+            lines += [
+                f"{sign}{j} = _moved(before[{j}], {f'd{j}' if j == i else None}, {moved})"
+                for j in self.numbers
+            ]
+            lines += [f"y{sign} = _function({self._arguments(sign)})"]
+        terms = ["_paired(_cotangent(dret), yp, ym)"]
+        terms += [f"_paired(s{j}, p{j}, m{j})" for j in self.numbers]
+        what = f"the derivative by `{self.names[i]}` differs from finite differences"
+        lines += [
+            f"found{i}, wanted{i} = _along(g{i}, d{i}), ({' + '.join(terms)}) / {2 * step}",
+            f"size = _size(g{i}, d{i}) + abs(wanted{i})",
+            f"if abs(found{i} - wanted{i}) > {10 * tolerance} * size: "
+            + self._raise(f"{what} of the function", f"found{i}", f"wanted{i}"),
+        ]
+        return [f"    {line}" for line in lines]
 
     def _arguments(self, letter: str) -> str:
         """The arguments of the function itself, by position as far as its signature goes."""
@@ -261,8 +286,9 @@ class _Source:
         tolerance = 1e-3 if self.single else 1e-6
         return f"if not _agrees({found}, {expected}, {tolerance}): {self._raise(what)}"
 
-    def _raise(self, what: str) -> str:
-        return f"raise _RuleViolation({self._text(what)!r})"
+    def _raise(self, what: str, *numbers: str) -> str:
+        """`numbers`: expressions of what was found, and of what was expected."""
+        return f"raise _RuleViolation({', '.join([repr(self._text(what)), *numbers])})"
 
     def _text(self, what: str) -> str:
         where = f"called at {self.marked.location}" if self.marked.location else "called"
