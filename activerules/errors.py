@@ -14,6 +14,7 @@ from collections.abc import Sequence
 Where = tuple[str, str, str]
 
 _INDENT = "  "
+_UNSAID = frozenset({"instruction", "names_callee", "groups"})
 _WIDEST = 72
 """Columns that a long entry of `where` may push the places of the others to the right."""
 
@@ -29,9 +30,11 @@ class ActiverulesError(Exception):
         reproduce  a command line that shows the error again.
     """
 
-    # What the engine tells the layers above: the instruction in the way, and the arguments whose
-    # memory it is about. Neither is part of the text, nor pickled.
+    # What the engine tells the layers above: the instruction in the way, whether it is a call that
+    # is refused for what is called, and the arguments whose memory it is about. None of it is part
+    # of the text, or pickled.
     instruction: object = None
+    names_callee: bool = False
     groups: tuple[object, ...] = ()
 
     def __init__(
@@ -60,7 +63,7 @@ class ActiverulesError(Exception):
 
     def __reduce__(self) -> tuple[type, tuple[str], dict[str, object]]:
         """Pickle by fields: an error may cross a process boundary."""
-        state = {k: v for k, v in self.__dict__.items() if k not in {"instruction", "groups"}}
+        state = {k: v for k, v in self.__dict__.items() if k not in _UNSAID}
         return type(self), (self.what,), state
 
 

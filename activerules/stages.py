@@ -79,7 +79,7 @@ def locate(error: ActiverulesError, module: Module, captured: Captured) -> None:
         return
     place = Locator(module).of(i)
     error.where = [one for entry in error.where for one in _in_source(entry, place)]
-    if isinstance(error, UnknownCall) and i.opcode == "call":
+    if isinstance(error, UnknownCall) and error.names_callee:
         site = captured.call_at(place, i.callee_name)
         if site is not None:
             followed = [one for one in captured.followed if _same_line(one.location, place)]

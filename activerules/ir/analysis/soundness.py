@@ -460,7 +460,7 @@ class _Check:
             name, why = _unknown(i)
             if name.startswith(_HASHING):
                 raise _hashed(i)
-            raise refusal(
+            error = refusal(
                 i,
                 f"active data flows into {name}, which has no derivative",
                 f"{why}, and it has no rule",
@@ -470,6 +470,8 @@ class _Check:
                 ],
                 UnknownCall,
             )
+            error.names_callee = True
+            raise error
 
 
 def _hashed(i: Instruction) -> ActiverulesError:
