@@ -20,6 +20,7 @@ from importlib import import_module
 from keyword import iskeyword
 from typing import Any
 
+from activerules.annotations.activity import Annotation
 from activerules.annotations.containers import is_dict, is_list, is_tuple, like_tuple
 from activerules.errors import ActivityError
 
@@ -32,7 +33,7 @@ def flattened(x: Any) -> Any:
     """
     if is_dict(x) and x:
         return _named(_class_of_keys(_sorted_keys(x)), x)
-    if is_dataclass(x) and not isinstance(x, type):
+    if is_dataclass(x) and not isinstance(x, type | Annotation):
         names = [field.name for field in fields(x)]
         return _named(_class_of_dataclass(type(x)), {name: getattr(x, name) for name in names})
     if is_tuple(x):
