@@ -273,6 +273,26 @@ def test_a_rule_registered_later_is_taken_up():
     assert ar.autodiff(ar.Reverse, outer, ar.Active(1.0)) == (101.0,)
 
 
+def test_a_forward_rule_registered_later_is_taken_up():
+    @njit
+    def inner(x):
+        return 3.0 * x
+
+    def outer(x):
+        return inner(x) + x
+
+    derivative = ar.jacfwd(outer)
+    assert derivative(1.0) == 4.0
+    assert ar.jvp(outer, (1.0,), (1.0,)) == (4.0, 4.0)
+
+    @ar.forward(inner)
+    def _(config, ret: ar.Duplicated, x: ar.Duplicated):
+        return 3.0 * x.val, 100.0 * x.dval
+
+    assert derivative(1.0) == 101.0
+    assert ar.jvp(outer, (1.0,), (1.0,)) == (4.0, 101.0)
+
+
 def test_ignored_derivatives():
     def stopped(x):
         return x * ar.ignore_derivatives(x)

@@ -45,6 +45,7 @@ from activerules.numba_ext.stubs import StubType
 from activerules.numba_ext.types import ModeType, SpecType, marker_class
 from activerules.numba_ext.unoptimised import AD_TARGET
 from activerules.numba_ext.zero_shadows import zero_shadow
+from activerules.rules.registry import RULES
 
 _compilers: list[GradientCompiler] = []
 
@@ -57,11 +58,23 @@ def use_compiler(compiler: GradientCompiler) -> None:
 def give_compiled_form(function: Callable[..., Any], definition: Callable[..., Any]) -> None:
     """Make calls of a Python function inside `@njit` calls of an intrinsic.
 
-    `definition(typing_context, *types)` returns a signature and a code generator.
+    `definition(typing_context, *types)` returns a signature and a code generator. What was made of
+    it is forgotten when the rules change: not every form has an argument whose type holds their
+    epoch.
     """
-    template = make_intrinsic_template(function, outlining(definition), definition.__name__)
-    infer(template)
-    infer_global(function, types.Function(template))
+    form: Any = make_intrinsic_template(function, outlining(definition), definition.__name__)
+
+    class Template(form):
+        epoch = RULES.epoch
+
+        def generic(self, args: Any, kws: Any) -> Any:
+            if Template.epoch != RULES.epoch:
+                Template.epoch = RULES.epoch
+                self._impl_cache.clear()
+            return super().generic(args, kws)
+
+    infer(Template)
+    infer_global(function, types.Function(Template))
 
 
 def autodiff_form(typing_context, mode, function, *args, deferred: bool = False):
