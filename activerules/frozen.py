@@ -7,6 +7,7 @@ into one later has a derivative of what was in it when it was compiled.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dis import get_instructions
 from types import CodeType
 from typing import Any
 
@@ -62,7 +63,10 @@ def _used(plain: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
+    """What the code reads as a variable of the module; `co_names` has names of attributes, too."""
+    for instruction in get_instructions(code):
+        if instruction.opname == "LOAD_GLOBAL":
+            yield instruction.argval
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names(constant)

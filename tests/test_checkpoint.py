@@ -241,3 +241,31 @@ def test_a_rule_of_the_users_differentiates_what_was_saved():
     slope, seed = squashed(a)[1], bar.copy()
     ar.autodiff(ar.Reverse, written, ar.Duplicated(a, bar))
     np.testing.assert_allclose(bar, seed * slope, rtol=1e-12)
+
+
+def squashed_twice(a):
+    checked_squash(a)
+    checked_squash(a)
+    return 2.0 * a
+
+
+def slope_of_squashed_twice(a):
+    value, slope = squashed(a)
+    return 2.0 * squashed(value)[1] * slope
+
+
+def test_a_reverse_runs_any_number_of_times_from_what_was_saved():
+    a, bar = np.array([0.3, -0.8, 1.5]), np.array([1.0, 2.0, -3.0])
+    _, pullback = ar.vjp(squashed_twice, a.copy())
+    slope = slope_of_squashed_twice(a)
+    for _ in range(2):
+        np.testing.assert_allclose(pullback(bar)[0], slope * bar, rtol=1e-12)
+    np.testing.assert_allclose(ar.jacrev(squashed_twice)(a.copy()), np.diag(slope), rtol=1e-12)
+
+
+def test_debug_mode_lets_a_reverse_run_the_function_again():
+    a, bar = np.array([0.3, -0.8, 1.5]), np.array([1.0, 2.0, -3.0])
+    with ar.chainrules.debug_mode():
+        _, pullback = ar.vjp(squashed_twice, a.copy())
+        found = pullback(bar)[0]
+    np.testing.assert_allclose(found, slope_of_squashed_twice(a) * bar, rtol=1e-12)

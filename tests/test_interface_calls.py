@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -488,3 +489,13 @@ def test_arrays_that_are_constants_are_named_once():
         slopes = [ar.grad(f)(np.ones(2)) for f in (total, njit(lambda x: 2.0 * total(x)))]
     assert len(found) == 1
     np.testing.assert_array_equal(slopes, [3.0 * table, 6.0 * table])
+
+
+size = np.ones(2)  # what follows uses the attribute of that name
+
+
+def test_an_attribute_is_no_array_of_the_module():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ar.FrozenArrayWarning)
+        found = ar.grad(njit(lambda x: x[0] * x.size))(np.ones(2))
+    np.testing.assert_array_equal(found, [2.0, 0.0])

@@ -122,8 +122,9 @@ class CompiledRule:
     zero_makers       compile results of `make_zero`, by the type of the value
     savers            compile results of `copy_of`, by the position of an argument that the reverse
                       reads and that may be overwritten before it runs
-    relaid            compile results of `laid_as`, by the position of those that have a shadow, and
-                      strides that the copy has not
+    handed            compile results of what makes of such a copy what the reverse is given, by
+                      position: of its own where the function writes into the argument, as what
+                      runs the function again does; and laid out as the shadow
     apart, alike      compile results of `rulechecks.apart` and `alike`, by types
     detachers         compile results of what keeps a part of the tape as it is, by its type and the
                       position of an argument that may be overwritten, or what `ruletapes.of_result`
@@ -147,7 +148,7 @@ class CompiledRule:
     derivatives: tuple[int | None, ...]
     zero_makers: dict[types.Type, Any]
     savers: dict[int, Any]
-    relaid: dict[int, Any]
+    handed: dict[int, Any]
     apart: dict[tuple[types.Type, types.Type], Any]
     alike: dict[tuple[types.Type, types.Type], Any]
     detachers: dict[tuple[types.Type, int], Any]

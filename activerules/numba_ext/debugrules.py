@@ -39,6 +39,7 @@ from activerules.numba_ext.kinds import (
     may_hold_numbers,
 )
 from activerules.numba_ext.ruletyping import callable_rule, returns_entries
+from activerules.numba_ext.types import ConfigType
 from activerules.rules.protocol import AugmentedReturn
 from activerules.rules.rule import ForwardRule, RulePair
 from activerules.rules.written import function_from
@@ -50,7 +51,9 @@ def checked_pair(
     """The rule with checks around it; `wanted` is a `rules.debug.Checks`."""
     source = _Source(marked, pair, wanted)
     returned = compiled.reverse.signature.return_type
-    reverse = source.reverse(whole=not returns_entries(returned, compiled.parameters))
+    whole, config = not returns_entries(returned, compiled.parameters), compiled.config
+    assert isinstance(config, ConfigType)
+    reverse = source.reverse(whole, config.value.written)
     return replace(pair, augmented=source.augmented(), reverse=reverse, tape_type=None)
 
 
@@ -122,8 +125,10 @@ class _Source:
             for shadow, what in shadows.items()
         ]
 
-    def reverse(self, whole: bool) -> Any:
-        """`whole`: it returns the derivative of its only Active argument alone."""
+    def reverse(self, whole: bool, written: Sequence[bool]) -> Any:
+        """`whole`: it returns the derivative of its only Active argument alone; `written`: what the
+        function writes into.
+        """
         assert isinstance(self.rule, RulePair)
         parameters = ", ".join(f"a{i}" for i in self.numbers)
         lines = ["inner, before, after = tape"]
@@ -144,6 +149,7 @@ class _Source:
         lines += [
             self._agree(f"v{i}.val", f"c{i}", f"the reverse writes into the value of `{name}`")
             for i, name in enumerate(self.names)
+            if not (i in self.rule.saves and written[i])  # a copy of its own
         ]
         what = "the reverse writes into its tape, which may be read again"
         lines += [f"if not _agrees(inner, kept, 0.0): {self._raise(what)}"]

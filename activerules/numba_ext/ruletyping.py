@@ -43,6 +43,7 @@ from activerules.numba_ext.readonly import only_reads_arrays
 from activerules.numba_ext.rulechecks import (
     alike,
     apart,
+    copy_in_place,
     copy_of,
     kept_if_shared,
     laid_as,
@@ -142,12 +143,10 @@ def compile_rule(
                 if a.needs_scratch
             },
             savers=savers,
-            relaid={
-                i: compile_function(laid_as, (savers[i].signature.return_type, t), pair)
-                for i in savers
-                if _is_strided(t := arguments[i].value_type)
-                and arguments[i].activity == "duplicated"
-                and arguments[i].annotation.dval is not None
+            handed={
+                i: made
+                for i, saver in savers.items()
+                if (made := _handed(arguments[i], saver, written[i], pair)) is not None
             },
             apart=checks,
             alike=alike_checks(marked, pair.result),
@@ -161,8 +160,21 @@ def compile_rule(
         )
 
 
-def _is_strided(found: types.Type) -> bool:
-    return isinstance(found, types.Array) and found.layout == "A"
+def _handed(argument: RuleArgument, saver: Any, written: bool, pair: RulePair) -> Any:
+    """What makes of a saved copy what the reverse is given; None if that is the copy itself.
+
+    The reverse may run again from what is saved, and may not write into it.
+    """
+    found = argument.value_type
+    if is_object(found):
+        return compile_function(copy_of_object, (found,), pair) if written else None
+    types_ = (saver.signature.return_type, found)
+    if written:
+        return compile_function(copy_in_place, types_, pair)
+    has_shadow = argument.activity == "duplicated" and argument.annotation.dval is not None
+    if has_shadow and isinstance(found, types.Array) and found.layout == "A":
+        return compile_function(laid_as, types_, pair)
+    return None
 
 
 def _another(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Any:

@@ -60,7 +60,7 @@ def build(rule: CompiledRule, symbols: Symbols) -> Any:
         library.add_linking_library(rule.another.library)
     library.add_ir_module(module)
     helpers = (
-        *(rule.zero_makers, rule.savers, rule.relaid, rule.apart, rule.alike),
+        *(rule.zero_makers, rule.savers, rule.handed, rule.apart, rule.alike),
         *(rule.detachers, rule.copiers),
     )
     for result in (rule.augmented, rule.reverse, *(r for each in helpers for r in each.values())):
@@ -267,9 +267,10 @@ class _Reverse(_Half):
         for index, copy in zip(rule.savers, saved, strict=True):
             found = rule.savers[index].signature.return_type
             passed = self.arguments[index].value_type
-            if index in rule.relaid:
-                copy = self.call(rule.relaid[index], [copy, self.primals[index]])
-                found = rule.relaid[index].signature.return_type
+            if index in rule.handed:
+                made = rule.handed[index]
+                copy = self.call(made, [copy, self.primals[index]][: len(made.signature.args)])
+                found = made.signature.return_type
                 self.scratch.append((found, copy))
             self.primals[index] = context.cast(builder, copy, found, passed)
         fields = self.fields()

@@ -24,7 +24,7 @@ REVERSE = {
     11: r"the derivative by `a` differs .*: found 0, expected [-\d]",  # accumulates nothing
     12: "the derivative by `a` differs from finite differences",  # overwrites the shadow
     13: "the derivative by `x` differs from finite differences",  # 1 % too large
-    14: "by `x` is NaN or infinite, or made from a value that was overwritten",
+    14: "with respect to `x` is NaN or infinite, or made from a value that was overwritten",
     15: "the reverse writes into the value of `a`",
     16: "the derivative with respect to `x` is NaN or infinite",
     17: "the reverse writes into the value of `n`",
