@@ -59,9 +59,7 @@ def check_forward(
     result = push(compiled, function, activities, mine, tangents)
     for a, b in zip(_floats(after), _floats(mine), strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-12, err_msg="memory the derivative leaves behind")
-    single = any(v.dtype == np.float32 for v in _floats(args)) or any(
-        a.type == FloatType("float") for a in compiled.module_functions[function].arguments
-    )
+    single = _is_single(args, compiled.module_functions[function])
     limit = max(tolerance, 2e-2 if single else 0.0)
     for lane, (slope, slopes) in enumerate(expected):
         if slope is not None:
@@ -130,13 +128,20 @@ def _direction(
     return floats, shadows
 
 
+def _is_single(args, f) -> bool:
+    """Whether what is differenced is rounded to single precision."""
+    return any(v.dtype == np.float32 for v in _floats(args)) or any(
+        a.type == FloatType("float") for a in f.arguments
+    )
+
+
 def _expected(primal, activities, args, direction, f) -> tuple[float | None, list[np.ndarray]]:
     """The tangents of the result and of the memory left behind, by central differences."""
     scalars, shadows = direction
     duplicated = [
         k for k, a in enumerate(activities) if a is Duplicated and not isinstance(args[k], float)
     ]
-    single = any(v.dtype == np.float32 for v in _floats(args))
+    single = _is_single(args, f)
 
     def outputs(t: float) -> np.ndarray:
         values = _copies(args)
