@@ -11,7 +11,7 @@ import activerules as ar
 from activerules.errors import NoRuleForActivity, RuleReturnError
 from activerules.numba_ext.capture import capture
 from activerules.rules.registry import RULES
-from activerules.rules.views import FORWARD_VIEW
+from activerules.rules.views import ForwardView
 
 
 @numba.njit
@@ -186,6 +186,6 @@ def test_a_function_without_forward_rule_is_its_body():
     def _(config, dret: ar.Active, tape, x: ar.Active):
         return 2.0 * x.val * dret.val
 
-    assert not capture(calls, (float64,), rules=FORWARD_VIEW).marked
+    assert not capture(calls, (float64,), rules=ForwardView(RULES)).marked
     assert capture(calls, (float64,), rules=RULES).marked
     assert RULES.find_forward(f, (float64,), float64, ("duplicated",), "duplicated") is None
