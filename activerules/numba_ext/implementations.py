@@ -18,7 +18,10 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from activerules.numba_ext import generator_draws  # noqa: F401  (what has no derivative)
+from activerules.numba_ext import (
+    generator_draws,  # noqa: F401  (what has no derivative)
+    slice_errors,  # noqa: F401  (what it raises)
+)
 from activerules.numba_ext.target import Session
 from activerules.numba_ext.unoptimised import AD_TARGET
 from activerules.rules.library.decompositions import (

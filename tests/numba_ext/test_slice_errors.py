@@ -1,0 +1,59 @@
+"""A slice assignment that does not fit raises what it raises in Numba, and costs no text."""
+
+import numba
+import numpy as np
+import pytest
+from numba import float64
+
+import activerules as ar
+from activerules.numba_ext.capture import capture
+from activerules.testing import check_gradient
+from numba_ext.rule_views import NOTHING
+
+X = np.array([1.0, 2.0, 3.0, 4.0])
+
+
+@numba.njit
+def assigns(x, which):
+    """A vector, a matrix and a list, each of another shape than the slice."""
+    y = np.zeros((3, 2))
+    y[:, 0] = x[0] * x[1]
+    if which == 0:
+        y[:, 1] = x[:2]
+    if which == 1:
+        y[:, 1:] = x.reshape(2, 2)
+    if which == 2:
+        y[1, :] = [x[0], x[1], x[2]]
+    return y.sum()
+
+
+@numba.njit
+def catches(x):
+    y, s = np.zeros(3), x[0] * x[1]
+    try:
+        y[:] = x[:2]
+    except Exception:
+        s *= x[2]
+    return s + y.sum()
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_the_exception_is_that_of_numba(which):
+    """S1"""
+    with pytest.raises(ValueError, match="cannot assign slice of shape") as of_primal:
+        assigns(X, which)
+    for derivative in (ar.grad(assigns), ar.jacfwd(assigns)):
+        with pytest.raises(ValueError, match="cannot assign slice of shape") as caught:
+            derivative(X, which)
+        assert type(caught.value) is type(of_primal.value)
+        assert caught.value.args == of_primal.value.args
+
+
+def test_it_can_be_caught():
+    """Numba itself assigns what it can before it looks for the handler."""
+    check_gradient(catches, (X,))
+
+
+def test_no_text_is_made_in_compiled_code():
+    text = capture(assigns, (float64[::1], numba.int64), rules=NOTHING).text
+    assert "unicode" not in text
