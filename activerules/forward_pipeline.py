@@ -19,6 +19,7 @@ from activerules.errors import ActiverulesError
 from activerules.frozen import warn_frozen
 from activerules.ir.derive.assemble import generate_forward
 from activerules.ir.derive.forward_plan import ForwardPlan, make_forward_plan
+from activerules.ir.derive.marked import only_returned
 from activerules.ir.model import Module
 from activerules.ir.normalise import normalise
 from activerules.ir.reading import read_module
@@ -60,25 +61,30 @@ def compile_forward(
     width: int,
     options: frozenset[str] = frozenset(),
     again: bool = False,
+    needs_primal: bool = True,
 ) -> Gradient:
     """The forward derivative of `function` for these argument types and activities.
 
     `wanted`: the tangent of what it returns is asked for, if that has one; `again`: it is itself
-    differentiated, and a pair of rules stands in for a forward rule that is missing. It is compiled
-    once per rule epoch.
+    differentiated, and a pair of rules stands in for a forward rule that is missing. Without
+    `needs_primal` nobody reads what it returns. It is compiled once per rule epoch.
 
     Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
     """
     dispatcher = as_dispatcher(function)
     known = _compiled.setdefault(dispatcher, {})
     key = (argtypes, activities, wanted, width, options, again, RULES.epoch)
-    if key not in known:
+    if (key, needs_primal) not in known:
         view = SECOND_VIEW if again else FORWARD_VIEW
-        found = derive_forward(dispatcher, argtypes, activities, wanted, width, options, view=view)
+        found = derive_forward(
+            dispatcher, argtypes, activities, wanted, width, options,
+            view=view, needs_primal=needs_primal,
+        )  # fmt: skip
         warn_unserved(found.plan, found.module, found.captured.marked)
         warn_followed(found.captured.followed)
-        known[key] = found.gradient
-    return known[key]
+        serves = (needs_primal,) if found.gradient.returns_of_rule else (True, False)
+        known.update({(key, asked): found.gradient for asked in serves})
+    return known[key, needs_primal]
 
 
 def derive_forward(
@@ -90,13 +96,16 @@ def derive_forward(
     options: frozenset[str],
     *,
     view: Any = FORWARD_VIEW,
+    needs_primal: bool = True,
 ) -> ForwardDerivation:
     """Take the whole way and keep what was found out; raises as `compile_forward`.
 
     `view`: the registry as forward mode sees it.
     """
     return derived(
-        lambda one: _derive(one, argtypes, activities, wanted, width, options, view),
+        lambda one: _derive(
+            one, argtypes, activities, wanted, width, options, view, needs_primal
+        ),
         dispatcher,
         argtypes,
         view,
@@ -111,6 +120,7 @@ def _derive(
     width: int,
     options: frozenset[str],
     view: Any,
+    needs_primal: bool,
 ) -> ForwardDerivation:
     stage = Stages()
     captured = stage("capture", capture, dispatcher, argtypes, rules=view)
@@ -126,7 +136,9 @@ def _derive(
             forward=True, changing=changing_arguments(dispatcher),
         )  # fmt: skip
         # Arguments may overlap if their shadows do likewise: nothing is kept that could change.
-        request = replace(with_options(request, options), width=width, separate=False)
+        request = replace(
+            with_options(request, options), width=width, separate=False, needs_primal=needs_primal
+        )
         return make_forward_plan(request)
 
     try:
@@ -153,6 +165,7 @@ def _derive(
         sources=rules.sources,
         options=options,
         called=rules.called,
+        returns_of_rule=any(only_returned(c, use.info, plan) for c, use in plan.rules.items()),
     )
     return ForwardDerivation(gradient, captured, module, plan, stage)
 

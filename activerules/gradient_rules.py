@@ -32,7 +32,7 @@ from numba import njit, types
 from numba.extending import overload
 
 from activerules.annotations.activity import Active, Const, Duplicated, MixedDuplicated
-from activerules.annotations.signature import ForwardWithPrimal, Mode
+from activerules.annotations.signature import Forward, ForwardWithPrimal, Mode
 from activerules.annotations.values import make_zero
 from activerules.autodiff import NO_C_WRAPPER, autodiff
 from activerules.errors import NotYetSupported
@@ -181,14 +181,16 @@ class _Writer:
             tangent = self.rebuilt(k, lambda x: x.tangent if x in varied else x.name)
             args.append(f"_Duplicated({primal}, {tangent})" if moves else primal)
         marker = "_Duplicated" if self.way.seeded else "_Const"
-        call = f"_dot, _primal = _autodiff(_mode, _function, {', '.join([marker, *args])})"
+        found = "_dot, _primal" if extra else "_dot"
+        call = f"{found} = _autodiff(_mode, _function, {', '.join([marker, *args])})"
         dot = "_dot" if self.way.seeded else "0.0"
         result = {
             "weight": [f"return weight * _primal{' + _dot' if self.way.seeded else ''}"],
             "kept": ["kept[0] = _primal", f"kept[1] = {dot}"],
             "": ["return _dot" if self.way.seeded else "return None"],
         }[extra]
-        return self._function("along", names, [call, *result], _mode=ForwardWithPrimal)
+        mode = ForwardWithPrimal if extra else Forward
+        return self._function("along", names, [call, *result], _mode=mode)
 
     def _function(self, name: str, names: Sequence[str], lines: Sequence[str], **more: Any) -> Any:
         plain = self._plain(name, names, lines, _function=self.way.dispatcher, **more)

@@ -9,6 +9,7 @@ Every stage is timed; `ACTIVERULES_DUMP=<stage>` (or `all`) prints what a stage 
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +21,7 @@ from activerules.frozen import warn_frozen
 from activerules.ir.derive.assemble import generate
 from activerules.ir.derive.gradient import uses_tape
 from activerules.ir.derive.layout import Layout
+from activerules.ir.derive.marked import only_returned
 from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.planning import make_plan
 from activerules.ir.derive.split import memory_size
@@ -76,28 +78,32 @@ def compile_gradient(
     options: frozenset[str] = frozenset(),
     width: int = 1,
     deferred: bool = False,
+    needs_primal: bool = True,
 ) -> Gradient:
     """The gradient of `function` for these argument types and activities.
 
     It is compiled once per rule epoch; with `split` as two functions, see `Gradient`. `options` are
     those of the mode. The gradient has the `width` asked for, or 1: see `ir.derive.widen`. Its
-    conservative version may be `deferred`: see `Gradient`.
+    conservative version may be `deferred`: see `Gradient`. Without `needs_primal` nobody reads what
+    the function returns, and rules are told so.
 
     Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
     """
     dispatcher = as_dispatcher(function)
     known = _compiled.setdefault(dispatcher, {})
-    key = (argtypes, activities, return_activity, split, options, RULES.epoch)
+    key = (argtypes, activities, return_activity, split, options, needs_primal, RULES.epoch)
     # one with nothing deferred serves who would have waited, too
     gradient = known.get((key, width, False)) or (deferred and known.get((key, width, True)))
     if not gradient:
         found = derive(
             dispatcher, argtypes, activities, return_activity,
-            split=split, options=options, width=width, deferred=deferred,
+            split=split, options=options, width=width, deferred=deferred, needs_primal=needs_primal,
         )  # fmt: skip
         warn_unserved(found.plan, found.module, found.captured.marked)
         gradient = found.gradient
-        for served in (width, gradient.width):
+        serves = {needs_primal} if gradient.returns_of_rule else {True, False}
+        for served, asked in itertools.product({width, gradient.width}, serves):
+            key = (argtypes, activities, return_activity, split, options, asked, RULES.epoch)
             known[key, served, gradient.deferred] = gradient
     return gradient
 
@@ -112,6 +118,7 @@ def derive(
     options: frozenset[str] = frozenset(),
     width: int = 1,
     deferred: bool = False,
+    needs_primal: bool = True,
     view: Any = RULES,
 ) -> Derivation:
     """As `compile_gradient`, anew, with everything that was found out on the way; `view`: the rules
@@ -120,7 +127,7 @@ def derive(
     return derived(
         lambda dispatcher: _derive(
             dispatcher, argtypes, activities, return_activity,
-            split, options, width, deferred, view,
+            split, options, width, deferred, needs_primal, view,
         ),
         as_dispatcher(function), argtypes, view,
     )  # fmt: skip
@@ -135,6 +142,7 @@ def _derive(
     options: frozenset[str],
     width: int,
     deferred: bool,
+    needs_primal: bool,
     view: Any,
 ) -> Derivation:
     stage = Stages()
@@ -149,7 +157,7 @@ def _derive(
         plan, careful, scratch = stage(
             "plan", _planned,
             captured, module, activities, return_activity, rules, split, options, deferred,
-            changing_arguments(dispatcher),
+            needs_primal, changing_arguments(dispatcher),
         )  # fmt: skip
         stage.apart("rules", "plan", rules.seconds)
         plan, careful = _widened(plan, careful, width)
@@ -178,6 +186,7 @@ def _derive(
         memory=memory if split else 0,
         width=plan.request.width,
         options=options,
+        returns_of_rule=any(only_returned(use.call, use.info, plan) for use in plan.rules.values()),
     )
     return Derivation(gradient, captured, module, plan, layout, stage)
 
@@ -209,6 +218,7 @@ def _planned(
     split: bool,
     options: frozenset[str],
     deferred: bool,
+    needs_primal: bool,
     changing: frozenset[int],
 ) -> tuple[Plan, Plan | None, set[int]]:
     """The plan, that for arguments which overlap if it is another one, and the Const arrays that
@@ -219,7 +229,12 @@ def _planned(
         request = make_request(
             captured, module, shadowed, return_activity, rules, changing=changing
         )
-        request = replace(with_options(request, options), split=split, checked=not split)
+        request = replace(
+            with_options(request, options),
+            split=split,
+            checked=not split,
+            needs_primal=needs_primal,
+        )
         plan = make_plan(request)
         if deferred and _assumes(plan):
             return plan, None

@@ -11,11 +11,12 @@ Source      Cooper, Harvey, Kennedy (2001), A simple, fast dominance algorithm
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from activerules.errors import UnsupportedIR
-from activerules.ir.model import Block, Function
+from activerules.ir.model import Block, Function, Instruction, Value
 
 
 @dataclass(eq=False)
@@ -67,6 +68,16 @@ class ControlFlow:
     position: dict[Block, int]
     loops: tuple[Loop, ...]
     innermost: dict[Block, Loop | None]
+
+    @cached_property
+    def users(self) -> Mapping[Value, list[Instruction]]:
+        """The instructions that have a value as an operand, in order."""
+        found: dict[Value, list[Instruction]] = {}
+        for block in self.order:
+            for i in block.instructions:
+                for operand in dict.fromkeys(i.operands):
+                    found.setdefault(operand, []).append(i)
+        return found
 
     def dominates(self, a: Block, b: Block) -> bool:
         """Whether every path from the entry to `b` passes `a` (reflexive)."""

@@ -45,13 +45,17 @@ def batch_form(mode, function, args, deferred):
     checks.refuse_holomorphic(mode.value)
     returned, options = return_activity(marker), mode.value.options
     gradient = compiled(
-        dispatcher, arguments, returned, options=options, width=width, deferred=deferred
-    )
+        dispatcher, arguments, returned, options=options,
+        width=width, deferred=deferred, needs_primal=mode.value.returns_primal,
+    )  # fmt: skip
     run = _together
     if gradient.width != width:
         checks.refuse_runtime_activity(options, "with several shadows per argument")
         refuse_shared_records(arguments)
-        gradient = compiled(dispatcher, arguments, returned, split=True, options=options)
+        gradient = compiled(
+            dispatcher, arguments, returned,
+            split=True, options=options, needs_primal=mode.value.returns_primal,
+        )  # fmt: skip
         run = _one_by_one
     call = Call(arguments, gradient)
     by_argument = lane_tuples(call.derivative_types, width, batched=True)

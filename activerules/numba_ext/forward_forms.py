@@ -98,8 +98,9 @@ def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
         read = read_forward_arguments(names, args[skipped:])
     options = mode.value.options
     gradient = compiled_forward(
-        dispatcher, read.arguments, _is_wanted(marker), read.width, options=options
-    )
+        dispatcher, read.arguments, _is_wanted(marker), read.width,
+        options=options, needs_primal=mode.value.returns_primal,
+    )  # fmt: skip
     call = ForwardCall(read.arguments, gradient, shadows=read.shadows, batched=read.batched)
     result_type = call.tangent_type
     if mode.value.returns_primal:
@@ -140,6 +141,7 @@ def compiled_forward(
     *,
     options: frozenset[str] = frozenset(),
     again: bool = False,
+    needs_primal: bool = True,
 ) -> Gradient:
     """Compile the derivative; an error says which call it was for. `again`: it will itself be
     differentiated, as it is where the call stands in code that is.
@@ -151,6 +153,7 @@ def compiled_forward(
         gradient = compiler(
             dispatcher, argtypes, activities,
             wanted=wanted, width=width, options=options, again=again or compiles_for_derivative(),
+            needs_primal=needs_primal,
         )  # fmt: skip
     return replace(gradient, asked=checks.asked_for(dispatcher, arguments))
 

@@ -58,6 +58,8 @@ class Gradient:
     called               the marked calls without a forward rule (inactive, or of constants), by the
                          compiled functions `text` calls in their place: where it is differentiated
                          again they are marked calls again.
+    returns_of_rule      whether what the function returns is, or is summed from, what calls with
+                         rules return, which are told whether anybody reads it.
     environments         Numba environments by the names of the globals that must point to them.
     result_type          Numba type the primal returns.
     return_activity      whether its cotangent (one) is put into the shadow of the return memory.
@@ -87,6 +89,7 @@ class Gradient:
     asked: Where | None = None
     sources: Mapping[str, Callable[[Any], Any]] = field(default_factory=lambda: {})
     called: Mapping[str, MarkedCall] = field(default_factory=lambda: {})
+    returns_of_rule: bool = False
 
 
 class GradientCompiler(Protocol):
@@ -107,6 +110,7 @@ class GradientCompiler(Protocol):
         options: frozenset[str] = frozenset(),
         width: int = 1,
         deferred: bool = False,
+        needs_primal: bool = True,
     ) -> Gradient:
         """Compile the derivative of a dispatcher for Numba argument types.
 
@@ -132,6 +136,7 @@ class ForwardCompiler(Protocol):
         width: int,
         options: frozenset[str] = frozenset(),
         again: bool = False,
+        needs_primal: bool = True,
     ) -> Gradient:
         """Compile the forward derivative of a dispatcher for Numba argument types."""
         ...

@@ -149,7 +149,11 @@ def gradient_form(typing_context, spec, function, *args):
         plain = tuple(argument.numba_type for argument in arguments)
         asked = NestedCall(dispatcher, plain, arguments, True, request.with_value, request)
         return nested_form(typing_context, asked, (spec, function), args)
-    call = Call(arguments, compiled(dispatcher, arguments, "active", deferred=request.deferred))
+    gradient = compiled(
+        dispatcher, arguments, "active",
+        deferred=request.deferred, needs_primal=request.with_value,
+    )  # fmt: skip
+    call = Call(arguments, gradient)
     gradient_types = [gradient_type_of(arguments[i].numba_type) for i in request.argnums]
     gradient_type = gradient_types[0] if request.single else types.Tuple(gradient_types)
     result_type = gradient_type
@@ -222,7 +226,10 @@ def _read_call(
         with checks.naming(dispatcher):
             checks.require_holomorphic(arguments)
         returned = "active"
-    gradient = compiled(dispatcher, arguments, returned, options=mode.options, deferred=deferred)
+    gradient = compiled(
+        dispatcher, arguments, returned,
+        options=mode.options, deferred=deferred, needs_primal=mode.returns_primal,
+    )  # fmt: skip
     return Call(arguments, gradient, holomorphic=holomorphic), skipped
 
 
@@ -276,6 +283,7 @@ def compiled(
     options: frozenset[str] = frozenset(),
     width: int = 1,
     deferred: bool = False,
+    needs_primal: bool = True,
 ) -> Gradient:
     """Compile the derivative; an error says which call it was for."""
     (compiler,) = _compilers
@@ -284,7 +292,7 @@ def compiled(
     with checks.asking(dispatcher, arguments, return_activity, forward=False):
         gradient = compiler(
             dispatcher, argtypes, activities, return_activity,
-            split=split, options=options, width=width, deferred=deferred,
+            split=split, options=options, width=width, deferred=deferred, needs_primal=needs_primal,
         )  # fmt: skip
         if not split and _needs_float_return(gradient, arguments, return_activity):
             holomorphic = "holomorphic" in options

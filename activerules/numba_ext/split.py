@@ -80,7 +80,7 @@ def record_form(typing_context, spec, function, *args):
     args = tuple(map(types.unliteral, args))
     asked, call = read_split(spec.value, function, args)
     result = call.gradient.result_type
-    wants_primal = asked.returns_primal and asked.result is not DuplicatedNoNeed
+    wants_primal = _wants_primal(asked)
     parts = (
         tape_type(call),
         result if wants_primal else types.none,
@@ -210,9 +210,13 @@ def read_split(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[Sp
     activity = _ACTIVITIES.get(asked.result, "duplicated")
     gradient = compiled(
         dispatcher, arguments, activity, split=True, options=asked.options,
-        width=width_of([a.name for a in arguments], args),
+        width=width_of([a.name for a in arguments], args), needs_primal=_wants_primal(asked),
     )  # fmt: skip
     return read_result(asked, dispatcher, gradient.result_type), Call(arguments, gradient)
+
+
+def _wants_primal(asked: SplitSpec) -> bool:
+    return asked.returns_primal and asked.result is not DuplicatedNoNeed
 
 
 def read_kinds(asked: SplitSpec, dispatcher: Any, args: Sequence[Any]) -> tuple[Argument, ...]:

@@ -21,8 +21,10 @@ from activerules.errors import RuleReturnError
 class RuleConfig:
     """Facts about the call a rule is compiled for; each is a compile-time constant in the rule.
 
-    needs_primal                  whether anybody may read the result: the program, or `reverse` in
-                                  `dret`. Where not, None will do for it.
+    needs_primal                  whether anybody may read the result: the program, `reverse` in
+                                  `dret`, or who asked for the derivative and the value. Where not,
+                                  None will do for it. (An array is kept for `dret`; `vjp`, and
+                                  `jacrev` on top of it, hand the value out.)
     needs_shadow                  whether its shadow is used.
     width                         the number of shadows of a Duplicated argument.
     overwritten                   per argument: its memory may change before `reverse` runs.

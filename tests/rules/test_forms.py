@@ -325,13 +325,81 @@ def _(config, ret: Const | Duplicated, x: Duplicated, factor: Duplicated):
 def scaled_twice(x, factor):
     y, z = x.copy(), x.copy()
     scale(y, factor)
-    return scale(z, factor) + y.sum() + z.sum()
+    return scale(z, factor) ** 2 + y.sum() + z.sum()
 
 
 def test_a_rule_is_told_whether_its_result_is_read():
     x = np.array([1.0, 2.0])
     x_bar, factor_bar = ar.grad(scaled_twice, (0, 1))(x, 3.0)
     np.testing.assert_array_equal(x_bar, [6.0, 6.0])
-    assert factor_bar == 2.0 + 3.0 + 3.0 + 100.0
+    assert factor_bar == 2.0 * 6.0 * 2.0 + 3.0 + 3.0 + 100.0
     y, dy = ar.jvp(scaled_twice, (x, 3.0), (np.array([1.0, 0.5]), 1.0))
-    assert (y, dy) == (24.0, 2.0 + 2 * (1.5 * 3.0 + 3.0))
+    assert (y, dy) == (54.0, 2.0 * 6.0 * 2.0 + 2 * (1.5 * 3.0 + 3.0))
+
+
+@njit
+def told(x):
+    return x * x
+
+
+# the slope is off by 100 where the rule was asked for the primal
+@ar.augmented_primal(told)
+def _(config, ret: Active, x: Active):
+    if config.needs_primal:
+        return ar.AugmentedReturn(x.val * x.val, None, 2.0 * x.val + 100.0)
+    return ar.AugmentedReturn(None, None, 2.0 * x.val)
+
+
+@ar.reverse(told)
+def _(config, dret: Active, tape, x: Active):
+    return tape * dret.val
+
+
+@ar.forward(told)
+def _(config, ret: Duplicated, x: Duplicated):
+    if config.needs_primal:
+        return x.val * x.val, (2.0 * x.val + 100.0) * x.dval
+    return 2.0 * x.val * x.dval
+
+
+told_gradient, told_both = ar.grad(told), ar.value_and_grad(told)
+told_jacobian = ar.jacfwd(told)
+augmented, split_reverse = ar.autodiff_thunk(ar.ReverseSplitNoPrimal, told, Active, Active)
+
+
+@njit
+def without_primal(x):
+    tape, _, _ = augmented(Active(x))
+    return (
+        told_gradient(x),
+        ar.autodiff(ar.Reverse, told, Active(x))[0],
+        ar.autodiff(ar.Forward, told, Duplicated(x, 1.0)),
+        told_jacobian(x),
+        split_reverse(Active(x), 1.0, tape)[0],
+    )
+
+
+@njit
+def with_primal(x):
+    return (
+        told_both(x)[1],
+        ar.autodiff(ar.ReverseWithPrimal, told, Active(x))[0][0],
+        ar.autodiff(ar.ForwardWithPrimal, told, Duplicated(x, 1.0))[0],
+        ar.jvp(told, (x,), (1.0,))[1],
+        ar.vjp(told, x)[1](1.0)[0],
+    )
+
+
+def test_a_rule_is_told_whether_the_caller_wants_what_its_function_returns():
+    assert without_primal(3.0) == (6.0,) * 5
+    assert with_primal(3.0) == (106.0,) * 5
+    assert ar.autodiff(ar.Reverse, told, Active(3.0)) == (6.0,)
+    assert ar.autodiff(ar.ReverseWithPrimal, told, Active(3.0)) == ((106.0,), 9.0)
+
+
+def test_sums_of_results_that_nobody_wants_need_no_primal():
+    def f(x):
+        return told(x) - told(2.0 * x) + 3.0 * x
+
+    assert ar.grad(f)(3.0) == 6.0 - 2.0 * 12.0 + 3.0
+    assert ar.value_and_grad(f)(3.0) == (9.0 - 36.0 + 9.0, 106.0 - 2.0 * 112.0 + 3.0)

@@ -5,6 +5,7 @@ Both modes choose rules by them; in forward mode what is Active here becomes Dup
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from activerules.ir.analysis.objects import MemoryObject
@@ -47,22 +48,87 @@ def activities_of(call: Instruction, info: CallInfo, facts: Facts) -> CallActivi
     return CallActivities(arguments, result)
 
 
+# what passes a float on, whose derivative does not need it
+_LINEAR = frozenset({"fadd", "fsub", "fneg", "phi", "select"})
+
+
 def is_read(call: Instruction, info: CallInfo, facts: Facts) -> bool:
-    """Whether the program may read what a call returns; if in doubt, it does.
+    """Whether anybody may read what a call returns; if in doubt, somebody does.
 
     A number is written into a variable of the caller, of which LLVM has removed the reads that
-    nothing comes of.
+    nothing comes of. If nobody wants what the whole function returns, reads do not count that it
+    alone is made of.
     """
     if info.result_kind == "none":
         return False
-    place = call.operands[0]
-    if info.result_kind != "value" or getattr(place, "opcode", "") != "alloca":
+    if not _is_variable(call, info):
         return True
-    return any(
-        place in i.operands and i is not call and not _only_writes(i, place)
-        for block in facts.flow.order
-        for i in block.instructions
-    )
+    if not _reads(call, facts):
+        return False
+    return facts.request.needs_primal or not only_returned(call, info, facts)
+
+
+def only_returned(call: Instruction, info: CallInfo, facts: Facts) -> bool:
+    """Whether what a call returns is read for nothing but what the function returns: through
+    operations whose derivatives do not need it.
+    """
+    if facts.request.callee or not _is_variable(call, info):
+        return False
+    users = facts.flow.users
+    slots = _return_slots(facts)
+    if not all(_is_stored_to(i, slots) for slot in slots for i in users.get(slot, ())):
+        return False
+    work: list[Value] = list(_reads(call, facts))
+    seen = set(work)
+    while work:
+        value = work.pop()
+        if not _passes_on(value):
+            return False
+        onward = {i for i in users.get(value, ()) if not _is_stored_to(i, slots)} - seen
+        seen |= onward
+        work += onward
+    return True
+
+
+def _is_variable(call: Instruction, info: CallInfo) -> bool:
+    """Whether a call returns numbers, into a variable of the caller's own."""
+    return info.result_kind == "value" and getattr(call.operands[0], "opcode", "") == "alloca"
+
+
+def _reads(call: Instruction, facts: Facts) -> list[Instruction]:
+    """What may read the variable a call returns into."""
+    place = call.operands[0]
+    users = facts.flow.users.get(place, ())
+    return [i for i in users if i is not call and not _only_writes(i, place)]
+
+
+def _return_slots(facts: Facts) -> set[Value]:
+    """The pointers to what the function returns, and into it."""
+    slots: set[Value] = {p.argument for p in facts.request.parameters if p.written_only}
+    work = list(slots)
+    while work:
+        fields = {
+            i for i in facts.flow.users.get(work.pop(), ()) if i.opcode == "getelementptr"
+        } - slots
+        slots |= fields
+        work += fields
+    return slots
+
+
+def _is_stored_to(i: Instruction, slots: Set[Value]) -> bool:
+    """Whether an instruction only stores where the function returns, or finds where that is."""
+    if i.opcode == "store":
+        return i.operands[1] in slots and i.operands[0] not in slots
+    return i in slots
+
+
+def _passes_on(value: Value) -> bool:
+    """Whether an instruction reads what was returned, or sums it, and does no more."""
+    if not isinstance(value, Instruction):
+        return False
+    if value.opcode == "getelementptr":
+        return True
+    return value.type.is_float and (value.opcode == "load" or value.opcode in _LINEAR)
 
 
 def _only_writes(i: Instruction, place: Value) -> bool:

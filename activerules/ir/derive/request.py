@@ -97,6 +97,7 @@ class Request:
     arguments   of a callee: the groups of the user's function that its groups may stand for
     checked     the caller checks the plan's assumptions on its arguments, and runs another version
                 where they do not hold
+    needs_primal  the caller reads what the function returns
     strong_zero  a zero cotangent gives zero, against infinite and undefined slopes too
     runtime_activity  what rules are told of the option of that name; here it changes nothing
     tape_limit  bytes the tape may use before the derivative reports that memory is exhausted
@@ -117,6 +118,7 @@ class Request:
     separate: bool = False
     split: bool = False
     checked: bool = False
+    needs_primal: bool = True
     strong_zero: bool = False
     runtime_activity: bool = False
     tape_limit: int = (1 << 63) - 1
