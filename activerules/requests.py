@@ -22,7 +22,6 @@ from activerules.ir.model import Function, Module
 from activerules.ir.rulecall import ActivityName
 from activerules.numba_ext.abi import Slot, flatten, meminfo_offsets
 from activerules.numba_ext.capture import Captured
-from activerules.numba_ext.compiledrule import cpu_context
 from activerules.numba_ext.fields import (
     Items,
     declared_of,
@@ -40,6 +39,7 @@ from activerules.numba_ext.kinds import (
     returned_type,
 )
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
+from activerules.numba_ext.unlinked import cpu_context
 from activerules.stages import STEM
 
 T = TypeVar("T")

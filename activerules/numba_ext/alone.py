@@ -15,8 +15,8 @@ import llvmlite.binding as llvm
 
 from activerules.ir.lossless import without_losses
 from activerules.ir.normalise import scalar_tuning, target_machine
-from activerules.numba_ext.compiledrule import cpu_context
 from activerules.numba_ext.link import ENVIRONMENT_PREFIX, leave_to_caller
+from activerules.numba_ext.unlinked import cpu_context
 
 # What is one for all code: Numba's passes know reference counts by their names.
 _SHARED = ("NRT_", ENVIRONMENT_PREFIX, "llvm.")

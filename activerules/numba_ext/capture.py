@@ -42,11 +42,11 @@ from activerules.numba_ext.calls import (
     compile_for_cpu,
     display_name,
 )
-from activerules.numba_ext.compiledrule import cpu_context
 from activerules.numba_ext.declared import converts
 from activerules.numba_ext.dispatchers import MadeOnce
 from activerules.numba_ext.target import Session
 from activerules.numba_ext.types import AnnotationType, annotation_given
+from activerules.numba_ext.unlinked import cpu_context
 from activerules.numba_ext.visible import with_definitions
 from activerules.rules.rule import location_of
 from activerules.rules.written import function_from

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from numba.core import types
-from numba.core.registry import cpu_target
 
 from activerules.annotations.activity import (
     Active,
@@ -24,6 +23,7 @@ from activerules.ir.rulecall import ActivityName
 from activerules.numba_ext.calls import MarkedCall
 from activerules.numba_ext.kinds import shadow_type
 from activerules.numba_ext.types import AnnotationType
+from activerules.numba_ext.unlinked import cpu_context
 
 
 @dataclass(frozen=True)
@@ -234,12 +234,6 @@ def annotation_type(kind: type[Annotation], found: types.Type, width: int = 1) -
 def types_of(tuple_type: Any) -> tuple[types.Type, ...]:
     """Types of the elements of a tuple of any of Numba's kinds."""
     return tuple(tuple_type.types)
-
-
-def cpu_context() -> Any:
-    """The CPU's target context as it is inside a compile, with reference counting."""
-    context: Any = cpu_target.target_context
-    return context.subtarget(enable_nrt=True)
 
 
 def tape_layout(rule: CompiledRule) -> tuple[int, int]:

@@ -29,7 +29,6 @@ from activerules.numba_ext.compiledrule import (
     Parameter,
     RuleArgument,
     SharedCheck,
-    cpu_context,
     types_of,
 )
 from activerules.numba_ext.kinds import is_object
@@ -52,6 +51,7 @@ from activerules.numba_ext.ruletyping import (
 )
 from activerules.numba_ext.target import Session
 from activerules.numba_ext.types import ConfigType
+from activerules.numba_ext.unlinked import cpu_context
 from activerules.numba_ext.unoptimised import AD_TARGET
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import ForwardRule

@@ -39,7 +39,6 @@ from activerules.numba_ext.calls import MarkedCall, plain_type
 from activerules.numba_ext.compiledrule import (
     CompiledRule,
     Symbols,
-    cpu_context,
     needs_drop,
     tape_layout,
 )
@@ -62,6 +61,7 @@ from activerules.numba_ext.ruletyping import compile_rule, parameters_of
 from activerules.numba_ext.rulewrap import build
 from activerules.numba_ext.settling import changes_shadows
 from activerules.numba_ext.storedrules import Stored, StoredRules
+from activerules.numba_ext.unlinked import cpu_context
 from activerules.rules.choose import Call
 from activerules.rules.rule import DataPaths, ForwardRule, RulePair
 

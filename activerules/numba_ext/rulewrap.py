@@ -31,7 +31,6 @@ from activerules.numba_ext.compiledrule import (
     Parameter,
     RuleArgument,
     Symbols,
-    cpu_context,
     needs_drop,
     shadow_arrays,
     types_of,
@@ -41,6 +40,7 @@ from activerules.numba_ext.link import leave_to_caller
 from activerules.numba_ext.rulecaller import POINTER, RuleCaller
 from activerules.numba_ext.ruleparts import leaves_in
 from activerules.numba_ext.ruletapes import of_result
+from activerules.numba_ext.unlinked import cpu_context
 
 
 def build(rule: CompiledRule, symbols: Symbols) -> Any:

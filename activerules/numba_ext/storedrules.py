@@ -37,9 +37,9 @@ from numba.core.environment import lookup_environment
 
 from activerules.numba_ext import rulefiles
 from activerules.numba_ext.alone import alone, library_of
-from activerules.numba_ext.compiledrule import cpu_context
 from activerules.numba_ext.fields import items_of
 from activerules.numba_ext.link import ENVIRONMENT_PREFIX, reads_environment
+from activerules.numba_ext.unlinked import cpu_context
 from activerules.rules.fingerprint import engine
 from activerules.rules.registry import RULES
 from activerules.rules.rule import is_of_library

@@ -3,7 +3,7 @@
 Needs       a Python function, options of `@njit`, argument types
 Gives       `to_link`: a dispatcher for it that nobody calls; `compile_to_link`: its compile result;
             `single_call`: such a dispatcher of one call of a function; `in_order`: the arguments
-            a call names in the order of a function's parameters
+            a call names in the order of a function's parameters; `cpu_context`
 Invariants  U1  Numba's errors pass through unchanged
             U2  a dispatcher compiles once per tuple of types
             U3  a function with a `with` block is compiled as Numba does it: the block of an
@@ -24,9 +24,16 @@ from typing import Any
 
 import numba
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
 
 from activerules.numba_ext.link import leave_to_caller, publish_environment
 from activerules.rules.written import function_from
+
+
+def cpu_context() -> Any:
+    """The CPU's target context as it is inside a compile, with reference counting."""
+    context: Any = cpu_target.target_context
+    return context.subtarget(enable_nrt=True)
 
 
 def to_link(function: Callable[..., Any], **options: Any) -> Any:
