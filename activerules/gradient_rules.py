@@ -37,7 +37,6 @@ from activerules.annotations.values import make_zero
 from activerules.autodiff import NO_C_WRAPPER, autodiff
 from activerules.errors import NotYetSupported
 from activerules.nested_lists import call_by_arrays, has_number_lists
-from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.dispatchers import MadeOnce
 from activerules.numba_ext.forward_forms import compiled_forward
 from activerules.numba_ext.in_steps import passing
@@ -50,6 +49,7 @@ from activerules.rules.define import define_on
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
+from activerules.values.argument import Argument
 
 _made = MadeOnce()
 _OVERLAP = (

@@ -66,6 +66,7 @@ from activerules.everyday import grad, value_and_grad
 from activerules.explain.collect import explain
 from activerules.explain.tape import tape_bytes
 from activerules.hessian_products import hvp
+from activerules.numba_ext import tangents  # noqa: F401
 from activerules.numba_ext.overloads import (
     accumulate,
     active,

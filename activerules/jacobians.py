@@ -27,13 +27,13 @@ from activerules.jacobian_blocks import (
 from activerules.jacobian_columns import Columns, columns_form
 from activerules.list_arguments import by_arrays
 from activerules.numba_ext import checks
-from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.forward_forms import compiled_forward, compiles_for_derivative
 from activerules.numba_ext.gradient import ActivityName, Gradient
 from activerules.numba_ext.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.kinds import leaves_of
 from activerules.numba_ext.leaf_texts import TupleTexts
 from activerules.numba_ext.types import SpecType
+from activerules.values.argument import Argument
 
 WIDTH = 4
 

@@ -24,6 +24,7 @@ LAYERS = {
     "help": 1,
     "annotations": 1,
     "values": 1,
+    "values.argument": 2,
     "rules": 2,
     "rules.library": 3,
     "chainrules": 8,

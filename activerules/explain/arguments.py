@@ -18,7 +18,6 @@ from activerules.annotations.activity import Active, Annotation, Const, Duplicat
 from activerules.errors import ActivityError, NotYetSupported
 from activerules.forward_pipeline import ForwardDerivation, derive_forward
 from activerules.numba_ext import checks
-from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.forward_checks import read_forward_arguments
 from activerules.numba_ext.gradient import ActivityName, ArgumentActivity
@@ -26,6 +25,7 @@ from activerules.numba_ext.types import AnnotationType
 from activerules.pipeline import Derivation, derive
 from activerules.rules.registry import RULES
 from activerules.rules.views import ForwardReportView, ReverseReportView
+from activerules.values.argument import Argument
 
 # Of each one for the process: what was captured for a report is there for the next.
 _FORWARD_VIEW, _REVERSE_VIEW = ForwardReportView(RULES), ReverseReportView(RULES)

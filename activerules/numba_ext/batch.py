@@ -23,7 +23,6 @@ from activerules.annotations.activity import Active, Const
 from activerules.annotations.signature import SplitSpec
 from activerules.numba_ext import checks, memory
 from activerules.numba_ext import floats_of_shadows as floats
-from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.emitter import BATCHED, Call, Emitter, Field, all_fields
 from activerules.numba_ext.intrinsics import compiled, dispatcher_in, return_activity
 from activerules.numba_ext.kinds import leaves_of
@@ -31,6 +30,7 @@ from activerules.numba_ext.lanes import first_lane, lane_tuples, packed_lanes, w
 from activerules.numba_ext.split import SplitEmitter
 from activerules.numba_ext.types import AnnotationType, marker_class
 from activerules.numba_ext.zero_shadows import zero_shadow
+from activerules.values.argument import Argument
 
 
 def batch_form(mode, function, args, deferred):

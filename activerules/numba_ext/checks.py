@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,6 @@ from activerules.numba_ext.fields import (
     items_of,
     unknown_field,
 )
-from activerules.numba_ext.gradient import ArgumentActivity
 from activerules.numba_ext.kinds import (
     activity_of,
     has_numbers,
@@ -58,33 +56,8 @@ from activerules.numba_ext.types import AnnotationType
 from activerules.rules.pattern import type_name
 from activerules.rules.registry import RULES
 from activerules.rules.rule import location_of
-from activerules.values.layout import CONSTANT
-
-
-@dataclass(frozen=True)
-class Argument:
-    """One argument of a differentiated function: its name, Numba type and activity."""
-
-    name: str
-    numba_type: Any
-    activity: ArgumentActivity
-
-    def __str__(self) -> str:
-        """Return `x: Duplicated[float64[::1]]`."""
-        return f"{self.name}: {self.annotation}"
-
-    @property
-    def annotation(self) -> str:
-        """The argument as it is annotated in a signature."""
-        return f"{_ANNOTATIONS[self.activity]}[{type_name(self.numba_type)}]"
-
-
-_ANNOTATIONS: dict[ArgumentActivity, str] = {
-    "const": "Const",
-    "active": "Active",
-    "duplicated": "Duplicated",
-    "mixed": "MixedDuplicated",
-}
+from activerules.values.argument import Argument
+from activerules.values.layout import CONSTANT, ValueActivity
 
 
 def asked_for(function: Any, arguments: Sequence[Argument]) -> Where:
@@ -236,7 +209,7 @@ def read_gradient_arguments(
         )
     arguments = []
     for i, (name, ty) in enumerate(zip(names, map(types.unliteral, found), strict=True)):
-        activity: ArgumentActivity = "const"
+        activity: ValueActivity = "const"
         if i in argnums:
             _require_differentiable(name, ty)
             activity = activity_of(ty)

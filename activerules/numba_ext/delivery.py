@@ -21,8 +21,8 @@ from activerules.errors import RuleReturnError
 from activerules.numba_ext import overloads  # noqa: F401  accumulate and make_zero
 from activerules.numba_ext.compiledrule import types_of
 from activerules.numba_ext.overwriting import overwrite
-from activerules.numba_ext.tangents import StructType, TangentType, is_zero_type, refuse_type
-from activerules.numba_ext.types import AnnotationType, marker_class
+from activerules.numba_ext.tangents import StructType, refuse_type
+from activerules.numba_ext.types import AnnotationType, TangentType, is_zero_type, marker_class
 from activerules.rules.closures.delivery import (
     by_argument,
     combined,

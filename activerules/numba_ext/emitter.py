@@ -27,7 +27,6 @@ from activerules.numba_ext import (
     spans,
     vector_math,
 )
-from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.complex_math import POWER_DEFINITIONS
 from activerules.numba_ext.fields import items_of
 from activerules.numba_ext.gradient import OUT_OF_MEMORY, TOO_DEEP, ArgumentsOverlap, Gradient
@@ -39,6 +38,7 @@ from activerules.numba_ext.single_points import DEFINITIONS as WITH_VALUE
 from activerules.numba_ext.types import AnnotationType
 from activerules.numba_ext.unoptimised import AD_TARGET
 from activerules.numba_ext.zero_shadows import zero_shadow
+from activerules.values.argument import Argument
 
 Field = tuple[Any, Sequence[Any]]
 """An argument as LLVM values: its primal, and its shadow in each lane; none if it has no shadow."""

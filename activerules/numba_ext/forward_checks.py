@@ -22,7 +22,6 @@ from activerules.annotations.activity import (
 )
 from activerules.errors import ActivityError, BatchWidthMismatch, NotYetSupported, ShadowMismatch
 from activerules.numba_ext.checks import (
-    Argument,
     refuse_buffer,
     refuse_declared_inactive,
     require_known_leaves,
@@ -31,6 +30,7 @@ from activerules.numba_ext.fields import is_instance, items_of
 from activerules.numba_ext.kinds import has_shadow, is_number_array, optional_leaf
 from activerules.numba_ext.types import AnnotationType
 from activerules.rules.pattern import type_name
+from activerules.values.argument import Argument
 
 _BATCHED = (BatchDuplicated, BatchDuplicatedNoNeed)
 _DUPLICATED = (Duplicated, DuplicatedNoNeed, *_BATCHED)

@@ -19,7 +19,6 @@ from activerules.annotations.activity import Active, Const, MixedDuplicated
 from activerules.errors import ActivityError, ArityError
 from activerules.numba_ext import checks
 from activerules.numba_ext.batch import batch_form
-from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.emitter import all_fields, is_batched
 from activerules.numba_ext.forward import ForwardCall, ForwardEmitter
 from activerules.numba_ext.forward_checks import (
@@ -33,6 +32,7 @@ from activerules.numba_ext.intrinsics import autodiff_form, dispatcher_of_type
 from activerules.numba_ext.types import ModeType, marker_class
 from activerules.numba_ext.unoptimised import AD_TARGET
 from activerules.rules.pattern import type_name
+from activerules.values.argument import Argument
 
 _compilers: list[ForwardCompiler] = []
 

@@ -18,7 +18,6 @@ from typing import Any
 from numba.core import cgutils, types
 
 from activerules.numba_ext import abi, dict_runtime
-from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.fields import (
     fields_of,
     has_inner,
@@ -37,6 +36,7 @@ from activerules.numba_ext.pieces import (
     parts_of,
 )
 from activerules.numba_ext.tape_handle import bits_of
+from activerules.values.argument import Argument
 
 _SPREAD = 1099511628211  # the prime of the hash of Fowler, Noll and Vo
 _COMPARED = frozenset({"float", "int", "data", "size", "itemsize", "shape", "stride"})

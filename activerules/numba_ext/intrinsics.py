@@ -27,7 +27,6 @@ from activerules.numba_ext import (
     zeros,  # noqa: F401  make_zero
 )
 from activerules.numba_ext.calls import on_cpu
-from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.emitter import BY_SHADOW, Call, Emitter, all_fields
 from activerules.numba_ext.fields import items_of
 from activerules.numba_ext.gradient import (
@@ -46,6 +45,7 @@ from activerules.numba_ext.types import ModeType, SpecType, marker_class
 from activerules.numba_ext.unoptimised import AD_TARGET
 from activerules.numba_ext.zero_shadows import zero_shadow
 from activerules.rules.registry import RULES
+from activerules.values.argument import Argument
 
 _compilers: list[GradientCompiler] = []
 

@@ -22,7 +22,6 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.extents import Extent, Refusal, Tests, share_items
 from activerules.numba_ext.fields import (
     has_inner,
@@ -48,6 +47,7 @@ from activerules.numba_ext.pieces import (
 )
 from activerules.numba_ext.spans import Span
 from activerules.numba_ext.zero_shadows import zero_shadow
+from activerules.values.argument import Argument
 
 
 @dataclass(frozen=True)

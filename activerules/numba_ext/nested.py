@@ -17,8 +17,8 @@ from numba.core.typing.templates import signature
 
 from activerules.annotations.signature import GradientSpec
 from activerules.errors import NotYetSupported
-from activerules.numba_ext.checks import Argument
 from activerules.rules.pattern import type_name
+from activerules.values.argument import Argument
 
 _makers: list[Callable[[NestedCall], Any]] = []
 

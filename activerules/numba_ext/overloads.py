@@ -20,8 +20,7 @@ from activerules.annotations.activity import Const, Duplicated
 from activerules.annotations.values import ignore_derivatives, make_zero, onehot
 from activerules.errors import RuleReturnError
 from activerules.numba_ext.fields import is_collection, is_instance
-from activerules.numba_ext.tangents import is_zero_type
-from activerules.numba_ext.types import AnnotationType
+from activerules.numba_ext.types import AnnotationType, is_zero_type
 from activerules.numba_ext.unoptimised import AD_TARGET
 from activerules.rules.protocol import (
     accumulate,

@@ -19,7 +19,6 @@ from numba.core import cgutils, types
 from numba.np.arrayobj import populate_array
 
 from activerules.numba_ext import dict_runtime
-from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.extents import Extent, extent_of
 from activerules.numba_ext.fields import (
     DICT_KEYS,
@@ -34,6 +33,7 @@ from activerules.numba_ext.fields import (
     struct_type,
 )
 from activerules.numba_ext.kinds import has_shadow
+from activerules.values.argument import Argument
 
 
 def pieces_of(

@@ -28,7 +28,8 @@ from activerules.annotations.thunks import add_inplace, is_inplaceable_destinati
 from activerules.errors import TangentMismatch
 from activerules.numba_ext.fields import items_of
 from activerules.numba_ext.kinds import is_number, is_number_array
-from activerules.numba_ext.tangents import StructType, TangentType, is_zero_type
+from activerules.numba_ext.tangents import StructType
+from activerules.numba_ext.types import TangentType, is_zero_type
 from activerules.rules.written import function_from
 
 _ZERO = TangentType(ZeroTangent())

@@ -30,7 +30,6 @@ from activerules.annotations.activity import (
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import ActivityError, BatchWidthMismatch, TapeError
 from activerules.numba_ext import checks, memory
-from activerules.numba_ext.checks import Argument
 from activerules.numba_ext.emitter import (
     Call,
     Emitter,
@@ -61,6 +60,7 @@ from activerules.numba_ext.types import (
 )
 from activerules.numba_ext.zero_shadows import own_constants
 from activerules.rules.pattern import type_name
+from activerules.values.argument import Argument
 
 _ACTIVITIES: dict[type[Annotation], ActivityName] = {Const: "const", Active: "active"}
 

@@ -53,7 +53,8 @@ from activerules.annotations.structural import (
     times,
 )
 from activerules.annotations.tangents import ZeroTangent, conjugate
-from activerules.numba_ext.tangents import StructType, TangentType
+from activerules.numba_ext.tangents import StructType
+from activerules.numba_ext.types import TangentType
 from activerules.rules.written import function_from
 
 _ZERO = TangentType(ZeroTangent())

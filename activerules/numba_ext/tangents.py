@@ -39,15 +39,7 @@ from activerules.annotations.tangents import (
 )
 from activerules.annotations.thunks import extern, unthunk
 from activerules.errors import TangentNotImplemented
-
-
-class TangentType(types.Opaque):
-    """The type of a tangent without data: `value` is the one that all of its values are."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-        super().__init__(repr(value))
-
+from activerules.numba_ext.types import TangentType, is_zero_type
 
 _ZERO, _NONE, _ONE = (TangentType(value()) for value in (ZeroTangent, NoTangent, One))
 register_model(TangentType)(models.OpaqueModel)
@@ -68,11 +60,6 @@ class StructType(types.Type):
     def key(self) -> Any:
         """What makes two types equal."""
         return self.primal, tuple(self.fields.items())
-
-
-def is_zero_type(found: Any) -> bool:
-    """Tell whether a type says that the tangent is zero: ZeroTangent, NoTangent or None."""
-    return found == types.none or (isinstance(found, TangentType) and is_zero(found.value))
 
 
 def refuse_type(found: Any) -> None:
@@ -303,4 +290,4 @@ def _nothing_to_compute(x):
     return lambda x: x
 
 
-__all__ = ["StructType", "TangentNotImplemented", "TangentType", "is_zero_type", "refuse_type"]
+__all__ = ["StructType", "TangentNotImplemented", "refuse_type"]

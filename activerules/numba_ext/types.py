@@ -1,4 +1,4 @@
-"""The Numba types of annotations, modes and rule configurations.
+"""The Numba types of annotations, modes, rule configurations, and tangents without data.
 
 An annotation is a struct of `val` and, if it has a shadow, `dval`; it owns a reference to each.
 Modes and configurations have no data: all they say is in the type, so it is known at compile time.
@@ -29,6 +29,7 @@ from numba.extending import (
 
 from activerules.annotations.activity import KINDS, Annotation
 from activerules.annotations.signature import GradientSpec, Mode
+from activerules.annotations.tangents import is_zero
 from activerules.errors import ActivityError
 from activerules.rules.pattern import type_name
 from activerules.rules.protocol import RuleConfig
@@ -279,3 +280,19 @@ def _lower_fact(name: str) -> None:
 
 for _name in RuleConfig.__dataclass_fields__:
     _lower_fact(_name)
+
+
+# --- tangents without data ---
+
+
+class TangentType(types.Opaque):
+    """The type of a tangent without data: `value` is the one that all of its values are."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        super().__init__(repr(value))
+
+
+def is_zero_type(found: Any) -> bool:
+    """Tell whether a type says that the tangent is zero: ZeroTangent, NoTangent or None."""
+    return found == types.none or (isinstance(found, TangentType) and is_zero(found.value))

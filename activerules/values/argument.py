@@ -1,0 +1,35 @@
+"""An argument of a differentiated function, as everything that looks at values is told of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from activerules.rules.pattern import type_name
+from activerules.values.layout import ValueActivity
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a differentiated function: its name, Numba type and activity."""
+
+    name: str
+    numba_type: Any
+    activity: ValueActivity
+
+    def __str__(self) -> str:
+        """Return `x: Duplicated[float64[::1]]`."""
+        return f"{self.name}: {self.annotation}"
+
+    @property
+    def annotation(self) -> str:
+        """The argument as it is annotated in a signature."""
+        return f"{_ANNOTATIONS[self.activity]}[{type_name(self.numba_type)}]"
+
+
+_ANNOTATIONS: dict[ValueActivity, str] = {
+    "const": "Const",
+    "active": "Active",
+    "duplicated": "Duplicated",
+    "mixed": "MixedDuplicated",
+}
