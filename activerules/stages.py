@@ -21,7 +21,7 @@ from activerules.ir.derive.assemble import assemble, verified
 from activerules.ir.derive.layout import Layout, make_layout
 from activerules.ir.derive.plan import Plan
 from activerules.ir.derive.relaxed import reassociate, vectorise
-from activerules.ir.explain import render_plan
+from activerules.ir.derive.rendering import render_plan
 from activerules.ir.location import Locator
 from activerules.ir.model import Function, Instruction, Module
 from activerules.ir.printer import print_function, print_module

@@ -12,7 +12,7 @@ import numpy as np
 from numba import float64, njit
 
 import activerules as ar
-from activerules.ir.explain import render_plan
+from activerules.ir.derive.rendering import render_plan
 from activerules.ir.printer import print_function
 from activerules.pipeline import Derivation, derive
 from activerules.testing import gradient_fd

@@ -36,7 +36,7 @@ from activerules.ir.derive.reasons import (
     why_needless,
     why_served,
 )
-from activerules.ir.explain import in_order, is_computation, marked_calls
+from activerules.ir.derive.rendering import in_order, is_computation, marked_calls
 from activerules.ir.location import Locator
 from activerules.ir.model import Block, Instruction
 from activerules.pipeline import Derivation
