@@ -273,7 +273,7 @@ def _unpickled(
 
 
 @typeof_impl.register(DerivedFunction)
-def _typeof_derived_function(value: DerivedFunction, c: Any) -> Any:
+def _typeof_derived_function(value: DerivedFunction, _context: Any) -> Any:
     return types.Dispatcher(value.dispatcher)
 
 

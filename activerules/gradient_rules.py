@@ -467,7 +467,7 @@ def _with_own_shadow_typed(x):
 
 
 @overload(_collect)
-def _collect_typed(x, own):
+def _collect_typed(x, own):  # noqa: ARG001
     if x.kind is Const:
         return lambda x, own: None
 

@@ -124,7 +124,7 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 @overload(hvp, strict=False)
-def _hvp(function, x=None, v=None, *args):
+def _hvp(function, x=None, v=None, *args):  # noqa: ARG001
     made = ProductFunction(dispatcher_of_type(function), 0, options={}).dispatcher
     if _is_left_out(x) and _is_left_out(v):
         return lambda function, x=None, v=None, *args: made

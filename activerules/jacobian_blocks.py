@@ -194,15 +194,13 @@ def put_column(block: Any, column: Any, k: int) -> None:
 
 
 @overload(put_column)
-def _put_column(block, column, k):
+def _put_column(block, column, k):  # noqa: ARG001
     if isinstance(column, types.Array):
 
         def put_array(block, column, k):
             if 0 <= k < block.shape[1]:
-                r = 0
-                for value in column.flat:
+                for r, value in enumerate(column.flat):
                     block[r, k] = value
-                    r += 1
 
         return put_array
 
@@ -219,7 +217,7 @@ def shaped(block: Any, out: Any, x: Any) -> Any:
 
 
 @overload(shaped)
-def _shaped(block, out, x):
+def _shaped(block, out, x):  # noqa: ARG001
     if isinstance(out, types.Array):
         if isinstance(x, types.Array):
             return lambda block, out, x: block.reshape(out.shape + x.shape)

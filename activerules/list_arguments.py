@@ -150,7 +150,7 @@ def _reflected_list_of(x):
 
 
 @overload(put_into)
-def _put_into(target, source):
+def _put_into(target, source):  # noqa: ARG001
     def impl(target, source):
         if len(target) != len(source):
             raise ShadowMismatch(_LENGTH)

@@ -105,18 +105,14 @@ def nested_record_form(typing_context, spec, function, *args):
 
     As `split.record_form`; a function that returns memory of its arguments is refused at run time.
     """
-    asked, arguments, dispatcher, result = _read(typing_context, spec.value, function, args)
+    asked, arguments, dispatcher, _ = _read(typing_context, spec.value, function, args)
     width = width_of([a.name for a in arguments], args) if is_batched(args) else None
-    plan = (dispatcher, asked, tuple(a.activity for a in arguments), has_shadows(result), width)
+    plan = (dispatcher, asked, tuple(a.activity for a in arguments), width)
     return calling(typing_context, _once(plan, _record_stub), (spec, function), args)
 
 
 def _record_stub(
-    dispatcher: Any,
-    asked: SplitSpec,
-    activities: tuple[str, ...],
-    arrays: bool,
-    width: int | None,
+    dispatcher: Any, asked: SplitSpec, activities: tuple[str, ...], width: int | None
 ) -> Any:
     names = [f"a{k}" for k, _ in enumerate(activities)]
     values = [_value(name, kind) for name, kind in zip(names, asked.arguments, strict=True)]
@@ -174,7 +170,10 @@ def _play_stub(
     calls = [call("" if width is None else f"[{lane}]", data) for lane in lanes]
     found = ["".join(f"found{lane}[{k}], " for lane in lanes) for k, _ in enumerate(names)]
     batched = [width is not None and kind is Active for kind in asked.arguments]
-    items = [f"({one})" if each else one[: one.index(",")] for one, each in zip(found, batched)]
+    items = [
+        f"({one})" if each else one[: one.index(",")]
+        for one, each in zip(found, batched, strict=True)
+    ]
     lines = [
         "data, shadow, used = tape",
         "if used[0] != 0:",

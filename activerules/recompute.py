@@ -196,7 +196,7 @@ def _seeds(dret: Any) -> Any:
 
 
 @overload(_put)
-def _put_typed(out, y):
+def _put_typed(out, y):  # noqa: ARG001
     if isinstance(y, types.BaseTuple):
         places = [leaf.place for leaf in carrying("y", y)]
         lines = "; ".join(f"_put(out[{k}], y{place})" for k, place in enumerate(places))

@@ -198,7 +198,7 @@ def _takes_cotangent(spec: SplitSpec) -> bool:
 
 
 @typeof_impl.register(Thunk)
-def _typeof_thunk(value: Thunk, c: Any) -> Any:
+def _typeof_thunk(value: Thunk, _context: Any) -> Any:
     return StubType(value.dispatcher)
 
 

@@ -94,9 +94,9 @@ def _is_in_own_rule(function: Any, place: str) -> bool:
     for half in (h for rule in RULES.rules_for(function) for h in rule.halves.values()):
         code = getattr(half.function, "py_func", half.function).__code__
         lines = [line for _, _, line in code.co_lines() if line is not None]
-        if abspath(code.co_filename) == abspath(file) and number.isdigit():
-            if min(lines) <= int(number) <= max(lines):
-                return True
+        in_file = abspath(code.co_filename) == abspath(file) and number.isdigit()
+        if in_file and min(lines) <= int(number) <= max(lines):
+            return True
     return False
 
 

@@ -139,8 +139,8 @@ def summary(results: dict) -> str:
     """Rows per outcome."""
     lines = ["| outcome | reverse | forward |", "|---|---|---|"]
     counts = [Counter(r[mode].partition(":")[0] for r in results.values()) for mode in MODES]
-    for outcome in sorted(set().union(*counts), key=lambda o: (-counts[0][o], o)):
-        lines.append(f"| {outcome} | {counts[0][outcome]} | {counts[1][outcome]} |")
+    outcomes = sorted(set().union(*counts), key=lambda o: (-counts[0][o], o))
+    lines += [f"| {one} | {counts[0][one]} | {counts[1][one]} |" for one in outcomes]
     return "\n".join(lines)
 
 

@@ -54,12 +54,12 @@ def frule_via_ad(deltas: Sequence[Any], function: Callable[..., Any], *x: Any) -
 
 
 @overload(rrule_via_ad)
-def _rrule_via_ad(function, *x):
+def _rrule_via_ad(function, *x):  # noqa: ARG001
     raise _not_in_compiled_code("rrule_via_ad", "y, pullback = ar.vjp(f, *x)")
 
 
 @overload(frule_via_ad)
-def _frule_via_ad(deltas, function, *x):
+def _frule_via_ad(deltas, function, *x):  # noqa: ARG001
     raise _not_in_compiled_code("frule_via_ad", "y, dy = ar.jvp(f, primals, tangents)")
 
 

@@ -51,8 +51,8 @@ give_compiled_form(_counted, tape_bytes_form)
 
 
 @lru_cache(maxsize=64)
-def _entry(dispatcher: Any, result: type[Annotation] | None, epoch: int) -> Any:
-    """The compiled entry; `epoch` makes it anew when rules were registered since."""
+def _entry(dispatcher: Any, result: type[Annotation] | None, _epoch: int) -> Any:
+    """The compiled entry; `_epoch` makes it anew when rules were registered since."""
     if result is None:
 
         def entry(*args):

@@ -67,7 +67,7 @@ def _cycles(within: list[Block]) -> list[list[Block]]:
     left = part
     for block in reversed(order):
         if block in left:
-            one = set(postorder(block, lambda b: (s for s in sources[b] if s in left)))
+            one = set(postorder(block, lambda b, left=left: (s for s in sources[b] if s in left)))
             left = left - one
             found.append([b for b in within if b in one])
     return [one for one in found if len(one) > 1]
@@ -81,7 +81,7 @@ def _postorder_of_all(
         if start not in order:
             seen = set(order)
             order |= dict.fromkeys(
-                postorder(start, lambda b: (t for t in targets_of(b) if t not in seen))
+                postorder(start, lambda b, seen=seen: (t for t in targets_of(b) if t not in seen))
             )
     return list(order)
 

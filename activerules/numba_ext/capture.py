@@ -276,7 +276,8 @@ def _compiles_for_cpu(function: Any, argtypes: Any) -> bool:
 
 def _not_compilable(function: Any, argtypes: Any, error: Exception) -> ActiverulesError:
     name = display_name(function)
-    for parameter, found in zip(of_count(function, len(argtypes)).parameters, argtypes):
+    parameters = of_count(function, len(argtypes)).parameters
+    for parameter, found in zip(parameters, argtypes, strict=False):
         if isinstance(found, AnnotationType):
             return annotation_given(parameter, found)
     call = f"{name}({', '.join(str(t) for t in argtypes)})"

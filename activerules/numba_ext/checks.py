@@ -415,7 +415,8 @@ def _require_mixed(name: str, found: Any) -> None:
 def _require_shadow(name: str, primal: Any, shadow: Any) -> None:
     if isinstance(primal, types.BaseTuple):
         if isinstance(shadow, types.BaseTuple) and len(shadow) == len(primal):
-            for i, (item, other) in enumerate(zip(items_of(primal), items_of(shadow))):
+            pairs = zip(items_of(primal), items_of(shadow), strict=True)
+            for i, (item, other) in enumerate(pairs):
                 _require_shadow(f"{name}[{i}]", item, other)
             return
         problem = f"is {type_name(shadow)}, and `{name}` is {type_name(primal)}"

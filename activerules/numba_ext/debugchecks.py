@@ -311,11 +311,9 @@ def _direction(x, value, seed):
             largest = 0.0
             for place in np.ndindex(value.shape):
                 largest = max(largest, abs(value[place]))
-            count = 0
-            for place in np.ndindex(value.shape):
+            for count, place in enumerate(np.ndindex(value.shape)):
                 scale = abs(value[place]) + 1e-3 * largest + 1e-6
                 result[place] = scale * (_wave(count + seed) + turn * _wave(count + seed + 0.3))
-                count += 1
             return result
 
         return of_array

@@ -170,7 +170,9 @@ class _Function:
             return False
         given = [parameter.name for parameter in callee.arguments]
         if callee.is_declaration or not all(
-            self._is_own(a.name) for a, p in zip(arguments, given) if p in _OWN_ARGUMENTS
+            self._is_own(a.name)
+            for a, p in zip(arguments, given, strict=True)
+            if p in _OWN_ARGUMENTS
         ):
             return False
         if name in self.asked:

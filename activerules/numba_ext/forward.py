@@ -78,7 +78,8 @@ class ForwardEmitter(Emitter):
         `fields` are the primals, with a tangent per lane unless Const. Shadows the emitter owns are
         not checked.
         """
-        fields = [self._as_value(*one) for one in zip(self.arguments, fields, self.call.shadows)]
+        given = zip(self.arguments, fields, self.call.shadows, strict=True)
+        fields = [self._as_value(*one) for one in given]
         fields = self._with_scratch(fields)
 
         def release() -> None:

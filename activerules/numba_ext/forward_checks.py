@@ -162,7 +162,7 @@ def require_tangent(name: str, primal: Any, tangent: Any) -> None:
         fits = tangent == primal
     elif isinstance(primal, types.BaseTuple):
         fits = isinstance(tangent, types.BaseTuple) and len(tangent) == len(primal)
-        pairs = zip(items_of(primal), items_of(tangent)) if fits else ()
+        pairs = zip(items_of(primal), items_of(tangent), strict=True) if fits else ()
         for i, (item, other) in enumerate(pairs):
             if not _is_constant(item):
                 require_tangent(f"{name}[{i}]", item, other)

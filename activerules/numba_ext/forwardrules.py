@@ -329,7 +329,8 @@ class _Forward(RuleCaller):
             if self.rule.looped or len(lanes) == 1:
                 kept.append((self.ret_shadows[lanes[0]], tangent_type, tangent))
             else:
-                items = zip(types_of(tangent_type), cgutils.unpack_tuple(builder, tangent))
+                parts = cgutils.unpack_tuple(builder, tangent)
+                items = zip(types_of(tangent_type), parts, strict=True)
                 kept += [(name, *item) for name, item in zip(self.ret_shadows, items, strict=True)]
         for _, value_type, value in kept:
             context.nrt.incref(builder, value_type, value)

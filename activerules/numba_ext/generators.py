@@ -244,9 +244,9 @@ class LowersGenerators(DropsVariables):
 
     def lower_assign(self, ty: Any, inst: Any) -> Any:
         """What is assigned; a generator in the place it has."""
-        if isinstance(inst.value, numba_ir.Arg) and self.generator_info is not None:
-            if isinstance(ty, types.Generator) and is_counted(self.context, ty):
-                return self._copy_of(ty, self.fnargs[inst.value.index])
+        given = isinstance(inst.value, numba_ir.Arg) and self.generator_info is not None
+        if given and isinstance(ty, types.Generator) and is_counted(self.context, ty):
+            return self._copy_of(ty, self.fnargs[inst.value.index])
         value = super().lower_assign(ty, inst)
         if not _is_call(inst.value) or not is_counted(self.context, ty):
             return value

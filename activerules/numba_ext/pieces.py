@@ -51,9 +51,9 @@ def pieces_of(
         for i, (item, parts) in enumerate(parts_of(builder, found, *values)):
             part = Argument(f"{argument.name}[{i}]", item, argument.activity)
             yield from pieces_of(context, builder, part, parts)
-    elif isinstance(found, types.Array | types.Record):
-        yield argument, own
-    elif is_collection(found) and len(values) > 1:
+    elif isinstance(found, types.Array | types.Record) or (
+        is_collection(found) and len(values) > 1
+    ):
         yield argument, own
     elif is_instance(found):
         yield argument, own

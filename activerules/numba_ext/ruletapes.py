@@ -69,7 +69,7 @@ def detachers_of(tape: types.Type, others: Others, pair: RulePair) -> list[Any]:
             function = _detacher(leaf, other)
             if function is not None:
                 found.append((leaf, position, function))
-        if _is_opaque(leaf) and _may_change(leaf, others):
+        if _is_opaque(leaf) and _may_change(others):
             raise _unkept(leaf, pair)
     return found
 
@@ -91,7 +91,7 @@ def _is_opaque(leaf: Any) -> bool:
     return is_container(leaf)
 
 
-def _may_change(leaf: types.Type, others: Others) -> bool:
+def _may_change(others: Others) -> bool:
     return any(isinstance(other, types.Array) or is_container(other) for other in others.values())
 
 

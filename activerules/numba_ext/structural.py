@@ -288,8 +288,8 @@ def _tuple(tangent):
 
 def _entries(tangent: StructType) -> list[types.Type]:
     """The types of what a loop over a tangent gives."""
-    keys = names_of(tangent.primal) or tangent.fields
-    return [tangent.fields[key] if key in tangent.fields else _ZERO for key in keys]
+    found: dict[Any, Any] = tangent.fields
+    return [found.get(key, _ZERO) for key in names_of(tangent.primal) or found]
 
 
 @infer

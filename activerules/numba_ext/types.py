@@ -79,7 +79,8 @@ def annotation_given(name: str, found: AnnotationType) -> ActivityError:
 @register_model(AnnotationType)
 class _AnnotationModel(models.StructModel):
     def __init__(self, dmm: Any, fe_type: AnnotationType) -> None:
-        super().__init__(dmm, fe_type, list(zip(fe_type.kind.__slots__, fe_type.fields)))
+        members = zip(fe_type.kind.__slots__, fe_type.fields, strict=True)
+        super().__init__(dmm, fe_type, list(members))
 
 
 @typeof_impl.register(Annotation)
@@ -93,7 +94,8 @@ class _AnnotationAttributes(AttributeTemplate):
     key = AnnotationType
 
     def generic_resolve(self, annotation: AnnotationType, attribute: str) -> types.Type | None:
-        return dict(zip(annotation.kind.__slots__, annotation.fields)).get(attribute)
+        fields = zip(annotation.kind.__slots__, annotation.fields, strict=True)
+        return dict(fields).get(attribute)
 
 
 def _lower_field(name: str) -> None:
@@ -143,7 +145,7 @@ def _unbox_annotation(annotation: AnnotationType, value: Any, c: Any) -> NativeV
     native = cgutils.create_struct_proxy(annotation)(c.context, c.builder)
     failed = cgutils.alloca_once_value(c.builder, cgutils.false_bit)
     cleanups = []
-    for name, field in zip(annotation.kind.__slots__, annotation.fields):
+    for name, field in zip(annotation.kind.__slots__, annotation.fields, strict=True):
         item = c.pyapi.object_getattr_string(value, name)
         unboxed = c.unbox(field, item)
         c.pyapi.decref(item)
@@ -167,7 +169,7 @@ def _unbox_annotation(annotation: AnnotationType, value: Any, c: Any) -> NativeV
 def _box_annotation(annotation: AnnotationType, value: Any, c: Any) -> Any:
     native = cgutils.create_struct_proxy(annotation)(c.context, c.builder, value)
     items = []
-    for name, field in zip(annotation.kind.__slots__, annotation.fields):
+    for name, field in zip(annotation.kind.__slots__, annotation.fields, strict=True):
         member = getattr(native, name)
         c.context.nrt.incref(c.builder, field, member)
         items.append(c.box(field, member))

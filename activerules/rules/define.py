@@ -368,7 +368,7 @@ def _read(
             instead=[f"def {plain.__name__}({', '.join(leading)}, x: Active): ..."],
         )
     scope = {**plain.__globals__, **names, **_closure(plain)}
-    values = {p.name: _evaluated(p, scope, plain, location) for p in parameters}
+    values = {p.name: _evaluated(p, scope, location) for p in parameters}
     arguments = parameters[len(leading) :]
     rule = Rule(
         name=display_name(function),
@@ -457,9 +457,7 @@ def _closure(plain: Any) -> dict[str, Any]:
     return values
 
 
-def _evaluated(
-    parameter: inspect.Parameter, scope: Mapping[str, Any], plain: Any, location: str
-) -> Any:
+def _evaluated(parameter: inspect.Parameter, scope: Mapping[str, Any], location: str) -> Any:
     """Return the annotation of a parameter, evaluated if it is a string; None if there is none."""
     if parameter.annotation is inspect.Parameter.empty:
         return None

@@ -154,7 +154,7 @@ _PROCESS = uuid4().hex
 def is_filled(cell: CellType) -> bool:
     """Whether a variable of an enclosing function is assigned yet."""
     try:
-        cell.cell_contents
+        _ = cell.cell_contents
     except ValueError:
         return False
     return True

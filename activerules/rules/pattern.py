@@ -102,9 +102,9 @@ def matching(pattern: Pattern, kind: type[Annotation], found: Any) -> Narrowed |
     """Return the narrowest alternative that admits an activity and a type, or None."""
     best = None
     for alternative in pattern:
-        if alternative.kind is kind and admits(alternative.type, found):
-            if best is None or admits(best.type, alternative.type):
-                best = alternative
+        fits = alternative.kind is kind and admits(alternative.type, found)
+        if fits and (best is None or admits(best.type, alternative.type)):
+            best = alternative
     return best
 
 

@@ -172,10 +172,8 @@ class Writer:
         )  # fmt: skip
         nested = (self.branch, self.counted, self.counted, self.stencil, self.until)
         leave = (self.leave,) if scope.in_loop else ()
-        if self.budget <= 0 or scope.depth >= 3:
-            kinds = simple
-        else:
-            kinds = (*simple, *nested, *leave)
+        is_full = self.budget <= 0 or scope.depth >= 3
+        kinds = simple if is_full else (*simple, *nested, *leave)
         kinds[self.draw(len(kinds))](scope)
 
     def assign(self, scope: Scope) -> None:

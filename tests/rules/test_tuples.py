@@ -61,7 +61,7 @@ def _(config, dret: Duplicated, tape, params: Duplicated, x: Duplicated):
 
 def network(function):
     def run(w, b, x):
-        for i in range(3):
+        for _ in range(3):
             x = function((w, b), x)
             b = x
         return x[0] * x[1] + x[2]

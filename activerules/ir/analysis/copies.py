@@ -307,7 +307,7 @@ def _placed(access: Access, start: Place, length: int, memory: MemoryFacts) -> I
         if offset + size > period:
             raise MixedCopy
     while offset < length:
-        if 0 <= offset and offset + size <= length:
+        if offset >= 0 and offset + size <= length:
             yield Piece(offset, access.type)
         elif offset + size > 0:
             raise MixedCopy

@@ -173,9 +173,8 @@ def _known_nonzero(value: Value, block: Block, flow: ControlFlow) -> bool:
     step: Block | None = block
     while step is not None:
         predecessors = flow.predecessors[step]
-        if len(predecessors) == 1:
-            if _branch_excludes_zero(predecessors[0], step, value):
-                return True
+        if len(predecessors) == 1 and _branch_excludes_zero(predecessors[0], step, value):
+            return True
         step = flow.idom[step]
     return False
 

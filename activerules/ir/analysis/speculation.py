@@ -90,10 +90,13 @@ class _Search:
 
     def _use(self, value: Value, block: Block) -> None:
         """`value` is used in `block`, if control gets there."""
-        if isinstance(value, Instruction) and value in self.found:
-            if self.after(block, value.owner):
-                self.found.discard(value)
-                self.certain.append(value)
+        if (
+            isinstance(value, Instruction)
+            and value in self.found
+            and self.after(block, value.owner)
+        ):
+            self.found.discard(value)
+            self.certain.append(value)
 
 
 def is_linear(i: Instruction) -> bool:

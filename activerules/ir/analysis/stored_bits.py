@@ -53,9 +53,11 @@ class _Carried:
                 self._put(i, i.operands[0])
         elif i in self._memory.called:
             self._call(i)
-        elif i.type.is_int and i not in self._values:
-            if takes_bits(i, self._values, self._types) or self._is_read(i):
-                self._values.add(i)
+        elif i.type.is_int and i not in self._values and self._holds_bits(i):
+            self._values.add(i)
+
+    def _holds_bits(self, i: Instruction) -> bool:
+        return takes_bits(i, self._values, self._types) or self._is_read(i)
 
     def _put(self, store: Instruction, value: Value) -> None:
         for o in self._memory.objects(store.operands[1]):

@@ -130,8 +130,9 @@ def _induction(phi: Instruction, loop: Loop) -> Induction | None:
         if x is phi and is_invariant(y, loop):
             return Induction(phi, start, y, after, negative=after.opcode == "sub")
     if phi.type.is_pointer and after.opcode == "getelementptr" and len(after.operands) == 2:
-        if after.operands[0] is phi and is_invariant(after.operands[1], loop):
-            return Induction(phi, start, after.operands[1], after)
+        base, step = after.operands
+        if base is phi and is_invariant(step, loop):
+            return Induction(phi, start, step, after)
     return None
 
 

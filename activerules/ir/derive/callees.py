@@ -171,7 +171,7 @@ def use_callee(
     )
     if not is_needed:
         return None
-    _refuse_aggregates(call, facts)
+    _refuse_aggregates(call)
     activities: tuple[ActivityName, ...] = tuple(
         _activity(k, o, called, facts, family.forward) for k, o in enumerate(call.operands)
     )
@@ -199,7 +199,7 @@ def _activity(
     return "const"
 
 
-def _refuse_aggregates(call: Instruction, facts: Facts) -> None:
+def _refuse_aggregates(call: Instruction) -> None:
     aggregates = [o for o in call.operands if not _is_scalar(o.type)]
     if aggregates or not (_is_scalar(call.type) or str(call.type) == "void"):
         raise refusal(

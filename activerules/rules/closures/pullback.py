@@ -391,9 +391,9 @@ def _names_bound_by(node: ast.AST) -> set[str]:
     targets: list[ast.AST] = []
     if isinstance(node, ast.Assign):
         targets = list(node.targets)
-    elif isinstance(node, ast.AugAssign | ast.AnnAssign | ast.For | ast.NamedExpr):
-        targets = [node.target]
-    elif isinstance(node, ast.comprehension):
+    elif isinstance(
+        node, ast.AugAssign | ast.AnnAssign | ast.For | ast.NamedExpr | ast.comprehension
+    ):
         targets = [node.target]
     elif isinstance(node, ast.With):
         targets = [item.optional_vars for item in node.items if item.optional_vars]
