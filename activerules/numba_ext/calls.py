@@ -25,7 +25,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -150,11 +150,14 @@ class MarkedCall:
 
 @dataclass(frozen=True)
 class FollowedCall:
-    """A call of a function the registry knows, which is not kept: where it is, and why."""
+    """A call of a function the registry knows, which is not kept: where it is, and why; `caller` is
+    the symbol of the function it is in.
+    """
 
     name: str
     location: str
     reason: str
+    caller: str
 
 
 class CallTable:
@@ -164,7 +167,7 @@ class CallTable:
         self._rules = rules
         self._types: dict[int, RuleFunction] = {}
         self._calls: dict[str, MarkedCall] = {}
-        self.followed: dict[tuple[str, str], FollowedCall] = {}
+        self._followed: dict[tuple[str, str, str], FollowedCall] = {}
 
     def carries_rule(self, value: Any) -> bool:
         """True where `value` is a callable with a rule."""
@@ -206,7 +209,12 @@ class CallTable:
 
     def follow(self, followed: FollowedCall) -> None:
         """Record a call of a function with rules whose body is followed."""
-        self.followed[followed.name, followed.location] = followed
+        self._followed[followed.name, followed.location, followed.caller] = followed
+
+    def followed_in(self, callers: Collection[str]) -> tuple[FollowedCall, ...]:
+        """The calls whose body is followed in functions of these symbols, each place once."""
+        found = {(c.name, c.location): c for c in self._followed.values() if c.caller in callers}
+        return tuple(found.values())
 
     def get(self, symbol: str) -> MarkedCall:
         """The record of `symbol`; KeyError if it is not marked."""
@@ -339,12 +347,12 @@ class RuleFunction(types.Callable, types.Opaque):
         inactive, reason = self._followed[sig.args]
         name, table = display_name(self.function), self._table
 
-        def record(loc: Any) -> None:
-            table.follow(FollowedCall(name, f"{loc.filename}:{loc.line}", reason))
+        def record(loc: Any, caller: str) -> None:
+            table.follow(FollowedCall(name, f"{loc.filename}:{loc.line}", reason, caller))
 
         return _Stopping(context, implementation, sig.args, inactive, record)
 
-    def _locate(self, loc: Any) -> None:
+    def _locate(self, loc: Any, caller: str) -> None:
         for marked in self._marked.values():
             self._table.located(marked.symbol, loc)
 
@@ -371,7 +379,7 @@ class _Stopping:
         implementation: Any,
         args: Sequence[Any],
         inactive: frozenset[int],
-        record: Callable[[Any], None],
+        record: Callable[[Any, str], None],
     ) -> None:
         self._record = record
         self._context = context
@@ -384,7 +392,7 @@ class _Stopping:
 
     def __call__(self, builder: Any, args: Sequence[Any], loc: Any = None) -> Any:
         if loc is not None:
-            self._record(loc)
+            self._record(loc, builder.function.name)
         context = self._context
         passed = list(args)
         stopped = [i for i in self._inactive if may_hold_numbers(self._args[i])]

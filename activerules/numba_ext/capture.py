@@ -89,7 +89,7 @@ class Captured:
                   to, by name
     location      "file:line" of the function
     call_at       which call at a "file:line" leads to a symbol: see `call_sites`
-    followed      calls of functions with rules whose body is followed, of this and other captures
+    followed      calls in the module of functions with rules whose body is followed
     """
 
     text: str
@@ -214,7 +214,7 @@ def _captured(session: Session, function: Any, result: Any, names: tuple[str, ..
         environments=_environments(module),
         location=location_of(function),
         call_at=session.sites.call_at,
-        followed=tuple(session.calls.followed.values()),
+        followed=session.calls.followed_in({f.name for f in module.functions}),
     )
 
 

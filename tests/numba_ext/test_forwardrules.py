@@ -189,3 +189,24 @@ def test_a_function_without_forward_rule_is_its_body():
     assert not capture(calls, (float64,), rules=ForwardView(RULES)).marked
     assert capture(calls, (float64,), rules=RULES).marked
     assert RULES.find_forward(f, (float64,), float64, ("duplicated",), "duplicated") is None
+
+
+def test_a_capture_tells_of_its_own_calls_alone():
+    @numba.njit
+    def f(x):
+        return x * x
+
+    @ar.augmented_primal(f)
+    def _(config, ret: ar.Active, x: ar.Active):
+        return ar.AugmentedReturn(x.val * x.val, None, None)
+
+    @ar.reverse(f)
+    def _(config, dret: ar.Active, tape, x: ar.Active):
+        return 2.0 * x.val * dret.val
+
+    helper = numba.njit(lambda x: f(x) + 1.0)
+    programs = [lambda x: f(x), lambda x: helper(x), lambda x: 2.0 * helper(x), lambda x: x]
+    view = ForwardView(RULES)
+    found = [capture(one, (float64,), rules=view).followed for one in programs]
+    assert [len(calls) for calls in found] == [1, 1, 1, 0]
+    assert found[1] == found[2] != found[0]
