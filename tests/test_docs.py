@@ -110,6 +110,14 @@ def test_the_demo_runs_and_draws(tmp_path):
     assert float(losses[2]) < float(losses[1]) - 30.0
 
 
+def test_fragments_of_the_changelog_are_named_by_kind():
+    """A release sorts them by the second part of their names, as changelog.d/README.md says."""
+    fragments = {p for p in (ROOT / "changelog.d").iterdir() if p.name != "README.md"}
+    kinds = r"[a-z0-9-]+\.(added|changed|fixed|removed)\.md"
+    assert [p.name for p in fragments if not re.fullmatch(kinds, p.name)] == []
+    assert [p.name for p in fragments if not p.read_text().strip()] == []
+
+
 def test_every_decision_is_in_the_index():
     folder = ROOT / "docs" / "decisions"
     index = (folder / "index.md").read_text()
