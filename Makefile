@@ -53,6 +53,7 @@ bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks.run --output benchmarks/results.json $(ARGS)
 	$(BIN)/python -m benchmarks.rule_calls --results benchmarks/results.json
 	$(BIN)/python -m benchmarks.long_function --results benchmarks/results.json
+	$(BIN)/python -m benchmarks.compile_arrays --results benchmarks/results.json
 	$(BIN)/python -m benchmarks.readme_table benchmarks/results.json README.md
 
 docs: $(VENV)/.installed-docs

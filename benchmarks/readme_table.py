@@ -31,6 +31,7 @@ def table(results: dict) -> str:
         f"Measured with Numba {where['numba']}, Python {where['python']}, {where['processor']}.",
     ]
     lines += _long_function(results.get("long_function", {}))
+    lines += _arrays(results.get("arrays", {}))
     return "\n".join(lines + _rule_calls(results.get("rule_calls", [])))
 
 
@@ -42,6 +43,31 @@ def _long_function(row: dict) -> list[str]:
         "",
         f"A function of {row['lines']} lines: its gradient compiles in {row['ratio']:.2f} ± "
         f"{row['noise']:.2f} times what Numba takes for the function ({row['primal']:.1f} s).",
+    ]
+
+
+def _arrays(found: dict) -> list[str]:
+    """What gradients of array programs take to compile, as a table of its own."""
+    if not found:
+        return []
+    total, stages = found["summary"], list(found["summary"]["shares"])
+    shares = (f"{name} {100 * share:.0f} %" for name, share in total["shares"].items())
+    return [
+        "",
+        "Compiling gradients of array programs, in processor seconds by stage:",
+        "",
+        f"| program | Numba | value and gradient | / Numba | {' | '.join(stages)} |",
+        f"|---|---|---|---|{'---|' * len(stages)}",
+        *(
+            f"| {row['name']} | {row['primal']:.2f} | {row['gradient']:.2f} | "
+            f"{row['ratio']:.2f} ± {row['noise']:.2f} | "
+            f"{' | '.join(format(row['stages'][name], '.2f') for name in stages)} |"
+            for row in found["programs"]
+        ),
+        "",
+        f"Geometric mean {total['geometric_mean']:.2f}, largest {total['largest']:.2f}. Medians of "
+        f"{found['rounds']} rounds over a second copy of each program in one process; of all "
+        f"seconds: {', '.join(shares)}.",
     ]
 
 

@@ -1,4 +1,4 @@
-"""The hand-written gradients are right, and the table of the README can be written."""
+"""The hand-written gradients are right, stages are timed, the tables of the README are written."""
 
 import inspect
 
@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from activerules.testing import gradient_fd
-from benchmarks import handwritten, readme_table
+from benchmarks import compile_arrays, handwritten, readme_table
+from benchmarks.array_programs import Program, programs
+from benchmarks.stage_times import NAMES
 from programs import learning, reductions
 
 RNG = np.random.default_rng(0)
@@ -63,15 +65,76 @@ def test_the_table_goes_between_its_marks():
         "cases": [row],
         "rule_calls": [{"name": "a number", "ratio": 1.1, "noise": 0.05, "nanoseconds": 1.0}],
         "long_function": {"lines": 500, "ratio": 1.5, "noise": 0.05, "primal": 7.0},
+        "arrays": {
+            "rounds": 5,
+            "summary": {
+                "geometric_mean": 1.2,
+                "largest": 2.0,
+                "shares": {"LLVM": 0.6, "rest": 0.4},
+            },
+            "programs": [
+                {
+                    "name": "waves",
+                    "primal": 1.0,
+                    "gradient": 2.0,
+                    "ratio": 2.0,
+                    "noise": 0.1,
+                    "stages": {"LLVM": 1.2, "rest": 0.8},
+                }
+            ],
+        },
     }
     page = f"before\n{readme_table.BEGIN}\nold\n{readme_table.END}\nafter\n"
     new = readme_table.replace_table(page, results)
     assert "| horner | 2.00 ± 0.10 | 1.00 | 1,000 |  | 1.5 |" in new
     assert "hand-written: a number 1.10 ± 0.05, +1.0 ns per call." in new
     assert "A function of 500 lines: its gradient compiles in 1.50 ± 0.05 times what" in new
+    assert "| program | Numba | value and gradient | / Numba | LLVM | rest |" in new
+    assert "| waves | 1.00 | 2.00 | 2.00 ± 0.10 | 1.20 | 0.80 |" in new
+    assert "Geometric mean 1.20, largest 2.00. Medians of 5 rounds" in new
     assert "old" not in new
     assert readme_table.replace_table(new, results) == new
     assert new.startswith("before\n")
     assert new.endswith("\nafter\n")
     with pytest.raises(ValueError, match="must hold the lines"):
         readme_table.replace_table("nothing", results)
+
+
+def _scaled(x, factor):
+    return _doubled(x) * factor
+
+
+def _doubled(x):
+    return 2.0 * x
+
+
+def test_every_stage_of_a_compile_is_timed():
+    """Processor time of a compile is that of its stages: none is missing, none counted twice."""
+    program = Program(_scaled, (1.0, 4.0), (0, 1))
+    found = []
+    call = compile_arrays.prepared_gradient(program)
+    row = compile_arrays.clocked(lambda: found.append(call()))
+    compile_arrays.check(program, found[0])
+    assert all(row[name] > 0.0 for name in NAMES)
+    assert row["cpu"] == pytest.approx(sum(row[name] for name in NAMES))
+
+
+def test_copies_of_array_programs_share_no_dispatcher():
+    """What a program calls is compiled with each copy, too; plain functions stay what they are."""
+    one, other = compile_arrays.fresh(_scaled), compile_arrays.fresh(_scaled)
+    inner = [copy.py_func.__globals__["_doubled"] for copy in (one, other)]
+    assert inner[0] is not inner[1]
+    assert inner[0].py_func.__code__ is _doubled.__code__
+    assert one(1.5, 2.0) == 6.0
+
+
+def test_a_wrong_gradient_is_not_timed():
+    program = Program(_scaled, (1.0, 4.0), (0, 1))
+    compile_arrays.check(program, (8.0, (8.0, 2.0)))
+    with pytest.raises(AssertionError):
+        compile_arrays.check(program, (8.0, (8.0, 2.5)))
+
+
+def test_ten_array_programs():
+    names = [program.name for program in programs()]
+    assert len(set(names)) == 10
