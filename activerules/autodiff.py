@@ -8,10 +8,7 @@ function, is typed: see `numba_ext.intrinsics`.
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from numba import TypingError, njit
@@ -25,9 +22,9 @@ from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.forward_forms import entry_form, mode_form, use_forward_compiler
 from activerules.numba_ext.gradient import ArgumentsOverlap
 from activerules.numba_ext.intrinsics import give_compiled_form, use_compiler
+from activerules.numba_ext.made_once import COMPILED
 from activerules.numba_ext.plain import Kinds, plain_form, spread
 from activerules.pipeline import compile_gradient
-from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
 
 use_compiler(compile_gradient)
@@ -37,19 +34,6 @@ use_forward_compiler(compile_forward)
 NO_C_WRAPPER: dict[str, Any] = {"no_cfunc_wrapper": True}
 
 _Key = tuple[Mode, type[Annotation] | None, Kinds]
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """A compiled entry: the rules it was made under, and whether it has one version alone."""
-
-    epoch: int
-    deferred: bool
-    run: Any
-
-
-_lock = threading.RLock()
-_entries: weakref.WeakKeyDictionary[Any, dict[_Key, _Entry]] = weakref.WeakKeyDictionary()
 
 
 def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
@@ -97,12 +81,12 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
     result = args[0] if args and is_annotation_class(args[0]) else None
     kinds, fields = spread(args if result is None else args[1:])
     key = mode, result, kinds
-    entry = _known(function, key) or _make_known(function, key, len(fields), deferred=True)
+    entry = COMPILED.find(function, key) or _make_entry(function, key, len(fields), deferred=True)
     try:
         return run_compiled(entry, *fields)
     except ArgumentsOverlap:
         pass  # nothing has run; what the next entry raises has no context
-    return run_compiled(_make_known(function, key, len(fields), deferred=False), *fields)
+    return run_compiled(_make_entry(function, key, len(fields), deferred=False), *fields)
 
 
 def _plain(spec: PlainSpec, function: Any, *fields: Any) -> Any:
@@ -129,31 +113,22 @@ def run_compiled(function: Any, *args: Any, **kwargs: Any) -> Any:
         raise error.with_traceback(None) from cause
 
 
-def _known(function: Any, key: _Key) -> Any:
-    """The compiled entry of a dispatcher, if there is one that was made under the present rules."""
-    try:
-        entry = _entries[function][key]
-    except (KeyError, TypeError):  # TypeError: what is no function or mode may have no hash
-        return None
-    return entry.run if entry.epoch == RULES.epoch else None
-
-
-def _make_known(function: Any, key: _Key, count: int, *, deferred: bool) -> Any:
-    """Make the compiled entry, if another thread has not; one that was made under other rules, or
-    has one version where two are asked for, is replaced.
+def _make_entry(function: Any, key: _Key, count: int, *, deferred: bool) -> Any:
+    """Make the compiled entry, if another thread has not; one with both versions replaces the one
+    that deferred the second.
     """
     mode = key[0]
     if not isinstance(mode, Mode):
         raise no_mode(mode, function)
     mode.require_supported()
     dispatcher = dispatcher_of(function)
-    with _lock:
-        known = _entries.setdefault(dispatcher, {})
-        entry = known.get(key)
-        if entry is None or entry.epoch != RULES.epoch or (entry.deferred and not deferred):
-            made = make_entry(_plain, PlainSpec(*key, deferred=deferred), dispatcher, count)
-            entry = known[key] = _Entry(RULES.epoch, deferred, made)
-        return entry.run
+
+    def make() -> Any:
+        return make_entry(_plain, PlainSpec(*key, deferred=deferred), dispatcher, count)
+
+    if deferred:
+        return COMPILED.get(dispatcher, key, make)
+    return COMPILED.put(dispatcher, key, make())
 
 
 def make_entry(form: Callable[..., Any], spec: PlainSpec, dispatcher: Any, count: int) -> Any:

@@ -23,19 +23,18 @@ from activerules.everyday import ArgNums, DerivedFunction, GradientFunction, use
 from activerules.jacobian_blocks import copy_of
 from activerules.numba_ext import checks
 from activerules.numba_ext.arity import first_names
-from activerules.numba_ext.dispatchers import MadeOnce
 from activerules.numba_ext.forward_forms import compiles_for_derivative
 from activerules.numba_ext.intrinsics import dispatcher_of_type, give_compiled_form
+from activerules.numba_ext.made_once import COMPILED, MadeOnce
 from activerules.numba_ext.nested import calling
 from activerules.numba_ext.types import SpecType
 from activerules.pullback import vjp_stub
 from activerules.reverse_jacobians import JACOBIANS
 from activerules.rules.pattern import type_name
-from activerules.rules.registry import RULES
 from activerules.rules.written import in_place_of
 from activerules.second import HessianFunction
 
-_made = MadeOnce()
+_surrounded = MadeOnce()
 
 
 def gradient_with_aux(spec: Any, function: Any, *args: Any) -> Any:
@@ -185,7 +184,7 @@ def _compiled(
         plain = dispatcher.py_func
         return njit(**NO_C_WRAPPER)(in_place_of(plain, source, scope, name="with_aux"))
 
-    return _made.get(dispatcher, (source, key, compiles_for_derivative(), RULES.epoch), make)
+    return COMPILED.get(dispatcher, ("aux", source, key, compiles_for_derivative()), make)
 
 
 # --- the functions that are differentiated ---
@@ -215,7 +214,7 @@ def _around(dispatcher: Any, count: int, result: str) -> Any:
         made.__name__ = plain.__name__  # errors name the function of the user
         return njit(made)
 
-    return _made.get(dispatcher, ("around", count, result), make)
+    return _surrounded.get(dispatcher, (count, result), make)
 
 
 _NAME = "around"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,7 +15,6 @@ from activerules.everyday import ArgNums, DerivedFunction, made_with_aux, with_c
 from activerules.jacobian_blocks import copy_of
 from activerules.jacobians import jacobian_forward
 from activerules.numba_ext.dispatchers import (
-    MadeOnce,
     dispatcher_of,
     inherited,
     named_flags,
@@ -27,15 +25,12 @@ from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.forward_forms import jvp_form
 from activerules.numba_ext.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.leaf_texts import TupleTexts, leaves_at
+from activerules.numba_ext.made_once import COMPILED
 from activerules.numba_ext.nested import calling_with
 from activerules.numba_ext.stubs import Stub
 from activerules.rules.fingerprint import of_function
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
-
-_lock = threading.Lock()
-_made = MadeOnce()
-_entries: dict[str, tuple[int, Any]] = {}
 
 
 def jvp(
@@ -112,9 +107,9 @@ def _jvp_form(typing_context, function, primals, tangents):
     dispatcher = dispatcher_of_type(function)
     scope = {**texts.classes, "copy_of": copy_of, "function": dispatcher, "jvp": jvp}
     source = f"def call(primals, tangents): return jvp(function, primals, {copies})"
-    callee = _made.get(
+    callee = COMPILED.get(
         dispatcher,
-        (primals, tangents, RULES.epoch),
+        ("jvp", primals, tangents),
         lambda: njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__)),
     )
     return calling_with(typing_context, callee, (function,), (primals, tangents))
@@ -155,21 +150,19 @@ def _entry_of(target: Any, options: dict[str, Any]) -> Any:
         call.__qualname__ = f"{plain.__qualname__}.jvp_{stored}{named_flags(options)}"
         return njit(**NO_C_WRAPPER, **options)(call)
 
-    return _made.get(target, ("jvp", RULES.epoch, repr(sorted(options.items()))), make)
+    return COMPILED.get(target, ("jvp", repr(sorted(options.items()))), make)
 
 
 def _entry() -> Any:
     """The compiled entry that serves calls from Python, made anew under other rules."""
-    with _lock:
-        epoch, entry = _entries.get("jvp", (None, None))
-        if epoch != RULES.epoch:
 
-            def call(function, primals, tangents):
-                return jvp(function, primals, tangents)
+    def make() -> Any:
+        def call(function, primals, tangents):
+            return jvp(function, primals, tangents)
 
-            epoch, entry = RULES.epoch, njit(**NO_C_WRAPPER)(call)
-            _entries["jvp"] = epoch, entry
-        return entry
+        return njit(**NO_C_WRAPPER)(call)
+
+    return COMPILED.get(jvp, "entry", make)
 
 
 def jacfwd(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol, SupportsIndex
@@ -26,7 +25,6 @@ from activerules.numba_ext import checks
 from activerules.numba_ext.arity import of_count, takes_any_number
 from activerules.numba_ext.dispatchers import (
     OPTIONS,
-    MadeOnce,
     dispatcher_of,
     inherited,
     named_flags,
@@ -36,6 +34,7 @@ from activerules.numba_ext.dispatchers import (
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.gradient import ArgumentsOverlap
 from activerules.numba_ext.intrinsics import give_compiled_form, gradient_form
+from activerules.numba_ext.made_once import COMPILED, MadeOnce
 from activerules.numba_ext.stubs import Stub
 from activerules.rules.fingerprint import of_function
 from activerules.rules.registry import RULES
@@ -44,7 +43,6 @@ from activerules.rules.written import function_from
 
 ArgNums = int | str | tuple[int | str, ...]
 
-_lock = threading.Lock()
 
 
 def grad(
@@ -137,8 +135,8 @@ def with_constant_aux(dispatcher: Any, count: int) -> Any:
     return makers.constant_aux(dispatcher, count)
 
 
-# What is compiled for a function, by what it was asked for: the state of the rules, and the stub.
-_stubs = MadeOnce()
+# One token for all that was made alike: `grad(f)(x)` may stand in a loop.
+_tokens = MadeOnce()
 
 
 class DerivedFunction:
@@ -167,9 +165,8 @@ class DerivedFunction:
         functools.update_wrapper(self, self._target.py_func)
         self.__doc__ = self._described(self._target.py_func)
         self.__name__ = f"{self._maker}_{self.__name__}"
-        # Two objects that were made alike share what is compiled: `grad(f)(x)` may stand in a loop.
         key = type(self), self._spec, repr(sorted(options.items()))
-        self._compiled: dict[bool, tuple[int, Any]] = _stubs.get(self._target, key, dict)
+        self._token: object = _tokens.get(self._target, key, object)
 
     @property
     def dispatcher(self) -> Any:
@@ -177,19 +174,18 @@ class DerivedFunction:
         return self._dispatcher()
 
     def _dispatcher(self, *, deferred: bool = False) -> Any:
-        with _lock:
-            epoch, dispatcher = self._compiled.get(deferred, (-1, None))
-            if epoch != RULES.epoch:
-                spec = replace(self._spec, deferred=deferred)
-                stub = self._make_stub(spec)
-                if self._options.get("cache"):
-                    # Numba's cache does not see other functions; rules at least must not be stale.
-                    stub.__qualname__ += f"_{RULES.fingerprint}_{of_function(self._target.py_func)}"
-                options = {k: v for k, v in self._options.items() if k in OPTIONS}
-                stub.__qualname__ += named_flags(options)
-                epoch, dispatcher = RULES.epoch, njit(**NO_C_WRAPPER, **options)(stub)
-                self._compiled[deferred] = epoch, dispatcher
-            return dispatcher
+        return COMPILED.get(
+            self._target, (self._token, deferred), lambda: self._make_dispatcher(deferred)
+        )
+
+    def _make_dispatcher(self, deferred: bool) -> Any:
+        stub = self._make_stub(replace(self._spec, deferred=deferred))
+        if self._options.get("cache"):
+            # Numba's cache does not see other functions; rules at least must not be stale.
+            stub.__qualname__ += f"_{RULES.fingerprint}_{of_function(self._target.py_func)}"
+        options = {k: v for k, v in self._options.items() if k in OPTIONS}
+        stub.__qualname__ += named_flags(options)
+        return njit(**NO_C_WRAPPER, **options)(stub)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the function is made to return."""
@@ -360,7 +356,7 @@ class GradientFunction(DerivedFunction):
 
     def _run(self, *args: Any, **kwargs: Any) -> Any:
         # what is on disk, and what compiled callers have, serves every call
-        if not (self._options.get("cache") or False in self._compiled):
+        if not (self._options.get("cache") or COMPILED.find(self._target, (self._token, False))):
             try:
                 return run_compiled(self._dispatcher(deferred=True), *args, **kwargs)
             except ArgumentsOverlap:

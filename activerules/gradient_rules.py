@@ -37,11 +37,11 @@ from activerules.annotations.values import make_zero
 from activerules.autodiff import NO_C_WRAPPER, autodiff
 from activerules.errors import NotYetSupported
 from activerules.nested_lists import call_by_arrays, has_number_lists
-from activerules.numba_ext.dispatchers import MadeOnce
 from activerules.numba_ext.forward_forms import compiled_forward
 from activerules.numba_ext.in_steps import passing
 from activerules.numba_ext.kinds import has_shadow, is_number, is_number_array
 from activerules.numba_ext.leaf_texts import TupleTexts, leaves_at
+from activerules.numba_ext.made_once import COMPILED
 from activerules.numba_ext.nested import NestedCall, use_nested
 from activerules.numba_ext.rulechecks import apart
 from activerules.numba_ext.types import AnnotationType
@@ -51,7 +51,6 @@ from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
 from activerules.values.argument import Argument
 
-_made = MadeOnce()
 _OVERLAP = (
     "arguments of a gradient inside a differentiated function share memory that the function writes"
 )
@@ -350,8 +349,8 @@ def pull_of(way: Way) -> tuple[Any, _Writer]:
             RULES.attach(pull, which, *define_on(pull, which, written, saved))
         return pull, writer
 
-    key = (way.arguments, way.seeded, way.with_primal, way.options, RULES.epoch)
-    return _made.get(way.dispatcher, key, make)
+    key = ("pull", way.arguments, way.seeded, way.with_primal, way.options)
+    return COMPILED.get(way.dispatcher, key, make)
 
 
 def _saved(writer: _Writer) -> tuple[str, ...]:
@@ -370,11 +369,11 @@ def call_of(asked: NestedCall) -> Any:
     way = Way(
         asked.dispatcher, asked.arguments, asked.seeded, asked.with_primal, options=asked.options
     )
-    key = ("call", asked, RULES.epoch)
+    key = ("nested", asked)
     if has_number_lists(asked):
-        return _made.get(way.dispatcher, key, lambda: call_by_arrays(asked, _written(way)))
+        return COMPILED.get(way.dispatcher, key, lambda: call_by_arrays(asked, _written(way)))
     make = _gradient_call if asked.gradient else _annotated_call
-    return _made.get(way.dispatcher, key, lambda: make(asked, *pull_of(way)))
+    return COMPILED.get(way.dispatcher, key, lambda: make(asked, *pull_of(way)))
 
 
 def _annotated_call(asked: NestedCall, pull: Any, writer: _Writer) -> Any:

@@ -21,17 +21,14 @@ from activerules.jacobian_columns import keep_apart, lines_apart
 from activerules.jacobians import written_arguments
 from activerules.list_arguments import is_number_list
 from activerules.numba_ext import checks
-from activerules.numba_ext.dispatchers import MadeOnce
 from activerules.numba_ext.forward_forms import compiles_for_derivative
 from activerules.numba_ext.in_steps import Steps, passing, steps_form
 from activerules.numba_ext.intrinsics import dispatcher_of_type, give_compiled_form
+from activerules.numba_ext.made_once import COMPILED
 from activerules.numba_ext.nested import calling
-from activerules.rules.registry import RULES
 from activerules.rules.rule import location_of
 from activerules.rules.written import function_from
 from activerules.second import along, copied
-
-_made = MadeOnce()
 
 
 def hvp(
@@ -160,9 +157,9 @@ def _product_form(typing_context, spec, function, *given):
 
     def compiled(names: Sequence[str], lines: Sequence[str]) -> Any:
         source = f"def product({', '.join(names)}):\n    " + "\n    ".join(lines)
-        return _made.get(
+        return COMPILED.get(
             dispatcher,
-            (source, x, v, *rest, RULES.epoch),
+            ("hvp", source, x, v, *rest),
             lambda: njit(**NO_C_WRAPPER)(function_from(source, "product", scope, module=__name__)),
         )
 

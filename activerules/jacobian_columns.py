@@ -13,16 +13,14 @@ from numba import njit, types
 from activerules.autodiff import NO_C_WRAPPER
 from activerules.errors import ShadowMismatch
 from activerules.jacobian_blocks import RUN_TIME, carrying
-from activerules.numba_ext.dispatchers import MadeOnce
 from activerules.numba_ext.forward_forms import compiles_for_derivative
 from activerules.numba_ext.in_steps import Steps, passing, steps_form
 from activerules.numba_ext.leaf_texts import Leaf, TupleTexts, leaves_at
+from activerules.numba_ext.made_once import COMPILED
 from activerules.numba_ext.nested import calling
 from activerules.numba_ext.rulechecks import apart
-from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
 
-_made = MadeOnce()
 keep_apart = njit(
     apart(
         "arguments of a Jacobian share memory that the function writes: give it copies of them",
@@ -213,8 +211,8 @@ def columns_form(
 
     def compiled(name: str, parameters: Sequence[str], lines: Sequence[str]) -> Any:
         source = f"def {name}({', '.join(parameters)}):\n    " + "\n    ".join(lines)
-        key = (name, source, tuple(before), tuple(args), RULES.epoch)
-        return _made.get(
+        key = (name, source, tuple(before), tuple(args))
+        return COMPILED.get(
             dispatcher,
             key,
             lambda: njit(**NO_C_WRAPPER)(

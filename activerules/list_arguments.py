@@ -18,15 +18,14 @@ from numba.typed import List
 
 from activerules.autodiff import NO_C_WRAPPER
 from activerules.errors import ShadowMismatch
-from activerules.numba_ext.dispatchers import MadeOnce
 from activerules.numba_ext.intrinsics import dispatcher_of_type
 from activerules.numba_ext.kinds import is_number
+from activerules.numba_ext.made_once import COMPILED, MadeOnce
 from activerules.numba_ext.nested import calling
 from activerules.numba_ext.stubs import Stub
-from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
 
-_made = MadeOnce()
+_of_arrays = MadeOnce()
 _LENGTH = "the function changes the length of a list it was given"
 
 
@@ -73,7 +72,7 @@ def of_arrays(dispatcher: Any, found: Sequence[Any], written: Sequence[int] = ()
         made.__name__ = plain.__name__  # errors name the user's function
         return njit(**NO_C_WRAPPER)(made)
 
-    return _made.get(dispatcher, ("of arrays", tuple(lines)), make)
+    return _of_arrays.get(dispatcher, tuple(lines), make)
 
 
 def by_arrays(typing_context: Any, stub: Any, spec: Any, function: Any, args: Sequence[Any]) -> Any:
@@ -97,7 +96,7 @@ def by_arrays(typing_context: Any, stub: Any, spec: Any, function: Any, args: Se
         scope = {"array_of": array_of, "stub": stub, "spec": spec.value, "target": target}
         return njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__))
 
-    callee = _made.get(dispatcher, (stub, spec.value, found, RULES.epoch), make)
+    callee = COMPILED.get(dispatcher, ("of lists", stub, spec.value, found), make)
     return calling(typing_context, callee, (spec, function), args)
 
 

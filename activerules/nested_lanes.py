@@ -18,17 +18,14 @@ from activerules.autodiff import NO_C_WRAPPER, autodiff
 from activerules.nested_options import zero_where_same
 from activerules.nested_pullbacks import kept
 from activerules.numba_ext import checks
-from activerules.numba_ext.dispatchers import MadeOnce
 from activerules.numba_ext.forward_checks import has_tangent, read_forward_arguments
 from activerules.numba_ext.forward_forms import use_nested_lanes
 from activerules.numba_ext.intrinsics import dispatcher_of_type
 from activerules.numba_ext.lanes import BATCHED, first_lane, width_of
+from activerules.numba_ext.made_once import COMPILED
 from activerules.numba_ext.nested import calling, returned_by
 from activerules.numba_ext.types import AnnotationType, marker_class
-from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
-
-_made = MadeOnce()
 
 
 def lanes_form(typing_context, mode, function, args):
@@ -69,9 +66,9 @@ def lanes_form(typing_context, mode, function, args):
         "zero_where_same": zero_where_same,
     }
     source += "\n ".join(lines)
-    callee = _made.get(
+    callee = COMPILED.get(
         dispatcher,
-        (mode.value, args, RULES.epoch),
+        ("nested lanes", mode.value, args),
         lambda: njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__)),
     )
     return calling(typing_context, callee, (mode, function), args, len(args) - len(annotated))

@@ -27,17 +27,16 @@ from activerules.annotations.values import make_zero
 from activerules.autodiff import NO_C_WRAPPER, autodiff
 from activerules.list_arguments import array_of, is_number_list, typed_list_of
 from activerules.numba_ext import checks
-from activerules.numba_ext.dispatchers import MadeOnce
 from activerules.numba_ext.forward_forms import REWRITTEN, use_nested_options
 from activerules.numba_ext.intrinsics import dispatcher_of_type
 from activerules.numba_ext.kinds import is_number
 from activerules.numba_ext.leaf_texts import TupleTexts
+from activerules.numba_ext.made_once import COMPILED, MadeOnce
 from activerules.numba_ext.nested import calling, returned_by
 from activerules.numba_ext.types import AnnotationType, marker_class
-from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
 
-_made = MadeOnce()
+_real_parts = MadeOnce()
 _SHADOWED: tuple[type[Annotation], ...] = (Duplicated, DuplicatedNoNeed, MixedDuplicated)
 
 
@@ -76,9 +75,9 @@ def options_form(typing_context, mode, function, args):
         "np": np,
         "zero_where_same": zero_where_same,
     }
-    callee = _made.get(
+    callee = COMPILED.get(
         dispatcher,
-        (asked, args, RULES.epoch),
+        ("nested options", asked, args),
         lambda: njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__)),
     )
     return calling(typing_context, callee, (mode, function), args, len(args) - len(annotated))
@@ -131,7 +130,7 @@ def real_part(dispatcher: Any, count: int, *, kept: bool) -> Any:
         made.__name__ = dispatcher.py_func.__name__
         return njit(**NO_C_WRAPPER)(made)
 
-    return _made.get(dispatcher, ("real part", count, kept), make)
+    return _real_parts.get(dispatcher, (count, kept), make)
 
 
 def zero_where_same(x: Any, shadow: Any) -> Any:

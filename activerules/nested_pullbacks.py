@@ -7,7 +7,6 @@ once more. What is differentiated is then the gradient of a function: see `gradi
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,6 +40,7 @@ from activerules.numba_ext.kinds import (
     returned_type,
 )
 from activerules.numba_ext.lanes import is_batched, one_lane, width_of
+from activerules.numba_ext.made_once import COMPILED
 from activerules.numba_ext.nested import calling, returned_by
 from activerules.numba_ext.pullback import bind, data_of
 from activerules.numba_ext.rulechecks import apart
@@ -48,12 +48,9 @@ from activerules.numba_ext.split import read_kinds
 from activerules.numba_ext.split_results import has_shadow, read_result
 from activerules.numba_ext.stubs import Stub
 from activerules.rules.pattern import type_name
-from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
 from activerules.values.layout import CONSTANT
 
-_lock = threading.RLock()
-_stubs: dict[Any, Any] = {}
 _IS_VIEW = (
     "inside a function that is differentiated, autodiff_thunk is not yet supported for a function "
     "that returns memory of its arguments: let it return a copy, x[1:].copy() for x[1:]"
@@ -68,7 +65,7 @@ def nested_vjp_stub(dispatcher: Any, argtypes: Sequence[Any]) -> Any:
     found = tuple(map(types.unliteral, argtypes))
     checks.read_arity(dispatcher, len(found))
     places = [k for k, ty in enumerate(found) if has_numbers(ty) or has_shadows(ty)]
-    return _once((dispatcher, len(found), tuple(places)), _vjp_stub)
+    return _once(_vjp_stub, dispatcher, len(found), tuple(places))
 
 
 def _vjp_stub(dispatcher: Any, count: int, places: tuple[int, ...]) -> Any:
@@ -108,7 +105,7 @@ def nested_record_form(typing_context, spec, function, *args):
     asked, arguments, dispatcher, _ = _read(typing_context, spec.value, function, args)
     width = width_of([a.name for a in arguments], args) if is_batched(args) else None
     plan = (dispatcher, asked, tuple(a.activity for a in arguments), width)
-    return calling(typing_context, _once(plan, _record_stub), (spec, function), args)
+    return calling(typing_context, _once(_record_stub, *plan), (spec, function), args)
 
 
 def _record_stub(
@@ -143,7 +140,7 @@ def nested_play_form(typing_context, spec, function, *args):
     if asked.result in (Active, MixedDuplicated):
         require_fitting(result if width is None else types.UniTuple(result, width), dret)
     plan = (dispatcher, asked, tuple(a.activity for a in arguments), width)
-    return calling(typing_context, _once(plan, _play_stub), (spec, function), args)
+    return calling(typing_context, _once(_play_stub, *plan), (spec, function), args)
 
 
 def _play_stub(
@@ -377,12 +374,8 @@ def _compiled(name: str, names: Sequence[str], lines: Sequence[str], **more: Any
     return njit(**NO_C_WRAPPER)(function_from(source, name, {**_SCOPE, **more}, module=__name__))
 
 
-def _once(plan: tuple[Any, ...], make: Any) -> Any:
-    with _lock:
-        key = (make, plan, RULES.epoch)
-        if key not in _stubs:
-            _stubs[key] = make(*plan)
-        return _stubs[key]
+def _once(make: Any, dispatcher: Any, *plan: Any) -> Any:
+    return COMPILED.get(dispatcher, (make, plan), lambda: make(dispatcher, *plan))
 
 
 _SCOPE = {

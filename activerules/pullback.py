@@ -5,7 +5,6 @@ What a pullback carries and does is in `numba_ext.pullback`.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -36,6 +35,7 @@ from activerules.numba_ext.dispatchers import (
 from activerules.numba_ext.forward_forms import compiles_for_derivative
 from activerules.numba_ext.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.kinds import activity_of
+from activerules.numba_ext.made_once import COMPILED
 from activerules.numba_ext.pullback import (
     Pullback,
     PullbackApart,
@@ -51,9 +51,6 @@ from activerules.numba_ext.types import AnnotationType, annotation_given
 from activerules.rules.fingerprint import of_function
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from, in_place_of
-
-_lock = threading.RLock()
-_stubs: dict[Any, Any] = {}
 
 Pullback.run = staticmethod(run_compiled)
 
@@ -141,11 +138,7 @@ def vjp_stub(target: Any, argtypes: Sequence[Any], argnums: Sequence[int] | None
     argnums   the arguments to differentiate with respect to; by default all with a derivative.
     """
     spec = spec_of(target, argtypes, argnums)
-    with _lock:
-        key = (target, spec, RULES.epoch)
-        if key not in _stubs:
-            _stubs[key] = _make_stub(target, spec)
-        return _stubs[key]
+    return COMPILED.get(target, ("vjp", spec), lambda: _make_stub(target, spec))
 
 
 def spec_of(target: Any, argtypes: Sequence[Any], argnums: Sequence[int] | None) -> SplitSpec:
@@ -214,11 +207,8 @@ def _run_apart(
     is stored on disk is found by types.
     """
     spec = spec_of(target, argtypes, None)
-    key = (target, spec, RULES.epoch, repr(sorted(options.items())))
-    with _lock:
-        if key not in _stubs:
-            _stubs[key] = _make_halves(target, spec, options)
-        record, play, ordinary = _stubs[key]
+    key = ("vjp", spec, repr(sorted(options.items())))
+    record, play, ordinary = COMPILED.get(target, key, lambda: _make_halves(target, spec, options))
     out, data = run_compiled(record, *primals)
     found = record.overloads[argtypes].signature.return_type
     return out, PullbackApart(PullbackType(ordinary, found.types[1]), data, play)

@@ -36,7 +36,6 @@ from activerules.jacobians import WIDTH, jacobian_form, jacobian_forward
 from activerules.list_arguments import by_arrays
 from activerules.numba_ext import checks
 from activerules.numba_ext.cotangents import copied
-from activerules.numba_ext.dispatchers import MadeOnce
 from activerules.numba_ext.dropped_variables import DroppingCompiler
 from activerules.numba_ext.emitter import Call
 from activerules.numba_ext.factories import give_factory_form
@@ -45,16 +44,14 @@ from activerules.numba_ext.in_steps import Steps, passing, steps_form
 from activerules.numba_ext.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.kinds import is_number_array, shadow_type
 from activerules.numba_ext.leaf_texts import Leaf, TupleTexts, leaves_at
+from activerules.numba_ext.made_once import COMPILED
 from activerules.numba_ext.overwriting import overwrite
 from activerules.numba_ext.pullback import read_plain
 from activerules.numba_ext.split import read_split
 from activerules.numba_ext.types import AnnotationType, annotation_given
 from activerules.pullback import spec_of, vjp_stub
-from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
 from activerules.thunk import play, record
-
-_functions = MadeOnce()
 
 
 def jacrev(
@@ -454,8 +451,8 @@ class _Sweeps:
     def compiled(self, name: str, parameters: Sequence[str], lines: Sequence[str]) -> Any:
         """A compiled function of these lines."""
         source = f"def {name}({', '.join(parameters)}):\n    " + "\n    ".join(lines)
-        key = (name, source, self.found, self.lanes, self.request, RULES.epoch)
-        return _functions.get(self.dispatcher, key, lambda: self._compiled(name, source))
+        key = (name, source, self.found, self.lanes, self.request)
+        return COMPILED.get(self.dispatcher, key, lambda: self._compiled(name, source))
 
     def _compiled(self, name: str, source: str) -> Any:
         scope: dict[str, Any] = {

@@ -30,12 +30,12 @@ from activerules.jacobians import names_of, written_arrays
 from activerules.list_arguments import by_arrays
 from activerules.numba_ext import checks
 from activerules.numba_ext.arity import first_names
-from activerules.numba_ext.dispatchers import MadeOnce
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.forward_forms import compiles_for_derivative
 from activerules.numba_ext.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.kinds import gradient_type
 from activerules.numba_ext.leaf_texts import TupleTexts, leaves_at
+from activerules.numba_ext.made_once import MadeOnce
 from activerules.numba_ext.types import SpecType
 from activerules.rules.pattern import type_name
 from activerules.rules.written import function_from

@@ -29,11 +29,11 @@ from activerules.numba_ext.arity import first_names
 from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.forward_forms import compiles_for_derivative
 from activerules.numba_ext.intrinsics import give_compiled_form
+from activerules.numba_ext.made_once import COMPILED
 from activerules.numba_ext.plain import Kinds, plain_form, spread
 from activerules.numba_ext.split import halves_form
 from activerules.numba_ext.split_batch import playing, recording
 from activerules.numba_ext.stubs import StubType
-from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
 
 _lock = threading.Lock()
@@ -124,20 +124,15 @@ class Thunk:
 
     def __init__(self, target: Any, spec: SplitSpec, half: str) -> None:
         self._target, self._spec, self._half = target, spec, half
-        self._compiled: tuple[int, Any] = (-1, None)
-        self._entries: dict[Kinds, tuple[int | None, Any]] = {}
         self.__name__ = f"{half}_{target.py_func.__name__}"
         self._parameters = _parameters(target, spec, half)
 
     @property
     def dispatcher(self) -> Any:
         """The stub, compiled under the rules there are now."""
-        with _lock:
-            epoch, dispatcher = self._compiled
-            if epoch != RULES.epoch:
-                epoch, dispatcher = RULES.epoch, njit(**NO_C_WRAPPER)(self._stub())
-                self._compiled = epoch, dispatcher
-            return dispatcher
+        return COMPILED.get(
+            self._target, (self._half, self._spec), lambda: njit(**NO_C_WRAPPER)(self._stub())
+        )
 
     def __call__(self, *args: Any) -> Any:
         """Run this half; see `autodiff_thunk`."""
@@ -153,14 +148,11 @@ class Thunk:
 
     def _entry(self, kinds: Kinds, count: int) -> Any:
         """The compiled entry for calls from Python with annotations of these kinds."""
-        with _lock:
-            epoch, entry = self._entries.get(kinds, (None, None))
-            if epoch != RULES.epoch:
-                form = _plain_record if self._half == "augmented" else _plain_play
-                spec = PlainSpec(self._spec, None, kinds)
-                epoch, entry = RULES.epoch, make_entry(form, spec, self._target, count)
-                self._entries[kinds] = epoch, entry
-            return entry
+        form = _plain_record if self._half == "augmented" else _plain_play
+        spec = PlainSpec(self._spec, None, kinds)
+        return COMPILED.get(
+            self._target, (form, spec), lambda: make_entry(form, spec, self._target, count)
+        )
 
     def __repr__(self) -> str:
         """Return whose half it is, for which activities."""

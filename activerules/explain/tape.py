@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 from numba import njit
@@ -13,7 +12,7 @@ from activerules.annotations.signature import Mode, Reverse
 from activerules.autodiff import run_compiled
 from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.intrinsics import give_compiled_form, tape_bytes_form
-from activerules.rules.registry import RULES
+from activerules.numba_ext.made_once import COMPILED
 
 
 def tape_bytes(
@@ -38,7 +37,10 @@ def tape_bytes(
     >>> tape_bytes(lambda x: x * x, Active(3.0))
     0
     """
-    entry = _entry(dispatcher_of(function), return_activity, RULES.epoch)
+    dispatcher = dispatcher_of(function)
+    entry = COMPILED.get(
+        dispatcher, ("tape bytes", return_activity), lambda: _entry(dispatcher, return_activity)
+    )
     return run_compiled(entry, *annotated)
 
 
@@ -50,9 +52,7 @@ def _counted(mode: Mode, function: Any, *args: Any) -> int:
 give_compiled_form(_counted, tape_bytes_form)
 
 
-@lru_cache(maxsize=64)
-def _entry(dispatcher: Any, result: type[Annotation] | None, _epoch: int) -> Any:
-    """The compiled entry; `_epoch` makes it anew when rules were registered since."""
+def _entry(dispatcher: Any, result: type[Annotation] | None) -> Any:
     if result is None:
 
         def entry(*args):

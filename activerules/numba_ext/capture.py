@@ -43,7 +43,7 @@ from activerules.numba_ext.calls import (
     display_name,
 )
 from activerules.numba_ext.declared import converts
-from activerules.numba_ext.dispatchers import MadeOnce
+from activerules.numba_ext.made_once import MadeOnce
 from activerules.numba_ext.target import Session
 from activerules.numba_ext.types import AnnotationType, annotation_given
 from activerules.numba_ext.unlinked import cpu_context

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numba import config, jit, njit
@@ -20,6 +20,7 @@ from numba.extending import is_jitted
 from numba.np.ufunc.gufunc import GUFunc
 
 from activerules.errors import NotCompilable
+from activerules.numba_ext.made_once import MadeOnce
 from activerules.rules.written import function_from
 
 _settings: Any = config  # it defines its attributes by name
@@ -114,25 +115,6 @@ def with_flags(dispatcher: Any, options: Mapping[str, Any]) -> Any:
         return jit(**{**own, **kept, **more})(dispatcher.py_func)
 
     return _flagged.get(dispatcher, named_flags(more), make)
-
-
-class MadeOnce:
-    """What is made of dispatchers, once per dispatcher and key.
-
-    It refers to the dispatcher, which therefore lives on, as the machine code of Numba does.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._made: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
-
-    def get(self, dispatcher: Any, key: Any, make: Callable[[], Any]) -> Any:
-        """What is known under the key, or what `make` makes."""
-        with self._lock:
-            known = self._made.setdefault(dispatcher, {})
-            if key not in known:
-                known[key] = make()
-            return known[key]
 
 
 _flagged = MadeOnce()
