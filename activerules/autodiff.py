@@ -15,20 +15,18 @@ from numba import TypingError, njit
 
 from activerules.annotations.activity import Annotation, is_annotation_class
 from activerules.annotations.signature import Mode, PlainSpec, no_mode
+from activerules.compile_derivative import compile_derivative
 from activerules.errors import ActiverulesError
-from activerules.forward_pipeline import compile_forward
 from activerules.numba_ext.checks import require_types
 from activerules.numba_ext.dispatchers import dispatcher_of
-from activerules.numba_ext.forward_forms import entry_form, mode_form, use_forward_compiler
+from activerules.numba_ext.forward_forms import entry_form, mode_form
 from activerules.numba_ext.gradient import ArgumentsOverlap
 from activerules.numba_ext.intrinsics import give_compiled_form, use_compiler
 from activerules.numba_ext.made_once import COMPILED
 from activerules.numba_ext.plain import Kinds, plain_form, spread
-from activerules.pipeline import compile_gradient
 from activerules.rules.written import function_from
 
-use_compiler(compile_gradient)
-use_forward_compiler(compile_forward)
+use_compiler(compile_derivative)
 
 # No C caller ever calls an entry; the wrapper for one would be compiled with it.
 NO_C_WRAPPER: dict[str, Any] = {"no_cfunc_wrapper": True}

@@ -9,14 +9,11 @@ Every stage is timed; `ACTIVERULES_DUMP=<stage>` (or `all`) prints what a stage 
 
 from __future__ import annotations
 
-import itertools
-import weakref
 from dataclasses import dataclass, replace
 from typing import Any
 
-from numba import types
-
 from activerules.errors import ActiverulesError
+from activerules.fallbacks import Fallback, recorded
 from activerules.frozen import warn_frozen
 from activerules.ir.derive.assemble import generate
 from activerules.ir.derive.gradient import uses_tape
@@ -29,10 +26,10 @@ from activerules.ir.derive.widen import widened
 from activerules.ir.model import Function, Module
 from activerules.ir.normalise import normalise
 from activerules.ir.reading import read_module
-from activerules.ir.rulecall import ActivityName
+from activerules.numba_ext.calls import RuleView
 from activerules.numba_ext.capture import Captured, as_dispatcher, capture
 from activerules.numba_ext.checks import require_float_return
-from activerules.numba_ext.gradient import ArgumentActivity, Gradient
+from activerules.numba_ext.gradient import ArgumentActivity, DerivativeSpec, Gradient
 from activerules.numba_ext.kinds import returned_type
 from activerules.numba_ext.replaced import changing_arguments, derived
 from activerules.numba_ext.rulecompile import NumbaRuleCompiler
@@ -47,7 +44,6 @@ from activerules.requests import (
 from activerules.rules import library  # noqa: F401  defines the rules that come with it
 from activerules.rules.registry import RULES
 from activerules.stages import STEM, Stages, finish, locate
-from activerules.unserved import warn_unserved
 
 # between the name of a derivative and the suffix, in the version for arguments that overlap
 CAREFUL = ".conservative"
@@ -63,91 +59,31 @@ class Derivation:
     plan: Plan
     layout: Layout
     stages: Stages
+    fallbacks: tuple[Fallback, ...] = ()
 
 
-_compiled: weakref.WeakKeyDictionary[Any, dict[Any, Gradient]] = weakref.WeakKeyDictionary()
+def derive(function: Any, spec: DerivativeSpec, *, view: RuleView = RULES) -> Derivation:
+    """Derive the gradient of a function, with everything that was found out on the way.
 
-
-def compile_gradient(
-    function: Any,
-    argtypes: tuple[types.Type, ...],
-    activities: tuple[ArgumentActivity, ...],
-    return_activity: ActivityName | None,
-    *,
-    split: bool = False,
-    options: frozenset[str] = frozenset(),
-    width: int = 1,
-    deferred: bool = False,
-    needs_primal: bool = True,
-) -> Gradient:
-    """The gradient of `function` for these argument types and activities.
-
-    It is compiled once per rule epoch; with `split` as two functions, see `Gradient`. `options` are
-    those of the mode. The gradient has the `width` asked for, or 1: see `ir.derive.widen`. Its
-    conservative version may be `deferred`: see `Gradient`. Without `needs_primal` nobody reads what
-    the function returns, and rules are told so.
+    `view`: the rules as capture sees them.
 
     Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
     """
-    dispatcher = as_dispatcher(function)
-    known = _compiled.setdefault(dispatcher, {})
-    key = (argtypes, activities, return_activity, split, options, needs_primal, RULES.epoch)
-    # one with nothing deferred serves who would have waited, too
-    gradient = known.get((key, width, False)) or (deferred and known.get((key, width, True)))
-    if not gradient:
-        found = derive(
-            dispatcher, argtypes, activities, return_activity,
-            split=split, options=options, width=width, deferred=deferred, needs_primal=needs_primal,
-        )  # fmt: skip
-        warn_unserved(found.plan, found.module, found.captured.marked)
-        gradient = found.gradient
-        serves = {needs_primal} if gradient.returns_of_rule else {True, False}
-        for served, asked in itertools.product({width, gradient.width}, serves):
-            key = (argtypes, activities, return_activity, split, options, asked, RULES.epoch)
-            known[key, served, gradient.deferred] = gradient
-    return gradient
+    with recorded() as fallbacks:
+        found = derived(
+            lambda dispatcher: _derive(dispatcher, spec, view),
+            as_dispatcher(function),
+            spec.argtypes,
+            view,
+        )
+    return replace(found, fallbacks=tuple(fallbacks))
 
 
-def derive(
-    function: Any,
-    argtypes: tuple[types.Type, ...],
-    activities: tuple[ArgumentActivity, ...],
-    return_activity: ActivityName | None,
-    *,
-    split: bool = False,
-    options: frozenset[str] = frozenset(),
-    width: int = 1,
-    deferred: bool = False,
-    needs_primal: bool = True,
-    view: Any = RULES,
-) -> Derivation:
-    """As `compile_gradient`, anew, with everything that was found out on the way; `view`: the rules
-    as capture sees them.
-    """
-    return derived(
-        lambda dispatcher: _derive(
-            dispatcher, argtypes, activities, return_activity,
-            split, options, width, deferred, needs_primal, view,
-        ),
-        as_dispatcher(function), argtypes, view,
-    )  # fmt: skip
-
-
-def _derive(
-    dispatcher: Any,
-    argtypes: tuple[types.Type, ...],
-    activities: tuple[ArgumentActivity, ...],
-    return_activity: ActivityName | None,
-    split: bool,
-    options: frozenset[str],
-    width: int,
-    deferred: bool,
-    needs_primal: bool,
-    view: Any,
-) -> Derivation:
+def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> Derivation:
+    split, options = spec.mode == "split", spec.options
     stage = Stages()
-    captured = stage("capture", capture, dispatcher, argtypes, rules=view)
-    if return_activity == "active" and not split:
+    captured = stage("capture", capture, dispatcher, spec.argtypes, rules=view)
+    if spec.return_activity == "active" and not split:
         returned = returned_type(captured.signature.return_type)
         require_float_return(dispatcher, returned, holomorphic="holomorphic" in options)
     text = stage("normalise", normalise, captured.text, captured.symbol)
@@ -155,12 +91,10 @@ def _derive(
     rules = NumbaRuleCompiler(captured.marked, RULES)
     try:
         plan, careful, scratch = stage(
-            "plan", _planned,
-            captured, module, activities, return_activity, rules, split, options, deferred,
-            needs_primal, changing_arguments(dispatcher),
+            "plan", _planned, captured, module, spec, rules, changing_arguments(dispatcher),
         )  # fmt: skip
         stage.apart("rules", "plan", rules.seconds)
-        plan, careful = _widened(plan, careful, width)
+        plan, careful = _widened(plan, careful, spec.width)
         functions, declarations, layout, memory = _generated(stage, plan, careful)
     except ActiverulesError as error:
         locate(error, module, captured)
@@ -168,7 +102,7 @@ def _derive(
     warn_frozen(dispatcher)
     text, name = finish(stage, captured, module, functions, declarations, options, rules)
     suffix = ".split" if split else ".gradient"
-    deferred = deferred and _assumes(plan)
+    deferred = spec.deferred and _assumes(plan)
     conservative = name + (CAREFUL if careful or deferred else "") + suffix
     gradient = Gradient(
         symbol=name + suffix,
@@ -177,10 +111,10 @@ def _derive(
         deferred=deferred,
         text=text,
         result_type=returned_type(captured.signature.return_type),
-        return_activity=seeded_return(captured, return_activity),
+        return_activity=seeded_return(captured, spec.return_activity),
         parameters=tuple(p.activity for p in plan.request.parameters),
-        scratch=tuple(k in scratch for k in range(len(activities))),
-        written=tuple(is_written(plan, k) for k in range(len(activities))),
+        scratch=tuple(k in scratch for k in range(len(spec.activities))),
+        written=tuple(is_written(plan, k) for k in range(len(spec.activities))),
         libraries=rules.libraries(text),
         environments=captured.environments,
         memory=memory if split else 0,
@@ -212,31 +146,27 @@ def _generated(
 def _planned(
     captured: Captured,
     module: Module,
-    activities: tuple[ArgumentActivity, ...],
-    return_activity: ActivityName | None,
+    spec: DerivativeSpec,
     rules: NumbaRuleCompiler,
-    split: bool,
-    options: frozenset[str],
-    deferred: bool,
-    needs_primal: bool,
     changing: frozenset[int],
-) -> tuple[Plan, Plan | None, set[int]]:
+) -> tuple[Plan, Plan | None, frozenset[int]]:
     """The plan, that for arguments which overlap if it is another one, and the Const arrays that
     need a scratch shadow.
     """
 
     def make(shadowed: tuple[ArgumentActivity, ...]) -> tuple[Plan, Plan | None]:
         request = make_request(
-            captured, module, shadowed, return_activity, rules, changing=changing
+            captured, module, shadowed, spec.return_activity, rules, changing=changing
         )
+        split = spec.mode == "split"
         request = replace(
-            with_options(request, options),
+            with_options(request, spec.options),
             split=split,
             checked=not split,
-            needs_primal=needs_primal,
+            needs_primal=spec.needs_primal,
         )
         plan = make_plan(request)
-        if deferred and _assumes(plan):
+        if spec.deferred and _assumes(plan):
             return plan, None
         careful = _careful(plan)
         if careful is None:
@@ -245,7 +175,7 @@ def _planned(
             plan = replace(plan, request=request, assumptions=())
         return plan, careful
 
-    (plan, careful), scratch = with_scratch(captured, activities, make)
+    (plan, careful), scratch = with_scratch(captured, spec.activities, make)
     return plan, careful, scratch
 
 
@@ -291,4 +221,4 @@ def _overlap_matters(plan: Plan) -> bool:
     return len(groups) > 1 and any(is_written(plan, k) for k in set(groups.values()))
 
 
-__all__ = ["Derivation", "compile_gradient", "derive"]
+__all__ = ["Derivation", "derive"]

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 
 from numba import types
 
-from activerules.errors import ActiveMemoryInConst, MixedActivity
+from activerules.errors import ActiveMemoryInConst, ActiverulesError, MixedActivity
+from activerules.fallbacks import with_fallbacks
 from activerules.ir.analysis.objects import MemoryObject, root
 from activerules.ir.derive.facts import Facts
 from activerules.ir.derive.request import Parameter, Pointee, Request, ReturnKind
@@ -228,26 +229,32 @@ def with_scratch(
     captured: Captured,
     activities: tuple[ArgumentActivity, ...],
     make: Callable[[tuple[ArgumentActivity, ...]], T],
-) -> tuple[T, set[int]]:
+) -> tuple[T, frozenset[int]]:
     """What `make` gives for activities, and the Const arrays that need a scratch shadow for it.
 
     `x = x0` before a loop that goes on with new arrays leaves one variable that is Const memory
     first and active memory later. A shadow of zeros, forgotten after the call, makes the first like
     the second.
     """
-    scratch: set[int] = set()
-    while True:
+
+    def attempt(scratch: frozenset[int]) -> tuple[T, frozenset[int]]:
         shadowed: tuple[ArgumentActivity, ...] = tuple(
             "duplicated" if k in scratch else activity for k, activity in enumerate(activities)
         )
-        try:
-            return make(shadowed), scratch
-        except (MixedActivity, ActiveMemoryInConst) as error:
-            more = {k for k in error.groups if isinstance(k, int) and _holds_floats(captured, k)}
-            more -= scratch
-            if not more:
-                raise
-            scratch |= more
+        return make(shadowed), scratch
+
+    def with_more(
+        scratch: frozenset[int], error: ActiverulesError
+    ) -> tuple[frozenset[int], str] | None:
+        more = {k for k in error.groups if isinstance(k, int) and _holds_floats(captured, k)}
+        if more <= scratch:
+            return None
+        names = ", ".join(f"`{captured.argument_names[k]}`" for k in sorted(more - scratch))
+        return scratch | more, f"a scratch shadow for {names}"
+
+    return with_fallbacks(
+        attempt, frozenset(), on=(MixedActivity, ActiveMemoryInConst), other=with_more
+    )
 
 
 def _holds_floats(captured: Captured, number: int) -> bool:

@@ -26,6 +26,7 @@ from numba import njit, typeof
 
 import activerules as ar
 from activerules.frame_room import with_room
+from activerules.numba_ext.gradient import DerivativeSpec
 from activerules.pipeline import derive
 from activerules.testing.gradient import default_activity
 from benchmarks.cases import Case, cases
@@ -126,12 +127,12 @@ def engine_seconds(runner: Runner, dispatcher: Callable) -> float:
 
     def again() -> None:
         nonlocal derivation
-        derivation = derive(
-            dispatcher,
+        spec = DerivativeSpec(
             tuple(typeof(x) for x in runner.case.arguments),
             tuple(activity.__name__.lower() for activity in runner.activities),
             runner.result.__name__.lower(),
         )
+        derivation = derive(dispatcher, spec)
 
     everything = compile_seconds(again)
     stages = derivation.stages.seconds

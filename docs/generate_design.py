@@ -14,6 +14,7 @@ from numba import float64, njit
 import activerules as ar
 from activerules.ir.derive.rendering import render_plan
 from activerules.ir.printer import print_function
+from activerules.numba_ext.gradient import DerivativeSpec
 from activerules.pipeline import Derivation, derive
 from activerules.testing import gradient_fd
 
@@ -74,7 +75,7 @@ def result() -> str:
 def parts() -> dict[str, str]:
     """Every marked part of the template."""
     array = float64[::1]
-    derivation = derive(chain, (array,), ("duplicated",), "active")
+    derivation = derive(chain, DerivativeSpec((array,), ("duplicated",), "active"))
     primal = next(f for f in derivation.module.functions.values() if "chain" in f.name)
     captured = derivation.captured.text
     return {

@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1] / PACKAGE
 # number; `rules` and `ir` stand side by side: neither may import the other.
 LAYERS = {
     "errors": 0,
+    "fallbacks": 1,
     "frame_room": 0,
     "help": 1,
     "annotations": 1,
@@ -109,6 +110,7 @@ LAYERS = {
     "nested_options": 8,
     "nested_pullbacks": 8,
     "forward_pipeline": 8,
+    "compile_derivative": 8,
     "autodiff": 8,
     "thunk": 8,
     "pullback": 8,

@@ -13,9 +13,9 @@ from numba import types as numba_types
 
 import activerules as ar
 from activerules.annotations.activity import KINDS
+from activerules.compile_derivative import compile_derivative
 from activerules.numba_ext import intrinsics
 from activerules.numba_ext.gradient import OUT_OF_MEMORY, Gradient
-from activerules.pipeline import compile_gradient
 
 FIELDS = ("meminfo", "parent", "items", "size", "data", "shape", "stride")
 POINTERS = ("meminfo", "parent", "data")
@@ -69,7 +69,8 @@ def gradient_of_dot(symbol, activities, factor):
     }}"""
 
 
-def by_hand(function, argtypes, activities, return_activity, **_):
+def by_hand(function, spec):
+    activities = spec.activities
     name = f"{function.py_func.__name__}.{'.'.join(activities)}"
     per_field = [(a if f in POINTERS else "const") for a in activities for f in FIELDS]
     fast = gradient_of_dot(name + ".gradient", activities, "1.0")
@@ -105,7 +106,7 @@ def no_overlap(x, y):
 def _by_hand():
     intrinsics.use_compiler(by_hand)
     yield
-    intrinsics.use_compiler(compile_gradient)
+    intrinsics.use_compiler(compile_derivative)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numba
 from numba import types
@@ -20,7 +20,7 @@ from activerules.forward_pipeline import ForwardDerivation, derive_forward
 from activerules.numba_ext import checks
 from activerules.numba_ext.dispatchers import dispatcher_of
 from activerules.numba_ext.forward_checks import read_forward_arguments
-from activerules.numba_ext.gradient import ActivityName, ArgumentActivity
+from activerules.numba_ext.gradient import ActivityName, DerivativeSpec
 from activerules.numba_ext.types import AnnotationType
 from activerules.pipeline import Derivation, derive
 from activerules.rules.registry import RULES
@@ -48,36 +48,26 @@ class Question:
 
     def derivation(self, *, split: bool = False) -> Derivation:
         """Compile the derivative up to its IR; errors say what was asked and how to ask again."""
-        argtypes = tuple(a.numba_type for a in self.arguments)
-        activities: tuple[ArgumentActivity, ...] = tuple(a.activity for a in self.arguments)
         with self._asking():
-            found = derive(
-                self.dispatcher,
-                argtypes,
-                activities,
-                self.return_activity,
-                split=split,
-                view=_REVERSE_VIEW,
-            )
+            spec = self._spec("split" if split else "reverse")
+            found = derive(self.dispatcher, spec, view=_REVERSE_VIEW)
             if found.gradient.return_activity == "active":
                 checks.require_float_return(self.dispatcher, found.gradient.result_type)
         return found
 
     def forward_derivation(self) -> ForwardDerivation:
         """The same in forward mode."""
-        argtypes = tuple(a.numba_type for a in self.arguments)
-        activities: tuple[Any, ...] = tuple(a.activity for a in self.arguments)
-        wanted = self.return_activity != "const"
         with self._asking():
-            return derive_forward(
-                self.dispatcher,
-                argtypes,
-                activities,
-                wanted,
-                self.width,
-                frozenset(),
-                view=_FORWARD_VIEW,
-            )
+            return derive_forward(self.dispatcher, self._spec("forward"), view=_FORWARD_VIEW)
+
+    def _spec(self, mode: Literal["reverse", "split", "forward"]) -> DerivativeSpec:
+        return DerivativeSpec(
+            tuple(argument.numba_type for argument in self.arguments),
+            tuple(argument.activity for argument in self.arguments),
+            self.return_activity,
+            mode,
+            width=self.width,
+        )
 
     def _asking(self) -> AbstractContextManager[None]:
         return checks.asking(

@@ -107,6 +107,7 @@ class Report:
     loops         `LoopLength`
     frame_bytes   what is kept per call: values outside loops, local memory and its shadow
     overlap       what happens if arguments overlap
+    fallbacks     (what was tried, what had been refused), where a first way was refused
     stages        seconds per stage of the compile
     forward       whether it is about forward mode, which has no tape
     """
@@ -124,6 +125,7 @@ class Report:
     overlap: str
     stages: Mapping[str, float]
     forward: bool = False
+    fallbacks: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         """Return the report as text."""

@@ -17,8 +17,10 @@ def sections(report: Report) -> list[tuple[str, str, list[Row]]]:
     here = report.place.file
     calls = _counted([_call(call, here) for call in report.rules])
     rules = ("calls with rules", "none", calls)
+    rows: list[Row] = [*report.fallbacks]
+    tried = [("refused at first, and tried in another way", "", rows)] if rows else []
     if report.forward:
-        return [rules]
+        return [rules, *tried]
     return [
         ("loops", "none", _counted([_loop(loop, here) for loop in report.loops])),
         (
@@ -42,6 +44,7 @@ def sections(report: Report) -> list[tuple[str, str, list[Row]]]:
             [(where(p, here), p.text.strip()) for p in report.retained],
         ),
         rules,
+        *tried,
     ]
 
 

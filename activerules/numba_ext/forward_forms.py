@@ -1,7 +1,7 @@
 """The compiled forms of forward mode: `autodiff(Forward, ...)` and `jvp`.
 
 As in `intrinsics`, the derivative is compiled while the call is typed and linked while it is
-lowered. The layer above says, once, who compiles (`use_forward_compiler`).
+lowered.
 """
 
 from __future__ import annotations
@@ -27,20 +27,12 @@ from activerules.numba_ext.forward_checks import (
     require_tangent,
     require_tangible,
 )
-from activerules.numba_ext.gradient import ForwardCompiler, Gradient
-from activerules.numba_ext.intrinsics import autodiff_form, dispatcher_of_type
+from activerules.numba_ext.gradient import DerivativeSpec, Gradient
+from activerules.numba_ext.intrinsics import autodiff_form, compile_spec, dispatcher_of_type
 from activerules.numba_ext.types import ModeType, marker_class
 from activerules.numba_ext.unoptimised import AD_TARGET
 from activerules.rules.pattern import type_name
 from activerules.values.argument import Argument
-
-_compilers: list[ForwardCompiler] = []
-
-
-def use_forward_compiler(compiler: ForwardCompiler) -> None:
-    """Say who compiles forward derivatives; the last one said counts."""
-    _compilers[:] = [compiler]
-
 
 _lanes_forms: list[Callable[..., Any]] = []
 
@@ -146,15 +138,18 @@ def compiled_forward(
     """Compile the derivative; an error says which call it was for. `again`: it will itself be
     differentiated, as it is where the call stands in code that is.
     """
-    (compiler,) = _compilers
-    activities: tuple[Any, ...] = tuple(a.activity for a in arguments)
-    argtypes = tuple(a.numba_type for a in arguments)
-    with checks.asking(dispatcher, arguments, None if wanted else "const", forward=True):
-        gradient = compiler(
-            dispatcher, argtypes, activities,
-            wanted=wanted, width=width, options=options, again=again or compiles_for_derivative(),
-            needs_primal=needs_primal,
-        )  # fmt: skip
+    spec = DerivativeSpec(
+        tuple(argument.numba_type for argument in arguments),
+        tuple(argument.activity for argument in arguments),
+        None if wanted else "const",
+        mode="forward",
+        options=options,
+        width=width,
+        again=again or compiles_for_derivative(),
+        needs_primal=needs_primal,
+    )
+    with checks.asking(dispatcher, arguments, spec.return_activity, forward=True):
+        gradient = compile_spec(dispatcher, spec)
     return replace(gradient, asked=checks.asked_for(dispatcher, arguments))
 
 

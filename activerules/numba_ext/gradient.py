@@ -92,51 +92,39 @@ class Gradient:
     returns_of_rule: bool = False
 
 
-class GradientCompiler(Protocol):
-    """What the interface asks of the pipeline.
+@dataclass(frozen=True)
+class DerivativeSpec:
+    """Which derivative of a function is asked for; what a compiled one is known by.
 
-    `return_activity` None means: Active if the function returns a float, else Const.
+    argtypes         Numba types of the arguments.
+    activities       of each argument.
+    return_activity  None: in reverse mode Active if the function returns a float, else Const; in
+                     forward mode the tangent of what it returns, if that has one. In forward mode
+                     "const" is the only other one.
+    mode             "split" is reverse mode as two functions, see `Gradient`.
+    options          of the mode.
+    width            cotangents or tangents at once. In reverse mode the derivative may have width 1
+                     nevertheless: where the sweeps of several cotangents share no code.
+    deferred         the version for arguments that overlap may be left for later, see `Gradient`.
+    again            it is itself differentiated: in forward mode a pair of rules stands in for a
+                     forward rule that is missing.
+    needs_primal     whether anybody reads what the function returns; rules are told.
     """
 
-    def __call__(
-        self,
-        function: Any,
-        argtypes: tuple[Any, ...],
-        activities: tuple[ArgumentActivity, ...],
-        return_activity: ActivityName | None,
-        /,
-        *,
-        split: bool = False,
-        options: frozenset[str] = frozenset(),
-        width: int = 1,
-        deferred: bool = False,
-        needs_primal: bool = True,
-    ) -> Gradient:
-        """Compile the derivative of a dispatcher for Numba argument types.
-
-        The width of what it gives is 1 where the sweeps of several cotangents share no code.
-        """
-        ...
+    argtypes: tuple[Any, ...]
+    activities: tuple[ArgumentActivity, ...]
+    return_activity: ActivityName | None = None
+    mode: Literal["reverse", "split", "forward"] = "reverse"
+    options: frozenset[str] = frozenset()
+    width: int = 1
+    deferred: bool = False
+    again: bool = False
+    needs_primal: bool = True
 
 
-class ForwardCompiler(Protocol):
-    """What the interface asks of the pipeline of forward mode.
+class DerivativeCompiler(Protocol):
+    """What the interface asks of the pipelines."""
 
-    `wanted` is whether the tangent of what the function returns is, if that has one.
-    """
-
-    def __call__(
-        self,
-        function: Any,
-        argtypes: tuple[Any, ...],
-        activities: tuple[ActivityName, ...],
-        /,
-        *,
-        wanted: bool,
-        width: int,
-        options: frozenset[str] = frozenset(),
-        again: bool = False,
-        needs_primal: bool = True,
-    ) -> Gradient:
-        """Compile the forward derivative of a dispatcher for Numba argument types."""
+    def __call__(self, function: Any, spec: DerivativeSpec, /) -> Gradient:
+        """Compile a derivative of a dispatcher."""
         ...

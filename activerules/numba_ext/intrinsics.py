@@ -5,7 +5,7 @@ The derivative is compiled while the call is typed, so that our errors reach the
 its IR is linked while the call is lowered. The forms are intrinsics, not overloads: the
 differentiated function is then nowhere a value, and what calls a derivative can be cached on disk.
 
-The layer above says, once, who compiles derivatives (`use_compiler`).
+The layer above says, once, who compiles derivatives (`use_compiler`), of every mode.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from activerules.numba_ext.emitter import BY_SHADOW, Call, Emitter, all_fields
 from activerules.numba_ext.fields import items_of
 from activerules.numba_ext.gradient import (
     ActivityName,
-    ArgumentActivity,
+    DerivativeCompiler,
+    DerivativeSpec,
     Gradient,
-    GradientCompiler,
 )
 from activerules.numba_ext.kinds import gradient_type as gradient_type_of
 from activerules.numba_ext.kinds import has_numbers, has_shadow, has_shadows, is_number
@@ -47,12 +47,18 @@ from activerules.numba_ext.zero_shadows import zero_shadow
 from activerules.rules.registry import RULES
 from activerules.values.argument import Argument
 
-_compilers: list[GradientCompiler] = []
+_compilers: list[DerivativeCompiler] = []
 
 
-def use_compiler(compiler: GradientCompiler) -> None:
+def use_compiler(compiler: DerivativeCompiler) -> None:
     """Say who compiles derivatives; the last one said counts."""
     _compilers[:] = [compiler]
+
+
+def compile_spec(dispatcher: Any, spec: DerivativeSpec) -> Gradient:
+    """What the layer above compiles."""
+    (compiler,) = _compilers
+    return compiler(dispatcher, spec)
 
 
 def give_compiled_form(function: Callable[..., Any], definition: Callable[..., Any]) -> None:
@@ -286,14 +292,18 @@ def compiled(
     needs_primal: bool = True,
 ) -> Gradient:
     """Compile the derivative; an error says which call it was for."""
-    (compiler,) = _compilers
-    activities: tuple[ArgumentActivity, ...] = tuple(a.activity for a in arguments)
-    argtypes = tuple(argument.numba_type for argument in arguments)
+    spec = DerivativeSpec(
+        tuple(argument.numba_type for argument in arguments),
+        tuple(argument.activity for argument in arguments),
+        return_activity,
+        mode="split" if split else "reverse",
+        options=options,
+        width=width,
+        deferred=deferred,
+        needs_primal=needs_primal,
+    )
     with checks.asking(dispatcher, arguments, return_activity, forward=False):
-        gradient = compiler(
-            dispatcher, argtypes, activities, return_activity,
-            split=split, options=options, width=width, deferred=deferred, needs_primal=needs_primal,
-        )  # fmt: skip
+        gradient = compile_spec(dispatcher, spec)
         if not split and _needs_float_return(gradient, arguments, return_activity):
             holomorphic = "holomorphic" in options
             checks.require_float_return(dispatcher, gradient.result_type, holomorphic=holomorphic)

@@ -23,6 +23,7 @@ import numba
 from numba.core import types
 
 from activerules.errors import ActiverulesError, NotYetSupported
+from activerules.fallbacks import with_fallbacks
 from activerules.numba_ext import replaced_lists
 from activerules.numba_ext.arity import first_names
 from activerules.numba_ext.calls import RuleView
@@ -79,13 +80,15 @@ def derived(
     """What `derive` gives for a dispatcher; where it finds that declared pointers are replaced in
     memory of arguments, for the one that works on copies of these. Raises what `derive` raises.
     """
-    while True:
-        try:
-            return derive(dispatcher)
-        except ActiverulesError as error:
-            dispatcher = _on_copies(dispatcher, argtypes, error, view)
-            if dispatcher is None:
-                raise
+    def on_copies(refused: Any, error: ActiverulesError) -> tuple[Any, str] | None:
+        copied = _on_copies(refused, argtypes, error, view)
+        if copied is None:
+            return None
+        names = first_names(copied, len(argtypes))
+        listed = ", ".join(f"`{names[k]}`" for k in sorted(changing_arguments(copied)))
+        return copied, f"the function on copies of what is in {listed}"
+
+    return with_fallbacks(derive, dispatcher, on=(NotYetSupported,), other=on_copies)
 
 
 def _on_copies(
@@ -93,8 +96,7 @@ def _on_copies(
 ) -> Any:
     """The function to differentiate in place of one that raises `error`, if copies help."""
     original, own = _changing.get(dispatcher, (dispatcher, frozenset[int]()))
-    groups = error.groups if isinstance(error, NotYetSupported) else ()
-    more = own | {k for k in map(_argument_of, groups) if isinstance(k, int)}
+    more = own | {k for k in map(_argument_of, error.groups) if isinstance(k, int)}
     served = replaced_lists.serves(argtypes, more) or _can_have_copies(argtypes, more)
     if more == own or view.carries_rule(original) or not served:
         return None

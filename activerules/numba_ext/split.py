@@ -203,7 +203,7 @@ def read_split(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[Sp
     """Compile the derivative for annotated types.
 
     A result asked for as `Annotation` has the activity that fits it. Of a batch, the derivative may
-    have width 1 nevertheless: see `GradientCompiler`.
+    have width 1 nevertheless: see `DerivativeSpec`.
     """
     dispatcher = dispatcher_in(function)
     arguments = read_kinds(asked, dispatcher, args)

@@ -57,6 +57,14 @@ def expressions(a, k):
     return (a * b**k).sum()  # another one
 
 
+@njit
+def starts_from(x0, scale, n):
+    x = x0
+    for _ in range(n):
+        x = x * scale[0]
+    return x.sum()
+
+
 def line_of(comment: str) -> int:
     """Number of the line of this file that ends with a comment."""
     lines = Path(__file__).read_text(encoding="utf-8").splitlines()

@@ -168,6 +168,16 @@ def test_text_names_every_section(linear):
         assert part in text
 
 
+def test_what_was_tried_in_place_of_what_was_refused():
+    array = float64[::1]
+    report = ar.explain(functions.starts_from, ar.Const[array], ar.Duplicated[array], int64)
+    ((tried, refused),) = report.fallbacks
+    assert tried == "a scratch shadow for `x0`"
+    assert refused
+    assert "refused at first, and tried in another way" in str(report)
+    assert tried in str(report)
+
+
 def test_report_can_be_kept(decay):
     assert pickle.loads(pickle.dumps(decay)) == decay
 
