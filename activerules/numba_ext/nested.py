@@ -3,7 +3,7 @@
 The call of a gradient becomes the call of a compiled function that the layer above makes
 (`use_nested`). In it is a call of the gradient as a function with rules; what a rule does is
 reverse over forward, so that no code with a tape is ever differentiated. See
-docs/decisions/0008-reverse-over-forward.md.
+docs/decisions/0008-nested-derivatives.md.
 """
 
 from __future__ import annotations

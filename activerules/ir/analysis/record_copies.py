@@ -6,7 +6,7 @@ Gives       `record_fields(copy, group, types)`: the period and the floats of a 
 Invariants  R1  memory has the layout of declared memory if copies alone join the two, each of them
                 known to move a byte of a record to the same place in a record
             R2  nothing is read or written in it that says otherwise
-Source      docs/decisions/0027: declared memory holds floats where the caller says
+Source      docs/decisions/0013: declared memory holds floats where the caller says
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class ValueTypes:
     @cached_property
     def as_declared(self) -> frozenset[MemoryObject]:
         """Declared memory in which floats are read and written where they are declared, and not
-        elsewhere by a view of it as something else: decision 0027.
+        elsewhere by a view of it as something else: decision 0013.
         """
         return frozenset(
             o

@@ -6,7 +6,7 @@ do the shadows of different lanes. The callers' checks state it for arguments (a
 primal), the engine for what it allocates itself. Within the primal, and within the shadows of a
 lane, two pieces do not overlap either if they are known to be apart: memory the function made, and
 arguments if `Request.separate`.
-docs/decisions/0005-what-never-aliases.md has the reasons.
+docs/decisions/0005-aliasing.md has the reasons.
 """
 
 from __future__ import annotations
