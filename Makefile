@@ -1,5 +1,6 @@
 # Each target makes its own virtual environment on a fresh machine and installs what it needs, once;
 # a change of pyproject.toml installs again. PYTHON=/path/to/python chooses the interpreter.
+# Continuous integration runs `.ci/run`; noxfile.py runs these targets under every supported Python.
 
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -14,7 +15,7 @@ help:
 	@echo "make test     run the tests              (ARGS='-k solve' is passed to pytest, JOBS=4 workers)"
 	@echo "make fuzz     compare the gradients of 2,000 random programs with finite differences (FUZZ=n)"
 	@echo "make nightly  that, and every program of the tests in both modes, by each argument"
-	@echo "make lint     ruff and pyright"
+	@echo "make lint     ruff (rules and format) and pyright"
 	@echo "make format   let ruff sort imports and format"
 	@echo "make bench    measure gradient / primal ratios, write benchmarks/results.json and the README table"
 	@echo "make docs     build the documentation, warnings are errors"
@@ -44,10 +45,12 @@ nightly: fuzz
 
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check .
-	$(BIN)/pyright
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 format: $(VENV)/.installed-lint
 	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks.run --output benchmarks/results.json $(ARGS)

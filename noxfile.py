@@ -1,36 +1,41 @@
-"""The commands of the Makefile against every supported Python: `nox`, or `nox -s tests-3.12`."""
+"""Targets of the Makefile under every supported Python: `nox`, or `nox -s test-3.12 -- -k solve`.
+
+What each target runs is said in the Makefile, and what continuous integration runs in `.ci/run`.
+"""
 
 import nox
 
 PYTHONS = ["3.11", "3.12", "3.13"]
 
 nox.options.default_venv_backend = "venv"
+nox.options.sessions = ["test", "lint", "docs"]
+
+
+def make(session: nox.Session, target: str) -> None:
+    """Run a target in the environment of a session, with what follows `--` as ARGS."""
+    arguments = f"ARGS={' '.join(session.posargs)}"
+    session.run("make", target, f"VENV={session.virtualenv.location}", arguments, external=True)
 
 
 @nox.session(python=PYTHONS)
-def tests(session: nox.Session) -> None:
+def test(session: nox.Session) -> None:
     """Run the tests."""
-    session.install("--editable", ".[tests]")
-    session.run("python", "-m", "pytest", "-n", "2", "--dist", "worksteal", *session.posargs)
+    make(session, "test")
 
 
 @nox.session(python=PYTHONS[0])
 def lint(session: nox.Session) -> None:
     """Run ruff and pyright."""
-    session.install("--editable", ".[lint]")
-    session.run("ruff", "check", ".")
-    session.run("pyright", "--pythonpath", session.virtualenv.location + "/bin/python")
+    make(session, "lint")
 
 
 @nox.session(python=PYTHONS[0])
 def docs(session: nox.Session) -> None:
     """Build the documentation; a warning is an error."""
-    session.install("--editable", ".[docs]")
-    session.run("python", "-m", "sphinx", "-W", "-n", "-b", "html", "docs", "build/docs")
+    make(session, "docs")
 
 
 @nox.session(python=PYTHONS[0])
 def bench(session: nox.Session) -> None:
     """Measure gradient / primal ratios."""
-    session.install("--editable", ".[bench]")
-    session.run("python", "-m", "benchmarks.run", *session.posargs)
+    make(session, "bench")

@@ -226,7 +226,7 @@ def value_of(out: Any) -> Any:
 
 
 def aux_of(out: Any) -> Any:
-    """Its second entry."""
+    """The auxiliary output of a function that returns `(value, aux)`."""
     raise NotImplementedError("this function only has a compiled form")
 
 

@@ -201,7 +201,7 @@ def jacfwd(
 
 
 class ForwardJacobian(DerivedFunction):
-    """What `jacfwd` returns."""
+    """What `jacfwd` returns: a function that computes Jacobians in forward mode."""
 
     form = staticmethod(jacobian_forward)
     kind = "jacfwd"

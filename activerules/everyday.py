@@ -117,7 +117,7 @@ _aux_makers: list[AuxMakers] = []
 
 
 def use_aux(makers: AuxMakers) -> None:
-    """Say what makes them."""
+    """Register the functions that make derivatives of functions with an auxiliary output."""
     _aux_makers[:] = [makers]
 
 
@@ -247,7 +247,7 @@ class DerivedFunction:
 
     @property
     def _shown(self) -> dict[str, Any]:
-        """The options of that call."""
+        """The options as the caller gave them, for `repr`."""
         return self._asked
 
     def __repr__(self) -> str:
@@ -335,7 +335,7 @@ def _wrong_argnums(dispatcher: Any, fault: str) -> ArityError:
 
 
 def _bare(signature: inspect.Signature) -> inspect.Signature:
-    """The parameters alone."""
+    """The parameters alone: names and kinds, without defaults, annotations and result."""
     parameters = signature.parameters.values()
     return inspect.Signature([p.replace(default=p.empty, annotation=p.empty) for p in parameters])
 
@@ -349,7 +349,7 @@ give_compiled_form(_gradient, gradient_form)
 
 
 class GradientFunction(DerivedFunction):
-    """What `grad` and `value_and_grad` return."""
+    """What `grad` and `value_and_grad` return: a function that computes gradients."""
 
     form = staticmethod(_gradient)
     kind = "grad"

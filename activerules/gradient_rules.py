@@ -74,17 +74,17 @@ class Leaf:
 
     @property
     def name(self) -> str:
-        """Its parameter."""
+        """The name of the parameter for the primal."""
         return f"x{self.number}"
 
     @property
     def shadow(self) -> str:
-        """The parameter of its shadow, and of what stands for it."""
+        """The name of the parameter for the shadow, and for what takes its place."""
         return f"d{self.number}"
 
     @property
     def tangent(self) -> str:
-        """The parameter of its tangent."""
+        """The name of the parameter for the tangent."""
         return f"t{self.number}"
 
     @property
@@ -111,7 +111,7 @@ class Way:
 
     @property
     def mode(self) -> Mode:
-        """The mode, without primal."""
+        """Reverse mode with these options, without the primal."""
         return Mode("reverse", options=self.options)
 
 

@@ -72,7 +72,7 @@ def product_of(spec: Any, function: Any, *args: Any) -> Any:
 
 
 class ProductFunction(DerivedFunction):
-    """What `hvp` returns."""
+    """What `hvp` returns: a function that computes products of a Hessian and a vector."""
 
     form = staticmethod(product_of)
     kind = "hvp"

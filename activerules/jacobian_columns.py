@@ -74,7 +74,7 @@ class Columns:
         return [*tangents, *(f"y{k}" for k in self._copies)]
 
     def lines(self) -> list[str]:
-        """Everything that leaves the blocks."""
+        """All lines of the loop over the columns of the blocks."""
         return [*self.begin(), f"{self.runs} = {self.first}", *self.rest()]
 
     @property

@@ -75,7 +75,7 @@ def lanes_form(typing_context, mode, function, args):
 
 
 def _given(annotated: Sequence[Any], lane: int, *, last: bool, compares: bool) -> list[str]:
-    """The arguments of one lane."""
+    """The text of the arguments of one lane of a batch."""
     given = []
     for k, ty in enumerate(annotated):
         kind = ty.kind if isinstance(ty, AnnotationType) else None

@@ -120,7 +120,7 @@ class _OfValue:
         return self._pullback((cotangent, self._zero))
 
     def __repr__(self) -> str:
-        """Say whose pullback it is."""
+        """Name the function that it is the pullback of."""
         return repr(self._pullback)
 
 
@@ -185,7 +185,7 @@ def _make_stub(target: Any, spec: SplitSpec) -> Any:
 
 
 def _pull_stub(target: Any, spec: SplitSpec) -> Any:
-    """What a pullback runs."""
+    """The compiled entry of a pullback."""
     source = "def stub(pullback, cotangent): return pull(spec, target, pullback, cotangent)"
     scope = {"pull": pull, "spec": spec, "target": target}
     return _compiled(f"pullback_{target.py_func.__name__}", source, scope)

@@ -181,7 +181,7 @@ def _from_source(source: str, **names: Any) -> Any:
 
 
 def _put(out: Any, y: Any) -> None:
-    """Write a result into memory."""
+    """Write a result into memory of the caller."""
     raise NotImplementedError
 
 

@@ -292,7 +292,7 @@ class _Sweeps:
 
     @property
     def outputs(self) -> list[Leaf]:
-        """The leaves of the result."""
+        """The leaves of the result that have rows in the Jacobian."""
         return carrying("out", self.result)
 
     @property
@@ -302,7 +302,7 @@ class _Sweeps:
         return [(k, x) for k in argnums for x in carrying(f"x{k}", self.found[k])]
 
     def count(self) -> str:
-        """How many sweeps it takes."""
+        """The text of the number of reverse sweeps."""
         size = _size(self.outputs)
         return f"({size} + {WIDTH - 1}) // {WIDTH}" if self.lanes else size
 
@@ -344,7 +344,7 @@ class _Sweeps:
         )
 
     def rows(self) -> list[str]:
-        """Lines that fill the blocks."""
+        """The lines that allocate the blocks and fill them, one reverse sweep after the other."""
         lines = []
         for row in self.outputs:
             rows = f"{row.text}.size" if row.is_array else "1"
@@ -441,7 +441,7 @@ class _Sweeps:
         return arranged(self.texts, self.result, self.found, self.request, block)
 
     def result_of(self, row: Leaf, x: Leaf) -> str:
-        """A block with its shape."""
+        """The text of a block with the shape `out.shape + x.shape`."""
         return f"shaped({_matrix(row, x)}, {row.text}, {x.text})"
 
     def result_text(self) -> str:

@@ -97,7 +97,7 @@ def hessian_of(spec: Any, function: Any, *args: Any) -> Any:
 
 
 class HessianFunction(DerivedFunction):
-    """What `hessian` returns."""
+    """What `hessian` returns: a function that computes Hessians."""
 
     form = staticmethod(hessian_of)
     kind = "hessian"

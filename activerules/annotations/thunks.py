@@ -26,7 +26,7 @@ from activerules.annotations.tangents import AbstractTangent, conjugate, is_zero
 
 
 class AbstractThunk(AbstractTangent):
-    """What is not computed yet."""
+    """A tangent that is computed when it is needed."""
 
     __slots__ = ()
 
@@ -59,7 +59,7 @@ class AbstractThunk(AbstractTangent):
         return Thunk(lambda: -unthunk(self))
 
     def conjugate(self) -> Any:
-        """Stays lazy."""
+        """The conjugate, which is computed when it is needed, too."""
         return Thunk(lambda: conjugate(unthunk(self)))
 
     def __getitem__(self, index: Any) -> Any:
@@ -84,7 +84,7 @@ class Thunk(AbstractThunk):
         self._compute = compute
 
     def __call__(self) -> Any:
-        """Compute it."""
+        """Compute the tangent."""
         return self._compute()
 
     def __repr__(self) -> str:
@@ -105,7 +105,7 @@ class InplaceableThunk(AbstractThunk):
         self.value = value if isinstance(value, AbstractThunk) else Thunk(value)
 
     def __call__(self) -> Any:
-        """Compute it."""
+        """Compute the tangent as a value of its own."""
         return self.value()
 
     def __repr__(self) -> str:

@@ -17,11 +17,11 @@ class Capability:
 
 
 class HasReverseMode(Capability):
-    """The caller can run `rrule_via_ad`."""
+    """The caller can compute reverse derivatives, by `rrule_via_ad`."""
 
 
 class HasForwardsMode(Capability):
-    """The caller can run `frule_via_ad`."""
+    """The caller can compute forward derivatives, by `frule_via_ad`."""
 
 
 Requirement = type[Capability]

@@ -56,7 +56,7 @@ class Question:
         return found
 
     def forward_derivation(self) -> ForwardDerivation:
-        """The same in forward mode."""
+        """Compile the derivative in forward mode up to its IR; errors as in `derivation`."""
         with self._asking():
             return derive_forward(self.dispatcher, self._spec("forward"), view=_FORWARD_VIEW)
 

@@ -45,11 +45,11 @@ class debug_mode:
             RULES.debug = self._checks if on else None
 
     def __enter__(self) -> debug_mode:
-        """Turn it on."""
+        """Turn debug mode on."""
         self._before = RULES.debug
         RULES.debug = self._checks
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Turn back what it was."""
+        """Restore the setting from before."""
         RULES.debug = self._before

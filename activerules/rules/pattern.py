@@ -88,7 +88,7 @@ def _is_array(found: Any) -> bool:
 
 
 def type_order(first: Any, second: Any) -> Order:
-    """Order of two type constraints."""
+    """Which of two type constraints admits less."""
     return Order.of_inclusions(admits(second, first), admits(first, second))
 
 
@@ -138,7 +138,7 @@ def combined(orders: Iterable[Order]) -> Order:
 
 
 def meet(first: Sequence[Pattern], second: Sequence[Pattern]) -> tuple[Pattern, ...]:
-    """Return what both signatures admit."""
+    """Return the patterns of the calls that both signatures admit, argument by argument."""
     return tuple(
         tuple(
             a if admits(b.type, a.type) else b

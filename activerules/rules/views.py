@@ -28,12 +28,12 @@ class ForwardView:
 
     @property
     def epoch(self) -> int:
-        """That of the registry."""
+        """The epoch of the registry."""
         return self._registry.epoch
 
     @property
     def debug(self) -> Any:
-        """That of the registry."""
+        """The debug setting of the registry."""
         return self._registry.debug
 
     def carries_rule(self, function: object) -> bool:
@@ -47,14 +47,14 @@ class ForwardView:
         )
 
     def treatment(self, function: object, names: Sequence[str], found: Sequence[Any]) -> Treatment:
-        """What becomes of a call."""
+        """How forward mode treats a call: by which rule, or by its body and why."""
         registry = self._registry
         if registry.lacks_forward(function) and registry.treatment(function, names, found).kept:
             return Treatment(False, reason=WITHOUT_FORWARD)
         return registry.treatment(function, names, found, "forward")
 
     def is_inactive_type(self, found: Any) -> bool:
-        """That of the registry."""
+        """Whether the registry has the type as inactive."""
         return self._registry.is_inactive_type(found)
 
 
@@ -69,7 +69,7 @@ class SecondView(ForwardView):
         return registry.carries_forward_rule(function) or registry.lacks_forward(function)
 
     def treatment(self, function: object, names: Sequence[str], found: Sequence[Any]) -> Treatment:
-        """What becomes of a call."""
+        """How a call is treated: by its forward rule, or by its pair where it has no other."""
         mode: Half = "reverse" if self._registry.lacks_forward(function) else "forward"
         return self._registry.treatment(function, names, found, mode)
 
@@ -82,7 +82,7 @@ class ForwardReportView(ForwardView):
         return super().carries_rule(function) or self._registry.carries_rule(function)
 
     def treatment(self, function: object, names: Sequence[str], found: Sequence[Any]) -> Treatment:
-        """What becomes of a call, which is what becomes of it without a report."""
+        """How a call is treated: as it is without a report."""
         if super().carries_rule(function):
             return super().treatment(function, names, found)
         return Treatment(False, reason=WITHOUT_FORWARD)
@@ -98,12 +98,12 @@ class ReverseReportView:
 
     @property
     def epoch(self) -> int:
-        """That of the registry."""
+        """The epoch of the registry."""
         return self._all.epoch
 
     @property
     def debug(self) -> Any:
-        """That of the registry."""
+        """The debug setting of the registry."""
         return self._all.debug
 
     def carries_rule(self, function: object) -> bool:
@@ -111,11 +111,11 @@ class ReverseReportView:
         return self._all.carries_rule(function) or self._all.carries_forward_rule(function)
 
     def is_inactive_type(self, found: Any) -> bool:
-        """That of the registry."""
+        """Whether the registry has the type as inactive."""
         return self._all.is_inactive_type(found)
 
     def treatment(self, function: object, names: Sequence[str], found: Sequence[Any]) -> Treatment:
-        """What becomes of a call, which is what becomes of it without a report."""
+        """How a call is treated: as it is without a report."""
         if self._all.carries_rule(function):
             return self._all.treatment(function, names, found)
         return Treatment(False, frozenset(), "it has a forward rule, and no reverse rule")

@@ -282,7 +282,7 @@ def identical(x: Any, y: Any) -> bool:
 
 
 def _close(x: Any, y: Any, rounding: float) -> bool:
-    """As `identical`, floats to rounding."""
+    """Whether results agree: floats to rounding, everything else exactly."""
     if isinstance(x, tuple) and isinstance(y, tuple):
         return len(x) == len(y) and all(_close(a, b, rounding) for a, b in zip(x, y, strict=True))
     if is_differentiable(x):

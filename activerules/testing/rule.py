@@ -321,7 +321,7 @@ class RuleCheck:
         return run_pair(pair, config, lanes, compiled=situation.compiled), lanes, copies
 
     def compare_lanes(self, run: Outcome, lanes: Sequence[Lane], situation: Situation) -> None:
-        """The derivatives of each lane."""
+        """Compare the derivatives of each lane with finite differences."""
         for k, (lane, entries) in enumerate(zip(lanes, run.entries, strict=True)):
             here = replace(situation, lane=k)
             terms = {

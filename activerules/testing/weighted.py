@@ -51,7 +51,7 @@ def slope(f: Callable[..., Any], places: tuple[int, ...], directions: Any, count
 
 
 def leaves(tree: Any) -> Iterator[Any]:
-    """See the module docstring."""
+    """The leaves of nested tuples in order, without None."""
     if isinstance(tree, tuple):
         for item in tree:
             yield from leaves(item)

@@ -103,7 +103,7 @@ class _Converter:
         return name
 
     def convert(self) -> Conversion:
-        """Write both functions."""
+        """Write `augmented_primal` and `reverse`, with the tape that the closure implies."""
         config, ret, dret, tape = map(self.fresh, ("config", "ret", "dret", "tape"))
         given = list(self.given.values())
         augmented = self.function("augmented", [config, ret, *given], self.augmented(config, ret))
@@ -291,7 +291,7 @@ class _Primal(_Rewriter):
 
 
 class _Reverse(_Rewriter):
-    """Delivers what a pullback returns."""
+    """Rewrites the body of a pullback: the entries it returns are what `reverse` delivers."""
 
     def __init__(self, converter: _Converter) -> None:
         self.converter = converter

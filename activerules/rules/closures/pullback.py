@@ -59,7 +59,7 @@ class Pullback:
 
     @property
     def node(self) -> Definition:
-        """The first definition."""
+        """The definition that stands first in the rule."""
         return self.definitions[0]
 
     @property
