@@ -22,15 +22,15 @@ from numba.core.typing.templates import signature
 from activerules.annotations.activity import Active, Const
 from activerules.annotations.signature import SplitSpec
 from activerules.numba_ext import checks, memory
-from activerules.numba_ext import floats_of_shadows as floats
 from activerules.numba_ext.emitter import BATCHED, Call, Emitter, Field, all_fields
 from activerules.numba_ext.intrinsics import compiled, dispatcher_in, return_activity
 from activerules.numba_ext.kinds import leaves_of
 from activerules.numba_ext.lanes import first_lane, lane_tuples, packed_lanes, width_of
 from activerules.numba_ext.split import SplitEmitter
 from activerules.numba_ext.types import AnnotationType, marker_class
-from activerules.numba_ext.zero_shadows import zero_shadow
+from activerules.values import shadows as floats
 from activerules.values.argument import Argument
+from activerules.values.shadows import zero_shadow
 
 
 def batch_form(mode, function, args, deferred):
@@ -160,7 +160,7 @@ class Lanes:
             if self.written[k]:
                 floats.take(self.context, self.builder, found, working, self.lanes[k][lane])
             else:
-                floats.clear(self.context, self.builder, found, working)
+                floats.clear_shadow(self.context, self.builder, found, working)
         (bars,) = self.emitter.play(fields, [seed], tape, release=release)
         for k, found, working in self._working(fields):
             move = floats.give if self.written[k] else floats.add

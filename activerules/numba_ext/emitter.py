@@ -37,8 +37,8 @@ from activerules.numba_ext.overloads import IGNORE_DEFINITIONS
 from activerules.numba_ext.single_points import DEFINITIONS as WITH_VALUE
 from activerules.numba_ext.types import AnnotationType
 from activerules.numba_ext.unoptimised import AD_TARGET
-from activerules.numba_ext.zero_shadows import zero_shadow
 from activerules.values.argument import Argument
+from activerules.values.shadows import zero_shadow
 
 Field = tuple[Any, Sequence[Any]]
 """An argument as LLVM values: its primal, and its shadow in each lane; none if it has no shadow."""

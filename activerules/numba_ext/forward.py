@@ -19,8 +19,8 @@ from activerules.numba_ext import checks, memory
 from activerules.numba_ext.emitter import Call, Emitter, link_derivative
 from activerules.numba_ext.gradient import Gradient
 from activerules.numba_ext.kinds import has_shadow, optional_leaf
-from activerules.numba_ext.zero_shadows import zero_shadow
 from activerules.values.argument import Argument
+from activerules.values.shadows import zero_shadow
 
 Lanes = Sequence[Any]  # tangents, one per lane
 

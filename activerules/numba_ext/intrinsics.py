@@ -43,9 +43,9 @@ from activerules.numba_ext.pieces import parts_of
 from activerules.numba_ext.stubs import StubType
 from activerules.numba_ext.types import ModeType, SpecType, marker_class
 from activerules.numba_ext.unoptimised import AD_TARGET
-from activerules.numba_ext.zero_shadows import zero_shadow
 from activerules.rules.registry import RULES
 from activerules.values.argument import Argument
+from activerules.values.shadows import zero_shadow
 
 _compilers: list[DerivativeCompiler] = []
 

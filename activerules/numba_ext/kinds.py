@@ -16,7 +16,14 @@ from numba.core import types
 
 from activerules.ir.types import DOUBLE, FLOAT, Type
 from activerules.numba_ext.fields import is_instance, is_list
-from activerules.values.layout import Array, Node, Number, ValueActivity, layout_of, map_type
+from activerules.values.layout import (
+    Node,
+    Number,
+    ValueActivity,
+    layout_of,
+    map_type,
+    shadow_of_leaf,
+)
 
 _ELEMENTS: dict[types.Type, Type] = {
     types.float64: DOUBLE,
@@ -123,7 +130,7 @@ def activity_of(found: types.Type) -> ValueActivity:
 
 def shadow_type(found: Any) -> Any:
     """The type of a new shadow: that of its primal, arrays writable."""
-    return map_type(layout_of(found), _shadow_of_leaf)
+    return map_type(layout_of(found), shadow_of_leaf)
 
 
 def gradient_type(found: types.Type) -> types.Type:
@@ -132,13 +139,8 @@ def gradient_type(found: types.Type) -> types.Type:
     """
     return map_type(
         layout_of(found),
-        lambda leaf: _shadow_of_leaf(leaf) if leaf.has_shadow else _number_or_none(leaf),
+        lambda leaf: shadow_of_leaf(leaf) if leaf.has_shadow else _number_or_none(leaf),
     )
-
-
-def _shadow_of_leaf(leaf: Node) -> Any:
-    found = leaf.numba_type
-    return found.copy(readonly=False) if isinstance(leaf, Array) else found
 
 
 def _number_or_none(leaf: Node) -> Any:

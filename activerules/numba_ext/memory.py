@@ -46,8 +46,8 @@ from activerules.numba_ext.pieces import (
     pieces_of,
 )
 from activerules.numba_ext.spans import Span
-from activerules.numba_ext.zero_shadows import zero_shadow
 from activerules.values.argument import Argument
+from activerules.values.shadows import zero_shadow
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ tuples and in fields of instances too.
 Needs       the Numba type of an argument, and LLVM values of it (the primal, its shadows)
 Gives       `pieces_of`: the same piece of each of the values; `extent_of_piece`: its bytes
             `field_values`: the fields of an instance; `parts_of`: the items of tuples
-            `entries_of`, `each_item`: what is in lists and dictionaries
+            `entries_of`, `each_item`: what is in lists and dictionaries; `each_address`: where
 """
 
 from __future__ import annotations
@@ -185,8 +185,18 @@ def _array_at(
 def each_item(
     context: Any, builder: Any, found: Any, entries: Entries
 ) -> Generator[tuple[Any, ...]]:
-    """A loop over what is at the same index of lists of one type, or by the same key in
-    dictionaries, borrowed: as many items as the first has, none if another has more or fewer.
+    """As `each_address`, of the items themselves, borrowed."""
+    item = context.data_model_manager[items_in(found).item_type]
+    with each_address(context, builder, found, entries) as addresses:
+        yield tuple([item.load_from_data_pointer(builder, one) for one in addresses])
+
+
+@contextmanager
+def each_address(
+    context: Any, builder: Any, found: Any, entries: Entries
+) -> Generator[tuple[Any, ...]]:
+    """A loop over where items are at the same index of lists of one type, or by the same key in
+    dictionaries: as many items as the first has, none if another has more or fewer.
     """
     make = partial(context.make_array(entries.array_type), context, builder)
     made = [make(array) for array in entries.arrays]
@@ -196,8 +206,7 @@ def each_item(
         alike = builder.icmp_unsigned("==", length, lengths[0])
         count = builder.select(alike, count, count.type(0))
     items = items_in(found)
-    item = context.data_model_manager[items.item_type]
-    pointer_type = item.get_data_type().as_pointer()
+    pointer_type = context.get_data_type(items.item_type).as_pointer()
     with ExitStack() as inside:
         loop = inside.enter_context(cgutils.for_range(builder, count))
         places = [builder.gep(array.data, [loop.index]) for array in made]
@@ -207,8 +216,7 @@ def each_item(
             is_used = builder.icmp_signed("!=", hash_, hash_.type(-1))
             inside.enter_context(builder.if_then(is_used))
         offset = cgutils.intp_t(items.offset)
-        values = (cgutils.pointer_add(builder, place, offset, pointer_type) for place in places)
-        yield tuple([item.load_from_data_pointer(builder, value) for value in values])
+        yield tuple([cgutils.pointer_add(builder, one, offset, pointer_type) for one in places])
 
 
 def extent_of_piece(context: Any, builder: Any, found: Any, value: Any) -> Extent:

@@ -25,7 +25,7 @@ from activerules.annotations.activity import Const, Duplicated, MixedDuplicated
 from activerules.annotations.signature import SplitSpec
 from activerules.annotations.trees import flattened, restored
 from activerules.errors import NotYetSupported, ShadowMismatch, TapeError
-from activerules.numba_ext import cotangents, floats_of_shadows, memory
+from activerules.numba_ext import cotangents, memory
 from activerules.numba_ext.checks import refuse_buffer
 from activerules.numba_ext.cotangents import require_fitting
 from activerules.numba_ext.emitter import BY_SHADOW, Call, Field
@@ -36,8 +36,8 @@ from activerules.numba_ext.split_results import shadow_of
 from activerules.numba_ext.stubs import StubType
 from activerules.numba_ext.tape_handle import FRESH, RUNNING, Block
 from activerules.numba_ext.types import AnnotationType
-from activerules.numba_ext.zero_shadows import own_constants, zero_shadow
 from activerules.rules.pattern import type_name
+from activerules.values.shadows import clear_shadow, copy_of_shadow, own_constants, zero_shadow
 
 
 class PullbackType(StubType):
@@ -316,7 +316,7 @@ class _Run:
         taken = self.block.change_state(FRESH, RUNNING)
         message = "the pullback runs already (in another thread), or its last run failed"
         self._refuse_if(builder.not_(taken), TapeError, message)
-        floats_of_shadows.clear(self.context, builder, self.types[2], self.shadows)
+        clear_shadow(self.context, builder, self.types[2], self.shadows)
         self._internal(cotangents.clear, types.none, (self.types[3],), (self.shadow,))
         self._internal(cotangents.seed, types.none, pair_types, pair)
 
@@ -361,7 +361,7 @@ class _Run:
             result = source.copy(layout="C")
             return self._internal(cotangents.copied, result, (source,), (shadow,))
         if has_shadow(ty):
-            return floats_of_shadows.copy_of(self.context, self.builder, ty, shadow)
+            return copy_of_shadow(self.context, self.builder, ty, shadow)
         if not isinstance(ty, types.BaseTuple):
             return bar if is_number(ty) else self.context.get_dummy_value()
         count = len(ty)

@@ -17,7 +17,7 @@ from numba.extending import overload, register_jitable
 from activerules.annotations.values import make_zero
 from activerules.errors import RuleArgumentsOverlap, RuleReturnError
 from activerules.numba_ext.overwriting import overwrite
-from activerules.numba_ext.zero_shadows import room_like
+from activerules.values.shadows import room_like
 
 
 def make_zero_of(x: Any) -> Any:

@@ -15,7 +15,7 @@ exchanges those of the shadow, and in memory of its caller nothing may (D2 of `d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -29,21 +29,15 @@ from activerules.errors import (
     RuleReturnError,
     RuleViolation,
 )
-from activerules.numba_ext import floats_of_shadows
 from activerules.numba_ext.calls import MarkedCall
 from activerules.numba_ext.compiledrule import ObjectCheck, RuleArgument
-from activerules.numba_ext.fields import fields_of, has_inner, is_collection, is_instance, items_in
-from activerules.numba_ext.identity import identity_of_memory
 from activerules.numba_ext.kinds import is_object
-from activerules.numba_ext.pieces import (
-    each_item,
-    entries_of,
-    field_values,
-    memory_of,
-    parts_of,
-)
+from activerules.numba_ext.pieces import entries_of, memory_of
 from activerules.numba_ext.rulechecks import copied, copy_in_place, none_of, overlap
-from activerules.numba_ext.zero_shadows import new_instance
+from activerules.values.identity import identity_of_memory
+from activerules.values.layout import Array, Items, Node, Number, Plain, layout_of
+from activerules.values.shadows import is_instance, keep, may_change, release
+from activerules.values.walk import Depth, Emit, Making, fresh, walk
 
 
 @intrinsic
@@ -51,7 +45,7 @@ def identity(typing_context, x):
     """A number that changes when the memory does that an object leads to."""
 
     def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
-        return identity_of_memory(context, builder, x, args[0])
+        return identity_of_memory(Emit(context, builder), layout_of(x), args[0])
 
     return types.intp(x), codegen
 
@@ -61,13 +55,11 @@ def shares(typing_context, array, x):
     """Whether an array overlaps one of those in an object."""
 
     def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
-        array_value, value = args
+        em = Emit(context, builder)
         found = cgutils.alloca_once_value(builder, cgutils.false_bit)
-        for ty, (one,) in floats_of_shadows.pieces_with_floats(context, builder, x, (value,)):
+        for ty, value in _memory(em, x, args[1]):
             if isinstance(ty, types.Array):
-                typed = signature(types.boolean, array, ty)
-                meets = context.compile_internal(builder, overlap, typed, (array_value, one))
-                builder.store(builder.or_(builder.load(found), meets), found)
+                _note_if_same(em, found, (array, args[0]), (ty, value))
         return builder.load(found)
 
     return types.boolean(array, x), codegen
@@ -78,50 +70,66 @@ def _meet(typing_context, x, y):
     """Whether two objects share arrays, items or instances."""
 
     def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
+        em = Emit(context, builder)
         found = cgutils.alloca_once_value(builder, cgutils.false_bit)
-        first, second = args
-        for ty, (one,) in floats_of_shadows.pieces_with_floats(context, builder, x, (first,)):
-            each = floats_of_shadows.pieces_with_floats(context, builder, y, (second,))
-            for other_ty, (other,) in each:
-                meets = _same_memory(context, builder, (ty, one), (other_ty, other))
-                builder.store(builder.or_(builder.load(found), meets), found)
+        for one in _memory(em, x, args[0]):
+            for other in _memory(em, y, args[1]):
+                _note_if_same(em, found, one, other)
         return builder.load(found)
 
     return types.boolean(x, y), codegen
 
 
-def _same_memory(context: Any, builder: Any, one: tuple[Any, Any], other: tuple[Any, Any]) -> Any:
+def _memory(em: Emit, found: Any, value: Any) -> Iterator[tuple[Any, Any]]:
+    """All memory with floats that a value leads to, by type; of a list or dictionary, an array over
+    its items.
+    """
+    for visit in walk(em, layout_of(found), (value,), depth=Depth.ITEMS, where=may_change):
+        if isinstance(visit.node, Items):
+            entries = entries_of(em.context, em.builder, visit.node.numba_type, visit.values)
+            if layout_of(entries.array_type).has_shadow:
+                yield entries.array_type, entries.arrays[0]
+        elif visit.node.has_shadow:
+            yield visit.node.numba_type, visit.values[0]
+
+
+def _note_if_same(em: Emit, found: Any, one: tuple[Any, Any], other: tuple[Any, Any]) -> None:
     (ty, value), (other_ty, other_value) = one, other
     if isinstance(ty, types.Array) and isinstance(other_ty, types.Array):
         typed = signature(types.boolean, ty, other_ty)
-        return context.compile_internal(builder, overlap, typed, (value, other_value))
-    if is_instance(ty) and ty == other_ty:
-        places = [memory_of(context, builder, ty, v) for v in (value, other_value)]
-        return builder.icmp_unsigned("==", *places)
-    return cgutils.false_bit
+        meets = em.context.compile_internal(em.builder, overlap, typed, (value, other_value))
+    elif is_instance(layout_of(ty)) and ty == other_ty:
+        addresses = [memory_of(em.context, em.builder, ty, v) for v in (value, other_value)]
+        meets = em.builder.icmp_unsigned("==", *addresses)
+    else:
+        return
+    em.builder.store(em.builder.or_(em.builder.load(found), meets), found)
 
 
 @intrinsic
 def _copied(typing_context, x):
-    return x(x), lambda context, builder, typed, args: _copy(context, builder, x, args[0])
-
-
-def _copy(context: Any, builder: Any, found: Any, value: Any) -> Any:
     """A value of its own, owned, with copies of all arrays it leads to, of integers too."""
-    if isinstance(found, types.BaseTuple):
-        items = [_copy(context, builder, t, part) for t, (part,) in parts_of(builder, found, value)]
-        return context.make_tuple(builder, found, items)
-    if is_instance(found):
-        return new_instance(context, builder, found, value, _copy)
-    typed = signature(found, found)
-    if isinstance(found, types.Array):
-        return context.compile_internal(builder, _copied_array, typed, [value])
-    if isinstance(found, types.ListType):
-        copy = _copied_list if isinstance(found.item_type, types.Number) else _copied_items
-        return context.compile_internal(builder, copy, typed, [value])
-    if isinstance(found, types.DictType):
-        return context.compile_internal(builder, _copied_values, typed, [value])
-    context.nrt.incref(builder, found, value)
+
+    def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
+        return fresh(Emit(context, builder), layout_of(x), args[0], _COPY)
+
+    return x(x), codegen
+
+
+def _is_opened(node: Node) -> bool:
+    return is_instance(node) or (isinstance(node, Items) and node.is_typed)
+
+
+def _is_value(node: Node) -> bool:
+    return isinstance(node, Number | Plain)
+
+
+def _copy_of_leaf(em: Emit, node: Node, value: Any) -> Any:
+    found = node.numba_type
+    if isinstance(node, Array):
+        typed = signature(found, found)
+        return em.context.compile_internal(em.builder, _copied_array, typed, [value])
+    em.context.nrt.incref(em.builder, found, value)
     return value
 
 
@@ -129,22 +137,7 @@ def _copied_array(x):
     return copy_in_place(x, x)  # the shadow of the object lies in memory as the object does
 
 
-def _copied_list(x):
-    return x.copy()
-
-
-def _copied_items(x):
-    result = x.copy()
-    for k in range(len(x)):
-        result[k] = _copied(x[k])  # pyright: ignore[reportCallIssue]
-    return result
-
-
-def _copied_values(x):
-    result = x.copy()
-    for key, value in x.items():
-        result[key] = _copied(value)  # pyright: ignore[reportCallIssue]
-    return result
+_COPY = Making(leaf=_copy_of_leaf, opened=_is_opened, kept=_is_value)
 
 
 def copy_of_object(x: Any) -> Any:
@@ -160,38 +153,21 @@ def identity_of(x: Any) -> Any:
 @intrinsic
 def _keep(typing_context, x):
     """Count one reference more to everything an object leads to."""
-    return types.none(x), _counting(x, "incref")
+    return types.none(x), _counting(x, keep)
 
 
 @intrinsic
 def _release(typing_context, x):
     """Count one reference less."""
-    return types.none(x), _counting(x, "decref")
+    return types.none(x), _counting(x, release)
 
 
-def _counting(found: Any, change: str) -> Callable[..., Any]:
+def _counting(found: Any, change: Callable[[Emit, Node, Any], None]) -> Callable[..., Any]:
     def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
-        _count(context, builder, found, args[0], getattr(context.nrt, change))
+        change(Emit(context, builder), layout_of(found), args[0])
         return context.get_dummy_value()
 
     return codegen
-
-
-def _count(context: Any, builder: Any, found: Any, value: Any, change: Callable[..., Any]) -> None:
-    if isinstance(found, types.BaseTuple):
-        for item, (part,) in parts_of(builder, found, value):
-            _count(context, builder, item, part, change)
-    elif is_instance(found):
-        values = field_values(context, builder, found, value)
-        for field, part in zip(fields_of(found), values, strict=True):
-            _count(context, builder, field.numba_type, part, change)
-            change(builder, field.numba_type, part)
-    elif is_collection(found) and has_inner(found):
-        item_type = items_in(found).item_type
-        entries = entries_of(context, builder, found, (value,))
-        with each_item(context, builder, found, entries) as (item,):
-            _count(context, builder, item_type, item, change)
-            change(builder, item_type, item)
 
 
 def held(x: Any) -> Any:

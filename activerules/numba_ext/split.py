@@ -39,7 +39,6 @@ from activerules.numba_ext.emitter import (
     link_derivative,
 )
 from activerules.numba_ext.gradient import ActivityName
-from activerules.numba_ext.identity import identity_of
 from activerules.numba_ext.intrinsics import compiled, dispatcher_in, dispatcher_of_type
 from activerules.numba_ext.kinds import is_number, optional_leaf, returned_type
 from activerules.numba_ext.lanes import first_lane, lane_tuples, packed_lanes, width_of
@@ -58,9 +57,12 @@ from activerules.numba_ext.types import (
     marker_class,
     register_static,
 )
-from activerules.numba_ext.zero_shadows import own_constants
 from activerules.rules.pattern import type_name
 from activerules.values.argument import Argument
+from activerules.values.identity import identity_of
+from activerules.values.layout import layout_of
+from activerules.values.shadows import own_constants
+from activerules.values.walk import Emit
 
 _ACTIVITIES: dict[type[Annotation], ActivityName] = {Const: "const", Active: "active"}
 
@@ -416,9 +418,11 @@ class SplitEmitter(Emitter):
     def _words(self, fields: Sequence[Field]) -> Iterator[tuple[str, Any]]:
         """The bits of every argument and shadow of the user's, with the names of their parts."""
         scratch = memory.owned_shadows(self.gradient, self.arguments)
+        em = Emit(self.context, self.builder)
         for argument, (primal, lanes), own in zip(self.arguments, fields, scratch, strict=True):
             shadows = () if own else lanes
-            yield from identity_of(self.context, self.builder, argument, primal, shadows)
+            node = layout_of(argument.numba_type)
+            yield from identity_of(em, argument.name, node, primal, shadows)
 
     def _require_same(self, block: Block, words: Sequence[tuple[str, Any]]) -> None:
         """Refuse other arguments than those the tape was made from."""

@@ -43,7 +43,7 @@ from activerules.numba_ext.split import (
     wrong_tape,
 )
 from activerules.numba_ext.tape_handle import FRESH, RUNNING, USED, Block
-from activerules.numba_ext.zero_shadows import own_constants
+from activerules.values.shadows import own_constants
 
 
 def recording(typing_context, spec, function, *args):

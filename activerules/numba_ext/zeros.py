@@ -12,7 +12,7 @@ from numba.extending import intrinsic, overload
 from activerules.annotations.values import make_zero, use_compiled
 from activerules.numba_ext.fields import is_collection, is_instance
 from activerules.numba_ext.kinds import has_shadow
-from activerules.numba_ext.zero_shadows import zero_shadow
+from activerules.values.shadows import zero_shadow
 
 
 @overload(make_zero)

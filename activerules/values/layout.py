@@ -2,7 +2,8 @@
 
 Needs       a Numba type; nothing of compilers, sizes or LLVM
 Gives       `layout_of`: its tree. Each node answers where its numbers are, and which activity a
-            value can have; `map_type`: a type with that of each leaf replaced
+            value can have; `map_type`: a type with that of each leaf replaced;
+            `shadow_of_leaf`: the type of its shadow
 Invariants  L1  a tree is finite: a type that refers to itself is `Opaque` where it does so
             L2  what is not known to hold no numbers is `Opaque` (or `Number` of an unknown width)
             L3  numbers in a value itself are Active, numbers in memory it refers to Duplicated:
@@ -464,6 +465,12 @@ def map_type(node: Node, leaf: Callable[[Node], Any], *, named: bool = True) -> 
     items = tuple(map_type(child, leaf, named=named) for _, child in node.children)
     kind = getattr(node.numba_type, "instance_class", None) if named else None
     return types.BaseTuple.from_types(items, kind)
+
+
+def shadow_of_leaf(leaf: Node) -> Any:
+    """The type of the shadow of a leaf: its own, arrays writable."""
+    found = leaf.numba_type
+    return found.copy(readonly=False) if isinstance(leaf, Array) else found
 
 
 def show(path: Path) -> str:

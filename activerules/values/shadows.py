@@ -1,0 +1,205 @@
+"""What is done to shadows as a whole: visitors of `walk`, and new values made by `rebuild`.
+
+Needs       the tree of a type, and LLVM values of it: shadows of one form
+Gives       `clear_shadow`, `add`, `take`, `give`: all floats at once, however deep they are
+            `zero_shadow`, `copy_of_shadow`, `room_like`: new shadows; `own_constants`
+            `keep`, `release`: references to all that an object leads to
+Invariants  F1  nothing but floats is written: pointers, integers and keys stay
+            F2  nothing raises but `MemoryError`
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from numba.core import cgutils
+from numba.core.typing.templates import signature
+from numba.extending import intrinsic
+
+from activerules.numba_ext.extents import extent_of
+from activerules.values.layout import (
+    Array,
+    Items,
+    Node,
+    Number,
+    Plain,
+    Struct,
+    layout_of,
+    shadow_of_leaf,
+)
+from activerules.values.walk import Depth, Emit, Making, Slot, fresh, rebuild, walk
+
+# how a number in memory changes, by the number of another shadow
+_Change = Callable[[Emit, Slot, Slot], None]
+
+
+def clear_shadow(context: Any, builder: Any, found: Any, shadow: Any) -> None:
+    """Make all floats of a shadow zero."""
+    em = Emit(context, builder)
+    for visit in walk(em, layout_of(found), (shadow,), where=may_change):
+        if visit.is_number_in_memory:
+            visit.slots[0].store(em.context.get_constant_null(visit.node.numba_type))
+
+
+# Of two shadows, one is fixed: where keys of dictionaries lie at other places in the other one,
+# they are put at the same.
+
+
+def take(context: Any, builder: Any, found: Any, fixed: Any, other: Any) -> None:
+    """Replace the floats of the fixed shadow by those of the other."""
+    _change(Emit(context, builder), layout_of(found), (fixed, other), 0, _set)
+
+
+def give(context: Any, builder: Any, found: Any, fixed: Any, other: Any) -> None:
+    """Replace the floats of the other shadow by those of the fixed one."""
+    _change(Emit(context, builder), layout_of(found), (fixed, other), 1, _set)
+
+
+def add(context: Any, builder: Any, found: Any, fixed: Any, other: Any) -> None:
+    """Add the floats of the fixed shadow to those of the other."""
+    _change(Emit(context, builder), layout_of(found), (fixed, other), 1, _add)
+
+
+def _change(em: Emit, node: Node, pair: tuple[Any, Any], into: int, change: _Change) -> None:
+    for visit in walk(em, node, pair, where=may_change, unlike=_require_keys(em)):
+        if visit.is_number_in_memory:
+            change(em, visit.slots[into], visit.slots[1 - into])
+
+
+def may_change(node: Node) -> bool:
+    """Whether there is a float in it, or behind it, that a shadow has."""
+    return node.numbers.by_value or node.numbers.by_reference
+
+
+def _require_keys(em: Emit) -> Callable[[Any], None]:
+    def check(alike: Any) -> None:
+        with cgutils.if_unlikely(em.builder, em.builder.not_(alike)):
+            message = "no memory for the keys of a dictionary"
+            em.context.call_conv.return_user_exc(em.builder, MemoryError, (message,))
+
+    return check
+
+
+def _set(em: Emit, target: Slot, source: Slot) -> None:
+    target.store(source.value)
+
+
+def _add(em: Emit, target: Slot, source: Slot) -> None:
+    found = target.node.numba_type
+    plus = em.context.get_function(operator.add, signature(found, found, found))
+    target.store(plus(em.builder, (target.value, source.value)))
+
+
+# --- new shadows ---
+
+
+def zero_shadow(context: Any, builder: Any, found: Any, primal: Any) -> Any:
+    """A new shadow of zeros, arrays with the shape and strides of `primal`; the caller owns it.
+    What is constant in tuples is that of `primal`, borrowed; an instance owns what is in it.
+    """
+    em = Emit(context, builder)
+    return rebuild(em, layout_of(found), primal, _zero_or_borrowed, shadow_of_leaf)
+
+
+def _zero_or_borrowed(em: Emit, node: Node, primal: Any) -> Any:
+    has_zero = node.has_shadow or isinstance(node, Number)
+    return fresh(em, node, primal, _ZERO) if has_zero else primal
+
+
+def own_constants(context: Any, builder: Any, found: Any, shadow: Any) -> None:
+    """Make what is constant in a new shadow, and borrowed, belong to it as the rest does."""
+    em = Emit(context, builder)
+    for visit in walk(em, layout_of(found), (shadow,), depth=Depth.TUPLES):
+        if not visit.node.is_tuple and not visit.node.has_shadow:
+            context.nrt.incref(builder, visit.node.numba_type, visit.values[0])
+
+
+def copy_of_shadow(context: Any, builder: Any, found: Any, shadow: Any) -> Any:
+    """A new shadow with the floats of another; the caller owns it."""
+    result = zero_shadow(context, builder, found, shadow)
+    give(context, builder, found, shadow, result)
+    return result
+
+
+def _is_object_with_numbers(node: Node) -> bool:
+    return node.has_shadow and (isinstance(node, Items) or is_instance(node))
+
+
+def is_instance(node: Node) -> bool:
+    """Whether it is a reference to counted memory with named fields."""
+    return isinstance(node, Struct) and node.kind in ("jitclass", "structref")
+
+
+def _zero_leaf(em: Emit, node: Node, primal: Any) -> Any:
+    if isinstance(node, Number):
+        return em.context.get_constant_null(node.numba_type)
+    if isinstance(node, Array) and node.has_shadow:
+        array, start, size = _room_like(em, node, primal)
+        cgutils.memset(em.builder, start, size, 0)
+        return array
+    em.context.nrt.incref(em.builder, node.numba_type, primal)
+    return primal
+
+
+def _is_plain(node: Node) -> bool:
+    return isinstance(node, Plain)
+
+
+_ZERO = Making(leaf=_zero_leaf, opened=_is_object_with_numbers, kept=_is_plain)
+
+
+def _room_like(em: Emit, node: Node, array: Any) -> tuple[Any, Any, Any]:
+    """A new array of the shape and strides of another, where its memory begins, and its size."""
+    context, builder, found = em.context, em.builder, node.numba_type
+    primal = context.make_array(found)(context, builder, array)
+    extent = extent_of(builder, found, primal)
+    size = builder.sub(extent.high, extent.low)
+    alignment = context.get_preferred_array_alignment(found.dtype)
+    meminfo = context.nrt.meminfo_alloc_aligned(builder, size, cgutils.int32_t(alignment))
+    start = context.nrt.meminfo_data(builder, meminfo)
+    below = builder.sub(extent.data, extent.low)
+    room = context.make_array(shadow_of_leaf(node))(context, builder, array)
+    data = cgutils.pointer_add(builder, start, below)
+    room.data = builder.bitcast(data, primal.data.type)
+    room.meminfo = meminfo
+    room.parent = cgutils.get_null_value(primal.parent.type)
+    return room._getvalue(), start, size
+
+
+@intrinsic
+def room_like(typing_context, x):
+    """A new array of the shape and strides of `x`, with nothing written into it."""
+    node = layout_of(x)
+
+    def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
+        return _room_like(Emit(context, builder), node, args[0])[0]
+
+    return shadow_of_leaf(node)(x), codegen
+
+
+# --- references ---
+
+
+def keep(em: Emit, node: Node, value: Any) -> None:
+    """Count one reference more to everything that an object leads to."""
+    _count(em, node, value, em.context.nrt.incref)
+
+
+def release(em: Emit, node: Node, value: Any) -> None:
+    """Count one reference less."""
+    _count(em, node, value, em.context.nrt.decref)
+
+
+def _count(em: Emit, node: Node, value: Any, change: Callable[..., Any]) -> None:
+    models = em.context.data_model_manager
+
+    def is_counted(part: Node) -> bool:
+        return models[part.numba_type].contains_nrt_meminfo()
+
+    # of what is in an object before the object, which may be what keeps it
+    every = walk(em, node, (value,), depth=Depth.ITEMS, where=is_counted, inside_first=True)
+    for visit in every:
+        if visit.path and not visit.node.is_tuple:
+            change(em.builder, visit.node.numba_type, visit.values[0])

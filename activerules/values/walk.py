@@ -1,0 +1,432 @@
+"""Walks over values in the IR of a caller: the tree of their type, and where each part lies.
+
+Needs       trees (`layout`), and LLVM values of these types
+Gives       `walk`: visits every part, of one value or of several in step
+            `rebuild`: tuples made again of other leaves; `fresh`: objects made again, too
+Invariants  W1  a node is visited before what is in it; what a visitor emits at a `Visit` runs where
+                the visit is: in the loops and branches that lead there
+            W2  the first value leads: lengths of lists and shapes of arrays are its own. Another
+                list of another length, another dictionary of other keys has no items for the walk
+            W3  a walk only reads. A part in memory is read where it is asked for, not before
+            W4  a field that holds no object yet is memory of zeros
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache, partial
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.core.typing.templates import signature
+from numba.experimental.jitclass.base import imp_dtor
+from numba.extending import intrinsic
+
+from activerules.numba_ext.fields import struct_type
+from activerules.numba_ext.pieces import each_address, entries_of, struct_of
+from activerules.values.layout import (
+    EACH,
+    Array,
+    Items,
+    Node,
+    Number,
+    Optional,
+    Path,
+    Step,
+    Struct,
+    layout_of,
+    map_type,
+)
+
+
+@dataclass(frozen=True)
+class Emit:
+    """Where code goes: a target context of Numba's, and a builder."""
+
+    context: Any
+    builder: Any
+
+
+class Depth(IntEnum):
+    """How far a walk goes in."""
+
+    TUPLES = 0
+    """Items of tuples."""
+    VALUE = 1
+    """What is not None, too: all that is passed by value."""
+    FIELDS = 2
+    """Fields of instances, too: memory whose parts are known at compile time."""
+    ITEMS = 3
+    """Items of lists and values of dictionaries, too: in a loop."""
+    NUMBERS = 4
+    """Elements of arrays and fields of records, too: down to each number in memory."""
+
+
+@dataclass
+class Slot:
+    """One value in a walk: known (`given`), or in memory at `address`.
+
+    align     of numbers in unaligned records: 1
+    as_value  memory of a StructRef: it holds values (i1 for a boolean), not data (i8) as all other
+    """
+
+    em: Emit
+    node: Node
+    given: Any = None
+    address: Any = None
+    align: int | None = None
+    as_value: bool = False
+
+    @property
+    def value(self) -> Any:
+        """What is there, read here and now; borrowed."""
+        if self.given is not None:
+            return self.given
+        context, builder, found = self.em.context, self.em.builder, self.node.numba_type
+        if self.as_value:
+            return builder.load(self.address)
+        return context.unpack_value(builder, found, self.address, self.align)
+
+    def store(self, value: Any) -> None:
+        """Put a number there."""
+        em = self.em
+        em.context.pack_value(em.builder, self.node.numba_type, value, self.address, self.align)
+
+    def at(self, node: Node, address: Any) -> Slot:
+        """A part of this one that lies in memory."""
+        return Slot(self.em, node, None, address, self.align, self.as_value)
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A part of the values of a walk."""
+
+    path: Path
+    node: Node
+    slots: tuple[Slot, ...]
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """What the part is in each of the values."""
+        return tuple(slot.value for slot in self.slots)
+
+    @property
+    def is_number_in_memory(self) -> bool:
+        """Whether it is a float or complex number that can be overwritten."""
+        return isinstance(self.node, Number) and self.slots[0].address is not None
+
+
+_Parts = Iterator[tuple[Step, Sequence[Slot]]]
+
+
+def _always(node: Node) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class _Options:
+    depth: Depth
+    where: Callable[[Node], bool]
+    unlike: Callable[[Any], None]
+    inside_first: bool
+
+
+def walk(
+    em: Emit,
+    nodes: Node | Sequence[Node],
+    values: Sequence[Any],
+    *,
+    depth: Depth = Depth.NUMBERS,
+    where: Callable[[Node], bool] = _always,
+    unlike: Callable[[Any], None] = lambda alike: None,
+    inside_first: bool = False,
+) -> Iterator[Visit]:
+    """Visit every part of the values, in step.
+
+    nodes   the tree of all values, or one for each: of the same form, as those of a result and its
+            cotangent. Where another has no such part (None for an optional, an array or a tuple),
+            the walk does not go in
+    where   parts of which this is false are left out
+    unlike  is called with a condition for each dictionary: whether the others have the keys of the
+            first
+    inside_first    what is in a part is visited before it: to release both
+
+    Loops and branches are closed on the way: run it to the end, and never two of them in turns.
+    """
+    own = (nodes,) * len(values) if isinstance(nodes, Node) else tuple(nodes)
+    slots = tuple(Slot(em, node, value) for node, value in zip(own, values, strict=True))
+    yield from _walk(em, Visit((), own[0], slots), _Options(depth, where, unlike, inside_first))
+
+
+def _walk(em: Emit, visit: Visit, options: _Options) -> Iterator[Visit]:
+    if not options.where(visit.node):
+        return
+    if not options.inside_first:
+        yield visit
+    enter = _ENTER.get(type(visit.node), _nothing)
+    if any(slot.node.numba_type == types.none for slot in visit.slots):
+        enter = _nothing
+    for step, slots in enter(em, visit, options):
+        part = Visit((*visit.path, step), slots[0].node, tuple(slots))
+        yield from _walk(em, part, options)
+    if options.inside_first:
+        yield visit
+
+
+def _nothing(em: Emit, visit: Visit, options: _Options) -> _Parts:
+    return iter(())
+
+
+def _struct(em: Emit, visit: Visit, options: _Options) -> _Parts:
+    assert isinstance(visit.node, Struct)
+    depth, open_ = {
+        "tuple": (Depth.TUPLES, _items_of_tuple),
+        "record": (Depth.NUMBERS, _fields_of_record),
+    }.get(visit.node.kind, (Depth.FIELDS, _fields_of_instance))
+    if options.depth < depth or not any(options.where(child) for _, child in visit.node.fields):
+        return
+    columns = [open_(em, slot) for slot in visit.slots]
+    for k, slots in enumerate(zip(*columns, strict=True)):
+        yield visit.node.fields[k][0], slots
+
+
+def _items_of_tuple(em: Emit, slot: Slot) -> list[Slot]:
+    nodes = [child for _, child in slot.node.children]
+    if slot.address is not None:
+        items = (cgutils.gep_inbounds(em.builder, slot.address, 0, k) for k in range(len(nodes)))
+        return [slot.at(*one) for one in zip(nodes, items, strict=True)]
+    values = cgutils.unpack_tuple(em.builder, slot.value, len(nodes))
+    return [Slot(em, *one) for one in zip(nodes, values, strict=True)]
+
+
+def _fields_of_record(em: Emit, slot: Slot) -> list[Slot]:
+    found, base = slot.node.numba_type, slot.value
+    align = slot.align if found.aligned else 1
+    made: list[Slot] = []
+    for name, child in slot.node.children:
+        address = _moved(em, base, found.offset(name), child.numba_type)
+        made.append(Slot(em, child, address=address, align=align))
+    return made
+
+
+def _fields_of_instance(em: Emit, slot: Slot) -> list[Slot]:
+    node = slot.node
+    struct = struct_of(em.context, em.builder, node.numba_type, slot.value)
+    as_value = isinstance(node.numba_type, types.StructRef)
+    return [
+        Slot(em, child, address=struct._get_ptr_by_index(k), as_value=as_value)
+        for k, (_, child) in enumerate(node.children)
+    ]
+
+
+def _moved(em: Emit, base: Any, offset: Any, found: Any) -> Any:
+    pointer_type = em.context.get_data_type(found).as_pointer()
+    offset = offset if hasattr(offset, "type") else cgutils.intp_t(offset)
+    return cgutils.pointer_add(em.builder, base, offset, pointer_type)
+
+
+def _array(em: Emit, visit: Visit, options: _Options) -> _Parts:
+    assert isinstance(visit.node, Array)
+    if options.depth < Depth.NUMBERS or not options.where(visit.node.element):
+        return
+    if isinstance(visit.node.numba_type, types.NestedArray):
+        yield from _elements_in_place(em, visit)
+    elif {slot.node.numba_type.layout for slot in visit.slots} in ({"C"}, {"F"}):
+        yield from _elements_in_order(em, visit)
+    else:
+        yield from _elements_by_index(em, visit)
+
+
+def _elements_in_place(em: Emit, visit: Visit) -> _Parts:
+    """Of an array that is part of a record: one after the other."""
+    found, element = visit.node.numba_type, visit.node.children[0][1]
+    size = em.context.get_abi_sizeof(em.context.get_data_type(found.dtype))
+    with cgutils.for_range(em.builder, cgutils.intp_t(found.nitems)) as loop:
+        offset = em.builder.mul(loop.index, cgutils.intp_t(size))
+        addresses = [_moved(em, slot.address, offset, found.dtype) for slot in visit.slots]
+        yield EACH, [s.at(element, a) for s, a in zip(visit.slots, addresses, strict=True)]
+
+
+def _elements_in_order(em: Emit, visit: Visit) -> _Parts:
+    """Of arrays that lie in memory without gaps, all of one layout."""
+    arrays = [_array_of(em, slot) for slot in visit.slots]
+    with cgutils.for_range(em.builder, arrays[0].nitems) as loop:
+        yield EACH, [
+            _element(em, slot, em.builder.gep(array.data, [loop.index]))
+            for slot, array in zip(visit.slots, arrays, strict=True)
+        ]
+
+
+def _elements_by_index(em: Emit, visit: Visit) -> _Parts:
+    arrays = [_array_of(em, slot) for slot in visit.slots]
+    shape = cgutils.unpack_tuple(em.builder, arrays[0].shape, visit.node.numba_type.ndim)
+    address = partial(cgutils.get_item_pointer, em.context, em.builder)
+    with cgutils.loop_nest(em.builder, shape, cgutils.intp_t) as index:
+        yield EACH, [
+            _element(em, slot, address(slot.node.numba_type, array, index))
+            for slot, array in zip(visit.slots, arrays, strict=True)
+        ]
+
+
+def _array_of(em: Emit, slot: Slot) -> Any:
+    return em.context.make_array(slot.node.numba_type)(em.context, em.builder, slot.value)
+
+
+def _element(em: Emit, slot: Slot, address: Any) -> Slot:
+    align = None if slot.node.numba_type.aligned else 1
+    return Slot(em, slot.node.children[0][1], address=address, align=align)
+
+
+def _collection(em: Emit, visit: Visit, options: _Options) -> _Parts:
+    node = visit.node
+    assert isinstance(node, Items)
+    is_closed = node.unknown_path is not None or not options.where(node.item)
+    if options.depth < Depth.ITEMS or is_closed:
+        return
+    entries = entries_of(em.context, em.builder, node.numba_type, visit.values)
+    if node.key is not None:
+        options.unlike(entries.alike)
+    with each_address(em.context, em.builder, node.numba_type, entries) as found:
+        yield EACH, [slot.at(node.item, one) for slot, one in zip(visit.slots, found, strict=True)]
+
+
+def _present(em: Emit, visit: Visit, options: _Options) -> _Parts:
+    """What is not None in any of the values."""
+    if options.depth < Depth.VALUE:
+        return
+    there, slots = cgutils.true_bit, list[Slot]()
+    for slot in visit.slots:
+        if isinstance(slot.node, Optional):
+            optional = em.context.make_helper(em.builder, slot.node.numba_type, slot.value)
+            valid = cgutils.as_bool_bit(em.builder, optional.valid)
+            there = em.builder.and_(there, valid)
+            slot = Slot(em, slot.node.item, optional.data)
+        slots.append(slot)
+    with em.builder.if_then(there):
+        yield "?", slots
+
+
+_ENTER: dict[type, Callable[[Emit, Visit, _Options], _Parts]] = {
+    Struct: _struct, Array: _array, Items: _collection, Optional: _present,
+}  # fmt: skip
+
+
+# --- values made again ---
+
+
+def rebuild(
+    em: Emit,
+    node: Node,
+    value: Any,
+    leaf: Callable[[Emit, Node, Any], Any],
+    leaf_type: Callable[[Node], Any] = lambda leaf: leaf.numba_type,
+) -> Any:
+    """The tuple of what `leaf` gives for each leaf of a value; its type is what `map_type` makes
+    with `leaf_type`.
+    """
+    if not node.is_tuple:
+        return leaf(em, node, value)
+    parts = cgutils.unpack_tuple(em.builder, value, len(node.children))
+    rows = zip(node.children, parts, strict=True)
+    items = [rebuild(em, child, part, leaf, leaf_type) for (_, child), part in rows]
+    return em.context.make_tuple(em.builder, map_type(node, leaf_type), items)
+
+
+@dataclass(frozen=True)
+class Making:
+    """How a value is made again, by functions of a module: code is compiled by them, and kept.
+
+    leaf    gives what stands for a leaf; its reference belongs to the new value
+    opened  objects, lists and dictionaries that are made again
+    kept    items which are, in a copy of a list or dictionary, what they have to be
+    """
+
+    leaf: Callable[[Emit, Node, Any], Any]
+    opened: Callable[[Node], bool]
+    kept: Callable[[Node], bool]
+
+
+def fresh(em: Emit, node: Node, value: Any, making: Making) -> Any:
+    """A new value of the form of another, which the caller owns."""
+    if node.is_tuple:
+        return rebuild(em, node, value, partial(_fresh_leaf, making))
+    if not making.opened(node):
+        return making.leaf(em, node, value)
+    make = _fresh_items if isinstance(node, Items) else _fresh_instance
+    return make(em, node, value, making)
+
+
+def _fresh_leaf(making: Making, em: Emit, node: Node, value: Any) -> Any:
+    return fresh(em, node, value, making)
+
+
+def _fresh_instance(em: Emit, node: Node, value: Any, making: Making) -> Any:
+    result = _new_object(em, node.numba_type)
+    source, target = (
+        struct_of(em.context, em.builder, node.numba_type, one) for one in (value, result)
+    )
+    for k, (_, child) in enumerate(node.children):
+        target[k] = fresh(em, child, source[k], making)
+    return result
+
+
+def _new_object(em: Emit, found: Any) -> Any:
+    """A reference to a new object of a class, all zero; its destructor is that of the class."""
+    context, builder = em.context, em.builder
+    memory_type = struct_type(found)
+    size = context.get_constant(types.uintp, context.get_abi_sizeof(memory_type))
+    destructor = imp_dtor(context, builder.module, found)
+    meminfo = context.nrt.meminfo_alloc_dtor(builder, size, destructor)
+    data = builder.bitcast(context.nrt.meminfo_data(builder, meminfo), memory_type.as_pointer())
+    builder.store(cgutils.get_null_value(memory_type), data)
+    reference = context.make_helper(builder, found)
+    reference.meminfo = meminfo
+    if not isinstance(found, types.StructRef):
+        reference.data = data
+    return reference._getvalue()
+
+
+def _fresh_items(em: Emit, node: Node, value: Any, making: Making) -> Any:
+    context, builder, found = em.context, em.builder, node.numba_type
+    assert isinstance(node, Items)
+    result = cgutils.alloca_once_value(builder, context.get_constant_null(found))
+    data = context.make_helper(builder, found, value=value).data
+    with cgutils.if_likely(builder, cgutils.is_not_null(builder, data)):  # a field that is set
+        is_kept = making.kept(node.item)
+        copy = _copied if is_kept else _filled(making, by_key=node.key is not None)
+        made = context.compile_internal(builder, copy, signature(found, found), [value])
+        builder.store(made, result)
+    return builder.load(result)
+
+
+def _copied(x):
+    return x.copy()
+
+
+@cache
+def _filled(making: Making, *, by_key: bool) -> Any:
+    """The function that copies a list or dictionary, with new items."""
+
+    @intrinsic
+    def item(typing_context, x):
+        def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
+            return fresh(Emit(context, builder), layout_of(x), args[0], making)
+
+        return x(x), codegen
+
+    # `item` is a cell, not a global: Numba keeps what it compiles here by code and cells
+    def items(x):
+        result = x.copy()
+        for k in range(len(x)):
+            result[k] = item(x[k])  # pyright: ignore[reportCallIssue]
+        return result
+
+    def values(x):
+        result = x.copy()
+        for key, value in x.items():
+            result[key] = item(value)  # pyright: ignore[reportCallIssue]
+        return result
+
+    return values if by_key else items
