@@ -2,7 +2,7 @@
 
 Needs       rules as written: a function, a pattern per argument and one for the result
 Gives       `find`, `find_forward`: the most specific rule for Numba types and activities; `epoch`:
-            grows by each change
+            grows by each change of an answer that was given
 Invariants  R1  no two rules of a function tie: the second one is refused, and nothing changes
             R2  a lookup answers with a whole pair or raises; it never falls back to the body
             R3  an activity is lowered (Const where a rule wants more) only if no rule fits as it is
@@ -73,13 +73,17 @@ class _Entry:
         """Whether the whole function was declared to carry no derivative."""
         return self.inactive is not None
 
+    def all_rules(self) -> tuple[Rule, ...]:
+        """Its rules in the order of their definition."""
+        return tuple(rule for group in self.rules.values() for rule in group)
+
     def written(self) -> list[str]:
         """Everything that is declared, as text."""
         name = display_name(self.function)
         stopped = sorted(map(str, self.inactive_arguments))
         facts = (self.is_inactive, stopped, self.noalias, self.refusal, self.by_body)
         out = [None if s is None else [*map(patterns.show, s)] for s in self.opted_out]
-        rules = [written_rule(rule) for group in self.rules.values() for rule in group]
+        rules = [written_rule(rule) for rule in self.all_rules()]
         return [f"{name} {facts} {out}", *rules]
 
 
@@ -106,6 +110,7 @@ class Registry:
         self._entries: dict[int, _Entry] = {}
         self._lock = threading.RLock()
         self._epoch = 0
+        self._asked: set[int] = set()
         self._inactive_types: list[Any] = []
         self._recomputation: Callable[[Any], Rule] | None = None
         self.debug: Any = None
@@ -114,7 +119,8 @@ class Registry:
     def epoch(self) -> int:
         """A number for what the rules are; what was compiled under another one is stale.
 
-        It grows with each change; in debug mode it is negative.
+        It grows where a function changes that somebody asked for since it last grew: what was
+        compiled by then may depend on it, and on no other. In debug mode it is negative.
         """
         if self.debug is None:
             return self._epoch
@@ -227,7 +233,7 @@ class Registry:
     def rules_for(self, function: object) -> tuple[Rule, ...]:
         """Return the rules of a function in the order of their definition."""
         entry = self._entry(function)
-        return () if entry is None else tuple(r for group in entry.rules.values() for r in group)
+        return () if entry is None else entry.all_rules()
 
     def functions(self) -> list[Any]:
         """Every function that has rules or declarations."""
@@ -241,7 +247,7 @@ class Registry:
         `AmbiguousRule` (and no change) if it ties with another rule.
         """
         with self._lock:
-            entry = self._entry(function) or _Entry(function)
+            entry = self._entries.get(_identity(function)) or _Entry(function)
             group = entry.rules.setdefault("forward" if which == "forward" else "reverse", [])
             equals = [r for r in group if r.of_library == is_of_library(half.module)]
             same = next((r for r in equals if _key(r) == _key(rule)), None)
@@ -256,7 +262,7 @@ class Registry:
             same.halves[which] = half
             entry.inactive = None  # the later declaration holds
             self._entries[_identity(function)] = entry
-            self._epoch += 1
+            self._changed(function)
 
     def attach(self, function: Any, which: Half, rule: Rule, half: RuleHalf) -> None:
         """Give a new function, which no compiled code calls yet, its rule: the epoch stays."""
@@ -284,19 +290,19 @@ class Registry:
         with self._lock:
             entry = self._entries.setdefault(_identity(function), _Entry(function))
             if arguments is None:
-                for rule in () if replace else self.rules_for(function):
+                for rule in () if replace else entry.all_rules():
                     if not all(may_replace(module, h.module) for h in rule.halves.values()):
                         refuse_silencing(display_name(function), rule, module)
                 entry.inactive = module
             else:
                 entry.inactive_arguments.update(arguments)
-            self._epoch += 1
+            self._changed(function)
 
     def declare_inactive_type(self, declared: Any) -> None:
         """Declare a Numba type, or a class of them, to carry no derivative."""
         with self._lock:
             self._inactive_types.append(declared)
-            self._epoch += 1
+            self._begin_epoch()
 
     def refuse(self, function: Any, why: str) -> None:
         """Keep the calls of a function whose body has a wrong derivative: what its rules do not
@@ -304,20 +310,20 @@ class Registry:
         """
         with self._lock:
             self._entries.setdefault(_identity(function), _Entry(function)).refusal = why
-            self._epoch += 1
+            self._changed(function)
 
     def promise_noalias(self, function: Any) -> None:
         """Take results of a function for new memory without a check."""
         with self._lock:
             self._entries.setdefault(_identity(function), _Entry(function)).noalias = True
-            self._epoch += 1
+            self._changed(function)
 
     def opt_out(self, function: Any, signature: tuple[Pattern, ...] | None) -> None:
         """Follow calls of a function into its body, where the types fit a signature."""
         with self._lock:
             entry = self._entries.setdefault(_identity(function), _Entry(function))
             entry.opted_out.append(signature)
-            self._epoch += 1
+            self._changed(function)
 
     def recompute_with(self, make_rule: Callable[[Any], Rule]) -> None:
         """Set what makes the rule of a function that has inactive arguments and no rule."""
@@ -412,7 +418,7 @@ class Registry:
         """Say that the body of a function is right to differentiate in forward mode."""
         with self._lock:
             self._entries.setdefault(_identity(function), _Entry(function)).by_body = True
-            self._epoch += 1
+            self._changed(function)
 
     def _rules_of(self, function: Any, which: Half, call: Call) -> list[Rule]:
         """The rules a call may be served by: those of the function, or its body as a rule."""
@@ -438,7 +444,22 @@ class Registry:
         return [entry.recomputed]
 
     def _entry(self, function: object) -> _Entry | None:
-        return self._entries.get(_identity(function))
+        """What is known of a function, for an answer that may be compiled into something."""
+        key = _identity(function)
+        self._asked.add(key)  # first: see `_changed`
+        return self._entries.get(key)
+
+    def _changed(self, function: object) -> None:
+        """Begin an epoch if something may depend on a function, which has just changed.
+
+        Who asks for it meanwhile is seen here, or has the answer of afterwards.
+        """
+        if _identity(function) in self._asked:
+            self._begin_epoch()
+
+    def _begin_epoch(self) -> None:
+        self._asked.clear()  # first: who asks in the new epoch is not forgotten
+        self._epoch += 1
 
 
 RULES = Registry()
