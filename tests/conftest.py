@@ -11,6 +11,8 @@ from dataclasses import fields, replace
 from functools import partial
 
 import hypothesis
+import llvmlite.binding as llvm
+import numba  # noqa: F401  -- for what it registers with llvmlite
 import pytest
 
 from activerules.frame_room import with_room
@@ -22,6 +24,10 @@ hypothesis.settings.load_profile("project")
 # time of these tests would go into looking through it again and again.
 gc.set_threshold(1_000_000, 1_000, 1_000)
 TESTS_BETWEEN_COLLECTIONS = 10
+
+# Numba times each call into LLVM, for each compile that is under way: a twentieth of everything.
+llvm.ffi.lib._lock._cblist.clear()
+
 DONE = pytest.StashKey[int]()
 
 
@@ -86,4 +92,4 @@ def rules_of_this_test() -> Iterator[None]:
     yield
     RULES._entries.clear()
     RULES._entries.update(before)
-    RULES._epoch += 1
+    RULES._begin_epoch()
