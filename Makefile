@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= 2
 ARGS   ?=
 
-.PHONY: help demo test fuzz nightly lint format bench docs generate coverage clean
+.PHONY: help demo test fuzz nightly lint format bench docs generate coverage values clean
 .DEFAULT_GOAL := help
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make docs     build the documentation, warnings are errors"
 	@echo "make generate rewrite the generated pages (docs/errors.md, docs/design.md, docs/all_rules.md)"
 	@echo "make coverage run a program per feature of Numba, write docs/coverage.md (an hour; ARGS='np.sort')"
+	@echo "make values   ask of every kind of value what can be asked of it, write docs/values.md (ARGS='list')"
 	@echo "make clean    remove the virtual environment and build products"
 
 $(BIN)/python:
@@ -69,6 +70,9 @@ generate: $(VENV)/.installed-tests
 
 coverage: $(VENV)/.installed-tests
 	$(BIN)/python docs/generate_coverage.py $(ARGS)
+
+values: $(VENV)/.installed-tests
+	$(BIN)/python docs/generate_values.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis

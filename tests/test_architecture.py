@@ -125,7 +125,7 @@ LAYERS = {
     "__main__": 10,
 }
 NUMBA_FREE = ("errors", "help", "ir")
-LLVMLITE_ONLY_IN = ("ir.normalise", "ir.derive.assemble", "numba_ext")
+LLVMLITE_ONLY_IN = ("ir.normalise", "ir.derive.assemble", "numba_ext", "values.identity")
 
 
 def modules() -> list[str]:

@@ -182,15 +182,3 @@ class Block:
     def set_state(self, new: int) -> None:
         """Store a state."""
         self.builder.store_atomic(cgutils.int32_t(new), self.state, "release", 4)
-
-
-def bits_of(builder: Any, value: Any) -> Any:
-    """The bits of an LLVM scalar as an i64."""
-    kind = value.type
-    if isinstance(kind, ir.PointerType):
-        return builder.ptrtoint(value, I64)
-    if isinstance(kind, ir.DoubleType):
-        return builder.bitcast(value, I64)
-    if isinstance(kind, ir.FloatType):
-        value = builder.bitcast(value, cgutils.int32_t)
-    return value if value.type == I64 else builder.zext(value, I64)

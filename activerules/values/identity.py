@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from llvmlite import ir
 from numba.core import cgutils, types
 
 from activerules.numba_ext import abi, dict_runtime
 from activerules.numba_ext.fields import has_inner
 from activerules.numba_ext.pieces import entries_of, memory_of
-from activerules.numba_ext.tape_handle import bits_of
 from activerules.values.layout import Items, Node, Struct, show
 from activerules.values.walk import Depth, Emit, Visit, walk
 
@@ -72,7 +72,7 @@ def _words(em: Emit, visit: Visit) -> Iterator[Any]:
     entries = entries_of(em.context, em.builder, found, (value,))
     make = em.context.make_array(entries.array_type)
     array = make(em.context, em.builder, entries.arrays[0])
-    yield bits_of(em.builder, array.data)
+    yield _bits_of(em.builder, array.data)
     yield array.nitems
 
 
@@ -84,10 +84,22 @@ def _address(em: Emit, visit: Visit) -> Iterator[Any]:
         slots = em.context.get_arg_packer([found]).as_arguments(builder, [*visit.values])
         for slot, bits in zip(abi.flatten(found), slots, strict=True):
             if slot.role in _COMPARED:
-                yield bits_of(builder, bits)
+                yield _bits_of(builder, bits)
     elif isinstance(found, types.Record):
-        yield bits_of(builder, visit.values[0])
+        yield _bits_of(builder, visit.values[0])
     elif isinstance(node, Struct) and not node.is_tuple:
-        yield bits_of(builder, memory_of(em.context, builder, found, visit.values[0]))
+        yield _bits_of(builder, memory_of(em.context, builder, found, visit.values[0]))
     elif isinstance(node, Items) and node.has_shadow:
-        yield bits_of(builder, em.context.make_helper(builder, found, value=visit.values[0]).data)
+        yield _bits_of(builder, em.context.make_helper(builder, found, value=visit.values[0]).data)
+
+
+def _bits_of(builder: Any, value: Any) -> Any:
+    """The bits of an LLVM scalar as an i64."""
+    kind = value.type
+    if isinstance(kind, ir.PointerType):
+        return builder.ptrtoint(value, cgutils.intp_t)
+    if isinstance(kind, ir.DoubleType):
+        return builder.bitcast(value, cgutils.intp_t)
+    if isinstance(kind, ir.FloatType):
+        value = builder.bitcast(value, cgutils.int32_t)
+    return value if value.type == cgutils.intp_t else builder.zext(value, cgutils.intp_t)
