@@ -36,10 +36,14 @@ class Locator:
                 self._nodes[match[1]] = {"kind": match[2], **fields}
 
     def of(self, instruction: Instruction) -> str:
-        """`file.py:12`, or `""` if the module does not say.
+        """`file.py:12`, or `""` if the module does not say; the file as `readable_path` has it."""
+        found = self.position(instruction)
+        return f"{readable_path(found[0])}:{found[1]}" if found is not None else ""
 
-        The file is given relative to the working directory if it lies in it. Without a position of
-        its own an instruction has that of its function.
+    def position(self, instruction: Instruction) -> tuple[str, str] | None:
+        """The file and the line; None if the module does not say.
+
+        Without a position of its own an instruction has that of its function.
         """
         block = instruction.parent
         function = block.parent if block is not None else None
@@ -47,11 +51,8 @@ class Locator:
         for text in (instruction.attributes.get("metadata", ""), suffix):
             attached = _ATTACHED.search(text)
             if attached and (positions := self._positions(attached[1])):
-                file, line = next(
-                    (p for p in positions if not self._is_hidden(p[0])), positions[-1]
-                )
-                return f"{_readable(file)}:{line}"
-        return ""
+                return next((p for p in positions if not self._is_hidden(p[0])), positions[-1])
+        return None
 
     def _positions(self, name: str) -> list[tuple[str, str]]:
         """(file, line) of the node, innermost first."""
@@ -80,6 +81,7 @@ def _directories() -> list[str]:
     return [f"{path}/" for spec in specs for path in spec.submodule_search_locations or ()]
 
 
-def _readable(file: str) -> str:
+def readable_path(file: str) -> str:
+    """A file relative to the working directory if it lies in it, else as it is."""
     path = Path(file)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file

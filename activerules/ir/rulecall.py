@@ -107,7 +107,8 @@ class CallInfo:
     there, with their types; `primal_symbol` is the function to call where nothing is
     active; `hands_out`: what it returns may be memory of its arguments; `borrows`: when it has
     returned, it is known to hold on to nothing that it was passed; `receives`: data in its result
-    enters by another way than its arguments.
+    enters by another way than its arguments; `sites`: where a rule of it fails the derivative calls
+    `runtime_calls.FAILED_AT`, which is defined where the derivative is linked.
     """
 
     name: str
@@ -123,6 +124,7 @@ class CallInfo:
     result_element: Type | None = None
     result_floats: tuple[tuple[int, Type], ...] = ()
     receives: bool = False
+    sites: bool = False
 
     @property
     def passes_data(self) -> bool:

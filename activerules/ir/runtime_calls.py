@@ -83,6 +83,9 @@ RAISES = "activerules.raise."
 CATCHES = "activerules.catch."
 """Functions that write down an exception, in Numba's convention, and that release one."""
 
+FAILED_AT = RAISES + "at"
+"""`void (ptr, ptr excinfo, i32 status, ptr site)`: adds to an exception which call it came from."""
+
 GROW_SHADOW = "activerules.shadow.grow"
 """What resizes a shadow: a call of it in a tangent is differentiated as the resizing it is."""
 

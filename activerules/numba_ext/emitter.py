@@ -18,9 +18,11 @@ from numba.core import callconv, cgutils, types
 from activerules.annotations.activity import BatchDuplicated, BatchDuplicatedNoNeed
 from activerules.errors import NotAFloatReturn
 from activerules.ir.derive.runtime import STACK_TEXT
+from activerules.ir.runtime_calls import FAILED_AT
 from activerules.numba_ext import (
     chunks,
     dict_runtime,
+    failing,
     link,
     memory,
     object_runtime,
@@ -57,6 +59,12 @@ _ENDS = (
         RETURNED_NONE,
     ),
 )
+_WHERE_CALLED = (
+    (dict_runtime.PREFIX, dict_runtime.link_into),
+    (object_runtime.PREFIX, object_runtime.link_into),
+    (FAILED_AT, failing.link_into),
+)
+"""What is linked if the text of a derivative calls functions of these names."""
 _libraries: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
 
 
@@ -106,11 +114,8 @@ def link_derivative(context: Any, gradient: Gradient) -> None:
         support = "\n".join([IGNORE_DEFINITIONS, *numeric, *own])
         link.define(context, "activerules.chunks", chunks.VARIABLES)
         known["support"] = link.make_library(context, "activerules.support", support)
-    support = [known["support"]]
-    if dict_runtime.PREFIX in gradient.text:
-        support.append(dict_runtime.link_into(context))
-    if object_runtime.PREFIX in gradient.text:
-        support.append(object_runtime.link_into(context))
+    called = [link_into(context) for name, link_into in _WHERE_CALLED if name in gradient.text]
+    support = [known["support"], *called]
     if gradient.symbol not in known:
         known[gradient.symbol] = link.make_library(
             context, gradient.symbol, gradient.text, (*gradient.libraries, *support)

@@ -14,6 +14,7 @@ from activerules.ir.analysis.objects import MemoryObject, is_counted
 from activerules.ir.builder import Builder, displaced
 from activerules.ir.derive.callees import CalleeUse
 from activerules.ir.derive.ending import EndsEarly
+from activerules.ir.derive.failing import tell_site
 from activerules.ir.derive.lanes import per_lane
 from activerules.ir.derive.layout import Layout, shadow_offset
 from activerules.ir.derive.mirror import (
@@ -297,13 +298,18 @@ class AugmentedCode(EndsEarly[Plan, Builder]):
         status = self.b.call(use.code.augmented, I32, operands)
         self.values[call] = status
         fine = Block(self.namer("rule.ok"))
-        failed = Block(self.namer("rule.done"))
+        done = Block(self.namer("rule.done"))
+        failed = done if use.site is None else Block(self.namer("rule.failed"))
         # the rule's results exist only if it succeeded; the program checks the status next
         self.b.cond_br(self.b.icmp("eq", status, self.b.const(I32, 0)), fine, failed)
+        if use.site is not None:
+            self._open(failed)
+            tell_site(self.b, use.site, self._value(call.operands[1]), status)
+            self.b.br(done)
         self._open(fine)
         self._keep_results(use, tape)
-        self.b.br(failed)
-        self._open(failed)
+        self.b.br(done)
+        self._open(done)
 
     def _unowned(self, use: RuleUse) -> set[int]:
         """The operands that a rule may be called without: owners of arrays that live as long as the

@@ -26,6 +26,7 @@ from activerules.ir.builder import Builder, add_incoming
 from activerules.ir.derive.callees import CalleeUse
 from activerules.ir.derive.derivatives import row_for
 from activerules.ir.derive.ending import EndsEarly
+from activerules.ir.derive.failing import tell_site
 from activerules.ir.derive.forward_plan import ForwardPlan, ForwardRule
 from activerules.ir.derive.lanes import LaneBuilder, per_lane
 from activerules.ir.derive.mirror import (
@@ -424,9 +425,16 @@ class _Forwarder(EndsEarly[ForwardPlan, LaneBuilder]):
         operands = [self._value(ret), *shadows, self._value(excinfo), *map(self._value, primals)]
         for operand in use.shadow_operands():
             operands += self._lanes(operand)
-        self.values[call] = self.b.call(use.code.symbol, I32, operands)
+        status = self.values[call] = self.b.call(use.code.symbol, I32, operands)
         if not duplicated:
             self._forget_result(ret, use.info.result_size)
+        if use.site is not None:
+            failed, done = Block(self.namer("rule.failed")), Block(self.namer("rule.done"))
+            self.b.cond_br(self.b.icmp("eq", status, self.b.const(I32, 0)), done, failed)
+            self._open(failed)
+            tell_site(self.b, use.site, self._value(excinfo), status)
+            self.b.br(done)
+            self._open(done)
 
     def _callee(self, use: CalleeUse) -> None:
         """Call the forward derivative of the callee in place of the callee."""

@@ -19,6 +19,7 @@ from activerules.ir.analysis.copies import may_mix_types, mixed_copy
 from activerules.ir.derive.callees import CalleeUse, Family, plan_callees, use_callee
 from activerules.ir.derive.derivatives import row_for
 from activerules.ir.derive.facts import Facts, analyse, summaries_of
+from activerules.ir.derive.failing import site_of
 from activerules.ir.derive.marked import activities_of, is_read
 from activerules.ir.derive.request import Request
 from activerules.ir.derive.summaries import ModuleSummaries
@@ -32,12 +33,13 @@ _CARRIED = {"load", "phi", "select", "freeze"}
 
 @dataclass(frozen=True, eq=False)
 class ForwardRule:
-    """A marked call that a forward rule serves."""
+    """A marked call that a forward rule serves; `site`: where it is, see `failing`."""
 
     call: Instruction
     info: CallInfo
     request: ForwardRuleRequest
     code: ForwardRuleCode
+    site: str | None
 
     def shadow_operands(self) -> list[Value]:
         """The operands of all Duplicated arguments, in order."""
@@ -113,7 +115,7 @@ def _rule(call: Instruction, info: CallInfo, facts: Facts) -> ForwardRule | None
             "the call was kept for its rules, and none of them is for forward mode",
             [f"write one: @ar.forward({info.name})"],
         )
-    return ForwardRule(call, info, request, code)
+    return ForwardRule(call, info, request, code, site_of(call, info, asked))
 
 
 def _as_forward(activity: ActivityName) -> ActivityName:

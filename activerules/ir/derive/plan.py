@@ -38,7 +38,9 @@ from activerules.ir.rulecall import CallInfo, RuleCode, RuleRequest
 
 @dataclass(frozen=True, eq=False)
 class RuleUse:
-    """A marked call that a rule serves; `caught`: if it fails, what calls it may go on."""
+    """A marked call that a rule serves; `caught`: if it fails, what calls it may go on; `site`:
+    where it is, see `failing`.
+    """
 
     call: Instruction
     info: CallInfo
@@ -48,6 +50,7 @@ class RuleUse:
     result: SavedStruct | None
     result_shadow: SavedStruct | None
     caught: bool
+    site: str | None
 
     def shadow_operands(self) -> list[int]:
         """Operand indices of all Duplicated arguments, in order."""

@@ -32,6 +32,7 @@ from activerules.ir.analysis.trip_counts import Induction, analyse_loops
 from activerules.ir.derive.callees import CalleeUse, Family, plan_callees, use_callee
 from activerules.ir.derive.derivatives import chooses, cost, is_pure_call, row_for
 from activerules.ir.derive.facts import analyse, summaries_of
+from activerules.ir.derive.failing import site_of
 from activerules.ir.derive.marked import activities_of, is_read
 from activerules.ir.derive.placed import placed, unseen
 from activerules.ir.derive.plan import Plan, RuleUse, home_of
@@ -257,6 +258,7 @@ class _Planner:
             SavedStruct(call, False, info.result_size) if copies else None,
             SavedStruct(call, True, info.result_size) if copies else None,
             not fails_with(call, self.plan.returns),
+            site_of(call, info, self.plan.request),
         )
 
     def _may_change(self, call: Instruction, pointer: Value, container: bool) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from activerules.ir.analysis.declared import Declared, Pointers, Target, Way
 from activerules.ir.analysis.objects import MemoryObject
+from activerules.ir.location import Locator
 from activerules.ir.model import Argument, Function, Module
 from activerules.ir.rulecall import ActivityName, RuleCompiler
 
@@ -133,6 +135,11 @@ class Request:
     changing: frozenset[MemoryObject] = frozenset()
     pointees: tuple[Pointee, ...] = ()
     arguments: Mapping[object, frozenset[object]] = field(default_factory=lambda: {})
+
+    @cached_property
+    def locator(self) -> Locator:
+        """Finds the source lines of instructions."""
+        return Locator(self.module)
 
     @property
     def targets(self) -> dict[MemoryObject, Pointers]:

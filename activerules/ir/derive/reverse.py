@@ -19,7 +19,7 @@ vectorise although the primal is strict.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from activerules.ir.analysis.copies import (
     MixedCopy,
@@ -36,6 +36,7 @@ from activerules.ir.derive.at_hand import AtHand
 from activerules.ir.derive.callees import CalleeUse
 from activerules.ir.derive.cotangents import SUM, Cotangents
 from activerules.ir.derive.derivatives import row_for
+from activerules.ir.derive.failing import tell_site
 from activerules.ir.derive.layout import Layout, shadow_offset
 from activerules.ir.derive.plan import Plan, RuleUse
 from activerules.ir.derive.reversal import Decision, Step
@@ -478,7 +479,7 @@ class _Reverser:
             )
         behind = self._unless_caught(use, bars, named) if use.caught else None
         status = self.b.call(use.code.reverse, I32, operands)
-        self._return_unless_zero(status)
+        self._return_unless_zero(status, lambda: tell_site(self.b, use.site, excinfo, status))
         if use.request.result == "active":
             clear(self.b, ret_shadow, self.b.const(I64, use.info.result_size))
         elif use.result_shadow is not None and self.plan.request.split:
@@ -536,9 +537,11 @@ class _Reverser:
             place = self.b.gep(fields, bars, [self.b.const(I32, 0), self.b.const(I32, k)])
             self.bars.add_one(operand, self.b.load(operand.type, place), lane)
 
-    def _return_unless_zero(self, status: Value) -> None:
+    def _return_unless_zero(self, status: Value, first: Callable[[], None] | None = None) -> None:
         failed, fine = Block(self.namer("rule.failed")), Block(self.namer("rule.ok"))
         self.b.cond_br(self.b.icmp("eq", status, self.b.const(I32, 0)), fine, failed)
         self._open(failed)
+        if first is not None:
+            first()
         self.b.ret(status)
         self._open(fine)

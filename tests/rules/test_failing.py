@@ -1,0 +1,149 @@
+"""A rule that raises: the exception says at which call of the program it was run."""
+
+import traceback
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba import njit
+
+import activerules as ar
+
+X = np.array([2.0, 3.0])
+NEGATIVE, ZERO = np.array([-1.0, 3.0]), np.array([0.0, 3.0])
+SECOND_NEGATIVE = np.array([2.0, -3.0])
+
+
+@njit
+def energy(x):
+    return x[0] * x[0] * x[1]
+
+
+@ar.augmented_primal(energy)
+def _(config, ret: ar.Active, x: ar.Duplicated):
+    if x.val[0] < 0:
+        raise ValueError("negative", x.val[0])
+    return ar.AugmentedReturn(primal=energy(x.val), shadow=None, tape=x.val.copy())
+
+
+@ar.reverse(energy)
+def _(config, dret: ar.Active, tape, x: ar.Duplicated):
+    if tape[0] == 0:
+        raise ar.RepeatedValues("", 0, 1, 2.0, 0.0)
+    x.dval[0] += 2 * tape[0] * tape[1] * dret.val
+    x.dval[1] += tape[0] * tape[0] * dret.val
+
+
+@ar.forward(energy)
+def _(config, ret: ar.Duplicated, x: ar.Duplicated):
+    if x.val[0] < 0:
+        raise ValueError("negative", x.val[0])
+    slope = 2 * x.val[0] * x.val[1] * x.dval[0] + x.val[0] * x.val[0] * x.dval[1]
+    return energy(x.val), slope
+
+
+@njit
+def twice(x):
+    first = energy(x)
+    return first + energy(x[::-1].copy())
+
+
+@njit
+def gradient_of_twice(x):
+    x_bar = np.zeros_like(x)
+    ar.autodiff(ar.Reverse, twice, ar.Active, ar.Duplicated(x, x_bar))
+    return x_bar
+
+
+@njit
+def caught(x):
+    try:
+        return gradient_of_twice(x)[0]
+    except Exception:
+        return -1.0
+
+
+def split(x):
+    augmented, reverse = ar.autodiff_thunk(
+        ar.ReverseSplitWithPrimal, twice, ar.Active, ar.Duplicated
+    )
+    tape, _, _ = augmented(ar.Duplicated(x, np.zeros(2)))
+    reverse(ar.Duplicated(x, np.zeros(2)), 1.0, tape)
+
+
+WAYS = {
+    "reverse": lambda x: ar.grad(twice)(x),
+    "compiled": gradient_of_twice,
+    "split": split,
+    "forward": lambda x: ar.jacfwd(twice)(x),
+    "product": lambda x: ar.hvp(twice, x, X),
+}
+FIRST, SECOND = "first = energy(x)", "return first + energy(x[::-1].copy())"
+SOURCE = Path(__file__).read_text().splitlines()
+LINES = {line: SOURCE.index(f"    {line}") + 1 for line in (FIRST, SECOND)}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_any_exception_says_the_line_of_the_call(way, monkeypatch):
+    """Class, arguments and the line of the rule stay what they are."""
+    monkeypatch.chdir(Path(__file__).parent)
+    WAYS[way](X)
+    for x, line in ((NEGATIVE, FIRST), (SECOND_NEGATIVE, SECOND)):
+        with pytest.raises(ValueError, match="negative") as caught:
+            WAYS[way](x)
+        note = f"in a derivative, at the line  {line}   {Path(__file__).name}:{LINES[line]}"
+        assert caught.value.__notes__ == [note]
+        assert caught.value.args == ("negative", x.min())
+        assert type(caught.value) is ValueError
+
+
+@pytest.mark.parametrize("way", ["reverse", "compiled", "split"])
+def test_an_error_of_ours_has_the_line_among_its_places(way, monkeypatch):
+    monkeypatch.chdir(Path(__file__).parent)
+    for x, line in ((ZERO, FIRST), (ZERO[::-1].copy(), SECOND)):
+        with pytest.raises(ar.RepeatedValues, match="values 0 and 1 are equal") as caught:
+            WAYS[way](x)
+        place = f"{Path(__file__).name}:{LINES[line]}"
+        assert caught.value.where == [("at the line", line, place)]
+        assert f"  at the line   {line}   {place}\n" in str(caught.value)
+
+
+def test_the_line_of_the_rule_is_in_the_traceback():
+    with pytest.raises(ValueError, match="negative") as caught:
+        gradient_of_twice(NEGATIVE)
+    raised = traceback.extract_tb(caught.tb)[-1]
+    assert raised.filename == __file__
+    assert SOURCE[raised.lineno - 1].strip() == 'raise ValueError("negative", x.val[0])'
+
+
+def test_nothing_is_leaked(unfreed):
+    def fails():
+        for x in (NEGATIVE, SECOND_NEGATIVE, ZERO) * 20:
+            with pytest.raises((ValueError, ar.RepeatedValues)):
+                WAYS["reverse"](x)
+
+    assert unfreed(fails) == 0
+    np.testing.assert_allclose(WAYS["reverse"](X), [21.0, 16.0])
+
+
+def test_compiled_code_catches_it():
+    assert caught(X) == 21.0
+    for _ in range(100):
+        assert caught(NEGATIVE) == caught(ZERO) == -1.0
+    with pytest.raises(ar.RepeatedValues) as error:
+        gradient_of_twice(ZERO)
+    assert len(error.value.where) == 1
+
+
+@njit
+def caught_within(x):
+    try:
+        return energy(x)
+    except Exception:
+        return 3.0 * x[1]
+
+
+def test_a_function_that_is_differentiated_catches_it(unfreed):
+    assert unfreed(lambda: ar.grad(caught_within)(NEGATIVE)) == 0
+    np.testing.assert_array_equal(ar.grad(caught_within)(NEGATIVE), [0.0, 3.0])
+    np.testing.assert_array_equal(ar.grad(caught_within)(X), [12.0, 4.0])
