@@ -6,7 +6,7 @@
     pointers replaced in memory of arguments    copies of the objects    numba_ext.replaced
     a Const array mixed with active memory      a scratch shadow         requests
 
-`explain` shows what was tried (`recorded`). What nothing helps against is raised as it is.
+`explain` shows what was tried (`recorded`). A refusal without an alternative is raised unchanged.
 """
 
 from __future__ import annotations

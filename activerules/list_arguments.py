@@ -1,8 +1,8 @@
 """Functions of typed lists of numbers, as functions of arrays.
 
-What is made of leaves (Jacobians, gradients with rules of their own) knows arrays, and a list of
-numbers is one whose memory belongs to it. `of_arrays` gives the function that builds its lists from
-arrays; `array_of`, `typed_list_of` and `put_into` are what goes on around a call of it.
+What works on leaves (Jacobians, gradients with rules of their own) takes arrays, and a list of
+numbers is an array that owns its memory. `of_arrays` returns a function that builds its lists from
+arrays; `array_of`, `typed_list_of` and `put_into` convert before and after a call of it.
 """
 
 # pyright: reportCallIssue=false

@@ -1,4 +1,4 @@
-"""Tangents that are no numbers: the two zeros, the one, and what nobody has worked out.
+"""Tangents that are not numbers: two zeros, a one, and a derivative that is not implemented.
 
     ZeroTangent()   the additive identity: the derivative is zero.
     NoTangent()     there is no derivative: of an index, a size, a function without data.
@@ -6,8 +6,8 @@
     NotImplementedTangent(info)   the derivative exists, and the rule does not have it: to compute
                     with it is an error that says so.
 
-They add to each other and to every primal, scale, and cost nothing. Of two different ones the sum
-is the one that says more: NotImplementedTangent before NoTangent before ZeroTangent. Arrays defer
+They add to each other and to every primal, scale, and cost nothing. The sum of two different ones
+is the more informative: NotImplementedTangent before NoTangent before ZeroTangent. Arrays defer
 to them: `np.ones(3) + ZeroTangent()` is the array itself.
 
 Source  the tangent types of ChainRulesCore.jl; its seed-era names were Zero, DoesNotExist, One.

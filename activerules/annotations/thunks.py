@@ -1,4 +1,4 @@
-"""Derivatives that are computed when somebody wants them.
+"""Derivatives that are computed when they are used.
 
     Thunk(f)                 `f()` when it is unthunked; each time anew.
     InplaceableThunk(add, t) a thunk that also knows how to add itself to memory: `add(x)` does

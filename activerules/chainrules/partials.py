@@ -3,7 +3,7 @@
 Needs       a plain Python function, and which of its parameters are numbers
 Gives       `returned`: per `return`, a tuple of what is known of the entries, or None
 Invariants  Q1  what is called a number is one, and a tuple has so many entries; where the code does
-                not say, nothing is said
+                not determine an entry, it is None
 
 The bytecode is followed once, from the first instruction to the last, with a stack of what is
 known. An entry of a tuple is on it right before the tuple is built, whichever way led there.
