@@ -42,7 +42,7 @@ from activerules.numba_ext.in_steps import passing
 from activerules.numba_ext.kinds import has_shadow, is_number, is_number_array
 from activerules.numba_ext.leaf_texts import TupleTexts, leaves_at
 from activerules.numba_ext.made_once import COMPILED
-from activerules.numba_ext.nested import NestedCall, use_nested
+from activerules.numba_ext.nested import ReadCall
 from activerules.numba_ext.rulechecks import apart
 from activerules.numba_ext.types import AnnotationType
 from activerules.rules.define import define_on
@@ -364,21 +364,22 @@ def _saved(writer: _Writer) -> tuple[str, ...]:
 # --- the calls in the differentiated function ---
 
 
-def call_of(asked: NestedCall) -> Any:
+def call_of(asked: ReadCall) -> Any:
     """A compiled function that stands for a call: of annotated arguments, or of plain ones."""
+    call = asked.call
     way = Way(
-        asked.dispatcher, asked.arguments, asked.seeded, asked.with_primal, options=asked.options
+        call.dispatcher, asked.arguments, asked.seeded, asked.with_primal, call.mode.options
     )
-    key = ("nested", asked)
+    key = ("nested", call)
     if has_number_lists(asked):
         return COMPILED.get(way.dispatcher, key, lambda: call_by_arrays(asked, _written(way)))
-    make = _gradient_call if asked.gradient else _annotated_call
+    make = _gradient_call if call.gradient else _annotated_call
     return COMPILED.get(way.dispatcher, key, lambda: make(asked, *pull_of(way)))
 
 
-def _annotated_call(asked: NestedCall, pull: Any, writer: _Writer) -> Any:
+def _annotated_call(asked: ReadCall, pull: Any, writer: _Writer) -> Any:
     """`autodiff(mode, f, …)` by a pull."""
-    values = [f"a{k}{'.val' if _annotated(ty) else ''}" for k, ty in enumerate(asked.given)]
+    values = [f"a{k}{'.val' if _annotated(ty) else ''}" for k, ty in enumerate(asked.call.given)]
     given = [values[x.argument] + x.place for x in writer.leaves]
     given += [f"a{x.argument}.dval{x.place}" for x in writer.of_role("array")]
     numbers = writer.of_role("number")
@@ -391,13 +392,13 @@ def _annotated_call(asked: NestedCall, pull: Any, writer: _Writer) -> Any:
     lines = [f"found = pull({', '.join(given)})"]
     result = f"({''.join(entry + ', ' for entry in entries)})"
     lines.append(f"return ({result}, found[-1])" if asked.with_primal else f"return {result}")
-    names = [f"a{k}" for k, _ in enumerate(asked.given)]
+    names = [f"a{k}" for k, _ in enumerate(asked.call.given)]
     return _compiled(writer, names, lines, pull=pull)
 
 
-def _gradient_call(asked: NestedCall, pull: Any, writer: _Writer) -> Any:
+def _gradient_call(asked: ReadCall, pull: Any, writer: _Writer) -> Any:
     """The stub of `grad` by a pull: the shadows are made here."""
-    spec: Any = asked.gradient
+    spec: Any = asked.call.gradient
     arrays, numbers = writer.of_role("array"), writer.of_role("number")
     lines = [f"{x.shadow} = make_zero(a{x.argument}{x.place})" for x in arrays]
     given = [f"a{x.argument}{x.place}" for x in writer.leaves] + [x.shadow for x in arrays]
@@ -411,7 +412,7 @@ def _gradient_call(asked: NestedCall, pull: Any, writer: _Writer) -> Any:
     entries = [writer.rebuilt(k, entry) for k in spec.argnums]
     result = entries[0] if spec.single else f"({''.join(one + ', ' for one in entries)})"
     lines.append(f"return (found[-1], {result})" if spec.with_value else f"return {result}")
-    names = [f"a{k}" for k, _ in enumerate(asked.given)]
+    names = [f"a{k}" for k, _ in enumerate(asked.call.given)]
     return _compiled(writer, names, lines, pull=pull, make_zero=make_zero)
 
 
@@ -424,8 +425,6 @@ def _compiled(writer: _Writer, names: Sequence[str], lines: Sequence[str], **mor
     call = function_from(source, "call", {**writer.texts.classes, **more}, module=__name__)
     return njit(**NO_C_WRAPPER)(call)
 
-
-use_nested(call_of)
 
 
 # --- what the rules call ---

@@ -5,7 +5,7 @@ Importing it loads the whole of activerules. Packages that only define rules imp
 first rule defined, the rules that come with activerules are loaded, and Numba with them.
 """
 
-from activerules import auxiliary, gradient_rules, nested_lanes, nested_options  # noqa: F401
+from activerules import auxiliary, nested_rewrite  # noqa: F401
 from activerules.annotations.activity import (
     Active,
     Annotation,

@@ -19,23 +19,19 @@ from activerules.nested_options import zero_where_same
 from activerules.nested_pullbacks import kept
 from activerules.numba_ext import checks
 from activerules.numba_ext.forward_checks import has_tangent, read_forward_arguments
-from activerules.numba_ext.forward_forms import use_nested_lanes
-from activerules.numba_ext.intrinsics import dispatcher_of_type
 from activerules.numba_ext.lanes import BATCHED, first_lane, width_of
 from activerules.numba_ext.made_once import COMPILED
-from activerules.numba_ext.nested import calling, returned_by
-from activerules.numba_ext.types import AnnotationType, marker_class
+from activerules.numba_ext.nested import NestedCall, returned_by
+from activerules.numba_ext.types import AnnotationType
 from activerules.rules.written import function_from
 
 
-def lanes_form(typing_context, mode, function, args):
-    """`autodiff(mode, function, [return activity,] *annotated)` with batched arguments."""
-    marker = marker_class(args[0]) if args else None
-    annotated = tuple(args if marker is None else args[1:])
-    dispatcher = dispatcher_of_type(function)
+def call_per_lane(typing_context: Any, call: NestedCall) -> Any:
+    """The compiled function that stands for a call with batched arguments."""
+    dispatcher, mode, marker, annotated = call.dispatcher, call.mode, call.marker, call.given
     with checks.naming(dispatcher):
         names = checks.read_arity(dispatcher, len(annotated))
-    forward = mode.value.direction == "forward"
+    forward = mode.direction == "forward"
     if forward:
         read = read_forward_arguments(names, annotated)
         arguments, width = read.arguments, read.width
@@ -44,15 +40,15 @@ def lanes_form(typing_context, mode, function, args):
         arguments = checks.read_arguments(names, [first_lane(ty) for ty in annotated])
     found = returned_by(typing_context, dispatcher, arguments)
     with_tangent = forward and marker is not Const and has_tangent(found)
-    call = f"autodiff(mode, function, {'' if marker is None else 'marker, '}"
+    text = f"autodiff(mode, function, {'' if marker is None else 'marker, '}"
     # lanes run on copies: whether a shadow is the argument's memory is asked before
-    compares = "runtime_activity" in mode.value.options
+    compares = "runtime_activity" in mode.options
     lines = [
-        f"f{lane} = {call}"
+        f"f{lane} = {text}"
         f"{', '.join(_given(annotated, lane, last=lane == width - 1, compares=compares))})"
         for lane in range(width)
     ]
-    lines.append(f"return {_result(mode.value, annotated, width, with_tangent)}")
+    lines.append(f"return {_result(mode, annotated, width, with_tangent)}")
     source = f"def call({', '.join(f'a{k}' for k, _ in enumerate(annotated))}):\n "
     scope = {
         "Active": Active,
@@ -62,16 +58,15 @@ def lanes_form(typing_context, mode, function, args):
         "function": dispatcher,
         "kept": kept,
         "marker": marker,
-        "mode": replace(mode.value, options=mode.value.options - {"runtime_activity"}),
+        "mode": replace(mode, options=mode.options - {"runtime_activity"}),
         "zero_where_same": zero_where_same,
     }
     source += "\n ".join(lines)
-    callee = COMPILED.get(
+    return COMPILED.get(
         dispatcher,
-        ("nested lanes", mode.value, args),
+        ("nested", call),
         lambda: njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__)),
     )
-    return calling(typing_context, callee, (mode, function), args, len(args) - len(annotated))
 
 
 def _given(annotated: Sequence[Any], lane: int, *, last: bool, compares: bool) -> list[str]:
@@ -104,6 +99,3 @@ def _result(mode: Any, annotated: Sequence[Any], width: int, with_tangent: bool)
         ]
         result = f"({''.join(entry + ', ' for entry in entries)})"
     return f"({result}, f{width - 1}[1])" if mode.returns_primal else result
-
-
-use_nested_lanes(lanes_form)

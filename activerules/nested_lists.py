@@ -23,29 +23,31 @@ from activerules.list_arguments import (
     shadow_array,
     typed_list_of,
 )
-from activerules.numba_ext.nested import NestedCall
+from activerules.numba_ext.nested import ReadCall
 from activerules.numba_ext.types import AnnotationType
 from activerules.rules.written import function_from
 
 
-def has_number_lists(asked: NestedCall) -> bool:
+def has_number_lists(asked: ReadCall) -> bool:
     """Whether there are such lists among the arguments of a call."""
     return any(is_number_list(a.numba_type) for a in asked.arguments)
 
 
-def call_by_arrays(asked: NestedCall, written: tuple[bool, ...]) -> Any:
+def call_by_arrays(asked: ReadCall, written: tuple[bool, ...]) -> Any:
     """A compiled function that stands for the call; `written`: which arguments are written into."""
     found = [a.numba_type for a in asked.arguments]
     places = [k for k, ty in enumerate(found) if is_number_list(ty)]
     changed = [k for k in places if written[k]]
-    target = of_arrays(asked.dispatcher, found, changed)
-    values = [f"a{k}{'.val' * isinstance(ty, AnnotationType)}" for k, ty in enumerate(asked.given)]
+    target = of_arrays(asked.call.dispatcher, found, changed)
+    values = [
+        f"a{k}{'.val' * isinstance(ty, AnnotationType)}" for k, ty in enumerate(asked.call.given)
+    ]
     lines = [f"v{k} = array_of({values[k]})" for k in places]
-    shadowed = [k for k in places if asked.gradient is None and _has_shadow(asked, k)]
+    shadowed = [k for k in places if asked.call.gradient is None and _has_shadow(asked, k)]
     lines += [f"d{k} = shadow_array(a{k}.val, a{k}.dval)" for k in shadowed]
     given = [f"a{k}" for k, _ in enumerate(found)]
     for k in places:
-        given[k] = f"{asked.given[k].kind.__name__}(v{k}, d{k})" if k in shadowed else f"v{k}"
+        given[k] = f"{asked.call.given[k].kind.__name__}(v{k}, d{k})" if k in shadowed else f"v{k}"
     scope: dict[str, Any] = {
         "Duplicated": Duplicated,
         "DuplicatedNoNeed": DuplicatedNoNeed,
@@ -55,15 +57,15 @@ def call_by_arrays(asked: NestedCall, written: tuple[bool, ...]) -> Any:
         "typed_list_of": typed_list_of,
     }
     result = "found"
-    if asked.gradient is None:
-        mode = Mode("reverse", options=asked.options)
+    if asked.call.gradient is None:
+        mode = Mode("reverse", options=asked.call.mode.options)
         scope |= {"autodiff": autodiff, "target": target, "marker": Const}
         scope["mode"] = mode.with_primal() if asked.with_primal else mode
         if asked.seeded:
             scope["marker"] = Active
         lines.append(f"found = autodiff(mode, target, marker, {', '.join(given)})")
     else:
-        spec = asked.gradient
+        spec = asked.call.gradient
         argnums = spec.argnums[0] if spec.single else spec.argnums
         made = GradientFunction(target, argnums, with_value=spec.with_value, options={})
         scope["gradient"] = made.dispatcher
@@ -76,9 +78,9 @@ def call_by_arrays(asked: NestedCall, written: tuple[bool, ...]) -> Any:
     return njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__))
 
 
-def _has_shadow(asked: NestedCall, k: int) -> bool:
+def _has_shadow(asked: ReadCall, k: int) -> bool:
     """Whether an argument of `autodiff` has a shadow."""
-    return isinstance(asked.given[k], AnnotationType) and asked.given[k].kind is not Const
+    return isinstance(asked.call.given[k], AnnotationType) and asked.call.given[k].kind is not Const
 
 
 def _gradient(spec: Any, places: list[int]) -> str:

@@ -27,25 +27,20 @@ from activerules.annotations.values import make_zero
 from activerules.autodiff import NO_C_WRAPPER, autodiff
 from activerules.list_arguments import array_of, is_number_list, typed_list_of
 from activerules.numba_ext import checks
-from activerules.numba_ext.forward_forms import REWRITTEN, use_nested_options
-from activerules.numba_ext.intrinsics import dispatcher_of_type
 from activerules.numba_ext.kinds import is_number
 from activerules.numba_ext.leaf_texts import TupleTexts
 from activerules.numba_ext.made_once import COMPILED, MadeOnce
-from activerules.numba_ext.nested import calling, returned_by
-from activerules.numba_ext.types import AnnotationType, marker_class
+from activerules.numba_ext.nested import REWRITTEN, NestedCall, returned_by
+from activerules.numba_ext.types import AnnotationType
 from activerules.rules.written import function_from
 
 _real_parts = MadeOnce()
 _SHADOWED: tuple[type[Annotation], ...] = (Duplicated, DuplicatedNoNeed, MixedDuplicated)
 
 
-def options_form(typing_context, mode, function, args):
-    """`autodiff(mode, function, [return activity,] *annotated)` with options that are rewritten."""
-    marker = marker_class(args[0]) if args else None
-    annotated = tuple(args if marker is None else args[1:])
-    dispatcher = dispatcher_of_type(function)
-    asked: Mode = mode.value
+def call_without_options(typing_context: Any, call: NestedCall) -> Any:
+    """The compiled function that stands for a call with options of `REWRITTEN`."""
+    dispatcher, asked, marker, annotated = call.dispatcher, call.mode, call.marker, call.given
     texts = TupleTexts()
     given = [f"a{k}" for k, _ in enumerate(annotated)]
     result, before = "found", ""
@@ -61,9 +56,9 @@ def options_form(typing_context, mode, function, args):
             before = "value = np.zeros(1, dtype); "
             given.append("Duplicated(value, np.zeros(1, dtype))")
             result = f"({result}, value[0])"
-    call = f"autodiff(mode, function, {'' if marker is None else 'marker, '}{', '.join(given)})"
+    text = f"autodiff(mode, function, {'' if marker is None else 'marker, '}{', '.join(given)})"
     source = f"def call({', '.join(f'a{k}' for k, _ in enumerate(annotated))}):\n"
-    source += f" {before}found = {call}\n return {result}"
+    source += f" {before}found = {text}\n return {result}"
     scope: dict[str, Any] = {
         **texts.classes,
         **{kind.__name__: kind for kind in _SHADOWED},
@@ -75,12 +70,11 @@ def options_form(typing_context, mode, function, args):
         "np": np,
         "zero_where_same": zero_where_same,
     }
-    callee = COMPILED.get(
+    return COMPILED.get(
         dispatcher,
-        ("nested options", asked, args),
+        ("nested", call),
         lambda: njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__)),
     )
-    return calling(typing_context, callee, (mode, function), args, len(args) - len(annotated))
 
 
 def _given(k: int, found: Any) -> str:
@@ -160,6 +154,3 @@ def _zero_where_same(x, shadow):
 
         return of_list
     return lambda x, shadow: shadow
-
-
-use_nested_options(options_form)

@@ -109,6 +109,7 @@ LAYERS = {
     "auxiliary": 8,
     "gradient_rules": 8,
     "nested_lanes": 8,
+    "nested_rewrite": 8,
     "nested_options": 8,
     "nested_pullbacks": 8,
     "forward_pipeline": 8,

@@ -37,7 +37,7 @@ from activerules.numba_ext.gradient import (
 )
 from activerules.numba_ext.kinds import gradient_type as gradient_type_of
 from activerules.numba_ext.kinds import has_numbers, has_shadow, has_shadows, is_number
-from activerules.numba_ext.nested import NestedCall, nested_form, require_float_primal, returned_by
+from activerules.numba_ext.nested import NestedCall, nested_form
 from activerules.numba_ext.outline import outlining
 from activerules.numba_ext.pieces import parts_of
 from activerules.numba_ext.stubs import StubType
@@ -89,8 +89,6 @@ def autodiff_form(typing_context, mode, function, *args, deferred: bool = False)
         raise no_mode(None, function.value if isinstance(function, ModeType) else None)
     mode.value.require_supported()
     args = tuple(map(types.unliteral, args))
-    if current_target() == AD_TARGET:
-        return _nested_autodiff(typing_context, mode, function, args)
     call, skipped = _read_call(function, args, mode.value, deferred)
     result_type = types.Tuple(call.derivative_types)
     if mode.value.returns_primal:
@@ -106,25 +104,6 @@ def autodiff_form(typing_context, mode, function, *args, deferred: bool = False)
         return gradient
 
     return signature(result_type, mode, function, types.Tuple(args)), codegen
-
-
-def _nested_autodiff(typing_context: Any, mode: Any, function: Any, args: Sequence[Any]) -> Any:
-    """As `autodiff_form`, where the call stands in a function that is differentiated."""
-    marker = marker_class(args[0]) if args else None
-    given = tuple(args if marker is None else args[1:])
-    dispatcher = dispatcher_of_type(function)
-    names = checks.read_arity(dispatcher, len(given))
-    checks.require_marked(dispatcher, mode.value, names, given)
-    arguments = checks.read_arguments(names, given)
-    found = returned_by(typing_context, dispatcher, arguments)
-    wanted = return_activity(marker)
-    seeded = wanted == "active" or (wanted is None and is_number(found))
-    if mode.value.returns_primal:
-        require_float_primal(dispatcher.py_func.__name__, found)
-    asked = NestedCall(
-        dispatcher, given, arguments, seeded, mode.value.returns_primal, None, mode.value.options
-    )
-    return nested_form(typing_context, asked, (mode, function), args)
 
 
 def tape_bytes_form(typing_context, mode, function, *args):
@@ -153,7 +132,7 @@ def gradient_form(typing_context, spec, function, *args):
         arguments = checks.read_gradient_arguments(names, args, request.argnums)
     if current_target() == AD_TARGET:
         plain = tuple(argument.numba_type for argument in arguments)
-        asked = NestedCall(dispatcher, plain, arguments, True, request.with_value, request)
+        asked = NestedCall(dispatcher, plain, gradient=request)
         return nested_form(typing_context, asked, (spec, function), args)
     gradient = compiled(
         dispatcher, arguments, "active",

@@ -1,9 +1,7 @@
-"""Gradients asked for by code that is itself differentiated.
+"""Derivatives asked for by code that is itself differentiated.
 
-The call of a gradient becomes the call of a compiled function that the layer above makes
-(`use_nested`). In it is a call of the gradient as a function with rules; what a rule does is
-reverse over forward, so that no code with a tape is ever differentiated. See
-docs/decisions/0008-nested-derivatives.md.
+The call of one becomes the call of a compiled function that the layer above writes: `use_nested`
+says who does, for all modes. See `activerules.nested_rewrite`.
 """
 
 from __future__ import annotations
@@ -15,50 +13,66 @@ from typing import Any
 from numba.core import cgutils, types
 from numba.core.typing.templates import signature
 
-from activerules.annotations.signature import GradientSpec
+from activerules.annotations.activity import Annotation
+from activerules.annotations.signature import GradientSpec, Mode, Reverse
 from activerules.errors import NotYetSupported
 from activerules.rules.pattern import type_name
 from activerules.values.argument import Argument
 
-_makers: list[Callable[[NestedCall], Any]] = []
+REWRITTEN = frozenset({"holomorphic", "runtime_activity"})
+"""Options of a mode that a nested call is rewritten without."""
 
 
 @dataclass(frozen=True)
 class NestedCall:
-    """A call of a gradient.
+    """A call of a derivative.
 
-    given        the Numba types of what is passed: annotated arguments, or plain ones of `gradient`
-    arguments    the arguments of the function, with their activities
-    seeded       whether its return is Active
-    with_primal  whether what it returns is asked for
-    gradient     what a stub of `grad` asks for; None for `autodiff`
-    options      of the mode
+    given     the Numba types of what is passed: annotated arguments, or plain ones of `gradient`
+    mode      of `autodiff`
+    marker    the activity of the return, where the call says one
+    gradient  what a stub of `grad` asks for; None for `autodiff`
     """
 
     dispatcher: Any
     given: tuple[Any, ...]
+    mode: Mode = Reverse
+    marker: type[Annotation] | None = None
+    gradient: GradientSpec | None = None
+
+
+@dataclass(frozen=True)
+class ReadCall:
+    """A call of a reverse derivative with its arguments read.
+
+    arguments    of the function, with their activities
+    seeded       whether its return is Active
+    with_primal  whether what it returns is asked for; it is a float
+    """
+
+    call: NestedCall
     arguments: tuple[Argument, ...]
     seeded: bool
     with_primal: bool
-    gradient: GradientSpec | None = None
-    options: frozenset[str] = frozenset()
 
 
-def use_nested(make: Callable[[NestedCall], Any]) -> None:
-    """Say who makes the functions that stand for calls; the last one said counts."""
-    _makers[:] = [make]
+_rewriters: list[Callable[[Any, NestedCall], Any]] = []
+
+
+def use_nested(rewrite: Callable[[Any, NestedCall], Any]) -> None:
+    """Say who writes the functions that stand for calls: `rewrite(typing_context, call)`."""
+    _rewriters[:] = [rewrite]
 
 
 def nested_form(
-    typing_context: Any, asked: NestedCall, before: Sequence[Any], args: Sequence[Any]
+    typing_context: Any, call: NestedCall, before: Sequence[Any], args: Sequence[Any]
 ) -> Any:
     """The compiled form of a call whose last parameter is a tuple of `args`.
 
-    The first of `args` that are not in `asked.given` say the activity of the return.
+    The first of `args` that are not in `call.given` say the activity of the return.
     """
-    (make,) = _makers
-    skipped = len(args) - len(asked.given)
-    return calling(typing_context, make(asked), before, args, skipped)
+    (rewrite,) = _rewriters
+    skipped = len(args) - len(call.given)
+    return calling(typing_context, rewrite(typing_context, call), before, args, skipped)
 
 
 def calling(
