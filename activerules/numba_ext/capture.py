@@ -68,6 +68,8 @@ class Argument:
 _MARKED = re.compile(
     rf"^declare i32 @(?P<name>{re.escape(SYMBOL_PREFIX)}[\w.]+)\(ptr", re.MULTILINE
 )
+_RULED = re.compile(rf"^de\w+ [^@\n]*@({re.escape(SYMBOL_PREFIX)}[\w.]+)\(", re.MULTILINE)
+_ENVIRONMENT = re.compile(rf'^@"?({ENVIRONMENT_PREFIX}[^"\s]*)"? = ', re.MULTILINE)
 _NUMBAS = re.compile(r"^(define [^@\n]*?)i32 (?=@[^(\n]+\(ptr [^,\n]*%retptr\b)", re.MULTILINE)
 _NO_VALUE = re.compile(r"\bret i32 -[23]\b")
 _STATUS = "range(i32 -1, 2147483647)"
@@ -195,11 +197,7 @@ def _session(rules: RuleView) -> Session:
 def _captured(session: Session, function: Any, result: Any, names: tuple[str, ...]) -> Captured:
     module = result.library._final_module.clone()
     text = with_definitions(_with_resolved_recursion(session, module))
-    marked = {
-        f.name: session.calls.get(f.name)
-        for f in module.functions
-        if f.name.startswith(SYMBOL_PREFIX)
-    }
+    marked = {name: session.calls.get(name) for name in _RULED.findall(text)}
     text = _MARKED.sub(lambda line: _declared(marked[line["name"]]), text)
     if not _NO_VALUE.search(text):
         text = _NUMBAS.sub(rf"\1{_STATUS} i32 ", text)
@@ -211,7 +209,7 @@ def _captured(session: Session, function: Any, result: Any, names: tuple[str, ..
         fndesc=result.fndesc,
         arguments=_arguments(names, result.signature.args),
         marked=marked,
-        environments=_environments(module),
+        environments=_environments(text),
         location=location_of(function),
         call_at=session.sites.call_at,
         followed=session.calls.followed_in({f.name for f in module.functions}),
@@ -237,9 +235,8 @@ def _arguments(names: tuple[str, ...], numba_types: tuple[types.Type, ...]) -> t
     return tuple(arguments)
 
 
-def _environments(module: llvm.ModuleRef) -> dict[str, Any]:
-    names = [g.name for g in module.global_variables if g.name.startswith(ENVIRONMENT_PREFIX)]
-    found = {name: lookup_environment(name) for name in names}
+def _environments(text: str) -> dict[str, Any]:
+    found = {name: lookup_environment(name) for name in _ENVIRONMENT.findall(text)}
     return {name: environment for name, environment in found.items() if environment is not None}
 
 
@@ -250,6 +247,8 @@ def _with_resolved_recursion(session: Session, module: llvm.ModuleRef) -> str:
     execution engine would fill in. That pointer becomes a constant, which LLVM folds into a direct
     call.
     """
+    if _UNRESOLVED not in (text := str(module)):
+        return text
     while missing := _undefined_recursion(module):
         name = missing.pop()
         # The function is external in its own library; a `linkonce` copy would be dropped by the

@@ -5,7 +5,8 @@ Gives       `LineTable`: lines, no variables, no types (T5 of `target`)
             `on_its_line`: the kernel of an array expression, with the line it is written on
             `LoweringWithLines`: Numba's pass that lowers, which finds the line of a definition in
             the code object. Numba parses the whole source file for it, which took a twentieth of a
-            capture.
+            capture; `KernelLowering`: the same for functions that Numba makes while it lowers, of
+            which there is one for every array expression.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 from numba.core import debuginfo
 from numba.core.compiler_machinery import register_pass
+from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering
 
 from activerules.numba_ext.dynamic_raises import RaisesComputed
@@ -48,12 +50,8 @@ class LineTable(debuginfo.DIBuilder):
         )
 
 
-class _Lower(RaisesComputed, LowersGenerators):
-    def lower_call(self, resty: Any, expr: Any) -> Any:
-        """As Numba does; the call is noted, for errors that are about what it leads to."""
-        callee, signature = self.typeof(expr.func.name), self.fndesc.calltypes[expr]
-        self.context.note_call(self.func_ir, expr, callee, signature)
-        return super().lower_call(resty, expr)
+class _FindsDefinition:
+    func_ir: Any
 
     def _compute_def_location(self) -> Any:
         """The line above the first that has code: that of `def`, unless a docstring is between."""
@@ -61,6 +59,18 @@ class _Lower(RaisesComputed, LowersGenerators):
         code = self.func_ir.func_id.code
         lines = (line for _, _, line in code.co_lines() if line and line > code.co_firstlineno)
         return at.with_lineno(next(lines, at.line + 1) - 1)
+
+
+class _Lower(_FindsDefinition, RaisesComputed, LowersGenerators):
+    def lower_call(self, resty: Any, expr: Any) -> Any:
+        """As Numba does; the call is noted, for errors that are about what it leads to."""
+        callee, signature = self.typeof(expr.func.name), self.fndesc.calltypes[expr]
+        self.context.note_call(self.func_ir, expr, callee, signature)
+        return super().lower_call(resty, expr)
+
+
+class _LowerKernel(_FindsDefinition, Lower):
+    pass
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -73,3 +83,15 @@ class LoweringWithLines(NativeLowering):
     def lowering_class(self) -> Any:
         """What lowers one function."""
         return _Lower
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class KernelLowering(NativeLowering):
+    """Lowers as Numba's own pass; calls are not noted, since the user has written none of them."""
+
+    _name = "activerules_kernel_lowering"
+
+    @property
+    def lowering_class(self) -> Any:
+        """What lowers one function."""
+        return _LowerKernel

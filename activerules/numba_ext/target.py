@@ -27,9 +27,9 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, ClassVar
 
 from numba.core import compiler, cpu, dispatcher, externals, fastmathpass, types
@@ -48,10 +48,8 @@ from numba.core.target_extension import (
     target_registry,
 )
 from numba.core.targetconfig import ConfigStack
-from numba.core.typed_passes import AnnotateTypes, NativeLowering, NopythonTypeInference
 from numba.core.typing.context import Context
 from numba.core.typing.templates import make_concrete_template
-from numba.core.untyped_passes import InlineInlinables
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
 from numba.stencils.stencil import StencilFunc
@@ -67,7 +65,6 @@ from activerules.numba_ext import (
     list_moves,
     single_points,
 )
-from activerules.numba_ext.array_literals import ArrayLiterals
 from activerules.numba_ext.call_sites import CallSite, CallSites
 from activerules.numba_ext.calls import (
     CallTable,
@@ -81,7 +78,7 @@ from activerules.numba_ext.declared import declared_signature
 from activerules.numba_ext.dynamic_raises import CallConv
 from activerules.numba_ext.implementation_keys import ImplementationKeys
 from activerules.numba_ext.inactive_values import InactiveValues
-from activerules.numba_ext.line_tables import LineTable, LoweringWithLines, on_its_line
+from activerules.numba_ext.line_tables import LineTable, on_its_line
 from activerules.numba_ext.methods import (
     Method,
     RuledMethod,
@@ -89,7 +86,8 @@ from activerules.numba_ext.methods import (
     of_context,
     typed_with_originals,
 )
-from activerules.numba_ext.operators import AugmentedOperator, RuledOperators, plain_operator
+from activerules.numba_ext.operators import AugmentedOperator, plain_operator
+from activerules.numba_ext.pipelines import ad_pipeline, compile_kernel, numbas_pipeline
 from activerules.numba_ext.stubs import StubType
 from activerules.numba_ext.tree_items import refuse_of_keys
 from activerules.numba_ext.typed_dicts import iteration
@@ -240,9 +238,12 @@ class ADContext(InactiveValues):
     def _compile_subroutine_no_cache(
         self, builder: Any, impl: Any, sig: Any, locals: Any = None, flags: Any = None
     ) -> Any:
-        """As on the CPU; array expressions have the line they are written on."""
-        impl = on_its_line(impl, builder)
-        return super()._compile_subroutine_no_cache(builder, impl, sig, locals, flags)
+        """As on the CPU; array expressions have the line they are written on, and lower as all code
+        of this target does.
+        """
+        result = compile_kernel(self, on_its_line(impl, builder), sig, locals, flags)
+        self.active_code_library.add_linking_library(result.library)
+        return result
 
     def post_lowering(self, mod: Any, library: Any) -> None:
         """As on the CPU, but the NRT is not linked in (T2)."""
@@ -368,46 +369,6 @@ class ADDispatcher(dispatcher.Dispatcher):
         self.session.libraries[cres.fndesc.llvm_func_name] = cres.library
 
 
-@cache
-def _pipeline(pipeline_class: Any, replaced: Callable[[Any], list[Any]]) -> Any:
-    """The pipeline with what stands for each pass, given with its description."""
-
-    class ADPipeline(pipeline_class):
-        def define_pipelines(self) -> Any:
-            pipelines = super().define_pipelines()
-            for pipeline in pipelines:
-                steps = [step for found in pipeline.passes for step in replaced(found)]
-                pipeline.passes = steps
-                pipeline.finalize()
-            return pipelines
-
-    return ADPipeline
-
-
-def ad_pipeline(pipeline_class: Any) -> Any:
-    """The pipeline without the pass that inlines `inline="always"` functions, whose rules would be
-    lost, and that which keeps types for display; with those that build array literals without
-    lists, call operators that have rules, and lower as this target does.
-    """
-    return _pipeline(pipeline_class, _ad_steps)
-
-
-def _lowered(step: Any) -> list[Any]:
-    return [(LoweringWithLines, step[1])] if step[0] is NativeLowering else [step]
-
-
-def _ad_steps(step: Any) -> list[Any]:
-    if step[0] in (InlineInlinables, AnnotateTypes):
-        return []
-    if step[0] is NopythonTypeInference:
-        return [
-            (ArrayLiterals, "array literals without lists"),
-            (RuledOperators, "operators with rules as calls"),
-            step,
-        ]
-    return _lowered(step)
-
-
 class ADJit(JitDecorator):
     """What `@overload` implementations are compiled with while this target compiles."""
 
@@ -422,7 +383,7 @@ class ADJit(JitDecorator):
             options.pop(name, None)
         settings = {
             "locals": dict(options.pop("locals", {})),
-            "pipeline_class": _pipeline(options.pop("pipeline_class", compiler.Compiler), _lowered),
+            "pipeline_class": numbas_pipeline(options.pop("pipeline_class", compiler.Compiler)),
         }
         options.setdefault("nopython", True)
         (function,) = functions or self._functions

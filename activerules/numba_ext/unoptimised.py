@@ -24,7 +24,9 @@ class ADCodeLibrary(codegen.JITCodeLibrary):
         """Nothing: the engine has its own list of passes."""
 
     def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
+        """Nothing but that: Numba looks through all globals for addresses, which only its cache
+        asks for, and this code is not what is cached.
+        """
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
@@ -40,6 +42,9 @@ class ADCodegen(codegen.JITCPUCodegen):
     """Makes `ADCodeLibrary` objects; its execution engine stays empty."""
 
     _library_class = ADCodeLibrary
+
+    def _check_llvm_bugs(self) -> None:
+        """Nothing: Numba looks for the same ones whenever it makes machine code."""
 
     def set_env(self, env_name: str, env: Any) -> None:
         """Nothing: environments are set where the derivative is linked."""

@@ -9,6 +9,7 @@ import numba
 import numpy as np
 import pytest
 from numba import float64, int64, types
+from numba.core import lowering
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 from numba.typed import Dict
@@ -259,6 +260,24 @@ def test_line_tables_name_the_line():
     captured = capture(sum_of_squares, (VECTOR,), rules=NOTHING)
     line = sum_of_squares.py_func.__code__.co_firstlineno + 4
     multiply = re.search(r"call i32 @\S*square\S*\(.*!dbg (!\d+)", captured.text)
+    assert multiply is not None
+    assert f"{multiply[1]} = !DILocation(line: {line}," in captured.text
+
+
+def test_lines_of_array_expressions_cost_no_parse_of_the_file(monkeypatch):
+    """Numba parses the whole file for the line of a definition; an expression has one each."""
+
+    @numba.njit
+    def program(a, b):
+        return (a + 2.0 * b)[0] + (a * b - b)[1]
+
+    def parsed(function):
+        raise AssertionError(f"the file of {function} was parsed")
+
+    monkeypatch.setattr(lowering, "get_func_body_first_lineno", parsed)
+    captured = capture(program, (VECTOR, VECTOR), rules=NOTHING)
+    line = program.py_func.__code__.co_firstlineno + 2
+    multiply = re.search(r"= fmul double .*!dbg (!\d+)", captured.text)
     assert multiply is not None
     assert f"{multiply[1]} = !DILocation(line: {line}," in captured.text
 

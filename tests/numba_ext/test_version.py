@@ -80,6 +80,7 @@ PRIVATE = [
     (codegen.JITCodeLibrary, "add_llvm_module"),
     (codegen.JITCPUCodegen, "_library_class"),
     (codegen.JITCPUCodegen, "set_env"),
+    (codegen.JITCPUCodegen, "_check_llvm_bugs"),
     # target: methods
     (models, "handle_bound_function"),
     # target: contexts
@@ -90,6 +91,7 @@ PRIVATE = [
     (TypingContext, "_lookup_global"),
     (TypingContext, "refresh"),
     (cpu.CPUContext, "init"),
+    (cpu.CPUContext, "_compile_subroutine_no_cache"),
     (cpu.CPUContext, "post_lowering"),
     (cpu.CPUContext, "create_cpython_wrapper"),
     (cpu.CPUContext, "create_cfunc_wrapper"),
@@ -108,6 +110,8 @@ PRIVATE = [
     (debuginfo.DIBuilder, "mark_variable"),
     (debuginfo.DIBuilder, "_di_subroutine_type"),
     (lowering.BaseLower, "_compute_def_location"),
+    (compiler.Compiler, "compile_extra"),
+    (compiler.Compiler, "define_pipelines"),
     (lowering.Lower, "lower_dynamic_raise"),
     # target: generators
     (GeneratorModel, "from_data"),
