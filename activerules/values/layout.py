@@ -1,4 +1,4 @@
-"""The tree of a Numba type: what a value of it is made of.
+"""The tree of a Numba type: the parts that a value of it has.
 
 Needs       a Numba type; nothing of compilers, sizes or LLVM
 Gives       `layout_of`: its tree. Each node answers where its numbers are, and which activity a
@@ -48,12 +48,12 @@ class Numbers:
         )
 
     def behind(self) -> Numbers:
-        """The same, seen from a reference to the value."""
+        """The numbers of a value, as seen from a reference to it."""
         return Numbers(False, self.by_value or self.by_reference, self.unknown)
 
     @property
     def any(self) -> bool:
-        """Whether there are, or may be, any at all."""
+        """Whether there are numbers, or may be."""
         return self.by_value or self.by_reference or self.unknown
 
     @property
@@ -73,33 +73,33 @@ def _union(found: Iterable[Numbers]) -> Numbers:
 
 @dataclass(frozen=True)
 class Node:
-    """One value, of one Numba type."""
+    """A value of one Numba type."""
 
     numba_type: Any
 
     @property
     def children(self) -> tuple[tuple[Step, Node], ...]:
-        """What it is made of, or refers to; by index, field name or `EACH`."""
+        """The parts of the value and what it refers to, by index, field name or `EACH`."""
         return ()
 
     @cached_property
     def numbers(self) -> Numbers:
-        """Where its numbers are."""
+        """Where the value has floats and complex numbers."""
         return _NOTHING
 
     @property
     def known(self) -> bool:
-        """Whether it is known by itself where floats lie in it (not: in its children)."""
+        """Whether the positions of its floats are known, leaving its children aside."""
         return True
 
     @property
     def is_refused(self) -> bool:
-        """Whether there is no derivative with respect to such a value: an argument is constant."""
+        """Whether there is no derivative with respect to it: as an argument it is constant."""
         return False
 
     @cached_property
     def carried(self) -> Numbers:
-        """Those of its numbers by which an argument of this type can have a derivative."""
+        """The numbers with respect to which an argument of this type can have a derivative."""
         return _NOTHING if self.is_refused else self.numbers
 
     @property
@@ -114,7 +114,7 @@ class Node:
 
     @property
     def is_tuple(self) -> bool:
-        """Whether it is taken apart where it is passed: a tuple, by value."""
+        """Whether it is a tuple, which is passed by value, item by item."""
         return False
 
     @property
@@ -124,12 +124,12 @@ class Node:
 
     @cached_property
     def leaves(self) -> tuple[Node, ...]:
-        """What it is made of by value: itself, or the leaves of the items of a tuple."""
+        """The parts that are passed by value: itself, or the leaves of a tuple's items."""
         return (self,)
 
     @cached_property
     def unknown_path(self) -> Path | None:
-        """The way to the first thing of which nothing is known, or to a number of unknown width."""
+        """The path to the first opaque part, or to a number of unknown width."""
         if not self.known:
             return ()
         for step, child in self.children:
@@ -139,12 +139,12 @@ class Node:
 
     @cached_property
     def holds_floats(self) -> bool:
-        """Whether there are floats of a known width in it, or behind it."""
+        """Whether it holds, or leads to, floats of a known width."""
         return any(child.holds_floats for _, child in self.children)
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is made of nothing but integers, texts and the like: a key may be."""
+        """Whether it holds only integers, texts and the like, as keys of dictionaries do."""
         return all(isinstance(leaf, Plain) and leaf.known for leaf in self.leaves)
 
 
@@ -154,7 +154,7 @@ class Number(Node):
 
     @cached_property
     def numbers(self) -> Numbers:
-        """A derivative with respect to it is a value."""
+        """By value: a derivative with respect to a number is a value."""
         return Numbers(by_value=True)
 
     @property
@@ -164,7 +164,7 @@ class Number(Node):
 
     @cached_property
     def holds_floats(self) -> bool:
-        """Whether its width is known."""
+        """Whether the engine has derivatives of this width."""
         return self.known
 
 
@@ -181,12 +181,12 @@ class Plain(Node):
 
     @property
     def known(self) -> bool:
-        """Whether it can be part of something else."""
+        """Whether it can lie in memory, as a part of another value."""
         return self.inline
 
     @property
     def is_container(self) -> bool:
-        """Whether it has a state."""
+        """Whether it has a state that functions can change."""
         return self.changeable
 
 
@@ -203,18 +203,18 @@ class Struct(Node):
 
     @property
     def children(self) -> tuple[tuple[Step, Node], ...]:
-        """Its fields."""
+        """The fields."""
         return self.fields
 
     @cached_property
     def numbers(self) -> Numbers:
-        """Those of its fields."""
+        """The numbers of the fields: by value in a tuple, else by reference."""
         found = _union(child.numbers for _, child in self.fields)
         return found if self.is_tuple else found.behind()
 
     @cached_property
     def carried(self) -> Numbers:
-        """Of a tuple, those that its items carry."""
+        """For a tuple, what its items carry."""
         if self.is_tuple:
             return _union(child.carried for _, child in self.fields)
         return super().carried
@@ -230,26 +230,26 @@ class Struct(Node):
 
     @cached_property
     def holds_floats(self) -> bool:
-        """Whether its fields do; nobody knows where they are in a record with an unknown one."""
+        """Whether its fields do; in a record with an unknown field no offset is known."""
         if self.kind == "record" and self.unknown_path is not None:
             return False
         return super().holds_floats
 
     @property
     def is_tuple(self) -> bool:
-        """Whether it is one."""
+        """Whether it is a tuple."""
         return self.kind == "tuple"
 
     @property
     def is_container(self) -> bool:
-        """Whether there are pointers in it: it is an instance, or a tuple with one."""
+        """Whether it holds pointers: it is an instance, or a tuple with one."""
         if self.is_tuple:
             return any(child.is_container for _, child in self.fields)
         return self.kind != "record"
 
     @cached_property
     def leaves(self) -> tuple[Node, ...]:
-        """Of a tuple, those of its items."""
+        """For a tuple, the leaves of its items."""
         if not self.is_tuple:
             return (self,)
         return tuple(leaf for _, child in self.fields for leaf in child.leaves)
@@ -263,22 +263,22 @@ class Array(Node):
 
     @property
     def children(self) -> tuple[tuple[Step, Node], ...]:
-        """Its elements."""
+        """The element type, for all elements."""
         return ((EACH, self.element),)
 
     @cached_property
     def numbers(self) -> Numbers:
-        """Those of its elements."""
+        """The numbers of its elements, by reference."""
         return self.element.numbers.behind()
 
     @property
     def is_refused(self) -> bool:
-        """Whether its elements are records that are refused."""
+        """Whether its elements are records of a kind that is refused."""
         return self.element.is_refused
 
     @cached_property
     def unknown_path(self) -> Path | None:
-        """That of its elements, which have no name in messages."""
+        """The path within an element: elements have no name in messages."""
         return self.element.unknown_path
 
 
@@ -296,7 +296,7 @@ class Items(Node):
 
     @property
     def children(self) -> tuple[tuple[Step, Node], ...]:
-        """Its items; the values of a dictionary."""
+        """The item type, for all items; in a dictionary that of the values."""
         return ((EACH, self.item),)
 
     @property
@@ -306,23 +306,23 @@ class Items(Node):
 
     @cached_property
     def numbers(self) -> Numbers:
-        """Those of its items and keys."""
+        """The numbers of its items and keys, by reference."""
         found = self.item.numbers if self.key is None else self.item.numbers | self.key.numbers
         return found.behind()
 
     @cached_property
     def holds_floats(self) -> bool:
-        """Whether its items do."""
+        """Whether it is a typed container whose items do."""
         return self.is_typed and self.item.holds_floats
 
     @property
     def is_refused(self) -> bool:
-        """Whether there is something in it of which nothing is known."""
+        """Whether anything in it is unknown."""
         return self.unknown_path is not None
 
     @property
     def is_container(self) -> bool:
-        """It is one."""
+        """True: items can be exchanged."""
         return True
 
 
@@ -334,32 +334,32 @@ class Optional(Node):
 
     @property
     def children(self) -> tuple[tuple[Step, Node], ...]:
-        """The value."""
+        """The value, where there is one."""
         return (("?", self.item),)
 
     @property
     def known(self) -> bool:
-        """The value may not be there."""
+        """False: the value may be missing."""
         return False
 
     @cached_property
     def numbers(self) -> Numbers:
-        """Those of the value."""
+        """The numbers of the value."""
         return self.item.numbers
 
     @property
     def is_refused(self) -> bool:
-        """There is no derivative with respect to such an argument."""
+        """True: there is no derivative with respect to an argument that may be None."""
         return True
 
     @property
     def is_container(self) -> bool:
-        """Taken for one."""
+        """True, to be on the safe side."""
         return True
 
     @cached_property
     def holds_floats(self) -> bool:
-        """None whose place is known."""
+        """False: no float has a known position."""
         return False
 
 
@@ -369,22 +369,22 @@ class Opaque(Node):
 
     @property
     def known(self) -> bool:
-        """It is not."""
+        """False, by definition."""
         return False
 
     @cached_property
     def numbers(self) -> Numbers:
-        """There may be some."""
+        """Unknown: there may be some."""
         return Numbers(unknown=True)
 
     @property
     def is_refused(self) -> bool:
-        """There is no derivative with respect to such an argument."""
+        """True: there is no derivative with respect to an argument of an unknown type."""
         return True
 
     @property
     def is_container(self) -> bool:
-        """Taken for one."""
+        """True, to be on the safe side."""
         return True
 
 
