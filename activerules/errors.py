@@ -189,7 +189,7 @@ class ArityError(ActiverulesError, TypeError):
 
 
 class ShadowMismatch(ActiverulesError, ValueError):
-    """The shadow of a Duplicated argument does not fit its primal.
+    """The shadow of a Duplicated argument does not fit its primal; or, in `tree_add`, another one.
 
     It must have the primal's dtype, shape and strides, and must not overlap it or another argument.
     Nor may items of the primal share memory, as those of `np.broadcast_to(x, (4, 3))` do: pass a

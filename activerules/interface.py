@@ -24,6 +24,7 @@ from activerules.annotations.signature import (
     ReverseSplitWithPrimal,
     ReverseWithPrimal,
 )
+from activerules.annotations.values import tree_add
 from activerules.autodiff import autodiff
 from activerules.directional import jacfwd, jvp
 from activerules.errors import (
@@ -176,6 +177,7 @@ __all__ = [
     "rules_for",
     "stop_gradient",
     "tape_bytes",
+    "tree_add",
     "value_and_grad",
     "vjp",
 ]

@@ -1,5 +1,5 @@
-"""Values that go with annotations: zero shadows, one-hot shadows, and the identity that stops a
-gradient.
+"""Values that go with annotations: zero shadows, sums of shadows, one-hot shadows, and the identity
+that stops a gradient.
 
 These are the plain Python forms; `numba_ext.overloads` gives them the same meaning inside `@njit`.
 """
@@ -19,7 +19,7 @@ from activerules.annotations.activity import (
     MixedDuplicated,
 )
 from activerules.annotations.containers import is_array, is_dict, is_list, is_tuple, like_tuple
-from activerules.errors import ActivityError
+from activerules.errors import ActivityError, ShadowMismatch
 
 
 def ignore_derivatives(x: Any) -> Any:
@@ -46,8 +46,65 @@ def make_zero(x: Any) -> Any:
     if isinstance(x, np.void):
         return np.zeros((), x.dtype)[()]
     if hasattr(x, "_numba_type_"):
-        (compiled,) = _compiled_forms
-        return compiled(x)
+        return _compiled_forms["make_zero"](x)
+    _refuse_python_containers(x)
+    return type(x)(0) if _is_number(x) else x
+
+
+def tree_add(x: Any, y: Any) -> Any:
+    """Return the sum of two values of one structure, as two shadows of one primal are: a new value.
+
+    Floats and complex numbers are added, however deep they are in tuples, arrays, records, objects,
+    typed lists and dictionaries; what carries no derivative is that of `x`. Neither is changed.
+
+    Raises `ShadowMismatch` where types, shapes, lengths or keys differ, and `ActivityError` for
+    lists and dicts of Python, as `make_zero` does. Inside `@njit` other types are a `TypingError`.
+    """
+    return _sum(x, y, "x")
+
+
+def _sum(x: Any, y: Any, name: str) -> Any:
+    _refuse_python_containers(x)
+    are_numbers = _is_number(x) and _is_number(y) and np.iscomplexobj(x) == np.iscomplexobj(y)
+    if type(x) is not type(y) and not are_numbers:
+        raise _not_alike(name, f"is {type(x).__name__}", type(y).__name__)
+    if is_tuple(x):
+        if len(x) != len(y):
+            raise _not_alike(name, f"has {len(x)} items", str(len(y)))
+        pairs = enumerate(zip(x, y, strict=True))
+        return like_tuple(type(x), [_sum(a, b, f"{name}[{k}]") for k, (a, b) in pairs])
+    if is_array(x):
+        return _sum_of_arrays(x, y, name)
+    if isinstance(x, np.void):
+        one, other = np.array([x], x.dtype), np.array([y], y.dtype)
+        return _sum_of_arrays(one, other, name)[0]
+    if hasattr(x, "_numba_type_"):
+        if x._numba_type_ != y._numba_type_:
+            raise _not_alike(name, f"is {x._numba_type_}", str(y._numba_type_))
+        return _compiled_forms["tree_add"](x, y)
+    return x + y if are_numbers else x
+
+
+def _sum_of_arrays(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], name: str) -> Any:
+    if x.dtype != y.dtype:
+        raise _not_alike(name, f"is of {x.dtype}", str(y.dtype))
+    if x.shape != y.shape:
+        raise _not_alike(name, f"has shape {x.shape}", str(y.shape))
+    if x.dtype.names is not None:
+        return _compiled_forms["tree_add"](x, y)
+    if not np.issubdtype(x.dtype, np.inexact):
+        return x
+    return np.add(x, y, out=_zeros_with_strides(x))
+
+
+def _not_alike(name: str, is_: str, other: str) -> ShadowMismatch:
+    return ShadowMismatch(f"tree_add: `{name}` {is_}, in the other value {other}", why=ADDED)
+
+
+ADDED = "two shadows of one primal are added number by number"
+
+
+def _refuse_python_containers(x: Any) -> None:
     if is_list(x) or is_dict(x):
         kind = type(x).__name__
         raise ActivityError(
@@ -55,7 +112,6 @@ def make_zero(x: Any) -> Any:
             why="compiled code does not take it as an argument that carries derivatives",
             instead=["an array, a tuple of arrays", "numba.typed.List or numba.typed.Dict"],
         )
-    return type(x)(0) if _is_number(x) else x
 
 
 def laid_like(v: Any, x: Any, copies: list[tuple[np.ndarray, np.ndarray]]) -> Any:
@@ -78,12 +134,12 @@ def laid_like(v: Any, x: Any, copies: list[tuple[np.ndarray, np.ndarray]]) -> An
     return fresh
 
 
-_compiled_forms: list[Callable[[Any], Any]] = []
+_compiled_forms: dict[str, Callable[..., Any]] = {}
 
 
-def use_compiled(zero: Callable[[Any], Any]) -> None:
-    """Say what makes the zero of an object that Numba knows and Python does not."""
-    _compiled_forms[:] = [zero]
+def use_compiled(**forms: Callable[..., Any]) -> None:
+    """Say what makes the zero, and the sum, of objects that Numba knows and Python does not."""
+    _compiled_forms.update(forms)
 
 
 def kind_of(x: Any) -> type[Annotation]:

@@ -30,6 +30,7 @@ from activerules.rules.protocol import (
     active,
 )
 from activerules.rules.written import function_from, over_places
+from activerules.values.layout import layout_of
 
 IGNORE_SYMBOLS = {
     types.float64: "activerules.ignore.f64",
@@ -210,7 +211,11 @@ def _make_zero(x):
     if isinstance(x, types.Float | types.Complex):
         zero = as_dtype(x).type(0)
         return lambda x: zero
-    return None if is_instance(x) or is_collection(x) else lambda x: x
+    if is_instance(x) or is_collection(x):
+        return None  # `zeros` makes it
+    if layout_of(x).numbers.by_value or layout_of(x).numbers.by_reference:
+        raise TypingError(f"make_zero: a {x} has no shadow of its own inside @njit")
+    return lambda x: x
 
 
 @overload(onehot)

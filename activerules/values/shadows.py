@@ -2,23 +2,26 @@
 
 Needs       the tree of a type, and LLVM values of it: shadows of one form
 Gives       `clear_shadow`, `add`, `take`, `give`: all floats at once, however deep they are
-            `zero_shadow`, `copy_of_shadow`, `room_like`: new shadows; `own_constants`
+            `zero_shadow`, `copy_of_shadow`, `sum_of_shadows`, `room_like`: new shadows
+            `own_constants`: what is constant in a new shadow belongs to it, too
             `keep`, `release`: references to all that an object leads to
 Invariants  F1  nothing but floats is written: pointers, integers and keys stay
-            F2  nothing raises but `MemoryError`
+            F2  nothing raises but `MemoryError`; a sum of two that are not alike, `ShadowMismatch`
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from numba.core import cgutils
 from numba.core.typing.templates import signature
 from numba.extending import intrinsic
 
+from activerules.errors import ShadowMismatch
 from activerules.numba_ext.extents import extent_of
+from activerules.numba_ext.pieces import entries_of
 from activerules.values.layout import (
     Array,
     Items,
@@ -27,7 +30,9 @@ from activerules.values.layout import (
     Plain,
     Struct,
     layout_of,
+    map_type,
     shadow_of_leaf,
+    show,
 )
 from activerules.values.walk import Depth, Emit, Making, Slot, fresh, rebuild, walk
 
@@ -62,8 +67,64 @@ def add(context: Any, builder: Any, found: Any, fixed: Any, other: Any) -> None:
     _change(Emit(context, builder), layout_of(found), (fixed, other), 1, _add)
 
 
-def _change(em: Emit, node: Node, pair: tuple[Any, Any], into: int, change: _Change) -> None:
-    for visit in walk(em, node, pair, where=may_change, unlike=_require_keys(em)):
+def sum_of_shadows(
+    context: Any, builder: Any, found: tuple[Any, Any], pair: tuple[Any, Any], why: str
+) -> Any:
+    """A new shadow with the sums of the floats of two, which the caller owns; it has the strides of
+    the first, and what is constant in it. Arrays may be of two layouts.
+
+    Raises `ShadowMismatch` where shapes, lengths or keys differ.
+    """
+    em = Emit(context, builder)
+    x, y = pair
+    result = copy_of_shadow(context, builder, found[0], x)
+    result_type = map_type(layout_of(found[0]), shadow_of_leaf)
+    nodes = layout_of(found[1]), layout_of(result_type)
+
+    def refuse(differ: Any, what: str) -> None:
+        with cgutils.if_unlikely(builder, differ):
+            context.nrt.decref(builder, result_type, result)
+            fields = f"tree_add: {what} in the other value", (), why
+            context.call_conv.return_user_exc(builder, ShadowMismatch, fields)
+
+    _look_for_differences(em, nodes, (y, result), refuse)
+    _change(em, nodes, (y, result), 1, _add)
+    return result
+
+
+def _look_for_differences(
+    em: Emit, nodes: Sequence[Node], pair: tuple[Any, Any], refuse: Callable[[Any, str], None]
+) -> None:
+    def look_at_keys(alike: Any) -> None:
+        refuse(em.builder.not_(alike), "a dictionary has other keys")
+
+    every = walk(em, nodes, pair, depth=Depth.ITEMS, where=may_change, unlike=look_at_keys)
+    for visit in every:
+        name = f"`x{show(visit.path)}`"
+        arrays, what = list(visit.values), f"the array {name} has another shape"
+        array_types = [slot.node.numba_type for slot in visit.slots]
+        if isinstance(visit.node, Items) and visit.node.key is None:
+            entries = entries_of(em.context, em.builder, array_types[0], visit.values)
+            arrays, what = list(entries.arrays), f"the list {name} has another length"
+            array_types = [entries.array_type] * len(arrays)
+        elif not isinstance(visit.node, Array):
+            continue
+        shapes: list[list[Any]] = []
+        for ty, value in zip(array_types, arrays, strict=True):
+            array = em.context.make_array(ty)(em.context, em.builder, value)
+            shapes.append(cgutils.unpack_tuple(em.builder, array.shape, ty.ndim))
+        for one, other in zip(*shapes, strict=True):
+            refuse(em.builder.icmp_unsigned("!=", one, other), what)
+
+
+def _change(
+    em: Emit,
+    nodes: Node | Sequence[Node],
+    pair: tuple[Any, Any],
+    into: int,
+    change: _Change,
+) -> None:
+    for visit in walk(em, nodes, pair, where=may_change, unlike=_require_keys(em)):
         if visit.is_number_in_memory:
             change(em, visit.slots[into], visit.slots[1 - into])
 

@@ -2,13 +2,17 @@
 else is written. One value has a part of every kind; plain Python says what is to be there.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from numba import complex64, float64, int64, njit, types
+from numba.core.errors import TypingError
 from numba.experimental import jitclass
 from numba.extending import intrinsic
 from numba.typed import Dict, List
 
+import activerules as ar
 from activerules.values import shadows
 
 ROW = np.dtype([("k", np.int8), ("z", np.complex128), ("w", np.float32, (2, 2))])  # not aligned
@@ -164,3 +168,103 @@ def test_a_dictionary_of_other_keys_is_left_alone():
     with pytest.raises(MemoryError, match="keys of a dictionary"):
         run(2, x, y)
     assert [number for number, _ in y[2].values()] == [B[18], B[17]]
+
+
+@njit
+def added(x, y):
+    return ar.tree_add(x, y)
+
+
+@pytest.mark.parametrize("call", [ar.tree_add, added])
+def test_tree_add_is_a_new_value_with_the_sums(call, unfreed):
+    def action():
+        x, y = of(A), of(B, order="ba")
+        result = call(x, y)
+        np.testing.assert_array_equal(read(result), A + B)
+        np.testing.assert_array_equal(np.concatenate([read(x), read(y)]), np.concatenate([A, B]))
+        result[1]["k"] = 5  # new memory is of zeros; an object has its integers
+        assert rest(result) == rest(x) == rest(y)
+        assert result[0].pair[1][1].strides == x[0].pair[1][1].strides
+
+    assert unfreed(action) == 0
+
+
+def test_tree_add_of_records_and_numbers():
+    rows = of(A)[1], of(B)[1]
+    assert ar.tree_add(rows[0][0], rows[1][0])["z"] == rows[0]["z"][0] + rows[1]["z"][0]
+    named = ar.tree_add(Row(1.5, 2), Row(2.0, 3))
+    assert (type(named), named) == (Row, (3.5, 2))
+    assert ar.tree_add(np.arange(2), np.ones(2, int)).tolist() == [0, 1]
+
+
+class Row(NamedTuple):
+    x: float
+    k: int
+
+
+def other_shape(outer, rows, by_key, *rest):
+    outer.pair = (3, (1.0, np.zeros((4, 3))[::-2, :1]))
+
+
+def other_item(outer, rows, by_key, *rest):
+    outer.items[1] = ("second", np.zeros(3))
+
+
+def other_length(outer, rows, by_key, *rest):
+    outer.items.append(("third", np.zeros(2)))
+
+
+def other_keys(outer, rows, by_key, *rest):
+    by_key["c"] = by_key["a"]
+
+
+DIFFERENCES = [
+    (other_shape, r"`x.pair\[1\]\[1\]` has another shape"),
+    (other_item, r"`x.items\[…\]\[1\]` has another shape"),
+    (other_length, r"`x.items` has another length"),
+    (other_keys, "a dictionary has other keys"),
+]
+
+
+@pytest.mark.parametrize(("action", "text"), DIFFERENCES)
+def test_tree_add_names_the_part_that_differs(action, text, unfreed):
+    x, y = of(A), of(B)
+    action(*y)
+
+    def attempt():
+        with pytest.raises(ar.ShadowMismatch, match=text):
+            ar.tree_add(x, y)
+
+    assert unfreed(attempt) == 0
+    with pytest.raises(ar.ShadowMismatch, match=text):
+        added(x, y)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "text"),
+    [
+        (1.0, 1, "`x` is float, in the other value int"),
+        (1.0, 1j, "`x` is float, in the other value complex"),
+        ((1.0, (2.0,)), (1.0, (2.0, 3.0)), r"`x\[1\]` has 1 items, in the other value 2"),
+        ((np.ones(2),), (np.ones(3),), r"`x\[0\]` has shape \(2,\), in the other value \(3,\)"),
+        (np.ones(2), np.ones(2, np.float32), "`x` is of float64, in the other value float32"),
+        (List([1.0]), List([1j]), "`x` is ListType"),
+    ],
+)
+def test_tree_add_of_two_types_is_an_error(x, y, text):
+    with pytest.raises(ar.ShadowMismatch, match=text):
+        ar.tree_add(x, y)
+
+
+def test_what_has_no_shadow_of_its_own_is_refused():
+    with pytest.raises(ar.ActivityError, match="a list of Python has no shadow"):
+        ar.tree_add([1.0], [1.0])
+    perhaps = njit(lambda x: ar.make_zero(x if x.size else None))
+    for call, text in [
+        (lambda: added(of(A)[1][0], of(B)[1][0]), "tree_add takes no Record"),
+        (lambda: added(1.0, (1.0,)), "two values of one structure"),
+        (lambda: perhaps(A), "OptionalType.* has no shadow of its own"),
+        (lambda: njit(lambda x: ar.make_zero(x))(of(A)[1][0]), "Record.* has no shadow of its own"),
+    ]:
+        with pytest.raises(TypingError, match=text):
+            call()
