@@ -58,16 +58,16 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
         ForwardWithPrimal  (that tangent, what the function returned).
 
     Raises
-        ShadowMismatch     a shadow has not the dtype, shape and strides of its primal, or overlaps
+        ShadowMismatch     a shadow differs from its primal in dtype, shape or strides, or overlaps
                            it.
         ActivityError      an array or an integer is marked Active, a float Duplicated (reverse);
                            anything is marked Active (forward); no argument is marked at all.
-        BatchWidthMismatch the arguments of one call have tangents for different widths.
+        BatchWidthMismatch the arguments of one call have different numbers of shadows or tangents.
         ArityError         the number of arguments is not the function's.
         NotCompilable      Numba cannot compile the function; its error is the cause.
         NotAFloatReturn    an Active return is not one float.
         MemoryError        the tape is larger than memory; shadows are unchanged.
-        What the function itself raises is raised as it is; reverse mode leaves shadows unchanged.
+        Exceptions of the function itself pass unchanged; reverse mode then leaves shadows alone.
         Of the arrays that Numba loses where an exception passes, derivatives lose those that were
         put into lists and objects.
 

@@ -34,7 +34,7 @@ from activerules.second import along, copied
 def hvp(
     function: Callable[..., Any], x: Any = None, v: Any = None, *args: Any, **options: Any
 ) -> Any:
-    """The Hessian of a function by its first argument, times a vector: `H(x) v`.
+    """The Hessian of a function with respect to its first argument, times a vector: `H(x) v`.
 
     Arguments
         function  an `@njit` function or a plain one that Numba can compile; it returns one float.

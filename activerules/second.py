@@ -73,9 +73,9 @@ def hessian(
     Returns
         A function with the signature of `function`, callable from Python and inside `@njit`. Its
         result has the shape `in.shape + in.shape`; with a tuple of `argnums` it is a tuple of
-        tuples, entry [i][j] by argument i and argument j. It is the Jacobian of the gradient, also
-        where arguments are tuples: their entries stand behind each index. Arrays that the function
-        writes into are copied first.
+        tuples, entry [i][j] with respect to arguments i and j. It is the Jacobian of the gradient,
+        with a further index for the entries of an argument that is a tuple. Arrays that the
+        function writes into are copied first.
 
     Raises
         ActivityError (at the call) for an argument that is not made of floats; and what `grad` and

@@ -23,7 +23,7 @@ from activerules.errors import ActivityError, ShadowMismatch
 
 
 def ignore_derivatives(x: Any) -> Any:
-    """Return `x` with its gradient stopped: derivatives take it for a constant.
+    """Return `x`, which is a constant to derivatives.
 
     Floats, complex numbers, tuples and arrays of them; an array is copied.
     """

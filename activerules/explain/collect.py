@@ -48,7 +48,7 @@ def explain(
     return_activity: type[Annotation] | None = None,
     mode: Mode = Reverse,
 ) -> Report:
-    """Say how the derivative of a function comes about: activity, tape, rules, times.
+    """Report how the derivative of a function is computed: activity, tape, rules, times.
 
     Arguments
         function         an `@njit` function or a plain one that Numba can compile.

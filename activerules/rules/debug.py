@@ -19,21 +19,21 @@ class Checks:
 class debug_mode:
     """Check every call of a rule at run time; `with debug_mode(): ...` or `debug_mode(True)`.
 
-    A rule that breaks its protocol raises `RuleViolation` where it does: the primal differs from
-    the function's, or from what it writes; the derivative differs from finite differences; a shadow
+    A rule that breaks its protocol raises `RuleViolation` there: its result, or what it writes,
+    differs from the function's; the derivative differs from finite differences; a shadow
     has another shape than the primal, or is not zero; an argument is written that the function
     does not write; the reverse reads what was overwritten since; a derivative is NaN or infinite
-    where what it is made from is not; the reverse writes into its tape, or into the result.
+    although its inputs are finite; the reverse writes into its tape, or into the result.
     Differentiated functions and rules check their indices, too, as under `boundscheck=True`: a
     derivative writes where the function reads past the end of an array.
 
     `primal=False` does not run the function beside the rule, for one that draws random numbers or
     prints (those of np.random are known); `derivatives=False` leaves out finite differences, for a
-    rule that means to differ from them. A call with one array in two places is not compared: its
-    shadow gets the derivatives with respect to both.
+    rule that differs from them on purpose. A call with one array as two arguments is not compared:
+    its shadow gets the derivatives with respect to both.
 
-    The mode holds for the process: what is compiled in it has the checks, and `@njit` functions
-    that were compiled before keep what they compiled. Calls cost several runs of the function.
+    The mode holds for the process: code compiled in it has the checks, and `@njit` functions that
+    were compiled before do not get them. Each call costs several runs of the function.
     """
 
     def __init__(

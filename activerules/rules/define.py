@@ -64,11 +64,11 @@ def augmented_primal(
     function. `saves` names the arrays whose values `reverse` reads: it finds them as they were
     here, and a copy is made only of what may be overwritten in between. `keeps_shadow=False`
     promises that no shadow (`x.dval`) is on the tape, and that the one it returns is new zeros:
-    several shadows per argument then share its one run, where else there is a run for each.
+    several shadows per argument then share one run, instead of one run for each.
 
-    `sends` and `receives` name arguments whose data leaves, or enters, by another way than the
-    arguments and the result (a queue, a socket, memory that both ends know), `"ret"` a result that
-    does; `()` says that there is none. Both halves then run at every call, whatever is active.
+    `sends` and `receives` name arguments whose data leaves, or enters, other than through the
+    arguments and the result (by a queue, a socket, shared memory), with `"ret"` for the result;
+    `()` declares that none does. Both halves then run at every call, whatever is active.
     Raises `RuleDefinitionError` and `AmbiguousRule`; `replace` takes the place of another module's.
     """
     options = {"keeps_shadow": keeps_shadow, "sends": sends, "receives": receives}
@@ -113,11 +113,11 @@ def inactive(
     """Declare that the result of a function (or, with `args`, some arguments) has no derivative.
 
     `args` are names or positions; the function needs no rule for it. Also a decorator: returns the
-    first function. `RuleDefinitionError` for what is no function, and for an argument that it does
-    not have.
+    first function. Raises `RuleDefinitionError` for anything but functions, and for an argument
+    that the function does not have.
 
-    Of a rule for the function and this, without `args`, the later one holds; `AmbiguousRule` where
-    they are from different packages, unless `replace` is set.
+    If there is also a rule for the function, the later of the two holds (without `args`);
+    `AmbiguousRule` if they are from different packages, unless `replace` is set.
     """
     _library_first()
     module = _module_of_caller()
@@ -135,9 +135,9 @@ def inactive_type(numba_type: T) -> T:
 
     Such arguments of a differentiated function are Const: marking them otherwise is an
     `ActivityError`, `vjp` has None for them. A function with rules takes and returns them as
-    constants, whatever they hold. Inside differentiated functions what is read from such a value is
-    a constant, and what is stored into it stops; active arrays in one are refused. Also a decorator
-    of a class.
+    constants, whatever they hold. Inside differentiated functions, values read from or stored into
+    such a value lose their derivative; active arrays in one are refused. Also a decorator of a
+    class.
     """
     RULES.declare_inactive_type(numba_type)
     return numba_type
@@ -157,7 +157,7 @@ def refuse(*functions: Any, why: str) -> None:
 def noalias(function: F) -> F:
     """Promise that what a function and its rules return never shares memory with its arguments.
 
-    Without the promise every call checks it: the engine takes the memory a rule returns for new.
+    Without the promise every call checks it: the engine assumes that a rule returns new memory.
     """
     require_function(function, "noalias")
     RULES.promise_noalias(function)
@@ -168,13 +168,13 @@ def opt_out(function: Any, *signature: Any, mode: str = "both") -> None:
     """Let the body of a function be differentiated where the types of its arguments fit.
 
     `signature` has an annotation per argument, as in a rule: `opt_out(f, Active[float64], Const)`.
-    A rule for more specific types still serves its calls. Of a function of several arguments with
-    derivatives the activities decide, too, as they are at a call: its body is a rule then, that
-    computes the function once more. Elsewhere (one such argument; NumPy's functions) the types
+    A rule for more specific types still serves its calls. For a function with several arguments
+    that can have derivatives, the activities at the call decide, too: its body then acts as a rule
+    that computes the function once more. Otherwise (one such argument; NumPy's functions) the types
     decide. Without a signature every call is followed.
 
-    `mode="forward"`, without a signature, is for a function with a reverse pair alone: it says that
-    its body is right to differentiate in forward mode, and in second derivatives.
+    `mode="forward"`, without a signature, is for a function with only a reverse pair: it declares
+    that differentiating its body is correct in forward mode, and in second derivatives.
     """
     if mode not in ("both", "forward") or (mode == "forward" and signature):
         raise RuleDefinitionError(

@@ -41,7 +41,7 @@ class RuleConfig:
 
 
 class AugmentedReturn(NamedTuple):
-    """What `augmented_primal` answers: the result, its zeroed shadow, and what `reverse` needs.
+    """What `augmented_primal` returns: the result, its shadow of zeros, and what `reverse` needs.
 
     `shadow` is None unless the result is Duplicated; `tape` is any value Numba can type.
     """
@@ -59,10 +59,10 @@ def active(x: Annotation) -> bool:
 def accumulate(x: Annotation, g: Any) -> None:
     """Add `g` to the shadow of a Duplicated argument; nothing for Const.
 
-    `g` is brought to the dtype of the shadow: of a complex one a real shadow gets the real part.
-    `RuleReturnError` if its shape is another one: a cotangent has the shape of its primal, and
-    broadcasting would hide a missing sum. For a tuple of arrays `g` is a tuple, with None for what
-    gets nothing: its numbers, whose derivatives are returned.
+    `g` is converted to the dtype of the shadow: a real shadow gets the real part of a complex `g`.
+    Raises `RuleReturnError` if the shapes differ: a cotangent has the shape of its primal, and
+    broadcasting would hide a missing sum. For a tuple of arrays `g` is a tuple, with None for items
+    that get nothing, among them its numbers, whose derivatives are returned.
     """
     if isinstance(x, Const):
         return
