@@ -21,3 +21,8 @@ __all__ = [
     "DuplicatedNoNeed",
     "MixedDuplicated",
 ]
+
+
+def __dir__() -> list[str]:
+    """The interface alone: what else is here is for the package itself."""
+    return sorted(__all__)

@@ -68,3 +68,8 @@ __all__ = [
     "scalar_rule",
     "unthunk",
 ]
+
+
+def __dir__() -> list[str]:
+    """The interface alone: what else is here is for the package itself."""
+    return sorted(__all__)

@@ -7,3 +7,8 @@ from activerules.ir.differentiate import differentiate
 from activerules.ir.explain import explain
 
 __all__ = ["differentiate", "explain"]
+
+
+def __dir__() -> list[str]:
+    """The interface alone: what else is here is for the package itself."""
+    return sorted(__all__)

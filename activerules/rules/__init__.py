@@ -30,3 +30,8 @@ __all__ = [
     "reverse",
     "rules_for",
 ]
+
+
+def __dir__() -> list[str]:
+    """The interface alone: what else is here is for the package itself."""
+    return sorted(__all__)

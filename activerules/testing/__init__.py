@@ -28,3 +28,8 @@ __all__ = [
     "rand_tangent",
     "well_conditioned",
 ]
+
+
+def __dir__() -> list[str]:
+    """The interface alone: what else is here is for the package itself."""
+    return sorted(__all__)
