@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import njit, typed
 
 import activerules as ar
 from activerules import Duplicated, Forward, autodiff
@@ -401,31 +401,77 @@ def test_forward_mode_alone_says_that_it_takes_the_body():
         ar.opt_out(flat, ar.Active, mode="forward")
 
 
+@njit
+def root(p):
+    """Of p[0] p[1], by a body that is flat."""
+    return math.floor(math.sqrt(p[0] * p[1]) * 1e9 + 0.5) / 1e9
+
+
+@ar.augmented_primal(root)
+def _(config, ret: ar.Active, p: ar.Active):
+    x = root(p.val)
+    return ar.AugmentedReturn(x, None, None)
+
+
+@ar.reverse(root)
+def _(config, dret: ar.Active, tape, p: ar.Active):
+    a, b = p.val
+    x = math.sqrt(a * b)
+    return (b / (2.0 * x) * dret.val, a / (2.0 * x) * dret.val)  # the only derivative, alone
+
+
+@njit
+def fill(out, x):
+    out[0] = math.floor(x * x * 1e9) / 1e9
+
+
+@ar.augmented_primal(fill)
+def _(config, ret: ar.Const, out: ar.Duplicated, x: ar.Active):
+    fill(out.val, x.val)
+    return ar.AugmentedReturn(None, None, None)
+
+
+@ar.reverse(fill)
+def _(config, dret: ar.Const, tape, out: ar.Duplicated, x: ar.Active):
+    cotangent = out.dval[0]
+    out.dval[0] = 0.0
+    return None, 2.0 * x.val * cotangent
+
+
+@njit
+def through_tuple_and_write(x):
+    """x^1.5 x⁴"""
+    out = np.zeros(1)
+    fill(out, x)
+    return root((x, x * x)) * out[0] ** 2
+
+
+def test_a_pair_of_tuples_and_one_that_writes_are_differentiated():
+    found = ar.hvp(through_tuple_and_write, 1.3, 2.0)
+    assert found == pytest.approx(2.0 * 5.5 * 4.5 * 1.3**3.5, rel=1e-7)
+
+
 def test_a_pair_that_cannot_be_differentiated_says_so():
     @njit
-    def fill(out, x):
-        out[0] = x * x
+    def first(items):
+        return items[0] * items[0]
 
-    @ar.augmented_primal(fill)
-    def _(config, ret: ar.Const, out: ar.Duplicated, x: ar.Active):
-        fill(out.val, x.val)
-        return ar.AugmentedReturn(None, None, None)
+    @ar.augmented_primal(first)
+    def _(config, ret: ar.Active, items: ar.Duplicated):
+        return ar.AugmentedReturn(first(items.val), None, items.val[0])
 
-    @ar.reverse(fill)
-    def _(config, dret: ar.Const, tape, out: ar.Duplicated, x: ar.Active):
-        cotangent = out.dval[0]
-        out.dval[0] = 0.0
-        return None, 2.0 * x.val * cotangent
+    @ar.reverse(first)
+    def _(config, dret: ar.Active, tape, items: ar.Duplicated):
+        items.dval[0] += 2.0 * tape * dret.val
 
     @njit
-    def filled(x):
-        out = np.zeros(1)
-        fill(out, x)
-        return out[0]
+    def of_list(x):
+        return first(typed.List([x]))
 
-    with pytest.raises(ar.NotYetSupported, match="a second derivative of fill") as caught:
-        ar.hvp(filled, 3.0, 1.0)
-    assert 'ar.opt_out(fill, mode="forward")' in str(caught.value)
+    with pytest.raises(ar.NotYetSupported, match="a second derivative of first") as caught:
+        ar.hvp(of_list, 3.0, 1.0)
+    assert "items: only numbers, arrays" in str(caught.value)
+    assert 'ar.opt_out(first, mode="forward")' in str(caught.value)
 
 
 @njit

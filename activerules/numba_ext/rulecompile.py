@@ -322,7 +322,7 @@ class NumbaRuleCompiler:
         call, pair = self._registry.find_behind(function, found, result, kinds, request.result)
         arguments = self.call_info(marked.symbol).arguments
         written = [any(arguments[k].written for k in whole.parts) for whole in wholes_of(marked)]
-        return forward_of_pair(marked, pair, call.kinds[:-1], written, looped=request.width > 1)
+        return forward_of_pair(marked, pair, call.kinds, written, looped=request.width > 1)
 
     def _find(self, marked: MarkedCall, request: RuleRequest) -> RulePair:
         if self._is_inactive(marked):

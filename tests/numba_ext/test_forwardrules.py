@@ -5,11 +5,12 @@ import math
 import numba
 import numpy as np
 import pytest
-from numba import float64
+from numba import float64, types
 
 import activerules as ar
 from activerules.errors import NoRuleForActivity, RuleReturnError
 from activerules.numba_ext.capture import capture
+from activerules.numba_ext.forward_of_pair import forward_of_pair
 from activerules.rules.registry import RULES
 from activerules.rules.views import ForwardView
 
@@ -210,3 +211,41 @@ def test_a_capture_tells_of_its_own_calls_alone():
     found = [capture(one, (float64,), rules=view).followed for one in programs]
     assert [len(calls) for calls in found] == [1, 1, 1, 0]
     assert found[1] == found[2] != found[0]
+
+
+@numba.njit
+def squared_in_place(p):
+    x, a = p
+    for k in range(x.size):
+        x[k] = math.floor(a * x[k] ** 2 * 1e9) / 1e9
+
+
+@ar.augmented_primal(squared_in_place)
+def _(config, ret: ar.Const, p: ar.MixedDuplicated):
+    squares = p.val[0] ** 2
+    squared_in_place(p.val)
+    return ar.AugmentedReturn(None, None, squares)
+
+
+@ar.reverse(squared_in_place, saves="p")
+def _(config, dret: ar.Const, tape, p: ar.MixedDuplicated):
+    """Writes into all that it may: the tape, and its copy of what is saved."""
+    x, a = p.val
+    tape *= p.dval[0]
+    p.dval[0][:] *= 2.0 * a * x
+    x[:] = np.nan
+    return ((None, np.sum(tape)),)
+
+
+def test_a_pair_makes_a_rule_for_a_tuple_whose_array_is_written():
+    """Its tangents are those of a' x² + 2 a x x', for the array and its primal as they were."""
+    pair_type = types.Tuple((float64[::1], float64))
+    call = capture(lambda p: squared_in_place(p), (pair_type,), rules=RULES)
+    (marked,) = call.marked.values()
+    asked = "duplicated", "const"
+    kinds, pair = RULES.find_behind(squared_in_place, [pair_type], types.none, asked[:1], asked[1])
+    rule = forward_of_pair(marked, pair, kinds.kinds, (True,), looped=False)
+    x, x_dot, a, a_dot = np.array([1.3, 0.7]), np.array([0.5, -2.0]), 1.7, 0.3
+    expected = a_dot * x**2 + 2.0 * a * x * x_dot, a * x**2
+    numba.njit(rule.function)(None, None, ar.Duplicated((x, a), (x_dot, a_dot)))
+    np.testing.assert_allclose((x_dot, x), expected, rtol=1e-8)
