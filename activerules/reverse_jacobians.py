@@ -36,7 +36,6 @@ from activerules.jacobians import WIDTH, jacobian_form, jacobian_forward
 from activerules.list_arguments import by_arrays
 from activerules.numba_ext import checks
 from activerules.numba_ext.cotangents import copied
-from activerules.numba_ext.dropped_variables import DroppingCompiler
 from activerules.numba_ext.emitter import Call
 from activerules.numba_ext.factories import give_factory_form
 from activerules.numba_ext.forward_forms import compiles_for_derivative
@@ -480,7 +479,7 @@ class _Sweeps:
             for _, x in self.inputs:
                 least = np.dtype("c8") if isinstance(x.number, types.Complex) else np.dtype("f4")
                 scope[_dtype_name(row, x)] = np.result_type(own, least)
-        options: Any = {**NO_C_WRAPPER, "pipeline_class": DroppingCompiler}
+        options: Any = NO_C_WRAPPER
         return njit(**options)(function_from(source, name, scope, module=__name__))
 
 

@@ -85,21 +85,6 @@ def _optimised(text: str, function: str, hidden: str) -> str:
     return str(module)
 
 
-def unfolded(text: str) -> str:
-    """`text` with no function inlined, values out of memory where they can be, control flow as in
-    the normal form and a name for every value.
-    """
-    module = _parsed(_promised(text))
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_sroa_pass()
-    passes.add_new_gvn_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_sroa_pass()
-    _add_plain_control(passes)
-    passes.run(module, llvm.create_pass_builder(target_machine(), scalar_tuning()))
-    return str(module)
-
-
 def _add_plain_control(cleanup: Any) -> None:
     cleanup.add_simplify_cfg_pass()
     cleanup.add_lower_switch_pass()

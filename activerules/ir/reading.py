@@ -6,7 +6,6 @@ from activerules.ir.devirtualise import devirtualise
 from activerules.ir.equalities import restore_comparisons
 from activerules.ir.float_bits import restore_floats
 from activerules.ir.growing_stack import from_heap
-from activerules.ir.held_references import drop_held
 from activerules.ir.model import Module
 from activerules.ir.normalise import simple_loops
 from activerules.ir.one_entry import enter_once
@@ -20,9 +19,8 @@ from activerules.ir.short_axes import plain_subscripts
 def read_module(text: str, function: str) -> Module:
     """Parse what `normalise(…, function)` gives; cycles are entered at one place, comparisons it
     hid are back, stack memory that grows is on the heap, calls through pointers are called by name,
-    values with parts taken apart, floats computed as floats, subscripts along axes that may be
-    short are plain, and references that are lost where a function raises are dropped, where that
-    can be done. Calls say whether they touch memory.
+    values with parts taken apart, floats computed as floats, and subscripts along axes that may be
+    short are plain. Calls say whether they touch memory.
     """
     module = parse_module(text)
     if enter_once(module):
@@ -33,6 +31,5 @@ def read_module(text: str, function: str) -> Module:
     scalarise(module, function if function in module.functions else f'"{function}"')
     restore_floats(module)
     plain_subscripts(module)
-    drop_held(module)
     keep_promises(module)
     return module

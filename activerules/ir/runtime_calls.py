@@ -99,11 +99,6 @@ PROMISED = {
 }
 """Declarations with what LLVM cannot see: of an array whose shape is read, the rest stays known."""
 
-LINEAR_ALGEBRA = ("numba_ez_", "numba_xx", "numba_xgesv")
-"""What the names of Numba's calls of BLAS and LAPACK begin with: they keep no pointer, but are
-refused on active data, as any unknown function.
-"""
-
 MAKES_ROOM = "NRT_MemInfo_varsize_alloc"
 GIVES_ROOM_BACK = "NRT_MemInfo_varsize_free"
 """What sets exchange the memory behind them with: they get at that alone, and are refused on
@@ -117,7 +112,6 @@ _BY_NAME: dict[str, CallEffect] = {
     "NRT_incref": _MIRRORED,
     "NRT_decref": _MIRRORED,
     "activerules.release": _MIRRORED,
-    "activerules.drop_new": _MIRRORED,
     "NRT_MemInfo_alloc": CallEffect(allocates=True, counted=True, size=(0,)),
     "NRT_MemInfo_alloc_safe": CallEffect(allocates=True, counted=True, size=(0,)),
     "NRT_MemInfo_alloc_aligned": CallEffect(allocates=True, counted=True, size=(0,)),

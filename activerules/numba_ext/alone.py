@@ -3,17 +3,15 @@
 Needs       a code library of the CPU target, the functions of it that are called from outside
 Gives       `alone`: the module, optimised; `library_of`: a library of it
 Invariants  A1  only what is called from outside can be seen there
-            A2  what the code holds where it raises is released, although Numba's own code does not
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from typing import Any
 
 import llvmlite.binding as llvm
 
-from activerules.ir.lossless import without_losses
 from activerules.ir.normalise import scalar_tuning, target_machine
 from activerules.numba_ext.link import ENVIRONMENT_PREFIX, leave_to_caller
 from activerules.numba_ext.unlinked import cpu_context
@@ -22,21 +20,22 @@ from activerules.numba_ext.unlinked import cpu_context
 _SHARED = ("NRT_", ENVIRONMENT_PREFIX, "llvm.")
 
 
-def alone(library: Any, exported: Mapping[str, str]) -> Any:
-    """One module of a library and all it links, which gives the `exported` functions under the
-    names these are mapped to.
+def alone(library: Any, stem: str, exported: Collection[str]) -> Any:
+    """One module of a library and all it links, which gives the `exported` functions; other names
+    in it are told from those of other modules by `stem`.
     """
-    module = llvm.parse_assembly(without_losses(str(library._get_module_for_linking())))
-    names = [*exported.values()]
+    # Numba keeps the module that it hands out.
+    module = library._get_module_for_linking().clone()
     for one in (*module.functions, *module.global_variables):
-        if not (one.is_declaration or one.name.startswith(_SHARED)):
-            if one.name in exported:
-                one.linkage, one.name = "external", exported[one.name]
-                continue
-            one.linkage = "internal"
-            # The JIT finds internal symbols, too: Numba's own code would call these, whose
-            # parameters the passes change.
-            one.name = f"{one.name}.{names[0]}"
+        if one.is_declaration or one.name.startswith(_SHARED):
+            continue
+        if one.name in exported:
+            one.linkage = "external"
+            continue
+        one.linkage = "internal"
+        # The JIT finds internal symbols, too: Numba's own code would call these, whose parameters
+        # the passes change.
+        one.name = f"{one.name}.{stem}"
     builder = llvm.create_pass_builder(target_machine(), scalar_tuning())
     builder.getModulePassManager().run(module, builder)
     counts = llvm.create_new_module_pass_manager()

@@ -28,9 +28,8 @@ from numba.core.environment import lookup_environment
 from numba.core.registry import CPUDispatcher
 
 from activerules.errors import ActiverulesError, NotCompilable
-from activerules.ir.held_results import COUNTED
 from activerules.numba_ext import implementations  # noqa: F401  (what is compiled in its own way)
-from activerules.numba_ext.abi import Slot, flatten, meminfo_offsets
+from activerules.numba_ext.abi import Slot, flatten
 from activerules.numba_ext.arity import of_count, takes_any_number
 from activerules.numba_ext.call_sites import CallAt
 from activerules.numba_ext.calls import (
@@ -46,7 +45,6 @@ from activerules.numba_ext.declared import converts
 from activerules.numba_ext.made_once import MadeOnce
 from activerules.numba_ext.target import Session
 from activerules.numba_ext.types import AnnotationType, annotation_given
-from activerules.numba_ext.unlinked import cpu_context
 from activerules.numba_ext.visible import with_definitions
 from activerules.rules.rule import location_of
 from activerules.rules.written import function_from
@@ -198,7 +196,7 @@ def _captured(session: Session, function: Any, result: Any, names: tuple[str, ..
     module = result.library._final_module.clone()
     text = with_definitions(_with_resolved_recursion(session, module))
     marked = {name: session.calls.get(name) for name in _RULED.findall(text)}
-    text = _MARKED.sub(lambda line: _declared(marked[line["name"]]), text)
+    text = _MARKED.sub(rf"declare {_STATUS} i32 @\g<name>(ptr", text)
     if not _NO_VALUE.search(text):
         text = _NUMBAS.sub(rf"\1{_STATUS} i32 ", text)
     return Captured(
@@ -214,14 +212,6 @@ def _captured(session: Session, function: Any, result: Any, names: tuple[str, ..
         call_at=session.sites.call_at,
         followed=session.calls.followed_in({f.name for f in module.functions}),
     )
-
-
-def _declared(marked: MarkedCall) -> str:
-    """How the declaration of a marked call begins."""
-    context = cpu_context()
-    counted = meminfo_offsets(marked.result_type, context.target_data)
-    told = f' "{COUNTED}"="{" ".join(map(str, counted))}"' if counted else ""
-    return f"declare {_STATUS} i32 @{marked.symbol}(ptr{told}"
 
 
 def _arguments(names: tuple[str, ...], numba_types: tuple[types.Type, ...]) -> tuple[Argument, ...]:

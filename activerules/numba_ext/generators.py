@@ -7,8 +7,7 @@ Invariants  G1  what is yielded is a new reference; what a generator needs later
             G2  where a function raises it drops the generators in its places, whatever the count
 
 Numba lends what is yielded, though nobody holds it any more, and never drops what a generator holds
-that was made in compiled code. Both would be lost by a derivative, too, even where nothing raises;
-and where something raises, nothing could be said of it (`ir/held_references`), as no way drops it.
+that was made in compiled code. Both would be lost by a derivative, too, even where nothing raises.
 How generators are counted: `counted_generators`.
 """
 
@@ -20,8 +19,10 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core import ir as numba_ir
+from numba.core.callconv import RETCODE_NONE, RETCODE_OK, RETCODE_STOPIT
 from numba.core.generators import GeneratorLower, LowerYield
 from numba.core.imputils import RefType, iternext_impl
+from numba.core.lowering import Lower
 
 from activerules.numba_ext.counted_generators import (
     COUNT,
@@ -31,10 +32,10 @@ from activerules.numba_ext.counted_generators import (
     put,
     refuse_returned,
 )
-from activerules.numba_ext.dropped_variables import DropsVariables
 
 _I64 = ir.IntType(64)
 _FINISHED = -1
+_RETURNS = (RETCODE_OK, RETCODE_NONE, RETCODE_STOPIT)
 
 
 # --- the generator's own functions ---
@@ -116,7 +117,7 @@ class _Yield(LowerYield):
             self.lower.storevar(value, name)
 
 
-class LowersGenerators(DropsVariables):
+class LowersGenerators(Lower):
     """Lowers a function; if it is a generator, so that it keeps to G1.
 
     Where one generator of a type is there at a time, it has one place, wherever it was made, and if
@@ -137,11 +138,6 @@ class LowersGenerators(DropsVariables):
                 self.owns(typ, self._places[typ])
         return self._places[typ]
 
-    def drops_variables(self) -> bool:
-        """Where there are generators, also what they hold may be what variables hold."""
-        held = (may_hold_generators(self.context, t) for t in self.fndesc.typemap.values())
-        return self.func_ir.func_id.is_generator or any(held) or super().drops_variables()
-
     def setup_function(self, fndesc: Any) -> None:
         """Begin with a function: places are on its stack."""
         refuse_returned(fndesc.restype, fndesc.qualname)
@@ -156,13 +152,13 @@ class LowersGenerators(DropsVariables):
 
     def post_lower(self) -> None:
         """Where the function raises, no variable is left that holds what is in its places (G2)."""
-        self.drop_variables()
         self._clear_where_it_raises()
         super().post_lower()
 
     def _clear_where_it_raises(self) -> None:
         b = self.builder
-        raising = self.raising() if self._owned else []
+        ends = [(block, block.terminator) for block in self.function.blocks]
+        raising = [(block, end) for block, end in ends if _raises(end)] if self._owned else []
         if not raising:
             return
         leaving = self.function.append_basic_block("raises")
@@ -291,13 +287,17 @@ class LowersGenerators(DropsVariables):
             self.delvar(name)
         returned = self.context.get_return_value(self.builder, yielded, value)
         self.call_conv.return_value(self.builder, returned)
-        self.leaves(point.live_vars)
         step.lower_yield_resume()
         return self.context.get_constant_generic(self.builder, retty, None)
 
 
 def _is_call(value: Any) -> bool:
     return isinstance(value, numba_ir.Expr) and value.op == "call"
+
+
+def _raises(end: Any) -> bool:
+    """Whether a block ends with the status of an exception."""
+    return isinstance(end, ir.Ret) and end.operands[0] not in _RETURNS
 
 
 # --- what loops call ---

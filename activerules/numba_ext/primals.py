@@ -19,46 +19,40 @@ from typing import Any
 from numba.core import types
 
 from activerules.numba_ext.abi import flatten
-from activerules.numba_ext.alone import alone, library_of
 from activerules.numba_ext.calls import MarkedCall
 from activerules.numba_ext.kinds import is_object
 from activerules.numba_ext.ruletyping import checked_primal
 
 SYMBOL_PREFIX = "activerules.rulecode."
 
-_made: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+_checked: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
 
 class Primals:
     """Of the marked calls of one capture."""
 
     def __init__(self) -> None:
-        self._makers: dict[str, Callable[[str], Any]] = {}
+        self._makers: dict[str, Callable[[], Any]] = {}
 
     def symbol(self, marked: MarkedCall, *, is_new: bool) -> str:
         """The name of the function; `is_new`: an array it returns is known to be new memory."""
-        checks = not is_new and _may_share(marked)
-        symbol = stem_of(marked) + (".checked" if checks else ".primal")
-        self._makers[symbol] = partial(_checked if checks else _as_it_is, marked)
+        if is_new or not _may_share(marked):
+            self._makers[marked.cpu_symbol] = lambda: marked.cpu_library
+            return marked.cpu_symbol
+        symbol = stem_of(marked) + ".checked"
+        self._makers[symbol] = partial(_checking, marked, symbol)
         return symbol
 
     def libraries(self, text: str) -> list[Any]:
         """Code libraries of those that `text` calls."""
-        return [self._library(symbol) for symbol in self._makers if symbol in text]
-
-    def _library(self, symbol: str) -> Any:
-        library = _made.get(symbol)
-        if library is None:
-            library = _made[symbol] = self._makers[symbol](symbol)
-        return library
+        return [make() for symbol, make in self._makers.items() if symbol in text]
 
 
-def _as_it_is(marked: MarkedCall, symbol: str) -> Any:
-    return library_of(symbol, alone(marked.cpu_library, {marked.cpu_symbol: symbol}))
-
-
-def _checked(marked: MarkedCall, symbol: str) -> Any:
-    return library_of(symbol, alone(checked_primal(marked, symbol), {symbol: symbol}))
+def _checking(marked: MarkedCall, symbol: str) -> Any:
+    library = _checked.get(symbol)
+    if library is None:
+        library = _checked[symbol] = checked_primal(marked, symbol)
+    return library
 
 
 def _may_share(marked: MarkedCall) -> bool:

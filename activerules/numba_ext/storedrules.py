@@ -91,7 +91,7 @@ class StoredRules:
 
 def _made(make: Any) -> Stored:
     told, library, exported = make(None)
-    return Stored(told, library_of(exported[0], alone(library, {one: one for one in exported})))
+    return Stored(told, library_of(exported[0], alone(library, exported[0], exported)))
 
 
 def _on_disk(
@@ -104,7 +104,7 @@ def _on_disk(
     stored = rulefiles.read(path, key)
     if stored is None:
         told, library, exported = make(key)
-        module = alone(library, {one: one for one in exported})
+        module = alone(library, exported[0], exported)
         if not is_bound_to_process(module):
             rulefiles.write(path, key, told, module.as_bitcode())
     else:

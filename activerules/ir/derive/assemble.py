@@ -22,7 +22,6 @@ from activerules.ir.derive.reverse import build_reverse
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.split import build_split
 from activerules.ir.derive.struct_copies import rows_function
-from activerules.ir.held_pointers import DROPS_NEW
 from activerules.ir.model import Constant, Function, GlobalRef, Instruction, Module, Value
 from activerules.ir.parser import parse_module
 from activerules.ir.printer import print_function, print_module
@@ -199,8 +198,6 @@ def _support(functions: list[Function], *, whole: bool) -> _Support:
         texts.append(runtime.GROW_TEXT)
     if whole and (runtime.STACK_LEFT in called or runtime.STACK_FLOOR in called):
         texts.append(runtime.STACK_TEXT.replace("define ", "define internal "))
-    if DROPS_NEW in called:
-        texts.append(runtime.DROP_NEW_TEXT)
     if COPY_RESIZED in called or COPIED_SIZE in called:
         texts.append(runtime.RESIZED_TEXT)
     for kind in ("double", "float"):

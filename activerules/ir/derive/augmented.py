@@ -6,8 +6,8 @@ Gives       the function `<name>.augmented`, status as result: 0; the primal's s
 Invariants  P1  it computes what the primal computes, in the same order, and writes the same memory
             P2  shadow memory that was passed in is read and written only to copy pointers and
                 integers, never floats
-            P3  every reference it takes is on the list of owned objects before anything else can
-                fail
+            P3  every reference it takes is put on the list of owned objects at once; what a call
+                returned belongs to nobody until it is there, and is lost if memory runs out
             P4  a kept value is stored once per iteration of its home loop, right behind its
                 definition
 """
@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
 
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Primal, Taken
 from activerules.ir.builder import Builder, add_incoming, displaced
@@ -80,13 +79,10 @@ class _Augmenter(AugmentedCode):
             self._clone(phi)
         own = block.instructions[len(phis) :]
         if live:
-            self._at(own[0])
             self._begin(block, phis)
-        for i, following in pairwise(own):
-            self._at(following)
+        for i in own[:-1]:
             self._instruction(i, live)
         if live:
-            self._at(own[-1])
             self._end(block)
         self._terminator(block)
         self.tails[block] = self.current

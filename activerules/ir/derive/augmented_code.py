@@ -13,7 +13,6 @@ from activerules.ir.analysis.nodes import Node, Primal, RuleTape, SavedStruct, S
 from activerules.ir.analysis.objects import MemoryObject, is_counted
 from activerules.ir.builder import Builder, displaced
 from activerules.ir.derive.callees import CalleeUse
-from activerules.ir.derive.ending import EndsEarly
 from activerules.ir.derive.failing import tell_site
 from activerules.ir.derive.lanes import per_lane
 from activerules.ir.derive.layout import Layout, shadow_offset
@@ -25,6 +24,7 @@ from activerules.ir.derive.mirror import (
 )
 from activerules.ir.derive.placed import PLACED_ARRAY, PLACED_SHADOW, is_plain
 from activerules.ir.derive.plan import Plan, RuleUse
+from activerules.ir.derive.primal_copy import PrimalCopy
 from activerules.ir.derive.runtime import DATA_OFFSET
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.sweep import (
@@ -41,7 +41,7 @@ from activerules.ir.runtime_calls import RELEASING, UNSIZED, effect_of, memory_i
 from activerules.ir.types import I1, I32, I64, PTR, VOID, ArrayType, Type
 
 
-class AugmentedCode(EndsEarly[Plan, Builder]):
+class AugmentedCode(PrimalCopy[Plan, Builder]):
     """The function under construction."""
 
     def __init__(
@@ -139,7 +139,6 @@ class AugmentedCode(EndsEarly[Plan, Builder]):
         if is_dropped(i):
             return
         if live and (i in self.plan.rules or i in self.plan.derived):
-            self.begun = True
             if i in self.plan.rules:
                 self._rule(self.plan.rules[i])
             else:
@@ -160,9 +159,7 @@ class AugmentedCode(EndsEarly[Plan, Builder]):
             copy.callee = GlobalRef(info.primal_symbol)
             self.b.declarations.setdefault(info.primal_symbol, _declaration(info.primal_symbol, i))
             if live and MemoryObject("result", i) in self.plan.retained:
-                self.begun = True
-                with self._holding(self._result_places(i, info)):
-                    self._retain_result(i, info)
+                self._retain_result(i, info)
             return
         if live:
             self._after_call(i, copy)
@@ -336,20 +333,15 @@ class AugmentedCode(EndsEarly[Plan, Builder]):
 
     def _keep_results(self, use: RuleUse, tape: Value) -> None:
         call, info = use.call, use.info
-        shadows: list[Value] = []
-        if use.result_shadow is not None:
-            shadows = self._places(self._shadow(call.operands[0], 0), info.result_meminfos)
-        with self._holding(self._result_places(call, info)):
-            with self._holding(shadows):
-                if use.code.drop is not None:
-                    self._own(GlobalRef(use.code.drop), tape)
-                if MemoryObject("result", call) in self.plan.retained:
-                    self._retain_result(call, info)
-            if use.result is not None:
-                ret = self._value(call.operands[0])
-                self._copy(self._slot(use.result), ret, use.result.size)
-            for lane in range(self.width):
-                self._keep_result_shadow(use, lane)
+        if use.code.drop is not None:
+            self._own(GlobalRef(use.code.drop), tape)
+        if MemoryObject("result", call) in self.plan.retained:
+            self._retain_result(call, info)
+        if use.result is not None:
+            ret = self._value(call.operands[0])
+            self._copy(self._slot(use.result), ret, use.result.size)
+        for lane in range(self.width):
+            self._keep_result_shadow(use, lane)
 
     def _keep_result_shadow(self, use: RuleUse, lane: int) -> None:
         """Keep the shadow of a rule's result: that of lane 0 is the rule's, others are made."""
@@ -364,10 +356,8 @@ class AugmentedCode(EndsEarly[Plan, Builder]):
             self._fail_unless(self.b.icmp("eq", status, self.b.const(I32, 0)))
         slot = displaced(self.b, self._slot(saved), shadow_offset(saved, lane))
         self._copy(slot, shadow, saved.size)
-        places = self._places(shadow, use.info.result_meminfos)
-        for k, place in enumerate(places):
-            with self._holding(places[k + 1 :]):
-                self._own(GlobalRef("NRT_decref"), self.b.load(PTR, place))
+        for place in self._places(shadow, use.info.result_meminfos):
+            self._own(GlobalRef("NRT_decref"), self.b.load(PTR, place))
 
     def _callee(self, use: CalleeUse) -> None:
         """Call the augmented primal of the callee in place of the callee."""

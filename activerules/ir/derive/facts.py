@@ -31,7 +31,6 @@ from activerules.ir.derive.pointees import changes_pointers, without_pointees
 from activerules.ir.derive.request import Parameter, Pointee, Request
 from activerules.ir.derive.summaries import CallsIn, ModuleSummaries
 from activerules.ir.forward_loads import forward_loads
-from activerules.ir.held_known import Holdings
 from activerules.ir.model import Instruction, Module, Value
 from activerules.ir.retype import retype_float_copies, retype_pointer_copies
 
@@ -49,7 +48,6 @@ class Facts:
     calls: EngineCalls
     callees: CallsIn
     integers: Integers
-    held: Holdings
 
     def zeroes_floats(self, store: Instruction) -> bool:
         """An integer that is no float's bits overwrites floats, or memory that may hold them."""
@@ -107,8 +105,7 @@ def analyse(request: Request, summaries: ModuleSummaries | None = None) -> Facts
         refuse_unsound(activity, types, returns, calls, seeds)
     except MixedActivity as error:
         raise explained(error, memory, request.module) from None
-    held = Holdings(function, request.module, flow, returns)
-    return Facts(request, flow, returns, memory, types, activity, calls, callees, integers, held)
+    return Facts(request, flow, returns, memory, types, activity, calls, callees, integers)
 
 
 def _memory(

@@ -10,7 +10,7 @@ Invariants  F1  it computes what the primal computes, in the same order, and wri
             F2  right behind each instruction, shadow memory holds the tangent of the memory, and
                 `tangents` the tangent of the value
             F3  every reference the primal takes or drops is taken or dropped on the shadow as well,
-                on error paths too
+                on error paths too: where the primal loses one, its shadow is lost
 Source      Griewank and Walther (2008), section 3.1; Moses et al. (2022), Scalable Automatic
             Differentiation of Multiple Parallel Paradigms, for shadow memory in forward mode
 
@@ -20,12 +20,10 @@ The result is ordinary code: the engine differentiates it again like any other f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 from activerules.ir.builder import Builder, add_incoming
 from activerules.ir.derive.callees import CalleeUse
 from activerules.ir.derive.derivatives import row_for
-from activerules.ir.derive.ending import EndsEarly
 from activerules.ir.derive.failing import tell_site
 from activerules.ir.derive.forward_plan import ForwardPlan, ForwardRule
 from activerules.ir.derive.lanes import LaneBuilder, per_lane
@@ -35,6 +33,7 @@ from activerules.ir.derive.mirror import (
     derived_shadow,
     is_dropped,
 )
+from activerules.ir.derive.primal_copy import PrimalCopy
 from activerules.ir.derive.runtime import STACK_DECLARATIONS, STACK_FLOOR, STACK_LEFT, TOO_DEEP
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.struct_copies import cut_name
@@ -56,7 +55,7 @@ def build_forward(
     return _Forwarder(plan, scopes, declarations, recursive).build()
 
 
-class _Forwarder(EndsEarly[ForwardPlan, LaneBuilder]):
+class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
     def __init__(
         self,
         plan: ForwardPlan,
@@ -185,8 +184,7 @@ class _Forwarder(EndsEarly[ForwardPlan, LaneBuilder]):
                 self.b.declarations |= STACK_DECLARATIONS
                 limit = self.b.const(I64, self.plan.request.stack_limit)
                 self.floor = self.b.call(STACK_FLOOR, I64, [limit])
-        for i, following in pairwise(block.instructions[len(phis) :]):
-            self._at(following)
+        for i in block.instructions[len(phis) : -1]:
             self._instruction(i, live)
         if block.terminator.opcode == "ret":
             self._ret(block.terminator)
@@ -225,9 +223,6 @@ class _Forwarder(EndsEarly[ForwardPlan, LaneBuilder]):
         else:
             b.call("llvm.trap", VOID, [])
             b.unreachable()
-
-    def _dropped_for(self, value: Value) -> list[Value]:
-        return [self._value(value), *self.shadows.get(value, ())]
 
     # --- instructions ---
 
@@ -444,7 +439,6 @@ class _Forwarder(EndsEarly[ForwardPlan, LaneBuilder]):
             places.append(self._local(call.type))
             if use.returns == "active" or use.result_shadow:
                 places.append(self._local(ArrayType(self.width, call.type)))
-        self.begun = True
         if self.floor is not None and use.stem in self.recursive:
             self._fail_unless(self.b.call(STACK_LEFT, I1, [self.floor]), TOO_DEEP)
         status = self.b.call(suffixed(use.stem, ".forward"), I32, [*operands, *places])

@@ -2,23 +2,27 @@
 
 Needs       the facts of the primal, a builder
 Gives       `PrimalCopy`: a block for each of the primal's, copies of its instructions, and what
-            stands for its values and for the shadows of its pointers
+            stands for its values and for the shadows of its pointers; branches to where the
+            function ends and its primal does not: memory runs out, or the stack
 Invariants  a copy has the operands of the primal until `_connect` exchanges them, when all
             blocks are written
+            where memory or the stack runs out, references that the function holds are lost
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
 
 from activerules.ir.builder import Builder
 from activerules.ir.derive.constant_shadows import shadow_of_constant
 from activerules.ir.derive.facts import Facts
 from activerules.ir.derive.mirror import ValueOf
+from activerules.ir.derive.runtime import ENDS, OUT_OF_MEMORY
 from activerules.ir.derive.scopes import Scopes
 from activerules.ir.derive.sweep import clone, null
 from activerules.ir.model import Block, Instruction, Value
+from activerules.ir.types import I8, I32, I64
 
 P = TypeVar("P", bound=Facts)
 B = TypeVar("B", bound=Builder)
@@ -29,6 +33,7 @@ class PrimalCopy(Generic[P, B]):
 
     values, shadows   by value of the primal; a shadow has a pointer for each lane
     heads, tails      where the code of a block of the primal begins and ends
+    ends              the blocks where memory or the stack has run out, by the status they return
     """
 
     def __init__(
@@ -48,6 +53,7 @@ class PrimalCopy(Generic[P, B]):
         self.heads: dict[Block, Block] = {block: Block(block.name) for block in plan.flow.order}
         self.tails: dict[Block, Block] = {}
         self.clones: list[Instruction] = []
+        self.ends: dict[int, Block] = {}
         self.current = Block("")
 
     def _value(self, value: Value) -> Value:
@@ -81,3 +87,38 @@ class PrimalCopy(Generic[P, B]):
             copy.operands = [self._value(o) for o in copy.operands]
             if copy.opcode != "phi":
                 copy.blocks = [self.heads[t] for t in copy.blocks]
+
+    def _places(self, start: Value, offsets: Sequence[int]) -> list[Value]:
+        return [self.b.gep(I8, start, [self.b.const(I64, offset)]) for offset in offsets]
+
+    # --- where it ends and the primal does not ---
+
+    def _fail_unless(self, fine: Value, status: int = OUT_OF_MEMORY) -> None:
+        """Go on, unless memory, or what else `status` says, is exhausted."""
+        following = Block(self.namer("ok"))
+        self.b.cond_br(fine, following, self._ending(status))
+        self._open(following)
+
+    def _ending(self, status: int) -> Block:
+        if status not in self.ends:
+            hint = "out_of_memory" if status == OUT_OF_MEMORY else "too_deep"
+            block = self.ends[status] = Block(self.namer(hint))
+            b = self.b.at(block)
+            self._leave(b, b.const(I32, status))
+        return self.ends[status]
+
+    def _leave(self, b: Builder, status: Value) -> None:
+        b.ret(status)
+
+    def _has_ended(self, status: Value) -> Value:
+        """Whether a callee has ended where its primal does not."""
+        number = self.b.binary("sub", status, self.b.const(I32, ENDS.start))
+        return self.b.icmp("ult", number, self.b.const(I32, len(ENDS)))
+
+    def _return_if(self, ended: Value, status: Value) -> None:
+        """Leave with the status of a callee that has ended."""
+        failed, fine = Block(self.namer("callee.failed")), Block(self.namer("callee.ok"))
+        self.b.cond_br(ended, failed, fine)
+        self._open(failed)
+        self._leave(self.b, status)
+        self._open(fine)

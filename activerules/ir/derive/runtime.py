@@ -366,25 +366,6 @@ declare ptr @NRT_MemInfo_varsize_realloc(ptr, i64)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 """
 
-DROP_NEW_TEXT = """
-; drops an NRT MemInfo {refcount, destructor, its argument, ...} that has not been filled: the
-; argument is the destructor of what is in it
-define linkonce_odr void @activerules.drop_new(ptr %meminfo) noinline cold nounwind {
-entry:
-  %none = icmp eq ptr %meminfo, null
-  br i1 %none, label %end, label %drop
-drop:
-  %argument.at = getelementptr inbounds i8, ptr %meminfo, i64 16
-  store ptr null, ptr %argument.at, align 8
-  call void @NRT_decref(ptr %meminfo)
-  br label %end
-end:
-  ret void
-}
-
-declare void @NRT_decref(ptr)
-"""
-
 RESIZED_TEXT = """
 ; how many bytes are copied when memory is resized to %size; of each piece of memory, primal or
 ; shadow, as many as it has: the rest was never written. It must not be inlined: LLVM takes what
