@@ -129,6 +129,18 @@ def test_every_decision_is_in_the_index():
         assert f"\n{page.stem}\n" in index
 
 
+def test_every_decision_has_a_status():
+    """Accepted, or superseded by a page that exists; numbers without a page are told of there."""
+    folder = ROOT / "docs" / "decisions"
+    pages = {page.name[:4]: page.read_text() for page in folder.glob("0*.md")}
+    merged = (folder / "index.md").read_text().partition("## Numbers that were merged")[2]
+    for number, page in pages.items():
+        status = re.match(rf"# {number} .+\n\nStatus: (Accepted|Superseded by \[\d{{4}}\])", page)
+        assert status, number
+        others = set(re.findall(r"\b00\d\d\b", page))
+        assert others - set(pages) - set(re.findall(r"\b00\d\d\b", merged)) == set(), number
+
+
 def test_the_page_for_newcomers_names_what_there_is():
     page = (ROOT / "docs" / "coming_from.md").read_text()
     packages = {"ar": "activerules", "cr": "activerules.chainrules"}
