@@ -16,7 +16,7 @@ Capture may be called from several threads, and from inside a compile of Numba.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -178,17 +178,18 @@ def _entry(dispatcher: CPUDispatcher, rules: RuleView, argtypes: tuple[types.Typ
     return _calls.get(dispatcher, count if counted else None, make)
 
 
-_sessions: dict[int, tuple[RuleView, Session]] = {}
+_sessions: dict[tuple[int, Hashable], tuple[RuleView, Session]] = {}
 
 
 def _session(rules: RuleView) -> Session:
-    """The session of a registry's present state (C3); the registry is kept, so that its id stays
-    taken.
+    """The session of a registry's present state (C3), in debug mode and out of it; the registry is
+    kept, so that its id stays taken.
     """
-    known = _sessions.get(id(rules))
+    key = (id(rules), rules.debug)
+    known = _sessions.get(key)
     if known is None or known[1].epoch != rules.epoch:
         known = (rules, Session(rules))
-        _sessions[id(rules)] = known
+        _sessions[key] = known
     return known[1]
 
 

@@ -63,8 +63,7 @@ class StoredRules:
     """The rules compiled so far, by everything that their code depends on."""
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, Stored] = {}
-        self._epoch = RULES.epoch
+        self._known: dict[Hashable, tuple[int, dict[Hashable, Stored]]] = {}
 
     def find_or_make(
         self,
@@ -79,14 +78,19 @@ class StoredRules:
         `make(stem)` compiles it: gives what the engine is told, the library, and the names of the
         functions the engine calls. They contain `stem`, if it is not None.
         """
-        if self._epoch != RULES.epoch:
-            self._known.clear()
-            self._epoch = RULES.epoch
+        known = self._of_present_rules()
         key = (*functions, *found, *facts)
-        if key not in self._known:
+        if key not in known:
             file = file_of(functions, found)
-            self._known[key] = _made(make) if file is None else _on_disk(file, found, facts, make)
-        return self._known[key]
+            known[key] = _made(make) if file is None else _on_disk(file, found, facts, make)
+        return known[key]
+
+    def _of_present_rules(self) -> dict[Hashable, Stored]:
+        """In debug mode they are others."""
+        kept = self._known.get(RULES.debug)
+        if kept is None or kept[0] != RULES.epoch:
+            kept = self._known[RULES.debug] = RULES.epoch, {}
+        return kept[1]
 
 
 def _made(make: Any) -> Stored:

@@ -18,6 +18,8 @@ from activerules.errors import NotCompilable
 from activerules.numba_ext import capture as capture_module
 from activerules.numba_ext import target
 from activerules.numba_ext.capture import Captured, capture
+from activerules.rules.debug import debug_mode
+from activerules.rules.registry import RULES
 from numba_ext.rule_views import NOTHING, Keeping
 
 VECTOR = float64[::1]
@@ -407,6 +409,18 @@ def test_a_method_in_use_is_not_the_method_of_another_target():
     capture(fresh(sum_of_items), (int64,), rules=rules)
     assert fresh(sum_of_items)(2) == 3.0
     capture(fresh(sum_of_items), (int64,), rules=rules)
+
+
+def test_debug_mode_leaves_what_is_compiled_outside_of_it():
+    plain = capture_module._session(RULES)
+    with debug_mode():
+        checked = capture_module._session(RULES)
+        assert checked is not plain
+    assert capture_module._session(RULES) is plain
+    with debug_mode(derivatives=False):
+        assert capture_module._session(RULES) not in (plain, checked)
+    with debug_mode():
+        assert capture_module._session(RULES) is checked
 
 
 def test_threads():
