@@ -306,7 +306,7 @@ def program_of(augmented, reverse):
 def test_refused_where_it_is_compiled(augmented, reverse, error, message):
     program = program_of(augmented, reverse)
     with pytest.raises(error, match=message) as caught:
-        ar.grad(program)(3.0)
+        ar.value_and_grad(program)(3.0)
     assert "test_misuse.py" in str(caught.value)
 
 
