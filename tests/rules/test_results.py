@@ -268,28 +268,48 @@ def advanced(state, h):
     return State(state.place + h * speed, (speed - h * np.sin(state.place) / mass, mass * 0.9))
 
 
-def evolution(step):
-    @njit
-    def run(x, v, h):
-        state = State(x, (v, 1.0))
-        for _ in range(4):
-            state = step(state, h)
-        return (state.place * state.rest[0]).sum() * state.rest[1]
+step = ar.checkpoint(advanced)
 
-    return run
+
+@njit
+def evolution(x, v, h):
+    state = State(x, (v, 1.0))
+    for _ in range(4):
+        state = step(state, h)
+    return (state.place * state.rest[0]).sum() * state.rest[1]
+
+
+def evolved(x, v, h):
+    """The same in NumPy, for real and for complex numbers."""
+    state = State(x, (v, 1.0))
+    for _ in range(4):
+        state = advanced.py_func(state, h)
+    return (state.place * state.rest[0]).sum() * state.rest[1]
+
+
+def slope(x, v, h):
+    """The gradient by x, of complex steps."""
+    return np.array([evolved(x + 1e-30j * e, v, h).imag / 1e-30 for e in np.eye(3)])
+
+
+STENCIL = {1: 4 / 5, 2: -1 / 5, 3: 4 / 105, 4: -1 / 280}  # of eighth order, antisymmetric
 
 
 def test_a_checkpointed_step_returns_its_state(unfreed):
-    run, plainly = evolution(ar.checkpoint(advanced)), evolution(advanced)
-    by_all = (0, 1, 2)
-    for mine, other in zip(
-        ar.grad(run, by_all)(X, Y, 0.2), ar.grad(plainly, by_all)(X, Y, 0.2), strict=True
-    ):
-        np.testing.assert_allclose(mine, other, rtol=1e-13)
-    assert unfreed(lambda: ar.grad(run, by_all)(X, Y, 0.2)) == 0
-    np.testing.assert_allclose(
-        ar.hessian(run)(X, Y, 0.2), ar.hessian(plainly)(X, Y, 0.2), rtol=1e-12, atol=1e-15
+    gradient = ar.grad(evolution, (0, 1, 2))
+    by_x, by_v, by_h = gradient(X, Y, 0.2)
+    np.testing.assert_allclose(by_x, slope(X, Y, 0.2), rtol=1e-13)
+    expected = [evolved(X, Y + 1e-30j * e, 0.2).imag / 1e-30 for e in np.eye(3)]
+    np.testing.assert_allclose(by_v, expected, rtol=1e-13)
+    assert by_h == pytest.approx(evolved(X, Y, 0.2 + 1e-30j).imag / 1e-30, rel=1e-13)
+    assert unfreed(lambda: gradient(X, Y, 0.2)) == 0
+    ahead = 2e-2  # each entry of the gradient is of its own entry of x
+    expected = sum(
+        w * (slope(X + k * ahead, Y, 0.2) - slope(X - k * ahead, Y, 0.2))
+        for k, w in STENCIL.items()
     )
+    found = ar.hessian(evolution)(X, Y, 0.2)
+    np.testing.assert_allclose(found, np.diag(expected / ahead), rtol=1e-12, atol=1e-15)
 
 
 def test_numbers_alone_come_out_of_a_checkpointed_step():
