@@ -129,9 +129,6 @@ class RaisesComputed(Lower):
                 self.incref(ty, value)
             arguments.append((ty, value))
             given.add(one.name)
-        for name in sorted(given & self.varmap.keys()):  # dropped behind the call, and nowhere else
-            place = self.varmap[name]
-            self.builder.store(ir.Constant(place.type.pointee, None), place)
         where = (self.loc, self.func_ir.func_id.func_name)
         raise_dynamic(self.context, self.builder, inst.exc_class, arguments, where)
 

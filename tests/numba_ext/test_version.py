@@ -81,6 +81,8 @@ PRIVATE = [
     (codegen.JITCPUCodegen, "_library_class"),
     (codegen.JITCPUCodegen, "set_env"),
     (codegen.JITCPUCodegen, "_check_llvm_bugs"),
+    # target: the exception of slices that do not fit
+    (arrayobj, "raise_with_shape_context"),
     # target: methods
     (models, "handle_bound_function"),
     # target: contexts
@@ -126,10 +128,6 @@ PRIVATE = [
     (lowering.Lower, "lower_yield"),
     (lowering.Lower, "decref"),
     (lowering.BaseLower, "setup_function"),
-    # target: variables that are dropped
-    (lowering.Lower, "init"),
-    (lowering.Lower, "pre_block"),
-    (lowering.Lower, "lower_inst"),
     (lowering.BaseLower, "post_lower"),
     (NRTContext, "incref"),
     (NRTContext, "decref"),
@@ -210,9 +208,6 @@ PRIVATE = [
 ]
 
 MADE_BY_CONSTRUCTORS = [
-    (lowering.Lower, "_singly_assigned_vars"),
-    (lowering.BaseLower, "varmap"),
-    (lowering.Lower, "builder._in_try_block"),
     (codegen.CPUCodeLibrary, "_final_module"),
     (codegen.CPUCodegen, "_data_layout"),
     (cpu.CPUContext, "_internal_codegen"),
