@@ -8,22 +8,31 @@ function, is typed: see `numba_ext.intrinsics`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from numba import TypingError, njit
+from numba import TypingError, njit, types
 
 from activerules.annotations.activity import Annotation, is_annotation_class
 from activerules.annotations.signature import Mode, PlainSpec, no_mode
 from activerules.compile_derivative import compile_derivative
 from activerules.errors import ActiverulesError
+from activerules.numba_ext.batch import batch_form
 from activerules.numba_ext.checks import require_types
 from activerules.numba_ext.dispatchers import dispatcher_of
-from activerules.numba_ext.forward_forms import entry_form, mode_form
+from activerules.numba_ext.emitter import is_batched
+from activerules.numba_ext.forward_forms import compiles_for_derivative, forward_form
 from activerules.numba_ext.gradient import ArgumentsOverlap
-from activerules.numba_ext.intrinsics import give_compiled_form, use_compiler
+from activerules.numba_ext.intrinsics import (
+    autodiff_form,
+    dispatcher_of_type,
+    give_compiled_form,
+    use_compiler,
+)
 from activerules.numba_ext.made_once import COMPILED
+from activerules.numba_ext.nested import REWRITTEN, NestedCall, nested_form
 from activerules.numba_ext.plain import Kinds, plain_form, spread
+from activerules.numba_ext.types import ModeType, marker_class
 from activerules.rules.written import function_from
 
 use_compiler(compile_derivative)
@@ -90,6 +99,37 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
 def _plain(spec: PlainSpec, function: Any, *fields: Any) -> Any:
     """`autodiff` of the fields of annotations; only called from compiled entries."""
     raise NotImplementedError("this function only has a compiled form")
+
+
+def mode_form(typing_context, mode, function, *args):
+    """`autodiff` of any mode."""
+    return entry_form(typing_context, mode, function, *args)
+
+
+def entry_form(typing_context, mode, function, *args, deferred: bool = False):
+    """The same for a caller that may ask for the second version later: see `Gradient.deferred`."""
+    args = tuple(map(types.unliteral, args))
+    if compiles_for_derivative() and isinstance(mode, ModeType):
+        mode.value.require_supported()
+        if _is_rewritten(mode.value, args):
+            marker = marker_class(args[0]) if args else None
+            given = args if marker is None else args[1:]
+            call = NestedCall(dispatcher_of_type(function), given, mode.value, marker)
+            return nested_form(typing_context, call, (mode, function), args)
+    if not isinstance(mode, ModeType) or mode.value.direction != "forward":
+        if isinstance(mode, ModeType) and is_batched(args):
+            mode.value.require_supported()
+            return batch_form(mode, function, args, deferred)
+        return autodiff_form(typing_context, mode, function, *args, deferred=deferred)
+    mode.value.require_supported()
+    return forward_form(mode, function, args)
+
+
+def _is_rewritten(mode: Mode, args: Sequence[Any]) -> bool:
+    """Whether a call in code that is differentiated becomes another one; a forward derivative of
+    one tangent is code like any other.
+    """
+    return mode.direction != "forward" or is_batched(args) or bool(mode.options & REWRITTEN)
 
 
 give_compiled_form(autodiff, mode_form)

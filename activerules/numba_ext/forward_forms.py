@@ -16,11 +16,9 @@ from numba.core.target_extension import current_target
 from numba.core.typing.templates import signature
 
 from activerules.annotations.activity import Active, Const, MixedDuplicated
-from activerules.annotations.signature import Mode
 from activerules.errors import ActivityError, ArityError
 from activerules.numba_ext import checks
-from activerules.numba_ext.batch import batch_form
-from activerules.numba_ext.emitter import all_fields, is_batched
+from activerules.numba_ext.emitter import all_fields
 from activerules.numba_ext.forward import ForwardCall, ForwardEmitter
 from activerules.numba_ext.forward_checks import (
     WITHOUT,
@@ -29,43 +27,11 @@ from activerules.numba_ext.forward_checks import (
     require_tangible,
 )
 from activerules.numba_ext.gradient import DerivativeSpec, Gradient
-from activerules.numba_ext.intrinsics import autodiff_form, compile_spec, dispatcher_of_type
-from activerules.numba_ext.nested import REWRITTEN, NestedCall, nested_form
-from activerules.numba_ext.types import ModeType, marker_class
+from activerules.numba_ext.intrinsics import compile_spec, dispatcher_of_type
+from activerules.numba_ext.types import marker_class
 from activerules.numba_ext.unoptimised import AD_TARGET
 from activerules.rules.pattern import type_name
 from activerules.values.argument import Argument
-
-
-def mode_form(typing_context, mode, function, *args):
-    """`autodiff` of any mode."""
-    return entry_form(typing_context, mode, function, *args)
-
-
-def entry_form(typing_context, mode, function, *args, deferred: bool = False):
-    """The same for a caller that may ask for the second version later: see `Gradient.deferred`."""
-    args = tuple(map(types.unliteral, args))
-    if compiles_for_derivative() and isinstance(mode, ModeType):
-        mode.value.require_supported()
-        if _is_rewritten(mode.value, args):
-            marker = marker_class(args[0]) if args else None
-            given = args if marker is None else args[1:]
-            call = NestedCall(dispatcher_of_type(function), given, mode.value, marker)
-            return nested_form(typing_context, call, (mode, function), args)
-    if not isinstance(mode, ModeType) or mode.value.direction != "forward":
-        if isinstance(mode, ModeType) and is_batched(args):
-            mode.value.require_supported()
-            return batch_form(mode, function, args, deferred)
-        return autodiff_form(typing_context, mode, function, *args, deferred=deferred)
-    mode.value.require_supported()
-    return forward_form(mode, function, args)
-
-
-def _is_rewritten(mode: Mode, args: Sequence[Any]) -> bool:
-    """Whether a call in code that is differentiated becomes another one; a forward derivative of
-    one tangent is code like any other.
-    """
-    return mode.direction != "forward" or is_batched(args) or bool(mode.options & REWRITTEN)
 
 
 def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:

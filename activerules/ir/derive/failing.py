@@ -11,20 +11,12 @@ from __future__ import annotations
 import hashlib
 
 from activerules.ir.builder import Builder
-from activerules.ir.derive.request import Request
 from activerules.ir.derive.sweep import null
-from activerules.ir.model import GlobalRef, Instruction, Value
-from activerules.ir.rulecall import CallInfo
+from activerules.ir.model import GlobalRef, Value
 from activerules.ir.runtime_calls import FAILED_AT
 from activerules.ir.types import VOID
 
 _SITE = "activerules.site."
-
-
-def site_of(call: Instruction, info: CallInfo, request: Request) -> str | None:
-    """File, line and name of a marked call, on a line each; None if it has none, or nobody asks."""
-    found = request.locator.position(call) if info.sites else None
-    return None if found is None else "\n".join((*found, info.name))
 
 
 def tell_site(b: Builder, site: str | None, excinfo: Value, status: Value) -> None:

@@ -19,8 +19,7 @@ from activerules.ir.analysis.copies import may_mix_types, mixed_copy
 from activerules.ir.derive.callees import CalleeUse, Family, plan_callees, use_callee
 from activerules.ir.derive.derivatives import row_for
 from activerules.ir.derive.facts import Facts, analyse, summaries_of
-from activerules.ir.derive.failing import site_of
-from activerules.ir.derive.marked import activities_of, is_read
+from activerules.ir.derive.marked import activities_of, is_read, site_of
 from activerules.ir.derive.request import Request
 from activerules.ir.derive.summaries import ModuleSummaries
 from activerules.ir.model import Instruction, Value

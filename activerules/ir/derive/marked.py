@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.derive.facts import Facts
+from activerules.ir.derive.request import Request
 from activerules.ir.model import Instruction, Value
 from activerules.ir.refusal import refusal
 from activerules.ir.rulecall import ActivityName, CallArgument, CallInfo
@@ -203,3 +204,9 @@ def _of_result(call: Instruction, info: CallInfo, facts: Facts) -> ActivityName:
         )
         return "duplicated" if is_active else "const"
     return "const"
+
+
+def site_of(call: Instruction, info: CallInfo, request: Request) -> str | None:
+    """File, line and name of a marked call, on a line each; None if it has none, or nobody asks."""
+    found = request.locator.position(call) if info.sites else None
+    return None if found is None else "\n".join((*found, info.name))

@@ -32,8 +32,7 @@ from activerules.ir.analysis.trip_counts import Induction, analyse_loops
 from activerules.ir.derive.callees import CalleeUse, Family, plan_callees, use_callee
 from activerules.ir.derive.derivatives import chooses, cost, is_pure_call, row_for
 from activerules.ir.derive.facts import analyse, summaries_of
-from activerules.ir.derive.failing import site_of
-from activerules.ir.derive.marked import activities_of, is_read
+from activerules.ir.derive.marked import activities_of, is_read, site_of
 from activerules.ir.derive.placed import placed, unseen
 from activerules.ir.derive.plan import Plan, RuleUse, home_of
 from activerules.ir.derive.request import Request
