@@ -63,13 +63,12 @@ class Argument:
     parameters: tuple[int, ...]
 
 
-_MARKED = re.compile(
-    rf"^declare i32 @(?P<name>{re.escape(SYMBOL_PREFIX)}[\w.]+)\(ptr", re.MULTILINE
-)
-_RULED = re.compile(rf"^de\w+ [^@\n]*@({re.escape(SYMBOL_PREFIX)}[\w.]+)\(", re.MULTILINE)
-_ENVIRONMENT = re.compile(rf'^@"?({ENVIRONMENT_PREFIX}[^"\s]*)"? = ', re.MULTILINE)
+# They begin with what is rare in the text of a module, which is searched for that at once.
+_MARKED = re.compile(rf"declare i32 @(?P<name>{re.escape(SYMBOL_PREFIX)}[\w.]+)\(ptr")
+_RULED = re.compile(rf"@({re.escape(SYMBOL_PREFIX)}[\w.]+)\(")
+_ENVIRONMENT = re.compile(rf'({ENVIRONMENT_PREFIX}[^"\s]*)"? = ')
+_NO_VALUE = re.compile(r"ret i32 -[23]\b")
 _NUMBAS = re.compile(r"^(define [^@\n]*?)i32 (?=@[^(\n]+\(ptr [^,\n]*%retptr\b)", re.MULTILINE)
-_NO_VALUE = re.compile(r"\bret i32 -[23]\b")
 _STATUS = "range(i32 -1, 2147483647)"
 """What functions return that have no Optional result, and are no generators: not the status of
 None. Marked calls are such. Where LLVM sees that, the test for it, and the way that is never taken,
@@ -194,8 +193,8 @@ def _session(rules: RuleView) -> Session:
 
 
 def _captured(session: Session, function: Any, result: Any, names: tuple[str, ...]) -> Captured:
-    module = result.library._final_module.clone()
-    text = with_definitions(_with_resolved_recursion(session, module))
+    module, text = _with_resolved_recursion(session, result.library._final_module)
+    text = with_definitions(text)
     marked = {name: session.calls.get(name) for name in _RULED.findall(text)}
     text = _MARKED.sub(rf"declare {_STATUS} i32 @\g<name>(ptr", text)
     if not _NO_VALUE.search(text):
@@ -231,15 +230,19 @@ def _environments(text: str) -> dict[str, Any]:
     return {name: environment for name, environment in found.items() if environment is not None}
 
 
-def _with_resolved_recursion(session: Session, module: llvm.ModuleRef) -> str:
-    """The text of `module`, in which mutually recursive functions call each other by name.
+def _with_resolved_recursion(
+    session: Session, module: llvm.ModuleRef
+) -> tuple[llvm.ModuleRef, str]:
+    """A module in which mutually recursive functions call each other by name, and its text;
+    `module` itself, which is Numba's, if there are none.
 
     Numba compiles one of them before the other exists, so it calls through a pointer that its
     execution engine would fill in. That pointer becomes a constant, which LLVM folds into a direct
     call.
     """
     if _UNRESOLVED not in (text := str(module)):
-        return text
+        return module, text
+    module = module.clone()
     while missing := _undefined_recursion(module):
         name = missing.pop()
         # The function is external in its own library; a `linkonce` copy would be dropped by the
@@ -247,7 +250,7 @@ def _with_resolved_recursion(session: Session, module: llvm.ModuleRef) -> str:
         module.link_in(session.libraries[name]._final_module, preserve=True)
         module.get_function(name).linkage = "linkonce_odr"
     declaration = rf'(@"{re.escape(_UNRESOLVED)}([^"]+)" =) external global ptr'
-    return re.sub(declaration, r'\1 internal constant ptr @"\2"', str(module))
+    return module, re.sub(declaration, r'\1 internal constant ptr @"\2"', str(module))
 
 
 def _undefined_recursion(module: llvm.ModuleRef) -> set[str]:
