@@ -30,6 +30,7 @@ from activerules.ir.runtime_calls import PROMISED
 llvm: Any = binding  # not annotated: to a type checker all that comes from it is Any
 
 _OPTNONE = re.compile(r"^(?:attributes|define) .*\boptnone\b.*$", re.MULTILINE)
+_NO_ATTRIBUTES = re.compile(r"^(attributes #\d+ = \{) (?=\}$)", re.MULTILINE)
 _NOINLINE = re.compile(r"^(?:attributes|define) .*\bnoinline\b.*$", re.MULTILINE)
 _INLINED = re.compile(r"\bnoinline\b")
 _TYPE_ALIASING = re.compile(r", !tbaa(?:\.struct)? !\d+")
@@ -185,7 +186,8 @@ def _allow_passes(text: str) -> str:
 
     Unoptimised code (clang -O0) is no wish to stay so.
     """
-    return _OPTNONE.sub(lambda line: re.sub(r"\b(?:optnone|noinline) ?", "", line[0]), text)
+    kept = _OPTNONE.sub(lambda line: re.sub(r"\b(?:optnone|noinline) ?", "", line[0]), text)
+    return _NO_ATTRIBUTES.sub(r'\1 "activerules.optimised" ', kept)  # LLVM reads no empty group
 
 
 def _promised(text: str) -> str:
