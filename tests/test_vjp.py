@@ -4,7 +4,8 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import float64, njit
+from numba.experimental import jitclass
 
 import activerules as ar
 from activerules.testing.numeric import directional_derivative, inner, rand_tangent
@@ -372,3 +373,33 @@ def test_entries_that_count_need_no_cotangent():
         return pullback((out[0], None, (None, None), 2.0))[0].sum()
 
     np.testing.assert_allclose(ar.grad(inside)(x), [6.0, 24.0, 0.0])
+
+
+@jitclass([("items", float64[:])])
+class Held:
+    """An object that does not outlive the call, and whose memory LLVM clears in one."""
+
+    def __init__(self, items):
+        self.items = items
+
+
+@njit
+def grow(held, x):
+    held.items[:] = held.items * x
+    return np.sum(held.items)
+
+
+grown = ar.checkpoint(grow)
+
+
+@njit
+def of_an_object(x):
+    """3 x + 2 x²"""
+    held = Held(np.array([1.0, 2.0, x]))
+    return grown(held, x) + held.items[2]
+
+
+def test_a_second_sweep_finds_its_way_through_an_object_made_inside():
+    out, pullback = ar.vjp(of_an_object, 2.0)
+    assert out == 14.0
+    assert [pullback(1.0), pullback(-2.0), pullback(1.0)] == [(11.0,), (-22.0,), (11.0,)]

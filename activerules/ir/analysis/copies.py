@@ -427,3 +427,28 @@ def has_pointers(pointer: Value, types: ValueTypes) -> bool:
         or (o in memory.copied and any(a.type.is_pointer for a in types.accesses.get(o, ())))
         for o in memory.objects(pointer)
     )
+
+
+def beside_floats(clear: Instruction, types: ValueTypes) -> list[Piece]:
+    """The pointers and integers that a program has where a memset of known length clears, as far as
+    it is known where they are; nothing where it has no pointers.
+    """
+    memory, pointer = types.memory, clear.operands[0]
+    start, length = memory.place(pointer), integer_of(clear.operands[2])
+    if length is None or start.stride or not has_pointers(pointer, types):
+        return []
+    found: set[tuple[int, Type]] = set()
+    for o in memory.objects(pointer):
+        for a in types.accesses.get(o, ()):
+            place = a.place
+            if a.type.is_float or place is None or place.stride:
+                continue
+            if place.base is not start.base and not (
+                memory.starts(place, o) and memory.starts(start, o)
+            ):
+                continue
+            offset = place.offset - start.offset
+            within = 0 <= offset <= length - size_of(a.type, memory.named_types)
+            if within and not types.touches_floats(a.instruction):
+                found.add((offset, a.type))
+    return [Piece(offset, t) for offset, t in sorted(found, key=lambda one: (one[0], str(one[1])))]

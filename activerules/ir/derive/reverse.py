@@ -25,6 +25,7 @@ from activerules.ir.analysis.copies import (
     MixedCopy,
     Piece,
     Rows,
+    beside_floats,
     copied_pieces,
     mixed_copy,
 )
@@ -49,6 +50,7 @@ from activerules.ir.derive.sweep import (
     RowState,
     Slots,
     clear,
+    clear_but,
     make_parameters,
     names_of,
     null,
@@ -372,7 +374,8 @@ class _Reverser:
         target, length = self.values.shadow(i.operands[0], lane), self.values.primal(i.operands[2])
         size = length if length.type == I64 else self.b.cast("zext", length, I64)
         if memory_intrinsic(i) == "memset" or not self.plan.activity.has_shadow(i.operands[1]):
-            clear(self.b, target, size)
+            kept = beside_floats(i, self.plan.types) if self.plan.request.split else []
+            clear_but(self.b, target, size, kept)
             self._tell_cut(i, [target], size)
             return
         try:

@@ -6,8 +6,10 @@ one per lane); then `ptr frame`, `ptr tape`; and `reverse` last what it returns 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from activerules.ir.analysis.copies import Piece
 from activerules.ir.analysis.memory import MemoryFacts
 from activerules.ir.analysis.nodes import Node, Primal
 from activerules.ir.builder import Builder, Namer, displaced, suffixed
@@ -109,6 +111,17 @@ def null() -> Constant:
 def clear(b: Builder, pointer: Value, size: Value) -> None:
     """Set `size` bytes (an i64) to zero."""
     b.call("llvm.memset.p0.i64", VOID, [pointer, b.const(I8, 0), size, b.const(I1, 0)])
+
+
+def clear_but(b: Builder, pointer: Value, size: Value, kept: Sequence[Piece]) -> None:
+    """The same, but for the pointers and integers that a program puts there later: the next sweep
+    over a tape finds its way by those in the shadow.
+    """
+    places = [displaced(b, pointer, piece.offset) for piece in kept]
+    found = [b.load(p.type, place, align=1) for p, place in zip(kept, places, strict=True)]
+    clear(b, pointer, size)
+    for value, place in zip(found, places, strict=True):
+        b.store(value, place, align=1)
 
 
 @dataclass(eq=False)
