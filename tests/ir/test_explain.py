@@ -127,3 +127,10 @@ def test_package_exports_functions_not_modules():
     assert callable(activerules.ir.explain)
     assert callable(activerules.ir.differentiate)
     assert "activerules.ir.explain" in sys.modules
+
+
+def test_a_function_that_is_only_optnone_noinline_is_read():
+    """Without both its group of attributes is empty, which LLVM does not parse."""
+    alone = SQUARE_IN_PLACE.replace(") {", ") #0 {") + "attributes #0 = { noinline optnone }\n"
+    text = activerules.ir.explain(alone, "f", [Duplicated])
+    assert text == activerules.ir.explain(SQUARE_IN_PLACE, "f", [Duplicated])

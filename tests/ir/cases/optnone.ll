@@ -1,4 +1,4 @@
-; clang -O0: optnone noinline on every function, of one alone
+; clang -O0: optnone noinline on every function
 ; arguments: Active double 0.3
 ; expect: gradient
 
@@ -11,8 +11,8 @@ define double @f(double %x) #0 {
   ret double %w
 }
 
-; Function Attrs: noinline optnone
-define internal double @sq(double %x) #1 {
+; Function Attrs: noinline nounwind optnone uwtable
+define internal double @sq(double %x) #0 {
   %a = alloca double, align 8
   store double %x, ptr %a, align 8
   %v = load double, ptr %a, align 8
@@ -21,4 +21,3 @@ define internal double @sq(double %x) #1 {
 }
 
 attributes #0 = { noinline nounwind optnone uwtable }
-attributes #1 = { noinline optnone }
