@@ -1,8 +1,8 @@
 """Cotangents of a result and the shadows they go to: arrays, and tuples with arrays.
 
-Python functions that are compiled into their callers; none of them raises, so that none of them
-leaks. Where nothing is an array they do nothing. Of what may be None, the cotangent may be None,
-and is where the result is; so may be that of an array of integers.
+Nothing that is emitted here raises, so that nothing leaks. Where nothing is an array it does
+nothing. Of what may be None, the cotangent may be None, and is where the result is; so may be that
+of an array of integers.
 """
 
 from __future__ import annotations
@@ -10,71 +10,96 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba.core import types
+from numba.core import cgutils, types
 from numba.core.imputils import impl_ret_borrowed
 from numba.core.typing.templates import signature
-from numba.extending import intrinsic, overload, register_jitable
+from numba.extending import intrinsic, register_jitable
 
 from activerules.errors import ActivityError
-from activerules.numba_ext.fields import items_of
-from activerules.numba_ext.kinds import optional_leaf, returned_type
+from activerules.numba_ext.kinds import returned_type
 from activerules.numba_ext.overwriting import overwrite
 from activerules.rules.pattern import type_name
-from activerules.rules.written import function_from
+from activerules.values.layout import Array, Node, Number, Optional, layout_of, pairs
+from activerules.values.shadows import clear_shadow
+from activerules.values.walk import Depth, Emit, Slot, Visit, walk
 
-_FLOATS = types.Float | types.Complex
 _COUNTS = types.Integer | types.Boolean
 
 
 def require_fitting(shadow: Any, cotangent: Any) -> None:
     """Raise `ActivityError` unless the type of a cotangent is one of the result's."""
-    inner = optional_leaf(shadow)
-    if cotangent == types.none and (inner is not None or _counts(shadow)):
-        return
-    if inner is not None:
-        require_fitting(inner, returned_type(cotangent))
-        return
-    if isinstance(shadow, types.BaseTuple):
-        fits = isinstance(cotangent, types.BaseTuple) and len(cotangent) == len(shadow)
-        if fits:
-            for one, other in zip(items_of(shadow), items_of(cotangent), strict=True):
-                require_fitting(one, other)
-            return
-    elif isinstance(shadow, types.Array):
-        fits = isinstance(cotangent, types.Array) and cotangent.ndim == shadow.ndim
-        fits = fits and _holds(shadow.dtype, cotangent.dtype)
-    else:
-        fits = not isinstance(shadow, _FLOATS) or _holds(shadow, cotangent)
-    if not fits:
-        raise ActivityError(
-            f"the cotangent of a result of type {type_name(shadow)} is {type_name(cotangent)}",
-            why="it has the type and the shape of the result",
-        )
+    for node, other in pairs(layout_of(shadow), layout_of(cotangent)):
+        if not _is_one(node, other):
+            what = f"{type_name(node.numba_type)} is {type_name(other.numba_type)}"
+            raise ActivityError(
+                f"the cotangent of a result of type {what}",
+                why="it has the type and the shape of the result",
+            )
 
 
-def _counts(shadow: Any) -> bool:
-    return isinstance(shadow, types.Array) and isinstance(shadow.dtype, _COUNTS)
+def _is_one(node: Node, other: Node) -> bool:
+    if isinstance(node, Optional):
+        return True
+    if node.is_tuple:
+        return other.is_tuple and len(other.children) == len(node.children)
+    if isinstance(node, Array):
+        if other.numba_type == types.none:
+            return isinstance(node.element.numba_type, _COUNTS)
+        same_axes = isinstance(other, Array) and other.numba_type.ndim == node.numba_type.ndim
+        return same_axes and _holds(node.element, other.children[0][1])
+    return not isinstance(node, Number) or _holds(node, other)
 
 
-def _holds(shadow: Any, cotangent: Any) -> bool:
-    if isinstance(cotangent, types.Complex):
-        return isinstance(shadow, types.Complex)
-    return isinstance(cotangent, types.Float | types.Integer | types.Boolean)
+def _holds(node: Node, other: Node) -> bool:
+    if isinstance(other.numba_type, types.Complex):
+        return isinstance(node.numba_type, types.Complex)
+    return isinstance(other.numba_type, types.Float | types.Integer | types.Boolean)
 
 
-def fits(shadow: Any, cotangent: Any) -> Any:
-    """Whether the arrays of a cotangent have the shapes of the result's."""
-    return fits(shadow, cotangent)
+def fits(context: Any, builder: Any, found: tuple[Any, Any], pair: tuple[Any, Any]) -> Any:
+    """Whether the arrays of a cotangent have the shapes of the result's: of a shadow and it."""
+    em, nodes = Emit(context, builder), tuple(map(layout_of, found))
+    result = cgutils.alloca_once_value(builder, cgutils.true_bit)
+    for visit in walk(em, nodes, pair, depth=Depth.VALUE):
+        unfit = _unfit(em, visit)
+        builder.store(builder.and_(builder.load(result), builder.not_(unfit)), result)
+    return builder.load(result)
 
 
-def clear(shadow: Any) -> Any:
+def _unfit(em: Emit, visit: Visit) -> Any:
+    builder, (shadow, cotangent) = em.builder, visit.slots
+    if isinstance(shadow.node, Optional):
+        is_missing = builder.not_(_is_there(em, shadow))
+        return builder.and_(_is_there(em, cotangent), is_missing)
+    differs = cgutils.false_bit
+    if isinstance(shadow.node, Array) and isinstance(cotangent.node, Array):
+        shapes: list[list[Any]] = []
+        for slot in visit.slots:
+            array = em.context.make_array(slot.node.numba_type)(em.context, builder, slot.value)
+            shapes.append(cgutils.unpack_tuple(builder, array.shape, slot.node.numba_type.ndim))
+        for one, other in zip(*shapes, strict=True):
+            differs = builder.or_(differs, builder.icmp_unsigned("!=", one, other))
+    return differs
+
+
+def _is_there(em: Emit, slot: Slot) -> Any:
+    found = slot.node.numba_type
+    if not isinstance(slot.node, Optional):
+        return cgutils.false_bit if found == types.none else cgutils.true_bit
+    return cgutils.as_bool_bit(
+        em.builder, em.context.make_helper(em.builder, found, slot.value).valid
+    )
+
+
+@intrinsic
+def clear(typing_context, shadow):
     """Make the arrays in a shadow zero."""
-    clear(shadow)
 
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        clear_shadow(context, builder, shadow, values[0])
+        return context.get_dummy_value()
 
-def seed(shadow: Any, cotangent: Any) -> Any:
-    """Add the arrays of a cotangent to the shadow of the result."""
-    seed(shadow, cotangent)
+    return types.none(shadow), codegen
 
 
 @register_jitable
@@ -99,74 +124,3 @@ def _present(typing_context, x):
 
 
 present: Any = intrinsic(_present)
-
-
-@overload(fits)
-def _fits(shadow, cotangent):
-    if cotangent == types.none:
-        return lambda shadow, cotangent: True
-    if optional_leaf(shadow) is not None:
-        if optional_leaf(cotangent) is not None:
-            return lambda shadow, cotangent: (
-                cotangent is None
-                or (shadow is not None and fits(present(shadow), present(cotangent)))
-            )
-        return lambda shadow, cotangent: shadow is not None and fits(present(shadow), cotangent)
-    if isinstance(shadow, types.BaseTuple):
-        tests = " and ".join(f"fits(shadow[{k}], cotangent[{k}])" for k in range(len(shadow)))
-        return _from_source(f"def impl(shadow, cotangent): return {tests or True}")
-    if isinstance(shadow, types.Array):
-        return lambda shadow, cotangent: shadow.shape == cotangent.shape
-    return lambda shadow, cotangent: True
-
-
-@overload(clear)
-def _clear(shadow):
-    if isinstance(shadow, types.BaseTuple):
-        lines = "; ".join(f"clear(shadow[{k}])" for k in range(len(shadow)))
-        return _from_source(f"def impl(shadow): {lines or 'pass'}")
-    if not _takes(returned_type(shadow)):
-        return lambda shadow: None
-    if optional_leaf(shadow) is not None:
-
-        def impl_present(shadow):
-            if shadow is not None:
-                clear(present(shadow))
-
-        return impl_present
-
-    def impl(shadow):
-        shadow[...] = 0
-
-    return impl
-
-
-@overload(seed)
-def _seed(shadow, cotangent):
-    if isinstance(shadow, types.BaseTuple):
-        lines = "; ".join(f"seed(shadow[{k}], cotangent[{k}])" for k in range(len(shadow)))
-        return _from_source(f"def impl(shadow, cotangent): {lines or 'pass'}")
-    if not _takes(returned_type(shadow)) or cotangent == types.none:
-        return lambda shadow, cotangent: None
-    if optional_leaf(shadow) is not None:
-
-        def impl_present(shadow, cotangent):
-            if shadow is not None and cotangent is not None:
-                seed(present(shadow), present(cotangent))
-
-        return impl_present
-
-    def impl(shadow, cotangent):
-        for place in np.ndindex(shadow.shape):
-            shadow[place] += cotangent[place]
-
-    return impl
-
-
-def _takes(shadow: Any) -> bool:
-    return isinstance(shadow, types.Array) and isinstance(shadow.dtype, _FLOATS)
-
-
-def _from_source(source: str) -> Any:
-    scope = {"fits": fits, "clear": clear, "seed": seed}
-    return function_from(source, "impl", scope, module=__name__)

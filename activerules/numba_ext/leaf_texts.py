@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from numba.core import types
-
-from activerules.numba_ext.fields import items_of
 from activerules.numba_ext.kinds import is_number, is_number_array
+from activerules.values.layout import Node, fold, layout_of, show
 
 T = TypeVar("T")
 
@@ -57,13 +55,10 @@ class Leaf:
         return self.found.dtype if self.is_array else self.found
 
 
-def leaves_at(root: str, found: Any, place: str = "") -> Iterator[Leaf]:
+def leaves_at(root: str, found: Any) -> Iterator[Leaf]:
     """The leaves of the value `root`, in order."""
-    if not isinstance(found, types.BaseTuple):
-        yield Leaf(root, place, found)
-        return
-    for i, item in enumerate(items_of(found)):
-        yield from leaves_at(root, item, f"{place}[{i}]")
+    for path, leaf in layout_of(found).leaf_paths:
+        yield Leaf(root, show(path), leaf.numba_type)
 
 
 class TupleTexts:
@@ -78,12 +73,13 @@ class TupleTexts:
 
     def put_together(self, found: Any, leaves: Iterator[T], text: Callable[[T], str]) -> str:
         """As `rebuilt`, of leaves that are told otherwise."""
-        if not isinstance(found, types.BaseTuple):
-            return text(next(leaves))
-        items = "".join(self.put_together(item, leaves, text) + ", " for item in items_of(found))
-        named = getattr(found, "instance_class", None)
+        return fold(layout_of(found), lambda leaf: text(next(leaves)), self._tuple)
+
+    def _tuple(self, node: Node, items: list[str]) -> str:
+        text = f"({''.join(item + ', ' for item in items)})"
+        named = getattr(node.numba_type, "instance_class", None)
         if named is None:
-            return f"({items})"
+            return text
         name = f"_Named{len(self.classes)}"
         self.classes[name] = named
-        return f"{name}({items})"
+        return name + text

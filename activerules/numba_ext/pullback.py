@@ -37,7 +37,13 @@ from activerules.numba_ext.stubs import StubType
 from activerules.numba_ext.tape_handle import FRESH, RUNNING, Block
 from activerules.numba_ext.types import AnnotationType
 from activerules.rules.pattern import type_name
-from activerules.values.shadows import clear_shadow, copy_of_shadow, own_constants, zero_shadow
+from activerules.values.shadows import (
+    add_cotangent,
+    clear_shadow,
+    copy_of_shadow,
+    own_constants,
+    zero_shadow,
+)
 
 
 class PullbackType(StubType):
@@ -310,15 +316,15 @@ class _Run:
         """Check the cotangent, take the tape, clear the shadows, and put the cotangent in."""
         builder = self.builder
         pair_types, pair = (self.types[3], self.cotangent_type), (self.shadow, self.cotangent)
-        fits = self._internal(cotangents.fits, types.boolean, pair_types, pair)
+        fits = cotangents.fits(self.context, builder, pair_types, pair)
         message = "the cotangent has another shape than the result, or that is None where it is not"
         self._refuse_if(builder.not_(fits), ShadowMismatch, message)
         taken = self.block.change_state(FRESH, RUNNING)
         message = "the pullback runs already (in another thread), or its last run failed"
         self._refuse_if(builder.not_(taken), TapeError, message)
         clear_shadow(self.context, builder, self.types[2], self.shadows)
-        self._internal(cotangents.clear, types.none, (self.types[3],), (self.shadow,))
-        self._internal(cotangents.seed, types.none, pair_types, pair)
+        clear_shadow(self.context, builder, self.types[3], self.shadow)
+        add_cotangent(self.context, builder, pair_types, pair)
 
     def merged(self) -> tuple[Any, Any]:
         """Type and value of the cotangent, with its arrays replaced by those of the shadow."""

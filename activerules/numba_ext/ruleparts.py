@@ -23,7 +23,6 @@ from numba.core.typing.templates import signature
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
 from activerules.numba_ext.calls import MarkedCall, plain_type
-from activerules.numba_ext.fields import items_of
 from activerules.numba_ext.kinds import (
     has_numbers,
     has_shadows,
@@ -32,6 +31,7 @@ from activerules.numba_ext.kinds import (
     is_number_array,
     leaves_of,
 )
+from activerules.values.layout import Node, fold, layout_of, show_in
 
 Kind = type[Annotation]
 
@@ -99,12 +99,8 @@ def taken_apart(marked: MarkedCall) -> MarkedCall:
 
 
 def _parts_of(name: str, found: types.Type) -> Iterator[tuple[str, types.Type]]:
-    if not isinstance(found, types.BaseTuple):
-        yield name, found
-        return
-    fields = getattr(found, "fields", None)
-    for i, item in enumerate(items_of(found)):
-        yield from _parts_of(f"{name}.{fields[i]}" if fields else f"{name}[{i}]", item)
+    for path, leaf in layout_of(found).leaf_paths:
+        yield name + show_in(found, path), leaf.numba_type
 
 
 def part_kind(kind: Kind, part: types.Type) -> Kind:
@@ -120,15 +116,14 @@ def put_together(
     found: types.Type, leaves: Iterator[Any], make: Callable[[types.Type, list[Any]], Any]
 ) -> Any:
     """The value of a type, of those of its leaves; `make` makes a tuple."""
-    if not isinstance(found, types.BaseTuple):
-        return next(leaves)
-    return make(found, [put_together(item, leaves, make) for item in items_of(found)])
+
+    def made(node: Node, items: list[Any]) -> Any:
+        return make(node.numba_type, items)
+
+    return fold(layout_of(found), lambda leaf: next(leaves), made)
 
 
 def leaves_in(builder: Any, found: types.Type, value: Any) -> Iterator[tuple[types.Type, Any]]:
     """The leaves of a value, with their types."""
-    if not isinstance(found, types.BaseTuple):
-        yield found, value
-        return
-    for i, item in enumerate(items_of(found)):
-        yield from leaves_in(builder, item, builder.extract_value(value, i))
+    for path, leaf in layout_of(found).leaf_paths:
+        yield leaf.numba_type, builder.extract_value(value, path) if path else value

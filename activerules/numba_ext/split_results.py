@@ -22,9 +22,10 @@ from activerules.annotations.activity import (
 )
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import ActivityError, NotYetSupported
-from activerules.numba_ext import checks, memory
+from activerules.numba_ext import checks
 from activerules.numba_ext.kinds import optional_leaf, returned_type
 from activerules.rules.pattern import type_name
+from activerules.values.layout import Node, Optional, layout_of, map_type, shadow_of_leaf
 
 
 def read_result(asked: SplitSpec, dispatcher: Any, found: Any) -> SplitSpec:
@@ -106,13 +107,13 @@ def has_shadow(result: type[Annotation]) -> bool:
 
 def shadow_of(found: Any) -> Any:
     """The type of the shadow of a result: its own, with arrays that can be written."""
-    if isinstance(found, types.Array):
-        return memory.shadow_type(found)
-    if isinstance(found, types.BaseTuple):
-        items = tuple(map(shadow_of, checks.items_of(found)))
-        return types.BaseTuple.from_types(items, getattr(found, "instance_class", None))
-    inner = optional_leaf(found)
-    return found if inner is None else types.Optional(shadow_of(inner))
+    return map_type(layout_of(found), _shadow_of_leaf)
+
+
+def _shadow_of_leaf(leaf: Node) -> Any:
+    if isinstance(leaf, Optional) and optional_leaf(leaf.numba_type) is not None:
+        return types.Optional(shadow_of_leaf(leaf.item))
+    return shadow_of_leaf(leaf)
 
 
 def require_cotangent(typing_context: Any, asked: Any, result: Any, dret: Any) -> None:

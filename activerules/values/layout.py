@@ -3,7 +3,8 @@
 Needs       a Numba type; nothing of compilers, sizes or LLVM
 Gives       `layout_of`: its tree. Each node answers where its numbers are, and which activity a
             value can have; `map_type`: a type with that of each leaf replaced;
-            `shadow_of_leaf`: the type of its shadow
+            `shadow_of_leaf`: the type of its shadow; `fold`: what is made of tuples and leaves;
+            `pairs`: two types in step
 Invariants  L1  a tree is finite: a type that refers to itself is `Opaque` where it does so
             L2  what is not known to hold no numbers is `Opaque` (or `Number` of an unknown width)
             L3  numbers in a value itself are Active, numbers in memory it refers to Duplicated:
@@ -13,13 +14,14 @@ Invariants  L1  a tree is finite: a type that refers to itself is `Opaque` where
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property, reduce
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from numba import types
 
+T = TypeVar("T")
 Step = int | str
 EACH = "[…]"
 """The step from a list to its items, from a dictionary to its values."""
@@ -123,9 +125,14 @@ class Node:
         return False
 
     @cached_property
+    def leaf_paths(self) -> tuple[tuple[Path, Node], ...]:
+        """The parts that are passed by value: itself, or the leaves of a tuple's items; by path."""
+        return (((), self),)
+
+    @property
     def leaves(self) -> tuple[Node, ...]:
-        """The parts that are passed by value: itself, or the leaves of a tuple's items."""
-        return (self,)
+        """The parts that are passed by value, without their paths."""
+        return tuple(leaf for _, leaf in self.leaf_paths)
 
     @cached_property
     def unknown_path(self) -> Path | None:
@@ -248,11 +255,13 @@ class Struct(Node):
         return self.kind != "record"
 
     @cached_property
-    def leaves(self) -> tuple[Node, ...]:
+    def leaf_paths(self) -> tuple[tuple[Path, Node], ...]:
         """For a tuple, the leaves of its items."""
         if not self.is_tuple:
-            return (self,)
-        return tuple(leaf for _, child in self.fields for leaf in child.leaves)
+            return (((), self),)
+        return tuple(
+            ((step, *path), leaf) for step, child in self.fields for path, leaf in child.leaf_paths
+        )
 
 
 @dataclass(frozen=True)
@@ -458,13 +467,34 @@ _TABLE: tuple[tuple[Any, Callable[[Any], Node]], ...] = (
 )
 
 
-def map_type(node: Node, leaf: Callable[[Node], Any], *, named: bool = True) -> Any:
-    """The type with that of each leaf replaced; named tuples stay named."""
+def fold(node: Node, leaf: Callable[[Node], T], make: Callable[[Node, list[T]], T]) -> T:
+    """What `make` makes of the items of each tuple, and `leaf` of all else, in order."""
     if not node.is_tuple:
         return leaf(node)
-    items = tuple(map_type(child, leaf, named=named) for _, child in node.children)
-    kind = getattr(node.numba_type, "instance_class", None) if named else None
-    return types.BaseTuple.from_types(items, kind)
+    return make(node, [fold(child, leaf, make) for _, child in node.children])
+
+
+def map_type(node: Node, leaf: Callable[[Node], Any], *, named: bool = True) -> Any:
+    """The type with that of each leaf replaced; named tuples stay named."""
+
+    def made(node: Node, items: list[Any]) -> Any:
+        kind = getattr(node.numba_type, "instance_class", None) if named else None
+        return types.BaseTuple.from_types(tuple(items), kind)
+
+    return fold(node, leaf, made)
+
+
+def pairs(node: Node, other: Node) -> Iterator[tuple[Node, Node]]:
+    """The parts by value of two types of one form, in step: of a result, and of its cotangent. What
+    may be None is opened in both; where the other is None, or no such tuple, nothing is in it.
+    """
+    yield node, other
+    if isinstance(node, Optional):
+        if other.numba_type != types.none:
+            yield from pairs(node.item, other.item if isinstance(other, Optional) else other)
+    elif node.is_tuple and other.is_tuple and len(node.children) == len(other.children):
+        for (_, one), (_, another) in zip(node.children, other.children, strict=True):
+            yield from pairs(one, another)
 
 
 def shadow_of_leaf(leaf: Node) -> Any:
@@ -479,3 +509,13 @@ def show(path: Path) -> str:
         f"[{step}]" if isinstance(step, int) else step if step == EACH else f".{step}"
         for step in path
     )
+
+
+def show_in(found: Any, path: Path) -> str:
+    """As `show`, of the items of tuples, with the names that those of named tuples have."""
+    text = ""
+    for step in path:
+        names = getattr(found, "fields", None)
+        text += f".{names[step]}" if names else f"[{step}]"
+        found = found[step]
+    return text

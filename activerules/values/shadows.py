@@ -1,7 +1,7 @@
 """What is done to shadows as a whole: visitors of `walk`, and new values made by `rebuild`.
 
 Needs       the tree of a type, and LLVM values of it: shadows of one form
-Gives       `clear_shadow`, `add`, `take`, `give`: all floats at once, however deep they are
+Gives       `clear_shadow`, `add`, `take`, `give`, `add_cotangent`: all floats at once
             `zero_shadow`, `copy_of_shadow`, `sum_of_shadows`, `room_like`: new shadows
             `own_constants`: what is constant in a new shadow belongs to it, too
             `keep`, `release`: references to all that an object leads to
@@ -143,6 +143,14 @@ def _require_keys(em: Emit) -> Callable[[Any], None]:
     return check
 
 
+def add_cotangent(
+    context: Any, builder: Any, found: tuple[Any, Any], pair: tuple[Any, Any]
+) -> None:
+    """Add a cotangent to the shadow of a result, which may be of other layouts and precisions."""
+    nodes = tuple(map(layout_of, found))
+    _change(Emit(context, builder), nodes, pair, 0, _add)
+
+
 def _set(em: Emit, target: Slot, source: Slot) -> None:
     target.store(source.value)
 
@@ -150,7 +158,10 @@ def _set(em: Emit, target: Slot, source: Slot) -> None:
 def _add(em: Emit, target: Slot, source: Slot) -> None:
     found = target.node.numba_type
     plus = em.context.get_function(operator.add, signature(found, found, found))
-    target.store(plus(em.builder, (target.value, source.value)))
+    value, given = source.value, source.node.numba_type
+    if given != found:
+        value = em.context.cast(em.builder, value, given, found)
+    target.store(plus(em.builder, (target.value, value)))
 
 
 # --- new shadows ---

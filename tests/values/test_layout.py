@@ -15,7 +15,7 @@ from numba.experimental import jitclass, structref
 from activerules.annotations.activity import BY_NAME
 from activerules.numba_ext import fields, kinds, ruleresults
 from activerules.rules import choose
-from activerules.values.layout import layout_of, show
+from activerules.values.layout import fold, layout_of, pairs, show, show_in
 
 
 class Colour(IntEnum):
@@ -174,3 +174,23 @@ def test_whoever_asks_gets_it(found):
     assert tree.activity == "const" or found == types.float16 or fields.holds_floats(found)
     assert fields.unknown_field(found) is None or not tree.has_shadow
     assert kinds.gradient_type(found) != types.none or tree.activity == "const"
+
+
+def test_leaves_have_paths_and_tuples_are_made_again_of_them():
+    found = Tuple([float64, Tuple([]), typeof(Point(1.0, 2))])
+    tree = layout_of(found)
+    paths = [path for path, _ in tree.leaf_paths]
+    assert [show(path) for path in paths] == ["[0]", "[2][0]", "[2][1]"]
+    assert [show_in(found, path) for path in paths] == ["[0]", "[2].x", "[2].n"]
+    texts = iter("abc")
+    made = fold(tree, lambda leaf: next(texts), lambda node, items: f"({', '.join(items)})")
+    assert made == "(a, (), (b, c))"
+
+
+def test_two_types_in_step_open_what_may_be_none():
+    shadow = Tuple([Optional(float64[:]), int64])
+    for other, inside in [(Tuple([float64[::1], int64]), True), (UniTuple(types.none, 2), False)]:
+        both = pairs(layout_of(shadow), layout_of(other))
+        found = [(one.numba_type, two.numba_type) for one, two in both]
+        opened = [(float64[:], float64[::1])] * inside
+        assert found == [(shadow, other), (shadow[0], other[0]), *opened, (int64, other[1])]
