@@ -2,16 +2,18 @@
 
 from activerules.testing.gradient import check_gradient
 from activerules.testing.numeric import (
-    backward_fdm,
-    central_fdm,
     directional_derivative,
-    extrapolate_fdm,
-    forward_fdm,
     gradient_fd,
     rand_tangent,
     well_conditioned,
 )
 from activerules.testing.rule import arg, check_rule
+from activerules.testing.schemes import (
+    backward_fdm,
+    central_fdm,
+    extrapolate_fdm,
+    forward_fdm,
+)
 from activerules.testing.second import check_grads
 
 __all__ = [

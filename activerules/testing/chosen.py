@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from activerules.annotations.containers import like_tuple
-from activerules.testing.numeric import FiniteDifference, scaled
+from activerules.testing.numeric import scaled
+from activerules.testing.schemes import FiniteDifference
 
 
 @dataclass(frozen=True)

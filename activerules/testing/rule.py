@@ -44,7 +44,6 @@ from activerules.testing.gradient import (
 )
 from activerules.testing.halves import Outcome, arrays_in, require_noalias, run_forward, run_pair
 from activerules.testing.numeric import (
-    FiniteDifference,
     directional_derivative,
     inner,
     inner_terms,
@@ -53,6 +52,7 @@ from activerules.testing.numeric import (
     scaled,
     shifted,
 )
+from activerules.testing.schemes import FiniteDifference
 from activerules.testing.situations import (
     Argument,
     Kind,

@@ -16,7 +16,7 @@ import numpy as np
 from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.ir.differentiate import differentiate
 from activerules.ir.types import FloatType
-from activerules.testing.numeric import central_fdm
+from activerules.testing.schemes import central_fdm
 from tests.ir.harness import Compiled, Struct, _copies, _ctype, _floats, _passed, _shim
 
 __all__ = ["Const", "Duplicated", "Struct", "check_forward", "push", "pushed"]

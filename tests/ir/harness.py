@@ -29,7 +29,7 @@ from activerules.ir.differentiate import differentiate
 from activerules.ir.model import Function
 from activerules.ir.parser import parse_module
 from activerules.ir.types import FloatType, IntType, Type, VoidType
-from activerules.testing.numeric import central_fdm
+from activerules.testing.schemes import central_fdm
 
 __all__ = ["Active", "Compiled", "Const", "Duplicated", "Struct", "check_gradient", "compile_text"]
 

@@ -5,7 +5,7 @@ import pytest
 from numba import njit
 
 import activerules as ar
-from activerules.testing.numeric import central_fdm
+from activerules.testing.schemes import central_fdm
 
 
 def matrix(rng, n=3, dtype=np.float64):

@@ -8,12 +8,8 @@ import numpy as np
 import pytest
 
 from activerules.testing.numeric import (
-    backward_fdm,
-    central_fdm,
     copy_layout,
     directional_derivative,
-    extrapolate_fdm,
-    forward_fdm,
     gradient_fd,
     inner,
     is_differentiable,
@@ -21,6 +17,12 @@ from activerules.testing.numeric import (
     same_layout,
     shifted,
     well_conditioned,
+)
+from activerules.testing.schemes import (
+    backward_fdm,
+    central_fdm,
+    extrapolate_fdm,
+    forward_fdm,
 )
 
 CLOSED_FORMS = [
@@ -49,6 +51,72 @@ def test_steps_adapt_to_fast_functions(f, derivative):
     value, error = central_fdm(5, 1).estimate(safe(f), 0.3)
     assert abs(value - derivative(0.3)) <= 10 * error
     assert error <= 1e-6 * abs(value)
+
+
+def random_functions():
+    """Functions, their derivatives by order, a point, and how far from it they may be asked."""
+    rng = np.random.default_rng(7)
+    for _ in range(150):
+        rate, size = 10 ** rng.uniform(-1, 6), 10 ** rng.uniform(-6, 6)
+        phase, x = rng.uniform(0, 2 * np.pi), rng.uniform(-2, 2)
+
+        def wave(t, k=0, rate=rate, size=size, phase=phase):
+            return size * rate**k * math.sin(rate * t + phase + k * math.pi / 2)
+
+        yield wave, wave, x, math.inf
+    for _ in range(20):
+        p, x = np.polynomial.Polynomial(rng.standard_normal(rng.integers(1, 9))), rng.uniform(-3, 3)
+        yield p, lambda t, k, p=p: p.deriv(k)(t), x, math.inf
+        rate = rng.choice([-1, 1]) * 10 ** rng.uniform(-2, 3)
+        yield (
+            lambda t, rate=rate, x=x: np.exp(min(rate * (t - x), 600.0)),
+            lambda t, k, rate=rate: rate**k, x, math.inf,
+        )  # fmt: skip
+        x = 10 ** rng.uniform(-6, 0)
+        yield lambda t: 1 / t if t else math.inf, lambda t, k: (-1) ** k * k / t ** (k + 1), x, 2.0
+        yield math.sqrt, lambda t, k: (0.5, -0.25)[k - 1] * t ** (0.5 - k), x, x
+    for value in (0.0, 1.0, -3.7, 1e10, 1e-10):
+        yield lambda t, value=value: value, lambda t, k: 0.0, 1.5, math.inf
+
+
+@pytest.mark.parametrize(
+    ("order", "derivative", "evaluations"), [(2, 1, 28), (3, 1, 30), (5, 2, 56)]
+)
+def test_no_error_is_far_larger_than_its_estimate(order, derivative, evaluations):
+    """But where the estimate says that the value is worth nothing, which is rare."""
+    untrusted, count = 0, []
+    for f, slope, x, reach in random_functions():
+        seen = []
+        scheme = central_fdm(order, derivative, max_range=reach)
+        value, error = scheme.estimate(lambda t, f=f, seen=seen: seen.append(t) or f(t), x)
+        expected = slope(x, derivative)
+        is_trusted = error <= 1e-3 * abs(value) or not expected
+        assert not is_trusted or abs(value - expected) <= 10 * error + 1e-15 * abs(expected)
+        untrusted += not is_trusted
+        count.append(len(seen))
+    assert untrusted <= 2
+    assert np.mean(count) <= evaluations
+
+
+def test_evaluations_of_a_smooth_function():
+    seen = []
+    central_fdm(3)(lambda t: seen.append(t) or math.exp(t), 0.7)
+    assert len(seen) == len(set(seen)) <= 20
+
+
+def test_chance_agreement_is_not_trusted():
+    """Sampled at halved steps from 0.1 these seem to vary slowly, by 1e9 less than they do."""
+    for rate, phase, x, derivative in (
+        (588894.7027880099, 2.6892231473259427, 0.09496043164192125, 2),
+        (533943.3103914107, 3.2, -1.767941064890929, 2),
+        (943223.0055727153, 2.9, 0.990153133877965, 1),
+    ):
+        value, error = central_fdm(5, derivative).estimate(
+            lambda t, rate=rate, phase=phase: math.sin(rate * t + phase), x
+        )
+        angle = rate * x + phase + derivative * math.pi / 2
+        is_trusted = error <= 1e-3 * abs(value)
+        assert not is_trusted or abs(value - rate**derivative * math.sin(angle)) <= 10 * error
 
 
 def test_one_sided_schemes_stay_on_their_side():
