@@ -1,5 +1,7 @@
 """A slice assignment that does not fit raises what it raises in Numba, and costs no text."""
 
+import re
+
 import numba
 import numpy as np
 import pytest
@@ -57,3 +59,20 @@ def test_it_can_be_caught():
 def test_no_text_is_made_in_compiled_code():
     text = capture(assigns, (float64[::1], numba.int64), rules=NOTHING).text
     assert "unicode" not in text
+
+
+@numba.njit
+def uses_arrays(x, y):
+    z = (x + y[1:]).reshape(-1, 2) @ y[:2]
+    z[1:] = np.take(x, np.array([0, 1]))[: len(z) - 1]
+    return z.sum() + y[np.searchsorted(x, 0.5)] + np.concatenate((x, z)).sum()
+
+
+def test_what_only_raises_stays_a_call():
+    """Of all functions that these lead to, only the raising ones of ours have no other return."""
+    text = capture(uses_arrays, (float64[::1], float64[::1]), rules=NOTHING).text
+    functions = re.findall(r"^define [^\n]*%retptr\b.*?^}$", text, re.MULTILINE | re.DOTALL)
+    only = [one for one in functions if not re.search(r"\bret i32 (?:0|-2|-3)\b", one)]
+    assert len(functions) > 20
+    assert len(only) == 2
+    assert all("activerules.raise." in one for one in only)
