@@ -15,7 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from activerules.errors import ActiverulesError, UnknownCall, Where
+from activerules.errors import (
+    ActiverulesError,
+    NoRuleForActivity,
+    RuleError,
+    UnknownCall,
+    Where,
+)
 from activerules.frame_room import with_room
 from activerules.ir.derive.assemble import assemble, verified
 from activerules.ir.derive.layout import Layout, make_layout
@@ -26,7 +32,7 @@ from activerules.ir.location import Locator
 from activerules.ir.model import Function, Instruction, Module
 from activerules.ir.printer import print_function, print_module
 from activerules.ir.rulecall import RuleCompiler
-from activerules.numba_ext.call_sites import name_call
+from activerules.numba_ext.call_sites import name_call, name_call_behind
 from activerules.numba_ext.capture import Captured
 from activerules.numba_ext.vector_math import vector_forms
 
@@ -77,13 +83,28 @@ def locate(error: ActiverulesError, module: Module, captured: Captured) -> None:
     i = error.instruction
     if not isinstance(i, Instruction):
         return
-    place = Locator(module).of(i)
+    locator = Locator(module)
+    place = locator.of(i)
+    if isinstance(error, RuleError):
+        _in_terms_of_user(error, i, place, locator, captured)
     error.where = [one for entry in error.where for one in _in_source(entry, place)]
     if isinstance(error, UnknownCall) and error.names_callee:
         site = captured.call_at(place, i.callee_name)
         if site is not None:
             followed = [one for one in captured.followed if _same_line(one.location, place)]
             name_call(error, site, i.callee_name, followed)
+
+
+def _in_terms_of_user(
+    error: RuleError, i: Instruction, place: str, locator: Locator, captured: Captured
+) -> None:
+    """Let an error about a call in Numba's own code speak of the user's call that leads there."""
+    for k, (label, name, at) in enumerate(error.where):
+        if label == "at the call" and locator.is_hidden(at.rpartition(":")[0]):
+            site = captured.call_at(place, i.callee_name)
+            error.where[k] = label, site.name if site is not None else name, place
+            if site is not None and isinstance(error, NoRuleForActivity):
+                name_call_behind(error, site)
 
 
 def _in_source(entry: Where, place: str) -> Iterator[Where]:

@@ -51,7 +51,7 @@ class Locator:
         for text in (instruction.attributes.get("metadata", ""), suffix):
             attached = _ATTACHED.search(text)
             if attached and (positions := self._positions(attached[1])):
-                return next((p for p in positions if not self._is_hidden(p[0])), positions[-1])
+                return next((p for p in positions if not self.is_hidden(p[0])), positions[-1])
         return None
 
     def _positions(self, name: str) -> list[tuple[str, str]]:
@@ -72,7 +72,8 @@ class Locator:
         file = self._nodes.get(scope["file"]) if scope is not None else None
         return str(Path(file.get("directory", ""), file["filename"])) if file is not None else ""
 
-    def _is_hidden(self, file: str) -> bool:
+    def is_hidden(self, file: str) -> bool:
+        """Whether a file is not the user's."""
         return file.startswith(self._hidden)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from numba.core import ir, types
 
-from activerules.errors import UnknownCall
+from activerules.errors import NoRuleForActivity, UnknownCall
 from activerules.numba_ext.calls import FollowedCall, RuleFunction
 
 _POINTERS = (types.ExternalFunctionPointer, types.FunctionType)
@@ -76,7 +76,8 @@ class CallSites:
         by_address = symbol is None or symbol.startswith(("Py", "_Py"))
         found = [s for s in sites if s.is_by_address == by_address]
         if not by_address and len(found) > 1:
-            found = [s for s in found if _leads_to(symbol, self._modules_of(s))]
+            leading = [s for s in found if _leads_to(symbol, self._modules_of(s))]
+            found = leading or [s for s in found if _is_named_by(symbol, s.name)]
         return found[0] if len({s.name for s in found}) == 1 else None
 
 
@@ -88,6 +89,13 @@ def _is_followed_by_name(callee: Any, signature: Any) -> bool:
 
 def _leads_to(symbol: str | None, modules: Iterable[Any]) -> bool:
     return any(symbol == function.name for module in modules for function in module.functions)
+
+
+def _is_named_by(symbol: str | None, name: str) -> bool:
+    """Whether a symbol is named after a method, whose code is not to be had: `random_beta`."""
+    method = name.rpartition(".")[2]
+    parts = (symbol or "").split(".")
+    return any(part == method or part.endswith(f"_{method}") for part in parts)
 
 
 def _absolute(file: str) -> str:
@@ -135,6 +143,18 @@ def name_call(
             f"declare that no derivative flows through it: ar.inactive({name})",
         ]
     error.instead = instead
+
+
+def name_call_behind(error: NoRuleForActivity, site: CallSite) -> None:
+    """Let an error about a function of Numba's own speak of the call that leads to it: what a user
+    could give a rule to, or declare inactive, is a function around that.
+    """
+    error.what = f"{error.what}, which {site.name} calls"
+    error.args = (error.what,)
+    error.instead = [
+        f"put the call of {site.name} into an @njit function of your own, and give that a rule",
+        "ar.ignore_derivatives(…) of its arguments, if they are to be constants",
+    ]
 
 
 def _scalar_rule(site: CallSite) -> str:

@@ -23,5 +23,5 @@ refuse(
     distributions.random_beta,
     distributions.random_standard_t,
     distributions.random_wald,
-    why=f"{DRAWN}\n(methods of numpy.random.Generator call this function)",
+    why=DRAWN,
 )

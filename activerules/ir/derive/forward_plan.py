@@ -19,7 +19,7 @@ from activerules.ir.analysis.copies import may_mix_types, mixed_copy
 from activerules.ir.derive.callees import CalleeUse, Family, plan_callees, use_callee
 from activerules.ir.derive.derivatives import row_for
 from activerules.ir.derive.facts import Facts, analyse, summaries_of
-from activerules.ir.derive.marked import activities_of, is_read, site_of
+from activerules.ir.derive.marked import activities_of, choosing_for, is_read, site_of
 from activerules.ir.derive.request import Request
 from activerules.ir.derive.summaries import ModuleSummaries
 from activerules.ir.model import Instruction, Value
@@ -106,7 +106,8 @@ def _rule(call: Instruction, info: CallInfo, facts: Facts) -> ForwardRule | None
         strong_zero=asked.strong_zero,
         runtime_activity=asked.runtime_activity,
     )
-    code = facts.request.rules.choose_forward(call.callee_name or "", request)
+    with choosing_for(call):
+        code = facts.request.rules.choose_forward(call.callee_name or "", request)
     if code is None:
         raise refusal(
             call,

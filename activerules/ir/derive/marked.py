@@ -5,9 +5,11 @@ Both modes choose rules by them; in forward mode what is Active here becomes Dup
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Generator, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from activerules.errors import RuleError
 from activerules.ir.analysis.objects import MemoryObject
 from activerules.ir.derive.facts import Facts
 from activerules.ir.derive.request import Request
@@ -47,6 +49,16 @@ def activities_of(call: Instruction, info: CallInfo, facts: Facts) -> CallActivi
     if not info.passes_data and (passive or (result == "const" and not writes_active)):
         return None
     return CallActivities(arguments, result)
+
+
+@contextmanager
+def choosing_for(call: Instruction) -> Generator[None, None, None]:
+    """What is wrong with the rules of a call is known to be about it."""
+    try:
+        yield
+    except RuleError as error:
+        error.instruction = call
+        raise
 
 
 # what passes a float on, whose derivative does not need it

@@ -32,7 +32,7 @@ from activerules.ir.analysis.trip_counts import Induction, analyse_loops
 from activerules.ir.derive.callees import CalleeUse, Family, plan_callees, use_callee
 from activerules.ir.derive.derivatives import chooses, cost, is_pure_call, row_for
 from activerules.ir.derive.facts import analyse, summaries_of
-from activerules.ir.derive.marked import activities_of, is_read, site_of
+from activerules.ir.derive.marked import activities_of, choosing_for, is_read, site_of
 from activerules.ir.derive.placed import placed, unseen
 from activerules.ir.derive.plan import Plan, RuleUse, home_of
 from activerules.ir.derive.request import Request
@@ -246,7 +246,8 @@ class _Planner:
             runtime_activity=self.plan.request.runtime_activity,
         )
         assert self.plan.request.rules is not None
-        code = self.plan.request.rules.choose(call.callee_name or "", request)
+        with choosing_for(call):
+            code = self.plan.request.rules.choose(call.callee_name or "", request)
         copies = how.result == "duplicated"
         return RuleUse(
             call,
