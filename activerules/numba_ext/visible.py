@@ -14,7 +14,7 @@ from activerules.numba_ext import typed_dicts, typed_lists
 
 _DEFINITIONS = {**typed_lists.DEFINITIONS}
 _SUBSTITUTES = {**typed_lists.SUBSTITUTES, **typed_dicts.SUBSTITUTES}
-_DECLARATION = re.compile(r"^declare [^\n]*@(numba_(?:list|dict)_\w+)\([^\n]*\n", re.MULTILINE)
+_DECLARATION = re.compile(r"declare [^\n]*@(numba_(?:list|dict)_\w+)\([^\n]*\n")
 _NEEDED = {"malloc": "declare noalias ptr @malloc(i64)"}
 
 
