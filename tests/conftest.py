@@ -12,8 +12,8 @@ from functools import partial
 
 import hypothesis
 import llvmlite.binding as llvm
-import numba  # noqa: F401  -- for what it registers with llvmlite
 import pytest
+from numba.core.typing.templates import _OverloadFunctionTemplate
 
 from activerules.frame_room import with_room
 
@@ -27,6 +27,11 @@ TESTS_BETWEEN_COLLECTIONS = 10
 
 # Numba times each call into LLVM, for each compile that is under way: a twentieth of everything.
 llvm.ffi.lib._lock._cblist.clear()
+# It makes an entry point for C of each implementation that it has of a NumPy function: a twentieth.
+_jit_decorator = _OverloadFunctionTemplate._get_jit_decorator
+_OverloadFunctionTemplate._get_jit_decorator = lambda template: partial(
+    _jit_decorator(template), no_cfunc_wrapper=True
+)
 
 DONE = pytest.StashKey[int]()
 
