@@ -58,7 +58,7 @@ class _Package(ModuleType):
 
 _PUBLIC_MODULES = ("annotations", "chainrules", "errors", "ir", "rules", "testing")
 
-# Submodules that are called like the function they hold.
-_CALLABLE_MODULES = frozenset({"autodiff", "explain"})
+# Packages that are called like the function they hold.
+_CALLABLE_MODULES = frozenset({"explain"})
 
 sys.modules[__name__].__class__ = _Package

@@ -5,7 +5,6 @@ Importing it loads the whole of activerules. Packages that only define rules imp
 first rule defined, the rules that come with activerules are loaded, and Numba with them.
 """
 
-from activerules import auxiliary, nested_rewrite  # noqa: F401
 from activerules.annotations.activity import (
     Active,
     Annotation,
@@ -25,8 +24,16 @@ from activerules.annotations.signature import (
     ReverseWithPrimal,
 )
 from activerules.annotations.values import tree_add
-from activerules.autodiff import autodiff
-from activerules.directional import jacfwd, jvp
+from activerules.api import has_aux  # noqa: F401
+from activerules.api.autodiff import autodiff
+from activerules.api.checkpoint import checkpoint
+from activerules.api.grad import grad, value_and_grad
+from activerules.api.hessian import hessian
+from activerules.api.hvp import hvp
+from activerules.api.jacobian_reverse import jacobian, jacrev
+from activerules.api.jvp import jacfwd, jvp
+from activerules.api.split import autodiff_thunk
+from activerules.api.vjp import vjp
 from activerules.errors import (
     ActiveMemoryInConst,
     ActiverulesError,
@@ -63,22 +70,18 @@ from activerules.errors import (
     UnsupportedIR,
     UnsupportedVersion,
 )
-from activerules.everyday import grad, value_and_grad
 from activerules.explain.collect import explain
 from activerules.explain.tape import tape_bytes
-from activerules.hessian_products import hvp
-from activerules.numba_ext import tangents  # noqa: F401
-from activerules.numba_ext.overloads import (
+from activerules.nested import rewrite  # noqa: F401
+from activerules.numba_ext.calls.overloads import (
     accumulate,
     active,
     ignore_derivatives,
     make_zero,
     onehot,
 )
-from activerules.numba_ext.target import refresh
-from activerules.pullback import vjp
-from activerules.recompute import checkpoint
-from activerules.reverse_jacobians import jacobian, jacrev
+from activerules.numba_ext.tangents import dataless  # noqa: F401
+from activerules.numba_ext.target.target import refresh
 from activerules.rules.debug import debug_mode
 from activerules.rules.define import (
     augmented_primal,
@@ -92,8 +95,6 @@ from activerules.rules.define import (
     rules_for,
 )
 from activerules.rules.protocol import AugmentedReturn
-from activerules.second import hessian
-from activerules.thunk import autodiff_thunk
 
 stop_gradient = ignore_derivatives
 

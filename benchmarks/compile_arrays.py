@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 
 import activerules as ar
-from activerules.frame_room import with_room
+from activerules.pipeline.frame_room import with_room
 from activerules.testing import gradient_fd
 from benchmarks.array_programs import Program, programs
 from benchmarks.stage_times import NAMES, timed

@@ -25,9 +25,9 @@ import numpy as np
 from numba import njit, typeof
 
 import activerules as ar
-from activerules.frame_room import with_room
-from activerules.numba_ext.gradient import DerivativeSpec
-from activerules.pipeline import derive
+from activerules.numba_ext.target.derivative import DerivativeSpec
+from activerules.pipeline.frame_room import with_room
+from activerules.pipeline.reverse import derive
 from activerules.testing.gradient import default_activity
 from benchmarks.cases import Case, cases
 

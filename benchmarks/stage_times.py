@@ -11,8 +11,8 @@ from unittest.mock import patch
 
 from numba.core.codegen import CPUCodeLibrary
 
-from activerules.numba_ext.unoptimised import ADCodeLibrary
-from activerules.stages import Stages
+from activerules.numba_ext.codegen.unoptimised import ADCodeLibrary
+from activerules.pipeline.stages import Stages
 
 # what the pipeline calls its stages, by the name in the report
 REPORTED = {

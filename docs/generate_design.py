@@ -12,10 +12,10 @@ import numpy as np
 from numba import float64, njit
 
 import activerules as ar
-from activerules.ir.derive.rendering import render_plan
-from activerules.ir.printer import print_function
-from activerules.numba_ext.gradient import DerivativeSpec
-from activerules.pipeline import Derivation, derive
+from activerules.ir.llvm.printer import print_function
+from activerules.ir.plan.rendering import render_plan
+from activerules.numba_ext.target.derivative import DerivativeSpec
+from activerules.pipeline.reverse import Derivation, derive
 from activerules.testing import gradient_fd
 
 PAGE = Path(__file__).with_name("design.md")

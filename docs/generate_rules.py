@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-import activerules.pipeline  # noqa: F401  loads the rules
+import activerules.pipeline.reverse  # noqa: F401  loads the rules
 from activerules.rules.pattern import Pattern, type_name
 from activerules.rules.registry import RULES
 from activerules.rules.rule import Rule, display_name

@@ -15,7 +15,7 @@ import llvmlite.binding as llvm
 import pytest
 from numba.core.typing.templates import _OverloadFunctionTemplate
 
-from activerules.frame_room import with_room
+from activerules.pipeline.frame_room import with_room
 
 hypothesis.settings.register_profile("project", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("project")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from activerules.ir.normalise import normalise
-from activerules.numba_ext.capture import Captured, capture
+from activerules.ir.normal.normalise import normalise
+from activerules.numba_ext.target.capture import Captured, capture
 from activerules.rules.library import decompositions, eigen, leastsquares
 from activerules.rules.registry import Treatment
 from corpus_functions import CORPUS, helper

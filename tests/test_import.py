@@ -39,7 +39,7 @@ def test_the_engine_alone_needs_no_numba():
 
 def test_a_submodule_does_not_hide_the_function_of_its_name():
     loaded_by(
-        "import activerules.everyday, activerules.explain.text\n"
+        "import activerules.api.grad, activerules.explain.text\n"
         "import activerules as ar\n"
         "assert ar.autodiff.__name__ == 'autodiff' and ar.explain.__name__ == 'explain'\n"
         "assert {'grad', 'Active', 'chainrules'} <= set(dir(ar)) and not hasattr(ar, 'nonsense')\n"

@@ -1,7 +1,8 @@
 """Values that go with annotations: zero shadows, sums of shadows, one-hot shadows, and the identity
 that stops a gradient.
 
-These are the plain Python forms; `numba_ext.overloads` gives them the same meaning inside `@njit`.
+These are the plain Python forms; `numba_ext.calls.overloads` gives them the same meaning inside
+`@njit`.
 """
 
 from __future__ import annotations

@@ -29,11 +29,11 @@ from activerules.chainrules.capabilities import HasForwardsMode, HasReverseMode,
 from activerules.chainrules.direct import frule, rrule
 from activerules.chainrules.scalar import scalar_rule
 from activerules.chainrules.via_ad import frule_via_ad, rrule_via_ad
-from activerules.numba_ext import (  # noqa: F401  compiled forms
-    delivery,
-    projection,
-    structural,
-    tangents,
+from activerules.numba_ext.tangents import (
+    dataless,  # noqa: F401  compiled forms
+    delivery,  # noqa: F401  compiled forms
+    projection,  # noqa: F401  compiled forms
+    structural,  # noqa: F401  compiled forms
 )
 from activerules.rules import library  # noqa: F401  users' rules are defined after these
 from activerules.rules.debug import debug_mode

@@ -3,7 +3,7 @@
     PARTNERS        math.sin -> "sin", operator.add -> "fadd", np.arctan2 -> "atan2"
     frule, rrule    of these, and of the functions in `diffrules`
 
-The derivatives stand in `ir.derive.derivatives`, and nowhere else; `ir.derive.numeric` computes
+The derivatives stand in `ir.derivatives.table`, and nowhere else; `ir.derivatives.numeric` computes
 them at numbers. Complex numbers are not in that table; `diffrules` has the holomorphic functions.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 from activerules.chainrules.diffrules import HOLOMORPHIC_RULES, REAL_RULES
 from activerules.chainrules.registry import identity
 from activerules.chainrules.scalar import SCALAR_RULES, ScalarRule
-from activerules.ir.derive.numeric import partials, row_named
+from activerules.ir.derivatives.numeric import partials, row_named
 
 _SAME_NAME = (
     "sqrt cbrt sin cos tan sinh cosh tanh exp exp2 expm1 log log2 log10 log1p hypot fabs copysign "

@@ -18,10 +18,10 @@ from activerules.annotations.projection import ProjectTo
 from activerules.annotations.tangents import NoTangent, is_zero
 from activerules.annotations.thunks import extern
 from activerules.annotations.values import make_zero
+from activerules.api.jvp import jvp
+from activerules.api.vjp import vjp
 from activerules.chainrules.direct import frule, rrule
-from activerules.directional import jvp
 from activerules.errors import RuleDefinitionError
-from activerules.pullback import vjp
 
 
 def rrule_via_ad(function: Callable[..., Any], *x: Any) -> tuple[Any, Callable[[Any], Any]]:

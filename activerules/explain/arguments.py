@@ -16,13 +16,13 @@ from numba import types
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated, Narrowed
 from activerules.errors import ActivityError, NotYetSupported
-from activerules.forward_pipeline import ForwardDerivation, derive_forward
-from activerules.numba_ext import checks
-from activerules.numba_ext.dispatchers import dispatcher_of
-from activerules.numba_ext.forward_checks import read_forward_arguments
-from activerules.numba_ext.gradient import ActivityName, DerivativeSpec
-from activerules.numba_ext.types import AnnotationType
-from activerules.pipeline import Derivation, derive
+from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls.forward_checks import read_forward_arguments
+from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.numba_ext.target.derivative import ActivityName, DerivativeSpec
+from activerules.numba_ext.target.dispatchers import dispatcher_of
+from activerules.pipeline.forward import ForwardDerivation, derive_forward
+from activerules.pipeline.reverse import Derivation, derive
 from activerules.rules.registry import RULES
 from activerules.rules.views import ForwardReportView, ReverseReportView
 from activerules.values.argument import Argument

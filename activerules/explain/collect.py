@@ -21,13 +21,14 @@ from activerules.explain.report import (
     Report,
     RuleCall,
 )
-from activerules.forward_pipeline import ForwardDerivation
+from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Node, Primal, Taken
-from activerules.ir.analysis.objects import MemoryObject
-from activerules.ir.cfg import Loop
-from activerules.ir.derive.forward_plan import ForwardPlan
-from activerules.ir.derive.plan import Plan
-from activerules.ir.derive.reasons import (
+from activerules.ir.llvm.cfg import Loop
+from activerules.ir.llvm.location import Locator
+from activerules.ir.llvm.model import Block, Instruction
+from activerules.ir.plan.forward_plan import ForwardPlan
+from activerules.ir.plan.plan import Plan
+from activerules.ir.plan.reasons import (
     describe,
     loop_branch,
     name_of_memory,
@@ -36,10 +37,9 @@ from activerules.ir.derive.reasons import (
     why_needless,
     why_served,
 )
-from activerules.ir.derive.rendering import in_order, is_computation, marked_calls
-from activerules.ir.location import Locator
-from activerules.ir.model import Block, Instruction
-from activerules.pipeline import Derivation
+from activerules.ir.plan.rendering import in_order, is_computation, marked_calls
+from activerules.pipeline.forward import ForwardDerivation
+from activerules.pipeline.reverse import Derivation
 
 
 def explain(

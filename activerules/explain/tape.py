@@ -9,10 +9,10 @@ from numba import njit
 
 from activerules.annotations.activity import Annotation
 from activerules.annotations.signature import Mode, Reverse
-from activerules.autodiff import run_compiled
-from activerules.numba_ext.dispatchers import dispatcher_of
-from activerules.numba_ext.intrinsics import give_compiled_form, tape_bytes_form
-from activerules.numba_ext.made_once import COMPILED
+from activerules.api.autodiff import run_compiled
+from activerules.numba_ext.calls.intrinsics import give_compiled_form, tape_bytes_form
+from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.target.dispatchers import dispatcher_of
 
 
 def tape_bytes(

@@ -3,8 +3,8 @@
 `differentiate` adds the derivative of a function to its module; `explain` prints the plan of it.
 """
 
-from activerules.ir.differentiate import differentiate
-from activerules.ir.explain import explain
+from activerules.ir.foreign.differentiate import differentiate
+from activerules.ir.foreign.explain import explain
 
 __all__ = ["differentiate", "explain"]
 

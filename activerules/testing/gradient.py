@@ -22,7 +22,7 @@ import numpy as np
 import activerules as ar
 from activerules.annotations.containers import like_tuple
 from activerules.errors import RuleCheckError
-from activerules.numba_ext.dispatchers import as_compiled
+from activerules.numba_ext.target.dispatchers import as_compiled
 from activerules.testing.numeric import (
     directional_derivative,
     inner,

@@ -36,7 +36,7 @@ from activerules.annotations.activity import (
 from activerules.annotations.containers import is_array, is_tuple, like_tuple
 from activerules.chainrules.pairs import filled
 from activerules.errors import RuleCheckError
-from activerules.numba_ext.facts import RuleFunctionCompiler
+from activerules.numba_ext.target.call_facts import RuleFunctionCompiler
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
 from activerules.rules.rule import ForwardRule, RulePair, display_name

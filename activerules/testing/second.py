@@ -14,7 +14,7 @@ import numpy as np
 
 import activerules as ar
 from activerules.errors import RuleCheckError
-from activerules.numba_ext.dispatchers import as_compiled
+from activerules.numba_ext.target.dispatchers import as_compiled
 from activerules.testing.gradient import (
     FLOOR,
     SAFETY,

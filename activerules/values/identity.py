@@ -18,10 +18,10 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from activerules.numba_ext import abi, dict_runtime
-from activerules.numba_ext.fields import has_inner
-from activerules.numba_ext.pieces import entries_of, memory_of
+from activerules.values import abi, dict_runtime
+from activerules.values.fields import has_inner
 from activerules.values.layout import Items, Node, Struct, show
+from activerules.values.regions import entries_of, memory_of
 from activerules.values.walk import Depth, Emit, Visit, walk
 
 _SPREAD = 1099511628211  # the prime of the hash of Fowler, Noll and Vo

@@ -20,8 +20,7 @@ from numba.core.typing.templates import signature
 from numba.extending import intrinsic
 
 from activerules.errors import ShadowMismatch
-from activerules.numba_ext.extents import extent_of
-from activerules.numba_ext.pieces import entries_of
+from activerules.values.extents import extent_of
 from activerules.values.layout import (
     Array,
     Items,
@@ -34,6 +33,7 @@ from activerules.values.layout import (
     shadow_of_leaf,
     show,
 )
+from activerules.values.regions import entries_of
 from activerules.values.walk import Depth, Emit, Making, Slot, fresh, rebuild, walk
 
 # how a number in memory changes, by the number of another shadow

@@ -24,8 +24,7 @@ from numba.core.typing.templates import signature
 from numba.experimental.jitclass.base import imp_dtor
 from numba.extending import intrinsic
 
-from activerules.numba_ext.fields import struct_type
-from activerules.numba_ext.pieces import each_address, entries_of, struct_of
+from activerules.values.fields import struct_type
 from activerules.values.layout import (
     EACH,
     Array,
@@ -39,6 +38,7 @@ from activerules.values.layout import (
     layout_of,
     map_type,
 )
+from activerules.values.regions import each_address, entries_of, struct_of
 
 
 @dataclass(frozen=True)

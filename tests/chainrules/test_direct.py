@@ -20,8 +20,8 @@ from activerules.chainrules import (
 from activerules.chainrules.diffrules import HOLOMORPHIC_ROWS, REAL_ROWS
 from activerules.chainrules.table import PARTNERS
 from activerules.errors import ArityError, RuleDefinitionError
-from activerules.ir.derive.derivatives import FUNCTIONS, function_of
-from activerules.ir.derive.numeric import row_named
+from activerules.ir.derivatives.numeric import row_named
+from activerules.ir.derivatives.table import FUNCTIONS, function_of
 from activerules.testing import central_fdm, check_rule
 
 ANSWER = -1.0531613736418153

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from activerules.ir.explain import explain
+from activerules.ir.foreign.explain import explain
 from tests.ir.harness import check_gradient
 from tests.ir.test_differentiate_cases import read_case
 

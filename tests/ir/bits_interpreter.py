@@ -12,8 +12,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from activerules.ir.model import Block, Constant, Function, Instruction, Value
-from activerules.ir.types import IntType, size_of
+from activerules.ir.llvm.model import Block, Constant, Function, Instruction, Value
+from activerules.ir.llvm.types import IntType, size_of
 from tests.ir.interpreter import Interpreter, signed
 
 CELL = 8

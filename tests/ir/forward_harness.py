@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from activerules.annotations.activity import Active, Const, Duplicated
-from activerules.ir.differentiate import differentiate
-from activerules.ir.types import FloatType
+from activerules.ir.foreign.differentiate import differentiate
+from activerules.ir.llvm.types import FloatType
 from activerules.testing.schemes import central_fdm
 from tests.ir.harness import Compiled, Struct, _copies, _ctype, _floats, _passed, _shim
 

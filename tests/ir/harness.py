@@ -24,11 +24,11 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from activerules.annotations.activity import Active, Const, Duplicated
-from activerules.ir.aliases import own_names
-from activerules.ir.differentiate import differentiate
-from activerules.ir.model import Function
-from activerules.ir.parser import parse_module
-from activerules.ir.types import FloatType, IntType, Type, VoidType
+from activerules.ir.foreign.aliases import own_names
+from activerules.ir.foreign.differentiate import differentiate
+from activerules.ir.llvm.model import Function
+from activerules.ir.llvm.parser import parse_module
+from activerules.ir.llvm.types import FloatType, IntType, Type, VoidType
 from activerules.testing.schemes import central_fdm
 
 __all__ = ["Active", "Compiled", "Const", "Duplicated", "Struct", "check_gradient", "compile_text"]

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from activerules.ir.cfg import Loop, control_flow
-from activerules.ir.constants import number_of
-from activerules.ir.model import Block, Constant, Function, Instruction, Value
-from activerules.ir.types import size_of
+from activerules.ir.llvm.cfg import Loop, control_flow
+from activerules.ir.llvm.constants import number_of
+from activerules.ir.llvm.model import Block, Constant, Function, Instruction, Value
+from activerules.ir.llvm.types import size_of
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "eq": lambda x, y: x == y, "ne": lambda x, y: x != y,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from activerules.ir.differentiate import differentiate
+from activerules.ir.foreign.differentiate import differentiate
 from tests.ir.harness import (
     Active,
     Compiled,

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from activerules import errors
-from activerules.ir.differentiate import differentiate
+from activerules.ir.foreign.differentiate import differentiate
 from tests.ir.harness import Active, Const, Duplicated, check_gradient
 
 module = sys.modules[differentiate.__module__]

@@ -9,7 +9,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from activerules.ir.differentiate import differentiate
+from activerules.ir.foreign.differentiate import differentiate
 from tests.ir.forward_harness import check_forward
 from tests.ir.harness import Active, Const, Duplicated, check_gradient, compile_text
 

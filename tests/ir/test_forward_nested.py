@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from activerules.ir.differentiate import differentiate
+from activerules.ir.foreign.differentiate import differentiate
 from tests.ir.forward_harness import Const, Duplicated, Struct, check_forward
 from tests.ir.harness import Active, check_gradient, compile_text
 

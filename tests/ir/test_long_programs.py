@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from activerules.ir.derive import assemble
+from activerules.ir.generate import assemble
 from tests.ir import forward_harness as forward
 from tests.ir import harness as reverse
 from tests.ir.harness import Active, Const, Duplicated

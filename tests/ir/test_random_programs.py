@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from activerules.errors import FloatBitsInInteger, UnsupportedIR
-from activerules.ir.differentiate import differentiate
+from activerules.ir.foreign.differentiate import differentiate
 from tests.ir.harness import Active, Compiled, Const, Duplicated, compile_text
 from tests.ir.random_programs import (
     LENGTH,

@@ -42,7 +42,7 @@ import ctypes
 import numpy as np
 from numba import njit
 import activerules as ar
-from activerules.ir.derive import runtime
+from activerules.ir.tape import runtime
 
 @njit
 def steps(x, n):

@@ -13,8 +13,9 @@ from numba import complex64, complex128, float32, float64, int64, njit, typeof, 
 from numba.experimental import jitclass, structref
 
 from activerules.annotations.activity import BY_NAME
-from activerules.numba_ext import fields, kinds, ruleresults
+from activerules.numba_ext.rules import results
 from activerules.rules import choose
+from activerules.values import fields, kinds
 from activerules.values.layout import fold, layout_of, pairs, show, show_in
 
 
@@ -169,8 +170,8 @@ def test_whoever_asks_gets_it(found):
     assert kinds.has_shadow(found) is (tree.carried.by_reference and not is_tuple)
     assert kinds.may_hold_numbers(found) is tree.numbers.any
     # what rules and memory take is part of it, never more
-    assert ruleresults.argument_kind(found) == "const" or tree.activity != "const"
-    assert ruleresults.result_kind(found) in ("const", "none") or tree.activity != "const"
+    assert results.argument_kind(found) == "const" or tree.activity != "const"
+    assert results.result_kind(found) in ("const", "none") or tree.activity != "const"
     assert tree.activity == "const" or found == types.float16 or fields.holds_floats(found)
     assert fields.unknown_field(found) is None or not tree.has_shadow
     assert kinds.gradient_type(found) != types.none or tree.activity == "const"

@@ -8,7 +8,7 @@ Gives       Activity, frozen: a float is active if it is varied (depends on an i
 Invariants  A1  an integer is never active
             A2  more independents never make fewer values active (monotone)
             A3  if in doubt (unknown call, may-alias) a value is active, never inactive; or the
-                program is refused (`analysis/soundness.py`)
+                program is refused (`ir/analysis/soundness.py`)
             A4  memory with a shadow and memory without one are never behind the same active
                 pointer; or the program is refused
 Source      Hascoët, Naumann, Pascual (2005), "To be recorded" analysis; Griewank and Walther
@@ -20,18 +20,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 
-from activerules.ir.analysis.called import CalledMemory
-from activerules.ir.analysis.callee import Place
-from activerules.ir.analysis.memory import MemoryFacts
-from activerules.ir.analysis.objects import MemoryObject
-from activerules.ir.analysis.points_to import loads_behind
+from activerules.ir.analysis.memory.called import CalledMemory
+from activerules.ir.analysis.memory.callee import Place
+from activerules.ir.analysis.memory.facts import MemoryFacts
+from activerules.ir.analysis.memory.objects import MemoryObject
+from activerules.ir.analysis.memory.points_to import loads_behind
 from activerules.ir.analysis.returns import Returns
-from activerules.ir.analysis.stored_bits import carried_bits
-from activerules.ir.analysis.value_types import ValueTypes, accesses_of_callee
-from activerules.ir.model import Instruction, Value, behind
-from activerules.ir.rulecall import CallArgument, CallInfo
-from activerules.ir.runtime_calls import effect_of, memory_intrinsic
-from activerules.ir.types import ArrayType, StructType, Type, VectorType
+from activerules.ir.analysis.types.stored_bits import carried_bits
+from activerules.ir.analysis.types.value_types import ValueTypes, accesses_of_callee
+from activerules.ir.derivatives.rulecall import CallArgument, CallInfo
+from activerules.ir.llvm.model import Instruction, Value, behind
+from activerules.ir.llvm.types import ArrayType, StructType, Type, VectorType
+from activerules.ir.normal.effects import effect_of, memory_intrinsic
 
 _COPIES = {"memcpy", "memmove"}
 

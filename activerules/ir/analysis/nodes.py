@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from activerules.ir.cfg import Loop
-from activerules.ir.model import Block, Instruction, Value
+from activerules.ir.llvm.cfg import Loop
+from activerules.ir.llvm.model import Block, Instruction, Value
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from activerules.errors import UnsupportedIR
-from activerules.ir.cfg import ControlFlow, Loop
-from activerules.ir.constants import integer_of
-from activerules.ir.model import Block, Constant, Function, Instruction, Value
-from activerules.ir.refusal import refusal
+from activerules.ir.llvm.cfg import ControlFlow, Loop
+from activerules.ir.llvm.constants import integer_of
+from activerules.ir.llvm.model import Block, Constant, Function, Instruction, Value
+from activerules.ir.llvm.refusal import refusal
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,9 +2,9 @@
 
 Needs       what `analyse_activity` needs, and its Activity
 Gives       `refuse_unsound`: raises for the first instruction in the way
-Invariants  A3 and A4 of `analysis/activity.py`: what is left has no active value of a type without
-            derivative, no bits of active floats in integers, no active data in constant or unknown
-            memory, and no pointer to memory of which only a part has a shadow
+Invariants  A3 and A4 of `ir/analysis/activity.py`: what is left has no active value of a type
+            without derivative, no bits of active floats in integers, no active data in constant or
+            unknown memory, and no pointer to memory of which only a part has a shadow
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from activerules.ir.analysis.activity import (
     holds_float,
     is_unknown_call,
 )
-from activerules.ir.analysis.called import CalledMemory
-from activerules.ir.analysis.copies import cuts_floats
-from activerules.ir.analysis.objects import UNKNOWN, MemoryObject, closure, root
-from activerules.ir.analysis.partial_overlap import partly_overlapping
-from activerules.ir.analysis.points_to import loads_behind
+from activerules.ir.analysis.memory.called import CalledMemory
+from activerules.ir.analysis.memory.objects import UNKNOWN, MemoryObject, closure, root
+from activerules.ir.analysis.memory.points_to import loads_behind
 from activerules.ir.analysis.returns import Returns
-from activerules.ir.analysis.value_types import ValueTypes
-from activerules.ir.model import Constant, Instruction, Value
-from activerules.ir.names import plain_name
-from activerules.ir.refusal import refusal, shown
-from activerules.ir.rulecall import CallArgument
-from activerules.ir.runtime_calls import HELD_MEMORY, MAKES_ROOM, memory_intrinsic
-from activerules.ir.types import I64
+from activerules.ir.analysis.types.copies import cuts_floats
+from activerules.ir.analysis.types.partial_overlap import partly_overlapping
+from activerules.ir.analysis.types.value_types import ValueTypes
+from activerules.ir.derivatives.rulecall import CallArgument
+from activerules.ir.llvm.model import Constant, Instruction, Value
+from activerules.ir.llvm.names import plain_name
+from activerules.ir.llvm.refusal import refusal, shown
+from activerules.ir.llvm.types import I64
+from activerules.ir.normal.effects import HELD_MEMORY, MAKES_ROOM, memory_intrinsic
 
 _HASHING = ("numba_dict_", "numba_get_internal_random_state", MAKES_ROOM)
 """What functions are called that hash floats; the second for NaN, the third for sets."""

@@ -20,9 +20,9 @@ from collections.abc import Callable
 from math import isfinite
 
 from activerules.ir.analysis.returns import Returns
-from activerules.ir.cfg import immediate_dominators, postorder
-from activerules.ir.constants import number_of
-from activerules.ir.model import Block, Instruction, Value
+from activerules.ir.llvm.cfg import immediate_dominators, postorder
+from activerules.ir.llvm.constants import number_of
+from activerules.ir.llvm.model import Block, Instruction, Value
 
 _LINEAR = frozenset("fadd fsub fneg fptrunc fpext freeze select".split())
 _ARITHMETIC = _LINEAR | {"fmul", "fdiv", "frem"}

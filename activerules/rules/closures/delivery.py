@@ -1,7 +1,7 @@
 """What a converted rule calls: between tangents and the annotations of a rule.
 
-These are the plain Python forms; `numba_ext.delivery` gives them the same meaning in compiled
-rules, where what they do is decided by types.
+These are the plain Python forms; `numba_ext.tangents.delivery` gives them the same meaning in
+compiled rules, where what they do is decided by types.
 """
 
 from __future__ import annotations
@@ -194,7 +194,8 @@ def wrong_partials(found: int, wanted: int, **where: Any) -> RuleDefinitionError
 
 
 def contracted(slopes: Any, i: int, bar: Any) -> Any:
-    """The cotangent of argument `i`: conj(∂Ω/∂x_i) Ω̄, summed over the outputs if there are several.
+    """The cotangent of argument `i`: conj(∂Ω/∂x_i) Ω̄, summed over the outputs if there are
+    several.
 
     `slopes` has an entry per argument, or a row of them per output.
     """

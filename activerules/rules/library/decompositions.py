@@ -1,8 +1,8 @@
 """Rules of the decompositions of a real matrix: symmetric eigenvalues, SVD, QR.
 
 NumPy returns several arrays, a rule one. So each function has a form here that returns its parts in
-one vector, matrices column by column, and that form carries the rules; `numba_ext.implementations`
-makes NumPy's function of it where a derivative is compiled.
+one vector, matrices column by column, and that form carries the rules;
+`numba_ext.target.implementations` makes NumPy's function of it where a derivative is compiled.
 
 For equal eigenvalues, or singular values, see `repeated`.
 

@@ -8,11 +8,11 @@ import random
 import pytest
 
 from activerules.errors import ActiverulesError
-from activerules.ir.derive.plan import Plan
-from activerules.ir.derive.planning import make_plan
-from activerules.ir.derive.request import Parameter, Request
-from activerules.ir.normalise import canonical, exposed, normalise
-from activerules.ir.parser import parse_module
+from activerules.ir.llvm.parser import parse_module
+from activerules.ir.normal.normalise import canonical, exposed, normalise
+from activerules.ir.plan.plan import Plan
+from activerules.ir.plan.planning import make_plan
+from activerules.ir.plan.request import Parameter, Request
 from tests.ir.random_programs import Generator, lower
 
 

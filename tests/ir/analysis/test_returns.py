@@ -8,8 +8,8 @@ import pytest
 
 from activerules.errors import UnsupportedIR
 from activerules.ir.analysis.returns import Returns, analyse_returns
-from activerules.ir.cfg import control_flow
-from activerules.ir.parser import parse_module
+from activerules.ir.llvm.cfg import control_flow
+from activerules.ir.llvm.parser import parse_module
 
 
 def _analysed(body: str, *, status: bool = True) -> Returns:

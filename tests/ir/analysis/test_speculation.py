@@ -9,8 +9,8 @@ from numba import njit
 import activerules as ar
 from activerules.ir.analysis.returns import analyse_returns
 from activerules.ir.analysis.speculation import speculated
-from activerules.ir.cfg import control_flow
-from activerules.ir.parser import parse_module
+from activerules.ir.llvm.cfg import control_flow
+from activerules.ir.llvm.parser import parse_module
 
 CHOSEN = """
 define double @f(double %x, double %y) {

@@ -1,0 +1,181 @@
+"""`autodiff`: the derivative of a function at annotated arguments, from Python and inside `@njit`.
+
+A call from Python runs a small compiled entry, one per function, mode and return activity; the
+entry is made anew when rules were registered since, and when a call first needs the version for
+arguments that overlap. Everything else happens where the entry, or the user's own compiled
+function, is typed: see `numba_ext.calls.intrinsics`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from numba import TypingError, njit, types
+
+from activerules.annotations.activity import Annotation, is_annotation_class
+from activerules.annotations.signature import Mode, PlainSpec, no_mode
+from activerules.errors import ActiverulesError
+from activerules.numba_ext.calls.checks import require_types
+from activerules.numba_ext.calls.emitter import is_batched
+from activerules.numba_ext.calls.forward_forms import compiles_for_derivative, forward_form
+from activerules.numba_ext.calls.intrinsics import (
+    autodiff_form,
+    dispatcher_of_type,
+    give_compiled_form,
+    use_compiler,
+)
+from activerules.numba_ext.calls.nested_forms import REWRITTEN, NestedCall, nested_form
+from activerules.numba_ext.calls.plain import Kinds, plain_form, spread
+from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.types import ModeType, marker_class
+from activerules.numba_ext.split.batch import batch_form
+from activerules.numba_ext.target.derivative import ArgumentsOverlap
+from activerules.numba_ext.target.dispatchers import dispatcher_of
+from activerules.pipeline.compile_derivative import compile_derivative
+from activerules.rules.written import function_from
+
+use_compiler(compile_derivative)
+
+# No C caller ever calls an entry; the wrapper for one would be compiled with it.
+NO_C_WRAPPER: dict[str, Any] = {"no_cfunc_wrapper": True}
+
+_Key = tuple[Mode, type[Annotation] | None, Kinds]
+
+
+def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
+    """Differentiate `function` at annotated arguments.
+
+    Arguments
+        mode      `Reverse`, `ReverseWithPrimal`, `Forward` or `ForwardWithPrimal`.
+        function  an `@njit` function or a plain one that Numba can compile in nopython mode.
+        args      one annotation per argument of the function; a bare value is Const. Before them
+                  may stand the activity of the return value, a class. In reverse mode: `Active` for
+                  a float (assumed if it is left out), `Const` for a function that writes its result
+                  into an argument. In forward mode: `Duplicated` (assumed) or `Const`.
+
+    Returns
+        Reverse            a tuple, one entry per argument: the derivative where it is Active, None
+                           elsewhere. Derivatives with respect to Duplicated arrays are *added to*
+                           their shadows.
+        ReverseWithPrimal  (that tuple, what the function returned).
+        Forward            the tangent of what the function returns, with its type (None in place of
+                           integers); None if the return is Const. `Duplicated(x, dx)` is a value of
+                           any kind with its tangent: floats, tuples, arrays. Afterwards the shadows
+                           of arrays hold the tangents of what the arrays hold. With
+                           `BatchDuplicated(x, (dx1, …, dxN))` the result is a tuple of N.
+        ForwardWithPrimal  (that tangent, what the function returned).
+
+    Raises
+        ShadowMismatch     a shadow differs from its primal in dtype, shape or strides, or overlaps
+                           it.
+        ActivityError      an array or an integer is marked Active, a float Duplicated (reverse);
+                           anything is marked Active (forward); no argument is marked at all.
+        BatchWidthMismatch the arguments of one call have different numbers of shadows or tangents.
+        ArityError         the number of arguments is not the function's.
+        NotCompilable      Numba cannot compile the function; its error is the cause.
+        NotAFloatReturn    an Active return is not one float.
+        MemoryError        the tape is larger than memory; shadows are unchanged.
+        Exceptions of the function itself pass unchanged; reverse mode then leaves shadows alone.
+        Of the arrays that Numba loses where an exception passes, derivatives lose those that were
+        put into lists and objects.
+
+    >>> autodiff(Reverse, lambda x: x * x, Active(3.0))
+    (6.0,)
+    >>> autodiff(Forward, lambda x: x * x, Duplicated(3.0, 1.0))
+    6.0
+    """
+    result = args[0] if args and is_annotation_class(args[0]) else None
+    kinds, fields = spread(args if result is None else args[1:])
+    key = mode, result, kinds
+    entry = COMPILED.find(function, key) or _make_entry(function, key, len(fields), deferred=True)
+    try:
+        return run_compiled(entry, *fields)
+    except ArgumentsOverlap:
+        pass  # nothing has run; what the next entry raises has no context
+    return run_compiled(_make_entry(function, key, len(fields), deferred=False), *fields)
+
+
+def _plain(spec: PlainSpec, function: Any, *fields: Any) -> Any:
+    """`autodiff` of the fields of annotations; only called from compiled entries."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def mode_form(typing_context, mode, function, *args):
+    """`autodiff` of any mode."""
+    return entry_form(typing_context, mode, function, *args)
+
+
+def entry_form(typing_context, mode, function, *args, deferred: bool = False):
+    """The same for a caller that may ask for the second version later: see `Gradient.deferred`."""
+    args = tuple(map(types.unliteral, args))
+    if compiles_for_derivative() and isinstance(mode, ModeType):
+        mode.value.require_supported()
+        if _is_rewritten(mode.value, args):
+            marker = marker_class(args[0]) if args else None
+            given = args if marker is None else args[1:]
+            call = NestedCall(dispatcher_of_type(function), given, mode.value, marker)
+            return nested_form(typing_context, call, (mode, function), args)
+    if not isinstance(mode, ModeType) or mode.value.direction != "forward":
+        if isinstance(mode, ModeType) and is_batched(args):
+            mode.value.require_supported()
+            return batch_form(mode, function, args, deferred)
+        return autodiff_form(typing_context, mode, function, *args, deferred=deferred)
+    mode.value.require_supported()
+    return forward_form(mode, function, args)
+
+
+def _is_rewritten(mode: Mode, args: Sequence[Any]) -> bool:
+    """Whether a call in code that is differentiated becomes another one; a forward derivative of
+    one tangent is code like any other.
+    """
+    return mode.direction != "forward" or is_batched(args) or bool(mode.options & REWRITTEN)
+
+
+give_compiled_form(autodiff, mode_form)
+give_compiled_form(_plain, plain_form(entry_form))
+
+
+def run_compiled(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call a compiled function; our own errors leave without the frames of Numba's compiler.
+
+    Raises `ActivityError` for an argument that Numba has no type for.
+    """
+    try:
+        return function(*args, **kwargs)
+    except TypingError:
+        require_types((*args, *kwargs.values()))
+        raise
+    except ActiverulesError as error:
+        cause = error.__cause__.with_traceback(None) if error.__cause__ else None
+        raise error.with_traceback(None) from cause
+
+
+def _make_entry(function: Any, key: _Key, count: int, *, deferred: bool) -> Any:
+    """Make the compiled entry, if another thread has not; one with both versions replaces the one
+    that deferred the second.
+    """
+    mode = key[0]
+    if not isinstance(mode, Mode):
+        raise no_mode(mode, function)
+    mode.require_supported()
+    dispatcher = dispatcher_of(function)
+
+    def make() -> Any:
+        return make_entry(_plain, PlainSpec(*key, deferred=deferred), dispatcher, count)
+
+    if deferred:
+        return COMPILED.get(dispatcher, key, make)
+    return COMPILED.put(dispatcher, key, make())
+
+
+def make_entry(form: Callable[..., Any], spec: PlainSpec, dispatcher: Any, count: int) -> Any:
+    """Compile `form(spec, dispatcher, *fields)` for a number of fields.
+
+    Named parameters, not `*args`: a tuple of arrays is slow to compile.
+    """
+    names = ", ".join(f"x{k}" for k in range(count))
+    scope = {"form": form, "spec": spec, "dispatcher": dispatcher}
+    source = f"def entry({names}): return form(spec, dispatcher, {names})"
+    entry = function_from(source, "entry", scope, module=__name__, file=__file__)
+    return njit(**NO_C_WRAPPER)(entry)

@@ -1,0 +1,272 @@
+"""`checkpoint`: a function whose derivative computes it again instead of keeping its values.
+
+It is a rule like any other. The augmented primal runs the function and keeps nothing but its
+inputs, where they may be overwritten (`saves`); the reverse calls `autodiff` on it. The same rule
+serves a function of which only some arrays were declared inactive: they are Const in that call.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types as python_types
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload, register_jitable
+
+from activerules.annotations.activity import Active, Annotation, Const, Duplicated
+from activerules.annotations.signature import ForwardWithPrimal, Reverse
+from activerules.annotations.values import make_zero
+from activerules.api.autodiff import autodiff
+from activerules.api.jacobian_blocks import carrying
+from activerules.errors import RuleDefinitionError
+from activerules.numba_ext.calls.factories import give_factory_form
+from activerules.numba_ext.codegen.stubs import Stub
+from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.numba_ext.rules.checks import copied
+from activerules.numba_ext.target.dispatchers import (
+    dispatcher_of,
+    flags_of,
+    inherited,
+    named_flags,
+    require_known,
+    with_flags,
+)
+from activerules.rules.define import augmented_primal, define_on, reverse
+from activerules.rules.fingerprint import of_function
+from activerules.rules.protocol import AugmentedReturn, active
+from activerules.rules.registry import RULES
+from activerules.rules.rule import Rule, display_name, location_of
+from activerules.rules.written import function_from
+from activerules.values.kinds import has_shadows
+
+
+def checkpoint(function: Callable[..., Any], **options: Any) -> Any:
+    """Return a function that does what `function` does, and whose derivative costs no tape.
+
+    Arguments
+        function  an `@njit` function or a plain one, of floats and arrays; positional parameters.
+        options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
+
+    Returns
+        An `@njit` function of the same signature. In reverse mode its inputs are kept (copied where
+        they may be overwritten) instead of its intermediate values, and it is computed once more.
+        A loop of n steps in segments of √n checkpointed steps needs O(√n) memory instead of O(n).
+
+    Raises
+        RuleDefinitionError for parameters that are not positional, and at the first derivative what
+        `autodiff` raises for `function`.
+
+    Source    Griewank and Walther, Evaluating Derivatives (2nd ed., 2008), chapter 12.
+
+    >>> checkpoint(lambda x: x * x)(3.0)
+    9.0
+    """
+    require_known(options)
+    target = dispatcher_of(function)
+    options = inherited(target, options)
+    target = with_flags(target, options)
+    names = _positional(target)
+    plain = target.py_func
+    checkpointed = function_from(
+        f"def f({', '.join(names)}):  return _call({', '.join(names)})",
+        "f",
+        {"_call": Stub(target) if options.get("cache") else target},
+        module=plain.__module__,
+        file=plain.__code__.co_filename,
+        line=plain.__code__.co_firstlineno,
+    )
+    checkpointed.__defaults__ = plain.__defaults__
+    checkpointed.__name__ = checkpointed.__qualname__ = plain.__name__
+    checkpointed.__doc__ = plain.__doc__
+    if options.get("cache"):
+        checkpointed.__qualname__ += f"_{of_function(plain)}"
+    checkpointed.__qualname__ += named_flags(options)
+    result = njit(**options)(checkpointed)
+    halves = _rule_of(target, names)
+    augmented_primal(result, saves=names)(halves["augmented_primal"])
+    reverse(result)(halves["reverse"])
+    return result
+
+
+def recomputing_rule(function: Any) -> Rule:
+    """The rule of a function that has none, but inactive arguments: its own derivative."""
+    copy = njit(**flags_of(function.targetoptions))(_copied(function.py_func))
+    names = _positional(function)
+    read = {
+        which: define_on(function, which, written, saves=names)
+        for which, written in _rule_of(copy, names).items()
+    }
+    rule, _ = read["reverse"]
+    place = f"its body, computed again: {location_of(function)}"
+    halves = {which: replace(half, location=place) for which, (_, half) in read.items()}
+    return Rule(rule.name, rule.arguments, rule.result, halves)
+
+
+RULES.recompute_with(recomputing_rule)
+
+
+def _rule_of(target: Any, names: tuple[str, ...]) -> dict[Any, Any]:
+    """The functions of a rule that differentiates `target` anew."""
+    listed = ", ".join(names)
+    values = ", ".join(f"{name}.val" for name in names)
+    annotated = ", ".join(f"{name}: _Annotation" for name in names)
+    into = f"def f(_out, {listed}):\n    _put(_out, _target({listed}))"
+    silent = f"def f({listed}):\n    _target({listed})"
+    scope = {
+        "_target": target,
+        "_into": njit(_from_source(into, _target=target)),
+        "_silent": njit(_from_source(silent, _target=target)),
+    }
+    sources = {
+        "augmented_primal": f"""def f(config, ret: _Annotation, {annotated}):
+    _y = _target({values})
+    return _AugmentedReturn(_y, _shadow_of(_y), None)""",
+        "reverse": f"""def f(config, dret: _Annotation, tape, {annotated}):
+    if _active(dret):
+        _out, _seed = _seeds(dret)
+        return _autodiff(_Reverse, _into, _Const, _Duplicated(_out, _seed), {listed})[1:]
+    else:
+        return _autodiff(_Reverse, _silent, _Const, {listed})""",
+        "forward": f"""def f(config, ret: _Annotation, {annotated}):
+    if config.needs_shadow:
+        _tangent, _y = _autodiff(_ForwardWithPrimal, _target, _Duplicated, {listed})
+        return _y, _tangent
+    else:
+        return _autodiff(_ForwardWithPrimal, _target, _Const, {listed})[1]""",
+    }
+    return {which: _from_source(source, **scope) for which, source in sources.items()}
+
+
+def _positional(function: Any) -> tuple[str, ...]:
+    parameters = inspect.signature(function.py_func).parameters.values()
+    if any(p.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD for p in parameters):
+        raise RuleDefinitionError(
+            f"{display_name(function)} takes more than positional arguments",
+            instead=["a function of named positional parameters"],
+        )
+    return tuple(p.name for p in parameters)
+
+
+def _copied(plain: Any) -> Any:
+    """A function that is another one to the registry: its calls are not kept."""
+    return python_types.FunctionType(
+        plain.__code__, plain.__globals__, plain.__name__, plain.__defaults__, plain.__closure__
+    )
+
+
+def _from_source(source: str, **names: Any) -> Any:
+    """The function `f` of a source text: the parameters have to be written out."""
+    scope = {
+        "_put": _put,
+        "_shadow_of": _shadow_of,
+        "_seeds": _seeds,
+        "_active": active,
+        "_autodiff": autodiff,
+        "_Annotation": Annotation,
+        "_AugmentedReturn": AugmentedReturn,
+        "_Const": Const,
+        "_Duplicated": Duplicated,
+        "_Reverse": Reverse,
+        "_ForwardWithPrimal": ForwardWithPrimal,
+        **names,
+    }
+    return function_from(source, "f", scope, module=__name__)
+
+
+# --- what the rule's functions call ---
+
+
+def _put(out: Any, y: Any) -> None:
+    """Write a result into memory of the caller."""
+    raise NotImplementedError
+
+
+def _shadow_of(y: Any) -> Any:
+    """The shadow an augmented primal returns with a result."""
+    raise NotImplementedError
+
+
+def _seeds(dret: Any) -> Any:
+    """Memory for a result, and its shadow that holds the cotangent."""
+    raise NotImplementedError
+
+
+@overload(_put)
+def _put_typed(out, y):  # noqa: ARG001
+    if isinstance(y, types.BaseTuple):
+        places = [leaf.place for leaf in carrying("y", y)]
+        lines = "; ".join(f"_put(out[{k}], y{place})" for k, place in enumerate(places))
+        return _from_source(f"def f(out, y): {lines or 'pass'}")
+    if isinstance(y, types.Array):
+
+        def of_array(out, y):
+            out[...] = y
+
+        return of_array
+    if isinstance(y, types.Number):
+
+        def of_number(out, y):
+            out[0] = y
+
+        return of_number
+    return lambda out, y: None
+
+
+@overload(_shadow_of)
+def _shadow_of_typed(y):
+    if isinstance(y, types.BaseTuple) and has_shadows(y):
+        return lambda y: make_zero(y)
+    if isinstance(y, types.Array):
+        return lambda y: np.zeros_like(y)
+    return lambda y: None
+
+
+@overload(_seeds)
+def _seeds_typed(dret):
+    if not isinstance(dret, AnnotationType):
+        return None
+    if isinstance(dret.val, types.BaseTuple):
+        return _seeds_of_tuple(dret)
+    return _seeds_of_number if dret.kind is Active else _seeds_of_array
+
+
+def _seeds_of_tuple(dret: AnnotationType) -> Any:
+    """Tuples with an array for each number and array of the result."""
+    bars = "dret.val" if dret.kind is Active else "dret.dval"
+    leaves = carrying(bars, dret.val)
+    pairs = [f"of_{'array' if leaf.is_array else 'number'}({leaf.text})" for leaf in leaves]
+    made = [f"out{k}, seed{k} = {pair}" for k, pair in enumerate(pairs)]
+    outs, seeds = (
+        "".join(f"{name}{k}, " for k, _ in enumerate(leaves)) for name in ("out", "seed")
+    )
+    lines = "\n    ".join([*made, f"return ({outs}), ({seeds})"])
+    return _from_source(f"def f(dret):\n    {lines}", of_array=_of_array, of_number=_of_number)
+
+
+@register_jitable
+def _seeds_of_number(dret):
+    return _of_number(dret.val)
+
+
+@register_jitable
+def _seeds_of_array(dret):
+    return _of_array(dret.dval)
+
+
+@register_jitable
+def _of_number(bar):
+    seed = np.full(1, bar)
+    return np.zeros_like(seed), seed
+
+
+@register_jitable
+def _of_array(bar):
+    seed = copied(bar)
+    return make_zero(seed), seed
+
+
+give_factory_form(checkpoint)

@@ -1,0 +1,282 @@
+"""`has_aux=True`: derivatives of functions that return `(value, aux)`, of the value alone.
+
+The other part is a constant to that derivative, whatever it is, and comes with the result. A
+gradient runs the function once, by its pullback; a Jacobian, which runs it many times, once more.
+So does a gradient that is differentiated again: there the other part carries derivatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from numba import njit, types
+from numba.extending import overload
+
+from activerules.annotations.signature import GradientSpec
+from activerules.annotations.values import ignore_derivatives, make_zero
+from activerules.api.autodiff import NO_C_WRAPPER
+from activerules.api.grad import ArgNums, DerivedFunction, GradientFunction, use_aux
+from activerules.api.hessian import HessianFunction
+from activerules.api.jacobian_blocks import copy_of
+from activerules.api.jacobian_reverse import JACOBIANS
+from activerules.api.jvp import ForwardJacobian
+from activerules.api.vjp import vjp_stub
+from activerules.errors import ActivityError, NotAFloatReturn
+from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
+from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
+from activerules.numba_ext.calls.nested_forms import calling
+from activerules.numba_ext.codegen.arity import first_names
+from activerules.numba_ext.codegen.made_once import COMPILED, MadeOnce
+from activerules.numba_ext.codegen.types import SpecType
+from activerules.rules.pattern import type_name
+from activerules.rules.written import in_place_of
+
+_surrounded = MadeOnce()
+
+
+def gradient_with_aux(spec: Any, function: Any, *args: Any) -> Any:
+    """Stand for the gradient; only called from compiled stubs."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def jacobian_with_aux(spec: Any, function: Any, *args: Any) -> Any:
+    """Stand for the Jacobian or Hessian; only called from compiled stubs."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+class GradientWithAux(DerivedFunction):
+    """What `grad` and `value_and_grad` return with `has_aux=True`."""
+
+    form = staticmethod(gradient_with_aux)
+    kind = "grad"
+
+    def __init__(
+        self, function: Any, argnums: ArgNums, *, with_value: bool = False, options: dict[str, Any]
+    ) -> None:
+        super().__init__(function, argnums, with_value=with_value, options=options)
+        self.__name__ += "_with_aux"
+
+    @property
+    def _shown(self) -> dict[str, Any]:
+        return {"has_aux": True, **self._asked}
+
+
+class JacobianWithAux(DerivedFunction):
+    """What Jacobians and the Hessian return with `has_aux=True`; `of` names which it is."""
+
+    form = staticmethod(jacobian_with_aux)
+    own_options = ("holomorphic", "of")
+
+    def __init__(
+        self, function: Any, argnums: ArgNums, *, with_value: bool = False, options: dict[str, Any]
+    ) -> None:
+        self.kind = options["of"]
+        super().__init__(function, argnums, with_value=with_value, options=options)
+        self.__name__ += "_with_aux"
+        self._spec = replace(self._spec, auxiliary=self.kind)
+
+    @property
+    def _shown(self) -> dict[str, Any]:
+        return {"has_aux": True, **{k: v for k, v in self._asked.items() if k != "of"}}
+
+
+_JACOBIANS: dict[str, type[DerivedFunction]] = {
+    "jacfwd": ForwardJacobian,
+    "hessian": HessianFunction,
+    **JACOBIANS,
+}
+
+
+# --- compiled forms ---
+
+
+def _gradient_form(typing_context, spec, function, *args):
+    if not isinstance(spec, SpecType):
+        return None
+    request, args = spec.value, tuple(map(types.unliteral, args))
+    dispatcher = dispatcher_of_type(function)
+    with checks.naming(dispatcher):
+        names = checks.read_arity(dispatcher, len(args))
+        checks.read_gradient_arguments(names, args, request.argnums)
+    if compiles_for_derivative():
+        lines, scope = _nested_gradient(request, dispatcher, len(args))
+    else:
+        lines, scope = _gradient_once(request, dispatcher, args)
+    callee = _compiled(dispatcher, (request, args), len(args), lines, scope)
+    return calling(typing_context, callee, (spec, function), args)
+
+
+give_compiled_form(gradient_with_aux, _gradient_form)
+
+
+def _gradient_once(
+    request: GradientSpec, dispatcher: Any, args: Sequence[Any]
+) -> tuple[list[str], dict[str, Any]]:
+    """Lines that run the function once, and what they use."""
+    stub = vjp_stub(constant_aux(dispatcher, len(args)), args, request.argnums)
+    listed = ", ".join(f"x{k}" for k, _ in enumerate(args))
+    bars = "".join(f"bars[{k}], " for k in request.argnums)
+    gradient = bars.removesuffix(", ") if request.single else f"({bars})"
+    lines = [
+        f"out, pullback = stub({listed})",
+        "bars = pullback((seed_of(out[0]), make_zero(out[1])))",
+        f"return {'out' if request.with_value else gradient}, "
+        f"{gradient if request.with_value else 'out[1]'}",
+    ]
+    return lines, {"stub": stub, "seed_of": seed_of, "make_zero": make_zero}
+
+
+def _nested_gradient(
+    request: GradientSpec, dispatcher: Any, count: int
+) -> tuple[list[str], dict[str, Any]]:
+    """As `_gradient_once`, where it is differentiated again, and aux depends on the arguments."""
+    argnums = request.argnums[0] if request.single else request.argnums
+    gradient = GradientFunction(
+        value_alone(dispatcher, count), argnums, with_value=request.with_value, options={}
+    )
+    lines = [
+        _aux_line(count),
+        f"found = gradient({', '.join(f'x{k}' for k in range(count))})",
+        f"return {'(found[0], aux), found[1]' if request.with_value else 'found, aux'}",
+    ]
+    return lines, {"gradient": gradient.dispatcher, **_aux_scope(dispatcher)}
+
+
+def _aux_line(count: int) -> str:
+    """A line that finds aux, and leaves the arguments as they are."""
+    return f"aux = aux_of(function({', '.join(f'copy_of(x{k})' for k in range(count))}))"
+
+
+def _aux_scope(dispatcher: Any) -> dict[str, Any]:
+    return {"aux_of": aux_of, "copy_of": copy_of, "function": dispatcher}
+
+
+def _jacobian_form(typing_context, spec, function, *args):
+    if not isinstance(spec, SpecType):
+        return None
+    request, args = spec.value, tuple(map(types.unliteral, args))
+    dispatcher = dispatcher_of_type(function)
+    checks.read_arity(dispatcher, len(args))
+    argnums = request.argnums[0] if request.single else request.argnums
+    options = {"holomorphic": True} if request.holomorphic else {}
+    jacobian = _JACOBIANS[request.auxiliary](
+        value_alone(dispatcher, len(args)), argnums, options=options
+    )
+    listed = ", ".join(f"x{k}" for k, _ in enumerate(args))
+    lines = [f"found = jacobian({listed})", _aux_line(len(args)), "return found, aux"]
+    scope = {"jacobian": jacobian.dispatcher, **_aux_scope(dispatcher)}
+    callee = _compiled(dispatcher, (request, args), len(args), lines, scope)
+    return calling(typing_context, callee, (spec, function), args)
+
+
+give_compiled_form(jacobian_with_aux, _jacobian_form)
+
+
+def _compiled(
+    dispatcher: Any, key: Any, count: int, lines: Sequence[str], scope: dict[str, Any]
+) -> Any:
+    source = f"def with_aux({', '.join(f'x{k}' for k in range(count))}):\n " + "\n ".join(lines)
+
+    def make() -> Any:
+        plain = dispatcher.py_func
+        return njit(**NO_C_WRAPPER)(in_place_of(plain, source, scope, name="with_aux"))
+
+    return COMPILED.get(dispatcher, ("aux", source, key, compiles_for_derivative()), make)
+
+
+# --- the functions that are differentiated ---
+
+
+def constant_aux(dispatcher: Any, count: int) -> Any:
+    """The function of `(value, aux)` with `aux` a constant to derivatives."""
+    result = "value_of(out), ignore_derivatives(aux_of(out))"
+    return _around(dispatcher, count, result)
+
+
+def value_alone(dispatcher: Any, count: int) -> Any:
+    """The function that returns the value."""
+    return _around(dispatcher, count, "value_of(out)")
+
+
+def _around(dispatcher: Any, count: int, result: str) -> Any:
+    def make() -> Any:
+        names = ", ".join(first_names(dispatcher, count))
+        plain = dispatcher.py_func
+        source = f"def {_NAME}({names}):\n out = _function({names})\n return {result}"
+        scope = {
+            "_function": dispatcher, "value_of": value_of, "aux_of": aux_of,
+            "ignore_derivatives": ignore_derivatives,
+        }  # fmt: skip
+        made = in_place_of(plain, source, scope, name=_NAME)
+        made.__name__ = plain.__name__  # errors name the function of the user
+        return njit(made)
+
+    return _surrounded.get(dispatcher, (count, result), make)
+
+
+_NAME = "around"
+
+
+def value_of(out: Any) -> Any:
+    """The first entry of a result `(value, aux)`."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def aux_of(out: Any) -> Any:
+    """The auxiliary output of a function that returns `(value, aux)`."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def seed_of(value: Any) -> Any:
+    """The cotangent 1 of a float."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def _entry(k: int) -> Callable[[Any], Any]:
+    def entry(out):
+        if not isinstance(out, types.BaseTuple) or len(out) != 2:
+            raise ActivityError(
+                f"with has_aux=True a function returns (value, aux), not {type_name(out)}",
+                instead=["return value, aux", "no has_aux"],
+            )
+        return lambda out: out[k]
+
+    return entry
+
+
+overload(value_of)(_entry(0))
+overload(aux_of)(_entry(1))
+
+
+@overload(seed_of)
+def _seed_of(value):
+    if not isinstance(value, types.Float):
+        raise NotAFloatReturn(
+            f"the first entry of the result is {type_name(value)}, not a float",
+            why="a gradient is that of one number",
+            instead=["jacobian(f, has_aux=True)"],
+        )
+    return lambda value: type(value)(1.0)
+
+
+class _Makers:
+    """What `api.grad` makes derivatives with `has_aux=True` by."""
+
+    def derivative(
+        self, kind: str, function: Any, argnums: ArgNums, options: dict[str, Any]
+    ) -> DerivedFunction:
+        """What the function of the name `kind` returns."""
+        if kind in ("grad", "value_and_grad"):
+            with_value = kind == "value_and_grad"
+            return GradientWithAux(function, argnums, with_value=with_value, options=options)
+        return JacobianWithAux(function, argnums, options={**options, "of": kind})
+
+    def constant_aux(self, dispatcher: Any, count: int) -> Any:
+        """The function of `count` arguments with its `aux` a constant to derivatives."""
+        return constant_aux(dispatcher, count)
+
+
+use_aux(_Makers())

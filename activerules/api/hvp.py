@@ -1,0 +1,183 @@
+"""`hvp`: the product of a Hessian with a vector, of a function of any number of arguments.
+
+It is the gradient, by the first argument, of the derivative along a vector: `second.along`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from numba import njit, types
+from numba.extending import overload
+
+from activerules.annotations.values import laid_like
+from activerules.api.autodiff import NO_C_WRAPPER
+from activerules.api.grad import ArgNums, DerivedFunction, GradientFunction
+from activerules.api.hessian import along, copied
+from activerules.api.jacobian_blocks import copy_of, require_copyable
+from activerules.api.jacobian_columns import keep_apart, lines_apart
+from activerules.api.jacobian_forward import written_arguments
+from activerules.api.list_arguments import is_number_list
+from activerules.errors import ArityError
+from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
+from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
+from activerules.numba_ext.calls.nested_forms import calling
+from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
+from activerules.rules.rule import location_of
+from activerules.rules.written import function_from
+
+
+def hvp(
+    function: Callable[..., Any], x: Any = None, v: Any = None, *args: Any, **options: Any
+) -> Any:
+    """The Hessian of a function with respect to its first argument, times a vector: `H(x) v`.
+
+    Arguments
+        function  an `@njit` function or a plain one that Numba can compile; it returns one float.
+        x         its first argument: a float, an array of floats, a tuple of floats.
+        v         of the type and shape of `x`; inside a compiled function of its strides, too.
+        args      the other arguments of the function, which are constant.
+        options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
+
+    Returns
+        What `grad` returns: a float, a new array, a tuple. Arrays that the function writes into are
+        copied first. `hvp(function)`, without `x` and `v`, is a function `(x, v, *args)` that
+        returns it, callable from Python and inside `@njit`: the `hessp` of SciPy.
+
+    Raises
+        ArityError if the arguments are not those of the function, ShadowMismatch if arguments share
+        memory that the function writes; and what `grad` and `jvp` raise.
+
+    Cost      one to four gradients, whatever the size of `x`; the tape of the derivative along
+              `v`. It is reverse over forward: docs/maths.md says why, and what was measured.
+
+    >>> hvp(lambda x: x * x * x, 2.0, 10.0)
+    120.0
+    >>> hvp(lambda x, a: a * x * x * x)(2.0, 10.0, 0.5)
+    60.0
+    """
+    product = ProductFunction(function, 0, options=options)
+    if x is None and v is None and not args:
+        return product
+    return product(x, v, *args)
+
+
+def product_of(spec: Any, function: Any, *args: Any) -> Any:
+    """Stand for the product; only called from compiled stubs."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+class ProductFunction(DerivedFunction):
+    """What `hvp` returns: a function that computes products of a Hessian and a vector."""
+
+    form = staticmethod(product_of)
+    kind = "hvp"
+
+    def __init__(
+        self, function: Any, argnums: ArgNums, *, with_value: bool = False, options: dict[str, Any]
+    ) -> None:
+        super().__init__(function, argnums, with_value=with_value, options=options)
+        self.__signature__ = self._with_vector(inspect.signature(self._target.py_func))
+
+    def _parameters(self, signature: inspect.Signature) -> inspect.Signature:
+        return self._with_vector(signature)
+
+    def _with_vector(self, signature: inspect.Signature) -> inspect.Signature:
+        """The parameters of the function, with the vector behind the first."""
+        first, *rest = signature.parameters.values()
+        taken = set(signature.parameters)
+        plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        vector = inspect.Parameter(_free("v", taken), plain)
+        if first.kind is first.VAR_POSITIONAL:
+            rest = [first, *rest]
+            first = inspect.Parameter(_free("x", taken), plain)
+        return signature.replace(parameters=[first.replace(default=first.empty), vector, *rest])
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
+        if len(args) > 1:
+            x, v, *rest = args
+            laid = laid_like(v, x, [])
+            args = x, copied(v) if laid is v else laid, *rest  # `hvp(f, x, x)` is one array
+        return super()._run(*args, **kwargs)
+
+    def _require_call(self, args: Sequence[Any], kwargs: Any) -> None:
+        name = self._target.py_func.__name__
+        try:
+            self.__signature__.bind(*args, **kwargs)
+        except TypeError as error:
+            raise ArityError(
+                f"the arguments are not those of hvp({name}): {error}",
+                where=[("in the product with the Hessian of", name, location_of(self._target))],
+                instead=[f"hvp({name}){self.__signature__}"],
+            ) from error
+
+
+def _free(name: str, taken: set[str]) -> str:
+    return _free(f"{name}_", taken) if name in taken else name
+
+
+@overload(hvp, strict=False)
+def _hvp(function, x=None, v=None, *args):  # noqa: ARG001
+    made = ProductFunction(dispatcher_of_type(function), 0, options={}).dispatcher
+    if _is_left_out(x) and _is_left_out(v):
+        return lambda function, x=None, v=None, *args: made
+    return lambda function, x=None, v=None, *args: made(x, v, *args)
+
+
+def _is_left_out(found: Any) -> bool:
+    return found is None or isinstance(found, types.Omitted) or found == types.none
+
+
+def _product_form(typing_context, spec, function, *given):
+    x, v, *rest = map(types.unliteral, given)
+    args = (x, *rest)
+    dispatcher = dispatcher_of_type(function)
+    names = checks.read_arity(dispatcher, len(args))
+    written = written_arguments(dispatcher, names, args, 0)
+    for k in written:
+        if not is_number_list(args[k]):
+            require_copyable(names[k], args[k])
+    gradient = GradientFunction(along(dispatcher, 0, len(args)), 0, options={}).dispatcher
+    parameters = ["x0", "v", *(f"x{k}" for k in range(1, len(args)))]
+    held = [*(f"y{k}" for k in written), *(["w"] if 0 in written else [])]
+    passed = [f"y{k}" if k in written else f"x{k}" for k, _ in enumerate(args)]
+    call = f"{', '.join(passed)}, {'w' if 0 in written else 'v'})"
+    made = [
+        *lines_apart(args, written),
+        *(f"y{k} = {_copy(args[k], f'x{k}')}" for k in written),
+        *([f"w = {_copy(v, 'v')}"] if 0 in written else []),
+    ]
+    scope = {
+        "copy_of": copy_of, "gradient": gradient, "keep_apart": keep_apart, "passing": passing
+    }  # fmt: skip
+
+    def compiled(names: Sequence[str], lines: Sequence[str]) -> Any:
+        source = f"def product({', '.join(names)}):\n    " + "\n    ".join(lines)
+        return COMPILED.get(
+            dispatcher,
+            ("hvp", source, x, v, *rest),
+            lambda: njit(**NO_C_WRAPPER)(function_from(source, "product", scope, module=__name__)),
+        )
+
+    before = (spec, function)
+    if compiles_for_derivative() or not held:
+        callee = compiled(parameters, [*made, f"return gradient({call}"])
+        return calling(typing_context, callee, before, (x, v, *rest))
+    unpack = f"{', '.join(held)}, = held"
+    steps = Steps(
+        compiled(parameters, [*made, f"return ({', '.join(held)},)"]),
+        compiled(["held", *parameters], [unpack, f"return passing(gradient, {call}"]),
+        compiled(["held", "first", *parameters], ["return first"]),
+    )
+    return steps_form(typing_context, steps, before, (x, v, *rest))
+
+
+give_compiled_form(product_of, _product_form)
+
+
+def _copy(found: Any, text: str) -> str:
+    return f"{text}.copy()" if is_number_list(found) else f"copy_of({text})"

@@ -1,0 +1,238 @@
+"""The blocks of a Jacobian: one per leaf of the result and leaf of an argument.
+
+A block is computed as a matrix, a row per number of the result's leaf and a column per number of
+the argument's, and handed out with the shape `out.shape + in.shape`. They are arranged as the
+result, each of its leaves replaced by its derivatives: by the arguments of a tuple of argnums, each
+of those as the argument. The code is made from types; what it calls at run time is here, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import overload, register_jitable
+
+from activerules.annotations.values import make_zero
+from activerules.errors import ActivityError, NotYetSupported
+from activerules.rules.pattern import type_name
+from activerules.rules.written import function_from
+from activerules.values.kinds import (
+    has_shadow,
+    is_container,
+    is_number_array,
+    leaves_of,
+    optional_leaf,
+    returned_type,
+)
+from activerules.values.leaf_texts import Leaf, TupleTexts, leaves_at
+from activerules.values.overwriting import overwrite
+
+Block = Callable[[Leaf, Leaf], str]
+
+
+def carrying(root: str, found: Any) -> list[Leaf]:
+    """The leaves of a value that have a derivative."""
+    return [leaf for leaf in leaves_at(root, found) if leaf.carries]
+
+
+def rows_of(result: Any) -> Any:
+    """The type of a result, as its leaves are counted: that of an optional number is a number."""
+    return returned_type(result)
+
+
+def is_complex(found: Any) -> bool:
+    """Whether there are complex numbers in a value."""
+    return any(isinstance(leaf.number, types.Complex) for leaf in carrying("", found))
+
+
+def require_numbers(name: str, found: Any, *, complex_too: bool) -> None:
+    """Raise `ActivityError` unless a value is made of numbers, arrays of them, and tuples of these;
+    integers and the like beside them are constant.
+    """
+    carriers = carrying("", found)
+    real = all(isinstance(leaf.number, types.Float) for leaf in carriers)
+    memory = [leaf for leaf in leaves_of(found) if has_shadow(leaf) and not is_number_array(leaf)]
+    if carriers and not memory and (real or complex_too):
+        return
+    floats = "numbers" if complex_too else "floats"
+    instead = ["another argnums"]
+    if carriers and not real and not memory:
+        instead.append(
+            "jacrev, for complex numbers; holomorphic=True, if the result is complex too"
+        )
+    raise ActivityError(
+        f"`{name}` is {type_name(found)}: no Jacobian with respect to it",
+        why=f"argnums names the arguments to differentiate with respect to: {floats}, arrays "
+        "and tuples of them",
+        instead=[*instead, "vjp or jvp, which take what autodiff takes"],
+    )
+
+
+def require_rows(dispatcher: Any, result: Any) -> None:
+    """Raise `ActivityError` if there is nothing in a result that has a derivative."""
+    if not carrying("out", rows_of(result)):
+        raise ActivityError(
+            f"a Jacobian of {dispatcher.py_func.__name__}, which returns {type_name(result)}",
+            why="it is made of floats or complex numbers, arrays of them, and tuples of these",
+            instead=["return what is to be differentiated"],
+        )
+    if any(optional_leaf(leaf) is not None for leaf in leaves_of(rows_of(result))):
+        raise NotYetSupported(
+            f"a Jacobian of {dispatcher.py_func.__name__}, which returns {type_name(result)}",
+            why="an entry of a tuple that may be None has no shape before the function has run",
+            instead=["vjp or jvp", "a function that returns the other entries"],
+        )
+
+
+def require_holomorphic(
+    dispatcher: Any, names: Sequence[str], found: Sequence[Any], argnums: Sequence[int], result: Any
+) -> None:
+    """Raise `ActivityError` unless arguments and result are complex."""
+    rows = [(f"`{names[k]}` is", found[k]) for k in argnums]
+    rows.append((f"{dispatcher.py_func.__name__} returns", rows_of(result)))
+    for what, ty in rows:
+        leaves = carrying("", ty)
+        if not leaves or not all(isinstance(leaf.number, types.Complex) for leaf in leaves):
+            raise ActivityError(
+                f"{what} {type_name(ty)}, and a holomorphic derivative is asked for",
+                why="it is that of a complex result with respect to complex numbers and arrays",
+                instead=["the Jacobian without holomorphic=True"],
+            )
+
+
+def require_copyable(name: str, found: Any) -> None:
+    """Raise unless an argument that the function writes into can be copied: each run of it is to
+    begin with the same values.
+    """
+    for leaf in leaves_of(found):
+        if is_container(leaf):
+            raise NotYetSupported(
+                f"`{name}` is {type_name(found)}, which the function writes into",
+                why="a Jacobian takes several runs of it, each with what was there before",
+                instead=["arrays, and tuples of them", "jvp or vjp, which run it once"],
+            )
+
+
+def arranged(texts: TupleTexts, result: Any, args: Sequence[Any], asked: Any, block: Block) -> str:
+    """The text of a Jacobian: `block` for each leaf of the result and of the arguments."""
+
+    def by_arguments(row: Leaf) -> str:
+        if not row.carries:
+            return "None"
+        entries = [
+            texts.rebuilt(args[k], lambda x: block(row, x) if x.carries else "None", f"x{k}")
+            for k in asked.argnums
+        ]
+        return entries[0] if asked.single else f"({''.join(entry + ', ' for entry in entries)})"
+
+    return texts.rebuilt(rows_of(result), by_arguments, "out")
+
+
+# --- what the code calls ---
+
+
+@register_jitable
+def set_unit(direction, k, unit=1.0):
+    """Make an array zero, but for a one (or `unit`) in place `k`, if it has one."""
+    direction[...] = 0.0
+    if 0 <= k < direction.size:
+        direction.flat[k] = unit
+
+
+@register_jitable
+def unit(x, k):
+    """A one of the type of `x` if `k` is zero, else a zero."""
+    return type(x)(1.0) if k == 0 else type(x)(0.0)
+
+
+def copy_of(x: Any) -> Any:
+    """A copy of an array with its strides, or of the arrays in a tuple."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+@overload(copy_of)
+def _copy_of(x):
+    if isinstance(x, types.BaseTuple):
+        texts = TupleTexts()
+        source = (
+            f"def impl(x): return {texts.rebuilt(x, lambda leaf: f'copy_of({leaf.text})', 'x')}"
+        )
+        return function_from(source, "impl", {**texts.classes, "copy_of": copy_of}, module=__name__)
+    if not isinstance(x, types.Array):
+        return lambda x: x
+
+    def impl(x):
+        y = make_zero(x)
+        overwrite(y, x)
+        return y
+
+    return impl
+
+
+def new_block(column: Any, x: Any) -> Any:
+    """Memory for the derivative of what `column` is one of, by `x`: a row per number of it."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+@overload(new_block)
+def _new_block(column, x):
+    if isinstance(column, types.Array):
+        if isinstance(x, types.Array):
+            return lambda column, x: np.empty((column.size, x.size), column.dtype)
+        return lambda column, x: np.empty((column.size, 1), column.dtype)
+    if isinstance(x, types.Array):
+        return lambda column, x: np.empty((1, x.size), type(column))
+    return lambda column, x: np.empty((1, 1), type(column))
+
+
+def put_column(block: Any, column: Any, k: int) -> None:
+    """Write column `k` of a block; nothing if there is no such column."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+@overload(put_column)
+def _put_column(block, column, k):  # noqa: ARG001
+    if isinstance(column, types.Array):
+
+        def put_array(block, column, k):
+            if 0 <= k < block.shape[1]:
+                for r, value in enumerate(column.flat):
+                    block[r, k] = value
+
+        return put_array
+
+    def put_number(block, column, k):
+        if 0 <= k < block.shape[1]:
+            block[0, k] = column
+
+    return put_number
+
+
+def shaped(block: Any, out: Any, x: Any) -> Any:
+    """A block with the shape `out.shape + x.shape`; a number if both are numbers."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+@overload(shaped)
+def _shaped(block, out, x):  # noqa: ARG001
+    if isinstance(out, types.Array):
+        if isinstance(x, types.Array):
+            return lambda block, out, x: block.reshape(out.shape + x.shape)
+        return lambda block, out, x: block.reshape(out.shape)
+    if isinstance(x, types.Array):
+        return lambda block, out, x: block.reshape(x.shape)
+    return lambda block, out, x: block[0, 0]
+
+
+RUN_TIME: dict[str, Any] = {
+    "copy_of": copy_of,
+    "make_zero": make_zero,
+    "new_block": new_block,
+    "put_column": put_column,
+    "set_unit": set_unit,
+    "shaped": shaped,
+    "unit": unit,
+}

@@ -1,0 +1,251 @@
+"""The columns of a Jacobian: runs of a derivative along unit tangents, some at a time.
+
+What is held when the function runs first, and may raise, is released by
+`numba_ext.replaced.in_steps`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from numba import njit, types
+
+from activerules.api.autodiff import NO_C_WRAPPER
+from activerules.api.jacobian_blocks import RUN_TIME, carrying
+from activerules.errors import ShadowMismatch
+from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
+from activerules.numba_ext.calls.nested_forms import calling
+from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
+from activerules.numba_ext.rules.checks import apart
+from activerules.rules.written import function_from
+from activerules.values.leaf_texts import Leaf, TupleTexts, leaves_at
+
+keep_apart = njit(
+    apart(
+        "arguments of a Jacobian share memory that the function writes: give it copies of them",
+        ShadowMismatch,
+    )
+)
+
+
+class Columns:
+    """Lines that fill the blocks with columns for one argument, some tangents at a time.
+
+    root    the argument's text
+    args    the types of all arguments
+    width   how many tangents travel together
+    push    from the texts of that many tangents to the text of the derivatives along them, a tuple
+    rows    the leaves of these
+    written which arguments each run is given a copy of, `y0` of `x0`
+    texts   writes the tuples
+    """
+
+    def __init__(
+        self,
+        root: str,
+        args: Sequence[Any],
+        width: int,
+        push: Callable[[list[str]], str],
+        rows: Sequence[Leaf],
+        written: Sequence[bool],
+        texts: TupleTexts,
+    ) -> None:
+        self._root, self._args, self._push = root, args, push
+        self._found = found = args[int(root[1:])]
+        self._rows, self._copies = rows, [k for k, one in enumerate(written) if one]
+        self._leaves = carrying(root, found)
+        self._at_once = width >= len(self._leaves) and not any(x.is_array for x in self._leaves)
+        self._width = width
+        self._texts = texts
+
+    def block(self, row: Leaf, column: Leaf) -> str:
+        """The text of a block, once the lines have run."""
+        if self._at_once:
+            return f"t_{self._root}[{self._leaves.index(column)}]{row.place}"
+        first = f"t_{self._root}[0]{row.place}"
+        return f"shaped({self._matrix(row, column)}, {first}, {column.text})"
+
+    @property
+    def held(self) -> list[str]:
+        """The arrays there are before the first run."""
+        lanes = range(self._width)
+        tangents = [f"e_{x.name}_{c}" for x in self._arrays for c in lanes]
+        return [*tangents, *(f"y{k}" for k in self._copies)]
+
+    def lines(self) -> list[str]:
+        """All lines of the loop over the columns of the blocks."""
+        return [*self.begin(), f"{self.runs} = {self.first}", *self.rest()]
+
+    @property
+    def runs(self) -> str:
+        """What holds the derivatives of the last run."""
+        return f"t_{self._root}"
+
+    def begin(self) -> list[str]:
+        """Lines that make what is held."""
+        tangents = [
+            f"e_{x.name}_{c} = make_zero({x.text})"
+            for x in self._arrays
+            for c in range(self._width)
+        ]
+        return [*self._apart(), *self.counts(), *tangents, *self._before()]
+
+    def _apart(self) -> list[str]:
+        return lines_apart(self._args, self._copies)
+
+    @property
+    def first(self) -> str:
+        """The text of the first run."""
+        if self._at_once:
+            units = [self._tangent(lambda x, one=one: _one(x, x == one)) for one in self._leaves]
+            return self._push(units)
+        return self._run()
+
+    def rest(self) -> list[str]:
+        """Lines that follow the first run."""
+        if self._at_once:
+            return []
+        run = [*self._before(), f"t_{self._root} = {self._run()}"]
+        return [
+            *(
+                f"{self._matrix(row, x)} = new_block(t_{self._root}[0]{row.place}, {x.text})"
+                for row in self._rows
+                for x in self._leaves
+            ),
+            *self._put(),
+            f"for k in range({self._width}, n_{self._root}, {self._width}):",
+            *("    " + line for line in (*run, *self._put())),
+        ]
+
+    def counts(self) -> list[str]:
+        """Lines that count the numbers before each leaf."""
+        if self._at_once:
+            return []
+        lines, end = [], "0"
+        for x in self._leaves:
+            lines.append(f"o_{x.name} = {end}")
+            end = f"o_{x.name} + {f'{x.text}.size' if x.is_array else '1'}"
+        return [*lines, f"n_{self._root} = {end}", "k = 0"]
+
+    @property
+    def _arrays(self) -> list[Leaf]:
+        return [x for x in self._leaves if x.is_array]
+
+    def _before(self) -> list[str]:
+        """Lines that each run begins with."""
+        units = [
+            f"set_unit(e_{x.name}_{c}, {_number(x, c)})"
+            for x in self._arrays
+            for c in range(self._width)
+        ]
+        return [*units, *(f"y{k} = copy_of(x{k})" for k in self._copies)]
+
+    def _run(self) -> str:
+        lanes = range(self._width)
+        return self._push([self._tangent(lambda x, c=c: self._unit(x, c)) for c in lanes])
+
+    def _unit(self, x: Leaf, lane: int) -> str:
+        if x.is_array:
+            return f"e_{x.name}_{lane}"
+        return f"unit({x.text}, {_number(x, lane)})"
+
+    def _tangent(self, text: Callable[[Leaf], str]) -> str:
+        def of(leaf: Leaf) -> str:
+            return text(leaf) if leaf.carries else leaf.text
+
+        return self._texts.rebuilt(self._found, of, self._root)
+
+    def _put(self) -> list[str]:
+        return [
+            f"put_column({self._matrix(row, x)}, t_{self._root}[{c}]{row.place}, {_number(x, c)})"
+            for row in self._rows
+            for x in self._leaves
+            for c in range(self._width)
+        ]
+
+    def _matrix(self, row: Leaf, column: Leaf) -> str:
+        return f"b_{row.name}_{column.name}"
+
+
+def lines_apart(args: Sequence[Any], copies: Sequence[int]) -> list[str]:
+    """Lines that raise where a copy would not share the memory that its array shares."""
+    arrays = [
+        (k, leaf.text)
+        for k, found in enumerate(args)
+        for leaf in leaves_at(f"x{k}", found)
+        if isinstance(leaf.found, types.Array)
+    ]
+    return [
+        f"keep_apart({one}, {other})"
+        for place, (k, one) in enumerate(arrays)
+        for m, other in arrays[place + 1 :]
+        if k in copies or m in copies
+    ]
+
+
+def _number(x: Leaf, lane: int) -> str:
+    """Which number of a leaf a lane is for."""
+    return f"k + {lane} - o_{x.name}"
+
+
+def _one(x: Leaf, chosen: bool) -> str:
+    return f"type({x.text})({1.0 if chosen else 0.0})"
+
+
+def columns_form(
+    typing_context: Any,
+    before: Sequence[Any],
+    args: Sequence[Any],
+    columns: Sequence[Columns],
+    result: str,
+    texts: TupleTexts,
+    scope: dict[str, Any],
+    dispatcher: Any,
+) -> Any:
+    """A form that runs the lines of `columns` and returns `result`, of arguments `x0`, `x1`, …
+
+    texts   what wrote the tuples in them
+    """
+    names = [f"x{k}" for k, _ in enumerate(args)]
+
+    def compiled(name: str, parameters: Sequence[str], lines: Sequence[str]) -> Any:
+        source = f"def {name}({', '.join(parameters)}):\n    " + "\n    ".join(lines)
+        key = (name, source, tuple(before), tuple(args))
+        return COMPILED.get(
+            dispatcher,
+            key,
+            lambda: njit(**NO_C_WRAPPER)(
+                function_from(
+                    source,
+                    name,
+                    {
+                        **RUN_TIME,
+                        "passing": passing,
+                        "keep_apart": keep_apart,
+                        **scope,
+                        **texts.classes,
+                    },
+                    module=__name__,
+                )
+            ),
+        )
+
+    first, *others = columns
+    ending = [*(line for each in others for line in each.lines()), f"return {result}"]
+    if compiles_for_derivative() or not first.held:
+        callee = compiled("columns", names, [*first.lines(), *ending])
+        return calling(typing_context, callee, before, args)
+    held = f"{', '.join(first.held)}, = held"
+    start = [held, *first.counts()]
+    steps = Steps(
+        compiled("make", names, [*first.begin(), f"return ({', '.join(first.held)},)"]),
+        compiled("run", ["held", *names], [*start, f"return {first.first}"]),
+        compiled(
+            "finish",
+            ["held", "first", *names],
+            [*start, f"{first.runs} = first", *first.rest(), *ending],
+        ),
+    )
+    return steps_form(typing_context, steps, before, args)

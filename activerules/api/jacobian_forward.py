@@ -1,0 +1,170 @@
+"""Jacobians by forward mode, written in Numba on top of `autodiff(Forward, ...)`.
+
+One run of the function carries `WIDTH` tangents: unit vectors for as many numbers of the argument.
+The code for a call is made from its types: what kind each argument is, and which arrays the
+function writes, so that it works on copies of those. `jacobian_blocks` has the form of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from numba import types
+
+from activerules.annotations.activity import BatchDuplicated, Duplicated
+from activerules.annotations.signature import Forward
+from activerules.api.autodiff import autodiff
+from activerules.api.jacobian_blocks import (
+    arranged,
+    carrying,
+    require_copyable,
+    require_holomorphic,
+    require_numbers,
+    require_rows,
+    rows_of,
+)
+from activerules.api.jacobian_columns import Columns, columns_form
+from activerules.api.list_arguments import by_arrays
+from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls.forward_forms import compiled_forward, compiles_for_derivative
+from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
+from activerules.numba_ext.codegen.types import SpecType
+from activerules.numba_ext.target.derivative import ActivityName, Gradient
+from activerules.values.argument import Argument
+from activerules.values.kinds import leaves_of
+from activerules.values.leaf_texts import TupleTexts
+
+WIDTH = 4
+
+
+def jacobian_forward(spec: Any, function: Any, *args: Any) -> Any:
+    """Stand for the Jacobian by forward mode; only called from compiled stubs."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def jacobian_form(typing_context, spec, function, *args):
+    """The form of `jacobian_forward`."""
+    if not isinstance(spec, SpecType):
+        return None
+    by_lists = by_arrays(typing_context, jacobian_forward, spec, function, args)
+    if by_lists is not None:
+        return by_lists
+    request = spec.value
+    dispatcher = dispatcher_of_type(function)
+    names = checks.read_arity(dispatcher, len(args))
+    found = tuple(map(types.unliteral, args))
+    for i in request.argnums:
+        with checks.naming(dispatcher):
+            require_numbers(names[i], found[i], complex_too=request.holomorphic)
+    runs = {i: _run(dispatcher, names, found, i) for i in request.argnums}
+    result = next(iter(runs.values()))[1].result_type
+    require_rows(dispatcher, result)
+    if request.holomorphic:
+        require_holomorphic(dispatcher, names, found, request.argnums, result)
+    texts = TupleTexts()
+    columns = {f"x{i}": _columns(names, found, i, *runs[i], texts) for i in request.argnums}
+    blocks = arranged(texts, result, found, request, lambda row, x: columns[x.root].block(row, x))
+    scope = {
+        "autodiff": autodiff,
+        "function": dispatcher,
+        "Forward": Forward,
+        "Duplicated": Duplicated,
+        "BatchDuplicated": BatchDuplicated,
+    }
+    before = (spec, function)
+    return columns_form(
+        typing_context, before, args, list(columns.values()), blocks, texts, scope, dispatcher
+    )
+
+
+give_compiled_form(jacobian_forward, jacobian_form)
+
+
+def _run(
+    dispatcher: Any, names: Sequence[str], found: Sequence[Any], i: int
+) -> tuple[int, Gradient]:
+    """How many tangents of argument `i` travel together, and the derivative that carries them."""
+    leaves = carrying(f"x{i}", found[i])
+    width = len(leaves)
+    if any(leaf.is_array for leaf in leaves):
+        # what is differentiated again is scalar code
+        width = 1 if compiles_for_derivative() else WIDTH
+    return width, _derivative(dispatcher, names, found, i, width)
+
+
+def _columns(
+    names: Sequence[str],
+    found: Sequence[Any],
+    i: int,
+    width: int,
+    gradient: Gradient,
+    texts: TupleTexts,
+) -> Columns:
+    written = copied_arguments(names, found, gradient)
+    given = names_of(written)
+
+    def push(tangents: list[str]) -> str:
+        args = list(given)
+        if len(tangents) == 1:
+            args[i] = f"Duplicated({given[i]}, {tangents[0]})"
+            return f"(autodiff(Forward, function, {', '.join(args)}),)"
+        args[i] = f"BatchDuplicated({given[i]}, ({', '.join(tangents)},))"
+        return f"autodiff(Forward, function, {', '.join(args)})"
+
+    rows = carrying("out", rows_of(gradient.result_type))
+    return Columns(f"x{i}", found, width, push, rows, written, texts)
+
+
+def written_arrays(
+    dispatcher: Any, names: Sequence[str], found: Sequence[Any], i: int, width: int
+) -> tuple[bool, ...]:
+    """Which arguments are to be copied for second derivatives, as the function writes into arrays
+    of theirs.
+    """
+    return copied_arguments(
+        names, found, _derivative(dispatcher, names, found, i, width, again=True)
+    )
+
+
+def written_arguments(
+    dispatcher: Any, names: Sequence[str], found: Sequence[Any], i: int
+) -> list[int]:
+    """The arguments that the function writes into, while it is differentiated twice by one."""
+    written = _derivative(dispatcher, names, found, i, 1, again=True).written
+    return [k for k, is_written in enumerate(written) if is_written]
+
+
+def _derivative(
+    dispatcher: Any,
+    names: Sequence[str],
+    found: Sequence[Any],
+    i: int,
+    width: int,
+    *,
+    again: bool = False,
+) -> Gradient:
+    activities: list[ActivityName] = ["const"] * len(found)
+    activities[i] = "duplicated"
+    arguments = [Argument(*one) for one in zip(names, found, activities, strict=True)]
+    return compiled_forward(
+        dispatcher, arguments, True, width, again=again, needs_primal=False
+    )
+
+
+def copied_arguments(
+    names: Sequence[str], found: Sequence[Any], gradient: Gradient
+) -> tuple[bool, ...]:
+    """Which arguments are to be copied, as the function writes into arrays of theirs."""
+    for name, ty, is_written in zip(names, found, gradient.written, strict=True):
+        if is_written:
+            require_copyable(name, ty)
+    return tuple(
+        is_written and any(isinstance(leaf, types.Array) for leaf in leaves_of(ty))
+        for is_written, ty in zip(gradient.written, found, strict=True)
+    )
+
+
+def names_of(written: Sequence[bool]) -> list[str]:
+    """What to pass for each argument: itself, or its copy."""
+    return [f"y{k}" if is_written else f"x{k}" for k, is_written in enumerate(written)]

@@ -1,0 +1,536 @@
+"""`jacrev` and `jacobian`: whole Jacobians by reverse mode, or by the mode with fewer sweeps.
+
+The reverse mode runs the primal once and then sweeps over one tape, each for `WIDTH` entries of the
+result (one, where sweeps for several share no code); the forward mode is that of `jacfwd`. As the
+tape does not depend on the arguments' memory, what the function wrote into them is taken back at
+once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+
+from activerules.annotations.activity import Active, Annotation, BatchDuplicated, Const, Duplicated
+from activerules.annotations.signature import SplitSpec
+from activerules.api.autodiff import NO_C_WRAPPER
+from activerules.api.grad import ArgNums, DerivedFunction, made_with_aux
+from activerules.api.jacobian_blocks import (
+    RUN_TIME,
+    Block,
+    arranged,
+    carrying,
+    is_complex,
+    require_copyable,
+    require_holomorphic,
+    require_numbers,
+    require_rows,
+    rows_of,
+)
+from activerules.api.jacobian_forward import WIDTH, jacobian_form, jacobian_forward
+from activerules.api.list_arguments import by_arrays
+from activerules.api.split import play, record
+from activerules.api.vjp import spec_of, vjp_stub
+from activerules.errors import ActivityError, UnknownOption
+from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls.emitter import Call
+from activerules.numba_ext.calls.factories import give_factory_form
+from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
+from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
+from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.types import AnnotationType, annotation_given
+from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
+from activerules.numba_ext.split.cotangents import copied
+from activerules.numba_ext.split.forms import read_split
+from activerules.numba_ext.split.pullback import read_plain
+from activerules.rules.written import function_from
+from activerules.values.kinds import is_number_array, shadow_type
+from activerules.values.leaf_texts import Leaf, TupleTexts, leaves_at
+from activerules.values.overwriting import overwrite
+
+
+def jacrev(
+    function: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
+) -> DerivedFunction:
+    """Return the Jacobian of a function, by reverse mode.
+
+    Arguments
+        function  an `@njit` function or a plain one that Numba can compile; it returns numbers,
+                  arrays of numbers, or tuples of these.
+        argnums   what to differentiate with respect to: an argument by number or name, or several:
+                  numbers, arrays of numbers, tuples of these; not both the argument and the result
+                  may be complex. A `numba.typed.List` of numbers counts as an array.
+        has_aux=True   the function returns `(value, aux)`, and the result is `(Jacobian, aux)`.
+        holomorphic=True   f'(z), where arguments and result are complex; that the function is
+                  holomorphic is the caller's word.
+        options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
+
+    Returns
+        A function with the signature of `function`, callable from Python and inside `@njit`. Its
+        result has the shape `out.shape + in.shape` and the dtype of the result (a float where both
+        are floats); with a tuple of `argnums` it is a tuple of these. Where the result is a tuple,
+        each of its entries is replaced by such a Jacobian, and where an argument is, that is a
+        tuple of blocks: `jacrev(f, (0, 1))(x, y)[i][j]` is the derivative of `f(x, y)[i]` by the
+        j-th of them. Integers and the like have None for a block.
+        Of a complex result it is the derivative with respect to the real argument; with respect to
+        a complex argument x + iy of a real result it is ∂/∂x + i ∂/∂y, as the gradient is.
+        Arguments the function writes into are left as they were.
+
+    Raises
+        ActivityError (at the call) if there is no number in the result or in an argument of
+        `argnums`, or both are complex; ArityError if there is no such argument; and what `autodiff`
+        raises.
+
+    Cost      the primal once, and one reverse sweep per four entries of the result (per entry if
+              a rule in the function allows no more, or tuples are among results or arguments), two
+              if it is complex.
+
+    >>> jacrev(lambda x: x * x)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+    if has_aux:
+        return made_with_aux("jacrev", function, argnums, options)
+    return _ReverseJacobian(function, argnums, options=options)
+
+
+def jacobian(
+    function: Callable[..., Any],
+    argnums: ArgNums = 0,
+    mode: str = "auto",
+    has_aux: bool = False,
+    **options: Any,
+) -> DerivedFunction:
+    """Return the Jacobian of a function.
+
+    Arguments
+        mode  "reverse" (that of `jacrev`), "forward" (that of `jacfwd`), or "auto": the one that
+              has fewer sweeps to run for the sizes of result and arguments.
+        the others are those of `jacrev`, which also says what is returned and raised.
+    """
+    if mode not in _MODES:
+        raise UnknownOption(f"jacobian has no mode {mode!r}", instead=[", ".join(_MODES)])
+    if has_aux:
+        return made_with_aux(_SAME[mode], function, argnums, options)
+    return _MODES[mode](function, argnums, options=options)
+
+
+# --- compiled forms ---
+
+
+def jacobian_reverse(spec: Any, function: Any, *args: Any) -> Any:
+    """Stand for the Jacobian by reverse mode; only called from compiled stubs."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def jacobian_by_size(spec: Any, function: Any, *args: Any) -> Any:
+    """Stand for the Jacobian by either mode; only called from compiled stubs."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def _reverse_form(typing_context, spec, function, *args):
+    request = spec.value
+    if compiles_for_derivative():
+        return jacobian_form(typing_context, spec, function, *args)
+    by_lists = by_arrays(typing_context, jacobian_reverse, spec, function, args)
+    if by_lists is not None:
+        return by_lists
+    found = tuple(map(types.unliteral, args))
+    dispatcher = dispatcher_of_type(function)
+    sweeps = _sweeps_of(dispatcher, function, found, request)
+    steps = sweeps.steps([*sweeps.rows(), f"return {sweeps.result_text()}"])
+    return steps_form(typing_context, steps, (spec, function), args)
+
+
+give_compiled_form(jacobian_reverse, _reverse_form)
+
+
+def _form_by_size(typing_context, spec, function, *args):
+    request = spec.value
+    if compiles_for_derivative():
+        return jacobian_form(typing_context, spec, function, *args)
+    by_lists = by_arrays(typing_context, jacobian_by_size, spec, function, args)
+    if by_lists is not None:
+        return by_lists
+    found = tuple(map(types.unliteral, args))
+    dispatcher = dispatcher_of_type(function)
+    if request.holomorphic or any(is_complex(found[k]) for k in request.argnums):
+        return _reverse_form(typing_context, spec, function, *args)
+    inputs = [leaf for k in request.argnums for leaf in carrying(f"x{k}", found[k])]
+    if not any(leaf.is_array for leaf in inputs):
+        return jacobian_form(typing_context, spec, function, *args)
+    sweeps = _sweeps_of(dispatcher, function, found, request)
+    if not any(leaf.is_array for leaf in sweeps.outputs):
+        return _reverse_form(typing_context, spec, function, *args)
+    names = ", ".join(f"x{k}" for k in range(len(args)))
+    blocks = sweeps.arranged(lambda row, x: _forward_block(sweeps, row, x))
+    steps = sweeps.steps([
+        f"if {sweeps.count()} > {_forward_sweeps(request, inputs)}:",
+        f" forward = jacobian_forward(spec, function, {names})",
+        f" return {blocks}",
+        *sweeps.rows(),
+        f"return {sweeps.result_text()}",
+    ])  # fmt: skip
+    return steps_form(typing_context, steps, (spec, function), args)
+
+
+give_compiled_form(jacobian_by_size, _form_by_size)
+
+
+def _forward_sweeps(request: Any, inputs: Sequence[Leaf]) -> str:
+    """How many runs the forward mode takes."""
+    counts = []
+    for k in request.argnums:
+        own = [leaf for leaf in inputs if leaf.root == f"x{k}"]
+        size = _size(own)
+        counts.append(f"({size} + {WIDTH - 1}) // {WIDTH}" if any(x.is_array for x in own) else "1")
+    return " + ".join(counts)
+
+
+def _size(leaves: Sequence[Leaf]) -> str:
+    """How many numbers there are in some leaves."""
+    return f"({' + '.join(f'{x.text}.size' if x.is_array else '1' for x in leaves)})"
+
+
+def _forward_block(sweeps: _Sweeps, row: Leaf, x: Leaf) -> str:
+    """A block of the forward Jacobian; an array of the layout that the reverse one has."""
+    argument = "" if sweeps.request.single else f"[{sweeps.request.argnums.index(int(x.root[1:]))}]"
+    text = f"forward{row.place}{argument}{x.place}"
+    return f"copied({text})" if row.is_array or x.is_array else text
+
+
+def _sweeps_of(dispatcher: Any, function: Any, found: Sequence[Any], request: Any) -> _Sweeps:
+    """What there is to run; raises where there is no Jacobian."""
+    names = checks.read_arity(dispatcher, len(found))
+    for name, ty in zip(names, found, strict=True):
+        if isinstance(ty, AnnotationType):
+            raise annotation_given(name, ty)
+    for k in request.argnums:
+        require_numbers(names[k], found[k], complex_too=True)
+    plain = spec_of(dispatcher, found, request.argnums)
+    lanes = _lanes(plain, function, found)
+    _, call = lanes[1:] if lanes else read_plain(plain, function, found)
+    result = rows_of(call.gradient.result_type)
+    require_rows(dispatcher, result)
+    if request.holomorphic:
+        require_holomorphic(dispatcher, names, found, request.argnums, result)
+    elif is_complex(result):
+        _require_real(names, found, request.argnums)
+    for name, ty, is_written in zip(names, found, call.gradient.written, strict=True):
+        if is_written:
+            require_copyable(name, ty)
+    return _Sweeps(
+        dispatcher,
+        tuple(found),
+        request,
+        result,
+        tuple(call.gradient.written),
+        lanes[0] if lanes else None,
+    )
+
+
+def _lanes(
+    plain: SplitSpec, function: Any, found: Sequence[Any]
+) -> tuple[SplitSpec, SplitSpec, Call] | None:
+    """How to ask for `WIDTH` cotangents in one sweep, if that is possible and of use: the spec, the
+    same with the activity of the result, and the call.
+    """
+    carried = [k for k, kind in enumerate(plain.arguments) if kind is not Const]
+    if Duplicated not in plain.arguments or any(
+        isinstance(found[k], types.BaseTuple) for k in carried
+    ):
+        return None
+    kinds: dict[type[Annotation], type[Annotation]] = {Duplicated: BatchDuplicated}
+    spec = replace(plain, arguments=tuple(kinds.get(kind, kind) for kind in plain.arguments))
+    asked, call = read_split(spec, function, [
+        AnnotationType(kind, ty, types.UniTuple(shadow_type(ty), WIDTH))
+        if kind is BatchDuplicated
+        else (ty if kind is Const else AnnotationType(kind, ty))
+        for kind, ty in zip(spec.arguments, found, strict=True)
+    ])  # fmt: skip
+    together = call.gradient.width == WIDTH and is_number_array(call.gradient.result_type)
+    return (spec, asked, call) if together else None
+
+
+def _require_real(names: Sequence[str], found: Sequence[Any], argnums: Sequence[int]) -> None:
+    """Raise `ActivityError` for a complex argument of a function with a complex result."""
+    for k in argnums:
+        if is_complex(found[k]):
+            raise ActivityError(
+                f"`{names[k]}` and the result are complex: the Jacobian has four real parts",
+                why="a complex number holds two of them, which is all there is if the function is "
+                "holomorphic",
+                instead=[
+                    "holomorphic=True, if it is",
+                    "the real Jacobian: jacobian(g)(z.view(np.float64)), with "
+                    "g = njit(lambda x: f(x.view(np.complex128)).view(np.float64))",
+                ],
+            )
+
+
+@dataclass(frozen=True)
+class _Sweeps:
+    """The code of a Jacobian by sweeps over one tape.
+
+    result   the type of the function's result
+    written  which arguments the function writes into
+    lanes    how several cotangents are asked for in one sweep, if they are
+    """
+
+    dispatcher: Any
+    found: tuple[Any, ...]
+    request: Any
+    result: Any
+    written: tuple[bool, ...]
+    lanes: SplitSpec | None
+    texts: TupleTexts = field(default_factory=TupleTexts)
+
+    @property
+    def outputs(self) -> list[Leaf]:
+        """The leaves of the result that have rows in the Jacobian."""
+        return carrying("out", self.result)
+
+    @property
+    def inputs(self) -> list[tuple[int, Leaf]]:
+        """The leaves to differentiate with respect to, each with the number of its argument."""
+        argnums = self.request.argnums
+        return [(k, x) for k in argnums for x in carrying(f"x{k}", self.found[k])]
+
+    def count(self) -> str:
+        """The text of the number of reverse sweeps."""
+        size = _size(self.outputs)
+        return f"({size} + {WIDTH - 1}) // {WIDTH}" if self.lanes else size
+
+    @property
+    def _kept(self) -> list[Leaf]:
+        """The arrays that the function writes into."""
+        return [
+            leaf
+            for k, (is_written, ty) in enumerate(zip(self.written, self.found, strict=True))
+            for leaf in leaves_at(f"x{k}", ty)
+            if is_written and isinstance(leaf.found, types.Array)
+        ]
+
+    def _made(self) -> dict[str, str]:
+        """What there is before the function runs: copies of what it writes, and all shadows."""
+        made = {f"before_{leaf.name}": f"copied({leaf.text})" for leaf in self._kept}
+        for k, kind in enumerate(self.lanes.arguments if self.lanes else ()):
+            if kind is BatchDuplicated:
+                made.update({f"d{k}_{c}": f"make_zero(x{k})" for c in range(WIDTH)})
+        return made
+
+    def steps(self, lines: Sequence[str]) -> Steps:
+        """The steps of a Jacobian: `lines` find `out` and what to sweep over (`pullback`, or the
+        `tape` of several lanes), the arguments as they were.
+        """
+        names, made = [f"x{k}" for k, _ in enumerate(self.found)], self._made()
+        held = [f"{', '.join(made)}, = held"] if made else []
+        run, found = f"passing(record, {', '.join(names)})", "out, pullback = first"
+        if self.lanes:
+            run = f"record_lanes(lanes, target, {_annotated(self.lanes)})"
+            found = "tape, out, bars = first"
+        make = [f"{name} = {text}" for name, text in made.items()]
+        back = [f"overwrite({leaf.text}, before_{leaf.name})" for leaf in self._kept]
+        returned = f"({''.join(name + ', ' for name in made)})"
+        return Steps(
+            self.compiled("make", names, [*make, f"return {returned}"]),
+            self.compiled("run", ["held", *names], [*held * bool(self.lanes), f"return {run}"]),
+            self.compiled("finish", ["held", "first", *names], [*held, found, *back, *lines]),
+        )
+
+    def rows(self) -> list[str]:
+        """The lines that allocate the blocks and fill them, one reverse sweep after the other."""
+        lines = []
+        for row in self.outputs:
+            rows = f"{row.text}.size" if row.is_array else "1"
+            for _, x in self.inputs:
+                columns = f"{x.text}.size" if x.is_array else "1"
+                made = f"np.empty(({rows}, {columns}), {_dtype_name(row, x)})"
+                lines.append(f"{_matrix(row, x)} = {made}")
+        if self.lanes:
+            return [*lines, *self._lanes_of(self.outputs[0])]
+        for row in self.outputs:
+            if row.is_array:
+                size = f"{row.text}.size, dtype_{row.name}"
+                lines.append(f"entries_{row.name} = np.zeros({size})")
+                lines.append(f"e_{row.name} = entries_{row.name}.reshape({row.text}.shape)")
+        for row in self.outputs:
+            lines += self._sweep_rows(row)
+        return lines
+
+    def _turned(self, row: Leaf) -> bool:
+        """Whether a second sweep is needed: by a real number x, the cotangents 1 and i of a complex
+        result u + iv give u_x and v_x.
+        """
+        return isinstance(row.number, types.Complex) and not self.request.holomorphic
+
+    def _bar(self, row: Leaf, k: int, x: Leaf) -> str:
+        flat = ".ravel()" if x.is_array else ""
+        bar = f"bars[{k}]{x.place}{flat}"
+        if self.request.holomorphic:  # a cotangent is the conjugate of f'(z) times the result's
+            return f"np.conj({bar})"
+        return bar + (f" + 1j * turned[{k}]{x.place}{flat}" if self._turned(row) else "")
+
+    def _sweep_rows(self, row: Leaf) -> list[str]:
+        """Lines that fill the blocks of a leaf of the result, one row at a time."""
+        put = [
+            f"  overwrite({_matrix(row, x)}[row], {self._bar(row, k, x)})"
+            if x.is_array
+            else f"  {_matrix(row, x)}[row, 0] = {self._bar(row, k, x)}"
+            for k, x in self.inputs
+        ]
+        turned = self._turned(row)
+        if not row.is_array:
+            second = [f"  turned = pullback({self._cotangent(row, '1j')})"] * turned
+            first = f"  bars = pullback({self._cotangent(row, '1.0')})"
+            return ["for row in range(1):", first, *second, *put]
+        entry, cotangent = f"entries_{row.name}[row]", self._cotangent(row, "")
+        return [
+            f"for row in range({row.text}.size):",
+            f"  {entry} = 1.0",
+            f"  bars = pullback({cotangent})",
+            *[f"  {entry} = 1j", f"  turned = pullback({cotangent})"] * turned,
+            f"  {entry} = 0.0",
+            *put,
+        ]
+
+    def _cotangent(self, row: Leaf, unit: str) -> str:
+        """A cotangent of the result; `unit` is that of the leaf `row`, if it is a number."""
+
+        def entry(leaf: Leaf) -> str:
+            if leaf.is_array:
+                return f"e_{leaf.name}"
+            return (unit if leaf == row else "0.0") if leaf.carries else "None"
+
+        return self.texts.rebuilt(self.result, entry, "out")
+
+    def _lanes_of(self, row: Leaf) -> list[str]:
+        """Lines that fill the blocks, `WIDTH` rows at a time; lanes left over stay zero."""
+        loop = f"for row in range(0, {row.text}.size, {WIDTH}):"
+        second = self._lane_sweep(row, "1j", "1j") if self._turned(row) else []
+        return [loop, *self._lane_sweep(row, "1.0", ""), *second]
+
+    def _lane_sweep(self, row: Leaf, unit: str, start: str) -> list[str]:
+        """One sweep; what it gives begins the rows, or is added to them."""
+        assert self.lanes is not None
+        clear = [f"  d{k}_{c}[...] = 0" for k, x in self.inputs if x.is_array for c in range(WIDTH)]
+        seed = [f"  set_unit(bars[{c}], row + {c}, {unit})" for c in range(WIDTH)]
+        play = f"  found = play_lanes(lanes, target, {_annotated(self.lanes)}, None, tape)"
+        put = []
+        for c in range(WIDTH):
+            put.append(f"  if row + {c} < {row.text}.size:")
+            for k, x in self.inputs:
+                place = f"{_matrix(row, x)}[row + {c}{'' if x.is_array else ', 0'}]"
+                bar = f"d{k}_{c}.ravel()" if x.is_array else f"found[{k}][{c}]"
+                bar = f"np.conj({bar})" if self.request.holomorphic else bar
+                if start:
+                    put.append(f"   {place} += {start} * {bar}")
+                elif x.is_array:
+                    put.append(f"   overwrite({place}, {bar})")
+                else:
+                    put.append(f"   {place} = {bar}")
+        return [*clear, *seed, play, *put]
+
+    def arranged(self, block: Block) -> str:
+        """The text of the Jacobian, of blocks."""
+        return arranged(self.texts, self.result, self.found, self.request, block)
+
+    def result_of(self, row: Leaf, x: Leaf) -> str:
+        """The text of a block with the shape `out.shape + x.shape`."""
+        return f"shaped({_matrix(row, x)}, {row.text}, {x.text})"
+
+    def result_text(self) -> str:
+        """The text of the Jacobian."""
+        return self.arranged(self.result_of)
+
+    def compiled(self, name: str, parameters: Sequence[str], lines: Sequence[str]) -> Any:
+        """A compiled function of these lines."""
+        source = f"def {name}({', '.join(parameters)}):\n    " + "\n    ".join(lines)
+        key = (name, source, self.found, self.lanes, self.request)
+        return COMPILED.get(self.dispatcher, key, lambda: self._compiled(name, source))
+
+    def _compiled(self, name: str, source: str) -> Any:
+        scope: dict[str, Any] = {
+            **RUN_TIME,
+            **self.texts.classes,
+            "np": np,
+            "copied": copied,
+            "overwrite": overwrite,
+            "passing": passing,
+            "jacobian_forward": jacobian_forward,
+            "BatchDuplicated": BatchDuplicated,
+            "Active": Active,
+            "lanes": self.lanes,
+            "play_lanes": play,
+            "record_lanes": record,
+            "spec": self.request,
+            "function": self.dispatcher,
+            "target": self.dispatcher,
+        }
+        if self.lanes is None:
+            scope["record"] = vjp_stub(self.dispatcher, self.found, self.request.argnums)
+        for row in self.outputs:
+            own = np.dtype(str(row.number))
+            scope[f"dtype_{row.name}"] = own
+            for _, x in self.inputs:
+                least = np.dtype("c8") if isinstance(x.number, types.Complex) else np.dtype("f4")
+                scope[_dtype_name(row, x)] = np.result_type(own, least)
+        options: Any = NO_C_WRAPPER
+        return njit(**options)(function_from(source, name, scope, module=__name__))
+
+
+def _matrix(row: Leaf, x: Leaf) -> str:
+    return f"j_{row.name}_{x.name}"
+
+
+def _dtype_name(row: Leaf, x: Leaf) -> str:
+    return f"dtype_{row.name}_{x.name}"
+
+
+def _annotated(spec: SplitSpec) -> str:
+    """The arguments of the two halves, with the shadows of all lanes."""
+    items = []
+    for k, kind in enumerate(spec.arguments):
+        shadows = "".join(f"d{k}_{c}, " for c in range(WIDTH))
+        text = {
+            "BatchDuplicated": f"BatchDuplicated(x{k}, ({shadows}))",
+            "Active": f"Active(x{k})",
+        }
+        items.append(text.get(kind.__name__, f"x{k}"))
+    return ", ".join(items)
+
+
+class _ReverseJacobian(DerivedFunction):
+    form = staticmethod(jacobian_reverse)
+    kind = "jacrev"
+    own_options = ("holomorphic",)
+
+
+class _ForwardJacobian(DerivedFunction):
+    form = staticmethod(jacobian_forward)
+    kind = "jacobian"
+    own_options = ("holomorphic",)
+
+
+class _Jacobian(DerivedFunction):
+    form = staticmethod(jacobian_by_size)
+    kind = "jacobian"
+    own_options = ("holomorphic",)
+
+
+_MODES: dict[str, type[DerivedFunction]] = {
+    "auto": _Jacobian,
+    "forward": _ForwardJacobian,
+    "reverse": _ReverseJacobian,
+}
+JACOBIANS: dict[str, type[DerivedFunction]] = {"jacobian": _Jacobian, "jacrev": _ReverseJacobian}
+"""The classes of what is returned here, by the function that returns it."""
+_SAME = {"auto": "jacobian", "forward": "jacfwd", "reverse": "jacrev"}
+
+
+give_factory_form(jacrev)
+give_factory_form(jacobian)

@@ -1,0 +1,211 @@
+"""`jvp` and `jacfwd`: derivatives along directions, and all of them, by forward mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+
+from activerules.annotations.trees import flattened, restored
+from activerules.annotations.values import laid_like
+from activerules.api.autodiff import NO_C_WRAPPER, run_compiled
+from activerules.api.grad import ArgNums, DerivedFunction, made_with_aux, with_constant_aux
+from activerules.api.jacobian_blocks import copy_of
+from activerules.api.jacobian_forward import jacobian_forward
+from activerules.numba_ext.calls.factories import give_factory_form
+from activerules.numba_ext.calls.forward_forms import jvp_form
+from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
+from activerules.numba_ext.calls.nested_forms import calling_with
+from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.stubs import Stub
+from activerules.numba_ext.target.dispatchers import (
+    dispatcher_of,
+    inherited,
+    named_flags,
+    require_known,
+    with_flags,
+)
+from activerules.rules.fingerprint import of_function
+from activerules.rules.registry import RULES
+from activerules.rules.written import function_from
+from activerules.values.leaf_texts import TupleTexts, leaves_at
+
+
+def jvp(
+    function: Callable[..., Any],
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    has_aux: bool = False,
+    **options: Any,
+) -> Any:
+    """The value of a function and its derivative along a direction.
+
+    Arguments
+        function  an `@njit` function or a plain one that Numba can compile.
+        primals   a tuple with the arguments of the function.
+        tangents  a tuple with one tangent per argument, of its type and shape; None for an argument
+                  that is to be constant, as are integers and strings whatever their entry. Inside a
+                  compiled function an array has the strides of its primal, too.
+        has_aux=True   the function returns `(value, aux)`, of which aux is a constant, and the
+                  result is `(value, tangent, aux)`; not in compiled functions.
+        options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
+
+    Returns
+        `(out, tangent)`; the tangent has the type of `out`, with None in place of integers. If the
+        function writes into an array, its tangent array is written likewise.
+
+    Raises
+        ShadowMismatch, ActivityError, ArityError, and what `autodiff` raises.
+
+    Cost      at most a small multiple of the function itself; no tape.
+
+    >>> jvp(lambda x, y: x * y, (3.0, 2.0), (1.0, 0.5))
+    (6.0, 3.5)
+    """
+    if has_aux:
+        parted = with_constant_aux(dispatcher_of(function), len(primals))
+        (value, aux), (tangent, _) = jvp(parted, primals, tangents, **options)
+        return value, tangent, aux
+    primals, tangents = flattened((primals, tangents))
+    copies: list[tuple[np.ndarray, np.ndarray]] = []
+    laid = laid_like(tangents, primals, copies)
+    arrays = [*_arrays_in(primals), *_arrays_in(tangents)]
+    for _, tangent in copies:
+        if sum(np.shares_memory(tangent, other) for other in arrays) > 1:  # itself is one
+            laid, copies = tangents, []  # refused, as every shadow that overlaps another array
+            break
+    result = _run(function, options, primals, laid)
+    for fresh, tangent in copies:
+        if tangent.flags.writeable:
+            tangent[...] = fresh
+    return restored(result)
+
+
+def _arrays_in(x: Any) -> Iterator[np.ndarray]:
+    if isinstance(x, tuple):
+        for part in x:
+            yield from _arrays_in(part)
+    elif isinstance(x, np.ndarray):
+        yield x
+
+
+def _jvp_form(typing_context, function, primals, tangents):
+    """As `jvp_form`; of tangents that are constant arrays copies are taken, as the function may
+    write into its arguments, and return them.
+    """
+    leaves = list(leaves_at("tangents", tangents))
+    if not any(_is_constant_array(leaf.found) for leaf in leaves):
+        return jvp_form(typing_context, function, primals, tangents)
+    texts = TupleTexts()
+    copies = texts.rebuilt(
+        tangents,
+        lambda x: f"copy_of({x.text})" if _is_constant_array(x.found) else x.text,
+        "tangents",
+    )
+    dispatcher = dispatcher_of_type(function)
+    scope = {**texts.classes, "copy_of": copy_of, "function": dispatcher, "jvp": jvp}
+    source = f"def call(primals, tangents): return jvp(function, primals, {copies})"
+    callee = COMPILED.get(
+        dispatcher,
+        ("jvp", primals, tangents),
+        lambda: njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__)),
+    )
+    return calling_with(typing_context, callee, (function,), (primals, tangents))
+
+
+def _is_constant_array(found: Any) -> bool:
+    return isinstance(found, types.Array) and not found.mutable
+
+
+give_compiled_form(jvp, _jvp_form)
+
+
+def _run(function: Any, options: dict[str, Any], primals: Any, tangents: Any) -> Any:
+    require_known(options)
+    target = dispatcher_of(function)
+    options = inherited(target, options)
+    target = with_flags(target, options)
+    if not (options.get("cache") or options.get("nogil")):
+        return run_compiled(_entry(), target, primals, tangents)
+    return run_compiled(_entry_of(target, options), primals, tangents)
+
+
+def _entry_of(target: Any, options: dict[str, Any]) -> Any:
+    """The entry for one function, which can be stored with it."""
+
+    def make() -> Any:
+        source = "def call(primals, tangents): return jvp(function, primals, tangents)"
+        plain = target.py_func
+        call = function_from(
+            source,
+            "call",
+            {"jvp": jvp, "function": Stub(target)},
+            module=plain.__module__,
+            file=plain.__code__.co_filename,
+            line=plain.__code__.co_firstlineno,
+        )
+        stored = f"{RULES.fingerprint}_{of_function(plain)}" if options.get("cache") else ""
+        call.__qualname__ = f"{plain.__qualname__}.jvp_{stored}{named_flags(options)}"
+        return njit(**NO_C_WRAPPER, **options)(call)
+
+    return COMPILED.get(target, ("jvp", repr(sorted(options.items()))), make)
+
+
+def _entry() -> Any:
+    """The compiled entry that serves calls from Python, made anew under other rules."""
+
+    def make() -> Any:
+        def call(function, primals, tangents):
+            return jvp(function, primals, tangents)
+
+        return njit(**NO_C_WRAPPER)(call)
+
+    return COMPILED.get(jvp, "entry", make)
+
+
+def jacfwd(
+    function: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
+) -> DerivedFunction:
+    """Return the Jacobian of a function, computed by forward mode.
+
+    Arguments
+        function  an `@njit` function or a plain one that Numba can compile; it returns numbers,
+                  arrays of numbers, or tuples of these.
+        argnums   what to differentiate with respect to: an argument by number or name, or several:
+                  floats, arrays of floats, tuples of these; a `numba.typed.List` of floats counts
+                  as an array.
+        has_aux=True   the function returns `(value, aux)`, and the result is `(Jacobian, aux)`.
+        holomorphic=True   f'(z) of a complex result by complex numbers and arrays of them; that the
+                  function is holomorphic is the caller's word.
+        options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
+
+    Returns
+        A function with the signature of `function`, callable from Python and inside `@njit`. Its
+        result has the shape `out.shape + in.shape`, and the form `jacrev` describes where tuples
+        are among results and arguments. Arrays that the function writes into are copied first.
+
+    Raises
+        ActivityError (at the call) for an argument that is not made of floats, or a result without
+        numbers; and what `autodiff` raises.
+
+    Cost      one run of the function per four numbers of the input, each carrying four tangents.
+
+    >>> jacfwd(lambda x: x * x)(3.0)
+    6.0
+    """
+    if has_aux:
+        return made_with_aux("jacfwd", function, argnums, options)
+    return ForwardJacobian(function, argnums, options=options)
+
+
+class ForwardJacobian(DerivedFunction):
+    """What `jacfwd` returns: a function that computes Jacobians in forward mode."""
+
+    form = staticmethod(jacobian_forward)
+    kind = "jacfwd"
+    own_options = ("holomorphic",)
+
+
+give_factory_form(jacfwd)

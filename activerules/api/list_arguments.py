@@ -1,0 +1,159 @@
+"""Functions of typed lists of numbers, as functions of arrays.
+
+What works on leaves (Jacobians, gradients with rules of their own) takes arrays, and a list of
+numbers is an array that owns its memory. `of_arrays` returns a function that builds its lists from
+arrays; `array_of`, `typed_list_of` and `put_into` convert before and after a call of it.
+"""
+
+# pyright: reportCallIssue=false
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+from numba.typed import List
+
+from activerules.api.autodiff import NO_C_WRAPPER
+from activerules.errors import ShadowMismatch
+from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
+from activerules.numba_ext.calls.nested_forms import calling
+from activerules.numba_ext.codegen.made_once import COMPILED, MadeOnce
+from activerules.numba_ext.codegen.stubs import Stub
+from activerules.rules.written import function_from
+from activerules.values.kinds import is_number
+
+_of_arrays = MadeOnce()
+_LENGTH = "the function changes the length of a list it was given"
+
+
+def is_number_list(found: Any) -> bool:
+    """Whether a type is that of a list of floats or complex numbers."""
+    if isinstance(found, types.List):
+        return is_number(found.dtype)
+    return isinstance(found, types.ListType) and is_number(found.item_type)
+
+
+def of_arrays(dispatcher: Any, found: Sequence[Any], written: Sequence[int] = ()) -> Any:
+    """The function of arguments of these types that takes arrays in place of lists; those of
+    `written` hold what the function leaves in the lists.
+    """
+    names = [f"x{k}" for k, _ in enumerate(found)]
+    lines, given = [], list(names)
+    for k, ty in enumerate(found):
+        if is_number_list(ty):
+            form = "typed" if isinstance(ty, types.ListType) else "reflected"
+            lines.append(f"l{k} = {form}_list_of(x{k})")
+            given[k] = f"l{k}"
+    lines += [
+        f"result = function({', '.join(given)})",
+        *(f"put_into(x{k}, l{k})" for k in written),
+        "return result",
+    ]
+
+    def make() -> Any:
+        source = f"def of_arrays({', '.join(names)}):\n " + "\n ".join(lines)
+        plain = dispatcher.py_func
+        made = function_from(
+            source,
+            "of_arrays",
+            {
+                "function": dispatcher,
+                "typed_list_of": typed_list_of,
+                "reflected_list_of": _reflected_list_of,
+                "put_into": put_into,
+            },
+            module=__name__,
+            file=plain.__code__.co_filename,
+            line=plain.__code__.co_firstlineno,
+        )
+        made.__name__ = plain.__name__  # errors name the user's function
+        return njit(**NO_C_WRAPPER)(made)
+
+    return _of_arrays.get(dispatcher, tuple(lines), make)
+
+
+def by_arrays(typing_context: Any, stub: Any, spec: Any, function: Any, args: Sequence[Any]) -> Any:
+    """The form of a stub that is asked for derivatives by lists: a call of the stub by arrays, of
+    the function of arrays. None where there are no lists among those arguments.
+    """
+    found = tuple(map(types.unliteral, args))
+    lists = [ty if k in spec.value.argnums else types.none for k, ty in enumerate(found)]
+    if not any(map(is_number_list, lists)):
+        return None
+    dispatcher = dispatcher_of_type(function)
+
+    def make() -> Any:
+        names = [f"x{k}" for k, _ in enumerate(found)]
+        given = [
+            f"array_of({name})" if is_number_list(ty) else name
+            for name, ty in zip(names, lists, strict=True)
+        ]
+        source = f"def call({', '.join(names)}): return stub(spec, target, {', '.join(given)})"
+        target = Stub(of_arrays(dispatcher, lists))
+        scope = {"array_of": array_of, "stub": stub, "spec": spec.value, "target": target}
+        return njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__))
+
+    callee = COMPILED.get(dispatcher, ("of lists", stub, spec.value, found), make)
+    return calling(typing_context, callee, (spec, function), args)
+
+
+# --- what the code calls ---
+
+
+def array_of(x: Any) -> Any:
+    """A new array with what is in a list."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def put_into(target: Any, source: Any) -> None:
+    """Write the items of one into the other, which is a list or an array of the same length."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+@overload(array_of)
+def _array_of(x):
+    dtype = x.item_type if isinstance(x, types.ListType) else x.dtype
+
+    def impl(x):
+        result = np.empty(len(x), dtype)
+        for k in range(len(x)):
+            result[k] = x[k]
+        return result
+
+    return impl
+
+
+@njit(**NO_C_WRAPPER)
+def shadow_array(x, shadow):
+    """A new array with what is in the shadow of a list."""
+    if x is shadow:
+        raise ShadowMismatch("a list was given as its own shadow")
+    return array_of(shadow)
+
+
+@njit(**NO_C_WRAPPER)
+def typed_list_of(x):
+    """A new `numba.typed.List` with what is in an array."""
+    result = List()
+    for k in range(x.size):
+        result.append(x[k])
+    return result
+
+
+@njit(**NO_C_WRAPPER)
+def _reflected_list_of(x):
+    return [x[k] for k in range(x.size)]
+
+
+@overload(put_into)
+def _put_into(target, source):  # noqa: ARG001
+    def impl(target, source):
+        if len(target) != len(source):
+            raise ShadowMismatch(_LENGTH)
+        for k in range(len(target)):
+            target[k] = source[k]
+
+    return impl

@@ -1,0 +1,235 @@
+"""`autodiff_thunk`: split mode. The augmented primal now, the reverse later, a tape in between.
+
+Both halves are compiled functions of annotated arguments, callable from Python and inside `@njit`;
+what they do is in `numba_ext.split.forms`.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+from numba.extending import typeof_impl
+
+from activerules.annotations.activity import (
+    Active,
+    Annotation,
+    MixedDuplicated,
+    is_annotation_class,
+)
+from activerules.annotations.signature import Mode, PlainSpec, SplitSpec
+from activerules.api.autodiff import NO_C_WRAPPER, make_entry, run_compiled
+from activerules.errors import ActivityError, ArityError
+from activerules.nested.pullbacks import nested_play_form, nested_record_form
+from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
+from activerules.numba_ext.calls.intrinsics import give_compiled_form
+from activerules.numba_ext.calls.plain import Kinds, plain_form, spread
+from activerules.numba_ext.codegen.arity import first_names
+from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.stubs import StubType
+from activerules.numba_ext.split.forms import halves_form
+from activerules.numba_ext.split.split_batch import playing, recording
+from activerules.numba_ext.target.dispatchers import dispatcher_of
+from activerules.rules.written import function_from
+
+_lock = threading.Lock()
+_thunks: dict[Any, tuple[Thunk, Thunk]] = {}
+
+
+def autodiff_thunk(
+    mode: Mode,
+    function: Callable[..., Any],
+    result: type[Annotation],
+    *activities: type[Annotation],
+) -> tuple[Thunk, Thunk]:
+    """Return the two halves of the derivative of a function, `(augmented, reverse)`.
+
+    Arguments
+        mode        `ReverseSplitNoPrimal` or `ReverseSplitWithPrimal`.
+        function    an `@njit` function or a plain one that Numba can compile.
+        result      the activity of what it returns: Active for floats (and tuples of them),
+                    Duplicated for arrays (and tuples of them), MixedDuplicated for tuples with
+                    both, Const for a function that writes its result into an argument.
+        activities  the activity of each argument, in order.
+
+    The halves
+        tape, primal, shadow = augmented(*annotated)
+            primal is None unless the mode asks for it. shadow is that of the result, zero (of a
+            returned view: the same view of the argument's shadow), None if the result is Active or
+            Const. The cotangent is added to it before the reverse runs.
+        derivatives = reverse(*annotated, [dret,] tape)
+            a tuple, one entry per argument: the derivative where it is Active, None elsewhere.
+            `dret` is the cotangent of an Active (or MixedDuplicated) result, of its type; None for
+            an entry that may be None and is, or has the cotangent zero.
+
+    With BatchDuplicated(x, (dx1, …, dxN)) both halves run once, for N cotangents: `shadow` and
+    `dret` are tuples of N, and so is the derivative with respect to an Active argument. Where a
+    rule in the function keeps a shadow, the reverse runs once per lane; the result is then Active
+    or Const.
+
+    A tape is used once, with the arguments it was made from. The memory of the arguments, and of
+    the result, may be written in between; of objects, lists and dictionaries so may arrays, length
+    and keys, but not those of their shadows. A tape that is dropped frees itself.
+
+    Raises
+        TapeError       a tape is used twice, or with other arguments, or is another function's.
+        ActivityError   an activity does not fit its argument or the result.
+        ArityError      the number of activities or arguments is not the function's.
+        and what `autodiff` raises.
+
+    Cost      memory: the tape; as the arguments may be written in between, what the reverse needs
+              of them is in it.
+
+    >>> augmented, reverse = autodiff_thunk(
+    ...     ReverseSplitWithPrimal, lambda x: x * x, Active, Active)
+    >>> tape, primal, _ = augmented(Active(3.0))
+    >>> reverse(Active(3.0), 2.0, tape)
+    (12.0,)
+    """
+    if not isinstance(mode, Mode) or not mode.split:
+        raise ActivityError(
+            f"{mode} is not a mode of autodiff_thunk",
+            instead=["ReverseSplitWithPrimal", "ReverseSplitNoPrimal"],
+        )
+    for each in (result, *activities):
+        if not is_annotation_class(each):
+            raise ActivityError(
+                f"{each!r} is not an activity",
+                instead=["a class: Active, Duplicated, Const, for the result and each argument"],
+            )
+    target = dispatcher_of(function)
+    checks.read_arity(target, len(activities))
+    checks.refuse_holomorphic(mode)
+    spec = SplitSpec(result, activities, mode.returns_primal, options=mode.options)
+    return thunks(target, spec)
+
+
+def thunks(target: Any, spec: SplitSpec) -> tuple[Thunk, Thunk]:
+    """The two halves; made once for a function and a specification."""
+    with _lock:
+        if (target, spec) not in _thunks:
+            _thunks[target, spec] = (
+                Thunk(target, spec, "augmented"),
+                Thunk(target, spec, "reverse"),
+            )
+        return _thunks[target, spec]
+
+
+class Thunk:
+    """One half of a split derivative; `dispatcher` is the `@njit` function behind it."""
+
+    def __init__(self, target: Any, spec: SplitSpec, half: str) -> None:
+        self._target, self._spec, self._half = target, spec, half
+        self.__name__ = f"{half}_{target.py_func.__name__}"
+        self._parameters = _parameters(target, spec, half)
+
+    @property
+    def dispatcher(self) -> Any:
+        """The stub, compiled under the rules there are now."""
+        return COMPILED.get(
+            self._target, (self._half, self._spec), lambda: njit(**NO_C_WRAPPER)(self._stub())
+        )
+
+    def __call__(self, *args: Any) -> Any:
+        """Run this half; see `autodiff_thunk`."""
+        if len(args) != len(self._parameters):
+            raise ArityError(
+                f"{self.__name__} takes {len(self._parameters)} arguments, and got {len(args)}",
+                instead=[f"{self.__name__}({', '.join(self._parameters)})"],
+            )
+        if self._half == "reverse" and not _takes_cotangent(self._spec):
+            args = (*args[:-1], None, args[-1])
+        kinds, fields = spread(args)
+        return run_compiled(self._entry(kinds, len(fields)), *fields)
+
+    def _entry(self, kinds: Kinds, count: int) -> Any:
+        """The compiled entry for calls from Python with annotations of these kinds."""
+        form = _plain_record if self._half == "augmented" else _plain_play
+        spec = PlainSpec(self._spec, None, kinds)
+        return COMPILED.get(
+            self._target, (form, spec), lambda: make_entry(form, spec, self._target, count)
+        )
+
+    def __repr__(self) -> str:
+        """Return whose half it is, for which activities."""
+        activities = ", ".join(kind.__name__ for kind in self._spec.arguments)
+        return f"<{self.__name__}({activities}) -> {self._spec.result.__name__}>"
+
+    def _stub(self) -> Any:
+        names = list(self._parameters)
+        given = list(names)
+        if self._half == "reverse" and not _takes_cotangent(self._spec):
+            given.insert(-1, "None")
+        form = record if self._half == "augmented" else play
+        scope = {"form": form, "spec": self._spec, "target": self._target}
+        source = f"def stub({', '.join(names)}): return form(spec, target, {', '.join(given)})"
+        stub = function_from(source, "stub", scope, module=__name__, file=__file__)
+        stub.__name__ = stub.__qualname__ = self.__name__
+        return stub
+
+
+def _parameters(target: Any, spec: SplitSpec, half: str) -> tuple[str, ...]:
+    """The names of a half's parameters: the function's, and those of the cotangent and the tape."""
+    names = first_names(target, len(spec.arguments))
+    if half == "reverse":
+        extra = ["dret", "tape"] if _takes_cotangent(spec) else ["tape"]
+        names += [_free(name, names) for name in extra]
+    return tuple(names)
+
+
+def _free(name: str, taken: list[str]) -> str:
+    return _free(name + "_", taken) if name in taken else name
+
+
+def _takes_cotangent(spec: SplitSpec) -> bool:
+    return spec.result in (Active, MixedDuplicated)
+
+
+@typeof_impl.register(Thunk)
+def _typeof_thunk(value: Thunk, _context: Any) -> Any:
+    return StubType(value.dispatcher)
+
+
+def record(spec: SplitSpec, target: Any, *args: Any) -> Any:
+    """Run the augmented primal; only called from compiled stubs."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def play(spec: SplitSpec, target: Any, *args: Any) -> Any:
+    """Run the reverse over a tape; only called from compiled stubs."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def _plain_record(spec: PlainSpec, target: Any, *fields: Any) -> Any:
+    """`record` of the fields of annotations; only called from compiled entries."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def _plain_play(spec: PlainSpec, target: Any, *fields: Any) -> Any:
+    """`play` of the fields of annotations; only called from compiled entries."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+give_compiled_form(_plain_record, plain_form(recording))
+give_compiled_form(_plain_play, plain_form(playing))
+give_compiled_form(autodiff_thunk, halves_form(autodiff_thunk))
+
+
+def _by_target(ordinary: Callable[..., Any], nested: Callable[..., Any]) -> Callable[..., Any]:
+    """The form of a call: another one where it is differentiated again."""
+
+    @functools.wraps(ordinary)
+    def form(*args: Any) -> Any:
+        return (nested if compiles_for_derivative() else ordinary)(*args)
+
+    return form
+
+
+give_compiled_form(record, _by_target(recording, nested_record_form))
+give_compiled_form(play, _by_target(playing, nested_play_form))
+
+__all__ = ["Thunk", "autodiff_thunk", "thunks"]

@@ -1,0 +1,255 @@
+"""`vjp`: a function's result together with its pullback, from Python and inside `@njit`.
+
+What a pullback carries and does is in `numba_ext.split.pullback`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from numba import njit, typeof, types
+from numba.extending import overload
+
+from activerules.annotations.activity import (
+    Active,
+    Annotation,
+    Const,
+    Duplicated,
+    MixedDuplicated,
+)
+from activerules.annotations.signature import SplitSpec
+from activerules.annotations.trees import flattened, restored
+from activerules.annotations.values import make_zero
+from activerules.api.autodiff import NO_C_WRAPPER, run_compiled
+from activerules.api.grad import with_constant_aux
+from activerules.nested.pullbacks import nested_vjp_stub
+from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
+from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
+from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.stubs import Stub
+from activerules.numba_ext.codegen.types import AnnotationType, annotation_given
+from activerules.numba_ext.split.pullback import (
+    Pullback,
+    PullbackApart,
+    PullbackType,
+    bind,
+    data_of,
+    make_form,
+    pull_form,
+    require_kept,
+)
+from activerules.numba_ext.target.dispatchers import (
+    dispatcher_of,
+    inherited,
+    named_flags,
+    require_known,
+    with_flags,
+)
+from activerules.rules.fingerprint import of_function
+from activerules.rules.registry import RULES
+from activerules.rules.written import function_from, in_place_of
+from activerules.values.kinds import activity_of
+
+Pullback.run = staticmethod(run_compiled)
+
+
+def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False, **options: Any) -> Any:
+    """Return `(out, pullback)`: what the function returns, and the pullback of its cotangents.
+
+    Arguments
+        function  an `@njit` function or a plain one that Numba can compile; it returns floats,
+                  arrays of floats, or tuples of these. An entry of a tuple may be None; so may then
+                  be its cotangent, and that of an entry without a derivative (integers and arrays
+                  of them). A result that is None as a whole has no derivative.
+        primals   its arguments; they hold afterwards what the function wrote.
+        has_aux=True   the function returns `(value, aux)`, of which aux is a constant, and the
+                  result is `(value, pullback, aux)`; not in compiled functions.
+        options   cache, fastmath, nogil, error_model: what they mean in `numba.njit`.
+
+    Returns
+        out       the function's result.
+        pullback  `pullback(cotangent)`, for a cotangent of the type and shapes of `out`, gives a
+                  tuple with one entry per primal: its cotangent, of the primal's own type and
+                  shape (new arrays and objects, in tuples too), or None for what carries no
+                  derivative (integers, texts, functions) or has no shadow, and is held constant
+                  (Python's own lists and sets, types of other packages). It may be called any
+                  number of times, whatever has happened to primals and `out` since; not from two
+                  threads at once.
+
+    Raises
+        ActivityError   the function returns nothing that has a derivative, the cotangent is not
+                        of the type of `out`, or a primal is an annotation.
+        NotAFloatReturn the function may return None, and does.
+        ShadowMismatch  the cotangent has another shape than `out`, or is given for what is None.
+        TapeError       two threads call one pullback at once, or its last call raised.
+        and what `autodiff` raises.
+
+    Cost      the primal and its tape now, one reverse sweep per call of the pullback.
+
+    >>> out, pullback = vjp(lambda x, y: x * y, 3.0, 4.0)
+    >>> out, pullback(1.0), pullback(10.0)
+    (12.0, (4.0, 3.0), (40.0, 30.0))
+    """
+    require_known(options)
+    target = dispatcher_of(function)
+    options = inherited(target, options)
+    target = with_flags(target, options)
+    if has_aux:
+        parted = with_constant_aux(target, len(primals))
+        (value, aux), pullback = vjp(parted, *primals, **options)
+        return value, _OfValue(pullback, make_zero(flattened(aux))), aux
+    primals = flattened(primals)
+    checks.require_types(primals)
+    argtypes = tuple(map(typeof, primals))
+    require_kept(checks.read_arity(target, len(argtypes)), argtypes)
+    if options.get("cache") or options.get("nogil"):
+        return restored(_run_apart(target, argtypes, options, primals))
+    return restored(run_compiled(vjp_stub(target, argtypes), *primals))
+
+
+class _OfValue:
+    """The pullback of the value of a function that returns `(value, aux)`."""
+
+    def __init__(self, pullback: Any, zero: Any) -> None:
+        self._pullback, self._zero = pullback, zero
+
+    def __call__(self, cotangent: Any) -> Any:
+        """Return the cotangents of the primals."""
+        return self._pullback((cotangent, self._zero))
+
+    def __repr__(self) -> str:
+        """Name the function that it is the pullback of."""
+        return repr(self._pullback)
+
+
+@overload(vjp, strict=False)
+def _vjp(function, *primals):
+    dispatcher = dispatcher_of_type(function)
+    make = nested_vjp_stub if compiles_for_derivative() else vjp_stub
+    stub = make(dispatcher, primals)
+    return lambda function, *primals: stub(*primals)
+
+
+def vjp_stub(target: Any, argtypes: Sequence[Any], argnums: Sequence[int] | None = None) -> Any:
+    """The compiled function that gives `(out, pullback)` for arguments of these types.
+
+    argnums   the arguments to differentiate with respect to; by default all with a derivative.
+    """
+    spec = spec_of(target, argtypes, argnums)
+    return COMPILED.get(target, ("vjp", spec), lambda: _make_stub(target, spec))
+
+
+def spec_of(target: Any, argtypes: Sequence[Any], argnums: Sequence[int] | None) -> SplitSpec:
+    """What is asked for by plain arguments of these types."""
+    names = checks.read_arity(target, len(argtypes))
+    chosen = range(len(argtypes)) if argnums is None else argnums
+    kinds = tuple(
+        _kind_of(name, types.unliteral(ty)) if k in chosen else Const
+        for k, (name, ty) in enumerate(zip(names, argtypes, strict=True))
+    )
+    return SplitSpec(Annotation, kinds, True, repeated=True)
+
+
+def _kind_of(name: str, found: Any) -> type[Annotation]:
+    """The activity of a plain argument: what it carries decides."""
+    if RULES.is_inactive_type(found):
+        return Const
+    if isinstance(found, AnnotationType):
+        raise annotation_given(name, found)
+    activity = activity_of(found)
+    if activity != "const":
+        checks.require_known_leaves(name, found)
+        checks.refuse_records(name, found, "vjp")
+    return _KINDS[activity]
+
+
+_KINDS: dict[str, type[Annotation]] = {
+    "const": Const,
+    "active": Active,
+    "duplicated": Duplicated,
+    "mixed": MixedDuplicated,
+}
+
+
+def _make_stub(target: Any, spec: SplitSpec) -> Any:
+    """Write out the stub for these activities; arguments of a compiled function have names."""
+    names = ", ".join(f"x{k}" for k, _ in enumerate(spec.arguments))
+    source = f"def stub({names}): return make(pullback, spec, target, {names})"
+    scope = {
+        "make": make_with_pullback, "pullback": Stub(_pull_stub(target, spec)),
+        "spec": spec, "target": target,
+    }  # fmt: skip
+    return _compiled(f"vjp_{target.py_func.__name__}", source, scope)
+
+
+def _pull_stub(target: Any, spec: SplitSpec) -> Any:
+    """The compiled entry of a pullback."""
+    source = "def stub(pullback, cotangent): return pull(spec, target, pullback, cotangent)"
+    scope = {"pull": pull, "spec": spec, "target": target}
+    return _compiled(f"pullback_{target.py_func.__name__}", source, scope)
+
+
+def _compiled(name: str, source: str, scope: dict[str, Any]) -> Any:
+    stub = function_from(source, "stub", scope, module=__name__, file=__file__)
+    stub.__name__ = stub.__qualname__ = name
+    return njit(**NO_C_WRAPPER)(stub)
+
+
+# --- with options ---
+
+
+def _run_apart(
+    target: Any, argtypes: tuple[Any, ...], options: dict[str, Any], primals: tuple[Any, ...]
+) -> tuple[Any, Pullback]:
+    """Run halves that have no pullback among their types: it is a value of this process, and what
+    is stored on disk is found by types.
+    """
+    spec = spec_of(target, argtypes, None)
+    key = ("vjp", spec, repr(sorted(options.items())))
+    record, play, ordinary = COMPILED.get(target, key, lambda: _make_halves(target, spec, options))
+    out, data = run_compiled(record, *primals)
+    found = record.overloads[argtypes].signature.return_type
+    return out, PullbackApart(PullbackType(ordinary, found.types[1]), data, play)
+
+
+def _make_halves(target: Any, spec: SplitSpec, options: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """What runs the primal, what plays its tape, and what compiled callers of a pullback run."""
+    ordinary = _pull_stub(target, spec)
+    plain = target.py_func
+    scope = {
+        "make": make_with_pullback, "pull": pull, "spec": spec, "target": Stub(target),
+        "bind": bind, "data_of": data_of, "stub": Stub(ordinary),
+    }  # fmt: skip
+    names = ", ".join(f"x{k}" for k, _ in enumerate(spec.arguments))
+    kinds = "_".join(kind.__name__ for kind in spec.arguments)
+    sources = {
+        "record": f"def record({names}):\n out, pullback = make(stub, spec, target, {names})\n"
+        " return out, data_of(pullback)",
+        "play": "def play(data, cotangent): return pull(spec, target, bind(stub, data), cotangent)",
+    }
+
+    def half(name: str) -> Any:
+        made = in_place_of(plain, sources[name], scope, name=name)
+        stored = f"{RULES.fingerprint}_{of_function(plain)}" if options.get("cache") else ""
+        made.__qualname__ = (
+            f"{plain.__qualname__}.vjp_{name}_{kinds}_{stored}{named_flags(options)}"
+        )
+        return njit(**NO_C_WRAPPER, **options)(made)
+
+    return half("record"), half("play"), ordinary
+
+
+def make_with_pullback(stub: Any, spec: SplitSpec, target: Any, *primals: Any) -> Any:
+    """Run the primal; only called from compiled stubs."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def pull(spec: SplitSpec, target: Any, pullback: Any, cotangent: Any) -> Any:
+    """Run the reverse; only called from compiled stubs."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+give_compiled_form(make_with_pullback, make_form)
+give_compiled_form(pull, pull_form)

@@ -1,0 +1,1 @@
+"""Subscripts, trip counts, dependence."""

@@ -1,0 +1,1 @@
+"""What pointers may point to, and what is written there."""

@@ -1,0 +1,221 @@
+"""Places: where in an object a pointer points, as far as its address arithmetic says.
+
+Needs       pointers of a function in normal form
+Gives       `place_of(pointer)`: the base it counts from, and the set of its offsets
+Invariants  O1  every offset the pointer may have from its base is in `offset + stride * integers`
+            O2  with `through`, the base is a reference-counted object and offsets count from the
+                start of its data, wherever that is at the moment
+            O3  in memory that begins with a header (`CallEffect.header`), an item is not in front
+                of what its address was computed from: offsets are not below `low`; nor is it in
+                the header, where LLVM has made one subscript of header and item
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import gcd, lcm
+
+from activerules.ir.llvm.constants import integer_of
+from activerules.ir.llvm.model import Instruction, Value
+from activerules.ir.llvm.types import (
+    ArrayType,
+    NamedType,
+    NamedTypes,
+    StructType,
+    Type,
+    body_of,
+    field_offset,
+    size_of,
+)
+from activerules.ir.normal.effects import HEADER_BYTES, effect_of
+
+Multiples = Mapping[Value, int]
+"""Of integers the caller passes, numbers that are known to divide them."""
+_NO_MULTIPLES: Multiples = {}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Offsets from a base: exactly `offset` where `stride` is 0."""
+
+    base: Value
+    offset: int
+    stride: int = 0
+    low: int | None = None
+    through: bool = False
+
+    @property
+    def first_item(self) -> int | None:
+        """The lowest offset there can be in memory that begins with a header (O3)."""
+        return None if self.low is None else max(self.low, HEADER_BYTES)
+
+    def may_overlap(
+        self, size: int, other: Place, other_size: int, *, header: bool = False
+    ) -> bool:
+        """Whether `size` bytes here may share one with `other_size` bytes at the other place.
+
+        Both must count from one address. `header`: O3 holds for the memory they are in.
+        """
+        step = gcd(self.stride, other.stride)
+        if step == 0:
+            return self.offset < other.offset + other_size and other.offset < self.offset + size
+        if header and (self.is_behind(other, other_size) or other.is_behind(self, size)):
+            return False
+        ahead = (other.offset - self.offset) % step
+        return ahead < size or step - ahead < other_size
+
+    def cuts(self, size: int, other: Place, other_size: int) -> bool:
+        """Whether of `other_size` bytes at the other place some, but not all, lie among `size`
+        bytes here, as far as both are one offset. Both must count from one address.
+        """
+        ahead = other.offset - self.offset
+        covered = ahead >= 0 and ahead + other_size <= size
+        return not self.stride and not other.stride and -other_size < ahead < size and not covered
+
+    def is_behind(self, other: Place, size: int) -> bool:
+        """Whether all of this lies behind `size` bytes at the other, which is one offset, in memory
+        that begins with a header.
+        """
+        first = self.first_item
+        return other.stride == 0 and first is not None and other.offset + size <= first
+
+
+_NO_PLACES: Mapping[Value, Place] = {}
+
+
+def place_of(
+    pointer: Value,
+    named: NamedTypes,
+    multiples: Multiples = _NO_MULTIPLES,
+    known: Mapping[Value, Place] = _NO_PLACES,
+) -> Place:
+    """Follow a pointer back to where its address arithmetic begins, or to a place that is known."""
+    steps: list[tuple[int, int]] = []
+    found: Place | None = None
+    while found is None:
+        found = known.get(pointer)
+        if found is None and isinstance(pointer, Instruction):
+            if pointer.opcode == "getelementptr":
+                steps.append(step_of(pointer, named, multiples))
+                pointer = pointer.operands[0]
+                continue
+            if is_renamed(pointer):
+                pointer = pointer.operands[0]
+                continue
+            if _gives_data(pointer):
+                found = Place(pointer.operands[0], 0, through=True)
+        found = found or Place(pointer, 0)
+    offset, stride, low = found.offset, found.stride, found.low
+    for constant, variable in reversed(steps):
+        if variable and low is None:
+            low = offset
+        offset += constant
+        stride = gcd(stride, variable)
+    return Place(found.base, offset, stride, low, found.through)
+
+
+def is_renamed(i: Instruction) -> bool:
+    """Whether an instruction gives its operand as it is: a phi behind a loop with one way out."""
+    return i.opcode == "phi" and len(i.operands) == 1
+
+
+def _gives_data(i: Instruction) -> bool:
+    effect = effect_of(i.callee_name) if i.opcode == "call" else None
+    return effect is not None and effect.gives_data
+
+
+def divisor(
+    value: Value, multiples: Multiples, depth: int = 4, assumed: frozenset[Value] = frozenset()
+) -> int:
+    """A number that divides an integer, whatever it is at run time; 0: it is zero.
+
+    `assumed` are phis around: what divides all that is added to them on the way divides them.
+    """
+    number = integer_of(value)
+    if number is not None:
+        return abs(number)
+    if value in assumed:
+        return 0
+    if not isinstance(value, Instruction) or not depth:
+        return multiples.get(value, 1)
+
+    def below(o: Value) -> int:
+        return divisor(o, multiples, depth - 1, assumed)
+
+    match value.opcode:
+        case "mul":
+            return below(value.operands[0]) * below(value.operands[1])
+        case "shl":
+            places = integer_of(value.operands[1])
+            return below(value.operands[0]) << places if places is not None else 1
+        case "phi":
+            assumed = assumed | {value}
+            return gcd(*map(below, value.operands))
+        case _:
+            return _combined(value, below)
+
+
+def _combined(value: Instruction, below: Callable[[Value], int]) -> int:
+    """What divides a sum, a choice, bits of numbers; `below` tells what divides the operands."""
+    match value.opcode:
+        case "sub" if (period := _rest_of(value.operands[1], value.operands[0])) is not None:
+            return period
+        case "add" | "sub" | "zext" | "sext" | "freeze":
+            return gcd(*map(below, value.operands))
+        case "select":
+            return gcd(*map(below, value.operands[1:]))
+        case "and":
+            return lcm(*(_lowest_bit(below(o)) for o in value.operands))
+        case "or":
+            return gcd(*(_lowest_bit(below(o)) for o in value.operands))
+        case _:
+            return 1
+
+
+def _lowest_bit(number: int) -> int:
+    """The power of two that divides a number, which bitwise operations keep; 0: it is zero."""
+    return number & -number
+
+
+def _rest_of(rest: Value, whole: Value) -> int | None:
+    """The number of which `rest` is what is left of `whole`; None if it is not."""
+    if not isinstance(rest, Instruction) or rest.opcode not in {"urem", "srem"}:
+        return None
+    return integer_of(rest.operands[1]) if rest.operands[0] is whole else None
+
+
+def step_of(
+    gep: Instruction, named: NamedTypes, multiples: Multiples = _NO_MULTIPLES
+) -> tuple[int, int]:
+    """What a getelementptr adds: a constant, and the common divisor of what varies."""
+    constant, variable = 0, 0
+    t: Type = gep.attributes["source"]
+    for k, index in enumerate(gep.operands[1:]):
+        number = integer_of(index)
+        if k == 0:
+            size = size_of(t, named)
+        else:
+            while isinstance(t, NamedType):
+                t = body_of(t, named)
+            if isinstance(t, StructType) and number is not None:
+                constant += field_offset(t, number, named)
+                t = t.elements[number]
+                continue
+            if not isinstance(t, ArrayType):
+                return constant, 1
+            t = t.element
+            size = size_of(t, named)
+        if number is None:
+            variable = gcd(variable, size * divisor(index, multiples))
+        else:
+            constant += number * size
+    return constant, variable
+
+
+def is_aligned(access: Instruction, size: int) -> bool:
+    """Whether a load or store of `size` bytes is for sure at an address that the size divides.
+
+    One without `align` has the natural alignment of its type.
+    """
+    return access.attributes.get("align", size) >= size

@@ -1,0 +1,114 @@
+"""A call of a function of the module: its summary in terms of the caller's memory.
+
+Needs       the call; what its operands point to; the summaries of the module's functions
+Gives       CalledMemory, frozen
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from activerules.ir.analysis.memory.callee import FRESH, Groups, Place, Summaries, Summary
+from activerules.ir.analysis.memory.objects import MemoryObject, closure, overlap
+from activerules.ir.llvm.model import Instruction, Value
+
+ObjectsOf = Callable[[Value], Iterable[MemoryObject]]
+Inside = Callable[[MemoryObject], Iterable[MemoryObject]]
+
+
+@dataclass(frozen=True, eq=False)
+class CalledMemory:
+    """What a call reads and writes. `direct` and `deep` are the objects of each group; `apart`:
+    those of different groups do not overlap.
+    """
+
+    call: Instruction
+    groups: Groups
+    apart: bool
+    summary: Summary
+    direct: dict[int, frozenset[MemoryObject]]
+    deep: dict[int, frozenset[MemoryObject]]
+    reached: frozenset[MemoryObject]
+
+    def at(self, place: Place) -> frozenset[MemoryObject]:
+        """The objects a place of the summary stands for."""
+        if place.root == FRESH:
+            return frozenset([MemoryObject("result", self.call)])
+        if isinstance(place.root, int):
+            return (self.deep if place.deep else self.direct)[place.root]
+        memory = MemoryObject("global", place.root)
+        return frozenset([MemoryObject("loaded", memory) if place.deep else memory])
+
+    def all_at(self, places: Iterable[Place]) -> frozenset[MemoryObject]:
+        """The objects several places stand for; all it can reach if it calls what is unknown."""
+        found = {o for place in places for o in self.at(place)}
+        if self.summary.everything:
+            found |= self.reached
+        return frozenset(found)
+
+    @property
+    def reads(self) -> frozenset[MemoryObject]:
+        """What the function may read."""
+        return self.all_at(self.summary.reads)
+
+    @property
+    def writes(self) -> frozenset[MemoryObject]:
+        """What the function may write."""
+        return self.all_at(self.summary.writes)
+
+    @property
+    def fresh(self) -> MemoryObject:
+        """The memory it may have made and handed out."""
+        return MemoryObject("result", self.call)
+
+    def group(self, operand: int) -> frozenset[MemoryObject]:
+        """The objects of the group an operand belongs to."""
+        number = self.groups[operand]
+        return frozenset() if number is None else self.direct[number]
+
+
+def called_memory(
+    call: Instruction, objects: ObjectsOf, inside: Inside, summaries: Summaries, disjoint: bool
+) -> CalledMemory:
+    """Group the operands of a call, and look its summary up."""
+    points = {k: frozenset(objects(o)) for k, o in enumerate(call.operands) if o.type.is_pointer}
+    groups = _grouped(points)
+    direct = {
+        g: frozenset(o for k in points if groups[k] == g for o in points[k])
+        for g in set(groups.values())
+    }
+    deep = {g: frozenset(_behind(found, inside)) for g, found in direct.items()}
+    numbers = tuple(groups.get(k) for k in range(len(call.operands)))
+    addresses = [o for k in call.operands if k.type.is_int for o in objects(k)]
+    everything = closure([*addresses, *(o for found in direct.values() for o in found)], inside)
+    apart = not any(
+        overlap(a, b, disjoint)
+        for g, found in direct.items()
+        for h, others in direct.items()
+        if g < h
+        for a in found
+        for b in others
+    )
+    summary = summaries.summary(call, numbers, apart)
+    return CalledMemory(call, numbers, apart, summary, direct, deep, frozenset(everything))
+
+
+def _behind(start: Iterable[MemoryObject], inside: Inside) -> set[MemoryObject]:
+    return closure((behind for o in start for behind in inside(o)), inside)
+
+
+def _grouped(points: dict[int, frozenset[MemoryObject]]) -> dict[int, int]:
+    """Operands that may point to one object, directly or by others between them, have one number.
+
+    Where different objects may overlap the callee is told so (`apart`), as its caller was.
+    """
+    groups = {k: k for k in points}
+    for k in points:
+        for earlier in points:
+            if earlier >= k:
+                break
+            if groups[earlier] != groups[k] and not points[earlier].isdisjoint(points[k]):
+                low, high = sorted((groups[earlier], groups[k]))
+                groups = {n: low if g == high else g for n, g in groups.items()}
+    return groups

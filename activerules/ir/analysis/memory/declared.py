@@ -1,0 +1,129 @@
+"""Declared memory: what a caller says is in the memory behind a parameter, as nothing in the IR
+tells.
+
+Gives       Declared, frozen: where floats are, and where pointers to other declared memory are
+            Target: a pointer in declared memory, and what it leads to
+Invariants  D1  bytes in which no float is declared never hold (parts of) the bits of a float
+            D2  a declared pointer is not changed while the function runs: a function that may
+                change one gets no targets
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import gcd
+from typing import Literal
+
+from activerules.ir.analysis.memory.addresses import Place
+from activerules.ir.analysis.memory.objects import MemoryObject
+from activerules.ir.llvm.model import Constant
+from activerules.ir.llvm.types import PTR, NamedTypes, Type, size_of
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What is known of a piece of memory.
+
+    floats     the offset and type of every float in one period
+    period     the bytes after which the same follows; 0: the memory is one struct
+    integers   offsets in one period of integers of eight bytes that are no pointers
+    """
+
+    floats: tuple[tuple[int, Type], ...] = ()
+    period: int = 0
+    integers: frozenset[int] = frozenset()
+
+    @classmethod
+    def array_of(cls, element: Type) -> Declared:
+        """Floats of one type, and nothing else."""
+        return cls(((0, element),), size_of(element, {}))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is an array of something that is neither a float nor has one in it."""
+        return bool(self.period) and not self.floats
+
+    @property
+    def float_types(self) -> set[Type]:
+        """The types of the floats in it."""
+        return {t for _, t in self.floats}
+
+    def meets_float(self, t: Type, place: Place | None, named: NamedTypes) -> bool:
+        """Whether an access of type `t` may share a byte with a float; `place` counts from the
+        start, None: it may be anywhere.
+        """
+        if place is None:
+            return bool(self.floats)
+        size = size_of(t, named)
+        return any(
+            place.may_overlap(size, Place(_START, offset, self.period), size_of(kind, named))
+            for offset, kind in self.floats
+        )
+
+    def admits(self, t: Type, place: Place | None) -> bool:
+        """Whether an access of type `t` can be to declared floats alone. One that moves by less
+        than a period, or may be anywhere, is a loop over several of them: an array in a record.
+        """
+        place = place or Place(_START, 0, 1)
+        step = gcd(place.stride, self.period)
+        met = [
+            offset
+            for offset, kind in self.floats
+            if kind == t
+            and ((offset - place.offset) % step == 0 if step else offset == place.offset)
+        ]
+        return len(met) > (1 if step != self.period else 0)
+
+
+_START = Constant(PTR, "null")
+
+
+Way = Literal["start", "counted", "somewhere"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a pointer in declared memory leads to.
+
+    way   to the start of the memory; to the MemInfo the data of which is the memory; or to what
+          owns the memory, or is otherwise never computed with
+    """
+
+    memory: MemoryObject
+    way: Way = "start"
+
+    def is_start(self, place: Place, memory: MemoryObject) -> bool:
+        """Whether a place that counts from this pointer counts from the start of `memory`."""
+        counted = self.way == "counted"
+        return self.way != "somewhere" and self.memory == memory and counted == place.through
+
+
+@dataclass(frozen=True)
+class Pointers:
+    """The declared pointers in a piece of memory.
+
+    at                 what each leads to, by its offset in one period
+    period, integers   as those of `Declared`
+    """
+
+    at: Mapping[int, Target]
+    period: int = 0
+    integers: frozenset[int] = frozenset()
+
+    def offset_of(self, place: Place) -> int | None:
+        """Where in one period a place is that counts from the start; None where that varies."""
+        if self.period == 0:
+            return place.offset if place.stride == 0 else None
+        return place.offset % self.period if place.stride % self.period == 0 else None
+
+    def meets(self, place: Place, size: int) -> bool:
+        """Whether `size` bytes at a place that counts from the start may share one with one."""
+        return any(
+            place.may_overlap(size, Place(_START, offset, self.period), size_of(PTR, {}))
+            for offset in self.at
+        )
+
+
+Targets = Mapping[MemoryObject, Pointers]
+"""The declared pointers, per memory object they are in."""

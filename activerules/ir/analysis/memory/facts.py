@@ -1,0 +1,497 @@
+"""Memory: what a pointer may point to, and whether what it points to may change later.
+
+Needs       a Function in normal form; its ControlFlow; which pointer parameters share memory
+Gives       MemoryFacts, frozen: objects(pointer), overwritten(load), may_alias(p, q), writes
+Invariants  M1  every address a pointer may hold at run time lies in one of its objects
+            M2  two pointers that may hold the same address share an object, or an object of one
+                `may_overlap` an object of the other
+            M3  `overwritten(i, p)` is False only if no path from `i` to the return writes to what
+                `p` points to
+
+Which objects there are is said in `ir/analysis/memory/objects.py`; M1 is the work of
+`ir/analysis/memory/points_to.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from activerules.ir.analysis.memory.addresses import Multiples, Place, place_of
+from activerules.ir.analysis.memory.called import CalledMemory
+from activerules.ir.analysis.memory.callee import Summaries
+from activerules.ir.analysis.memory.declared import Target, Targets
+from activerules.ir.analysis.memory.instances import Instances
+from activerules.ir.analysis.memory.interior import Interior, interior_pointers
+from activerules.ir.analysis.memory.objects import (
+    MemoryObject,
+    closure,
+    has_header,
+    is_counted,
+    overlap,
+    root,
+)
+from activerules.ir.analysis.memory.points_to import (
+    HANDED_ON,
+    Solver,
+    Tables,
+    inside_of,
+    objects_of_constant,
+    reached_by,
+)
+from activerules.ir.analysis.memory.writes import Write, writes_of
+from activerules.ir.llvm.cfg import ControlFlow
+from activerules.ir.llvm.model import (
+    Argument,
+    Block,
+    Function,
+    Instruction,
+    Value,
+)
+from activerules.ir.llvm.types import NamedTypes, size_of
+from activerules.ir.normal.effects import GIVES_ROOM_BACK, MAKES_ROOM, CallEffect
+from activerules.ir.normal.promises import touches_memory
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryFacts:
+    """Frozen result of `analyse_memory`; the invariants are in the module docstring.
+
+    `called` are the calls of functions of the module, `followed` what marked calls reach through
+    containers; `clobbered` tells the objects that may change after the return, so that everything
+    read from them counts as overwritten; `copied` are the objects from which bytes of unknown type
+    are copied to an object, `carried` those from which integers are, which may be pointers;
+    `starts_of` are the loads of pointers the caller declared (`ir/analysis/memory/declared.py`);
+    `readers` are the marked calls that store no pointers but in their result, each with that
+    memory.
+    """
+
+    points_to: dict[Value, frozenset[MemoryObject]]
+    contents: dict[MemoryObject, frozenset[MemoryObject]]
+    writes: tuple[Write, ...]
+    flow: ControlFlow
+    disjoint: bool
+    named_types: NamedTypes
+    split: bool
+    _reach: dict[tuple[Block, Block | None], set[Block]]
+    called: Mapping[Instruction, CalledMemory] = field(default_factory=lambda: {})
+    followed: Mapping[Instruction, frozenset[MemoryObject]] = field(default_factory=lambda: {})
+    clobbered: Callable[[MemoryObject], bool] = lambda memory: False
+    copied: Mapping[MemoryObject, frozenset[MemoryObject]] = field(default_factory=lambda: {})
+    carried: Mapping[MemoryObject, frozenset[MemoryObject]] = field(default_factory=lambda: {})
+    targets: Targets = field(default_factory=lambda: {})
+    multiples: Multiples = field(default_factory=lambda: {})
+    starts_of: Mapping[Instruction, Target] = field(default_factory=lambda: {})
+    tables: Tables = field(default_factory=lambda: {})
+    readers: Mapping[Instruction, frozenset[MemoryObject]] = field(default_factory=lambda: {})
+    _places: dict[Value, Place] = field(default_factory=lambda: {})
+
+    def objects(self, pointer: Value) -> frozenset[MemoryObject]:
+        """What `pointer` may point to; empty for null and undef."""
+        return self.points_to.get(pointer) or objects_of_constant(pointer)
+
+    def inside(self, memory: MemoryObject) -> frozenset[MemoryObject]:
+        """What pointers stored in `memory` may point to."""
+        held = inside_of(memory, self.contents, self.copied, self.carried, self.tables)
+        return frozenset(held)
+
+    def copied_with(self, memory: MemoryObject) -> frozenset[MemoryObject]:
+        """The objects whose bytes may come from this one by copies, or go there; itself, too."""
+        return frozenset(closure([memory], lambda o: self._copied_both_ways.get(o, ())))
+
+    @cached_property
+    def _copied_both_ways(self) -> dict[MemoryObject, set[MemoryObject]]:
+        found: dict[MemoryObject, set[MemoryObject]] = {}
+        for target, sources in self.copied.items():
+            for source in sources:
+                found.setdefault(target, set()).add(source)
+                found.setdefault(source, set()).add(target)
+        return found
+
+    def reached(self, call: Instruction) -> frozenset[MemoryObject]:
+        """All memory a function can get at.
+
+        By the pointers it is called with, by globals, and by pointers stored outside this function.
+        """
+        if not touches_memory(call):
+            return frozenset()
+        given = frozenset(reached_by(call, self.objects, self.inside))
+        if call.callee_name in (MAKES_ROOM, GIVES_ROOM_BACK):
+            return given
+        return given | self._exposed
+
+    def behind(self, pointer: Value) -> frozenset[MemoryObject]:
+        """All memory that can be got at by a pointer."""
+        return frozenset(closure(self.objects(pointer), self.inside))
+
+    def read_by(self, call: Instruction) -> frozenset[MemoryObject]:
+        """What a function of the module may read when it is called here."""
+        return self.called[call].reads | self._reached_unseen(call)
+
+    def changed_by(self, call: Instruction) -> frozenset[MemoryObject]:
+        """What a function of the module may write when it is called here."""
+        return self.called[call].writes | self._reached_unseen(call)
+
+    def _reached_unseen(self, call: Instruction) -> frozenset[MemoryObject]:
+        """What a function of the module reaches through calls of unknown functions."""
+        return self.reached(call) if self.called[call].summary.everything else frozenset()
+
+    @cached_property
+    def _exposed(self) -> frozenset[MemoryObject]:
+        """Globals, and what is behind pointers stored in memory that this function did not make."""
+        written = {o for w in self.writes for o in self.written_by(w)}
+        known: set[MemoryObject] = {o for o in self.all_objects | written if o.kind == "global"}
+        work = [*known, *(o for o in self.contents if not o.is_local)]
+        while work:
+            new = self.inside(work.pop()) - known
+            known |= new
+            work += new
+        return frozenset(known)
+
+    @cached_property
+    def _callers(self) -> frozenset[MemoryObject]:
+        """What the caller can reach after the return: its own memory, and what it was handed."""
+        outside = {o for o in self.all_objects if o.kind in {"argument", "loaded"}}
+        return frozenset(outside) | self.handed_over(outside)
+
+    def handed_over(self, holders: Iterable[MemoryObject]) -> frozenset[MemoryObject]:
+        """What pointers that the function stored in `holders` lead to, directly or not."""
+        found: set[MemoryObject] = set()
+        work = list(holders)
+        while work:
+            new = self.contents.get(work.pop(), frozenset()) - found
+            found |= new
+            work += new
+        return frozenset(found)
+
+    def may_overlap(self, a: MemoryObject, b: MemoryObject) -> bool:
+        """Whether two objects may share an address."""
+        return overlap(a, b, self.disjoint)
+
+    def written_by(self, write: Write) -> frozenset[MemoryObject]:
+        """The objects a write may change; those of an unknown call are not listed."""
+        return write.objects.union(*map(self.objects, write.pointers))
+
+    def escaping(self, returned: Value | None) -> frozenset[MemoryObject]:
+        """Memory this function made that is still reached when it has returned."""
+        outside = [o for o in self.contents if not o.is_local]
+        start = [*outside, *(self.objects(returned) if returned is not None else ())]
+        found = closure(start, lambda o: self.contents.get(o, ()))
+        return frozenset(o for o in found if o.kind in {"allocation", "result"})
+
+    def may_alias(self, p: Value, p_size: int | None, q: Value, q_size: int | None) -> bool:
+        """Whether `p_size` bytes at `p` may overlap `q_size` bytes at `q` (None: unknown size)."""
+        if not any(self.may_overlap(a, b) for a in self.objects(p) for b in self.objects(q)):
+            return False
+        if p_size is None or q_size is None:
+            return True
+        a, b = self.place(p), self.place(q)
+        if (a.base is b.base and a.through == b.through and self._is_one_address(a.base)) or (
+            all(self.starts(a, o) and self.starts(b, o) for o in self.objects(p) | self.objects(q))
+        ):
+            header = all(map(has_header, self.objects(p) | self.objects(q)))
+            return a.may_overlap(p_size, b, q_size, header=header)
+        return True
+
+    def place(self, pointer: Value) -> Place:
+        """Where in its object a pointer points."""
+        found = self._places.get(pointer)
+        if found is None:
+            found = place_of(pointer, self.named_types, self.multiples, self._places)
+            self._places[pointer] = found
+        return found
+
+    def starts(self, place: Place, o: MemoryObject) -> bool:
+        """Whether offsets of a place count from the start of this object (its data, if counted)."""
+        match o.kind:
+            case "argument":
+                return self._starts_argument(place, o)
+            case "allocation" if is_counted(o):
+                return place.through or self._leads_to_start(place.base, o)
+            case "allocation" | "alloca" if place.base is not o.key:
+                return not place.through and self._leads_to_start(place.base, o)
+            case _:
+                return place.base is o.key and not place.through
+
+    def _starts_argument(self, place: Place, o: MemoryObject) -> bool:
+        """Whether a place counts from a parameter of the object, or from a declared pointer (D2).
+
+        Two objects of one private name begin at the same place, or do not overlap.
+        """
+        (memory, *others) = self.objects(place.base) or (None,)
+        if memory is None or others or (memory != o and not _begin_alike(memory, o)):
+            return False
+        if isinstance(place.base, Instruction):
+            target = self.starts_of.get(place.base)
+            return target is not None and target.is_start(place, memory)
+        return isinstance(place.base, Argument) and (not place.through or memory in self.targets)
+
+    def _leads_to_start(self, base: Value, o: MemoryObject) -> bool:
+        """Whether a pointer that was loaded or chosen is one to the start of the data of `o`."""
+        handed_on = isinstance(base, Instruction) and base.opcode in HANDED_ON
+        return handed_on and not self._interior.may_be(base, o)
+
+    @cached_property
+    def _interior(self) -> Interior:
+        instructions = (i for block in self.flow.order for i in block.instructions)
+        return interior_pointers(instructions, self.objects, self.place, self._stored_into)
+
+    def _stored_into(self, call: Instruction) -> frozenset[MemoryObject]:
+        """Where a call may store pointers."""
+        own = self.readers.get(call)
+        return self.reached(call) if own is None else own
+
+    def _is_one_address(self, base: Value) -> bool:
+        """Whether offsets from `base` tell addresses of one object apart.
+
+        They do not if it is another address in each iteration.
+        """
+        if not isinstance(base, Instruction) or self.flow.loop_of(base.owner) is None:
+            return True
+        return any(o.key is base for o in self.objects(base))
+
+    def overwritten(self, instruction: Instruction, pointer: Value, size: int | None) -> bool:
+        """M3: whether memory at `pointer` may change between `instruction` and the return.
+
+        With `split`, until the reverse sweep: the caller may write what it can reach.
+        """
+        return self.left_to_others(pointer) or any(self.overwriting(instruction, pointer, size))
+
+    def left_to_others(self, pointer: Value) -> bool:
+        """Whether callers may write what `pointer` leads to before the reverse sweep runs."""
+        objects = self.objects(pointer)
+        if self.split and not self._callers.isdisjoint(objects):
+            return True
+        return any(self.clobbered(root(o)) for o in objects)
+
+    def overwriting(
+        self, instruction: Instruction, pointer: Value, size: int | None
+    ) -> Iterator[Write]:
+        """The writes that may change memory at `pointer` between `instruction` and the return."""
+        repeated = self.flow.loop_of(instruction.owner) is not None
+        for write in self.hitting(pointer, size):
+            if (repeated or write.instruction is not instruction) and self._reaches(
+                instruction, write, pointer
+            ):
+                yield write
+
+    def group_overwritten(self, call: Instruction, group: int) -> bool:
+        """Whether what a callee can reach by a group of pointers may change after the call."""
+        called = self.called[call]
+        return self._any_overwritten(call, called.direct[group] | called.deep[group])
+
+    def container_overwritten(self, call: Instruction, pointer: Value) -> bool:
+        """Whether what a marked call can reach by a pointer may change after it."""
+        objects = self.behind(pointer)
+        return (self.split and not self._callers.isdisjoint(objects)) or self._any_overwritten(
+            call, objects
+        )
+
+    def _any_overwritten(self, call: Instruction, objects: Iterable[MemoryObject]) -> bool:
+        repeated = self.flow.loop_of(call.owner) is not None
+        return any(self.clobbered(root(o)) for o in objects) or any(
+            (write.everything or self._overlaps(objects, self.written_by(write)))
+            and (repeated or write.instruction is not call)
+            and self._follows(call, write.instruction)
+            for write in self.writes
+        )
+
+    def _overlaps(self, some: Iterable[MemoryObject], others: Iterable[MemoryObject]) -> bool:
+        others = tuple(others)
+        return any(self.may_overlap(a, b) for a in some for b in others)
+
+    def _follows(self, start: Instruction, end: Instruction) -> bool:
+        a, b = start.owner, end.owner
+        if a is b and a.instructions.index(start) < a.instructions.index(end):
+            return True
+        return b in self._reachable(a, None)
+
+    def hitting(self, pointer: Value, size: int | None) -> Iterator[Write]:
+        """The writes that may change memory at `pointer`, whenever they happen."""
+        return (write for write in self.writes if self.hits(write, pointer, size))
+
+    def hits(self, write: Write, pointer: Value, size: int | None) -> bool:
+        """Whether a write may change memory at `pointer`."""
+        if write.everything or self._overlaps(self.objects(pointer), write.objects):
+            return True
+        return any(self.may_alias(pointer, size, q, write.size) for q in write.pointers)
+
+    @cached_property
+    def _by_instruction(self) -> dict[Instruction, list[Write]]:
+        found: dict[Instruction, list[Write]] = {}
+        for write in self.writes:
+            found.setdefault(write.instruction, []).append(write)
+        return found
+
+    def writes_of(self, instruction: Instruction) -> list[Write]:
+        """What an instruction may write."""
+        return self._by_instruction.get(instruction, [])
+
+    def _reaches(self, start: Instruction, write: Write, pointer: Value) -> bool:
+        """Whether a write can happen after `start` to what `pointer` led to there.
+
+        A path through a site makes a new object, and does not count where that is written.
+        """
+        a, b = start.owner, write.instruction.owner
+        if a is b and a.instructions.index(start) < a.instructions.index(write.instruction):
+            return True
+        return any(b in self._reachable(a, site) for site in self._renewed_in(write, pointer))
+
+    def _renewed_in(self, write: Write, pointer: Value) -> set[Block | None]:
+        """Per object at `pointer` that is written: where it is made, if its newest is meant."""
+        if write.everything:
+            return {None}
+        written = self.written_by(write)
+        return {
+            self._site_of_newest(write, o) if o == other else None
+            for o in self.objects(pointer)
+            for other in written
+            if self.may_overlap(o, other)
+        }
+
+    def _site_of_newest(self, write: Write, o: MemoryObject) -> Block | None:
+        """The block of the site of `o`, if a write changes nothing of it but its newest object."""
+        if o.kind not in {"allocation", "result"} or not isinstance(o.key, Instruction):
+            return None
+        pointers = write.pointers
+        if o in write.objects:
+            if o in self._stored:
+                return None
+            pointers = (*pointers, *write.instruction.operands)
+        newest = all(self._instances.is_newest(p, o) for p in pointers)
+        return o.key.owner if newest else None
+
+    @cached_property
+    def _stored(self) -> frozenset[MemoryObject]:
+        """The objects that pointers in memory lead to."""
+        return frozenset[MemoryObject]().union(*self.contents.values())
+
+    @cached_property
+    def _instances(self) -> Instances:
+        return Instances(self.flow, self.objects, self._writers)
+
+    def _writers(self, load: Instruction) -> Iterator[Instruction]:
+        """What may write, at any time, what a load reads."""
+        size = size_of(load.type, self.named_types)
+        return (write.instruction for write in self.hitting(load.operands[0], size))
+
+    def _reachable(self, start: Block, without: Block | None) -> set[Block]:
+        """Blocks entered after leaving `start`; `without` is entered but not passed."""
+        key = (start, without)
+        if key not in self._reach:
+            seen: set[Block] = set()
+            work = [start]
+            while work:
+                block = work.pop()
+                for target in block.successors:
+                    if target not in seen:
+                        seen.add(target)
+                        if target is not without:
+                            work.append(target)
+            if without is not None and without is not start:
+                seen.discard(without)
+            self._reach[key] = seen
+        return self._reach[key]
+
+    @cached_property
+    def all_objects(self) -> frozenset[MemoryObject]:
+        """Every object that some pointer of the function may point to."""
+        return frozenset(o for objects in self.points_to.values() for o in objects) | frozenset(
+            self.contents
+        ).union(*(c.reached for c in self.called.values()))
+
+
+def _begin_alike(a: MemoryObject, b: MemoryObject) -> bool:
+    return isinstance(a.private, str) and a.private == b.private
+
+
+def analyse_memory(
+    function: Function,
+    flow: ControlFlow,
+    *,
+    group_of: Callable[[Argument], object],
+    private: Callable[[Argument], bool | str],
+    disjoint: bool,
+    marked: Callable[[Instruction], CallEffect | None],
+    arithmetic: Callable[[Instruction], bool],
+    named_types: NamedTypes,
+    live: Collection[Block],
+    split: bool = False,
+    callees: Summaries | None = None,
+    clobbered: Callable[[MemoryObject], bool] = lambda memory: False,
+    targets: Targets | None = None,
+    multiples: Multiples | None = None,
+    tables: Tables | None = None,
+) -> MemoryFacts:
+    """Points-to sets by fixpoint iteration.
+
+    Arguments
+        group_of    the argument of the program a pointer parameter belongs to; parameters of one
+                    group share an object
+        private     whether nothing else in the call reaches the parameter's memory (`noalias`), or
+                    nothing but memory of one name
+        disjoint    whether the memory of different groups is known not to overlap (checked by the
+                    caller at run time)
+        live        blocks on the way to a successful return: only what they write can be seen by a
+                    reverse sweep
+        marked      the effect of a marked call, None for other instructions
+        arithmetic  whether a call has no effect but its result
+        split       whether the caller may write what it can reach before the reverse sweep runs
+        callees     the summaries of the functions of the module; None: their calls are unknown
+        clobbered   whether an argument's memory, or a global, may change after the return
+        targets     what pointers in argument memory lead to, as far as the caller declares it
+        multiples   numbers that divide integer parameters
+        tables      what pointers in constant globals lead to
+    """
+    solver = Solver(flow, marked, callees, disjoint, targets or {}, named_types, tables or {})
+    for argument in function.arguments:
+        if argument.type.is_pointer:
+            solver.point(
+                argument, {MemoryObject("argument", group_of(argument), private(argument))}
+            )
+    solver.solve()
+    return MemoryFacts(
+        points_to={v: frozenset(s) for v, s in solver.points_to.items()},
+        contents={o: frozenset(s) for o, s in solver.contents.items()},
+        writes=tuple(
+            write
+            for block in flow.order
+            if block in live
+            for i in block.instructions
+            for write in writes_of(i, marked, arithmetic, named_types, solver)
+        ),
+        flow=flow,
+        disjoint=disjoint,
+        named_types=named_types,
+        split=split,
+        _reach={},
+        called=solver.called,
+        followed=solver.followed,
+        readers=_readers(solver, flow, marked),
+        clobbered=clobbered,
+        copied={o: frozenset(s) for o, s in solver.copied.items()},
+        carried={o: frozenset(s) for o, s in solver.carried.items()},
+        targets=solver.targets,
+        multiples=multiples or {},
+        tables=tables or {},
+        starts_of={
+            i: target
+            for i, target in solver.starts_of.items()
+            if solver.points_to[i] == {target.memory}
+        },
+    )
+
+
+def _readers(
+    solver: Solver, flow: ControlFlow, marked: Callable[[Instruction], CallEffect | None]
+) -> dict[Instruction, frozenset[MemoryObject]]:
+    """The marked calls that only read what they are given and return none of it."""
+    found: dict[Instruction, frozenset[MemoryObject]] = {}
+    for i in (i for block in flow.order for i in block.instructions if i.opcode == "call"):
+        effect = marked(i)
+        if effect is None or effect.hands_out or effect.follows:
+            continue
+        written = {o for p in (i.operands[k] for k in effect.writes) for o in solver.objects(p)}
+        found[i] = frozenset(closure(written, solver.inside))
+    return found

@@ -1,0 +1,92 @@
+"""Interior pointers: which pointers that were stored, or chosen between, may point behind the start
+of their object.
+
+Needs       a Function in normal form; the objects of its pointers and what calls reach
+Gives       `Interior`, frozen: `may_be(pointer, object)`
+Invariants  P1  when `may_be(p, o)` is False for a load, phi, select or freeze, it is the start of
+                `o` (of its data, if counted) wherever it leads there; or a pointer to the counted
+                object itself, on which nobody does arithmetic
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from activerules.ir.analysis.memory.addresses import Place, is_renamed
+from activerules.ir.analysis.memory.objects import MemoryObject
+from activerules.ir.analysis.memory.points_to import HANDED_ON
+from activerules.ir.llvm.model import Instruction, Value
+from activerules.ir.normal.effects import effect_of
+
+
+@dataclass(frozen=True, eq=False)
+class Interior:
+    """Grown to a fixpoint by `interior_pointers`. `chosen`: phis, selects and freezes that may be
+    interior; `stored`: objects whose interior pointers may be in memory.
+    """
+
+    objects: Callable[[Value], Iterable[MemoryObject]]
+    place: Callable[[Value], Place]
+    chosen: set[Value] = field(default_factory=lambda: set())
+    stored: set[MemoryObject] = field(default_factory=lambda: set())
+
+    def may_be(self, pointer: Value, memory: MemoryObject) -> bool:
+        """P1: whether `pointer` may lead into `memory` behind its start."""
+        if isinstance(pointer, Instruction) and pointer.opcode == "load":
+            return memory in self.stored
+        return pointer in self.chosen
+
+    def leads_inside(self, pointer: Value) -> bool:
+        """Whether a pointer may be interior, as far as is known by now."""
+        while isinstance(pointer, Instruction) and is_renamed(pointer):
+            pointer = pointer.operands[0]
+        if not isinstance(pointer, Instruction):
+            return False
+        if pointer.opcode in HANDED_ON:
+            return any(self.may_be(pointer, o) for o in self.objects(pointer))
+        place = self.place(pointer)
+        if place.offset or place.stride or pointer.opcode == "inttoptr":
+            return True
+        if isinstance(place.base, Instruction) and place.base.opcode in HANDED_ON:
+            return self.leads_inside(place.base)
+        return not place.through and place.base is not pointer
+
+
+def interior_pointers(
+    instructions: Iterable[Instruction],
+    objects: Callable[[Value], Iterable[MemoryObject]],
+    place: Callable[[Value], Place],
+    reached: Callable[[Instruction], Iterable[MemoryObject]],
+) -> Interior:
+    """Visit what stores pointers, and what chooses between them, until nothing changes."""
+    found = Interior(objects, place)
+    visited = [i for i in instructions if _hands_on(i)]
+    size = -1
+    while size != (size := len(found.chosen) + len(found.stored)):
+        for i in visited:
+            _visit(i, found, reached)
+    return found
+
+
+def _hands_on(i: Instruction) -> bool:
+    if i.opcode == "call":
+        return effect_of(i.callee_name) is None
+    return i.opcode == "store" or (i.opcode in HANDED_ON - {"load"} and not is_renamed(i))
+
+
+def _visit(
+    i: Instruction, found: Interior, reached: Callable[[Instruction], Iterable[MemoryObject]]
+) -> None:
+    if i.opcode == "call":
+        found.stored.update(reached(i))
+        return
+    for operand in i.operands[:1] if i.opcode == "store" else i.operands:
+        if operand.type.is_int:
+            found.stored.update(found.objects(operand))
+        elif not found.leads_inside(operand):
+            continue
+        elif i.opcode == "store":
+            found.stored.update(found.objects(operand))
+        else:
+            found.chosen.add(i)

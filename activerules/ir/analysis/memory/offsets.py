@@ -1,0 +1,50 @@
+"""Spans: where in blocks of one shape a pointer may point, counted from the start of the block.
+
+Gives       `span_of`, `moved`, `covers`, `widest`, `shifted` on places that all have one base
+Invariants  O1 and O3 of `addresses`; a set of offsets has one form
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from activerules.ir.analysis.memory.addresses import Place
+from activerules.ir.llvm.model import Constant
+from activerules.ir.llvm.types import PTR
+
+_ORIGIN = Constant(PTR, "null")
+START = Place(_ORIGIN, 0)
+ANYWHERE = Place(_ORIGIN, 0, 1)
+
+
+def moved(span: Place, constant: int, variable: int) -> Place:
+    """A span a getelementptr further on."""
+    low = span.low if span.stride else span.offset
+    if low is not None:
+        low += constant
+    return span_of(span.offset + constant, gcd(span.stride, variable), low)
+
+
+def span_of(offset: int, stride: int, low: int | None) -> Place:
+    """One form for each set of offsets."""
+    return Place(_ORIGIN, offset % stride if stride else offset, stride, low if stride else None)
+
+
+def covers(one: Place, other: Place) -> bool:
+    """Whether a span has all offsets of another."""
+    if one.stride == 0 or other.stride % one.stride or (other.offset - one.offset) % one.stride:
+        return one == other
+    low = other.low if other.stride else other.offset
+    return one.low is None or (low is not None and low >= one.low)
+
+
+def widest(one: Place, other: Place) -> Place:
+    """A span that has all offsets of two."""
+    return span_of(one.offset, gcd(one.stride, other.stride, one.offset - other.offset), None)
+
+
+def shifted(place: Place, start: Place, end: Place) -> Place:
+    """Where a copy from `start` to `end` puts what is at `place`."""
+    stride = gcd(place.stride, start.stride, end.stride)
+    low = end.low if end.stride else end.offset
+    return span_of(place.offset - start.offset + end.offset, stride, low)

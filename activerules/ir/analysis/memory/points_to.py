@@ -1,0 +1,422 @@
+"""Points-to sets: what each pointer of a function may point to, by iteration to a fixpoint.
+
+Needs       a Function in normal form; its ControlFlow; the effects of marked calls; the summaries
+            of the functions of the module; what the caller declares of argument memory
+Gives       `Solver`: points_to (values), contents (what pointers held in an object lead to), copied
+            and carried (objects whose bytes, or integers, are moved to an object), called, followed
+Invariants  M1 of `facts`: every address a pointer may hold at run time lies in one of its objects
+Source      Andersen (1994), inclusion-based points-to analysis: flow-insensitive; one contents set
+            per object, and in memory of the function's own one per offset, where offsets are known
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from activerules.ir.analysis.memory.addresses import place_of
+from activerules.ir.analysis.memory.called import CalledMemory, called_memory
+from activerules.ir.analysis.memory.callee import Summaries
+from activerules.ir.analysis.memory.declared import Target, Targets
+from activerules.ir.analysis.memory.objects import (
+    RUNTIME,
+    UNKNOWN,
+    MemoryObject,
+    closure,
+    has_header,
+    is_counted,
+    made_by,
+)
+from activerules.ir.llvm.cfg import ControlFlow
+from activerules.ir.llvm.constants import integer_of
+from activerules.ir.llvm.model import (
+    BINARY_INT,
+    Argument,
+    Constant,
+    GlobalRef,
+    Instruction,
+    Value,
+    behind,
+)
+from activerules.ir.llvm.types import I64, PTR, IntType, NamedTypes, size_of
+from activerules.ir.normal.effects import CallEffect, effect_of
+
+# what takes a pointer on from where it was put
+HANDED_ON = frozenset({"load", "phi", "select", "freeze"})
+
+# the operands a pointer points into the memory of, as a slice
+_SAME_MEMORY = {
+    **dict.fromkeys(("getelementptr", "bitcast", "addrspacecast", "freeze"), (0, 1)),
+    "phi": (0, None),
+    "select": (1, None),
+}
+
+_NOWHERE = {"null", "undef", "poison"}
+_CARRIES_ADDRESS = BINARY_INT | {"phi", "select", "trunc", "zext", "sext", "freeze"}
+
+
+def loads_behind(value: Value) -> list[Instruction]:
+    """The loads a value comes from, through phi, select, freeze and arithmetic on its sign."""
+
+    def goes_on(i: Instruction) -> bool:
+        return i.opcode in {"phi", "select", "freeze"} or _changes_sign(i)
+
+    return [i for i in behind(value, goes_on) if i.opcode == "load"]
+
+
+def _changes_sign(i: Instruction) -> bool:
+    """Whether integer arithmetic acts on the highest bit alone, as that of a float's sign does."""
+    if i.opcode not in {"and", "or", "xor"} or not isinstance(i.type, IntType):
+        return False
+    sign = 1 << (i.type.bits - 1)
+    masks = {number & (2 * sign - 1) for o in i.operands if (number := integer_of(o)) is not None}
+    return bool(masks & ({sign - 1} if i.opcode == "and" else {sign}))
+
+
+def objects_of_constant(value: Value) -> frozenset[MemoryObject]:
+    """The globals a constant pointer mentions; nothing for null, undef and poison."""
+    if isinstance(value, GlobalRef):
+        return frozenset([MemoryObject("global", value.name)])
+    if isinstance(value, Constant):
+        return frozenset(MemoryObject("global", name) for name in value.globals)
+    return frozenset()
+
+
+_Objects = Mapping[MemoryObject, Iterable[MemoryObject]]
+Tables = Mapping[MemoryObject, frozenset[MemoryObject]]
+"""What pointers in constant globals lead to: functions, and other globals."""
+
+
+def inside_of(
+    memory: MemoryObject,
+    contents: _Objects,
+    copied: _Objects,
+    carried: _Objects,
+    tables: Tables,
+) -> set[MemoryObject]:
+    """What pointers in `memory` may point to, those copied there from other memory included."""
+    held: set[MemoryObject] = set()
+    for one in closure([memory], lambda o: (*copied.get(o, ()), *carried.get(o, ()))):
+        held.update(contents.get(one, ()))
+        if one in tables:
+            held.update(tables[one])
+        elif one.kind in {"argument", "loaded", "global"}:
+            held.add(one if one.kind == "loaded" else MemoryObject("loaded", one))
+        elif one == RUNTIME:
+            held.add(RUNTIME)
+    return held
+
+
+def reached_by(
+    call: Instruction,
+    objects: Callable[[Value], Iterable[MemoryObject]],
+    inside: Callable[[MemoryObject], Iterable[MemoryObject]],
+) -> set[MemoryObject]:
+    """All memory a call gets at by its operands."""
+    addresses = (o for o in call.operands if o.type.is_pointer or o.type.is_int)
+    return closure((o for address in addresses for o in objects(address)), inside)
+
+
+def _is_shorter(o: MemoryObject, least: int) -> bool:
+    """Whether nothing in an object lies `least` bytes behind its start."""
+    effect = made_by(o) if least > 0 else None
+    if effect is None or not effect.counted or has_header(o) or len(effect.size) != 1:
+        return False
+    assert isinstance(o.key, Instruction)
+    length = integer_of(o.key.operands[effect.size[0]])
+    return length is not None and length <= least
+
+
+class Solver:
+    """Working state of the fixpoint; thrown away once the facts are frozen."""
+
+    def __init__(
+        self,
+        flow: ControlFlow,
+        marked: Callable[[Instruction], CallEffect | None],
+        callees: Summaries | None,
+        disjoint: bool,
+        targets: Targets,
+        named_types: NamedTypes,
+        tables: Tables,
+    ) -> None:
+        self.tables = tables
+        self.flow, self.marked = flow, marked
+        self.callees, self.disjoint = callees, disjoint
+        self.targets, self.named_types = targets, named_types
+        self.starts_of: dict[Instruction, Target] = {}
+        self.called: dict[Instruction, CalledMemory] = {}
+        self.followed: dict[Instruction, frozenset[MemoryObject]] = {}
+        self.points_to: dict[Value, set[MemoryObject]] = {}
+        self.contents: dict[MemoryObject, set[MemoryObject]] = {}
+        self.copied: dict[MemoryObject, set[MemoryObject]] = {}
+        self.carried: dict[MemoryObject, set[MemoryObject]] = {}
+        self.carried_anywhere: set[MemoryObject] = set()
+        self.fields: dict[tuple[MemoryObject, int | None], set[MemoryObject]] = {}
+        self.changed = False
+
+    def point(self, value: Value, objects: Iterable[MemoryObject]) -> None:
+        """`value` may point to `objects`, too."""
+        self._grow(self.points_to.setdefault(value, set()), objects)
+
+    def hold(
+        self, memory: MemoryObject, objects: Iterable[MemoryObject], offset: int | None = None
+    ) -> None:
+        """Pointers in `memory` may point to `objects`, too: the one at `offset`, or any."""
+        objects = set(objects)
+        self._grow(self.contents.setdefault(memory, set()), objects)
+        self._grow(self.fields.setdefault((memory, offset), set()), objects)
+
+    def _grow(self, known: set[MemoryObject], more: Iterable[MemoryObject]) -> None:
+        before = len(known)
+        known.update(more)
+        self.changed |= len(known) != before
+
+    def objects(self, value: Value) -> set[MemoryObject]:
+        """What `value` may point to, as far as is known."""
+        return self.points_to.get(value) or set(objects_of_constant(value))
+
+    def inside(self, memory: MemoryObject) -> set[MemoryObject]:
+        """What pointers stored in `memory` may point to."""
+        return inside_of(memory, self.contents, self.copied, self.carried, self.tables)
+
+    def copy(self, target: MemoryObject, source: MemoryObject) -> None:
+        """`target` may hold bytes of `source`, pointers among them."""
+        if target != source:
+            self._grow(self.copied.setdefault(target, set()), {source})
+        if self.contents.get(source):
+            self.hold(target, self.contents[source])
+
+    def solve(self) -> None:
+        """Visit all instructions until nothing changes."""
+        for holder, pointers in self.targets.items():
+            self.hold(holder, (target.memory for target in pointers.at.values()))
+        self.changed = True
+        while self.changed:
+            self.changed = False
+            for block in self.flow.order:
+                for instruction in block.instructions:
+                    self._visit(instruction)
+
+    def _visit(self, i: Instruction) -> None:
+        match i.opcode:
+            case "alloca":
+                self.point(i, {MemoryObject("alloca", i)})
+            case "load" if i.type.is_pointer:
+                self._load(i)
+            case "store" if i.operands[0].type.is_pointer:
+                self._store(i)
+            case "store" if i.operands[0].type == I64:
+                self._store_integer(i)
+            case "call":
+                self._visit_call(i)
+            case _:
+                self._carry(i)
+
+    def _carry(self, i: Instruction) -> None:
+        """An instruction that makes an address, or an integer, from others."""
+        match i.opcode:
+            case "ptrtoint":
+                self.point(i, self.objects(i.operands[0]))
+            case "inttoptr":
+                self.point(i, self.objects(i.operands[0]) or {UNKNOWN})
+            case "extractvalue" | "va_arg" if i.type.is_pointer:
+                self.point(i, {UNKNOWN})
+            case opcode if i.type.is_pointer:
+                first, end = _SAME_MEMORY.get(opcode, (0, 0))
+                for operand in i.operands[first:end]:
+                    self.point(i, self.objects(operand))
+                if opcode in HANDED_ON:
+                    self._choose(i, i.operands[first:end])
+            case opcode if i.type.is_int and opcode in _CARRIES_ADDRESS:
+                self._integer(i)
+            case _:
+                pass
+
+    def _choose(self, i: Instruction, operands: Sequence[Value]) -> None:
+        """What is chosen among declared pointers to one memory is one; null leads nowhere."""
+        rest = [o for o in operands if not (isinstance(o, Constant) and o.text in _NOWHERE)]
+        found = {self.starts_of.get(o) if isinstance(o, Instruction) else None for o in rest}
+        target = found.pop() if len(found) == 1 else None
+        self.changed |= target is not self.starts_of.get(i)
+        if target is None:
+            self.starts_of.pop(i, None)
+        else:
+            self.starts_of[i] = target
+
+    def _load(self, i: Instruction) -> None:
+        for memory in self._within(i.operands[0]):
+            offset = self._offset_in_declared(memory, i.operands[0])
+            if offset is None:
+                self.point(i, self._inside_at(memory, i.operands[0]))
+            elif offset in self.targets[memory].at:
+                self.starts_of[i] = self.targets[memory].at[offset]
+                self.point(i, {self.starts_of[i].memory})
+            else:
+                self.point(i, {MemoryObject("loaded", memory)})
+
+    def _within(self, pointer: Value) -> list[MemoryObject]:
+        """The objects a pointer may point to that are as long as it is behind what was stored.
+
+        One struct often holds pointers to several kinds of memory, and what was read from it may
+        be any of them; where in it the next pointer is tells the short ones from the long.
+        """
+        place = place_of(pointer, self.named_types)
+        stored = isinstance(place.base, Instruction) and place.base.opcode in HANDED_ON
+        least = place.offset if stored and place.stride == 0 and not place.through else 0
+        return [o for o in self.objects(pointer) if not _is_shorter(o, least)]
+
+    def _offset_in_declared(self, memory: MemoryObject, pointer: Value) -> int | None:
+        """Where in (a period of) memory with declared pointers a pointer points; None where that
+        varies, or in other memory.
+        """
+        pointers = self.targets.get(memory)
+        if pointers is None or not pointers.at:
+            return None
+        place = place_of(pointer, self.named_types)
+        base = self.starts_of.get(place.base) if isinstance(place.base, Instruction) else None
+        at_start = isinstance(place.base, Argument) or (
+            base is not None and base.is_start(place, memory)
+        )
+        return pointers.offset_of(place) if at_start else None
+
+    def _inside_at(self, memory: MemoryObject, pointer: Value) -> set[MemoryObject]:
+        """What the pointer in `memory` that another one points to may point to."""
+        offset = self._offset_in(memory, pointer)
+        if offset is None or memory in self.copied or memory in self.carried_anywhere:
+            return self.inside(memory)
+        fields = self.fields
+        return fields.get((memory, offset), set()) | fields.get((memory, None), set())
+
+    def _store(self, i: Instruction) -> None:
+        for memory in self._within(i.operands[1]):
+            self.hold(memory, self.objects(i.operands[0]), self._offset_in(memory, i.operands[1]))
+
+    def _offset_in(self, memory: MemoryObject, pointer: Value) -> int | None:
+        """Where a pointer points in memory of the function's own, if that is one aligned place."""
+        if memory.kind not in {"alloca", "allocation"}:
+            return None
+        place = place_of(pointer, self.named_types)
+        is_start = place.base is memory.key and place.through == is_counted(memory)
+        exact = is_start and place.stride == 0 and place.offset % size_of(PTR, {}) == 0
+        return place.offset if exact else None
+
+    def _store_integer(self, i: Instruction) -> None:
+        """An integer that was loaded, or is made from an address, may be a pointer."""
+        for target in self.objects(i.operands[1]):
+            self.hold(target, self.points_to.get(i.operands[0], ()))
+        for load in loads_behind(i.operands[0]):
+            if load.type == I64:
+                sources = {o for o in self.objects(load.operands[0]) if self._has_pointer(o, load)}
+                for target in self.objects(i.operands[1]) if sources else ():
+                    self._grow(self.carried.setdefault(target, set()), sources)
+                    self._carry_to(target, i.operands[1], sources, load)
+
+    def _carry_to(
+        self,
+        target: MemoryObject,
+        pointer: Value,
+        sources: Iterable[MemoryObject],
+        load: Instruction,
+    ) -> None:
+        """What may be a pointer is in one place of `target`, if it is known which."""
+        offset = self._offset_in(target, pointer)
+        if offset is None:
+            self._grow(self.carried_anywhere, {target})
+        else:
+            for source in sources:
+                self.hold(target, self._inside_at(source, load.operands[0]), offset)
+
+    def _has_pointer(self, memory: MemoryObject, load: Instruction) -> bool:
+        """Whether an integer that is loaded may be a pointer: not if none was stored just there, or
+        it is declared to be none.
+        """
+        pointer = load.operands[0]
+        if self._is_declared_integer(memory, pointer):
+            return False
+        known = self._offset_in(memory, pointer) is not None
+        return not known or bool(self._inside_at(memory, pointer))
+
+    def _is_declared_integer(self, memory: MemoryObject, pointer: Value) -> bool:
+        offset = self._offset_in_declared(memory, pointer)
+        return offset is not None and offset in self.targets[memory].integers
+
+    def _integer(self, i: Instruction) -> None:
+        """An integer made from an address keeps pointing; one that was not points nowhere."""
+        for operand in i.operands:
+            if self.points_to.get(operand):
+                self.point(i, self.points_to[operand])
+
+    def _visit_call(self, call: Instruction) -> None:
+        marked = self.marked(call)
+        if marked is not None:
+            self._marked_call(call, marked)
+            return
+        if self.callees is not None and self.callees.is_derived(call):
+            self._derived_call(call, self.callees)
+            return
+        effect = effect_of(call.callee_name)
+        if effect is None:
+            self._unknown_call(call)
+        else:
+            self._known_call(call, effect)
+
+    def _known_call(self, call: Instruction, effect: CallEffect) -> None:
+        if effect.hands_over:
+            for holder in self.objects(call.operands[0]):
+                for source in self.objects(call.operands[1]):
+                    self.hold(holder, self.contents.get(source, ()))
+        elif effect.allocates:
+            self.point(call, {MemoryObject("allocation", call)})
+        elif effect.returns is not None:
+            self.point(call, self.objects(call.operands[effect.returns]))
+        elif effect.opaque and call.type.is_pointer:
+            self.point(call, {RUNTIME})
+        elif effect.reads and effect.writes and len(call.operands) > 1:
+            self._copy(call.operands[effect.reads[0]], call.operands[effect.writes[0]])
+
+    def _copy(self, origin: Value, destination: Value) -> None:
+        for source in self.objects(origin):
+            for target in self.objects(destination):
+                self.copy(target, source)
+
+    def _marked_call(self, call: Instruction, effect: CallEffect) -> None:
+        """It writes pointers to fresh memory into the struct behind its first operand; what is in
+        containers it may exchange for anything it was given, and for fresh memory.
+        """
+        fresh = MemoryObject("result", call)
+        returned = {fresh}
+        if effect.follows or effect.hands_out:
+            anything = {fresh, *reached_by(call, self.objects, self.inside)}
+            containers = {o for k in effect.follows for o in self.objects(call.operands[k])}
+            self.followed[call] = frozenset(closure(containers, self.inside))
+            for memory in self.followed[call] if effect.exchanges else ():
+                if self.contents.get(memory) is not None:
+                    self.hold(memory, anything)
+            if effect.hands_out:
+                returned = anything
+                self.hold(fresh, returned)
+        for memory in self.objects(call.operands[0]):
+            self.hold(memory, returned)
+
+    def _derived_call(self, call: Instruction, callees: Summaries) -> None:
+        called = called_memory(call, self.objects, self.inside, callees, self.disjoint)
+        self.called[call] = called
+        for place, source in called.summary.stores:
+            for memory in called.at(place):
+                self.hold(memory, called.at(source))
+        for place, source in called.summary.copies:
+            for target in called.at(place):
+                for memory in called.at(source):
+                    self.copy(target, memory)
+        if called.summary.everything:
+            self._unknown_call(call)
+        if call.type.is_pointer:
+            self.point(call, (o for p in called.summary.returns for o in called.at(p)))
+
+    def _unknown_call(self, call: Instruction) -> None:
+        reached = reached_by(call, self.objects, self.inside)
+        for memory in reached:
+            if self.contents.get(memory) is not None or memory.kind == "alloca":
+                self.hold(memory, reached)
+        if call.type.is_pointer:
+            self.point(call, reached | {UNKNOWN})

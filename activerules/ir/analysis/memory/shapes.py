@@ -1,0 +1,517 @@
+"""Shapes: where in memory floats and pointers are, for a whole module, by what memory looks like.
+
+Needs       a module in normal form; how calls are seen; the function that is differentiated
+Gives       `Shapes`: `may_hold(access, kind)`, `may_be_bits(value)`
+Invariants  H1  a node stands for blocks of memory; a block belongs to one node, whatever pointer
+                leads to it, or to an open one (H3)
+            H2  a pointer to a block leads to one of its spans, counted from the start of the block
+            H3  of open nodes nothing is known: memory that comes from outside, that goes to a
+                function nothing is known of, or that is reached from such
+Source      Lattner, Lenharth, Adve (2007), Making context-sensitive points-to analysis with heap
+            cloning practical for the real world; Steensgaard (1996). Without context.
+
+`points_to` tells objects apart by where they are made, and places in them by the pointer they are
+counted from. Where a pointer was loaded, chosen among several, or passed to a function that calls
+itself, what it is counted from is another value each time. Here nodes are unified instead: the
+children of a tree are one node with its root, and a place in it is a number of bytes from the start
+of any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Literal
+
+from activerules.ir.analysis.memory.addresses import Place, step_of
+from activerules.ir.analysis.memory.offsets import ANYWHERE, START, covers, moved, shifted, widest
+from activerules.ir.llvm.constants import integer_of
+from activerules.ir.llvm.model import (
+    BINARY_INT,
+    Argument,
+    Constant,
+    Function,
+    GlobalRef,
+    Instruction,
+    Module,
+    Value,
+)
+from activerules.ir.llvm.types import I64, PTR, Type, size_of
+from activerules.ir.normal.effects import CallEffect, effect_of, memory_intrinsic
+
+Kind = Literal["float", "pointer"]
+
+_MOST_SPANS = 12
+_MOST_CHANGES = 40
+_MOST_PLACES = 200
+_POINTER = size_of(PTR, {})
+_MOVES = frozenset("phi select freeze bitcast addrspacecast ptrtoint inttoptr".split())
+_COMPUTES = BINARY_INT | {"trunc", "zext", "sext"}
+
+
+@dataclass(eq=False)
+class _Node:
+    """Blocks of memory of one shape.
+
+    places   floats and pointers that are read or written: span, size, kind
+    fields   what pointers lead to, by span
+    data     of reference-counted objects: their data
+    header   whether all blocks begin with a header (O3 of `addresses`); None: no block is known
+    """
+
+    number: int
+    merged: _Node | None = None
+    open: bool = False
+    header: bool | None = None
+    places: set[tuple[Place, int, Kind]] = field(default_factory=lambda: set())
+    fields: dict[Place, _Cell] = field(default_factory=lambda: {})
+    data: _Cell | None = None
+
+
+@dataclass(eq=False)
+class _Cell:
+    """What a pointer may be: spans of a node. No span yet: nothing is known to be there.
+
+    changes    how often spans were added
+    """
+
+    node: _Node
+    spans: set[Place] = field(default_factory=lambda: set())
+    changes: int = 0
+
+
+@dataclass(frozen=True)
+class CallsOf:
+    """How calls are seen: the function of the module a call goes to, its effect if it has a rule,
+    and whether it has none but its result.
+    """
+
+    callee: Callable[[Instruction], Function | None]
+    marked: Callable[[Instruction], CallEffect | None]
+    arithmetic: Callable[[Instruction], bool]
+
+
+class Shapes:
+    """The nodes of a module, found by iteration to a fixpoint.
+
+    `outside` are the pointer parameters that lead to memory the caller has filled; `plain` those to
+    memory in which it has neither floats nor pointers.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        outside: Iterable[Argument],
+        calls: CallsOf,
+        plain: Iterable[Argument] = (),
+    ) -> None:
+        self._module, self._calls = module, calls
+        self._cells: dict[Value | str, _Cell] = {}
+        self._loads: dict[Value | str, set[Instruction]] = {}
+        self._count = 0
+        self._changed = True
+        for argument in outside:
+            self._unknown(argument)
+        for argument in plain:
+            self._reach(self._of(argument), [ANYWHERE])
+        self._solve()
+
+    # --- answers ---
+
+    def may_hold(self, pointer: Value, t: Type, kind: Kind) -> bool:
+        """Whether a value of this kind may share a byte with one of type `t` at a pointer."""
+        cell = self._cells.get(pointer)
+        if cell is None or not cell.spans:
+            return True
+        node, size = _find(cell.node), self._size(t)
+        return node.open or any(
+            k == kind and _meet(node, span, size, place, length)
+            for place, length, k in node.places
+            for span in cell.spans
+        )
+
+    def may_be_bits(self, value: Value) -> bool:
+        """Whether an integer may have been read from where floats are."""
+        loads = self._loads.get(value)
+        return loads is None or any(self.may_hold(i.operands[0], i.type, "float") for i in loads)
+
+    # --- the fixpoint ---
+
+    def _solve(self) -> None:
+        functions = self._module.defined()
+        named = {
+            o.name
+            for f in functions
+            for i in f.instructions()
+            for o in i.operands
+            if isinstance(o, GlobalRef)
+        }
+        for f in functions:
+            if f.name in named:
+                for argument in f.arguments:
+                    self._unknown(argument)
+        while self._changed:
+            self._changed = False
+            for f in functions:
+                for i in f.instructions():
+                    self._visit(f, i)
+            self._spread()
+
+    def _spread(self) -> None:
+        """H3: what is reached from an open node is open."""
+        nodes = {_find(cell.node) for cell in self._cells.values()}
+        work = [n for n in nodes if n.open or (n.data is not None and (n.fields or n.places))]
+        seen: set[_Node] = set()
+        while work:
+            node = _find(work.pop())
+            if node in seen:
+                continue
+            seen.add(node)
+            self._open(node)
+            work += [cell.node for cell in node.fields.values()]
+            work += [node.data.node] if node.data is not None else []
+
+    # --- nodes and cells ---
+
+    def _fresh(self) -> _Cell:
+        self._count += 1
+        return _Cell(_Node(self._count))
+
+    def _of(self, key: Value | str) -> _Cell:
+        if key not in self._cells:
+            self._cells[key] = self._fresh()
+        return self._cells[key]
+
+    def _cell(self, value: Value) -> _Cell | None:
+        """The cell of an operand; None for what is no pointer, as far as is known."""
+        if isinstance(value, GlobalRef):
+            return self._unknown(value.name)
+        if isinstance(value, Constant):
+            return self._unknown(value.globals[0]) if value.globals else None
+        return self._cells.get(value)
+
+    def _unknown(self, key: Value | str) -> _Cell:
+        cell = self._of(key)
+        self._open(cell.node)
+        self._reach(cell, [ANYWHERE])
+        return cell
+
+    def _open(self, node: _Node) -> None:
+        node = _find(node)
+        if not node.open:
+            node.open = self._changed = True
+
+    def _open_all(self, values: Iterable[Value]) -> None:
+        for value in values:
+            if (cell := self._cell(value)) is not None:
+                self._open(cell.node)
+
+    def _reach(self, cell: _Cell, spans: Iterable[Place]) -> None:
+        """A pointer may lead to these places, too."""
+        for span in list(spans):
+            if not any(covers(known, span) for known in cell.spans):
+                cell.spans = {known for known in cell.spans if not covers(span, known)} | {span}
+                cell.changes += 1
+                self._changed = True
+        # a pointer that goes down in a loop would begin further in front in every round
+        if len(cell.spans) > _MOST_SPANS or cell.changes > _MOST_CHANGES:
+            cell.spans = {reduce(widest, cell.spans, next(iter(cell.spans)))}
+
+    def _flow(self, source: _Cell, target: _Cell) -> None:
+        """`target` may be whatever `source` is."""
+        self._unify(source.node, target.node)
+        self._reach(target, source.spans)
+
+    def _unify(self, a: _Node, b: _Node) -> None:
+        a, b = sorted((_find(a), _find(b)), key=lambda node: node.number)
+        if a is b:
+            return
+        self._changed = True
+        b.merged = a
+        a.open |= b.open
+        a.header = b.header if a.header is None else a.header and b.header is not False
+        a.places |= b.places
+        for place, cell in b.fields.items():
+            # merging one field may merge this node with others
+            known = _find(a).fields.setdefault(place, cell)
+            self._same(cell, known)
+        if b.data is not None:
+            a = _find(a)
+            a.data = a.data or b.data
+            self._same(b.data, a.data)
+        self._limit(_find(a))
+
+    def _same(self, one: _Cell, other: _Cell) -> None:
+        self._flow(one, other)
+        self._flow(other, one)
+
+    def _limit(self, node: _Node) -> None:
+        if len(node.fields) + len(node.places) > _MOST_PLACES:
+            self._open(node)
+
+    def _size(self, t: Type) -> int:
+        return size_of(t, self._module.types)
+
+    # --- instructions ---
+
+    def _visit(self, f: Function, i: Instruction) -> None:
+        match i.opcode:
+            case "alloca":
+                self._made(i, header=False)
+            case "load":
+                self._load(i)
+            case "store":
+                self._store(i)
+            case "getelementptr":
+                self._step(i)
+            case "call":
+                self._call(i)
+            case "ret":
+                for value in i.operands:
+                    self._hand_on(value, f.name + "()")
+            case _:
+                self._make(i)
+
+    def _make(self, i: Instruction) -> None:
+        """An instruction that makes a value of its operands."""
+        if i.opcode in _MOVES:
+            self._move(i, i.operands[1:] if i.opcode == "select" else i.operands)
+        elif i.opcode in _COMPUTES:
+            self._compute(i)
+        elif i.opcode != "icmp":
+            # aggregates, and what is not looked into
+            self._unknown_call(i)
+
+    def _move(self, i: Instruction, operands: Iterable[Value]) -> None:
+        """What gives one of its operands."""
+        for operand in operands:
+            self._hand_on(operand, i)
+        if i.opcode == "inttoptr" and i not in self._cells:
+            self._unknown(i)
+
+    def _hand_on(self, value: Value, key: Value | str) -> None:
+        cell = self._cell(value)
+        if cell is not None:
+            self._flow(cell, self._of(key))
+        if value in self._loads:
+            self._come_from(key, self._loads[value])
+
+    def _come_from(self, key: Value | str, loads: Iterable[Instruction]) -> None:
+        known = self._loads.setdefault(key, set())
+        if not known.issuperset(loads):
+            known.update(loads)
+            self._changed = True
+
+    def _compute(self, i: Instruction) -> None:
+        """Arithmetic: an address stays one in the same memory."""
+        for operand in i.operands:
+            if operand in self._loads:
+                self._come_from(i, self._loads[operand])
+            cell = self._cell(operand)
+            if cell is not None and cell.spans:
+                self._unify(cell.node, self._of(i).node)
+                self._reach(self._of(i), [ANYWHERE])
+
+    def _made(self, i: Instruction, *, header: bool) -> None:
+        if i not in self._cells:
+            self._of(i).node.header = header
+            self._reach(self._of(i), [START])
+
+    def _step(self, i: Instruction) -> None:
+        cell = self._cell(i.operands[0])
+        if cell is not None:
+            constant, variable = step_of(i, self._module.types)
+            self._unify(cell.node, self._of(i).node)
+            self._reach(self._of(i), [moved(s, constant, variable) for s in cell.spans])
+
+    def _load(self, i: Instruction) -> None:
+        cell = self._access(i.operands[0], i.type)
+        if cell is None or i.type.is_float:
+            return
+        self._come_from(i, [i])
+        if not (i.type.is_pointer or i.type == I64):
+            return
+        for target in self._fields_at(cell):
+            self._flow(target, self._of(i))
+        if _find(cell.node).open and i.type.is_pointer:
+            self._unknown(i)
+
+    def _store(self, i: Instruction) -> None:
+        value, pointer = i.operands
+        cell, held = self._access(pointer, value.type), self._cell(value)
+        if cell is None:
+            return
+        if held is not None:
+            for span in set(cell.spans):
+                self._flow(held, self._field(cell, span))
+        for load in set(self._loads.get(value, ())):
+            origin = self._cell(load.operands[0])
+            if origin is not None:
+                self._copy(origin, cell, self._size(load.type))
+
+    def _access(self, pointer: Value, t: Type) -> _Cell | None:
+        """Note a load or store; the cell of the pointer."""
+        cell = self._cell(pointer)
+        if cell is None:
+            return None
+        if t.is_float or t.is_pointer:
+            kind: Kind = "float" if t.is_float else "pointer"
+            self._note(cell.node, {(span, self._size(t), kind) for span in cell.spans})
+        elif not t.is_int:
+            self._open(cell.node)
+        return cell
+
+    def _note(self, node: _Node, places: set[tuple[Place, int, Kind]]) -> None:
+        node = _find(node)
+        if not node.places.issuperset(places):
+            node.places |= places
+            self._changed = True
+            self._limit(node)
+
+    def _fields_at(self, cell: _Cell) -> list[_Cell]:
+        node = _find(cell.node)
+        return [
+            target
+            for place, target in list(node.fields.items())
+            if any(_meet(node, place, _POINTER, span, _POINTER) for span in cell.spans)
+        ]
+
+    def _field(self, cell: _Cell, span: Place) -> _Cell:
+        node = _find(cell.node)
+        if span not in node.fields:
+            node.fields[span] = self._fresh()
+            self._changed = True
+            self._limit(node)
+        return node.fields[span]
+
+    def _copy(self, origin: _Cell, target: _Cell, size: int | None) -> None:
+        """Bytes go from one place to another, with all that is known to be in them."""
+        source = _find(origin.node)
+        for start in set(origin.spans):
+            for end in set(target.spans):
+                for place, cell in list(source.fields.items()):
+                    if _is_copied(source, place, _POINTER, start, size):
+                        self._flow(cell, self._field(target, shifted(place, start, end)))
+                self._note(
+                    target.node,
+                    {
+                        (shifted(place, start, end), length, kind)
+                        for place, length, kind in _find(source).places
+                        if _is_copied(source, place, length, start, size)
+                    },
+                )
+
+    # --- calls ---
+
+    def _call(self, i: Instruction) -> None:
+        function = self._calls.callee(i)
+        effect = effect_of(i.callee_name)
+        if function is not None:
+            for operand, argument in zip(i.operands, function.arguments, strict=True):
+                self._hand_on(operand, argument)
+            self._give_back(i, function.name + "()")
+        elif (marked := self._calls.marked(i)) is not None:
+            self._marked_call(i, marked)
+        elif effect is None:
+            if not self._calls.arithmetic(i):
+                self._unknown_call(i)
+        else:
+            self._known_call(i, effect)
+
+    def _give_back(self, i: Instruction, key: str) -> None:
+        if key in self._cells:
+            self._flow(self._cells[key], self._of(i))
+        self._come_from(i, self._loads.get(key, ()))
+
+    def _known_call(self, i: Instruction, effect: CallEffect) -> None:
+        if effect.allocates:
+            self._made(i, header=effect.header)
+        elif effect.gives_data:
+            self._data(i)
+        elif effect.returns is not None:
+            self._hand_on(i.operands[effect.returns], i)
+        elif i.type.is_pointer:
+            self._unknown_call(i)
+        elif effect.reads and effect.writes and len(i.operands) > 1:
+            origin = self._cell(i.operands[effect.reads[0]])
+            target = self._cell(i.operands[effect.writes[0]])
+            if origin is None or target is None:
+                return
+            if _find(origin.node).open:
+                self._open(target.node)
+            else:
+                exact = memory_intrinsic(i) is not None and len(i.operands) > 2
+                self._copy(origin, target, integer_of(i.operands[2]) if exact else None)
+
+    def _data(self, i: Instruction) -> None:
+        """The data of a reference-counted object."""
+        cell = self._cell(i.operands[0])
+        if cell is None:
+            return
+        node = _find(cell.node)
+        if node.data is None:
+            node.data = self._fresh()
+            self._changed = True
+        data = _find(node.data.node)
+        if node.header is not None and (data.header is None or data.header > node.header):
+            data.header, self._changed = node.header, True
+        self._reach(node.data, [START])
+        self._flow(node.data, self._of(i))
+
+    def _marked_call(self, i: Instruction, effect: CallEffect) -> None:
+        """What it only reads, and cannot put elsewhere, stays as it is."""
+        if effect.hands_out or effect.follows or i.type.is_pointer:
+            self._unknown_call(i)
+        else:
+            self._open_all(i.operands[k] for k in effect.writes)
+
+    def _unknown_call(self, i: Instruction) -> None:
+        self._open_all(i.operands)
+        if i.type.is_pointer:
+            self._unknown(i)
+
+
+@dataclass(frozen=True)
+class ShapesIn:
+    """What `shapes` tell of a function, or of a copy of it: `values` are those of the module, by
+    their names, which copies share.
+    """
+
+    shapes: Shapes
+    values: Mapping[str, Value]
+
+    def may_hold(self, pointer: Value, t: Type, kind: Kind) -> bool:
+        """`Shapes.may_hold`."""
+        return self.shapes.may_hold(self._original(pointer), t, kind)
+
+    def may_be_bits(self, value: Value) -> bool:
+        """`Shapes.may_be_bits`."""
+        return self.shapes.may_be_bits(self._original(value))
+
+    def _original(self, value: Value) -> Value:
+        if isinstance(value, Instruction | Argument) and value.name is not None:
+            return self.values.get(value.name, value)
+        return value
+
+
+def _find(node: _Node) -> _Node:
+    """The node that one has become."""
+    while node.merged is not None:
+        if node.merged.merged is not None:
+            node.merged = node.merged.merged
+        node = node.merged
+    return node
+
+
+def _meet(node: _Node, one: Place, size: int, other: Place, other_size: int) -> bool:
+    return one.may_overlap(size, other, other_size, header=node.header is not False)
+
+
+def _is_copied(node: _Node, place: Place, length: int, start: Place, size: int | None) -> bool:
+    """Whether a copy of `size` bytes from `start` may move `length` bytes at `place`."""
+    if size is not None:
+        return _meet(node, start, size, place, length)
+    if place.stride or start.stride:
+        return node.header is False or not start.is_behind(place, length)
+    return place.offset + length > start.offset

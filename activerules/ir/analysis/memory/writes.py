@@ -1,0 +1,63 @@
+"""Writes: what an instruction may write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from activerules.ir.analysis.memory.objects import MemoryObject
+from activerules.ir.analysis.memory.points_to import Solver
+from activerules.ir.llvm.constants import integer_of
+from activerules.ir.llvm.model import Instruction, Value
+from activerules.ir.llvm.types import NamedTypes, size_of
+from activerules.ir.normal.effects import CallEffect, effect_of
+from activerules.ir.normal.promises import touches_memory
+
+
+@dataclass(frozen=True)
+class Write:
+    """An instruction that may write memory: through `pointers`, in `objects`, or anywhere
+    (`everything`). What is in `objects` keeps its pointers where it does not `exchange` them.
+    """
+
+    instruction: Instruction
+    pointers: tuple[Value, ...]
+    size: int | None
+    everything: bool = False
+    objects: frozenset[MemoryObject] = frozenset()
+    exchanges: bool = True
+
+
+def writes_of(
+    i: Instruction,
+    marked: Callable[[Instruction], CallEffect | None],
+    arithmetic: Callable[[Instruction], bool],
+    named_types: NamedTypes,
+    solved: Solver,
+) -> Iterator[Write]:
+    """What an instruction may write; the arguments are those of `analyse_memory`."""
+    if i.opcode == "store":
+        yield Write(i, (i.operands[1],), size_of(i.operands[0].type, named_types))
+    if i.opcode != "call":
+        return
+    if i in solved.called:
+        called = solved.called[i]
+        yield Write(i, (), None, called.summary.everything, called.writes)
+        return
+    effect = marked(i) or effect_of(i.callee_name)
+    if effect is not None:
+        if effect.writes:
+            pointers = tuple(i.operands[k] for k in effect.writes)
+            followed = solved.followed.get(i, frozenset())
+            yield Write(
+                i, pointers, _constant_length(i), objects=followed, exchanges=effect.exchanges
+            )
+    elif not arithmetic(i) and touches_memory(i):
+        # without pointer arguments it may still write globals, and what it was given before
+        yield Write(i, (), None, everything=True)
+
+
+def _constant_length(call: Instruction) -> int | None:
+    """Bytes a memory intrinsic writes, if its length is a literal."""
+    is_intrinsic = (call.callee_name or "").startswith("llvm.mem") and len(call.operands) > 2
+    return integer_of(call.operands[2]) if is_intrinsic else None

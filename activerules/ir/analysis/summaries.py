@@ -1,0 +1,417 @@
+"""Summaries of the functions of a module: what each does to memory, as its callers see it.
+
+Needs       a module in normal form; how calls are seen (EngineCalls)
+Gives       `ModuleSummaries`: Summary by function, grouping of its pointer parameters, and whether
+            the paths on which it returns a status other than 0 count
+Invariants  the smallest solution of the equations between functions that call each other, found by
+            iteration from below (S1, S2 of `ir/analysis/memory/callee.py`), callees before callers
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from functools import cache, partial
+
+from activerules.ir.analysis.activity import results_of
+from activerules.ir.analysis.calls import EngineCalls
+from activerules.ir.analysis.memory.addresses import is_aligned
+from activerules.ir.analysis.memory.callee import FRESH, Groups, Place, PlaceAccess, Summary
+from activerules.ir.analysis.memory.facts import MemoryFacts, analyse_memory
+from activerules.ir.analysis.memory.objects import UNKNOWN, MemoryObject, closure, root
+from activerules.ir.analysis.memory.shapes import CallsOf, Shapes, ShapesIn
+from activerules.ir.analysis.returns import Returns, analyse_returns, fails_with
+from activerules.ir.analysis.types.value_types import analyse_value_types
+from activerules.ir.llvm.cfg import control_flow
+from activerules.ir.llvm.model import Argument, Function, Instruction, Module, Value, behind
+from activerules.ir.llvm.types import Type, size_of
+from activerules.ir.normal import normal_form
+from activerules.ir.normal.effects import RELEASING, effect_of
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way a function is called.
+
+    apart: memory of different groups does not overlap; status: callers go on only if it returns 0.
+    """
+
+    name: str
+    groups: Groups
+    apart: bool
+    status: bool
+
+
+class ModuleSummaries:
+    """The summaries of one module; computed when they are asked for.
+
+    `outside` are pointer parameters of the function a user named, to memory with contents;
+    `plain` those to memory that holds neither floats nor pointers.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        calls: EngineCalls,
+        outside: Collection[Argument] = (),
+        plain: Collection[Argument] = (),
+    ) -> None:
+        self._module, self._calls = module, calls
+        self._outside, self._plain = outside, plain
+        self._shapes: Shapes | None = None
+        self._known: dict[Variant, Summary] = {}
+        self._new: list[Variant] = []
+        self._grown: dict[Variant, None] = {}
+        self._reader: Variant | None = None
+        self._read = defaultdict[Variant, dict[Variant, None]](dict)
+        self._readers = defaultdict[Variant, dict[Variant, None]](dict)
+
+    def callee(self, call: Instruction) -> Function | None:
+        """The function a call goes to, if it is one of the module that nothing else stands for."""
+        name = call.callee_name if call.opcode == "call" else None
+        function = self._module.functions.get(name) if name is not None else None
+        if function is None or function.is_declaration or function.vararg:
+            return None
+        if [a.type for a in function.arguments] != [o.type for o in call.operands]:
+            return None
+        if self._calls.marked(call) is not None or effect_of(name) is not None:
+            return None
+        return None if self._calls.is_arithmetic(call) else function
+
+    def shapes(self, function: Function) -> ShapesIn:
+        """Where in memory a function, or the one it is a copy of, finds floats and pointers."""
+        if self._shapes is None:
+            calls = CallsOf(self.callee, self._calls.marked_effect, self._calls.is_arithmetic)
+            self._shapes = Shapes(self._module, self._outside, calls, self._plain)
+        original = self._module.functions.get(function.name, function)
+        values = [*original.arguments, *original.instructions()]
+        return ShapesIn(self._shapes, {v.name: v for v in values if v.name is not None})
+
+    def of(self, variant: Variant) -> Summary:
+        """The summary of a function, called in this way."""
+        if variant not in self._known:
+            self._known[variant] = Summary()
+            self._new.append(variant)
+        if self._reader is not None:
+            self._read[self._reader][variant] = None
+            self._readers[variant][self._reader] = None
+        elif self._new:
+            self._settle()
+        return self._known[variant]
+
+    def _settle(self) -> None:
+        """Summarise what is new, and again what has read a summary that has grown since.
+
+        Callees before their callers: so a function is looked at twice, unless it calls itself.
+        """
+        while self._new or self._grown:
+            while self._new:
+                self._update(self._new.pop())
+            for variant in self._callees_first():
+                if variant in self._grown:
+                    self._update(variant)
+
+    def _update(self, variant: Variant) -> None:
+        self._reader, self._grown[variant] = variant, None
+        try:
+            found = self._summarise(variant)
+        finally:
+            self._reader = None
+        del self._grown[variant]
+        new = self._known[variant] | found
+        if new != self._known[variant]:
+            self._known[variant] = new
+            self._grown |= self._readers[variant]
+
+    def _callees_first(self) -> list[Variant]:
+        """The variants that are to be looked at again and those between them, in that order."""
+        order: list[Variant] = []
+        seen: set[Variant] = set()
+        for start in self._grown:
+            work = [(start, iter(self._read[start]))] if start not in seen else []
+            seen.add(start)
+            while work:
+                variant, callees = work[-1]
+                following = next((c for c in callees if c not in seen), None)
+                if following is None:
+                    order.append(variant)
+                    work.pop()
+                else:
+                    seen.add(following)
+                    work.append((following, iter(self._read[following])))
+        return order
+
+    def _summarise(self, variant: Variant) -> Summary:
+        function = self._module.functions[variant.name]
+        normal_form.tidy(function)
+        flow = control_flow(function)
+        returns = analyse_returns(function, flow, status=variant.status)
+        number = {a: k for k, a in enumerate(function.arguments)}
+        memory = analyse_memory(
+            function,
+            flow,
+            group_of=lambda a: variant.groups[number[a]],
+            private=lambda a: False,
+            disjoint=variant.apart,
+            marked=self._calls.marked_effect,
+            arithmetic=self._calls.is_arithmetic,
+            named_types=self._module.types,
+            live=returns.live,
+            callees=CallsIn(self, returns),
+        )
+        return _Summariser(function, returns, memory, self._calls, self.shapes).result()
+
+
+@dataclass(frozen=True)
+class CallsIn:
+    """The calls of one function (`analysis.callee.Summaries`)."""
+
+    summaries: ModuleSummaries
+    returns: Returns
+
+    def is_derived(self, call: Instruction) -> bool:
+        """Whether the call goes to a function of the module that nothing else stands for."""
+        return self.summaries.callee(call) is not None
+
+    def summary(self, call: Instruction, groups: Groups, apart: bool) -> Summary:
+        """Its effects."""
+        return self.summaries.of(self.variant(call, groups, apart))
+
+    def variant(self, call: Instruction, groups: Groups, apart: bool) -> Variant:
+        """The way it is called."""
+        return Variant(call.callee_name or "", groups, apart, fails_with(call, self.returns))
+
+
+@dataclass
+class _Summariser:
+    function: Function
+    returns: Returns
+    memory: MemoryFacts
+    calls: EngineCalls
+    shapes: Callable[[Function], ShapesIn]
+
+    def __post_init__(self) -> None:
+        self.numbers = {a: k for k, a in enumerate(self.function.arguments)}
+        self.body = [
+            i
+            for block in self.memory.flow.order
+            if block in self.returns.live
+            for i in block.instructions
+        ]
+        end = self.returns.exit.terminator
+        self.returned = end.operands[0] if end.operands else None
+        self.fresh = self.memory.escaping(self.returned)
+        self.everything = False
+
+    def result(self) -> Summary:
+        reads, writes, accesses = set[Place](), set[Place](), set[PlaceAccess]()
+        releases = False
+        for i in self.body:
+            reads |= self._places(self._read_by(i))
+            accesses.update(self._accesses_of(i))
+            releases |= self._releases(i)
+            if (info := self.calls.marked(i)) is not None:
+                writes |= self._places(results_of(i, info, self.memory))
+        for write in self.memory.writes:
+            self.everything |= write.everything
+            writes |= self._places(self.memory.written_by(write))
+        pointers = self._pointers()
+        bits, returns_bits = self._bits()
+        return Summary(
+            frozenset(reads),
+            frozenset(writes),
+            frozenset(pointers),
+            frozenset(self._places(self._returned_objects())),
+            frozenset(accesses),
+            frozenset(bits),
+            releases,
+            returns_bits,
+            self.everything,
+            frozenset(self._takes_bits()),
+            frozenset(self._keeps_bits()),
+            frozenset(self._copies()),
+            any(map(self._makes_bits, self.body)),
+            any(map(self._passes_data, self.body)),
+        )
+
+    def _place(self, o: MemoryObject) -> Place | None:
+        """How a caller names an object; None for one it cannot see."""
+        if o.is_local:
+            return Place(FRESH) if o in self.fresh else None
+        first = root(o)
+        if first == UNKNOWN:
+            self.everything = True
+            return None
+        if first.kind == "global" and first != o:
+            self.everything = True
+            return None
+        if first.kind in {"argument", "global"}:
+            assert isinstance(first.key, int | str)
+            return Place(first.key, deep=first != o)
+        return None
+
+    def _places(self, objects: Iterable[MemoryObject]) -> set[Place]:
+        return {place for o in objects if (place := self._place(o)) is not None}
+
+    def _read_by(self, i: Instruction) -> set[MemoryObject]:
+        at = self.memory.objects
+        if i.opcode == "load":
+            return set(at(i.operands[0]))
+        if i.opcode != "call":
+            return set()
+        if i in self.memory.called:
+            return set(self.memory.called[i].reads)
+        effect = self.calls.marked_effect(i) or effect_of(i.callee_name)
+        if effect is None:
+            return set() if self.calls.is_arithmetic(i) else set(self.memory.reached(i))
+        found = {o for k in effect.reads for o in at(i.operands[k])}
+        info = self.calls.marked(i)
+        if info is not None:
+            found |= {o for k in i.operands[2:] if k.type.is_pointer for o in at(k)}
+            containers = (k for a in info.arguments if a.container for k in a.pointers)
+            found |= {o for k in containers for o in self.memory.behind(i.operands[k])}
+        return found
+
+    def _releases(self, i: Instruction) -> bool:
+        if i in self.memory.called:
+            return self.memory.called[i].summary.releases
+        return i.callee_name in RELEASING and any(
+            not o.is_local or o in self.fresh for o in self.memory.objects(i.operands[0])
+        )
+
+    def _accesses_of(self, i: Instruction) -> Iterable[PlaceAccess]:
+        if i.opcode in {"load", "store"}:
+            t = i.operands[0].type if i.opcode == "store" else i.type
+            yield from self._access(i.operands[-1], t, self._is_aligned(i, t), 0)
+        elif i in self.memory.called:
+            yield from self._translated(i, self.memory.called[i].summary.accesses)
+        elif (info := self.calls.marked(i)) is not None:
+            for argument in info.arguments:
+                if argument.element is not None and argument.data_operand is not None:
+                    for place in self._places(self.memory.objects(i.operands[argument.pointer])):
+                        yield PlaceAccess(place, argument.element)
+
+    def _translated(
+        self, call: Instruction, accesses: Iterable[PlaceAccess]
+    ) -> Iterable[PlaceAccess]:
+        """What a callee does, as its caller's doing."""
+        for access in accesses:
+            if access.parameter is not None:
+                pointer = call.operands[access.parameter]
+                yield from self._access(pointer, access.type, access.aligned, access.offset)
+            else:
+                for place in self._places(self.memory.called[call].at(access.place)):
+                    yield PlaceAccess(place, access.type, access.aligned)
+
+    def _is_aligned(self, i: Instruction, t: Type) -> bool:
+        return is_aligned(i, size_of(t, self.memory.named_types))
+
+    def _access(
+        self, pointer: Value, t: Type, aligned: bool, behind: int | None
+    ) -> Iterable[PlaceAccess]:
+        at = self.memory.place(pointer)
+        places = self._places(self.memory.objects(pointer))
+        # one offset is zero: one that grows from call to call would never settle
+        fixed = not (at.stride or at.through) and (at.offset == 0 or behind == 0)
+        if isinstance(at.base, Argument) and fixed and behind is not None:
+            number = self.numbers[at.base]
+            offset = at.offset + behind
+            return [PlaceAccess(place, t, aligned, number, offset) for place in places]
+        return [PlaceAccess(place, t, aligned) for place in places]
+
+    def _pointers(self) -> set[tuple[Place, Place]]:
+        found: set[tuple[Place, Place]] = set()
+        for o, held in self.memory.contents.items():
+            place = self._place(o)
+            if place is not None:
+                found |= {(place, source) for source in self._places(held)}
+        return found
+
+    def _copies(self) -> Iterable[tuple[Place, Place]]:
+        copied, carried = self.memory.copied, self.memory.carried
+        for o in copied.keys() | carried.keys():
+            for target in self._places([o]):
+                for source in closure([o], lambda s: (*copied.get(s, ()), *carried.get(s, ()))):
+                    for place in self._places([source]):
+                        yield target, place
+
+    def _returned_objects(self) -> Iterable[MemoryObject]:
+        if self.returned is None:
+            return ()
+        return self.memory.objects(self.returned)
+
+    def _bits(self) -> tuple[set[PlaceAccess], bool]:
+        """Where a returned integer is read from, and whether it is a float's bits for sure."""
+        if self.returned is None or not self.returned.type.is_int:
+            return set(), False
+        types = analyse_value_types(
+            self.function, self.memory, {}, cache(partial(self.shapes, self.function))
+        )
+        found: set[PlaceAccess] = set()
+        for i in behind(self.returned, lambda i: i.opcode not in {"load", "call"}):
+            if i.opcode == "load":
+                aligned = self._is_aligned(i, i.type)
+                found.update(self._access(i.operands[0], i.type, aligned, 0))
+            elif i in self.memory.called:
+                found.update(self._translated(i, self.memory.called[i].summary.bits))
+        return found, self.returned in types.float_bits
+
+    def _makes_bits(self, i: Instruction) -> bool:
+        if i in self.memory.called:
+            return self.memory.called[i].summary.makes_bits
+        return i.opcode == "bitcast" and i.type.is_int and i.operands[0].type.is_float
+
+    def _passes_data(self, i: Instruction) -> bool:
+        if i in self.memory.called:
+            return self.memory.called[i].summary.passes_data
+        info = self.calls.marked(i) if i.opcode == "call" else None
+        return info is not None and info.passes_data
+
+    def _takes_bits(self) -> Iterable[int]:
+        """The integer parameters that become floats."""
+        for i in self.body:
+            if i.opcode == "bitcast" and i.type.is_float:
+                yield from self._numbers_behind(i.operands[0])
+            elif i in self.memory.called:
+                for k in self.memory.called[i].summary.takes_bits:
+                    yield from self._numbers_behind(i.operands[k])
+
+    def _keeps_bits(self) -> Iterable[tuple[int, PlaceAccess]]:
+        """The integer parameters that go into memory the caller can see, and where."""
+        for i in self.body:
+            if i.opcode == "store":
+                for number in self._numbers_behind(i.operands[0]):
+                    plain = not self._may_hold_float(i.operands[1], i.operands[0].type)
+                    for access in self._accesses_of(i):
+                        yield number, replace(access, without_floats=plain)
+            elif i in self.memory.called:
+                for k, kept in self.memory.called[i].summary.keeps_bits:
+                    for number in self._numbers_behind(i.operands[k]):
+                        for access in self._translated(i, [kept]):
+                            yield number, replace(access, without_floats=kept.without_floats)
+
+    def _may_hold_float(self, pointer: Value, t: Type) -> bool:
+        """Whether any function of the module may have a float there."""
+        return self.shapes(self.function).may_hold(pointer, t, "float")
+
+    def _numbers_behind(self, value: Value) -> list[int]:
+        """The parameters behind an integer."""
+        return [self.numbers[a] for a in _sources(value)] if value.type.is_int else []
+
+
+def _sources(value: Value) -> list[Argument]:
+    """The parameters an integer is computed from, by arithmetic alone."""
+    found: list[Argument] = []
+    seen: set[Value] = set()
+    work = [value]
+    while work:
+        one = work.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        if isinstance(one, Argument):
+            found.append(one)
+        elif isinstance(one, Instruction) and one.opcode not in {"load", "call"}:
+            work += [o for o in one.operands if o.type == value.type or o.type.is_int]
+    return found

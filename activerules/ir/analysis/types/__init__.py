@@ -1,0 +1,1 @@
+"""Where floats are in memory."""

@@ -1,0 +1,123 @@
+"""Partial overlap: two accesses of one object that may share some bytes of a float, but not all.
+
+Needs       ValueTypes of a function
+Gives       `partly_overlapping(object, types)`: pairs of loads, stores and calls that may do so
+Invariants  O1  what is known of offsets and alignment is used, nothing is assumed of variables in
+                them: `f[k]` and `p[i]` of floats and doubles in one array are such a pair
+            O2  pointers that were loaded or chosen elsewhere lead to places of one layout: accesses
+                are compared that count from one base, or from the start of the object
+            O3  memory the caller declares holds floats where it says so
+
+At constant offsets `ValueTypes.cuts_floats` tells the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import gcd
+
+from activerules.ir.analysis.memory.addresses import Place
+from activerules.ir.analysis.memory.facts import MemoryFacts
+from activerules.ir.analysis.memory.objects import MemoryObject, has_header
+from activerules.ir.analysis.types.value_types import Access, ValueTypes
+from activerules.ir.llvm.model import Instruction, Value
+from activerules.ir.llvm.types import Type, size_of
+
+_DEPTH = 4
+
+
+@dataclass(frozen=True)
+class _Spot:
+    """An access of a float, or a store of an integer: where it is, as far as that is known, and
+    from where that counts (None: the start of the object).
+    """
+
+    instruction: Instruction
+    type: Type
+    base: Value | None
+    place: Place | None
+    size: int
+    aligned: bool
+
+
+def partly_overlapping(
+    o: MemoryObject, types: ValueTypes
+) -> Iterator[tuple[Instruction, Instruction]]:
+    """Pairs of accesses of floats in an object, by offsets that vary."""
+    spots = dict.fromkeys(
+        _spot(a, o, types.memory)
+        for a in types.accesses.get(o, ())
+        if a.type.is_float or _may_write_floats(a, o, types)
+    )
+    declared = types.declared[o].float_types if o in types.declared else set[Type]()
+    for a, b in combinations(spots, 2):
+        known = a.type in declared and b.type in declared
+        if not known and (a.type.is_float or b.type.is_float) and _meet(a, b, o):
+            yield a.instruction, b.instruction
+
+
+def _may_write_floats(a: Access, o: MemoryObject, types: ValueTypes) -> bool:
+    """Whether this stores an integer, and not where the caller says that no floats are."""
+    if not a.type.is_int or a.instruction.opcode != "store":
+        return False
+    if a.place is None or o not in types.as_declared:
+        return True
+    return types.declared[o].meets_float(a.type, a.place, types.memory.named_types)
+
+
+def _meet(a: _Spot, b: _Spot, o: MemoryObject) -> bool:
+    """Whether one may share bytes with a float without having all of it."""
+    if a.place is None or b.place is None:
+        return o.kind != "loaded" and a.type.is_float and b.type.is_float and a.size != b.size
+    step = gcd(a.place.stride, b.place.stride)
+    if a.base is not b.base or not step:
+        return False
+    if a.type.is_float and b.type.is_float and a.size != b.size:
+        return a.place.may_overlap(a.size, b.place, b.size, header=has_header(o))
+    if has_header(o) or (a.aligned and b.aligned and a.size == b.size):
+        return False
+    ahead = (b.place.offset - a.place.offset) % step
+    return any(
+        (a.type.is_float and _cuts(-d, b.size, a.size))
+        or (b.type.is_float and _cuts(d, a.size, b.size))
+        for d in (ahead + step * k for k in range(-a.size - b.size, a.size + b.size))
+    )
+
+
+def _cuts(ahead: int, size: int, other_size: int) -> bool:
+    """Whether of `other_size` bytes that begin `ahead` behind `size` others some are among these,
+    but not all.
+    """
+    return -other_size < ahead < size and not 0 <= ahead <= size - other_size
+
+
+def _spot(access: Access, o: MemoryObject, memory: MemoryFacts) -> _Spot:
+    i, size = access.instruction, size_of(access.type, memory.named_types)
+    if i.opcode not in {"load", "store"}:
+        return _Spot(i, access.type, None, access.place, size, access.aligned)
+    place = _through_phis(memory.place(i.operands[-1]), memory)
+    base = None if memory.starts(place, o) else place.base
+    return _Spot(i, access.type, base, place, size, access.aligned)
+
+
+def _through_phis(place: Place, memory: MemoryFacts) -> Place:
+    """Count from where a pointer that goes through memory in a loop starts."""
+    for _ in range(_DEPTH):
+        phi = place.base
+        if place.through or not isinstance(phi, Instruction) or phi.opcode != "phi":
+            break
+        ways = [memory.place(o) for o in phi.operands]
+        steps = [way for way in ways if way.base is phi and not way.through]
+        starts = [way for way in ways if way.base is not phi]
+        if len(starts) != 1 or starts[0].through:
+            break
+        stride = gcd(
+            place.stride, starts[0].stride, *(n for way in steps for n in (way.offset, way.stride))
+        )
+        place = replace(
+            place, base=starts[0].base, offset=place.offset + starts[0].offset, stride=stride,
+            low=None,
+        )  # fmt: skip
+    return place

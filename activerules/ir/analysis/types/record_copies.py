@@ -1,0 +1,145 @@
+"""Copies of records: floats are where the caller declared them, in the copies as well.
+
+Needs       MemoryFacts and ValueTypes of a function
+Gives       `record_fields(copy, group, types)`: the period and the floats of a record, counted from
+            where the copy begins; None if that is not known
+Invariants  R1  memory has the layout of declared memory if copies alone join the two, each of them
+                known to move a byte of a record to the same place in a record
+            R2  nothing is read or written in it that says otherwise
+Source      docs/decisions/0013: declared memory holds floats where the caller says
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from activerules.ir.analysis.memory.declared import Declared
+from activerules.ir.analysis.memory.facts import MemoryFacts
+from activerules.ir.analysis.memory.objects import MemoryObject
+from activerules.ir.analysis.types.value_types import Access, ValueTypes, is_zero
+from activerules.ir.llvm.model import Instruction
+from activerules.ir.llvm.types import Type
+from activerules.ir.normal.effects import COPY_RESIZED, memory_intrinsic
+
+Fields = tuple[int, list[tuple[int, Type]]]
+
+
+def record_fields(
+    copy: Instruction, group: Collection[MemoryObject], types: ValueTypes
+) -> Fields | None:
+    """`group`: the memory the copy (or `memset`) acts on, and all that copies join to it."""
+    layouts = {types.declared[o] for o in group if o in types.declared}
+    if len(layouts) != 1 or not all(o.is_local or o in types.declared for o in group):
+        return None
+    (layout,) = layouts
+    copies = _copies_among(group, types.memory)
+    if copies is None or not layout.period:
+        return None
+    begins = _beginnings(copies, layout.period, types)
+    if begins is None or not begins.keys() >= set(group):
+        return None
+    if not all(_agrees(o, begins[o], layout, types) for o in group):
+        return None
+    joined = _joined(copy, types.memory)
+    if joined is None or any(stride % layout.period for stride in joined.strides):
+        return None
+    phases = {(at - begins[o]) % layout.period for o, at in joined.ends}
+    if len(phases) != 1:
+        return None
+    (phase,) = phases
+    return layout.period, [((at - phase) % layout.period, t) for at, t in layout.floats]
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """Where in each object it may act on a copy begins, and by what steps that moves."""
+
+    ends: tuple[tuple[MemoryObject, int], ...]
+    strides: tuple[int, ...]
+
+
+def _copies_among(group: Collection[MemoryObject], memory: MemoryFacts) -> list[_Joined] | None:
+    """All copies of this memory; None if one begins at a place that is not known."""
+    found: list[_Joined] = []
+    edges: set[tuple[MemoryObject, MemoryObject]] = set()
+    for i in _copies(memory):
+        target, source = (memory.objects(o) for o in i.operands[:2])
+        if (target | source).isdisjoint(group):
+            continue
+        joined = _joined(i, memory)
+        if joined is None:
+            return None
+        found.append(joined)
+        edges |= {(t, s) for t in target for s in source}
+    # a callee may copy, too
+    seen = all((o, source) in edges for o in group for source in memory.copied.get(o, ()))
+    return found if seen else None
+
+
+def _copies(memory: MemoryFacts) -> Iterator[Instruction]:
+    for block in memory.flow.order:
+        for i in block.instructions:
+            if memory_intrinsic(i) in {"memcpy", "memmove"}:
+                yield i
+
+
+def _joined(copy: Instruction, memory: MemoryFacts) -> _Joined | None:
+    if copy.callee_name == COPY_RESIZED:
+        return None
+    ends: list[tuple[MemoryObject, int]] = []
+    strides: list[int] = []
+    for pointer in (o for o in copy.operands[:2] if o.type.is_pointer):
+        place = memory.place(pointer)
+        for o in memory.objects(pointer):
+            if not memory.starts(place, o):
+                return None
+            ends.append((o, place.offset))
+        strides.append(place.stride)
+    return _Joined(tuple(ends), tuple(strides))
+
+
+def _beginnings(
+    copies: Iterable[_Joined], period: int, types: ValueTypes
+) -> dict[MemoryObject, int] | None:
+    """Where in each object a record begins (R1); None if copies do not agree on it."""
+    begins: dict[MemoryObject, int] = {}
+    work = list(copies)
+    if any(stride % period for one in work for stride in one.strides):
+        return None
+    for o in {o for one in work for o, _ in one.ends if o in types.declared}:
+        begins[o] = 0
+    while work:
+        reached = [one for one in work if any(o in begins for o, _ in one.ends)]
+        if not reached:
+            return begins
+        for one in reached:
+            work.remove(one)
+            phases = {(at - begins[o]) % period for o, at in one.ends if o in begins}
+            if len(phases) > 1:
+                return None
+            (phase,) = phases
+            begins.update({o: (at - phase) % period for o, at in one.ends if o not in begins})
+    return begins
+
+
+def _agrees(o: MemoryObject, begin: int, layout: Declared, types: ValueTypes) -> bool:
+    """R2. Of integers in declared memory the declaration is trusted."""
+    return all(
+        _fits(replace(a, place=replace(a.place, offset=a.place.offset - begin)), layout, types)
+        if a.place is not None
+        else o in types.as_declared
+        for a in types.accesses.get(o, ())
+        if not (a.type.is_int and (o in types.declared or _clears(a.instruction)))
+    )
+
+
+def _fits(access: Access, layout: Declared, types: ValueTypes) -> bool:
+    if access.type.is_float:
+        return layout.admits(access.type, access.place)
+    named = types.memory.named_types
+    return access.type.is_int and not layout.meets_float(access.type, access.place, named)
+
+
+def _clears(i: Instruction) -> bool:
+    return i.opcode == "store" and is_zero(i.operands[0])

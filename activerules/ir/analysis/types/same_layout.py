@@ -1,0 +1,46 @@
+"""Memory that is copied as a whole: what is at an offset of one object is at that of the others.
+
+Gives       `is_same_layout`: whether all copies to and from some objects put bytes where they were
+            counted from the start of an object; so what is known of one holds for all
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from activerules.ir.analysis.memory.facts import MemoryFacts
+from activerules.ir.analysis.memory.objects import MemoryObject
+from activerules.ir.llvm.model import Instruction
+from activerules.ir.normal.effects import COPY_RESIZED, memory_intrinsic
+
+
+def is_same_layout(group: Set[MemoryObject], memory: MemoryFacts) -> bool:
+    """See the module docstring; `group` has all memory whose bytes are copied among it."""
+    body = [i for block in memory.flow.order for i in block.instructions]
+    copies = [i for i in body if memory_intrinsic(i) in {"memcpy", "memmove"}]
+    return not _copied_by_callees(group, memory) and all(
+        _keeps_offsets(i, memory)
+        for i in copies
+        if not group.isdisjoint(memory.objects(i.operands[0]) | memory.objects(i.operands[1]))
+    )
+
+
+def _copied_by_callees(group: Set[MemoryObject], memory: MemoryFacts) -> bool:
+    """Whether a function that is called copies any of it: where to, its summary does not say."""
+    return any(
+        not group.isdisjoint(called.at(place))
+        for called in memory.called.values()
+        for pair in called.summary.copies
+        for place in pair
+    )
+
+
+def _keeps_offsets(copy: Instruction, memory: MemoryFacts) -> bool:
+    target, source = (memory.place(p) for p in copy.operands[:2])
+    return (
+        copy.callee_name != COPY_RESIZED
+        and target.stride == source.stride == 0
+        and target.offset == source.offset
+        and all(memory.starts(target, o) for o in memory.objects(copy.operands[0]))
+        and all(memory.starts(source, o) for o in memory.objects(copy.operands[1]))
+    )

@@ -1,0 +1,106 @@
+"""Integers that may be made of a float's bits, by way of memory in which nobody sees a float.
+
+Needs       a Function; its ValueTypes
+Gives       `carried_bits`: integers, more than `ValueTypes.float_bits`
+Invariants  K1  an integer outside is not computed of the bits of a float that were stored as
+                integers, here or by a function called here
+
+`float_bits` follows integers through arithmetic, and finds those that are read where floats are.
+Bits that went through arithmetic first are stored as integers, and nothing in such memory tells.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from activerules.ir.analysis.memory.objects import MemoryObject, has_header
+from activerules.ir.analysis.types.value_types import (
+    Access,
+    ValueTypes,
+    accesses_of_callee,
+    takes_bits,
+)
+from activerules.ir.llvm.model import Instruction, Value
+
+
+def carried_bits(types: ValueTypes) -> frozenset[Value]:
+    """See the module docstring."""
+    body = [i for block in types.memory.flow.order for i in block.instructions]
+    makers = [call for call, made in types.memory.called.items() if made.summary.makes_bits]
+    if not types.float_bits and not makers:
+        return types.float_bits
+    return _Carried(types, body).result()
+
+
+class _Carried:
+    """The closure: values, and the places bits are stored to."""
+
+    def __init__(self, types: ValueTypes, body: list[Instruction]) -> None:
+        self._types, self._memory, self._body = types, types.memory, body
+        self._values = set(types.float_bits)
+        self._places: dict[MemoryObject, set[Access]] = defaultdict(set)
+
+    def result(self) -> frozenset[Value]:
+        before = -1
+        while before != self._size():
+            before = self._size()
+            for i in self._body:
+                self._visit(i)
+            self._copy()
+        return frozenset(self._values)
+
+    def _size(self) -> int:
+        return len(self._values) + sum(map(len, self._places.values()))
+
+    def _visit(self, i: Instruction) -> None:
+        if i.opcode == "store":
+            if i.operands[0] in self._values:
+                self._put(i, i.operands[0])
+        elif i in self._memory.called:
+            self._call(i)
+        elif i.type.is_int and i not in self._values and self._holds_bits(i):
+            self._values.add(i)
+
+    def _holds_bits(self, i: Instruction) -> bool:
+        return takes_bits(i, self._values, self._types) or self._is_read(i)
+
+    def _put(self, store: Instruction, value: Value) -> None:
+        for o in self._memory.objects(store.operands[1]):
+            place = self._memory.place(store.operands[1])
+            known = place if self._memory.starts(place, o) else None
+            self._places[o].add(Access(store, value.type, known, aligned=False))
+
+    def _is_read(self, load: Instruction) -> bool:
+        if load.opcode != "load":
+            return False
+        place, named = self._memory.place(load.operands[0]), self._memory.named_types
+        for o in self._memory.objects(load.operands[0]):
+            known = place if self._memory.starts(place, o) else None
+            mine = Access(load, load.type, known, aligned=False)
+            if any(p.overlaps(mine, named, header=has_header(o)) for p in self._places.get(o, ())):
+                return True
+        return False
+
+    def _call(self, i: Instruction) -> None:
+        called = self._memory.called[i]
+        made = {o for o in self._memory.changed_by(i) if called.summary.makes_bits}
+        for k, kept in called.summary.keeps_bits:
+            if i.operands[k] in self._values:
+                made |= {o for o, _ in accesses_of_callee(i, kept, self._memory)}
+        reads = not self._memory.read_by(i).isdisjoint(self._places)
+        if reads:
+            made |= self._memory.changed_by(i)
+        for o in made:
+            self._places[o].add(Access(i, i.type, None, aligned=False))
+        if i.type.is_int and (reads or any(o in self._values for o in i.operands)):
+            self._values.add(i)
+
+    def _copy(self) -> None:
+        for target, sources in self._memory.copied.items():
+            copied = {
+                Access(p.instruction, p.type, None, aligned=False)
+                for source in sources
+                for p in self._places.get(source, ())
+            }
+            if copied:
+                self._places[target] |= copied

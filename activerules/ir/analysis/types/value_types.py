@@ -1,0 +1,313 @@
+"""Value types: where float bits are, in memory and in integers.
+
+Needs       a Function in normal form; its MemoryFacts; what the caller knows of argument memory
+            (element kinds)
+Gives       ValueTypes, frozen
+Invariants  V1  an integer outside `float_bits` holds no bits of a float that varies
+            V2  `holds_float(object)` is True if any access reads or writes a float in it, or the
+                caller says so
+            V3  the value of an integer load from a place that holds floats is in `float_bits`
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from activerules.ir.analysis.memory.addresses import Place, is_aligned
+from activerules.ir.analysis.memory.callee import PlaceAccess
+from activerules.ir.analysis.memory.declared import Declared
+from activerules.ir.analysis.memory.facts import MemoryFacts
+from activerules.ir.analysis.memory.objects import MemoryObject, has_header
+from activerules.ir.analysis.memory.shapes import Kind, ShapesIn
+from activerules.ir.llvm.constants import integer_of
+from activerules.ir.llvm.model import BINARY_INT, Constant, Function, Instruction, Value
+from activerules.ir.llvm.types import FloatType, IntType, NamedTypes, Type, size_of
+
+
+@dataclass(frozen=True)
+class Access:
+    """A load or store of `type` at a place in an object; None: it may be anywhere in it.
+
+    aligned    whether it is for sure at an address that its size divides.
+    """
+
+    instruction: Instruction
+    type: Type
+    place: Place | None
+    aligned: bool
+
+    def overlaps(self, other: Access, named: NamedTypes, *, header: bool) -> bool:
+        """Whether two accesses of one object may share a byte."""
+        if self.place is None or other.place is None:
+            return True
+        size, other_size = size_of(self.type, named), size_of(other.type, named)
+        return self.place.may_overlap(size, other.place, other_size, header=header)
+
+
+@dataclass(frozen=True, eq=False)
+class ValueTypes:
+    """Frozen result of `analyse_value_types`."""
+
+    accesses: Mapping[MemoryObject, tuple[Access, ...]]
+    declared: Mapping[MemoryObject, Declared]
+    float_bits: frozenset[Value]
+    memory: MemoryFacts
+    shapes: Callable[[], ShapesIn] | None = None
+
+    def holds_float(self, memory: MemoryObject) -> bool:
+        """V2."""
+        declared = memory in self.declared and bool(self.declared[memory].floats)
+        return declared or any(isinstance(a.type, FloatType) for a in self.accesses.get(memory, ()))
+
+    def float_types(self, memory: MemoryObject) -> set[Type]:
+        """The float types the object is known to hold."""
+        found: set[Type] = {a.type for a in self.accesses.get(memory, ()) if a.type.is_float}
+        return found | (self.declared[memory].float_types if memory in self.declared else set())
+
+    def is_read_as_integer(self, store: Instruction) -> bool:
+        """Whether the very place a store writes is also read as an integer: then it is one."""
+        place = self.memory.place(store.operands[1])
+        objects = self.memory.objects(store.operands[1])
+        return place.stride == 0 and all(
+            self.memory.starts(place, o)
+            and any(
+                other.instruction.opcode == "load"
+                and other.type == store.operands[0].type
+                and other.place is not None
+                and (other.place.offset, other.place.stride) == (place.offset, 0)
+                for other in self.accesses.get(o, ())
+            )
+            for o in objects
+        )
+
+    @cached_property
+    def without_floats(self) -> frozenset[MemoryObject]:
+        """Declared memory that never holds the bits of a float: D1."""
+        return frozenset(o for o, declared in self.declared.items() if not declared.floats)
+
+    @cached_property
+    def as_declared(self) -> frozenset[MemoryObject]:
+        """Declared memory in which floats are read and written where they are declared, and not
+        elsewhere by a view of it as something else: decision 0013.
+        """
+        return frozenset(
+            o
+            for o, declared in self.declared.items()
+            if all(
+                declared.admits(a.type, a.place)
+                for a in self.accesses.get(o, ())
+                if a.type.is_float
+            )
+        )
+
+    def touches_floats(self, access: Instruction) -> bool:
+        """Whether a load or store of another type acts on a place where floats are, too."""
+        return self._meets_declared(access) or self._touches(access, "float", self.as_declared)
+
+    def is_no_place_of_floats(self, access: Instruction) -> bool:
+        """Whether nobody in the module has floats where a load or store acts: not the callers
+        either.
+        """
+        pointer = access.operands[-1]
+        t = access.operands[0].type if access.opcode == "store" else access.type
+        shapes = self.shapes
+        return shapes is not None and not shapes().may_hold(pointer, t, "float")
+
+    def may_keep_float(self, call: Instruction, access: PlaceAccess) -> bool:
+        """Whether what a callee stores so may be read as a float: here, or by the caller."""
+        return not access.without_floats and any(
+            self._meets_others(o, made, "float")
+            or o in self.declared
+            or any(not p.is_local for p in self.memory.copied_with(o))
+            for o, made in accesses_of_callee(call, access, self.memory)
+        )
+
+    def touches_pointers(self, access: Instruction) -> bool:
+        """Whether a load or store of another type acts on a place where pointers are, too."""
+        return self._touches(access, "pointer")
+
+    def _meets_declared(self, access: Instruction) -> bool:
+        pointer = access.operands[-1]
+        t = access.operands[0].type if access.opcode == "store" else access.type
+        place, named = self.memory.place(pointer), self.memory.named_types
+        return any(
+            self.declared[o].meets_float(t, place if self.memory.starts(place, o) else None, named)
+            for o in self.memory.objects(pointer)
+            if o in self.declared
+        )
+
+    def cuts_floats(self, access: Instruction) -> bool:
+        """Whether a load or store acts on a part of a float that is elsewhere read or written."""
+        pointer = access.operands[-1]
+        t = access.operands[0].type if access.opcode == "store" else access.type
+        place, named = self.memory.place(pointer), self.memory.named_types
+        return any(
+            other.type.is_float
+            and other.place is not None
+            and place.cuts(size_of(t, named), other.place, size_of(other.type, named))
+            for memory in self.memory.objects(pointer)
+            if self.memory.starts(place, memory)
+            for other in self.accesses.get(memory, ())
+        )
+
+    def _touches(
+        self, access: Instruction, kind: Kind, told: Collection[MemoryObject] = ()
+    ) -> bool:
+        """`told`: memory where places that are known need no look at other accesses."""
+        pointer = access.operands[-1]
+        t = access.operands[0].type if access.opcode == "store" else access.type
+        return self._meets(access, t, kind, told) and (
+            self.shapes is None or self.shapes().may_hold(pointer, t, kind)
+        )
+
+    def _meets(
+        self, access: Instruction, t: Type, kind: Kind, told: Collection[MemoryObject]
+    ) -> bool:
+        pointer = access.operands[-1]
+        place = self.memory.place(pointer)
+        for memory in self.memory.objects(pointer):
+            known = place if self.memory.starts(place, memory) else None
+            if known is not None and memory in told:
+                continue
+            if self._meets_others(memory, Access(access, t, known, aligned=False), kind):
+                return True
+        return False
+
+    def _meets_others(self, memory: MemoryObject, mine: Access, kind: Kind) -> bool:
+        named, header = self.memory.named_types, has_header(memory)
+        return any(
+            (other.type.is_float if kind == "float" else other.type.is_pointer)
+            and other.overlaps(mine, named, header=header)
+            for other in self.accesses.get(memory, ())
+        )
+
+    def may_be_copied(self, access: Access, o: MemoryObject, pointer: Value) -> bool:
+        """Whether bytes from `pointer` on, which may lead into `o`, may be those of an access."""
+        if o not in self.memory.objects(pointer):
+            return False
+        place = self.memory.place(pointer)
+        if access.place is None or access.place.stride or not self.memory.starts(place, o):
+            return True
+        start = place.offset if place.stride == 0 else place.first_item if has_header(o) else None
+        end = access.place.offset + size_of(access.type, self.memory.named_types)
+        return start is None or end > start
+
+
+def analyse_value_types(
+    function: Function,
+    memory: MemoryFacts,
+    declared: Mapping[MemoryObject, Declared],
+    shapes: Callable[[], ShapesIn] | None = None,
+) -> ValueTypes:
+    """`declared`: what the caller knows of objects; `shapes`: those of the module, asked for where
+    objects leave it open what is at a place.
+    """
+    accesses: dict[MemoryObject, list[Access]] = defaultdict(list)
+    for block in memory.flow.order:
+        for i in block.instructions:
+            if i.opcode in {"load", "store"}:
+                t = i.operands[0].type if i.opcode == "store" else i.type
+                pointer = i.operands[-1]
+                place = memory.place(pointer)
+                aligned = is_aligned(i, size_of(t, memory.named_types))
+                for o in memory.objects(pointer):
+                    known = place if memory.starts(place, o) else None
+                    accesses[o].append(Access(i, t, known, aligned))
+            elif i in memory.called:
+                for access in memory.called[i].summary.accesses:
+                    for o, made in accesses_of_callee(i, access, memory):
+                        accesses[o].append(made)
+    found = {o: tuple(a) for o, a in accesses.items()}
+    facts = ValueTypes(found, declared, frozenset(), memory, shapes)
+    return replace(facts, float_bits=_float_bits(function, facts))
+
+
+def accesses_of_callee(
+    call: Instruction, access: PlaceAccess, memory: MemoryFacts
+) -> Iterable[tuple[MemoryObject, Access]]:
+    """What a callee does to memory, as the caller's doing."""
+    if access.parameter is None:
+        for o in memory.called[call].at(access.place):
+            yield o, Access(call, access.type, None, access.aligned)
+        return
+    pointer = call.operands[access.parameter]
+    place = memory.place(pointer)
+    for o in memory.objects(pointer):
+        known = access.offset is not None and memory.starts(place, o)
+        behind = replace(place, offset=place.offset + (access.offset or 0), low=None)
+        yield o, Access(call, access.type, behind if known else None, access.aligned)
+
+
+def _float_bits(function: Function, facts: ValueTypes) -> frozenset[Value]:
+    """Integers that may hold (parts of) the bits of a float: V1."""
+    tainted: set[Value] = set()
+    changed = True
+    while changed:
+        changed = False
+        for i in function.instructions():
+            if i not in tainted and i.type.is_int and takes_bits(i, tainted, facts):
+                tainted.add(i)
+                changed = True
+    return frozenset(tainted)
+
+
+def takes_bits(i: Instruction, tainted: Set[Value], facts: ValueTypes) -> bool:
+    """Whether an integer may hold (parts of) the bits of a float if those in `tainted` do."""
+    match i.opcode:
+        case "bitcast":
+            return i.operands[0].type.is_float
+        case "load":
+            return facts.touches_floats(i)
+        case "phi":
+            return any(o in tainted for o in i.operands)
+        case "select":
+            return any(o in tainted for o in i.operands[1:])
+        case "trunc" | "zext" | "sext" | "freeze":
+            return i.operands[0] in tainted
+        case "call":
+            return any(o in tainted for o in i.operands) or _returns_bits(i, facts)
+        case "lshr" | "ashr" if _is_sign(i):
+            return False
+        case opcode if opcode in BINARY_INT:
+            return any(o in tainted for o in i.operands)
+        case _:
+            return False
+
+
+def _returns_bits(call: Instruction, facts: ValueTypes) -> bool:
+    """Whether a function of the module returns an integer that is bits of a float in memory."""
+    called = facts.memory.called.get(call)
+    if called is None:
+        return False
+    named = facts.memory.named_types
+    if called.summary.returns_bits:
+        return True
+    return (facts.shapes is None or facts.shapes().may_be_bits(call)) and any(
+        (o in facts.declared and facts.declared[o].meets_float(read.type, read.place, named))
+        or any(
+            a.type.is_float and a.overlaps(read, named, header=has_header(o))
+            for a in facts.accesses.get(o, ())
+        )
+        for access in called.summary.bits
+        for o, read in accesses_of_callee(call, access, facts.memory)
+    )
+
+
+def _is_sign(shift: Instruction) -> bool:
+    """Whether a shift leaves nothing but the sign of a float, which has no derivative."""
+    places = integer_of(shift.operands[1])
+    return isinstance(shift.type, IntType) and places == shift.type.bits - 1
+
+
+def is_zero(value: Value) -> bool:
+    """Whether a constant is all zero bits."""
+    return isinstance(value, Constant) and value.text in {
+        "0",
+        "null",
+        "zeroinitializer",
+        "false",
+        "0.000000e+00",
+    }

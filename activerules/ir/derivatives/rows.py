@@ -1,0 +1,156 @@
+"""What a row of the table of derivatives is: a partial per operand, which says what it needs.
+
+A `Partial` multiplies a cotangent (or tangent) `g` with the derivative of the result with respect
+to its operand; it is linear in `g`, so reverse and forward mode share it. None stands for a
+derivative that is zero wherever it exists. `g` may be a vector of tangents (see `lanes.py`): the
+slope is computed from the primal's values alone, which are scalars.
+
+Only partials that are asked for make code: an operand that is not active costs nothing, needs
+nothing, and cannot bring a NaN into the others. What is made carries no fast-math flags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from activerules.ir.llvm.builder import Builder
+from activerules.ir.llvm.model import GlobalRef, Instruction, Value
+from activerules.ir.llvm.types import Type
+
+_OPERANDS = "xyzw"
+
+
+class Access:
+    """The values a row may use: `x`, `y`, `z`, `w`, `r` as far as `needs` declares them.
+
+    `lookup` maps a value of the primal to the value that stands for it where the derivative is
+    computed. `RuntimeError` for a value that was not declared.
+    """
+
+    __slots__ = ("_lookup", "_needs", "instruction")
+
+    def __init__(
+        self,
+        instruction: Instruction,
+        needs: Sequence[str],
+        lookup: Callable[[Value], Value] | None = None,
+    ) -> None:
+        self.instruction = instruction
+        self._needs = frozenset(needs)
+        self._lookup = lookup
+
+    def _get(self, name: str, value: Value) -> Value:
+        if name not in self._needs:
+            raise RuntimeError(f"the row of {self.instruction.opcode} uses {name} undeclared")
+        return value if self._lookup is None else self._lookup(value)
+
+    @property
+    def x(self) -> Value:
+        """Operand 0."""
+        return self._get("x", self.instruction.operands[0])
+
+    @property
+    def y(self) -> Value:
+        """Operand 1."""
+        return self._get("y", self.instruction.operands[1])
+
+    @property
+    def z(self) -> Value:
+        """Operand 2."""
+        return self._get("z", self.instruction.operands[2])
+
+    @property
+    def w(self) -> Value:
+        """Operand 3."""
+        return self._get("w", self.instruction.operands[3])
+
+    @property
+    def r(self) -> Value:
+        """The result."""
+        return self._get("r", self.instruction)
+
+    @property
+    def type(self) -> Type:
+        """The type of the result."""
+        return self.instruction.type
+
+    def operand_type(self, k: int) -> Type:
+        """The type of operand `k`."""
+        return self.instruction.operands[k].type
+
+    @property
+    def callee(self) -> str:
+        """The name of the function called."""
+        assert isinstance(self.instruction.callee, GlobalRef)
+        return self.instruction.callee.name
+
+
+Times = Callable[[Builder, Access, Value], Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """`times(b, i, g)` is g · ∂r/∂operand; `needs` are the values it reads.
+
+    `push` is the same for a tangent, where the types of operand and result differ; `used` says at
+    run time whether the result depends on the operand at all, of an operation that chooses.
+    """
+
+    needs: tuple[str, ...]
+    times: Times
+    push: Times | None = None
+    used: Callable[[Builder, Access], Value] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The derivative of one instruction: a partial per operand, None where it is zero."""
+
+    partials: tuple[Partial | None, ...]
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Everything the row reads if all operands are active, in the order x, y, z, w, r."""
+        return self.needs_of([True] * len(self.partials))
+
+    def needs_of(self, wanted: Sequence[bool]) -> tuple[str, ...]:
+        """What the partials of the wanted operands read."""
+        read = {n for p, w in zip(self.partials, wanted, strict=True) if p and w for n in p.needs}
+        return tuple(n for n in _OPERANDS + "r" if n in read)
+
+    def access(
+        self,
+        instruction: Instruction,
+        wanted: Sequence[bool],
+        lookup: Callable[[Value], Value] | None = None,
+    ) -> Access:
+        """The `i` to hand to `adjoint` or `tangent` for these operands."""
+        return Access(instruction, self.needs_of(wanted), lookup)
+
+    def adjoint(
+        self, b: Builder, i: Access, g: Value, wanted: Sequence[bool]
+    ) -> tuple[Value | None, ...]:
+        """The cotangents of the operands; None for one not wanted or whose derivative is zero."""
+        return tuple(
+            p.times(b, i, g) if p and w else None
+            for p, w in zip(self.partials, wanted, strict=True)
+        )
+
+    def tangent(
+        self,
+        b: Builder,
+        i: Access,
+        tangents: Sequence[Value | None],
+        finish: Callable[[Value, Value], Value] = lambda tangent, term: term,
+    ) -> Value | None:
+        """The tangent of the result; None in `tangents` and in the answer stands for zero.
+
+        `finish` gives what is to be added up, from the tangent of an operand and its term.
+        """
+        total: Value | None = None
+        for p, t in zip(self.partials, tangents, strict=True):
+            if p is not None and t is not None:
+                term = finish(t, (p.push or p.times)(b, i, t))
+                total = term if total is None else b.fadd(total, term)
+        return total

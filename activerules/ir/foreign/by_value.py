@@ -1,0 +1,94 @@
+"""Structs passed by value in memory (`byval`) are copied where everyone can see it.
+
+Needs       the text of a module, as LLVM prints it; the function to differentiate
+Gives       the text with the copy that a `byval` parameter stands for as an alloca and a memcpy at
+            the entry of the function that has it. The function to differentiate keeps its name and
+            signature; another one is joined by `<name>.own`, whose parameter is an ordinary
+            pointer, and calls by name go there
+Invariants  what callers and callees see of each other's memory stays as it was; nothing that was
+            said of the copy is said of what it is made from
+"""
+
+from __future__ import annotations
+
+import re
+
+from activerules.ir.llvm.builder import Builder, Namer, suffixed
+from activerules.ir.llvm.copying import copy_function
+from activerules.ir.llvm.lexer import Cursor
+from activerules.ir.llvm.model import Argument, Function, GlobalRef, Instruction, Module, Value
+from activerules.ir.llvm.parser import parse_module
+from activerules.ir.llvm.printer import print_module
+from activerules.ir.llvm.types import I1, I64, VOID, Type, size_of
+
+_BY_VALUE = re.compile(r"\bbyval\((?P<type>(?:[^()]|\([^()]*\))*)\) ?")
+_OF_COPY = re.compile(
+    r"\b(?:noalias|writeonly|readnone)\b ?|\binitializes\((?:[^()]|\([^()]*\))*\) ?"
+)
+"""What holds of the copy, and not of what it is made from: that is read at the entry."""
+_SHARED = re.compile(r"\bcomdat(?:\([^)]*\))? ?")
+"""What linkers tell copies of one function by: the new function is none of them."""
+_ALIGNED = re.compile(r"\balign (\d+)")
+
+
+def copies_at_entry(text: str, function: str) -> str:
+    """The text without `byval`, where functions of the module have it; see the module docstring."""
+    if "byval(" not in text:
+        return text
+    module = parse_module(text)
+    found = [f for f in module.defined() if any("byval(" in a.attributes for a in f.arguments)]
+    own: dict[str, str] = {}
+    for one in found:
+        if one.name.strip('"') == function:
+            _copy_at_entry(one, module)
+            continue
+        made = copy_function(one)
+        made.name = suffixed(one.name, ".own")
+        made.suffix = _SHARED.sub("", made.suffix)
+        own[one.name] = made.name
+        module.functions[made.name] = made
+        _copy_at_entry(made, module)
+    for one in module.defined():
+        for call in one.instructions():
+            if call.callee_name in own:
+                call.callee = GlobalRef(own[call.callee_name])
+                marks = call.attributes["argument_attributes"]
+                call.attributes["argument_attributes"] = [_of_pointer(m) for m in marks]
+                call.attributes["tail"] = ""  # what is read now may be stack memory of the caller
+    return print_module(module)
+
+
+def _copy_at_entry(function: Function, module: Module) -> None:
+    made: list[Instruction] = []
+    b = Builder(made, Namer("own", function.local_names()))
+    instead: dict[Value, Value] = {}
+    for argument in function.arguments:
+        passed = _BY_VALUE.search(argument.attributes)
+        if passed is not None:
+            instead[argument] = _copied(b, argument, Cursor(passed["type"], 0).type(), module)
+            argument.attributes = _of_pointer(argument.attributes)
+    for i in function.instructions():
+        i.operands = [instead.get(o, o) for o in i.operands]
+    entry = function.entry
+    entry.instructions[:0] = made
+    for i in made:
+        i.parent = entry
+
+
+def _of_pointer(attributes: str) -> str:
+    """What is known of a parameter that is an ordinary pointer from now on."""
+    known, passed = _BY_VALUE.subn("", attributes)
+    return _OF_COPY.sub("", known) if passed else known
+
+
+def _copied(b: Builder, argument: Argument, t: Type, module: Module) -> Value:
+    aligned = _ALIGNED.search(argument.attributes)
+    copy = b.alloca(t, align=int(aligned[1]) if aligned else None, hint="copy")
+    size = b.const(I64, size_of(t, module.types))
+    call = b.call("llvm.memcpy.p0.p0.i64", VOID, [copy, argument, size, b.const(I1, 0)])
+    if call.callee_name not in module.functions:
+        parameters = [Argument(f"a{k}", o.type) for k, o in enumerate(call.operands)]
+        module.functions["llvm.memcpy.p0.p0.i64"] = Function(
+            "llvm.memcpy.p0.p0.i64", VOID, parameters
+        )
+    return copy

@@ -1,0 +1,250 @@
+"""Differentiate LLVM IR, without Numba: the engine's front door."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+
+from activerules.errors import (
+    ActiverulesError,
+    ActivityError,
+    ArityError,
+    FloatBitsInInteger,
+    MixedActivity,
+    UnknownCall,
+    UnsupportedIR,
+)
+from activerules.ir.derivatives.rulecall import ActivityName
+from activerules.ir.foreign.aliases import own_names, unaliased
+from activerules.ir.foreign.allocators import by_malloc
+from activerules.ir.foreign.by_value import copies_at_entry
+from activerules.ir.foreign.complex_calls import by_parts
+from activerules.ir.foreign.escaped_names import Escaped, printed
+from activerules.ir.foreign.indirect import call_by_name
+from activerules.ir.foreign.library_calls import with_one_result
+from activerules.ir.foreign.masked import lane_by_lane
+from activerules.ir.foreign.never_returning import declared_if_never_returning
+from activerules.ir.foreign.scalable import refuse_scalable
+from activerules.ir.generate.assemble import (
+    assemble,
+    generate,
+    generate_forward,
+    verified,
+    with_missing,
+)
+from activerules.ir.generate.widen import widened
+from activerules.ir.llvm.model import Argument, Function, Module
+from activerules.ir.llvm.parser import parse_module
+from activerules.ir.llvm.printer import print_module
+from activerules.ir.normal.normalise import canonical, exposed, inline_all, normalise
+from activerules.ir.normal.reading import read_module
+from activerules.ir.plan.forward_plan import make_forward_plan
+from activerules.ir.plan.planning import make_plan
+from activerules.ir.plan.request import Parameter, Request, ReturnKind
+
+_TARGET = re.compile(r'"(?:target-cpu|target-features|tune-cpu)"="[^"]*"')
+_ROUNDS = 4
+_MAY_BE_INLINED = (UnsupportedIR, UnknownCall, FloatBitsInInteger, MixedActivity)
+_RETURNED = {"reverse": "Active", "forward": "Duplicated"}
+_FITTING = {
+    "reverse": "Active is for floats, Duplicated for pointers, Const for anything",
+    "forward": "Duplicated is for floats and pointers, Const for anything",
+}
+
+
+def differentiate(
+    llvm_ir: str,
+    function: str,
+    activities: Sequence[type],
+    mode: str = "reverse",
+    return_activity: type | None = None,
+    name: str | None = None,
+    width: int = 1,
+) -> str:
+    """Add the derivative of a function to its module.
+
+    Functions marked `noinline` stay calls; where no derivative can be made so, they are inlined.
+
+    Arguments
+        llvm_ir          text of a module from any front end
+        function         name of the function in it
+        activities       annotation classes, one per parameter: Const; Active (reverse only, a
+                         float: its derivative is returned); Duplicated (a pointer that is followed
+                         by its shadow; forward only: a float that is followed by its tangent)
+        mode             "reverse" or "forward"
+        return_activity  reverse: Active or Const; forward: Duplicated or Const. By default a float
+                         has a derivative
+        name             stem of the generated names; by default the function's
+        width            how many tangents or shadows follow each Duplicated parameter
+
+    Returns
+        The text of the module with
+        reverse  `<name>.gradient(each parameter, followed by its shadow if Duplicated[, seed])`,
+                 which adds to the shadows and returns a struct of the derivatives of the Active
+                 parameters in order (void if none), and `.augmented` and `.reverse`; with a
+                 `width` there are as many shadows, seeds, and derivatives of each parameter
+        forward  `<name>.forward(each parameter, followed by its tangent or shadow if Duplicated)`,
+                 which returns the tangent of the result (void if that is Const or nothing; a struct
+                 of `width` tangents if there are several) and leaves in shadows the tangents of
+                 what it leaves in memory
+
+        Both compute the primal, too. A generated function can be differentiated again.
+
+    Memory
+        Parameters may lead to memory that overlaps, unless they are declared `noalias` (C:
+        `restrict`); shadows then overlap in the same way. Otherwise shadows are memory of their
+        own. What a Const parameter leads to is none of what a Duplicated one leads to. Memory
+        that is accessed as integers alone holds no floats there; memory that is only copied, floats
+        where the copies of them begin. A float of which a part is overwritten, by an integer or a
+        copy, has no derivative: that is refused, and NaN where it is known at run time alone.
+
+    Raises
+        UnsupportedIR    the function cannot be brought to the normal form (N1..N7), or has no
+                         derivative
+        ActivityError    an activity does not fit its parameter
+        ArityError       not one activity per parameter
+
+    Source    Moses and Churavy (2020), Instead of Rewriting Foreign Code for Machine Learning,
+              Automatically Synthesize Fast Gradients
+    """
+    if mode not in ("reverse", "forward"):
+        raise ActivityError(what=f"there is no mode {mode!r}", instead=["reverse", "forward"])
+    given = canonical(llvm_ir)
+    escaped = Escaped.of(given)
+    source, function = escaped.plain(given), escaped.plain_name(function)
+    named = own_name(source, function)
+
+    def attempt(own: str) -> str:
+        module, symbol = _read(own, named)
+        stem = printed(name) if name else symbol if named == function else printed(function)
+        request = read_request(
+            module, symbol, activities, return_activity, stem, mode=mode, width=width
+        )
+        return escaped.restored(_derivative(source, module, request, mode))
+
+    with escaped.in_errors():
+        try:
+            return attempt(source)
+        except _MAY_BE_INLINED as error:
+            inlined = inline_all(source)
+            if inlined != source:
+                with suppress(ActiverulesError):
+                    return attempt(inlined)
+            raise error
+
+
+def own_name(source: str, function: str) -> str:
+    """The name of what `function` is, if that is a second name of it."""
+    target = own_names(source).get(printed(function))
+    return function if target is None else target.strip('"')
+
+
+def _derivative(source: str, module: Module, request: Request, mode: str) -> str:
+    """The text of the module `source` with the derivative of a function of `module`."""
+    if mode == "forward":
+        functions, declarations = generate_forward(make_forward_plan(request))
+    else:
+        plan = widened(make_plan(request), request.width)
+        assert plan is not None, "D1: there are no rules here"
+        functions, declarations, _ = generate(plan)
+    for one in functions:
+        one.prefix = ""
+    whole = with_missing(parse_module(source), functions, module)
+    target = _target_of(request.function.name, whole)
+    for one in functions:
+        one.suffix = " ".join([one.suffix, *target]).strip()
+    return verified(assemble(whole, functions, declarations, whole=True))
+
+
+def _target_of(function: str, module: Module) -> list[str]:
+    """The attributes that say which machine a function is compiled for.
+
+    Without them its derivative would be compiled for another, and LLVM would not inline one in it.
+    """
+    words = module.functions[function].suffix.split()
+    groups = [
+        line
+        for line in module.trailer
+        if line.startswith("attributes ") and line.split()[1] in words
+    ]
+    return _TARGET.findall(" ".join([module.functions[function].suffix, *groups]))
+
+
+def _read(source: str, function: str) -> tuple[Module, str]:
+    """The module the analyses start from, and the name of the function in it.
+
+    Calls through tables are by name; LLVM may then inline them, and what is found so leads to more.
+    """
+    text = refuse_scalable(declared_if_never_returning(unaliased(source), function), function)
+    text = by_malloc(copies_at_entry(exposed(text), function))
+    text = lane_by_lane(with_one_result(by_parts(text)))
+    for left in reversed(range(_ROUNDS)):
+        module = read_module(normalise(text, function), function)
+        symbol = function if function in module.functions else f'"{function}"'
+        if not call_by_name(module, symbol) or not left:
+            return module, symbol
+        text = print_module(module)
+    raise AssertionError
+
+
+def read_request(
+    module: Module,
+    name: str,
+    activities: Sequence[type],
+    return_activity: type | None,
+    stem: str,
+    *,
+    mode: str = "reverse",
+    width: int = 1,
+) -> Request:
+    """What `differentiate` asks of the engine; raises `ActivityError` and `ArityError`."""
+    function = module.functions[name]
+    if len(activities) != len(function.arguments):
+        raise ArityError(
+            what=f"{name} has {len(function.arguments)} parameters, "
+            f"but {len(activities)} activities were given"
+        )
+    if width < 1:
+        raise ActivityError(what=f"a width of {width}", instead=["a positive width"])
+    parameters = tuple(
+        Parameter(
+            a, _activity(a, cls, mode), group=a.name, private="noalias" in a.attributes.split()
+        )
+        for a, cls in zip(function.arguments, activities, strict=True)
+    )
+    returns = _returns(function, name, return_activity, mode)
+    return Request(
+        module, function, stem, parameters, returns, disjoint=False, display_name=name, width=width
+    )
+
+
+def _returns(function: Function, name: str, wanted: type | None, mode: str) -> ReturnKind:
+    if wanted is None:
+        return "active" if function.result.is_float else "const"
+    differentiable = _RETURNED[mode]
+    if wanted.__name__ == "Const":
+        return "const"
+    if wanted.__name__ != differentiable or not function.result.is_float:
+        raise ActivityError(
+            what=f"{name} returns {function.result}, which cannot be {wanted.__name__}",
+            why=f"in {mode} mode the return is {differentiable} (a float) or Const",
+        )
+    return "active"
+
+
+def _activity(argument: Argument, cls: type, mode: str) -> ActivityName:
+    activity = getattr(cls, "__name__", repr(cls))
+    if activity == "Const":
+        return "const"
+    if activity == "Active" and argument.type.is_float and mode == "reverse":
+        return "active"
+    if activity == "Duplicated" and (
+        argument.type.is_pointer or (argument.type.is_float and mode == "forward")
+    ):
+        return "duplicated"
+    raise ActivityError(
+        what=f"parameter %{argument.name} of type {argument.type} cannot be {activity} "
+        f"in {mode} mode",
+        why=_FITTING[mode],
+    )

@@ -1,0 +1,49 @@
+"""The plan of a derivative as text, for LLVM IR without Numba: what is active, kept, recomputed.
+
+`explain` takes what `differentiate` takes and makes no derivative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from activerules.ir.foreign.aliases import unaliased
+from activerules.ir.foreign.by_value import copies_at_entry
+from activerules.ir.foreign.differentiate import own_name, read_request
+from activerules.ir.foreign.escaped_names import Escaped
+from activerules.ir.foreign.scalable import refuse_scalable
+from activerules.ir.normal.normalise import canonical, exposed, normalise
+from activerules.ir.normal.reading import read_module
+from activerules.ir.plan.layout import make_layout
+from activerules.ir.plan.planning import make_plan
+from activerules.ir.plan.rendering import render_plan
+
+
+def explain(
+    llvm_ir: str,
+    function: str,
+    activities: Sequence[type],
+    return_activity: type | None = None,
+) -> str:
+    """Return the plan of a function's gradient as text.
+
+    Arguments
+        as `differentiate`.
+
+    Returns
+        Five paragraphs: the activity of every instruction, after normalisation; loops; what the
+        tape keeps, with bytes and the reason; what is computed again; calls with rules.
+
+    Raises
+        what `differentiate` raises, except for what only shows when code is made.
+    """
+    given = canonical(llvm_ir)
+    escaped = Escaped.of(given)
+    source, function = escaped.plain(given), escaped.plain_name(function)
+    function = own_name(source, function)
+    with escaped.in_errors():
+        text = refuse_scalable(copies_at_entry(exposed(unaliased(source)), function), function)
+        module = read_module(normalise(text, function), function)
+        symbol = function if function in module.functions else f'"{function}"'
+        plan = make_plan(read_request(module, symbol, activities, return_activity, symbol))
+    return escaped.restored(render_plan(plan, make_layout(plan)))

@@ -1,0 +1,181 @@
+"""Calls through tables of functions become calls by name: arrays of functions, virtual tables.
+
+Needs       a module the analyses can read; the name of the function to differentiate
+Gives       `call_by_name(module, function)`: the module, changed in place, in which a call through
+            a pointer that can only have come out of constant globals, or of memory that only such
+            pointers were stored in, compares the pointer with the functions it may be
+            (`devirtualise`); whether there was one
+Invariants  I1  a pointer from memory of a caller, from unknown code, or made of an integer may be
+                any function: such a call stays as it is
+            I2  a function of another signature than the call's is none it may go to; a call that
+                may go to none is never reached (Rust's virtual tables have no function for what
+                needs no destructor)
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from activerules.ir.analysis.calls import EngineCalls
+from activerules.ir.analysis.memory.addresses import place_of
+from activerules.ir.analysis.memory.callee import Groups, Summary
+from activerules.ir.analysis.memory.facts import MemoryFacts, analyse_memory
+from activerules.ir.analysis.memory.objects import MemoryObject
+from activerules.ir.analysis.memory.points_to import Tables
+from activerules.ir.derivatives.table import is_inactive_math, is_pure_call
+from activerules.ir.llvm.cfg import control_flow
+from activerules.ir.llvm.model import Constant, Function, GlobalRef, Instruction, Module, Value
+from activerules.ir.llvm.types import VOID
+from activerules.ir.normal.devirtualise import MOST_CALLEES, fits, split_call
+from activerules.ir.normal.effects import effect_of
+
+_NAME = re.compile(r'@("[^"]+"|[-\w.$]+)')
+_CALLS = EngineCalls(None)
+_NEVER = "llvm.trap"
+_CONSTANT = re.compile(r"^(?!external )(?:\w+ |\w+\([^)]*\) )*constant ")
+
+
+def call_by_name(module: Module, function: str) -> bool:
+    """See the module docstring."""
+    tables = _tables(module)
+    changed = False
+    done: set[str] = set()
+    todo = [function]
+    while todo:
+        name = todo.pop()
+        made = module.functions.get(name)
+        if name in done or made is None or made.is_declaration:
+            continue
+        done.add(name)
+        changed |= _resolve(made, module, tables)
+        todo += _mentioned(made)
+    return changed
+
+
+def _tables(module: Module) -> Tables:
+    """What the constants of the module lead to."""
+    return {
+        MemoryObject("global", name): frozenset(
+            MemoryObject("global", other) for other in _NAME.findall(text.split("=", 1)[-1])
+        )
+        for name, text in module.globals.items()
+        if _CONSTANT.match(text.split("=", 1)[-1].strip())
+    }
+
+
+def _resolve(function: Function, module: Module, tables: Tables) -> bool:
+    """Rewrite the calls that can be told; those assumed harmless on the way are found to be so."""
+    calls = {i for i in function.instructions() if _is_indirect(i)}
+    assumed = {call for call in calls if not call.type.is_pointer}
+    found: dict[Instruction, list[str]] = {}
+    while calls:
+        memory = _memory(function, module, tables, assumed)
+        found = {call: _targets(call, memory, module) for call in calls}
+        wrong = {
+            call
+            for call in assumed
+            if not found[call] or not all(_is_harmless(n, module, set()) for n in found[call])
+        }
+        if not wrong:
+            break
+        assumed -= wrong
+    for call, names in found.items():
+        if names == [_NEVER]:
+            _forbid(call, module)
+        elif names:
+            split_call(function, call, names)
+    return any(found.values())
+
+
+def _targets(call: Instruction, memory: MemoryFacts, module: Module) -> list[str]:
+    """The functions a call may go to; none if it may go elsewhere (I1)."""
+    assert call.callee is not None
+    objects = memory.objects(call.callee)
+    if not objects or any(o.kind != "global" for o in objects):
+        return []
+    names = sorted(str(o.key) for o in objects)
+    names = [name for name in names if fits(call, module.functions.get(name))]
+    if not names and call.type is VOID:
+        return [_NEVER]
+    return names if len(names) <= MOST_CALLEES else []
+
+
+def _forbid(call: Instruction, module: Module) -> None:
+    """Put in place of a call what ends the program."""
+    module.functions.setdefault(_NEVER, Function(_NEVER, VOID, []))
+    call.callee, call.operands = GlobalRef(_NEVER), []
+    call.attributes = {k: v for k, v in call.attributes.items() if k == "location"}
+
+
+def _is_indirect(i: Instruction) -> bool:
+    return i.opcode == "call" and isinstance(i.callee, Instruction)
+
+
+def _is_harmless(name: str, module: Module, seen: set[str]) -> bool:
+    """Whether a function leaves no pointer in memory that its caller can see, nor moves bytes."""
+    function = module.functions.get(name)
+    if name in seen:
+        return True
+    seen.add(name)
+    if function is None or function.is_declaration:
+        effect = effect_of(name)
+        return (
+            is_pure_call(name)
+            or is_inactive_math(name)
+            or (effect is not None and not effect.writes)
+        )
+    return all(
+        _is_harmless(i.callee_name or "", module, seen)
+        if i.opcode == "call"
+        else i.opcode != "store" or i.operands[0].type.is_float or _is_own(i.operands[1])
+        for i in function.instructions()
+    )
+
+
+def _is_own(pointer: Value) -> bool:
+    base = place_of(pointer, {}).base
+    return isinstance(base, Instruction) and base.opcode == "alloca"
+
+
+@dataclass(frozen=True)
+class _Assumed:
+    """Calls taken to have no effect (`analysis.callee.Summaries`)."""
+
+    calls: set[Instruction]
+
+    def is_derived(self, call: Instruction) -> bool:
+        return call in self.calls
+
+    def summary(self, call: Instruction, groups: Groups, apart: bool) -> Summary:
+        return Summary()
+
+
+def _memory(
+    function: Function, module: Module, tables: Tables, assumed: set[Instruction]
+) -> MemoryFacts:
+    flow = control_flow(function)
+    return analyse_memory(
+        function,
+        flow,
+        group_of=lambda a: a,
+        private=lambda a: False,
+        disjoint=False,
+        marked=lambda i: None,
+        arithmetic=_CALLS.is_arithmetic,
+        named_types=module.types,
+        live=flow.order,
+        callees=_Assumed(assumed),
+        tables=tables,
+    )
+
+
+def _mentioned(function: Function) -> list[str]:
+    found: list[str] = []
+    for i in function.instructions():
+        for value in (*i.operands, *([i.callee] if i.callee is not None else [])):
+            if isinstance(value, GlobalRef):
+                found.append(value.name)
+            elif isinstance(value, Constant):
+                found += value.globals
+    return found

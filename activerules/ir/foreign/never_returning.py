@@ -1,0 +1,85 @@
+"""What is only done on the way to an abort: functions that never return, and what they alone call.
+
+Needs       the text of a module, as LLVM prints it; the function to differentiate
+Gives       the text in which those are declared, where there are any. Nothing is undone once they
+            are called, so their code is never differentiated; it may be large (the panics of Zig)
+Invariants  A1  what can be reached from the function through others that return, and through
+            variables, keeps its code
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Set
+
+from activerules.ir.normal.handlers import DEFINITION
+
+_NAME = re.compile(r"@(\"[^\"]*\"|[-\w.$]+)")
+_VARIABLE = re.compile(r"^@(?P<name>\"[^\"]*\"|[-\w.$]+) = [^\n]*", re.MULTILINE)
+_JUMPED_TO = re.compile(r"\bblockaddress\(@(\"[^\"]*\"|[-\w.$]+)")
+"""A table of blocks needs its function."""
+_GROUP = re.compile(r"^attributes (#\d+) = \{[^\n]*\bnoreturn\b", re.MULTILINE)
+_ONLY_DEFINED = re.compile(
+    r" (?:internal|private|available_externally|linkonce|weak|linkonce_odr|weak_odr)(?= )"
+    r"| comdat(?:\([^)]*\))?(?= |$)"
+    r"| personality ptr @(?:\"[^\"]*\"|[-\w.$]+)| !\w+ !\d+"
+)
+
+
+def declared_if_never_returning(text: str, function: str) -> str:
+    """See the module docstring."""
+    if "noreturn" not in text:
+        return text
+    found = {one["name"].strip('"'): one for one in DEFINITION.finditer(text)}
+    marks = {"noreturn", *_GROUP.findall(text)}
+    never = {name for name, one in found.items() if not marks.isdisjoint(_marks(one[0]))}
+    never.discard(function)
+    if not never:
+        return text
+    return with_declared(text, found.keys() - reached(text, function, never))
+
+
+def reached(text: str, function: str, never: Set[str] = frozenset()) -> set[str]:
+    """The names of what can be reached from a function, but through those in `never`; and of
+    functions whose blocks are jumped to.
+    """
+    found = {one["name"].strip('"'): one for one in DEFINITION.finditer(text)}
+    jumped = {name.strip('"') for name in _JUMPED_TO.findall(text)}
+    return _kept(text, found, never, function) | jumped
+
+
+def with_declared(text: str, names: Set[str]) -> str:
+    """The text in which these functions are declared."""
+    return DEFINITION.sub(
+        lambda one: _declared(one[0]) if one["name"].strip('"') in names else one[0], text
+    )
+
+
+def _marks(definition: str) -> list[str]:
+    """What is said of a function behind its parameters."""
+    return definition.partition("\n")[0].rpartition(")")[2].split()
+
+
+def _kept(
+    text: str, found: Mapping[str, re.Match[str]], never: Set[str], function: str
+) -> set[str]:
+    """The names of functions whose code stays."""
+    variables = {one["name"].strip('"'): one[0] for one in _VARIABLE.finditer(text)}
+    kept: set[str] = set()
+    todo = [function]
+    while todo:
+        name = todo.pop()
+        if name in kept or name in never:
+            continue
+        kept.add(name)
+        todo += _names(found[name][0] if name in found else variables.get(name, ""))
+    return kept
+
+
+def _names(text: str) -> set[str]:
+    return {name.strip('"') for name in _NAME.findall(text)}
+
+
+def _declared(definition: str) -> str:
+    head = definition.partition("\n")[0].rpartition(" {")[0]
+    return _ONLY_DEFINED.sub("", head.replace("define ", "declare ", 1))

@@ -1,0 +1,54 @@
+"""Vectors whose length is known at run time alone (`<vscale x 2 x double>`).
+
+Needs       the text of a module, as LLVM prints it; the function to differentiate
+Gives       the text in which functions with such vectors are declared, as its derivative does not
+            reach them; raises `UnsupportedIR` if it does. LLVM's passes end the process where they
+            ask for the size of one, so this is decided before they run
+"""
+
+from __future__ import annotations
+
+import re
+
+from activerules.errors import UnsupportedIR
+from activerules.ir.foreign.never_returning import reached, with_declared
+from activerules.ir.llvm.names import plain_name
+from activerules.ir.normal.handlers import DEFINITION
+
+_TYPE = re.compile(r"^(%(?:\"[^\"]*\"|[-\w.$]+)) = type (.*)$", re.MULTILINE)
+_SCALABLE = re.compile(r"<vscale x \d+ x [^>]+>+|target\(\"aarch64\.svcount\"\)")
+
+
+def refuse_scalable(text: str, function: str) -> str:
+    """See the module docstring."""
+    if not _SCALABLE.search(text):
+        return text
+    names = _scalable_types(text)
+    found = {
+        one["name"].strip('"'): one[0] for one in DEFINITION.finditer(text) if _uses(one[0], names)
+    }
+    for name in sorted(found.keys() & reached(text, function)):
+        line = next(line for line in found[name].splitlines() if _uses(line, names))
+        at = ("at the instruction", line.strip(), "")
+        raise UnsupportedIR(
+            what="N7: vectors of a length that only the machine knows have no derivative",
+            where=[("in the function", plain_name(name), ""), at],
+            why="the engine differentiates scalar code, and vectorises its derivative afterwards",
+            instead=["compile without vectorisation (clang: -fno-vectorize -fno-slp-vectorize)"],
+        )
+    return with_declared(text, found.keys())
+
+
+def _scalable_types(text: str) -> set[str]:
+    """The names of structs with such vectors in them."""
+    types = dict(_TYPE.findall(text))
+    names: set[str] = set()
+    while new := {k for k, body in types.items() if k not in names and _uses(body, names)}:
+        names |= new
+    return names
+
+
+def _uses(text: str, names: set[str]) -> bool:
+    return bool(_SCALABLE.search(text)) or any(
+        re.search(rf"{re.escape(name)}(?![-\w.$])", text) for name in names
+    )

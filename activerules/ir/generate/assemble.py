@@ -1,0 +1,284 @@
+"""From a plan to a module: generate, add what the generated functions refer to, print, verify."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from activerules.errors import UnsupportedIR
+from activerules.ir.generate.assumptions import build_check
+from activerules.ir.generate.augmented import build_augmented
+from activerules.ir.generate.forward import build_forward
+from activerules.ir.generate.gradient import build_enter, build_gradient, uses_tape
+from activerules.ir.generate.reverse import build_reverse
+from activerules.ir.generate.scopes import Scopes
+from activerules.ir.generate.split import build_split
+from activerules.ir.llvm.model import Constant, Function, GlobalRef, Instruction, Module, Value
+from activerules.ir.llvm.parser import parse_module
+from activerules.ir.llvm.printer import print_function, print_module
+from activerules.ir.normal.effects import COPIED_SIZE, COPY_RESIZED, GROW_SHADOW
+from activerules.ir.plan.forward_plan import ForwardPlan
+from activerules.ir.plan.layout import Layout, make_layout
+from activerules.ir.plan.plan import Plan
+from activerules.ir.plan.tape_arrays import PLACED_ARRAY, PLACED_SHADOW, PLACED_TEXT
+from activerules.ir.tape import runtime
+from activerules.ir.tape.struct_copies import rows_function
+
+# Two sweeps of more instructions than this, together, stay functions of their own. LLVM's passes
+# over loops take time by the size of the function that the loops are in (a gradient of 500 lines:
+# 7.2 s as one function, 5.1 s as two), and one so long does not keep the frame in registers anyway.
+INLINED = 8000
+
+_GROUP = re.compile(r"#\d+\b")
+_GLOBAL_NAME = re.compile(r'@("[^"]+"|[-\w.$]+)')
+
+
+def generate(plan: Plan) -> tuple[list[Function], dict[str, str], Layout]:
+    """The two sweeps of a derivative and what calls them, the declarations they call by, and their
+    layout.
+
+    Behind them, three functions for every way a function is called that is not inlined.
+    """
+    layout = make_layout(plan)
+    declarations: dict[str, str] = {}
+    sweeps = _sweeps(plan, layout, declarations)
+    pairs: list[Function] = []
+    for callee in plan.pairs:
+        frame = make_layout(callee)
+        pairs += _sweeps(callee, frame, declarations)
+        pairs.append(build_enter(callee, frame, declarations))
+    tape = uses_tape([*sweeps, *pairs])
+    if plan.request.split:
+        callers = build_split(plan, layout, tape, declarations)
+    else:
+        callers = [build_gradient(plan, layout, tape, declarations)]
+    if plan.assumptions:
+        callers.append(build_check(plan, declarations))
+    return [*sweeps, *callers, *pairs], declarations, layout
+
+
+def _sweeps(plan: Plan, layout: Layout, declarations: dict[str, str]) -> list[Function]:
+    scopes = Scopes(plan, plan.request.width)
+    made = [
+        build_augmented(plan, layout, scopes, declarations),
+        build_reverse(plan, layout, scopes, declarations),
+    ]
+    declarations |= scopes.definitions
+    if sum(len(block.instructions) for one in made for block in one.blocks) > INLINED:
+        for one in made:
+            one.suffix = "noinline"
+    return made
+
+
+def generate_forward(plan: ForwardPlan) -> tuple[list[Function], dict[str, str]]:
+    """The forward derivative, those of callees behind it, and the declarations they call by."""
+    declarations: dict[str, str] = {}
+    functions: list[Function] = []
+    recursive = _recursive(plan)
+    for one in (plan, *plan.pairs):
+        scopes = Scopes(one)
+        functions.append(build_forward(one, scopes, declarations, recursive))
+        declarations |= scopes.definitions
+    return functions, declarations
+
+
+def _recursive(plan: ForwardPlan) -> frozenset[str]:
+    """The stems of the callees that may call themselves, directly or not."""
+    calls = {
+        one.request.name: {use.stem for use in one.derived.values()} for one in (plan, *plan.pairs)
+    }
+    recursive: set[str] = set()
+    for stem in calls:
+        reached: set[str] = set()
+        work = [stem]
+        while work:
+            new = calls.get(work.pop(), set[str]()) - reached
+            reached |= new
+            work += new
+        if stem in reached:
+            recursive.add(stem)
+    return frozenset(recursive)
+
+
+def assemble(
+    source: Module, functions: list[Function], declarations: dict[str, str], *, whole: bool
+) -> str:
+    """The text of a module with the generated functions.
+
+    whole: add them to all that `source` holds; otherwise take over only what they refer to,
+    directly or not, and leave `activerules.ignore.*` and `activerules.chunk.*` to be defined
+    where the text is linked.
+    """
+    result = Module(
+        header=list(source.header), types=dict(source.types), trailer=list(source.trailer)
+    )
+    if whole:
+        result.globals.update(source.globals)
+        result.functions.update(source.functions)
+    else:
+        result.trailer = [line for line in source.trailer if line.startswith("attributes")]
+        _take_over(source, result, functions)
+    for function in functions:
+        result.functions[function.name] = function
+    support = _support(functions, whole=whole)
+    supplied = {
+        name: text
+        for name, text in support.functions.items()
+        if name not in result.functions or result.functions[name].is_declaration
+    }
+    for name in supplied:
+        result.functions.pop(name, None)
+    result.trailer += [line for line in support.trailer if line not in result.trailer]
+    missing = [
+        text
+        for name, text in declarations.items()
+        if name not in result.functions and name not in supplied
+    ]
+    parts = [print_module(result)]
+    for text in supplied.values():
+        parts += [text, ""]
+    return "\n".join([*parts, *missing, ""])
+
+
+def with_missing(source: Module, functions: list[Function], normalised: Module) -> Module:
+    """`source`, with what only the normalised module has and `functions` refer to.
+
+    That is functions, and named structs: LLVM renames them each time it reads a text. It numbers
+    groups of attributes anew as well, so what is taken over has its attributes spelt out.
+    """
+    groups = dict(
+        line.removeprefix("attributes ").rstrip(" }").split(" = { ", 1)
+        for line in normalised.trailer
+        if line.startswith("attributes ")
+    )
+    source.types.update({k: t for k, t in normalised.types.items() if k not in source.types})
+    todo = {name for f in functions for name in _names_in(f)}
+    while todo:
+        name = todo.pop()
+        made = normalised.functions.get(name)
+        if made is None or name in source.functions:
+            continue
+        source.functions[name] = _without_groups(made, groups)
+        if not made.is_declaration:
+            _without_debug(made)
+            todo.update(_names_in(made))
+    return source
+
+
+def _without_groups(function: Function, groups: Mapping[str, str]) -> Function:
+    def spelt_out(attributes: str) -> str:
+        return _GROUP.sub(lambda found: groups.get(found[0], ""), attributes)
+
+    function.suffix = spelt_out(function.suffix)
+    for i in function.instructions():
+        if "call_attributes" in i.attributes:
+            i.attributes["call_attributes"] = spelt_out(i.attributes["call_attributes"])
+    return function
+
+
+@dataclass(frozen=True)
+class _Support:
+    """Text of support functions, by name, and the metadata they refer to."""
+
+    functions: Mapping[str, str]
+    trailer: Sequence[str]
+
+
+def _support(functions: list[Function], *, whole: bool) -> _Support:
+    called = sorted({i.callee_name or "" for f in functions for i in f.instructions()})
+    texts: list[str] = []
+    if any(name.startswith(runtime.PREFIX) for name in called):
+        texts += [runtime.TEXT, runtime.CHUNKS if whole else runtime.CHUNKS_ELSEWHERE]
+    if PLACED_ARRAY in called or PLACED_SHADOW in called:
+        texts.append(PLACED_TEXT)
+    if GROW_SHADOW in called:
+        texts.append(runtime.GROW_TEXT)
+    if whole and (runtime.STACK_LEFT in called or runtime.STACK_FLOOR in called):
+        texts.append(runtime.STACK_TEXT.replace("define ", "define internal "))
+    if COPY_RESIZED in called or COPIED_SIZE in called:
+        texts.append(runtime.RESIZED_TEXT)
+    for kind in ("double", "float"):
+        texts.append(runtime.copies_of(kind, called))
+    texts += map(rows_function, called)
+    for kind, name in (("double", "f64"), ("float", "f32")):
+        if whole and f"activerules.ignore.{name}" in called:
+            texts.append(
+                f"define internal {kind} @activerules.ignore.{name}({kind} %x) alwaysinline {{\n"
+                f"entry:\n  ret {kind} %x\n}}\n"
+            )
+    return _read_support("\n".join(texts))
+
+
+@cache
+def _read_support(text: str) -> _Support:
+    """The functions of a text, printed once for all derivatives that need the same ones."""
+    module = parse_module(text)
+    printed = {name: print_function(one) for name, one in module.functions.items()}
+    return _Support(printed, tuple(module.trailer))
+
+
+def _take_over(source: Module, result: Module, functions: list[Function]) -> None:
+    """Copy the globals and functions of `source` that are reached from `functions`."""
+    todo = {name for f in functions for name in _names_in(f)}
+    done: set[str] = {f.name for f in functions}
+    while todo:
+        name = todo.pop()
+        if name in done:
+            continue
+        done.add(name)
+        if name in source.globals:
+            result.globals[name] = source.globals[name]
+            todo.update(_GLOBAL_NAME.findall(source.globals[name]))
+        elif name in source.functions:
+            function = source.functions[name]
+            result.functions[name] = _without_debug(function)
+            todo.update(_names_in(function))
+
+
+def _names_in(function: Function) -> set[str]:
+    found: set[str] = set()
+    for i in function.instructions():
+        for value in [*i.operands, *([i.callee] if i.callee is not None else [])]:
+            found.update(_mentioned(value))
+    return found
+
+
+def _mentioned(value: Value) -> tuple[str, ...]:
+    if isinstance(value, GlobalRef):
+        return (value.name,)
+    return value.globals if isinstance(value, Constant) else ()
+
+
+def _without_debug(function: Function) -> Function:
+    for i in function.instructions():
+        i.attributes.pop("metadata", None)
+    function.suffix = re.sub(r" ?!dbg !\d+", "", function.suffix)
+    for block in function.blocks:
+        block.instructions = [i for i in block.instructions if not _is_debug(i)]
+    return function
+
+
+def _is_debug(i: Instruction) -> bool:
+    return i.opcode == "call" and (i.callee_name or "").startswith("llvm.dbg.")
+
+
+def verified(text: str) -> str:
+    """`text`, after LLVM has parsed and verified it.
+
+    A failure is a bug of the engine and says so.
+    """
+    from llvmlite import binding
+
+    llvm: Any = binding  # not annotated
+    try:
+        llvm.parse_assembly(text).verify()
+    except RuntimeError as error:
+        raise UnsupportedIR(
+            what="the engine generated IR that LLVM does not accept",
+            why=str(error).strip(),
+            instead=["please report this with the program: it is a bug of activerules"],
+        ) from error
+    return text

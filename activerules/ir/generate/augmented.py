@@ -1,0 +1,257 @@
+"""The augmented primal: the primal that also keeps what the reverse sweep needs and makes shadows.
+
+Needs       a Plan and its Layout
+Gives       the function `<name>.augmented`, status as result: 0; the primal's status on its error
+            paths; out of memory
+Invariants  P1  it computes what the primal computes, in the same order, and writes the same memory
+            P2  shadow memory that was passed in is read and written only to copy pointers and
+                integers, never floats
+            P3  every reference it takes is put on the list of owned objects at once; what a call
+                returned belongs to nobody until it is there, and is lost if memory runs out
+            P4  a kept value is stored once per iteration of its home loop, right behind its
+                definition
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from activerules.ir.analysis.nodes import LeavingIteration, Link, Primal, Taken
+from activerules.ir.generate.augmented_code import AugmentedCode
+from activerules.ir.generate.lanes import per_lane
+from activerules.ir.generate.scopes import Scopes
+from activerules.ir.generate.sweep import RowState, clear, null, suffixed
+from activerules.ir.llvm.builder import Builder, add_incoming, displaced
+from activerules.ir.llvm.cfg import Loop
+from activerules.ir.llvm.constants import constant
+from activerules.ir.llvm.model import Block, Function, Instruction, Value
+from activerules.ir.llvm.types import I32, I64, PTR, align_up
+from activerules.ir.plan.layout import ALIGNMENT, Layout, stack_size, taken_type
+from activerules.ir.plan.plan import Plan
+
+
+def build_augmented(
+    plan: Plan, layout: Layout, scopes: Scopes, declarations: dict[str, str]
+) -> Function:
+    """The augmented primal as a new function; names it calls are added to `declarations`."""
+    return _Augmenter(plan, layout, scopes, declarations).build()
+
+
+class _Augmenter(AugmentedCode):
+    """The blocks and loops of the augmented primal.
+
+    later    what can be filled in only when all blocks are there
+    edges    blocks that were put on edges out of loops
+    """
+
+    def __init__(
+        self, plan: Plan, layout: Layout, scopes: Scopes, declarations: dict[str, str]
+    ) -> None:
+        super().__init__(plan, layout, scopes, declarations)
+        self.later: list[Callable[[], None]] = []
+        self.taken: dict[Block, Instruction] = {}
+        self.edges: dict[tuple[Block, Block], Block] = {}
+
+    def build(self) -> Function:
+        for block in self.plan.flow.order:
+            self._block(block)
+        self._connect()
+        for action in self.later:
+            action()
+        for block in self.plan.flow.order:
+            self._phis(block)
+        self._split_exits()
+        self.blocks += self.ends.values()
+        for block in self.blocks:
+            block.parent = self.function
+        return self.function
+
+    # --- blocks ---
+
+    def _block(self, block: Block) -> None:
+        self._open(self.heads[block])
+        if block is self.plan.flow.order[0]:
+            self._clear_stack_shadows()
+        live = block in self.plan.returns.live
+        phis = list(block.phis)
+        for phi in phis:
+            self._clone(phi)
+        own = block.instructions[len(phis) :]
+        if live:
+            self._begin(block, phis)
+        for i in own[:-1]:
+            self._instruction(i, live)
+        if live:
+            self._end(block)
+        self._terminator(block)
+        self.tails[block] = self.current
+
+    def _clear_stack_shadows(self) -> None:
+        for (i, shadow), offset in self.layout.stack.items():
+            if shadow:
+                size = stack_size(i, self.plan)
+                size += (self.width - 1) * align_up(size, ALIGNMENT)
+                start = self.slots.frame_address(self.b, offset)
+                clear(self.b, start, self.b.const(I64, size))
+
+    def _begin(self, block: Block, phis: list[Instruction]) -> None:
+        for phi in phis:
+            if phi.type.is_pointer and self.plan.activity.has_shadow(phi):
+                hint = suffixed(phi.name or "", ".shadow").strip('"')
+                self.shadows[phi] = per_lane(self.width, lambda _, h=hint: self.b.phi(PTR, hint=h))
+        taken = None
+        if self._kept(Taken(block)):
+            taken = self.b.phi(taken_type(self.plan, block))
+            self.taken[block] = taken
+        loop = self.plan.flow.loop_of(block)
+        if loop is not None and loop.header is block and loop in self.plan.reversal.loops:
+            self._enter_iteration(loop)
+        if taken is not None:
+            self._keep(Taken(block), taken)
+        for phi in phis:
+            self._keep(Primal(phi), self.values[phi])
+            self._keep_shadow(phi)
+
+    def _end(self, block: Block) -> None:
+        """Before the terminator of the preheader of a loop of known length: reserve its rows."""
+        target = block.successors[0] if len(block.successors) == 1 else None
+        loop = self.plan.flow.loop_of(target) if target is not None else None
+        if (
+            loop is None
+            or loop.preheader is not block
+            or target is not loop.header
+            or loop not in self.plan.reversal.loops
+        ):
+            return
+        count = self.plan.loops[loop].trip_count
+        if count is None:
+            return
+        rows = self.layout.rows.get(loop)
+        if rows is None and not self._kept(LeavingIteration(loop)):
+            return
+        leaving = count.emit(self.b, self._value(count.start), self._value(count.bound))
+        self._keep(LeavingIteration(loop), leaving)
+        if rows is not None:
+            number = self.b.binary("add", leaving, self.b.const(I64, 1))
+            base = self.b.call(
+                "activerules.tape.reserve_rows",
+                PTR,
+                [self.parameters.tape, number, self.b.const(I64, rows.size)],
+            )
+            self._fail_if_null(base)
+            self.slots.write(self.b, Link(loop), base)
+            self.slots.state[loop] = RowState(base, number, None)
+
+    def _enter_iteration(self, loop: Loop) -> None:
+        """At the start of an iteration: count it, and have a row for it."""
+        rows = self.layout.rows.get(loop)
+        known = self.plan.loops[loop].trip_count is not None
+        leaving = self._kept(LeavingIteration(loop)) and not known
+        if rows is None and not leaving:
+            return
+        iteration = self.b.phi(I64, hint="iteration") if known or leaving else None
+        chain = None if known else rows
+        previous = self.b.phi(PTR, hint="row.before") if chain is not None else None
+        if iteration is not None:
+            following = self.b.binary("add", iteration, self.b.const(I64, 1))
+            zero = self.b.const(I64, 0)
+            self.later.append(partial(self._close_phi, iteration, loop, zero, following))
+        if known:
+            self.slots.state[loop].iteration = iteration
+            return
+        row: Value = null()
+        if chain is not None and previous is not None:
+            size = self.b.const(I64, chain.size)
+            row = self.b.call("activerules.tape.reserve", PTR, [self.parameters.tape, size])
+            self._fail_if_null(row)
+            self.b.store(previous, row)
+            self.later.append(partial(self._close_phi, previous, loop, null(), row))
+        self.slots.state[loop] = RowState(row, None, iteration)
+
+    def _close_phi(self, phi: Instruction, loop: Loop, start: Value, following: Value) -> None:
+        for p in self.plan.flow.predecessors[loop.header]:
+            add_incoming(phi, start if p is loop.preheader else following, self.tails[p])
+
+    def _phis(self, block: Block) -> None:
+        """Give the phis of a block their incoming blocks, and fill those of shadows."""
+        taken = self.taken.get(block)
+        live = self.plan.returns.predecessors.get(block, ())
+        predecessors = self.plan.flow.predecessors[block]
+        for phi in block.phis:
+            clone = self.values[phi]
+            assert isinstance(clone, Instruction)
+            incoming = list(zip(phi.blocks, phi.operands, clone.operands, strict=True))
+            incoming = [edge for edge in incoming if edge[0] in predecessors]
+            clone.blocks = [self.tails[source] for source, _, _ in incoming]
+            clone.operands = [value for _, _, value in incoming]
+            for lane, shadow in enumerate(self.shadows.get(phi, ())):
+                assert isinstance(shadow, Instruction)
+                for source, operand, _ in incoming:
+                    add_incoming(shadow, self._shadow(operand, lane), self.tails[source])
+        if taken is not None:
+            for source in predecessors:
+                number = live.index(source) if source in live else 0
+                add_incoming(taken, constant(taken.type, number), self.tails[source])
+
+    def _split_exits(self) -> None:
+        """On the edges out of a loop of unknown length, keep where the reverse sweep enters it.
+
+        That is which iteration left the loop, and where the last row is.
+        """
+        for loop in self.plan.reversal.loops:
+            if self.plan.loops[loop].trip_count is not None:
+                continue
+            if loop not in self.layout.rows and not self._kept(LeavingIteration(loop)):
+                continue
+            for inside, outside in self.plan.returns.exits_of(loop):
+                self._open(self._edge(inside, outside))
+                state = self.slots.state[loop]
+                end = self.current.instructions.pop()
+                if self._kept(LeavingIteration(loop)):
+                    assert state.iteration is not None
+                    self.slots.write(self.b, LeavingIteration(loop), state.iteration)
+                if loop in self.layout.rows:
+                    self.slots.write(self.b, Link(loop), state.base)
+                self.current.append(end)
+
+    def _edge(self, inside: Block, outside: Block) -> Block:
+        """A block of its own on the edge; made once."""
+        made = self.edges.get((inside, outside))
+        if made is not None:
+            self.blocks.remove(made)
+            return made
+        edge = self.edges[inside, outside] = Block(self.namer("leave"))
+        Builder(edge, self.namer).br(self.heads[outside])
+        tail = self.tails[inside]
+        tail.terminator.blocks = [
+            edge if t is self.heads[outside] else t for t in tail.terminator.blocks
+        ]
+        for phi in self.heads[outside].phis:
+            phi.blocks = [edge if t is tail else t for t in phi.blocks]
+        return edge
+
+    def _terminator(self, block: Block) -> None:
+        end = block.terminator
+        if end.opcode != "ret":
+            copy = self._clone(end)
+            loop = self.plan.flow.loop_of(block)
+            if loop is not None and loop.latch is block:
+                serial = not loop.children and any(p.type.is_float for p in loop.header.phis)
+                copy.attributes["metadata"] = self.slots.scopes.loop(serial=serial)
+            return
+        if self.plan.request.returns == "status":
+            self._clone(end)
+        else:
+            self.later.append(partial(self._hand_back, end, self.current))
+
+    def _hand_back(self, end: Instruction, block: Block) -> None:
+        """Leave what the primal returns where the caller of a callee looks for it."""
+        self.b.target = block
+        if self.results:
+            self.b.store(self._value(end.operands[0]), self.results[0])
+        for start in self.results[1:]:
+            for k in range(self.width):
+                place = displaced(self.b, start, 8 * k)
+                self.b.store(self._shadow(end.operands[0], k), place)
+        self.b.ret(self.b.const(I32, 0))

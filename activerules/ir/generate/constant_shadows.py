@@ -1,0 +1,64 @@
+"""Shadows of constant memory: of the globals that a pointer may lead to instead of active memory.
+
+`x = TABLE if flag else a` leaves one pointer that leads to a constant array of the module or to
+active memory. A shadow of zeros makes the first like the second: what the reverse sweep adds to it
+is never read, and in forward mode it stays zero. It is a global of the derivative, so that nothing
+has to be made or released in a call.
+
+Invariants  C1  only globals that are constant and hold no pointers have one
+            C2  no shadow that is handed out to the caller is one of them (ir/analysis/activity.py)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from activerules.ir.analysis.memory.objects import MemoryObject
+from activerules.ir.llvm.builder import suffixed
+from activerules.ir.llvm.model import Constant, GlobalRef, Value
+from activerules.ir.llvm.types import PTR
+from activerules.ir.plan.facts import CONSTANT_NUMBERS, Facts
+
+_NULL = Constant(PTR, "null")
+
+
+def shadow_of_constant(value: Value, facts: Facts, declarations: dict[str, str]) -> Value | None:
+    """The shadow of a pointer that is no value of the program: that of a constant global, or null
+    for other globals, which are never active. None for any other value.
+    """
+    if isinstance(value, Constant) and not value.globals:
+        return value
+    if not isinstance(value, Constant | GlobalRef):
+        return None
+    names = value.globals if isinstance(value, Constant) else (value.name,)
+    shadows = {name: _shadow_name(name, facts) for name in names if _has_shadow(name, facts)}
+    if len(shadows) != len(names):
+        return _NULL
+    for name, shadow in shadows.items():
+        declarations.setdefault(shadow, _definition(shadow, facts.request.module.globals[name]))
+    if isinstance(value, GlobalRef):
+        return GlobalRef(shadows[value.name])
+    return Constant(value.type, _renamed(value.text, shadows), tuple(shadows.values()))
+
+
+def _has_shadow(name: str, facts: Facts) -> bool:
+    return MemoryObject("global", name) in facts.activity.active_memory
+
+
+def _shadow_name(name: str, facts: Facts) -> str:
+    owner = facts.request.name.strip('"')
+    return suffixed(name if name.startswith('"') else f'"{name}"', f".shadow.{owner}")
+
+
+def _definition(shadow: str, line: str) -> str:
+    found = CONSTANT_NUMBERS.search(line)
+    assert found is not None, f"C1: {line}"
+    return f"@{shadow} = internal global {found['type']} zeroinitializer, align 16"
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    """The text of a constant expression with other globals in it."""
+    for name, shadow in names.items():
+        text = re.sub(rf"@{re.escape(name)}(?![-\w.$\"])", lambda _, s=shadow: f"@{s}", text)
+    return text

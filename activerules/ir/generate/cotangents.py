@@ -1,0 +1,133 @@
+"""Cotangents of values while the reverse sweep is built: added to at uses, taken at definitions.
+
+Needs       a Plan; builders at the entry of the sweep and where its code grows
+Gives       `Cotangents`
+Invariants  B1  what is added to a value before it is taken is what is taken, on every path
+            B2  after that it is zero: the definition may run again in an earlier iteration
+
+            B3  what may be speculation has with its cotangent whether the program used it: whether
+                a way of choices (see `rows.Partial.used`) led from it to what is certain
+
+A value whose uses are all in its block has its cotangent as a value of the same block of the sweep.
+The others live in stack slots, which LLVM turns into registers.
+"""
+
+from __future__ import annotations
+
+from activerules.ir.generate.lanes import per_lane
+from activerules.ir.generate.sweep import Lanes
+from activerules.ir.llvm.builder import Builder
+from activerules.ir.llvm.model import Function, Instruction, Value
+from activerules.ir.llvm.types import I1
+from activerules.ir.plan.plan import Plan
+
+SUM = ("reassoc", "nsz")
+
+
+class Cotangents:
+    """The cotangents of the values of a primal, one per lane."""
+
+    def __init__(self, plan: Plan, entry: Builder, here: Builder) -> None:
+        self._active = plan.activity.is_active
+        self._width = plan.request.width
+        self._entry, self._b = entry, here
+        self._shared = _used_elsewhere(plan.request.function)
+        self._slots: dict[Value, list[Instruction]] = {}
+        self._sums: dict[tuple[Value, int], Value] = {}
+        self._speculated = plan.speculated
+        self._use_slots: dict[Value, Instruction] = {}
+        self._uses: dict[Value, Value] = {}
+
+    def __contains__(self, value: Value) -> bool:
+        """Whether anything was added to the cotangent of an argument."""
+        return value in self._slots
+
+    def begin_block(self) -> None:
+        """The code of another block of the primal begins."""
+        self._sums, self._uses = {}, {}
+
+    def take(self, value: Value) -> Lanes:
+        """The cotangents of a value, which are zero from here on."""
+        return per_lane(self._width, lambda lane: self.take_one(value, lane))
+
+    def take_one(self, value: Value, lane: int) -> Value:
+        """The same in one lane."""
+        zero = self._b.const(value.type, 0.0)
+        if value not in self._shared:
+            return self._sums.pop((value, lane), zero)
+        slot = self._slots_of(value)[lane]
+        bar = self._b.load(value.type, slot)
+        self._b.store(zero, slot)
+        return bar
+
+    def add(self, value: Value, bars: Lanes) -> None:
+        """Add to the cotangents of a value; nothing if it is not active."""
+        for lane, bar in enumerate(bars):
+            self.add_one(value, bar, lane)
+
+    def add_one(self, value: Value, bar: Value, lane: int, used: Value | None = None) -> None:
+        """The same in one lane; `used`: whether it was (an i1), None if it was for certain."""
+        if not self._active(value):
+            return
+        if lane == 0 and value in self._speculated:
+            self._note_use(value, self._b.const(I1, 1) if used is None else used)
+        if value not in self._shared:
+            before = self._sums.get((value, lane))
+            self._sums[value, lane] = bar if before is None else self._sum(before, bar)
+            return
+        slot = self._slots_of(value)[lane]
+        self._b.store(self._sum(self._b.load(value.type, slot), bar), slot)
+
+    def take_use(self, value: Value) -> Value | None:
+        """Whether the program used a value, in all lanes; None: for certain. It is not used from
+        here on.
+        """
+        if value not in self._speculated:
+            return None
+        if value not in self._shared:
+            return self._uses.pop(value, self._b.const(I1, 0))
+        slot = self._use_slot(value)
+        used = self._b.load(I1, slot)
+        self._b.store(self._b.const(I1, 0), slot)
+        return used
+
+    def _note_use(self, value: Value, used: Value) -> None:
+        if value not in self._shared:
+            before = self._uses.get(value)
+            self._uses[value] = used if before is None else self._b.binary("or", before, used)
+            return
+        slot = self._use_slot(value)
+        self._b.store(self._b.binary("or", self._b.load(I1, slot), used), slot)
+
+    def _use_slot(self, value: Value) -> Instruction:
+        if value not in self._use_slots:
+            slot = self._use_slots[value] = self._entry.alloca(I1, hint="used")
+            self._entry.store(self._entry.const(I1, 0), slot)
+        return self._use_slots[value]
+
+    def _sum(self, x: Value, y: Value) -> Value:
+        return self._b.fadd(x, y, flags=SUM)
+
+    def _slots_of(self, value: Value) -> list[Instruction]:
+        if value not in self._slots:
+            slots = [self._entry.alloca(value.type, hint="bar") for _ in range(self._width)]
+            for slot in slots:
+                self._entry.store(self._entry.const(value.type, 0.0), slot)
+            self._slots[value] = slots
+        return self._slots[value]
+
+
+def _used_elsewhere(function: Function) -> set[Value]:
+    """The arguments, and the values that are used outside of their block, by a phi, or by the end
+    of a block: what is added to their cotangents is not all in the code of one block.
+    """
+    found: set[Value] = set(function.arguments)
+    for block in function.blocks:
+        for i in block.instructions:
+            leaves = i.opcode == "phi" or i is block.terminator
+            found.update(
+                o
+                for o in i.operands
+                if isinstance(o, Instruction) and (leaves or o.owner is not block)
+            )
+    return found

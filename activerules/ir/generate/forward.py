@@ -1,0 +1,501 @@
+"""Forward mode: the primal with tangents woven in.
+
+Needs       a ForwardPlan
+Gives       the function `<name>.forward`: each parameter of the primal, followed, where it is
+            Duplicated, by `width` tangents (a float) or shadow pointers; a callee, where any calls
+            itself, takes how far down the stack it may go as well. The result is the status
+            of the primal, if that is what it returns; else the tangent of the returned float (a
+            struct of `width` tangents if there are several), void if none is asked for
+Invariants  F1  it computes what the primal computes, in the same order, and writes the same memory
+            F2  right behind each instruction, shadow memory holds the tangent of the memory, and
+                `tangents` the tangent of the value
+            F3  every reference the primal takes or drops is taken or dropped on the shadow as well,
+                on error paths too: where the primal loses one, its shadow is lost
+Source      Griewank and Walther (2008), section 3.1; Moses et al. (2022), Scalable Automatic
+            Differentiation of Multiple Parallel Paradigms, for shadow memory in forward mode
+
+The result is ordinary code: the engine differentiates it again like any other function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from activerules.ir.derivatives.table import row_for
+from activerules.ir.generate.lanes import LaneBuilder, per_lane
+from activerules.ir.generate.mirror import (
+    allocated_shadow,
+    clear_allocated,
+    derived_shadow,
+    is_dropped,
+)
+from activerules.ir.generate.primal_copy import PrimalCopy
+from activerules.ir.generate.rule_sites import tell_site
+from activerules.ir.generate.scopes import Scopes
+from activerules.ir.generate.sweep import clear, names_of, null, suffixed
+from activerules.ir.llvm.builder import Builder, add_incoming
+from activerules.ir.llvm.model import (
+    Argument,
+    Block,
+    Constant,
+    Function,
+    GlobalRef,
+    Instruction,
+    Value,
+)
+from activerules.ir.llvm.types import I1, I32, I64, PTR, VOID, ArrayType, StructType, Type, size_of
+from activerules.ir.normal.effects import effect_of, memory_intrinsic
+from activerules.ir.plan.callees import CalleeUse
+from activerules.ir.plan.forward_plan import ForwardPlan, ForwardRule
+from activerules.ir.tape.runtime import STACK_DECLARATIONS, STACK_FLOOR, STACK_LEFT, TOO_DEEP
+from activerules.ir.tape.struct_copies import cut_name
+
+
+def build_forward(
+    plan: ForwardPlan,
+    scopes: Scopes,
+    declarations: dict[str, str],
+    recursive: frozenset[str] = frozenset(),
+) -> Function:
+    """The forward derivative; names it calls are added to `declarations`. `recursive`: the stems of
+    the functions that call themselves.
+    """
+    return _Forwarder(plan, scopes, declarations, recursive).build()
+
+
+class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
+    def __init__(
+        self,
+        plan: ForwardPlan,
+        scopes: Scopes,
+        declarations: dict[str, str],
+        recursive: frozenset[str],
+    ) -> None:
+        self.recursive = recursive
+        self.floor: Value | None = None
+        b = LaneBuilder([], plan.request.width, names_of(plan), declarations)
+        super().__init__(plan, scopes, b, {}, {})
+        self.tangents: dict[Value, Value] = {}
+        self.packed: dict[Value, tuple[Value, ...]] = {}
+        self.function = Function(
+            suffixed(plan.request.name, ".forward"),
+            self._result_type(),
+            self._parameters(),
+            self.blocks,
+            "internal" if plan.request.callee else "",
+        )
+
+    def build(self) -> Function:
+        for block in self.plan.flow.order:
+            self._block(block)
+        self._connect()
+        for block in self.plan.flow.order:
+            for phi in block.phis:
+                self._close_phi(block, phi)
+        self.blocks += self.ends.values()
+        for block in self.blocks:
+            block.parent = self.function
+        return self.function
+
+    # --- parameters and result ---
+
+    def _parameters(self) -> list[Argument]:
+        arguments: list[Argument] = []
+        for parameter in self.plan.request.parameters:
+            old = parameter.argument
+            primal = self.values[old] = Argument(old.name, old.type)
+            arguments.append(primal)
+            if parameter.activity == "duplicated":
+                suffix = ".shadow" if old.type.is_pointer else ".tangent"
+                own = [
+                    Argument(self.namer(_hint(old.name, suffix)), old.type)
+                    for _ in range(self.width)
+                ]
+                (self.shadows if old.type.is_pointer else self.packed)[old] = tuple(own)
+                arguments += own
+        floor: list[Argument] = []
+        if self.recursive and self.plan.request.callee:
+            self.floor = Argument(self.namer("floor"), I64)
+            floor = [self.floor]
+        self.results = self._result_parameters()
+        return [*arguments, *floor, *self.results]
+
+    def _result_parameters(self) -> list[Argument]:
+        """Where a callee leaves what the primal returns, and the tangents or shadows of it."""
+        request = self.plan.request
+        if not request.callee or request.returns == "status" or request.function.result == VOID:
+            return []
+        derived = request.returns == "active" or request.result_shadow
+        return [Argument(self.namer("result"), PTR) for _ in range(1 + derived)]
+
+    def _result_type(self) -> Type:
+        result = self.plan.request.function.result
+        if self.plan.request.returns == "status":
+            return result
+        if self.plan.request.callee:
+            return I32
+        if self.plan.request.returns != "active":
+            return VOID
+        return result if self.width == 1 else StructType((result,) * self.width)
+
+    def _ret(self, end: Instruction) -> None:
+        if self.plan.request.returns == "status":
+            self._clone(end)
+            return
+        if self.plan.request.callee:
+            self._hand_back(end)
+            return
+        if self.plan.request.returns != "active":
+            self.b.ret()
+            return
+        tangent = self._tangent(end.operands[0])
+        if self.width == 1:
+            self.b.ret(tangent)
+            return
+        result: Value = Constant(self.function.result, "poison")
+        for k in range(self.width):
+            result = self.b.insertvalue(result, self.b.lane(tangent, k), k)
+        self.b.ret(result)
+
+    def _hand_back(self, end: Instruction) -> None:
+        """Leave the result of a callee where its caller looks for it."""
+        if self.results:
+            self.b.store(self._value(end.operands[0]), self.results[0])
+        for start in self.results[1:]:
+            for k, lane in enumerate(self._lanes(end.operands[0])):
+                self.b.store(lane, self._place(start, lane.type, k))
+        self.b.ret(self.b.const(I32, 0))
+
+    def _place(self, start: Value, t: Type, lane: int) -> Value:
+        return self.b.gep(t, start, [self.b.const(I64, lane)])
+
+    # --- what stands for a value of the primal ---
+
+    def _tangent(self, value: Value) -> Value:
+        """The tangent of a float, of all lanes; zero where it does not vary."""
+        return self.tangents.get(value) or self.b.zero(value.type)
+
+    # --- blocks ---
+
+    def _block(self, block: Block) -> None:
+        self._open(self.heads[block])
+        live = block in self.plan.returns.live
+        phis = list(block.phis)
+        for phi in phis:
+            self._clone(phi)
+        for phi in phis:
+            self._begin_phi(phi, live)
+        if block is self.plan.flow.order[0]:
+            for argument, lanes in self.packed.items():
+                self.tangents[argument] = self.b.pack(lanes)
+            if self.recursive and self.floor is None:
+                self.b.declarations |= STACK_DECLARATIONS
+                limit = self.b.const(I64, self.plan.request.stack_limit)
+                self.floor = self.b.call(STACK_FLOOR, I64, [limit])
+        for i in block.instructions[len(phis) : -1]:
+            self._instruction(i, live)
+        if block.terminator.opcode == "ret":
+            self._ret(block.terminator)
+        else:
+            self._clone(block.terminator)
+        self.tails[block] = self.current
+
+    def _begin_phi(self, phi: Instruction, live: bool) -> None:
+        name = phi.name or ""
+        if phi.type.is_pointer and self.plan.activity.has_shadow(phi):
+            hint = _hint(name, ".shadow")
+            self.shadows[phi] = per_lane(self.width, lambda _: self.b.phi(PTR, hint=hint))
+        elif live and phi.type.is_float and self.plan.activity.is_active(phi):
+            hint = _hint(name, ".tangent")
+            self.tangents[phi] = self.b.phi(self.b.packed(phi.type), hint=hint)
+
+    def _close_phi(self, block: Block, phi: Instruction) -> None:
+        """Give a phi and those of its shadows and tangent their incoming blocks."""
+        clone, tangent = self.values[phi], self.tangents.get(phi)
+        assert isinstance(clone, Instruction)
+        shadows = self.shadows.get(phi, ())
+        edges = list(zip(phi.blocks, phi.operands, clone.operands, strict=True))
+        edges = [edge for edge in edges if edge[0] in self.plan.flow.predecessors[block]]
+        clone.blocks = [self.tails[source] for source, _, _ in edges]
+        clone.operands = [value for _, _, value in edges]
+        for source, operand, _ in edges:
+            for lane, shadow in enumerate(shadows):
+                assert isinstance(shadow, Instruction)
+                add_incoming(shadow, self._shadow(operand, lane), self.tails[source])
+            if isinstance(tangent, Instruction):
+                add_incoming(tangent, self._tangent(operand), self.tails[source])
+
+    def _leave(self, b: Builder, status: Value) -> None:
+        if self.plan.request.returns == "status" or self.plan.request.callee:
+            super()._leave(b, status)
+        else:
+            b.call("llvm.trap", VOID, [])
+            b.unreachable()
+
+    # --- instructions ---
+
+    def _instruction(self, i: Instruction, live: bool) -> None:
+        if i.opcode == "call":
+            self._call(i, live)
+            return
+        self._clone(i)
+        if i.opcode == "store":
+            self._store(i, live)
+        elif i.opcode == "alloca":
+            self._alloca(i)
+        elif i.type.is_pointer:
+            self._pointer(i, live)
+        elif live and i.type.is_float and self.plan.activity.is_active(i):
+            self._float(i)
+
+    def _alloca(self, i: Instruction) -> None:
+        if not self.plan.activity.has_shadow(i):
+            return
+        t, align = i.attributes["allocated"], i.attributes.get("align")
+        count = [self._value(o) for o in i.operands]
+        size = self.b.const(I64, size_of(t, self.plan.memory.named_types))
+        if count:
+            wide = count[0] if count[0].type == I64 else self.b.cast("zext", count[0], I64)
+            size = self.b.binary("mul", size, wide)
+        self.shadows[i] = per_lane(
+            self.width, lambda _: self.b.alloca(t, *count, align=align, hint="shadow")
+        )
+        for shadow in self.shadows[i]:
+            clear(self.b, shadow, size)
+
+    def _pointer(self, i: Instruction, live: bool) -> None:
+        if not self.plan.activity.has_shadow(i):
+            return
+        # on the way to an error, nothing says that what is read there has a shadow
+        if i.opcode == "load" and not live and not self.plan.is_shadowed(i.operands[0]):
+            return
+        metadata = self._scope(i.operands[0]) if i.opcode == "load" else None
+        lanes = [
+            derived_shadow(self.b, i, self._value, self._shadow_in(k), metadata)
+            for k in range(self.width)
+        ]
+        if None not in lanes:
+            self.shadows[i] = tuple(s for s in lanes if s is not None)
+
+    def _float(self, i: Instruction) -> None:
+        match i.opcode:
+            case "load":
+                align, scope = i.attributes.get("align"), self._scope(i.operands[0])
+                self.tangents[i] = self.b.pack(
+                    [
+                        self.b.load(i.type, self._shadow(i.operands[0], k), align, metadata=scope)
+                        for k in range(self.width)
+                    ]
+                )
+            case "select":
+                condition, x, y = i.operands
+                chosen = self.b.select(self._value(condition), self._tangent(x), self._tangent(y))
+                self.tangents[i] = chosen
+            case _:
+                self._arithmetic(i)
+
+    def _arithmetic(self, i: Instruction) -> None:
+        row = row_for(i)
+        assert row is not None, f"W1: {i!r}"
+        tangents = [self.tangents.get(o) for o in i.operands]
+        access = row.access(i, [t is not None for t in tangents], self._value)
+        if self.plan.request.strong_zero:
+            tangent = row.tangent(self.b, access, tangents, self.b.zero_where_zero)
+        else:
+            tangent = row.tangent(self.b, access, tangents)
+        if tangent is not None:
+            self.tangents[i] = tangent
+
+    def _scope(self, pointer: Value) -> str:
+        """The alias scopes of the shadow behind a pointer of the primal."""
+        return self.scopes.shadow_access(self.plan.memory.objects(pointer))
+
+    def _store(self, i: Instruction, live: bool) -> None:
+        value, pointer = i.operands
+        if not self.plan.activity.has_shadow(pointer):
+            return
+        if not live and not self.plan.is_shadowed(pointer):
+            return
+        align, scope = i.attributes.get("align"), self._scope(pointer)
+        for k in range(self.width):
+            stored = self._stored(i, value, k)
+            if stored is not None:
+                self.b.store(stored, self._shadow(pointer, k), align, metadata=scope)
+
+    def _stored(self, i: Instruction, value: Value, lane: int) -> Value | None:
+        """What a store puts into shadow memory."""
+        if value.type.is_float:
+            return self.b.lane(self._tangent(value), lane)
+        if value.type.is_pointer:
+            return self._shadow(value, lane)
+        if self.plan.zeroes_floats(i):
+            return self.b.const(value.type, 0)
+        request, objects = self.plan.request, self.plan.memory.objects(i.operands[1])
+        filled = request.copied_integers
+        if self.plan.types.is_no_place_of_floats(i):
+            # the length of a list that a function is passed: its destructor reads it in the shadow
+            filled |= request.mirrored
+        return self._value(value) if all(o.is_local or o in filled for o in objects) else None
+
+    # --- calls ---
+
+    def _call(self, i: Instruction, live: bool) -> None:
+        if is_dropped(i):
+            return
+        if i in self.plan.rules:
+            self._rule(self.plan.rules[i])
+            return
+        if live and i in self.plan.derived:
+            self._callee(self.plan.derived[i])
+            return
+        copy = self._clone(i)
+        info = self.plan.calls.marked(i)
+        if info is not None:
+            copy.callee = GlobalRef(info.primal_symbol)
+            parameters = ", ".join(str(o.type) for o in i.operands)
+            declaration = f"declare {i.type} @{info.primal_symbol}({parameters})"
+            self.b.declarations.setdefault(info.primal_symbol, declaration)
+            self._forget_result(i.operands[0], info.result_size)
+            return
+        if live and i.type.is_float and self.plan.activity.is_active(i):
+            self._arithmetic(i)
+        self._after_call(i, live)
+
+    def _after_call(self, i: Instruction, live: bool) -> None:
+        effect = effect_of(i.callee_name)
+        if effect is None:
+            return
+        if effect.allocates:
+            self._allocation(i)
+        elif effect.returns is not None:
+            self._pointer(i, live)
+            if effect.resizes is not None:
+                for shadow in self.shadows.get(i, ()):
+                    self._fail_unless(self.b.icmp("ne", shadow, null()))
+        elif effect.mirrored:
+            self._repeat(i, effect.mirrored)
+        elif live and memory_intrinsic(i):
+            self._memory(i)
+
+    def _repeat(self, i: Instruction, mirrored: Sequence[int]) -> None:
+        """Do to shadows what a call does to memory."""
+        if not all(self.plan.activity.has_shadow(i.operands[k]) for k in mirrored):
+            return
+        for lane in range(self.width):
+            operands = [
+                self._shadow(o, lane) if k in mirrored else self._value(o)
+                for k, o in enumerate(i.operands)
+            ]
+            self.b.call(i.callee_name or "", i.type, operands)
+
+    def _allocation(self, i: Instruction) -> None:
+        if not self.plan.activity.has_shadow(i):
+            return
+        operands = [self._value(o) for o in i.operands]
+        shadows = per_lane(self.width, lambda _: allocated_shadow(self.b, i, operands, owned=False))
+        self.shadows[i] = shadows
+        for shadow in shadows:
+            self._fail_unless(self.b.icmp("ne", shadow, null()))
+            clear_allocated(self.b, i, shadow, operands)
+
+    def _memory(self, i: Instruction) -> None:
+        """memset, memcpy, memmove: what is copied has its shadow copied, all else is zero."""
+        target, second, length = i.operands[:3]
+        if not self.plan.activity.has_shadow(target):
+            return
+        copies = memory_intrinsic(i) != "memset" and self.plan.activity.has_shadow(second)
+        size = self._value(length)
+        wide = size if size.type == I64 else self.b.cast("zext", size, I64)
+        cut = cut_name(i, self.plan.types)
+        for k in range(self.width):
+            if copies:
+                operands = [self._value(o) for o in i.operands]
+                operands[0], operands[1] = self._shadow(target, k), self._shadow(second, k)
+                self.b.call(i.callee_name or "", VOID, operands)
+            else:
+                clear(self.b, self._shadow(target, k), wide)
+            if cut is not None:
+                place = self._shadow(target, k)
+                other = self._shadow(second, k) if copies else place
+                self.b.call(cut, VOID, [place, other, wide])
+
+    def _rule(self, use: ForwardRule) -> None:
+        """Call the forward rule in place of the function."""
+        call = use.call
+        ret, excinfo, *primals = call.operands
+        duplicated = use.request.result == "duplicated"
+        shadows = [self._shadow(ret, k) if duplicated else null() for k in range(self.width)]
+        operands = [self._value(ret), *shadows, self._value(excinfo), *map(self._value, primals)]
+        for operand in use.shadow_operands():
+            operands += self._lanes(operand)
+        status = self.values[call] = self.b.call(use.code.symbol, I32, operands)
+        if not duplicated:
+            self._forget_result(ret, use.info.result_size)
+        if use.site is not None:
+            failed, done = Block(self.namer("rule.failed")), Block(self.namer("rule.done"))
+            self.b.cond_br(self.b.icmp("eq", status, self.b.const(I32, 0)), done, failed)
+            self._open(failed)
+            tell_site(self.b, use.site, self._value(excinfo), status)
+            self.b.br(done)
+            self._open(done)
+
+    def _callee(self, use: CalleeUse) -> None:
+        """Call the forward derivative of the callee in place of the callee."""
+        call, operands = use.call, self._passed(use)
+        places: list[Value] = []
+        if use.returns != "status" and call.type != VOID:
+            places.append(self._local(call.type))
+            if use.returns == "active" or use.result_shadow:
+                places.append(self._local(ArrayType(self.width, call.type)))
+        if self.floor is not None and use.stem in self.recursive:
+            self._fail_unless(self.b.call(STACK_LEFT, I1, [self.floor]), TOO_DEEP)
+        status = self.b.call(suffixed(use.stem, ".forward"), I32, [*operands, *places])
+        if use.returns == "status":
+            self.values[call] = status
+        self._return_if(self._has_ended(status), status)
+        if places:
+            self.values[call] = self.b.load(call.type, places[0])
+        if len(places) > 1:
+            lanes = [
+                self.b.load(call.type, self._place(places[1], call.type, k))
+                for k in range(self.width)
+            ]
+            if use.result_shadow:
+                self.shadows[call] = tuple(lanes)
+            else:
+                self.tangents[call] = self.b.pack(lanes)
+
+    def _passed(self, use: CalleeUse) -> list[Value]:
+        """The operands for the primal's, and how deep it may recurse."""
+        operands: list[Value] = []
+        for o, activity in zip(use.call.operands, use.activities, strict=True):
+            operands.append(self._value(o))
+            if activity == "duplicated":
+                operands += self._lanes(o)
+        return [*operands, self.floor] if self.floor is not None else operands
+
+    def _local(self, t: Type) -> Value:
+        """Stack memory of the derivative itself: made once, at its entry."""
+        made = self.b.at([]).alloca(t, hint="result")
+        made.parent = self.blocks[0]
+        self.blocks[0].instructions.insert(0, made)
+        return made
+
+    def _lanes(self, operand: Value) -> list[Value]:
+        """The shadow operands that stand for one operand of a marked call."""
+        if operand.type.is_pointer:
+            return [self._shadow(operand, k) for k in range(self.width)]
+        if not operand.type.is_float:
+            return [self._value(operand)] * self.width
+        return [self.b.lane(self._tangent(operand), k) for k in range(self.width)]
+
+    def _forget_result(self, ret: Value, size: int) -> None:
+        """A call without derivative fills a result whose shadow another call may have filled."""
+        if self.plan.is_shadowed(ret):
+            for k in range(self.width):
+                clear(self.b, self._shadow(ret, k), self.b.const(I64, size))
+
+
+def _hint(name: str, suffix: str) -> str:
+    """What a new name begins with; one in quotes is not continued."""
+    return suffix[1:] if name.startswith('"') else name + suffix

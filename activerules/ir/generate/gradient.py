@@ -1,0 +1,200 @@
+"""The combined gradient: augmented primal, then reverse, with frame and tape on the stack.
+
+Gives, by what the primal returns:
+
+    status      i32 <name>.gradient(parameters with shadows, ptr derivatives, ptr stats): the status
+                of the primal, of a rule that failed, or OUT_OF_MEMORY; `stats` is null or receives
+                the bytes the tape used, as an i64
+    otherwise   { derivatives } <name>.gradient(parameters with shadows[, seeds]); exhausted memory
+                is a trap
+
+Both sweeps are inlined into it, so that LLVM keeps the frame in registers, unless they are very
+long. Whatever the outcome, the tape is released.
+"""
+
+from __future__ import annotations
+
+from activerules.ir.generate.reverse import derivatives_type, seeds_of
+from activerules.ir.generate.sweep import (
+    make_parameters,
+    names_of,
+    null,
+    result_parameters,
+    suffixed,
+)
+from activerules.ir.llvm.builder import Builder, Namer, displaced
+from activerules.ir.llvm.model import Argument, Block, Function, Value
+from activerules.ir.llvm.types import I1, I32, I64, PTR, VOID, StructType, Type
+from activerules.ir.plan.layout import Layout, stack_type
+from activerules.ir.plan.plan import Plan
+from activerules.ir.tape.runtime import OUT_OF_MEMORY, STACK_CHUNK, TAPE_SIZE, TOO_DEEP
+
+
+def build_gradient(
+    plan: Plan, layout: Layout, uses_tape: bool, declarations: dict[str, str]
+) -> Function:
+    """The gradient as a new function that calls the two sweeps."""
+    return _Gradient(plan, layout, uses_tape, declarations).build()
+
+
+class _Gradient:
+    def __init__(
+        self, plan: Plan, layout: Layout, uses_tape: bool, declarations: dict[str, str]
+    ) -> None:
+        self.plan, self.layout, self.uses_tape = plan, layout, uses_tape
+        self.status = plan.request.returns == "status"
+        self.namer = Namer("ar", {a.name for a in plan.request.function.arguments})
+        self.entry = Block(self.namer("entry"))
+        self.b = Builder(self.entry, self.namer, declarations)
+
+    def build(self) -> Function:
+        plan = self.plan
+        extra = self._extra_parameters()
+        parameters = make_parameters(plan, extra)
+        arguments = parameters.arguments[: -2 - len(extra)]
+        fields = derivatives_type(plan)
+        result: Type = I32 if self.status else (fields if fields.elements else VOID)
+        blocks = [self.entry]
+        function = Function(
+            suffixed(plan.request.name, ".gradient"), result, [*arguments, *extra], blocks
+        )
+        derivatives: Value = extra[0] if self.status else self.b.alloca(fields, hint="derivatives")
+        frame, tape = self._storage()
+        inner: list[Value] = [*arguments, frame, tape]
+        status = self.b.call(suffixed(plan.request.name, ".augmented"), I32, inner)
+        reverse, done = Block(self.namer("reverse")), Block(self.namer("done"))
+        self.b.cond_br(self.b.icmp("eq", status, self.b.const(I32, 0)), reverse, done)
+        blocks += [reverse, done]
+        self.b.target = reverse
+        seeds = [] if self.status else extra
+        second = self.b.call(
+            suffixed(plan.request.name, ".reverse"), I32, [*inner, *seeds, derivatives]
+        )
+        last = self._release_result(second, done, blocks)
+        self.b.target = done
+        outcome = self.b.phi(I32, [(status, self.entry), *((second, one) for one in last)])
+        if self.status:
+            self._report(extra[1], tape, blocks)
+        if self.uses_tape:
+            self.b.call("activerules.tape.release", VOID, [tape])
+        if self.status:
+            self.b.ret(outcome)
+        else:
+            self._return_derivatives(outcome, derivatives, fields, blocks)
+        for block in blocks:
+            block.parent = function
+        return function
+
+    def _release_result(self, status: Value, done: Block, blocks: list[Block]) -> list[Block]:
+        """Go on to `done`, where the reverse sweep has failed without what the primal returned."""
+        assert isinstance(self.b.target, Block)
+        reverse, offsets = self.b.target, self.plan.request.result_meminfos
+        if not offsets:
+            self.b.br(done)
+            return [reverse]
+        failed = Block(self.namer("failed"))
+        blocks.insert(-1, failed)
+        self.b.cond_br(self.b.icmp("eq", status, self.b.const(I32, 0)), done, failed)
+        self.b.target = failed
+        result = self.plan.request.parameters[0].argument
+        for offset in offsets:
+            self.b.call("NRT_decref", VOID, [self.b.load(PTR, displaced(self.b, result, offset))])
+        self.b.br(done)
+        return [reverse, failed]
+
+    def _extra_parameters(self) -> list[Argument]:
+        if self.status:
+            return [Argument("ar.derivatives", PTR), Argument("ar.stats", PTR)]
+        return seeds_of(self.plan)
+
+    def _storage(self) -> tuple[Value, Value]:
+        frame: Value = null()
+        if self.layout.frame_size:
+            frame = self.b.alloca(stack_type(self.layout.frame_size), align=16, hint="frame")
+        if not self.uses_tape:
+            return frame, null()
+        tape = self.b.alloca(stack_type(TAPE_SIZE), align=16, hint="tape")
+        buffer = self.b.alloca(stack_type(STACK_CHUNK), align=16, hint="buffer")
+        limit = self.b.const(I64, self.plan.request.tape_limit)
+        self.b.call("activerules.tape.open", VOID, [tape, buffer, limit])
+        bound_stack(self.b, self.plan, tape)
+        return frame, tape
+
+    def _report(self, stats: Value, tape: Value, blocks: list[Block]) -> None:
+        wanted, after = Block(self.namer("stats")), Block(self.namer("finish"))
+        self.b.cond_br(self.b.icmp("eq", stats, null()), after, wanted)
+        self.b.target = wanted
+        frame = self.b.const(I64, self.layout.frame_size)
+        used: Value = frame
+        if self.uses_tape:
+            used = self.b.binary("add", self.b.call("activerules.tape.used", I64, [tape]), frame)
+        self.b.store(used, stats)
+        self.b.br(after)
+        self.b.target = after
+        blocks += [wanted, after]
+
+    def _return_derivatives(
+        self, outcome: Value, derivatives: Value, fields: StructType, blocks: list[Block]
+    ) -> None:
+        fine, failed = Block(self.namer("fine")), Block(self.namer("exhausted"))
+        self.b.cond_br(self.b.icmp("eq", outcome, self.b.const(I32, 0)), fine, failed)
+        blocks += [failed, fine]
+        self.b.target = failed
+        self.b.call("llvm.trap", VOID, [])
+        self.b.unreachable()
+        self.b.target = fine
+        if fields.elements:
+            self.b.ret(self.b.load(fields, derivatives))
+        else:
+            self.b.ret()
+
+
+def bound_stack(b: Builder, plan: Plan, tape: Value) -> None:
+    """Where a derivative begins, note how deep its callees may recurse."""
+    if plan.pairs:
+        b.call("activerules.tape.bound", VOID, [tape, b.const(I64, plan.request.stack_limit)])
+
+
+def build_enter(plan: Plan, layout: Layout, declarations: dict[str, str]) -> Function:
+    """The augmented primal of a callee with its frame on the tape (ir/plan/callees.py)."""
+    results = result_parameters(plan.request)
+    parameters = make_parameters(plan, results)
+    place = Argument(parameters.frame.name, PTR)
+    own = len(parameters.arguments) - 2 - len(results)
+    arguments = [*parameters.arguments[:own], place, parameters.tape, *results]
+    namer = names_of(plan)
+    hints = ("entry", "frame", "fine", "out.of.memory", "too.deep")
+    entry, room, fine, failed, too_deep = (Block(namer(hint)) for hint in hints)
+    b = Builder(entry, namer, declarations)
+    b.cond_br(b.call("activerules.tape.has_stack", I1, [parameters.tape]), room, too_deep)
+    b.target = room
+    frame: Value = null()
+    if layout.frame_size:
+        size = b.const(I64, layout.frame_size)
+        frame = b.call("activerules.tape.reserve", PTR, [parameters.tape, size])
+        b.cond_br(b.icmp("ne", frame, null()), fine, failed)
+    else:
+        b.br(fine)
+    b.target = fine
+    b.store(frame, place)
+    operands = [*arguments[:own], frame, parameters.tape, *results]
+    b.ret(b.call(suffixed(plan.request.name, ".augmented"), I32, operands))
+    b.target = failed
+    b.ret(b.const(I32, OUT_OF_MEMORY))
+    b.target = too_deep
+    b.ret(b.const(I32, TOO_DEEP))
+    blocks = [entry, room, fine, failed, too_deep]
+    name = suffixed(plan.request.name, ".enter")
+    function = Function(name, I32, arguments, blocks, "internal")
+    for block in blocks:
+        block.parent = function
+    return function
+
+
+def uses_tape(functions: list[Function]) -> bool:
+    """Whether any of the sweeps reserves rows or owns objects."""
+    return any(
+        (i.callee_name or "").startswith("activerules.tape.")
+        for f in functions
+        for i in f.instructions()
+    )

@@ -1,0 +1,190 @@
+"""Values of the primal in the reverse sweep, and shadows of its pointers.
+
+Needs       a Plan and its Layout; the frame and tape that the augmented primal filled
+Gives       `AtHand.primal` and `.shadow`: a value where the sweep is now, remembered within a
+            block, read from the tape, or computed again
+Invariants  L2 of `plan`: a node is asked for only where the plan keeps or computes it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from activerules.ir.analysis.memory.objects import has_header, is_counted
+from activerules.ir.analysis.nodes import LeavingIteration, Node, Primal, Shadow
+from activerules.ir.generate.constant_shadows import shadow_of_constant
+from activerules.ir.generate.mirror import derived_shadow
+from activerules.ir.generate.sweep import Parameters, Slots, null
+from activerules.ir.llvm.builder import Builder, displaced
+from activerules.ir.llvm.model import Constant, Instruction, Value
+from activerules.ir.llvm.types import I64, PTR
+from activerules.ir.plan.layout import Layout
+from activerules.ir.plan.plan import Plan
+from activerules.ir.tape.runtime import DATA_OFFSET
+
+
+class AtHand:
+    """What the reverse sweep can use in the block it writes.
+
+    memo    what was read or computed in this block already; the sweep empties it with each block
+    """
+
+    def __init__(
+        self, plan: Plan, layout: Layout, parameters: Parameters, slots: Slots, b: Builder
+    ) -> None:
+        self.plan, self.layout = plan, layout
+        self.parameters, self.slots, self.b = parameters, slots, b
+        self.memo: dict[tuple[Node, int], Value] = {}
+
+    def primal(self, value: Value) -> Value:
+        """A value of the primal."""
+        if not isinstance(value, Instruction):
+            return self.parameters.primal.get(value, value)
+        return self.have(Primal(value))
+
+    def shadow(self, value: Value, lane: int) -> Value:
+        """The shadow of a pointer of the primal; null where it has none: it is never followed."""
+        constant_shadow = shadow_of_constant(value, self.plan, self.b.declarations)
+        if constant_shadow is not None:
+            return constant_shadow
+        if not isinstance(value, Instruction):
+            lanes = self.parameters.shadow.get(value)
+            return lanes[lane] if lanes else null()
+        return self.have(Shadow(value), lane)
+
+    def have(self, node: Node, lane: int = 0) -> Value:
+        """A node in the current block: remembered, read from the tape, or computed again.
+
+        Only shadows differ from lane to lane.
+        """
+        if (node, lane) not in self.memo:
+            for each in self._missing(node, lane):
+                self.memo[each] = self._found(*each)
+        return self.memo[node, lane]
+
+    def _missing(self, node: Node, lane: int) -> list[tuple[Node, int]]:
+        """What is not remembered of all that a node is computed from, operands first.
+
+        Not recursive: straight-line code makes chains as long as the program.
+        """
+        order: list[tuple[Node, int]] = []
+        seen: set[tuple[Node, int]] = set()
+        work = [((node, lane), False)]
+        while work:
+            item, has_operands = work.pop()
+            if has_operands:
+                order.append(item)
+            elif item not in seen and item not in self.memo:
+                seen.add(item)
+                operands = self.plan.cache.computed.get(item[0], ())
+                work.append((item, True))
+                work += [
+                    ((each, lane if isinstance(each, Shadow) else 0), False)
+                    for each in reversed(operands)
+                    if not isinstance(each, Primal | Shadow) or isinstance(each.value, Instruction)
+                ]
+        return order
+
+    def _found(self, node: Node, lane: int) -> Value:
+        if node not in self.plan.cache.kept:
+            return self._compute(node, lane)
+        if isinstance(node, Shadow):
+            return self.slots.read_lane(self.b, node, lane)
+        return self.slots.read(self.b, node)
+
+    def _compute(self, node: Node, lane: int) -> Value:
+        is_stack = isinstance(node, Primal | Shadow) and _opcode(node.value) == "alloca"
+        assert is_stack or node in self.plan.cache.computed, f"L2: {node} is not planned"
+        match node:
+            case LeavingIteration(loop):
+                count = self.plan.loops[loop].trip_count
+                assert count is not None
+                return count.emit(self.b, self.primal(count.start), self.primal(count.bound))
+            case Primal(Instruction() as i) if i in self.plan.copies:
+                return self.primal(self.plan.copies[i])
+            case Primal(Instruction() as i):
+                return self._compute_primal(i)
+            case Shadow(Instruction() as i):
+                return self._compute_shadow(i, lane)
+            case _:
+                raise AssertionError(f"L2: {node} is neither kept nor computable")
+
+    def _compute_primal(self, i: Instruction) -> Value:
+        if i.opcode == "alloca":
+            return self.slots.frame_address(self.b, self.layout.stack[i, False])
+        if i.opcode == "phi":
+            return self._induction(i, self.primal)
+        if self._gives_fixed_data(i):
+            return self._data(self.primal(i.operands[0]))
+        operands = [self.primal(o) for o in i.operands]
+        keep = {
+            k: v
+            for k, v in i.attributes.items()
+            if k in {"predicate", "source", "indices", "align"}
+        }
+        if i.opcode == "load":
+            keep["metadata"] = self.slots.scopes.primal_access(
+                self.plan.memory.objects(i.operands[0])
+            )
+        return self.b.append(
+            Instruction(i.opcode, i.type, operands, self.b.namer(), i.flags, [], i.callee, keep)
+        )
+
+    def _induction(self, phi: Instruction, start_of: Callable[[Value], Value]) -> Value:
+        """Value of an induction variable in the current iteration: start + iteration * step."""
+        loop = self.plan.flow.loop_of(phi.owner)
+        assert loop is not None
+        found = self.plan.loops[loop].inductions[phi]
+        iteration = self.slots.state[loop].iteration
+        assert iteration is not None
+        step = self.primal(found.step)
+        if phi.type.is_pointer:
+            number = step if step.type == I64 else self.b.cast("sext", step, I64)
+            offset = self.b.binary("mul", iteration, number)
+            return self.b.gep(found.next.attributes["source"], start_of(found.start), [offset])
+        if phi.type != I64:
+            iteration = self.b.cast("trunc", iteration, phi.type)
+        offset = iteration if _is_one(step) else self.b.binary("mul", iteration, step)
+        return self.b.binary("sub" if found.negative else "add", start_of(found.start), offset)
+
+    def _compute_shadow(self, i: Instruction, lane: int) -> Value:
+        def shadow_of(value: Value) -> Value:
+            return self.shadow(value, lane)
+
+        match i.opcode:
+            case "alloca":
+                return self.slots.stack_shadow(self.b, i, lane)
+            case "phi":
+                return self._induction(i, shadow_of)
+            case "call" if self._gives_fixed_data(i):
+                return self._data(shadow_of(i.operands[0]))
+            case _:
+                scope = None
+                if i.opcode == "load":
+                    objects = self.plan.memory.objects(i.operands[0])
+                    scope = self.slots.scopes.shadow_access(objects, lane)
+                shadow = derived_shadow(self.b, i, self.primal, shadow_of, scope)
+                assert shadow is not None, f"L2: no shadow of {i.opcode}"
+                return shadow
+
+    def _gives_fixed_data(self, call: Instruction) -> bool:
+        """Whether a call reads where the data of counted memory is, which never moves."""
+        if call.opcode != "call" or call.callee_name != "NRT_MemInfo_data_fast":
+            return False
+        objects = self.plan.memory.objects(call.operands[0])
+        return bool(objects) and all(is_counted(o) and not has_header(o) for o in objects)
+
+    def _data(self, meminfo: Value) -> Value:
+        """What `NRT_MemInfo_data_fast` gives, in words that LLVM takes out of loops: it does not
+        know that what a loop writes is never a header.
+        """
+        place = displaced(self.b, meminfo, DATA_OFFSET)
+        return self.b.load(PTR, place, metadata=self.slots.scopes.fixed)
+
+
+def _is_one(step: Value) -> bool:
+    return isinstance(step, Constant) and step.text == "1"
+
+
+def _opcode(value: Value) -> str:
+    return value.opcode if isinstance(value, Instruction) else ""

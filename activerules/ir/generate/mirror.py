@@ -1,0 +1,95 @@
+"""Shadow memory made like the memory it belongs to: same address arithmetic, same allocations.
+
+Both modes build on this. `value` and `shadow` map a value of the primal to what stands for it, or
+for its shadow, in the function under construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from activerules.ir.generate.sweep import clear
+from activerules.ir.llvm.builder import Builder
+from activerules.ir.llvm.model import Instruction, Value
+from activerules.ir.llvm.types import PTR
+from activerules.ir.normal.effects import GROW_SHADOW, CallEffect, effect_of
+
+ValueOf = Callable[[Value], Value]
+
+_DROPPED = (
+    "llvm.lifetime.",
+    "llvm.dbg.",
+    "llvm.assume",
+    "llvm.experimental.noalias.scope.decl",
+    "llvm.invariant.",
+)
+
+
+def is_dropped(call: Instruction) -> bool:
+    """Whether a call only tells LLVM something: about the primal's memory as it was, or for a
+    debugger.
+    """
+    name = call.callee_name or ""
+    return name.startswith(_DROPPED) or any(str(o.type) == "metadata" for o in call.operands)
+
+
+def derived_shadow(
+    b: Builder, i: Instruction, value: ValueOf, shadow: ValueOf, metadata: str | None = None
+) -> Value | None:
+    """The shadow of a pointer that an instruction makes from others, or loads.
+
+    None for an instruction that is no address arithmetic (phi, alloca, an allocation).
+    """
+    match i.opcode:
+        case "getelementptr":
+            base, *indices = i.operands
+            flags = i.flags
+            return b.gep(i.attributes["source"], shadow(base), [*map(value, indices)], flags)
+        case "select":
+            condition, x, y = i.operands
+            return b.select(value(condition), shadow(x), shadow(y))
+        case "load":
+            return b.load(PTR, shadow(i.operands[0]), metadata=metadata)
+        case "freeze" | "bitcast" | "addrspacecast":
+            return shadow(i.operands[0])
+        case "call":
+            effect = effect_of(i.callee_name)
+            if effect is None or effect.returns is None:
+                return None
+            operands = [
+                shadow(o) if k == effect.returns else value(o) for k, o in enumerate(i.operands)
+            ]
+            if effect.resizes is not None:
+                return b.call(GROW_SHADOW, PTR, [operands[0], operands[effect.resizes]])
+            return b.call(i.callee_name or "", PTR, operands)
+        case _:
+            return None
+
+
+def allocated_shadow(
+    b: Builder, i: Instruction, operands: Sequence[Value], *, owned: bool
+) -> Value:
+    """A second allocation like that of `i`; it may have failed, and is not yet cleared.
+
+    Where the tape owns every shadow (`owned`), one that is released must not release what it holds.
+    """
+    effect = effect_of(i.callee_name)
+    assert effect is not None
+    if effect.plain is None or not owned:
+        return b.call(i.callee_name or "", PTR, operands)
+    return b.call(effect.plain, PTR, [operands[k] for k in effect.size])
+
+
+def clear_allocated(b: Builder, i: Instruction, shadow: Value, operands: Sequence[Value]) -> None:
+    """Set the memory of an allocation made by `allocated_shadow` to zero."""
+    effect = effect_of(i.callee_name)
+    assert effect is not None
+    data = b.call("NRT_MemInfo_data_fast", PTR, [shadow]) if effect.counted else shadow
+    clear(b, data, _bytes_of(b, effect, operands))
+
+
+def _bytes_of(b: Builder, effect: CallEffect, operands: Sequence[Value]) -> Value:
+    size = operands[effect.size[0]]
+    for k in effect.size[1:]:
+        size = b.binary("mul", size, operands[k])
+    return size

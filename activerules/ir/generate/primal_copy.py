@@ -1,0 +1,124 @@
+"""A copy of the primal under construction: what the augmented primal and forward mode share.
+
+Needs       the facts of the primal, a builder
+Gives       `PrimalCopy`: a block for each of the primal's, copies of its instructions, and what
+            stands for its values and for the shadows of its pointers; branches to where the
+            function ends and its primal does not: memory runs out, or the stack
+Invariants  a copy has the operands of the primal until `_connect` exchanges them, when all
+            blocks are written
+            where memory or the stack runs out, references that the function holds are lost
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Generic, TypeVar
+
+from activerules.ir.generate.constant_shadows import shadow_of_constant
+from activerules.ir.generate.mirror import ValueOf
+from activerules.ir.generate.scopes import Scopes
+from activerules.ir.generate.sweep import clone, null
+from activerules.ir.llvm.builder import Builder
+from activerules.ir.llvm.model import Block, Instruction, Value
+from activerules.ir.llvm.types import I8, I32, I64
+from activerules.ir.plan.facts import Facts
+from activerules.ir.tape.runtime import ENDS, OUT_OF_MEMORY
+
+P = TypeVar("P", bound=Facts)
+B = TypeVar("B", bound=Builder)
+
+
+class PrimalCopy(Generic[P, B]):
+    """The copy so far; `b` writes at the end of `current`.
+
+    values, shadows   by value of the primal; a shadow has a pointer for each lane
+    heads, tails      where the code of a block of the primal begins and ends
+    ends              the blocks where memory or the stack has run out, by the status they return
+    """
+
+    def __init__(
+        self,
+        plan: P,
+        scopes: Scopes,
+        b: B,
+        values: Mapping[Value, Value],
+        shadows: Mapping[Value, tuple[Value, ...]],
+    ) -> None:
+        self.plan, self.scopes, self.b = plan, scopes, b
+        self.width = plan.request.width
+        self.namer = b.namer
+        self.values: dict[Value, Value] = dict(values)
+        self.shadows: dict[Value, tuple[Value, ...]] = dict(shadows)
+        self.blocks: list[Block] = []
+        self.heads: dict[Block, Block] = {block: Block(block.name) for block in plan.flow.order}
+        self.tails: dict[Block, Block] = {}
+        self.clones: list[Instruction] = []
+        self.ends: dict[int, Block] = {}
+        self.current = Block("")
+
+    def _value(self, value: Value) -> Value:
+        return self.values.get(value, value)
+
+    def _shadow(self, value: Value, lane: int) -> Value:
+        """The shadow of a pointer; null where it has none (it is then never followed)."""
+        constant_shadow = shadow_of_constant(value, self.plan, self.b.declarations)
+        if constant_shadow is not None:
+            return constant_shadow
+        return self.shadows[value][lane] if value in self.shadows else null()
+
+    def _shadow_in(self, lane: int) -> ValueOf:
+        return lambda value: self._shadow(value, lane)
+
+    def _open(self, block: Block) -> None:
+        self.blocks.append(block)
+        self.current = block
+        self.b.target = block
+
+    def _clone(self, i: Instruction) -> Instruction:
+        copy = clone(i, self.plan.memory, self.scopes)
+        self.current.append(copy)
+        self.values[i] = copy
+        self.clones.append(copy)
+        return copy
+
+    def _connect(self) -> None:
+        """Give the copies their operands and targets; phis get their blocks with their edges."""
+        for copy in self.clones:
+            copy.operands = [self._value(o) for o in copy.operands]
+            if copy.opcode != "phi":
+                copy.blocks = [self.heads[t] for t in copy.blocks]
+
+    def _places(self, start: Value, offsets: Sequence[int]) -> list[Value]:
+        return [self.b.gep(I8, start, [self.b.const(I64, offset)]) for offset in offsets]
+
+    # --- where it ends and the primal does not ---
+
+    def _fail_unless(self, fine: Value, status: int = OUT_OF_MEMORY) -> None:
+        """Go on, unless memory, or what else `status` says, is exhausted."""
+        following = Block(self.namer("ok"))
+        self.b.cond_br(fine, following, self._ending(status))
+        self._open(following)
+
+    def _ending(self, status: int) -> Block:
+        if status not in self.ends:
+            hint = "out_of_memory" if status == OUT_OF_MEMORY else "too_deep"
+            block = self.ends[status] = Block(self.namer(hint))
+            b = self.b.at(block)
+            self._leave(b, b.const(I32, status))
+        return self.ends[status]
+
+    def _leave(self, b: Builder, status: Value) -> None:
+        b.ret(status)
+
+    def _has_ended(self, status: Value) -> Value:
+        """Whether a callee has ended where its primal does not."""
+        number = self.b.binary("sub", status, self.b.const(I32, ENDS.start))
+        return self.b.icmp("ult", number, self.b.const(I32, len(ENDS)))
+
+    def _return_if(self, ended: Value, status: Value) -> None:
+        """Leave with the status of a callee that has ended."""
+        failed, fine = Block(self.namer("callee.failed")), Block(self.namer("callee.ok"))
+        self.b.cond_br(ended, failed, fine)
+        self._open(failed)
+        self._leave(self.b, status)
+        self._open(fine)

@@ -1,0 +1,207 @@
+"""What the two sweeps share: parameters, addresses on frame and tape, and the choice of names.
+
+Both generated functions take each primal parameter, followed by its shadow if it is Duplicated (by
+one per lane); then `ptr frame`, `ptr tape`; and `reverse` last what it returns into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from activerules.ir.analysis.memory.facts import MemoryFacts
+from activerules.ir.analysis.nodes import Node, Primal
+from activerules.ir.analysis.types.copies import Piece
+from activerules.ir.generate.scopes import Scopes
+from activerules.ir.llvm.builder import Builder, Namer, displaced, suffixed
+from activerules.ir.llvm.cfg import Loop
+from activerules.ir.llvm.model import Argument, Constant, Instruction, Value
+from activerules.ir.llvm.types import I1, I8, I64, PTR, VOID, align_up
+from activerules.ir.plan.facts import Facts
+from activerules.ir.plan.layout import ALIGNMENT, Field, Layout, stack_size
+from activerules.ir.plan.plan import Plan
+from activerules.ir.plan.request import Request
+
+Lanes = tuple[Value, ...]
+"""What stands for one value in each lane: with width N the sweeps carry N cotangents at once."""
+
+
+@dataclass(eq=False)
+class Parameters:
+    """The parameters of a generated function, and how those of the primal map to them."""
+
+    arguments: list[Argument]
+    primal: dict[Value, Value]
+    shadow: dict[Value, Lanes]
+    frame: Argument
+    tape: Argument
+
+
+def make_parameters(plan: Plan, extra: list[Argument]) -> Parameters:
+    """Fresh parameters for one generated function; `extra` ones stand at the end."""
+    taken = _names_in(plan)
+    # pointers to stack memory may come back from the tape, no longer derived from this parameter
+    keeps_stack = any(i.opcode == "alloca" for i in plan.flow.order[0].instructions)
+    frame = Argument("ar.frame", PTR, "" if keeps_stack else "noalias")
+    tape = Argument("ar.tape", PTR, "noalias")
+    made = Parameters([], {}, {}, frame, tape)
+    for parameter in plan.request.parameters:
+        old = parameter.argument
+        primal = Argument(old.name, old.type)
+        made.primal[old] = primal
+        made.arguments.append(primal)
+        if parameter.activity == "duplicated":
+            lanes = [
+                Argument(_free(suffixed(old.name, ".shadow"), taken), PTR)
+                for _ in range(plan.request.width)
+            ]
+            made.shadow[old] = tuple(lanes)
+            made.arguments += lanes
+    for one in (frame, tape, *extra):
+        one.name = _free(one.name, taken)
+        made.arguments.append(one)
+    return made
+
+
+def result_parameters(request: Request) -> list[Argument]:
+    """Where the augmented primal of a callee leaves what the primal returns, and its shadow."""
+    if not request.callee or request.returns == "status":
+        return []
+    value = [] if request.function.result is VOID else [Argument("ar.result", PTR)]
+    return [*value, *([Argument("ar.result.shadow", PTR)] if request.result_shadow else [])]
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """`name`, or a longer one that no value has yet; it is taken then."""
+    while name in taken:
+        name = suffixed(name, "_")
+    taken.add(name)
+    return name
+
+
+def _names_in(facts: Facts) -> set[str]:
+    function = facts.request.function
+    taken = {i.name for i in function.instructions() if i.name}
+    return taken | {a.name for a in function.arguments} | {b.name for b in function.blocks}
+
+
+def names_of(facts: Facts) -> Namer:
+    """A maker of names that no value of the primal has."""
+    return Namer("ar", _names_in(facts))
+
+
+def clone(i: Instruction, memory: MemoryFacts, scopes: Scopes) -> Instruction:
+    """The instruction for the code of a derivative, still with the operands of the primal.
+
+    What the source says of it goes; an access to memory says what it may touch.
+    """
+    dropped = {"metadata", "tail", "location", "call_attributes"}
+    attributes = {k: v for k, v in i.attributes.items() if k not in dropped}
+    if i.opcode in {"load", "store"}:
+        attributes["metadata"] = scopes.primal_access(memory.objects(i.operands[-1]))
+    operands, blocks = list(i.operands), list(i.blocks)
+    return Instruction(i.opcode, i.type, operands, i.name, i.flags, blocks, i.callee, attributes)
+
+
+def null() -> Constant:
+    """The null pointer."""
+    return Constant(PTR, "null")
+
+
+def clear(b: Builder, pointer: Value, size: Value) -> None:
+    """Set `size` bytes (an i64) to zero."""
+    b.call("llvm.memset.p0.i64", VOID, [pointer, b.const(I8, 0), size, b.const(I1, 0)])
+
+
+def clear_but(b: Builder, pointer: Value, size: Value, kept: Sequence[Piece]) -> None:
+    """The same, but for the pointers and integers that a program puts there later: the next sweep
+    over a tape finds its way by those in the shadow.
+    """
+    places = [displaced(b, pointer, piece.offset) for piece in kept]
+    found = [b.load(p.type, place, align=1) for p, place in zip(kept, places, strict=True)]
+    clear(b, pointer, size)
+    for value, place in zip(found, places, strict=True):
+        b.store(value, place, align=1)
+
+
+@dataclass(eq=False)
+class RowState:
+    """Where a sweep is in a loop.
+
+    base        of all rows (known length), or the current row
+    count       number of rows, if they lie side by side
+    iteration   the current one, from 0
+    """
+
+    base: Value
+    count: Value | None
+    iteration: Value | None
+
+
+@dataclass(eq=False)
+class Slots:
+    """Addresses of kept nodes in the function under construction."""
+
+    plan: Plan
+    layout: Layout
+    frame: Value
+    scopes: Scopes
+    state: dict[Loop, RowState] = field(default_factory=dict[Loop, RowState])
+
+    def address(self, b: Builder, node: Node) -> tuple[Value, Field]:
+        """A pointer to the node's slot, in the current iterations."""
+        home = self.plan.home(node)
+        slot = self.layout.field(node, home)
+        if home is None:
+            return self.frame_address(b, slot.offset), slot
+        return self._row_address(b, home, slot), slot
+
+    def write_lanes(self, b: Builder, node: Node, lanes: Lanes) -> None:
+        """Keep the shadows of all lanes, side by side."""
+        start, _ = self.address(b, node)
+        for k, lane in enumerate(lanes):
+            b.store(lane, displaced(b, start, 8 * k), metadata=self.scopes.tape_access)
+
+    def read_lane(self, b: Builder, node: Node, lane: int) -> Value:
+        """Fetch the shadow in one lane."""
+        place = displaced(b, self.address(b, node)[0], 8 * lane)
+        return b.load(PTR, place, metadata=self.scopes.tape_access)
+
+    def stack_shadow(self, b: Builder, alloca: Instruction, lane: int) -> Value:
+        """The shadow of stack memory in one lane."""
+        each = align_up(stack_size(alloca, self.plan), ALIGNMENT)
+        return self.frame_address(b, self.layout.stack[alloca, True] + lane * each)
+
+    def frame_address(self, b: Builder, offset: int) -> Value:
+        """A pointer to a byte of the frame."""
+        return b.gep(I8, self.frame, [b.const(I64, offset)], flags=("inbounds",))
+
+    def _row_address(self, b: Builder, home: Loop, slot: Field) -> Value:
+        rows, state = self.layout.rows[home], self.state[home]
+        if not rows.known_length:
+            return b.gep(I8, state.base, [b.const(I64, slot.offset)], flags=("inbounds",))
+        assert state.count is not None
+        assert state.iteration is not None
+        column = state.base
+        if slot.offset:
+            skip = b.binary("mul", state.count, b.const(I64, slot.offset))
+            column = b.gep(I8, state.base, [skip], flags=("inbounds",))
+        if slot.type is not None:
+            return b.gep(slot.type, column, [state.iteration], flags=("inbounds",))
+        skip = b.binary("mul", state.iteration, b.const(I64, slot.size))
+        return b.gep(I8, column, [skip], flags=("inbounds",))
+
+    def write(self, b: Builder, node: Node, value: Value) -> None:
+        """Keep a value. An i1 takes a byte."""
+        address, _ = self.address(b, node)
+        if value.type == I1:
+            value = b.cast("zext", value, I8)
+        b.store(value, address, metadata=self.scopes.tape_access)
+
+    def read(self, b: Builder, node: Node) -> Value:
+        """Fetch a kept value."""
+        address, slot = self.address(b, node)
+        assert slot.type is not None
+        value = b.load(slot.type, address, metadata=self.scopes.tape_access)
+        narrow = isinstance(node, Primal) and node.value.type == I1
+        return b.cast("trunc", value, I1) if narrow else value

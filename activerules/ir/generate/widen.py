@@ -1,0 +1,38 @@
+"""Reverse mode for several cotangents in one sweep.
+
+A plan says nothing of lanes: what is active, kept and undone is the same in all of them. So the
+plan for N lanes is that for one, and the generators make N of every shadow and cotangent: the
+control flow, the tape and what is computed again are shared, only the arithmetic of cotangents and
+the updates of shadows are done once per lane.
+
+Invariants  D1  the augmented primal of a rule runs once, with the shadows of lane 0: so none that
+                could keep a shadow, on its tape or in its result, is in a plan for several lanes,
+                but those that promise not to. The shadows of their results in the other lanes are
+                made by the engine. The reverse of a rule runs once per lane.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from activerules.ir.plan.plan import Plan, RuleUse
+
+
+def widened(plan: Plan, width: int) -> Plan | None:
+    """The plan for `width` lanes; None where a rule wants a primal sweep for each."""
+    whole = (plan, *plan.pairs)
+    if any(_may_keep_shadow(use) for one in whole for use in one.rules.values()):
+        return None
+    pairs = tuple(_with_width(one, width) for one in plan.pairs)
+    return replace(_with_width(plan, width), pairs=pairs)
+
+
+def _with_width(plan: Plan, width: int) -> Plan:
+    return replace(plan, request=replace(plan.request, width=width))
+
+
+def _may_keep_shadow(use: RuleUse) -> bool:
+    if not use.code.keeps_shadow:
+        return False
+    has_tape = use.tape is not None
+    return use.request.result == "duplicated" or (has_tape and bool(use.shadow_operands()))

@@ -1,0 +1,143 @@
+"""Calls through a pointer become calls by name, where the functions it may hold are known.
+
+Needs       a module in normal form
+Gives       the module, changed in place: `call %p(…)`, where `%p` is chosen among functions by phi
+            or select, or LLVM has written them down (`!callees`), compares `%p` with each of them
+            and calls that one
+Invariants  D1  every function that may be called is compared with, the last one excepted
+            D2  the new blocks lie in the loop of the call; the module stays in normal form
+"""
+
+from __future__ import annotations
+
+import re
+
+from activerules.ir.llvm.builder import Builder, Namer
+from activerules.ir.llvm.model import Block, Function, GlobalRef, Instruction, Module, Value
+from activerules.ir.llvm.types import VOID
+
+_CALLEES = re.compile(r"!callees (!\d+)")
+_NAME = re.compile(r'ptr @("[^"]+"|[-\w.$]+)')
+MOST_CALLEES = 16
+
+
+def devirtualise(module: Module) -> None:
+    """Rewrite what can be told; other calls through pointers stay as they are."""
+    listed = dict(line.split(" = ", 1) for line in module.trailer if line.startswith("!"))
+    for function in module.defined():
+        for call in [i for i in function.instructions() if i.opcode == "call"]:
+            if isinstance(call.callee, GlobalRef) or call.callee is None:
+                continue
+            names = _chosen_among(call.callee) or _listed(call, listed)
+            fitting = (fits(call, module.functions.get(name)) for name in names)
+            if 0 < len(names) <= MOST_CALLEES and all(fitting):
+                split_call(function, call, sorted(names))
+
+
+def split_call(function: Function, call: Instruction, names: list[str]) -> None:
+    """Compare the pointer that is called with functions, and call each by name (D1, D2)."""
+    _Splitter(function, call, names).run()
+
+
+def _chosen_among(pointer: Value) -> set[str]:
+    """The functions a pointer is chosen among; empty if it may be something else."""
+    found: set[str] = set()
+    seen: set[Value] = set()
+    work = [pointer]
+    while work:
+        value = work.pop()
+        if isinstance(value, GlobalRef):
+            found.add(value.name)
+        elif isinstance(value, Instruction) and value.opcode in {"phi", "select", "freeze"}:
+            if value not in seen:
+                seen.add(value)
+                work += value.operands[1:] if value.opcode == "select" else value.operands
+        else:
+            return set()
+    return found
+
+
+def _listed(call: Instruction, listed: dict[str, str]) -> set[str]:
+    """The functions LLVM says a call may go to."""
+    mentioned = _CALLEES.search(str(call.attributes.get("metadata", "")))
+    return set(_NAME.findall(listed.get(mentioned[1], ""))) if mentioned else set()
+
+
+def fits(call: Instruction, function: Function | None) -> bool:
+    """Whether a function has the signature it is called with."""
+    return (
+        function is not None
+        and not function.vararg
+        and function.result == call.type
+        and [a.type for a in function.arguments] == [o.type for o in call.operands]
+    )
+
+
+class _Splitter:
+    """Rewrites one call."""
+
+    def __init__(self, function: Function, call: Instruction, names: list[str]) -> None:
+        self.function, self.call, self.names = function, call, names
+        self.namer = Namer("one", function.local_names())
+
+    def run(self) -> None:
+        """Replace the call by comparisons and calls by name."""
+        call, block = self.call, self.call.owner
+        at = block.instructions.index(call)
+        join = self._block("called")
+        for i in block.instructions[at + 1 :]:
+            join.append(i)
+        del block.instructions[at:]
+        for target in dict.fromkeys(join.successors):
+            for phi in target.phis:
+                phi.blocks = [join if b is block else b for b in phi.blocks]
+        arms = [self._arm(name, join) for name in self.names]
+        self._compare(block, arms)
+        self._place(block, [*arms, join])
+        if call.type is not VOID:
+            phi = Instruction("phi", call.type, [arm.instructions[0] for arm in arms], call.name)
+            phi.blocks = list(arms)
+            phi.parent = join
+            join.instructions.insert(0, phi)
+            self._replace(phi)
+
+    def _block(self, hint: str) -> Block:
+        block = Block(self.namer(hint))
+        block.parent = self.function
+        return block
+
+    def _arm(self, name: str, join: Block) -> Block:
+        arm = self._block("call")
+        kept = {k: v for k, v in self.call.attributes.items() if k in {"location", "cconv"}}
+        result = None if self.call.type is VOID else self.namer("result")
+        arm.append(
+            Instruction(
+                "call", self.call.type, list(self.call.operands), result, self.call.flags,
+                [], GlobalRef(name), kept,
+            )
+        )  # fmt: skip
+        Builder(arm, self.namer).br(join)
+        return arm
+
+    def _compare(self, block: Block, arms: list[Block]) -> None:
+        assert self.call.callee is not None
+        self.tests: list[Block] = []
+        b = Builder(block, self.namer)
+        for name, arm in zip(self.names[:-1], arms[:-1], strict=True):
+            last = arm is arms[-2]
+            following = arms[-1] if last else self._block("test")
+            b.cond_br(b.icmp("eq", self.call.callee, GlobalRef(name)), arm, following)
+            if not last:
+                self.tests.append(following)
+                b.target = following
+        if len(arms) == 1:
+            b.br(arms[0])
+
+    def _replace(self, phi: Instruction) -> None:
+        for i in self.function.instructions():
+            if i is not phi:
+                i.operands = [phi if o is self.call else o for o in i.operands]
+
+    def _place(self, block: Block, made: list[Block]) -> None:
+        at = self.function.blocks.index(block) + 1
+        self.function.blocks[at:at] = [*self.tests, *made]

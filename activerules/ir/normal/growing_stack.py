@@ -1,0 +1,196 @@
+"""Stack memory of a size known at run time alone comes from the heap.
+
+Needs       a module after LLVM's passes
+Gives       the module, changed in place: where it is known at which places it ends, an `alloca` of
+            variable size is a call of `malloc` (`aligned_alloc`), with a `free` where the stack is
+            restored to what it was before, or in front of the return. One of fixed size that is
+            outside of the entry block moves into it: from a loop, where no iteration can reach
+            what was made in the one before
+Invariants  G1  memory is released where the stack would have released it, and only if it was made
+            G2  what stays is refused by `normal_form`: memory made in a loop that does not restore
+                the stack, or on some of the ways to its end alone
+
+The reverse sweep needs such memory again when the stack is gone; what is freed is kept for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from activerules.errors import UnsupportedIR
+from activerules.ir.llvm.builder import Builder, Namer
+from activerules.ir.llvm.cfg import ControlFlow, control_flow
+from activerules.ir.llvm.constants import integer_of
+from activerules.ir.llvm.model import Argument, Function, Instruction, Module, Value
+from activerules.ir.llvm.types import I64, PTR, VOID, Type, size_of
+from activerules.ir.normal.effects import memory_intrinsic
+
+_MALLOC_ALIGNMENT = 16
+
+
+def from_heap(module: Module) -> None:
+    """See the module docstring."""
+    for function in module.defined():
+        late = [
+            i for block in function.blocks[1:] for i in block.instructions if i.opcode == "alloca"
+        ]
+        late += [i for i in function.entry.instructions if i.opcode == "alloca" and _varies(i)]
+        if late:
+            _change(function, late, module)
+
+
+def _varies(alloca: Instruction) -> bool:
+    return any(integer_of(o) is None for o in alloca.operands)
+
+
+def _change(function: Function, late: list[Instruction], module: Module) -> None:
+    try:
+        flow = control_flow(function)
+    except UnsupportedIR:
+        return  # refused as it is
+    stack = _Stack(function, flow, module)
+    for alloca in late:
+        if not _varies(alloca):
+            stack.hoist(alloca)
+        else:
+            stack.replace(alloca)
+    stack.forget()
+
+
+class _Stack:
+    """The stack of one function."""
+
+    def __init__(self, function: Function, flow: ControlFlow, module: Module) -> None:
+        self.function, self.flow, self.module = function, flow, module
+        self.namer = Namer("heap", function.local_names())
+        self.saves = [i for i in function.instructions() if _calls(i, "llvm.stacksave")]
+
+    def hoist(self, alloca: Instruction) -> None:
+        block = alloca.owner
+        if block in self.flow.position and self._ends_with_its_iteration(alloca):
+            block.instructions.remove(alloca)
+            self._insert(self.function.entry.instructions[0], [alloca])
+
+    def _ends_with_its_iteration(self, alloca: Instruction) -> bool:
+        """Whether its address goes nowhere from which a later iteration would have it."""
+        loop = self.flow.loop_of(alloca.owner)
+        if loop is None:
+            return True
+        headers = {one.header for one in loop.ancestors()}
+        led_to = self._made_of([alloca], _OTHER_ADDRESSES)
+        using = [i for i in self.function.instructions() if not led_to.isdisjoint(i.operands)]
+        return not any(i.opcode == "phi" and i.owner in headers for i in using) and all(
+            i in led_to or _only_goes_to_memory(i, led_to) for i in using
+        )
+
+    def replace(self, alloca: Instruction) -> None:
+        if alloca.owner not in self.flow.position:
+            return
+        ends = self._ends(alloca)
+        if not ends:
+            return
+        made: list[Instruction] = []
+        pointer = self._allocated(Builder(made, self.namer), alloca)
+        self._insert(alloca, made)
+        for block in self.function.blocks:
+            block.instructions = [i for i in block.instructions if i is not alloca]
+            block.instructions = [i for i in block.instructions if not _is_told_of(i, alloca)]
+            for i in block.instructions:
+                i.operands = [pointer if o is alloca else o for o in i.operands]
+        for end in ends:
+            made = []
+            self._call(Builder(made, self.namer), "free", VOID, [pointer])
+            self._insert(end, made)
+
+    def _ends(self, alloca: Instruction) -> list[Instruction]:
+        """Where its memory ends; nothing if that is not known."""
+        before = [save for save in self.saves if self._runs_before(save, alloca)]
+        for save in reversed(sorted(before, key=self._position)):
+            ends = [
+                i
+                for i in self.function.instructions()
+                if _calls(i, "llvm.stackrestore") and i.operands[0] is save
+            ]
+            if ends:
+                return ends if all(self._runs_before(alloca, end) for end in ends) else []
+        ends = [i for i in self.function.instructions() if i.opcode == "ret"]
+        if self.flow.loop_of(alloca.owner) is not None:
+            return []
+        return ends if all(self._runs_before(alloca, end) for end in ends) else []
+
+    def _position(self, i: Instruction) -> tuple[int, int]:
+        return self.flow.position[i.owner], i.owner.instructions.index(i)
+
+    def _runs_before(self, a: Instruction, b: Instruction) -> bool:
+        if b.owner not in self.flow.position or a.owner not in self.flow.position:
+            return False
+        if a.owner is b.owner:
+            return self._position(a) < self._position(b)
+        return self.flow.dominates(a.owner, b.owner)
+
+    def _allocated(self, b: Builder, alloca: Instruction) -> Value:
+        each = size_of(alloca.attributes["allocated"], self.module.types)
+        count = alloca.operands[0]
+        wide = count if count.type == I64 else b.cast("zext", count, I64)
+        size = b.binary("mul", wide, b.const(I64, each))
+        alignment = alloca.attributes.get("align", 1)
+        if alignment <= _MALLOC_ALIGNMENT:
+            return self._call(b, "malloc", PTR, [size])
+        return self._call(b, "aligned_alloc", PTR, [b.const(I64, alignment), size])
+
+    def _call(self, b: Builder, name: str, result: Type, operands: list[Value]) -> Value:
+        if name not in self.module.functions:
+            parameters = [Argument(f"a{k}", o.type) for k, o in enumerate(operands)]
+            self.module.functions[name] = Function(name, result, parameters)
+        return b.call(name, result, operands)
+
+    def _insert(self, where: Instruction, made: list[Instruction]) -> None:
+        """In front of an instruction."""
+        block = where.owner
+        k = block.instructions.index(where)
+        block.instructions[k:k] = made
+        for i in made:
+            i.parent = block
+
+    def forget(self) -> None:
+        """Nothing is left on the stack that would have to be restored."""
+        if any(i.opcode == "alloca" and _varies(i) for i in self.function.instructions()):
+            return
+        # LLVM joins what several ways have saved, where they meet
+        states = self._made_of(self.saves, _JOINS)
+        using = [i for i in self.function.instructions() if not states.isdisjoint(i.operands)]
+        if all(i in states or _calls(i, "llvm.stackrestore") for i in using):
+            gone = states.union(using)
+            for block in self.function.blocks:
+                block.instructions = [i for i in block.instructions if i not in gone]
+
+    def _made_of(self, values: Iterable[Value], opcodes: set[str]) -> set[Value]:
+        """The values, and all that instructions of these kinds make of them."""
+        found = set(values)
+        count = 0
+        while count < len(found):
+            count = len(found)
+            for i in self.function.instructions():
+                if i.opcode in opcodes and not found.isdisjoint(i.operands):
+                    found.add(i)
+        return found
+
+
+_JOINS = {"phi", "select", "freeze"}
+_OTHER_ADDRESSES = {"getelementptr", *_JOINS}
+
+
+def _only_goes_to_memory(i: Instruction, pointers: set[Value]) -> bool:
+    """Whether an instruction that uses pointers reads or writes what they point to."""
+    if i.opcode == "store":
+        return i.operands[0] not in pointers
+    return i.opcode == "load" or memory_intrinsic(i) is not None or _calls(i, "llvm.lifetime.")
+
+
+def _calls(i: Instruction, prefix: str) -> bool:
+    return i.opcode == "call" and (i.callee_name or "").startswith(prefix)
+
+
+def _is_told_of(i: Instruction, alloca: Instruction) -> bool:
+    """Whether LLVM is told here when the memory is in use: of stack memory alone it may be."""
+    return _calls(i, "llvm.lifetime.") and alloca in i.operands

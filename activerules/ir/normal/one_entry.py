@@ -1,0 +1,136 @@
+"""Cycles of control flow that are entered at several places are entered at one.
+
+Needs       a Function without `switch`, its blocks reachable
+Gives       `enter_once`: the function, changed in place; whether it was
+Invariants  E1  what runs, and in which order, stays as it is
+            E2  every cycle is a natural loop then, but for those entered by an exception
+
+A generator goes on where it stopped: into the middle of its loops. All ways into such a cycle, and
+those inside that lead to one of its entries, go through a block that sends each where it went.
+A value made in the cycle does not reach behind an entry, as there is a way to that from outside:
+only the phis of the entries have to move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from activerules.ir.llvm.builder import Builder, Namer
+from activerules.ir.llvm.cfg import postorder, reverse_postorder
+from activerules.ir.llvm.constants import constant
+from activerules.ir.llvm.model import Block, Constant, Function, Instruction, Module, Value
+from activerules.ir.llvm.types import I32, Type
+
+_PLAIN = frozenset({"br", "ret", "unreachable"})
+
+
+def enter_once(module: Module) -> bool:
+    """See the module docstring; for all functions that are defined."""
+    found = [_enter_once(function) for function in module.defined()]
+    return any(found)
+
+
+def _enter_once(function: Function) -> bool:
+    changed = False
+    while True:
+        blocks = reverse_postorder(function.entry)
+        found = _several_entries(blocks, blocks)
+        if found is None or any(b.terminator.opcode not in _PLAIN for b in function.blocks):
+            return changed
+        _send(function, list(function.blocks), found)
+        changed = True
+
+
+def _several_entries(within: list[Block], blocks: list[Block]) -> list[Block] | None:
+    """The entries of a cycle in a part of the function that has more than one; None without."""
+    for cycle in _cycles(within):
+        inside = set(cycle)
+        entered = {t for b in blocks if b not in inside for t in b.successors if t in inside}
+        if len(entered) > 1:
+            return [b for b in cycle if b in entered]
+        deeper = _several_entries([b for b in cycle if b not in entered], blocks)
+        if deeper is not None:
+            return deeper
+    return None
+
+
+def _cycles(within: list[Block]) -> list[list[Block]]:
+    """The largest sets of blocks of which each leads to each, without those of one block."""
+    part = set(within)
+    sources: dict[Block, list[Block]] = {block: [] for block in within}
+    for block in within:
+        for target in block.successors:
+            if target in part:
+                sources[target].append(block)
+    order = _postorder_of_all(within, lambda b: (t for t in b.successors if t in part))
+    found: list[list[Block]] = []
+    left = part
+    for block in reversed(order):
+        if block in left:
+            one = set(postorder(block, lambda b, left=left: (s for s in sources[b] if s in left)))
+            left = left - one
+            found.append([b for b in within if b in one])
+    return [one for one in found if len(one) > 1]
+
+
+def _postorder_of_all(
+    within: list[Block], targets_of: Callable[[Block], Iterable[Block]]
+) -> list[Block]:
+    order: dict[Block, None] = {}
+    for start in within:
+        if start not in order:
+            seen = set(order)
+            order |= dict.fromkeys(
+                postorder(start, lambda b, seen=seen: (t for t in targets_of(b) if t not in seen))
+            )
+    return list(order)
+
+
+def _send(function: Function, blocks: list[Block], entries: list[Block]) -> None:
+    """Let all ways to `entries` go through one block."""
+    namer = Namer("enter", function.local_names())
+    sender = Block(namer("enter"), parent=function)
+    ways: list[tuple[Block, Block, Block]] = []
+    for origin in blocks:
+        for k, target in enumerate(origin.successors):
+            if target in entries:
+                way = Block(namer("way"), parent=function)
+                Builder(way, namer).br(sender)
+                origin.successors[k] = way
+                ways.append((way, origin, target))
+    b = Builder(sender, namer)
+    moved = {phi: _joined(b, phi, ways) for entry in entries for phi in entry.phis}
+    numbers: list[Value] = [constant(I32, entries.index(target)) for _, _, target in ways]
+    number = b.emit("phi", I32, numbers, blocks=[way for way, _, _ in ways])
+    added = [sender, *(way for way, _, _ in ways)]
+    for k, entry in enumerate(entries[:-1]):
+        last = k == len(entries) - 2
+        other = entries[-1] if last else Block(namer("enter"), parent=function)
+        b.cond_br(b.icmp("eq", number, constant(I32, k)), entry, other)
+        for to in [entry, other] if last else [entry]:
+            for phi in to.phis:
+                phi.operands, phi.blocks = [moved[phi]], [_block_of(b)]
+        if not last:
+            added.append(other)
+            b = Builder(other, namer)
+    function.blocks += added
+
+
+def _block_of(b: Builder) -> Block:
+    assert isinstance(b.target, Block)
+    return b.target
+
+
+def _joined(b: Builder, phi: Instruction, ways: list[tuple[Block, Block, Block]]) -> Instruction:
+    """What a phi of an entry is, whichever way control came; nothing on those to other entries."""
+    taken = dict(zip(phi.blocks, phi.operands, strict=True))
+    values = [
+        taken[origin] if target is phi.owner else _nothing(phi.type) for _, origin, target in ways
+    ]
+    return b.emit("phi", phi.type, values, blocks=[way for way, _, _ in ways])
+
+
+def _nothing(t: Type) -> Value:
+    if t.is_float or t.is_int:
+        return constant(t, 0)
+    return constant(t, None) if t.is_pointer else Constant(t, "zeroinitializer")

@@ -1,0 +1,45 @@
+"""What LLVM promises of a function that has no row: that it touches no memory.
+
+Needs       a parsed module
+Gives       calls of such functions with the attribute NO_MEMORY, in place
+Invariants  P1  a call has it only if its declaration, or the call itself, says `memory(none)`
+
+LLVM writes the promise into a group of attributes at the end of the module; the analyses look at a
+call alone.
+"""
+
+from __future__ import annotations
+
+import re
+
+from activerules.ir.llvm.model import Instruction, Module
+
+NO_MEMORY = "no_memory"
+
+_PROMISE = re.compile(r"memory\(none\)|\breadnone\b")
+_GROUP = re.compile(r"(#\d+)\b")
+
+
+def keep_promises(module: Module) -> None:
+    """See the module docstring."""
+    groups = {
+        line.split()[1]
+        for line in module.trailer
+        if line.startswith("attributes #") and _PROMISE.search(line)
+    }
+
+    def promised(attributes: str) -> bool:
+        named = any(group in groups for group in _GROUP.findall(attributes))
+        return named or _PROMISE.search(attributes) is not None
+
+    functions = {f.name for f in module.functions.values() if promised(f.suffix)}
+    for function in module.defined():
+        for i in function.instructions():
+            own = str(i.attributes.get("call_attributes", ""))
+            if i.opcode == "call" and (i.callee_name in functions or promised(own)):
+                i.attributes[NO_MEMORY] = True
+
+
+def touches_memory(call: Instruction) -> bool:
+    """False where a call neither reads nor writes memory, whatever it is given."""
+    return NO_MEMORY not in call.attributes

@@ -1,0 +1,35 @@
+"""From normalised text to the module the analyses start from."""
+
+from __future__ import annotations
+
+from activerules.ir.llvm.model import Module
+from activerules.ir.llvm.parser import parse_module
+from activerules.ir.llvm.printer import print_module
+from activerules.ir.normal.devirtualise import devirtualise
+from activerules.ir.normal.equalities import restore_comparisons
+from activerules.ir.normal.float_bits import restore_floats
+from activerules.ir.normal.growing_stack import from_heap
+from activerules.ir.normal.normalise import simple_loops
+from activerules.ir.normal.one_entry import enter_once
+from activerules.ir.normal.promises import keep_promises
+from activerules.ir.normal.scalarise import scalarise
+from activerules.ir.normal.short_axes import plain_subscripts
+
+
+def read_module(text: str, function: str) -> Module:
+    """Parse what `normalise(…, function)` gives; cycles are entered at one place, comparisons it
+    hid are back, stack memory that grows is on the heap, calls through pointers are called by name,
+    values with parts taken apart, floats computed as floats, and subscripts along axes that may be
+    short are plain. Calls say whether they touch memory.
+    """
+    module = parse_module(text)
+    if enter_once(module):
+        module = parse_module(simple_loops(print_module(module)))
+    restore_comparisons(module)
+    from_heap(module)
+    devirtualise(module)
+    scalarise(module, function if function in module.functions else f'"{function}"')
+    restore_floats(module)
+    plain_subscripts(module)
+    keep_promises(module)
+    return module

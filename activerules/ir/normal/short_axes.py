@@ -1,0 +1,110 @@
+"""Subscripts along axes that may have length one: plain where the loop itself has that length.
+
+Needs       a parsed module, loops in simplified form
+Gives       `plain_subscripts`: `n > 1 ? i : 0` becomes `i` where `i` counts from 0 in a loop that
+            ends at `n`
+Invariants  B1  both are the same number in every iteration: in the first one `i` is 0; in any
+                other the test at the end of the one before, the only way out, has found that `n` is
+                not passed yet, and `i` may not wrap: `n` is more than one
+
+Numba reads every operand of array arithmetic at such a subscript. What is known of plain subscripts
+(which iteration writes what another reads, whether a loop can be vectorised) is not known of these.
+"""
+
+from __future__ import annotations
+
+from activerules.errors import UnsupportedIR
+from activerules.ir.llvm.cfg import ControlFlow, Loop, control_flow
+from activerules.ir.llvm.model import Constant, Function, Instruction, Module, Value
+
+_LONGER = {("ugt", "1"), ("sgt", "1"), ("ne", "1"), ("uge", "2"), ("sge", "2")}
+_NOT_LONGER = {("ult", "2"), ("slt", "2"), ("eq", "1"), ("ule", "1"), ("sle", "1")}
+_GOES_ON = {"ne", "slt", "ult"}
+_ENDS = {"eq", "sge", "uge"}
+
+
+def plain_subscripts(module: Module) -> None:
+    """Exchange such subscripts in the functions of a module."""
+    for function in module.defined():
+        found = [(i, *parts) for i in function.instructions() if (parts := _subscript(i))]
+        if not found:
+            continue
+        try:
+            flow = control_flow(function)
+        except UnsupportedIR:
+            continue  # refused later, if it is differentiated
+        _exchange(function, {i: count for i, count, n in found if _ends_at(flow, i, count, n)})
+
+
+def _subscript(i: Instruction) -> tuple[Instruction, Value] | None:
+    """The counter and the length in `length > 1 ? counter : 0`."""
+    if i.opcode != "select":
+        return None
+    test, *arms = i.operands
+    if not isinstance(test, Instruction) or test.opcode != "icmp":
+        return None
+    length, limit = test.operands
+    asked = (test.attributes["predicate"], limit.text if isinstance(limit, Constant) else "")
+    if asked in _NOT_LONGER:
+        arms.reverse()
+    elif asked not in _LONGER:
+        return None
+    count, otherwise = arms
+    zero = isinstance(otherwise, Constant) and otherwise.text == "0"
+    if zero and isinstance(count, Instruction) and count.opcode == "phi":
+        return count, length
+    return None
+
+
+def _ends_at(flow: ControlFlow, i: Instruction, count: Instruction, length: Value) -> bool:
+    """Whether `count` is 0, 1, ... in the loop that `i` is in, and less than `length` (B1)."""
+    loop = next((one for one in flow.loops if one.header is count.parent), None)
+    if loop is None or loop.latch is None or i.parent not in loop.blocks:
+        return False
+    if any(source is not loop.latch for source, _ in loop.exit_edges()):
+        return False
+    if isinstance(length, Instruction) and length.parent in loop.blocks:
+        return False
+    values = dict(zip(count.blocks, count.operands, strict=True))
+    following = values.pop(loop.latch, None)
+    starts = [v.text for v in values.values() if isinstance(v, Constant)]
+    return (
+        starts == ["0"] * len(values)
+        and _is_next(following, count)
+        and _goes_on_below(loop, following, length)
+    )
+
+
+def _is_next(value: Value | None, count: Instruction) -> bool:
+    return (
+        isinstance(value, Instruction)
+        and value.opcode == "add"
+        and value.operands[0] is count
+        and isinstance(value.operands[1], Constant)
+        and value.operands[1].text == "1"
+        and {"nuw", "nsw"} <= set(value.flags)
+    )
+
+
+def _goes_on_below(loop: Loop, following: Value | None, length: Value) -> bool:
+    """Whether control comes back to the header only if the next count is not the length."""
+    assert loop.latch is not None
+    branch = loop.latch.instructions[-1]
+    if branch.opcode != "br" or len(branch.blocks) != 2:
+        return False
+    test = branch.operands[0]
+    if not isinstance(test, Instruction) or test.opcode != "icmp":
+        return False
+    if test.operands[0] is not following or test.operands[1] is not length:
+        return False
+    back_if_true = branch.blocks[0] is loop.header
+    if back_if_true == (branch.blocks[1] is loop.header):
+        return False
+    return test.attributes["predicate"] in (_GOES_ON if back_if_true else _ENDS)
+
+
+def _exchange(function: Function, instead: dict[Instruction, Instruction]) -> None:
+    for i in function.instructions():
+        i.operands = [instead.get(o, o) if isinstance(o, Instruction) else o for o in i.operands]
+    for block in function.blocks:
+        block.instructions = [i for i in block.instructions if i not in instead]

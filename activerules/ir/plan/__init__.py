@@ -1,0 +1,1 @@
+"""Every decision about a derivative, frozen before any code is made."""

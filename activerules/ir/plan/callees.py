@@ -1,0 +1,295 @@
+"""Derived pairs: functions of the module that are called, and differentiated on their own.
+
+A call that is not inlined (recursion, or `noinline`) is served by an augmented primal and a reverse
+of the function it calls, for the activities the arguments have at the call. Both work on the
+caller's tape: the callee's frame is reserved there, and the caller keeps a pointer to it.
+
+    i32 <name>.enter  (parameters with shadows, ptr frame.at, ptr tape[, ptr result[, ptr shadow]])
+    i32 <name>.reverse(parameters with shadows, ptr frame, ptr tape[, seed], ptr derivatives)
+
+`enter` reserves the frame, stores its address in `frame.at` and runs the augmented primal. If the
+caller fails whenever the function returns anything but 0, the status `enter` gives is that of the
+primal; otherwise it is 0, what the primal returns is left in `result` (and the shadow of a pointer
+in `shadow`), and every way out of the function is differentiated. OUT_OF_MEMORY ends it all.
+
+Needs       the facts of the calling function
+Gives       CalleeUse per call, and in a `Family` one Request per way a function is called
+Invariants  F1  one name stands for one function, one activity per parameter and one set of facts
+                about the caller's memory; so recursion ends
+            F2  every plan has a copy of the function to itself
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from activerules.errors import ActiverulesError
+from activerules.ir.analysis.memory.called import CalledMemory
+from activerules.ir.analysis.memory.callee import Place
+from activerules.ir.analysis.memory.declared import Declared
+from activerules.ir.analysis.memory.objects import MemoryObject
+from activerules.ir.analysis.nodes import CalleeFrame
+from activerules.ir.analysis.summaries import Variant
+from activerules.ir.derivatives.rulecall import ActivityName
+from activerules.ir.llvm.builder import suffixed
+from activerules.ir.llvm.copying import copy_function
+from activerules.ir.llvm.model import Instruction, Value
+from activerules.ir.llvm.names import plain_name
+from activerules.ir.llvm.refusal import refusal
+from activerules.ir.llvm.types import Type
+from activerules.ir.plan.facts import Facts
+from activerules.ir.plan.request import Parameter, Request, ReturnKind
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True, eq=False)
+class CalleeUse:
+    """A call that a derived pair serves; `activities` has one entry per operand."""
+
+    call: Instruction
+    stem: str
+    activities: tuple[ActivityName, ...]
+    returns: ReturnKind
+    result_shadow: bool
+    frame: CalleeFrame
+
+    def duplicated(self) -> list[Value]:
+        """The operands that are passed with a shadow."""
+        pairs = zip(self.call.operands, self.activities, strict=True)
+        return [o for o, how in pairs if how == "duplicated"]
+
+    def active(self) -> list[Value]:
+        """The operands whose derivative the reverse returns, in order."""
+        pairs = zip(self.call.operands, self.activities, strict=True)
+        return [o for o, how in pairs if how == "active"]
+
+
+@dataclass(frozen=True)
+class _Way:
+    """What the code of a pair depends on: the key of F1."""
+
+    variant: Variant
+    activities: tuple[ActivityName, ...]
+    returns: ReturnKind
+    fresh_shadow: bool
+    result_shadow: bool
+    disjoint: bool
+    private: tuple[bool, ...]
+    overwritten: tuple[bool, ...]
+    copies_pointers: tuple[bool, ...]
+    copies_integers: tuple[bool, ...]
+    declared: tuple[Declared | None, ...]
+
+
+@dataclass(eq=False)
+class Family:
+    """The pairs one derivative needs; `todo` are those that are not planned yet.
+
+    forward: not pairs, but one function for each way: i32 <name>.forward(parameters with shadows
+    and tangents[, ptr result[, ptr tangents or shadows]]).
+    """
+
+    top: Request
+    forward: bool = False
+    known: dict[_Way, Request] = field(default_factory=dict[_Way, Request])
+    todo: list[Request] = field(default_factory=list[Request])
+
+    def request(self, way: _Way, arguments: dict[object, frozenset[object]]) -> Request:
+        """The request of a pair; made once."""
+        if way not in self.known:
+            made = self._make(way, arguments)
+            self.known[way] = made
+            self.todo.append(made)
+        return self.known[way]
+
+    def _make(self, way: _Way, arguments: dict[object, frozenset[object]]) -> Request:
+        function = copy_function(self.top.module.functions[way.variant.name])
+        number = len(self.known) + (1 if self.top.disjoint else 10_000)
+        parameters = tuple(
+            Parameter(
+                argument,
+                way.activities[k],
+                group=way.variant.groups[k] if argument.type.is_pointer else ("value", k),
+                private=way.private[k],
+                declared=way.declared[k],
+                overwritten=way.overwritten[k],
+                copies_pointers=way.copies_pointers[k],
+                copies_integers=way.copies_integers[k],
+            )
+            for k, argument in enumerate(function.arguments)
+        )
+        return replace(
+            self.top,
+            function=function,
+            name=suffixed(self.top.name, f".callee{number}"),
+            parameters=parameters,
+            returns=way.returns,
+            disjoint=way.disjoint,
+            separate=False,
+            display_name=way.variant.name,
+            callee=number,
+            fresh_shadow=way.fresh_shadow,
+            result_shadow=way.result_shadow,
+            arguments=arguments,
+        )
+
+
+def plan_callees(family: Family, plan_one: Callable[[Request], P]) -> tuple[P, ...]:
+    """The plans of all functions that the family's functions call."""
+    plans: list[P] = []
+    while family.todo:
+        request = family.todo.pop()
+        try:
+            plans.append(plan_one(request))
+        except ActiverulesError as error:
+            in_terms_of_the_whole(error, request)
+            raise
+    return tuple(plans)
+
+
+def use_callee(
+    call: Instruction, facts: Facts, family: Family, *, keeps: bool = False
+) -> CalleeUse | None:
+    """The pair for a call of a function of the module; None where the primal may be called.
+
+    That is where no derivative comes out of it, it makes no shadow, and no memory that the tape
+    has to hold on to (`keeps`), and calls no function past whose arguments data goes.
+    """
+    called = facts.memory.called[call]
+    active = facts.activity.active_memory
+    result_shadow = call.type.is_pointer and facts.activity.has_shadow(call)
+    is_needed = (
+        keeps
+        or facts.activity.is_active(call)
+        or result_shadow
+        or called.summary.releases
+        or called.summary.passes_data
+        or not active.isdisjoint(called.writes | {called.fresh})
+    )
+    if not is_needed:
+        return None
+    _refuse_aggregates(call)
+    activities: tuple[ActivityName, ...] = tuple(
+        _activity(k, o, called, facts, family.forward) for k, o in enumerate(call.operands)
+    )
+    variant = facts.callees.variant(call, called.groups, called.apart)
+    returns: ReturnKind = "const"
+    if variant.status:
+        returns = "status"
+    elif facts.activity.is_active(call):
+        returns = "active"
+    way = _way(call, variant, activities, returns, result_shadow, facts)
+    request = family.request(way, _arguments_behind(called, facts))
+    frame = CalleeFrame(call)
+    return CalleeUse(call, request.name, activities, returns, result_shadow, frame)
+
+
+def _activity(
+    k: int, operand: Value, called: CalledMemory, facts: Facts, forward: bool
+) -> ActivityName:
+    if operand.type.is_float and facts.activity.is_active(operand):
+        return "duplicated" if forward else "active"
+    if not facts.activity.active_memory.isdisjoint(called.group(k)):
+        return "duplicated"
+    if operand.type.is_pointer and not called.group(k):
+        return "duplicated"  # it leads nowhere, and so does its shadow
+    return "const"
+
+
+def _refuse_aggregates(call: Instruction) -> None:
+    aggregates = [o for o in call.operands if not _is_scalar(o.type)]
+    if aggregates or not (_is_scalar(call.type) or str(call.type) == "void"):
+        raise refusal(
+            call,
+            f"{plain_name(call.callee_name or '')} takes or returns a struct or vector by value "
+            "and carries a derivative",
+            "the engine differentiates scalars and memory; it could not inline this call",
+            ["let it be inlined, or pass the parts one by one"],
+        )
+
+
+def _is_scalar(t: Type) -> bool:
+    return t.is_float or t.is_int or t.is_pointer
+
+
+def _way(
+    call: Instruction,
+    variant: Variant,
+    activities: tuple[ActivityName, ...],
+    returns: ReturnKind,
+    result_shadow: bool,
+    facts: Facts,
+) -> _Way:
+    called = facts.memory.called[call]
+    numbers = range(len(call.operands))
+    objects = [called.group(k) for k in numbers]
+    own = facts.request.mirrored
+    return _Way(
+        variant,
+        activities,
+        returns,
+        called.fresh in facts.activity.active_memory,
+        result_shadow,
+        disjoint=called.apart
+        and not any(o.kind in {"global", "loaded"} for found in objects for o in found),
+        private=tuple(bool(o) and all(p.is_local or p.private is True for p in o) for o in objects),
+        overwritten=tuple(_is_overwritten(call, called, k, facts) for k in numbers),
+        copies_pointers=tuple(all(p.is_local or p in own for p in o) for o in objects),
+        copies_integers=tuple(_copies_integers(called, k, facts) for k in numbers),
+        declared=tuple(_declared(called.group(k), facts) for k in numbers),
+    )
+
+
+def _is_written_only(called: CalledMemory, k: int) -> bool:
+    group = called.groups[k]
+    if group is None or called.summary.everything:
+        return False
+    return called.summary.reads.isdisjoint({Place(group), Place(group, deep=True)})
+
+
+def _is_overwritten(call: Instruction, called: CalledMemory, k: int, facts: Facts) -> bool:
+    group = called.groups[k]
+    return group is not None and facts.memory.group_overwritten(call, group)
+
+
+def _copies_integers(called: CalledMemory, k: int, facts: Facts) -> bool:
+    """Whether the callee may copy integers to the shadow: the memory is of this engine's making,
+    and no float in it can be taken for one.
+    """
+    own = facts.request.copied_integers
+    objects = called.group(k)
+    return _is_written_only(called, k) and all(
+        (o.is_local or o in own) and not facts.types.holds_float(o) for o in objects
+    )
+
+
+def _declared(objects: Iterable[MemoryObject], facts: Facts) -> Declared | None:
+    """The floats that all of the memory is known to be an array of; or that it is one of none."""
+    kinds = {facts.types.declared.get(o) for o in objects}
+    found = kinds.pop() if len(kinds) == 1 else None
+    # the callee may be given a pointer to the middle: what is known must hold from there, too
+    is_uniform = found is not None and found in map(Declared.array_of, found.float_types)
+    return found if is_uniform or (found is not None and found.is_plain) else None
+
+
+def _arguments_behind(called: CalledMemory, facts: Facts) -> dict[object, frozenset[object]]:
+    """The arguments of the whole derivative that each group of operands may lead to."""
+    own = facts.request.arguments
+    return {
+        group: frozenset(
+            key
+            for o in objects
+            if o.kind == "argument"
+            for key in (own.get(o.key, frozenset()) if facts.request.callee else {o.key})
+        )
+        for group, objects in called.direct.items()
+    }
+
+
+def in_terms_of_the_whole(error: ActiverulesError, request: Request) -> None:
+    """Let an error about a callee's memory name the arguments of the whole derivative."""
+    found = {key for group in error.groups for key in request.arguments.get(group, ())}
+    error.groups = tuple(sorted(found, key=repr))

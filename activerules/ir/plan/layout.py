@@ -1,0 +1,180 @@
+"""The layout of frame and tape: where each kept node lies.
+
+Needs       a Plan
+Gives       Layout, frozen: offsets in the frame (values outside loops, stack memory) and in the
+            rows of each loop
+Invariants  T1  a node of a loop lies in a row of that loop; its address needs only the loop's own
+                base, length and iteration
+            T2  the base of a loop's rows is itself a kept value of the enclosing row (or of the
+                frame): `Link`
+            T3  a loop of known length has its rows side by side, value by value: the field of
+                iteration k is at base + length * offset + k * size
+            T4  a loop of unknown length has a row per iteration, which begins with a pointer to the
+                row before
+            docs/decisions/0002 gives the reasons.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from activerules.ir.analysis.nodes import (
+    CalleeFrame,
+    LeavingIteration,
+    Link,
+    Node,
+    Primal,
+    RuleTape,
+    SavedStruct,
+    Shadow,
+    Taken,
+)
+from activerules.ir.llvm.cfg import Loop
+from activerules.ir.llvm.constants import integer_of
+from activerules.ir.llvm.model import Block, Instruction
+from activerules.ir.llvm.types import (
+    I1,
+    I8,
+    I32,
+    I64,
+    PTR,
+    ArrayType,
+    Type,
+    align_up,
+    alignment_of,
+    size_of,
+)
+from activerules.ir.plan.plan import Plan
+
+ALIGNMENT = 16
+
+
+@dataclass(frozen=True)
+class Field:
+    """A slot: `size` bytes at `offset` of the frame or row; stored as `type` (None: raw memory)."""
+
+    offset: int
+    size: int
+    type: Type | None
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The rows of one loop."""
+
+    loop: Loop
+    known_length: bool
+    fields: dict[Node, Field]
+    size: int
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Frozen result of `make_layout`.
+
+    `stack` places allocas: (alloca, is it the shadow) -> offset in the frame. The shadows of all
+    lanes lie behind each other there, each at a multiple of ALIGNMENT.
+    """
+
+    frame: dict[Node, Field]
+    frame_size: int
+    stack: dict[tuple[Instruction, bool], int]
+    rows: dict[Loop, Rows]
+
+    def field(self, node: Node, home: Loop | None) -> Field:
+        """The slot of a kept node."""
+        return self.frame[node] if home is None else self.rows[home].fields[node]
+
+
+def make_layout(plan: Plan) -> Layout:
+    """Place every kept node, innermost loops first."""
+    by_home: dict[Loop | None, list[Node]] = {}
+    for node in sorted(plan.cache.kept, key=repr):
+        by_home.setdefault(plan.home(node), []).append(node)
+    rows: dict[Loop, Rows] = {}
+    for loop in sorted(plan.loops, key=lambda one: -one.depth):
+        links = [Link(child) for child in loop.children if child in rows]
+        nodes = by_home.get(loop, []) + links
+        if nodes:
+            known = plan.loops[loop].trip_count is not None
+            fields, size = _pack(nodes, plan, 0 if known else 8)
+            rows[loop] = Rows(loop, known, fields, size)
+    outer = [Link(loop) for loop in rows if loop.parent is None]
+    frame, end = _pack(by_home.get(None, []) + outer, plan, 0)
+    stack, end = _place_stack(plan, end)
+    return Layout(frame, end, stack, rows)
+
+
+def _pack(nodes: list[Node], plan: Plan, start: int) -> tuple[dict[Node, Field], int]:
+    """Offsets and the end, largest alignment first.
+
+    So no gaps arise, and every offset times any length stays aligned.
+    """
+    sized = [(_extent(node, plan), node) for node in nodes]
+    sized.sort(key=lambda one: -one[0][1])
+    fields: dict[Node, Field] = {}
+    end = start
+    for (size, alignment, t), node in sized:
+        end = align_up(end, alignment)
+        fields[node] = Field(end, size, t)
+        end += size
+    return fields, end
+
+
+def _extent(node: Node, plan: Plan) -> tuple[int, int, Type | None]:
+    """Size, alignment and type of a slot."""
+    match node:
+        case Primal(value):
+            t = I8 if value.type == I1 else value.type
+            named = plan.request.module.types
+            return size_of(t, named), min(alignment_of(t, named), ALIGNMENT), t
+        case Shadow() if plan.request.width > 1:
+            return 8 * plan.request.width, 8, None
+        case Shadow() | Link() | CalleeFrame():
+            return 8, 8, PTR
+        case LeavingIteration():
+            return 8, 8, I64
+        case Taken(block):
+            t = taken_type(plan, block)
+            return size_of(t), size_of(t), t
+        case RuleTape(_, size, alignment):
+            return align_up(size, min(alignment, ALIGNMENT)), min(alignment, ALIGNMENT), None
+        case SavedStruct(_, is_shadow, size):
+            return align_up(size, 8) * (plan.request.width if is_shadow else 1), 8, None
+
+
+def shadow_offset(saved: SavedStruct, lane: int) -> int:
+    """Where in its slot the shadow of a rule's result in one lane is."""
+    return lane * align_up(saved.size, 8)
+
+
+def taken_type(plan: Plan, block: Block) -> Type:
+    """The integer that numbers the live predecessors of a join."""
+    return I8 if len(plan.returns.predecessors[block]) <= 1 << 8 else I32
+
+
+def _place_stack(plan: Plan, end: int) -> tuple[dict[tuple[Instruction, bool], int], int]:
+    """Stack memory of the primal, which the reverse sweep may read, and its shadow if active."""
+    stack: dict[tuple[Instruction, bool], int] = {}
+    for i in plan.flow.order[0].instructions:
+        if i.opcode != "alloca":
+            continue
+        shadows = (False, True) if plan.activity.has_shadow(i) else (False,)
+        for shadow in shadows:
+            end = align_up(end, ALIGNMENT)
+            stack[i, shadow] = end
+            size = stack_size(i, plan)
+            end += (plan.request.width - 1) * align_up(size, ALIGNMENT) * shadow + size
+    return stack, end
+
+
+def stack_size(alloca: Instruction, plan: Plan) -> int:
+    """Bytes an alloca makes; their number is fixed (N7)."""
+    count = integer_of(alloca.operands[0]) if alloca.operands else 1
+    assert count is not None
+    return count * size_of(alloca.attributes["allocated"], plan.request.module.types)
+
+
+def stack_type(size: int) -> Type:
+    """The type of a piece of stack memory of `size` bytes."""
+    return ArrayType(size, I8)

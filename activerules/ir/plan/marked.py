@@ -1,0 +1,224 @@
+"""The activities of a marked call: what the analysis says of its arguments and its result.
+
+Both modes choose rules by them; in forward mode what is Active here becomes Duplicated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Set
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from activerules.errors import RuleError
+from activerules.ir.analysis.memory.objects import MemoryObject
+from activerules.ir.derivatives.rulecall import ActivityName, CallArgument, CallInfo
+from activerules.ir.llvm.model import Instruction, Value
+from activerules.ir.llvm.refusal import refusal
+from activerules.ir.plan.facts import Facts
+from activerules.ir.plan.request import Request
+
+
+@dataclass(frozen=True)
+class CallActivities:
+    """One activity per argument, and that of the result."""
+
+    arguments: tuple[ActivityName, ...]
+    result: ActivityName
+
+
+def activities_of(call: Instruction, info: CallInfo, facts: Facts) -> CallActivities | None:
+    """None where nothing active goes in and comes out: no rule is needed then, if no data passes
+    beside the arguments.
+
+    An inactive function makes a shadow of zeros where its result is used as active arrays are.
+    """
+    result = _of_result(call, info, facts)
+    if info.inactive:
+        for argument in info.arguments:
+            _refuse_lost_write(call, argument, facts)
+        passed: tuple[ActivityName, ...] = ("const",) * len(info.arguments)
+        return CallActivities(passed, result) if result == "duplicated" else None
+    arguments: tuple[ActivityName, ...] = tuple(
+        _of_argument(call, a, facts) for a in info.arguments
+    )
+    writes_active = any(
+        (a.written or a.shadow_written) and how == "duplicated"
+        for a, how in zip(info.arguments, arguments, strict=True)
+    )
+    passive = all(how == "const" for how in arguments) and result != "duplicated"
+    if not info.passes_data and (passive or (result == "const" and not writes_active)):
+        return None
+    return CallActivities(arguments, result)
+
+
+@contextmanager
+def choosing_for(call: Instruction) -> Generator[None, None, None]:
+    """What is wrong with the rules of a call is known to be about it."""
+    try:
+        yield
+    except RuleError as error:
+        error.instruction = call
+        raise
+
+
+# what passes a float on, whose derivative does not need it
+_LINEAR = frozenset({"fadd", "fsub", "fneg", "phi", "select"})
+
+
+def is_read(call: Instruction, info: CallInfo, facts: Facts) -> bool:
+    """Whether anybody may read what a call returns; if in doubt, somebody does.
+
+    A number is written into a variable of the caller, of which LLVM has removed the reads that
+    nothing comes of. If nobody wants what the whole function returns, reads do not count that it
+    alone is made of.
+    """
+    if info.result_kind == "none":
+        return False
+    if not _is_variable(call, info):
+        return True
+    if not _reads(call, facts):
+        return False
+    return facts.request.needs_primal or not only_returned(call, info, facts)
+
+
+def only_returned(call: Instruction, info: CallInfo, facts: Facts) -> bool:
+    """Whether what a call returns is read for nothing but what the function returns: through
+    operations whose derivatives do not need it.
+    """
+    if facts.request.callee or not _is_variable(call, info):
+        return False
+    users = facts.flow.users
+    slots = _return_slots(facts)
+    if not all(_is_stored_to(i, slots) for slot in slots for i in users.get(slot, ())):
+        return False
+    work: list[Value] = list(_reads(call, facts))
+    seen = set(work)
+    while work:
+        value = work.pop()
+        if not _passes_on(value):
+            return False
+        onward = {i for i in users.get(value, ()) if not _is_stored_to(i, slots)} - seen
+        seen |= onward
+        work += onward
+    return True
+
+
+def _is_variable(call: Instruction, info: CallInfo) -> bool:
+    """Whether a call returns numbers, into a variable of the caller's own."""
+    return info.result_kind == "value" and getattr(call.operands[0], "opcode", "") == "alloca"
+
+
+def _reads(call: Instruction, facts: Facts) -> list[Instruction]:
+    """What may read the variable a call returns into."""
+    place = call.operands[0]
+    users = facts.flow.users.get(place, ())
+    return [i for i in users if i is not call and not _only_writes(i, place)]
+
+
+def _return_slots(facts: Facts) -> set[Value]:
+    """The pointers to what the function returns, and into it."""
+    slots: set[Value] = {p.argument for p in facts.request.parameters if p.written_only}
+    work = list(slots)
+    while work:
+        fields = {
+            i for i in facts.flow.users.get(work.pop(), ()) if i.opcode == "getelementptr"
+        } - slots
+        slots |= fields
+        work += fields
+    return slots
+
+
+def _is_stored_to(i: Instruction, slots: Set[Value]) -> bool:
+    """Whether an instruction only stores where the function returns, or finds where that is."""
+    if i.opcode == "store":
+        return i.operands[1] in slots and i.operands[0] not in slots
+    return i in slots
+
+
+def _passes_on(value: Value) -> bool:
+    """Whether an instruction reads what was returned, or sums it, and does no more."""
+    if not isinstance(value, Instruction):
+        return False
+    if value.opcode == "getelementptr":
+        return True
+    return value.type.is_float and (value.opcode == "load" or value.opcode in _LINEAR)
+
+
+def _only_writes(i: Instruction, place: Value) -> bool:
+    """Whether an instruction that mentions a variable can only write into it."""
+    if i.opcode == "store":
+        return i.operands[0] is not place
+    return i.opcode == "call" and (i.callee_name or "").startswith(("llvm.memset", "llvm.lifetime"))
+
+
+def _of_argument(call: Instruction, argument: CallArgument, facts: Facts) -> ActivityName:
+    match argument.kind:
+        case "value" if any(map(facts.activity.is_active, argument.floats(call))):
+            return "active"
+        case "memory" if facts.activity.has_shadow(call.operands[argument.pointer]):
+            return "duplicated"
+        case "object" if any(
+            facts.activity.has_shadow(call.operands[k]) for k in argument.pointers
+        ):
+            return "duplicated"
+        case "const" if argument.declared_inactive:
+            _refuse_lost_write(call, argument, facts)
+        case "const":
+            _refuse_hidden_activity(call, argument, facts)
+        case _:
+            pass
+    return "const"
+
+
+def _refuse_lost_write(call: Instruction, argument: CallArgument, facts: Facts) -> None:
+    """What is overwritten loses its cotangent, and nobody can tell how much of it is."""
+    if not argument.written:
+        return
+    if any(facts.activity.has_shadow(call.operands[k]) for k in argument.memory_operands):
+        raise refusal(
+            call,
+            f"an inactive function may write into active memory: its argument {argument.name}",
+            "the derivative with respect to what was there before would be wrong",
+            ["pass a copy: x.copy()", "give the function a rule that zeroes the shadow"],
+        )
+
+
+def _refuse_hidden_activity(call: Instruction, argument: CallArgument, facts: Facts) -> None:
+    """Active data in an argument that rules take for constant would be lost.
+
+    Such are lists of Python, dictionaries and records, and tuples with objects.
+    """
+    for k in argument.operands:
+        operand = call.operands[k]
+        if facts.activity.is_active(operand) or (
+            operand.type.is_pointer and facts.activity.has_shadow(operand)
+        ):
+            raise refusal(
+                call,
+                f"argument {argument.name} of a function with a rule holds active data "
+                "in a type rules do not take yet",
+                "rules take numbers, arrays of numbers, tuples of both, instances and typed lists; "
+                "the derivative with respect to other arguments would be lost",
+                [
+                    "pass the floats and arrays one by one",
+                    "declare the argument inactive: ar.inactive(f, args=(…))",
+                ],
+            )
+
+
+def _of_result(call: Instruction, info: CallInfo, facts: Facts) -> ActivityName:
+    if info.result_kind == "value":
+        return "active" if facts.activity.has_shadow(call.operands[0]) else "const"
+    if info.result_kind == "memory":
+        fresh = MemoryObject("result", call)
+        is_active = fresh in facts.activity.active_memory or (
+            bool(info.result_floats) and facts.activity.has_shadow(call.operands[0])
+        )
+        return "duplicated" if is_active else "const"
+    return "const"
+
+
+def site_of(call: Instruction, info: CallInfo, request: Request) -> str | None:
+    """File, line and name of a marked call, on a line each; None if it has none, or nobody asks."""
+    found = request.locator.position(call) if info.sites else None
+    return None if found is None else "\n".join((*found, info.name))

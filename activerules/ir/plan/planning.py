@@ -1,0 +1,493 @@
+"""Planning: from a request to the plan of its derivative.
+
+Needs       a Request
+Gives       `make_plan`: the facts of all analyses, and on top of them what is undone where, what
+            the tape keeps, which rules serve which calls
+Invariants  L1 and L2 of `plan`
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from activerules.errors import MixedActivity
+from activerules.ir.analysis.cache import CachePlan, plan_cache
+from activerules.ir.analysis.loops.dependence import Dependence
+from activerules.ir.analysis.loops.trip_counts import Induction, analyse_loops
+from activerules.ir.analysis.memory.objects import MemoryObject, has_header, is_counted
+from activerules.ir.analysis.nodes import (
+    AT_HAND,
+    MUST_KEEP,
+    LeavingIteration,
+    Node,
+    Primal,
+    Recipe,
+    RuleTape,
+    SavedStruct,
+    Shadow,
+    Taken,
+)
+from activerules.ir.analysis.returns import fails_with
+from activerules.ir.analysis.speculation import speculated
+from activerules.ir.analysis.summaries import ModuleSummaries
+from activerules.ir.derivatives.rulecall import CallInfo, RuleRequest
+from activerules.ir.derivatives.table import chooses, cost, is_pure_call, row_for
+from activerules.ir.llvm.model import Block, Instruction, Value
+from activerules.ir.llvm.refusal import refusal
+from activerules.ir.llvm.types import size_of
+from activerules.ir.normal.effects import effect_of, memory_intrinsic
+from activerules.ir.plan.callees import CalleeUse, Family, plan_callees, use_callee
+from activerules.ir.plan.facts import analyse, summaries_of
+from activerules.ir.plan.marked import activities_of, choosing_for, is_read, site_of
+from activerules.ir.plan.plan import Plan, RuleUse, home_of
+from activerules.ir.plan.request import Request
+from activerules.ir.plan.reversal import Decision, Reversal, plan_reversal
+from activerules.ir.plan.tape_arrays import placed, unseen
+from activerules.ir.plan.tracking import is_tracked, tracked_memory
+from activerules.ir.rewrite.forward_loads import repeated_loads
+
+# in bytes of tape that one would rather spend (nodes.Recipe)
+RELOAD_COST = 0.25
+INDUCTION_COST = 0.05
+NEVER_KEPT = 1 << 40
+_MADE = frozenset({"allocation", "result"})
+
+
+def make_plan(request: Request) -> Plan:
+    """Run the analyses and decide, for the function and for those it calls that are not inlined.
+
+    Raises what they raise: programs the engine does not differentiate end here.
+    """
+    family = Family(request)
+    summaries = summaries_of(request)
+    plan = _plan_one(request, family, summaries)
+    return replace(plan, pairs=plan_callees(family, lambda r: _plan_one(r, family, summaries)))
+
+
+def _plan_one(request: Request, family: Family, summaries: ModuleSummaries) -> Plan:
+    facts = analyse(request, summaries)
+    draft = Plan(
+        **vars(facts),
+        loops=analyse_loops(facts.flow, facts.returns),
+        reversal=Reversal(frozenset(), {}, frozenset(), ()),
+        cache=CachePlan(frozenset(), frozenset(), {}),
+        rules={},
+        retained=frozenset(),
+    )
+    return _Planner(draft, family).finish()
+
+
+class _Planner:
+    """Decides on top of finished analyses."""
+
+    def __init__(self, draft: Plan, family: Family) -> None:
+        self.plan, self.family = draft, family
+        self.flow, self.memory, self.activity = draft.flow, draft.memory, draft.activity
+        self.rules: dict[Instruction, RuleUse] = {}
+        self.derived: dict[Instruction, CalleeUse] = {}
+        self.keeping: set[Instruction] = set()
+        self.dependence = Dependence(
+            draft.integers, may_assume=draft.request.checked and not draft.request.callee
+        )
+        self.overwriters: dict[Instruction, Instruction | None] = {}
+        self.copies = repeated_loads(draft.flow, draft.memory, self.dependence, draft.returns.live)
+
+    def finish(self) -> Plan:
+        while True:
+            needs, reversal, cache = self._kept()
+            retained, held = self._retained(cache), unseen(self.plan)
+            lost = self._lost(retained)
+            if not lost:
+                break
+            self.keeping |= lost
+        tracked = tracked_memory(self.plan, held)
+        return replace(
+            self.plan,
+            reversal=reversal,
+            cache=cache,
+            rules=self.rules,
+            retained=retained,
+            needs=needs,
+            derived=self.derived,
+            speculated=speculated(
+                self.plan.returns, chooses, lambda access: is_tracked(access, tracked, self.memory)
+            ),
+            tracked=tracked,
+            overwriters={load: by for load, by in self.overwriters.items() if by is not None},
+            assumptions=tuple(self.dependence.assumptions),
+            copies=self.copies,
+            unseen=held,
+            placed=placed(self.plan, retained, held),
+        )
+
+    def _kept(self) -> tuple[dict[Instruction, frozenset[Node]], Reversal, CachePlan]:
+        """What each instruction needs, the way back, and what the primal keeps for both."""
+        needs: dict[Instruction, frozenset[Node]] = {}
+        work: set[Block] = set()
+        joins: set[Block] = set()
+        for block in self.flow.order:
+            if block not in self.plan.returns.live:
+                continue
+            for i in block.instructions:
+                self._refuse_moving(i)
+                self._refuse_leaving(i)
+                needed = self._needs(i)
+                if needed is not None:
+                    needs[i] = frozenset(n for n in needed if self._recipe(n) is not AT_HAND)
+                    work.add(block)
+                    if i.opcode == "phi":
+                        joins.add(block)
+        reversal = plan_reversal(self.flow, self.plan.returns, work, joins)
+        needed = {n for nodes in needs.values() for n in nodes} | self._control(reversal)
+        cache = plan_cache(needed, lambda n: self._recipe(n, reversal), self._size, self._depth)
+        return needs, reversal, cache
+
+    # --- what an instruction needs to be undone ---
+
+    def _needs(self, i: Instruction) -> set[Node] | None:
+        """The nodes the reverse of `i` reads; None if there is nothing to undo."""
+        activity = self.activity
+        match i.opcode:
+            case "phi":
+                return set() if i.type.is_float and activity.is_active(i) else None
+            case "freeze":
+                return set() if activity.is_active(i) else None
+            case "load":
+                return (
+                    {Shadow(i.operands[0])} if activity.is_active(i) and i.type.is_float else None
+                )
+            case "store":
+                return self._needs_of_store(i)
+            case "call":
+                return self._needs_of_call(i)
+            case _:
+                return self._needs_of_arithmetic(i)
+
+    def _needs_of_store(self, i: Instruction) -> set[Node] | None:
+        value, pointer = i.operands
+        if not self.activity.has_shadow(pointer) or not (
+            value.type.is_float or self.plan.zeroes_floats(i)
+        ):
+            return None
+        return {Shadow(pointer)}
+
+    def _needs_of_call(self, i: Instruction) -> set[Node] | None:
+        if i in self.memory.called:
+            return self._needs_of_callee(i)
+        info = self.plan.calls.marked(i)
+        if info is not None:
+            return self._needs_of_marked(i, info)
+        kind = memory_intrinsic(i)
+        if kind is None:
+            return self._needs_of_arithmetic(i) if effect_of(i.callee_name) is None else None
+        if not self.activity.has_shadow(i.operands[0]):
+            return None
+        needed: set[Node] = {Shadow(i.operands[0]), Primal(i.operands[2])}
+        if kind != "memset" and self.activity.has_shadow(i.operands[1]):
+            needed.add(Shadow(i.operands[1]))
+        return needed
+
+    def _needs_of_callee(self, call: Instruction) -> set[Node] | None:
+        use = use_callee(call, self.plan, self.family, keeps=call in self.keeping)
+        if use is None:
+            return None
+        self.derived[call] = use
+        pointers = (o for o in use.duplicated() if o.type.is_pointer)
+        return {use.frame, *map(Primal, call.operands), *map(Shadow, pointers)}
+
+    def _needs_of_arithmetic(self, i: Instruction) -> set[Node] | None:
+        if not i.type.is_float or not self.activity.is_active(i):
+            return None
+        wanted = self.plan.wanted(i)
+        if not any(wanted):
+            return None
+        if row_for(i) is None:
+            raise refusal(
+                i,
+                f"no derivative is known for {i.callee_name or i.opcode} of type {i.type}",
+                "an active value is computed by it",
+                ["put the computation into a function and give it a rule"],
+            )
+        return self.plan.calls.needs(i, wanted)
+
+    def _needs_of_marked(self, call: Instruction, info: CallInfo) -> set[Node] | None:
+        use = self._choose(call, info)
+        if use is None:
+            return None
+        self.rules[call] = use
+        needed: set[Node] = {Primal(o) for o in call.operands[2:]}
+        needed |= {
+            Shadow(call.operands[k])
+            for k in use.shadow_operands()
+            if call.operands[k].type.is_pointer
+        }
+        if self.activity.has_shadow(call.operands[0]):
+            needed.add(Shadow(call.operands[0]))
+        needed |= {n for n in (use.tape, use.result, use.result_shadow) if n is not None}
+        if use.caught:
+            needed.add(Primal(call))
+        return needed
+
+    def _choose(self, call: Instruction, info: CallInfo) -> RuleUse | None:
+        """The rule for a marked call; None where nothing active goes in or comes out."""
+        how = activities_of(call, info, self.plan)
+        if how is None:
+            return None
+        request = RuleRequest(
+            activities=how.arguments,
+            result=how.result,
+            overwritten=tuple(
+                any(self._may_change(call, call.operands[p], a.container) for p in a.pointers)
+                for a in info.arguments
+            ),
+            needs_primal=is_read(call, info, self.plan),
+            needs_shadow=how.result == "duplicated",
+            strong_zero=self.plan.request.strong_zero,
+            runtime_activity=self.plan.request.runtime_activity,
+        )
+        assert self.plan.request.rules is not None
+        with choosing_for(call):
+            code = self.plan.request.rules.choose(call.callee_name or "", request)
+        copies = how.result == "duplicated"
+        return RuleUse(
+            call,
+            info,
+            request,
+            code,
+            RuleTape(call, code.tape_size, code.tape_alignment) if code.tape_size else None,
+            SavedStruct(call, False, info.result_size) if copies else None,
+            SavedStruct(call, True, info.result_size) if copies else None,
+            not fails_with(call, self.plan.returns),
+            site_of(call, info, self.plan.request),
+        )
+
+    def _may_change(self, call: Instruction, pointer: Value, container: bool) -> bool:
+        """Whether what a rule was given may be overwritten before its reverse runs."""
+        if container:
+            return self.memory.container_overwritten(call, pointer)
+        return self.memory.overwritten(call, pointer, None)
+
+    def _control(self, reversal: Reversal) -> set[Node]:
+        needed: set[Node] = {LeavingIteration(loop) for loop in reversal.loops}
+        for block, step in reversal.steps.items():
+            loop = self.flow.loop_of(block)
+            if len(step.targets) > 1 and not (loop is not None and block is loop.header):
+                needed.add(Taken(block))
+        return needed
+
+    # --- how a node can be had ---
+
+    def _recipe(self, node: Node, reversal: Reversal | None = None) -> Recipe:
+        match node:
+            case Primal(value):
+                return self._recipe_of_primal(value)
+            case Shadow(value):
+                return self._recipe_of_shadow(value)
+            case LeavingIteration(loop):
+                count = self.plan.loops[loop].trip_count
+                if count is None:
+                    return MUST_KEEP
+                return self._from(count.start, count.bound, cost=0.1)
+            case Taken(block):
+                decision = reversal.steps[block].decision if reversal else None
+                if isinstance(decision, Decision):
+                    return Recipe(tuple(Primal(c) for c in decision.conditions()), 0.05)
+                return MUST_KEEP
+            case _:
+                return MUST_KEEP
+
+    def _from(self, *values: Value, cost: float = 0.0) -> Recipe:
+        return Recipe(tuple(Primal(v) for v in values), cost)
+
+    def _recipe_of_primal(self, value: Value) -> Recipe:
+        if not isinstance(value, Instruction):
+            return AT_HAND
+        match value.opcode:
+            case "alloca":
+                return AT_HAND
+            case "phi":
+                return self._recipe_of_phi(value)
+            case "load":
+                if value in self.copies:
+                    return self._from(self.copies[value])
+                if self._is_overwritten(value):
+                    return MUST_KEEP
+                return self._from(value.operands[0], cost=RELOAD_COST)
+            case "call":
+                return self._recipe_of_call(value)
+            case "inttoptr" | "va_arg":
+                return MUST_KEEP
+            case _:
+                price = cost(value)
+                return MUST_KEEP if price is None else self._from(*value.operands, cost=price)
+
+    def _is_overwritten(self, load: Instruction) -> bool:
+        """Whether what a load reads may be written later."""
+        if load not in self.overwriters:
+            pointer, size = load.operands[0], size_of(load.type, self.memory.named_types)
+            writes = [w.instruction for w in self.memory.overwriting(load, pointer, size)]
+            self.overwriters[load] = self.dependence.met_later(load, writes)
+        return self.overwriters[load] is not None or self.memory.left_to_others(load.operands[0])
+
+    def _recipe_of_phi(self, phi: Instruction) -> Recipe:
+        induction = self._induction(phi)
+        if induction is None:
+            return MUST_KEEP
+        return self._from(induction.start, induction.step, cost=INDUCTION_COST)
+
+    def _induction(self, phi: Instruction) -> Induction | None:
+        loop = self.flow.loop_of(phi.owner)
+        return self.plan.loops[loop].inductions.get(phi) if loop is not None else None
+
+    def _recipe_of_call(self, call: Instruction) -> Recipe:
+        effect = effect_of(call.callee_name)
+        pure = (effect is not None and effect.pure) or is_pure_call(call.callee_name or "")
+        if call.callee_name and call.callee_name.startswith("activerules.ignore."):
+            return self._from(*call.operands)
+        price = cost(call) if pure else None
+        if effect is not None and effect.pure:
+            price = RELOAD_COST
+        return MUST_KEEP if price is None else self._from(*call.operands, cost=price)
+
+    def _recipe_of_shadow(self, value: Value) -> Recipe:
+        if not isinstance(value, Instruction):
+            return AT_HAND
+        match value.opcode:
+            case "alloca":
+                return AT_HAND
+            case "getelementptr":
+                base, *indices = value.operands
+                return Recipe((Shadow(base), *map(Primal, indices)))
+            case "freeze" | "bitcast" | "addrspacecast":
+                return Recipe((Shadow(value.operands[0]),))
+            case "select":
+                condition, x, y = value.operands
+                return Recipe((Primal(condition), Shadow(x), Shadow(y)))
+            case "load":
+                # shadow memory is cleared on the way back, and split sweeps go back several times
+                if self.plan.request.split or self._is_overwritten(value):
+                    return MUST_KEEP
+                return Recipe((Shadow(value.operands[0]),), RELOAD_COST)
+            case "phi" if (induction := self._induction(value)) is not None:
+                return Recipe((Shadow(induction.start), Primal(induction.step)), INDUCTION_COST)
+            case "call" if (source := self._points_where(value)) is not None:
+                return Recipe((Shadow(source),), RELOAD_COST)
+            case _:
+                return MUST_KEEP
+
+    def _points_where(self, call: Instruction) -> Value | None:
+        """The operand whose memory a call's result points into, if the call may be repeated."""
+        effect = effect_of(call.callee_name)
+        if effect is None or effect.returns is None or not effect.pure:
+            return None
+        return call.operands[effect.returns]
+
+    def _moves(self, value: Value) -> bool:
+        """Whether a value is an address in memory that is resized: it may be another one later."""
+        if isinstance(value, Instruction) and value.opcode == "ptrtoint":
+            value = value.operands[0]
+        place = self.memory.place(value)
+        return place.through and not all(
+            is_counted(o) and not has_header(o) for o in self.memory.objects(place.base)
+        )
+
+    def _refuse_moving(self, i: Instruction) -> None:
+        """The reverse sweep must be able to compute such an address again where it needs it."""
+        if i.opcode not in {"phi", "select", "store", "freeze"}:
+            return
+        for value in i.operands[:1] if i.opcode == "store" else i.operands:
+            if value.type.is_pointer and self.activity.has_shadow(value) and self._moves(value):
+                raise refusal(
+                    i,
+                    "the address of an item of a list is kept while the list may grow",
+                    "its shadow may have moved when the reverse sweep comes by",
+                    ["use an array of fixed size"],
+                )
+
+    def _refuse_leaving(self, i: Instruction) -> None:
+        """The tape owns the shadows of what the function allocates: none may be left to a caller,
+        but in memory made for results.
+        """
+        request = self.plan.request
+        if request.callee or (i.opcode != "store" and i not in self.memory.called):
+            return
+        for o in {o for w in self.memory.writes_of(i) for o in self.memory.written_by(w)}:
+            left = self.memory.contents.get(o, frozenset()) & self.activity.active_memory
+            known = o.is_local or o in request.filled or o in request.changing
+            if not known and any(p.kind in _MADE for p in left):
+                raise refusal(
+                    i,
+                    "allocated memory with a derivative is left in memory of the caller",
+                    "the shadow of what the function allocates is released when the gradient "
+                    "returns; the caller's shadow would hold a pointer that leads nowhere",
+                    ["allocate it in the caller, with a shadow, and pass both"],
+                    MixedActivity,
+                )
+
+    def _size(self, node: Node) -> int:
+        match node:
+            case Primal(value) | Shadow(value) if self._moves(value):
+                return NEVER_KEPT
+            case Primal(value):
+                return max(1, size_of(value.type, self.memory.named_types))
+            case Taken():
+                return 1
+            case RuleTape(_, size, _) | SavedStruct(_, _, size):
+                return size
+            case _:
+                return 8
+
+    def _depth(self, node: Node) -> int:
+        home = home_of(node, self.flow)
+        return home.depth if home else 0
+
+    # --- memory that must outlive the primal ---
+
+    def _shared_with_calls(self) -> set[MemoryObject]:
+        """What callees are given and give back, and what a callee gives back to its caller."""
+        found: set[MemoryObject] = set()
+        for call in self.derived:
+            found |= self.memory.called[call].reached | {self.memory.called[call].fresh}
+        if self.plan.request.callee:
+            end = self.plan.returns.exit.terminator
+            found |= self.memory.escaping(end.operands[0] if end.operands else None)
+        return found
+
+    def _retained(self, cache: CachePlan) -> frozenset[MemoryObject]:
+        """Objects the reverse sweep reads primal data from; the tape holds on to them."""
+        found: set[MemoryObject] = set()
+        for node in cache.computed.keys() | cache.needed:
+            match node:
+                case Primal(Instruction(opcode="load") as load):
+                    found |= self.memory.objects(load.operands[0])
+                case Primal(Instruction(opcode="call") as call) | Shadow(
+                    Instruction(opcode="call") as call
+                ):
+                    for operand in call.operands:
+                        if operand.type.is_pointer:
+                            found |= self.memory.objects(operand)
+                case _:
+                    pass
+        found |= self._shared_with_calls()
+        for use in self.rules.values():
+            for operand in use.call.operands[2:]:
+                if operand.type.is_pointer:
+                    found |= self.memory.objects(operand)
+            if use.result is not None:
+                found.add(MemoryObject("result", use.call))
+        return frozenset(o for o in found | self._owners(found) if o.kind in _MADE)
+
+    def _lost(self, retained: frozenset[MemoryObject]) -> set[Instruction]:
+        """Calls of functions whose primal would let memory go that the reverse sweep reads."""
+        called = self.memory.called.items()
+        lost = {call for call, memory in called if memory.fresh in retained}
+        return lost - self.derived.keys() - self.keeping
+
+    def _owners(self, found: set[MemoryObject]) -> set[MemoryObject]:
+        """Reference-counted memory that leads to plain memory in the set, which it may release."""
+        plain = {o for o in found if o.kind == "allocation" and not is_counted(o)}
+        return {
+            holder
+            for holder in (self.memory.contents if plain else ())
+            if is_counted(holder) and not plain.isdisjoint(self.memory.handed_over([holder]))
+        }

@@ -1,0 +1,80 @@
+"""Whether the pointers a caller declares in its memory stay as they are (D2 of
+`ir/analysis/memory/declared.py`).
+
+Needs       the MemoryFacts of a function, found as if they did
+Gives       `changes_pointers`: an instruction that may change one; `without_pointees`: the request
+            for such a function, or the refusal, which names the groups of what holds them
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from activerules.errors import NotYetSupported
+from activerules.ir.analysis.memory.facts import MemoryFacts
+from activerules.ir.analysis.memory.objects import MemoryObject
+from activerules.ir.analysis.memory.writes import Write
+from activerules.ir.llvm.model import Instruction, Value
+from activerules.ir.llvm.refusal import refusal
+from activerules.ir.plan.request import Request
+
+
+def changes_pointers(memory: MemoryFacts) -> Instruction | None:
+    """An instruction that may write over a declared pointer; None if there is none."""
+    holders = [holder for holder, pointers in memory.targets.items() if pointers.at]
+    for write in memory.writes if holders else ():
+        if any(_hits(write, holder, memory) for holder in holders):
+            return write.instruction
+    return None
+
+
+def _changed_groups(memory: MemoryFacts) -> tuple[object, ...]:
+    """The groups of the memory in which declared pointers may be changed."""
+    holders = [holder for holder, pointers in memory.targets.items() if pointers.at]
+    return tuple(
+        holder.key
+        for holder in holders
+        if any(_hits(write, holder, memory) for write in memory.writes)
+    )
+
+
+def _hits(write: Write, holder: MemoryObject, memory: MemoryFacts) -> bool:
+    if write.everything:
+        reached = memory.reached(write.instruction) if write.instruction.opcode == "call" else ()
+        return holder in reached
+    if not write.exchanges:
+        return False
+    if any(memory.may_overlap(holder, o) for o in write.objects):
+        return True
+    return any(
+        any(memory.may_overlap(holder, o) for o in memory.objects(pointer))
+        and not _beside(pointer, write.size, holder, memory)
+        for pointer in write.pointers
+    )
+
+
+def _beside(pointer: Value, size: int | None, holder: MemoryObject, memory: MemoryFacts) -> bool:
+    """Whether a write is known to lie between the declared pointers of what it writes to."""
+    place = memory.place(pointer)
+    if size is None or not memory.starts(place, holder):
+        return False
+    return not memory.targets[holder].meets(place, size)
+
+
+def without_pointees(request: Request, memory: MemoryFacts, changed: Instruction) -> Request:
+    """The request with nothing declared behind pointers; refused where there is active memory."""
+    if any(p.activity == "duplicated" for p in request.pointees):
+        error = refusal(
+            changed,
+            "an array or object in a Duplicated argument is replaced or removed, or a list or "
+            "dictionary grows",
+            "its shadow would have to be replaced in the caller's shadow as well",
+            [
+                "write into the array: a.field[:] = x",
+                "make the object, or a copy of the list or dictionary, inside the function",
+            ],
+            NotYetSupported,
+        )
+        error.groups = _changed_groups(memory)
+        raise error
+    return replace(request, pointees=())

@@ -1,0 +1,200 @@
+"""Reversed control flow: where the reverse sweep goes after it has undone a block.
+
+Needs       ControlFlow, Returns, and which blocks hold work (something to undo)
+Gives       Reversal, frozen: per live block the blocks to go to, and how the way is chosen
+Invariants  V1  the reverse sweep visits the blocks that hold work in exactly the opposite order of
+                the primal
+            V2  a region (a loop, the arms of an `if`) without work is passed over at once, and
+                costs neither tape nor time
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from activerules.ir.analysis.returns import Returns
+from activerules.ir.llvm.cfg import ControlFlow, Loop
+from activerules.ir.llvm.model import Block, Value
+
+
+@dataclass(frozen=True, eq=False)
+class Decision:
+    """A choice between the predecessors of a join, made by conditions of the primal.
+
+    It is a binary tree with blocks as leaves.
+    """
+
+    condition: Value
+    if_true: Decision | Block
+    if_false: Decision | Block
+
+    def conditions(self) -> list[Value]:
+        """All conditions in the tree."""
+        found = [self.condition]
+        for branch in (self.if_true, self.if_false):
+            if isinstance(branch, Decision):
+                found += branch.conditions()
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """The way back from a block: one target, or one per live predecessor and a decision.
+
+    Without a decision (None) the way is kept on the tape.
+    A target is the predecessor itself, or a block further up if what lies between holds no work.
+    """
+
+    targets: tuple[Block, ...]
+    decision: Decision | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Reversal:
+    """Frozen result of `plan_reversal`. `loops` are the loops the reverse sweep walks through."""
+
+    work: frozenset[Block]
+    steps: dict[Block, Step]
+    loops: frozenset[Loop]
+    reached: tuple[Block, ...]
+
+
+def plan_reversal(
+    flow: ControlFlow, returns: Returns, work: Collection[Block], joins: Collection[Block]
+) -> Reversal:
+    """Follow the way back from the return block to the entry.
+
+    `joins` are the blocks with active phis.
+    """
+    loops = frozenset(loop for loop in flow.loops if any(b in work for b in loop.blocks))
+    planner = _Planner(flow, returns, frozenset(work), frozenset(joins), loops)
+    steps: dict[Block, Step] = {}
+    todo = [returns.exit]
+    while todo:
+        block = todo.pop()
+        if block not in steps:
+            steps[block] = planner.step(block)
+            todo.extend(steps[block].targets)
+    reached = tuple(block for block in flow.order if block in steps)
+    return Reversal(frozenset(work), steps, loops, reached)
+
+
+@dataclass(frozen=True)
+class _Planner:
+    flow: ControlFlow
+    returns: Returns
+    work: frozenset[Block]
+    joins: frozenset[Block]
+    loops: frozenset[Loop]
+
+    def step(self, block: Block) -> Step:
+        predecessors = self.returns.predecessors.get(block, ())
+        loop = self.flow.loop_of(block)
+        if loop is not None and block is loop.header:
+            assert loop.preheader is not None
+            assert loop.latch is not None
+            return Step((loop.preheader, loop.latch))
+        if len(predecessors) > 1 and block not in self.joins:
+            dominator = self.flow.idom[block]
+            assert dominator is not None
+            if self._idle_between(dominator, block):
+                return Step((self._over_idle_loops(dominator, block),))
+        targets = tuple(self._over_idle_loops(p, block) for p in predecessors)
+        if block not in self.joins and len(set(targets)) == 1:
+            return Step(targets[:1])
+        return Step(targets, self._decide(block) if len(targets) > 1 else None)
+
+    def _over_idle_loops(self, target: Block, block: Block) -> Block:
+        """`target`, or the preheader of the outermost idle loop around it without `block`."""
+        loop = self.flow.loop_of(target)
+        best = target
+        while loop is not None and block not in loop.blocks:
+            if loop not in self.loops:
+                assert loop.preheader is not None
+                best = loop.preheader
+            loop = loop.parent
+        return best
+
+    def _idle_between(self, dominator: Block, block: Block) -> bool:
+        """Whether no block between a join and its immediate dominator holds work.
+
+        And no busy loop is left on the way.
+        """
+        loop = self.flow.loop_of(dominator)
+        while loop is not None and block not in loop.blocks:
+            if loop in self.loops:
+                return False
+            loop = loop.parent
+        seen: set[Block] = set()
+        todo = [p for p in self.flow.predecessors[block] if p is not dominator]
+        while todo:
+            one = todo.pop()
+            if one in seen:
+                continue
+            if one in self.work:
+                return False
+            seen.add(one)
+            todo.extend(p for p in self.flow.predecessors[one] if p is not dominator)
+        return True
+
+    def _decide(self, block: Block) -> Decision | None:
+        """The decision tree of a join; None if there is none.
+
+        A loop in between does not matter if it has one way out.
+        """
+        dominator = self.flow.idom[block]
+        if dominator is None or self.flow.loop_of(dominator) is not self.flow.loop_of(block):
+            return None
+        found = self._follow(dominator, block, 0)
+        return found if isinstance(found, Decision) else None
+
+    def _follow(self, at: Block, join: Block, depth: int) -> Decision | Block | None:
+        """The decision between the ways from `at` to `join`; a block if there is one way."""
+        behind = self._behind_loop(at, join)
+        if depth > 6 or behind is None:
+            return None
+        at = behind
+        arms = [t for t in at.successors if t in self.returns.live]
+        if join in arms and len(arms) == 1:
+            return at
+        if len(arms) == 1:
+            back = self._is_back_edge(at, arms[0])
+            return None if back else self._follow(arms[0], join, depth)
+        branch = at.terminator
+        if branch.opcode != "br" or len(arms) != 2:
+            return None
+        sides: list[Decision | Block | None] = []
+        for arm in branch.blocks:
+            if arm is join:
+                sides.append(at)
+            elif self._is_back_edge(at, arm):
+                return None
+            else:
+                sides.append(self._follow(arm, join, depth + 1))
+        if_true, if_false = sides
+        if if_true is None or if_false is None:
+            return None
+        if _leaves(if_true) & _leaves(if_false):
+            return if_true if if_true is if_false else None
+        return Decision(branch.operands[0], if_true, if_false)
+
+    def _behind_loop(self, at: Block, join: Block) -> Block | None:
+        """`at`; if it is in a loop that does not hold the join, where all ways out of that lead."""
+        loop = self.flow.loop_of(at)
+        while loop is not None and join not in loop.blocks:
+            ways_out = {target for _, target in self.returns.exits_of(loop)}
+            if len(ways_out) != 1 or join in ways_out:
+                return None
+            (at,) = ways_out
+            loop = self.flow.loop_of(at)
+        return at if loop is self.flow.loop_of(join) else None
+
+    def _is_back_edge(self, source: Block, target: Block) -> bool:
+        return self.flow.position[target] <= self.flow.position[source]
+
+
+def _leaves(tree: Decision | Block) -> set[Block]:
+    if isinstance(tree, Decision):
+        return _leaves(tree.if_true) | _leaves(tree.if_false)
+    return {tree}

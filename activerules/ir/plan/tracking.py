@@ -1,0 +1,130 @@
+"""Arrays of which the reverse sweep knows the floats that the program used.
+
+Needs       Facts; the memory that others may hold on to (`placed.unseen`)
+Gives       `tracked_memory`: allocations whose shadows tell it, by the sign of a zero
+            `is_tracked`: which loads and stores are of them
+            `tracked_sum`, `was_used`: code of the reverse sweep
+Invariants  K1  every access to such memory is a load or store of a float, or a memset: the reverse
+                of no other code sees its shadow
+            K2  in the reverse sweep +0.0 there says that nothing the sweep has undone so far used
+                the float, -0.0 that its cotangent is zero. A load that may be of other memory, too,
+                may leave a -0.0 there, where it has no meaning
+
+In `np.where(x > 0, np.log(x), 0.)` the logarithms are in an array, and those that are not chosen
+have the cotangent 0, as have those that are multiplied with 0: only of the latter an infinite slope
+is asked for. Adding a cotangent costs a comparison more; so only arrays are tracked that hold
+results of functions with infinite slopes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from activerules.ir.analysis.memory.facts import MemoryFacts
+from activerules.ir.analysis.memory.objects import MemoryObject
+from activerules.ir.derivatives.table import function_of
+from activerules.ir.llvm.builder import Builder
+from activerules.ir.llvm.model import Instruction, Value
+from activerules.ir.llvm.types import FLOAT, IntType
+from activerules.ir.normal.effects import effect_of, memory_intrinsic
+from activerules.ir.plan.facts import Facts
+from activerules.ir.plan.tape_arrays import is_plain
+
+_STEEP = frozenset(
+    "sqrt cbrt log log2 log10 log1p pow asin acos acosh atanh cpow.re cpow.im".split()
+)
+
+
+def tracked_memory(facts: Facts, unseen: frozenset[MemoryObject]) -> frozenset[MemoryObject]:
+    """The allocations that are tracked; none where nothing steep is stored."""
+    steep = _steep_memory(facts)
+    if not steep:
+        return frozenset()
+    hidden = set(unseen)
+    for i in _live(facts):
+        hidden.update(*_hidden_by(i, facts))
+    return frozenset(o for o in steep if o not in hidden and _is_array(o))
+
+
+def is_tracked(access: Instruction, tracked: frozenset[MemoryObject], memory: MemoryFacts) -> bool:
+    """Whether a store is of tracked memory alone; whether a load may be of such memory."""
+    objects = memory.objects(access.operands[-1])
+    if access.opcode == "load":
+        return not objects.isdisjoint(tracked)
+    return bool(objects) and objects <= tracked
+
+
+def tracked_sum(b: Builder, old: Value, g: Value, used: Value | None) -> Value:
+    """What stands in the shadow of a float when `g` is added to its cotangent; `used`: whether it
+    was in this place, None if for certain.
+    """
+    total = b.fadd(old, g)  # without flags: the sign of a zero counts
+    is_zero = b.fcmp("oeq", total, b.const(total.type, 0.0))
+    new = b.select(is_zero, b.const(total.type, -0.0), total)
+    return new if used is None else b.select(used, new, old)
+
+
+def was_used(b: Builder, g: Value) -> Value:
+    """Whether the float was used whose cotangent in tracked memory is `g`."""
+    bits = IntType(32 if g.type is FLOAT else 64)
+    return b.icmp("ne", b.cast("bitcast", g, bits), b.const(bits, 0))
+
+
+def _live(facts: Facts) -> Iterator[Instruction]:
+    for block in facts.flow.order:
+        yield from block.instructions
+
+
+def _is_array(o: MemoryObject) -> bool:
+    return o.kind == "allocation" and isinstance(o.key, Instruction) and is_plain(o.key)
+
+
+def _hidden_by(i: Instruction, facts: Facts) -> Iterator[frozenset[MemoryObject]]:
+    """What an instruction gets at, or hands on, in another way than by loads and stores of floats,
+    or a memset.
+    """
+    if i.opcode == "load" and not i.type.is_float:
+        yield facts.memory.objects(i.operands[0])
+    elif i.opcode == "store":
+        value, pointer = i.operands
+        if not value.type.is_float:
+            yield facts.memory.objects(pointer)
+        if value.type.is_pointer:
+            yield facts.memory.objects(value)
+    elif i.opcode == "call" and memory_intrinsic(i) != "memset":
+        effect = effect_of(i.callee_name)
+        if effect is None or effect.reads or effect.writes or effect.keeps:
+            yield from (facts.memory.objects(o) for o in i.operands if o.type.is_pointer)
+
+
+def _steep_memory(facts: Facts) -> frozenset[MemoryObject]:
+    """What holds active floats that come from slopes that may be infinite."""
+    found: set[MemoryObject] = set()
+    stores = [i for i in _live(facts) if i.opcode == "store" and i.operands[0].type.is_float]
+    count = None
+    while stores and count != len(found):
+        count = len(found)
+        for value, pointer in (i.operands for i in stores):
+            if not facts.memory.objects(pointer) <= found and _is_steep(value, found, facts):
+                found |= facts.memory.objects(pointer)
+    return frozenset(found)
+
+
+def _is_steep(value: Value, memory: set[MemoryObject], facts: Facts) -> bool:
+    seen: set[Value] = set()
+    work = [value]
+    while work:
+        one = work.pop()
+        if one in seen or not isinstance(one, Instruction) or not facts.activity.is_active(one):
+            continue
+        seen.add(one)
+        if one.opcode == "load":
+            if not memory.isdisjoint(facts.memory.objects(one.operands[0])):
+                return True
+            continue
+        if one.opcode == "fdiv" and facts.activity.is_active(one.operands[1]):
+            return True
+        if one.opcode == "call" and function_of(one.callee_name or "") in _STEEP:
+            return True
+        work += one.operands
+    return False

@@ -1,0 +1,1 @@
+"""Rewrites that need an analysis; they end before planning begins."""

@@ -1,0 +1,93 @@
+"""Choices that always turn out the same are made at compile time, and remainders that need no
+division do without.
+
+Needs       a Function in normal form, and Integers of it
+Gives       the function, changed in place: a `select` whose condition compares integers, and always
+            has the same outcome, is replaced by the operand it chooses; a remainder of a number
+            that is at most the divisor away from zero, by that number or zero
+Invariants  E1  every value that is left has the bits it had
+
+An index may be negative in Python: the code that counts it from the end is left in loops of which
+LLVM does not see that they count up from a number that is not negative. It keeps the loop from
+being vectorised, and hides which element is accessed. Neighbours on a ring are written as
+remainders: LLVM sees through `(i + 1) % n` in a loop that counts up, and not in its reverse.
+"""
+
+from __future__ import annotations
+
+from activerules.ir.analysis.loops.affine import Poly, infeasible
+from activerules.ir.analysis.loops.integers import Integers
+from activerules.ir.llvm.constants import constant
+from activerules.ir.llvm.model import Function, Instruction, Value
+from activerules.ir.llvm.types import I1, I64, Type
+
+
+def decide(function: Function, integers: Integers) -> bool:
+    """Whether anything was changed (what `integers` remembers is then out of date)."""
+    instead: dict[Value, Value] = {}
+    for i in list(function.instructions()):
+        if i.type == I64 and i.parent in integers.flow.position:
+            value = _simpler(i, integers)
+            if value is not None:
+                instead[i] = value
+    for block in function.blocks:
+        block.instructions = [i for i in block.instructions if i not in instead]
+        for i in block.instructions:
+            i.operands = [_final(o, instead) for o in i.operands]
+    return bool(instead)
+
+
+def _simpler(i: Instruction, integers: Integers) -> Value | None:
+    if i.opcode == "select":
+        return _chosen(i, integers)
+    return _remainder(i, integers) if i.opcode in {"srem", "urem"} else None
+
+
+def _chosen(select: Instruction, integers: Integers) -> Value | None:
+    condition = select.operands[0]
+    if not isinstance(condition, Instruction) or condition.opcode != "icmp":
+        return None
+    outcome = integers.outcome(condition)
+    return None if outcome is None else select.operands[1 if outcome else 2]
+
+
+def _remainder(i: Instruction, integers: Integers) -> Value | None:
+    """The remainder without a division, if the number is from -divisor to divisor."""
+    x, divisor = map(integers.exact, i.operands)
+    known = integers.facts(i.owner)
+
+    def never(p: Poly) -> bool:
+        return infeasible([*known, p])
+
+    if not never(divisor * -1) or not never(x - divisor - 1):
+        return None
+    if not never(x * -1 - 1) and (i.opcode == "urem" or not never(x * -1 - divisor - 1)):
+        return None
+    value = i.operands[0]
+    if not never(x - divisor):
+        value = _zero_if(i, value, i.operands[1], "above")
+    if not never(x * -1 - divisor):
+        opposite = _before(i, "sub", I64, [constant(I64, 0), i.operands[1]], "opposite")
+        value = _zero_if(i, value, opposite, "below")
+    return value
+
+
+def _zero_if(i: Instruction, value: Value, other: Value, hint: str) -> Value:
+    """Code before `i`: zero if the number is `other`, else `value`."""
+    equal = _before(i, "icmp", I1, [i.operands[0], other], f"{hint}.is")
+    equal.attributes["predicate"] = "eq"
+    return _before(i, "select", I64, [equal, constant(I64, 0), value], hint)
+
+
+def _before(i: Instruction, opcode: str, t: Type, operands: list[Value], hint: str) -> Instruction:
+    block, name = i.owner, i.name or ""
+    name = f'{name[:-1]}.ar.{hint}"' if name.startswith('"') else f"{name}.ar.{hint}"
+    made = Instruction(opcode, t, operands, name, parent=block)
+    block.instructions.insert(block.instructions.index(i), made)
+    return made
+
+
+def _final(value: Value, instead: dict[Value, Value]) -> Value:
+    while value in instead:
+        value = instead[value]
+    return value

@@ -1,0 +1,139 @@
+"""Loads leave the loops in which nothing writes what they read; a load of what was just accessed is
+that value.
+
+Needs       a Function in normal form, its ControlFlow, MemoryFacts and Dependence
+Gives       the function, changed in place
+Invariants  H1  every value that is left has the bits it had
+            H2  a load moves only to where it is executed exactly if it was executed before
+
+LLVM has done this as far as it can tell addresses apart; here subscripts are compared. What it
+is worth: a value read in the innermost loop is kept (or read again) once per iteration of the loop
+around, and its cotangent is summed in a register.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from activerules.ir.analysis.loops.dependence import Dependence
+from activerules.ir.analysis.loops.trip_counts import is_invariant
+from activerules.ir.analysis.memory.facts import MemoryFacts
+from activerules.ir.llvm.cfg import ControlFlow, Loop
+from activerules.ir.llvm.model import Block, Function, Instruction, Value
+from activerules.ir.llvm.types import Type, size_of
+
+
+def forward_loads(
+    function: Function,
+    flow: ControlFlow,
+    memory: MemoryFacts,
+    dependence: Dependence,
+    live: Collection[Block],
+) -> bool:
+    """Whether anything was changed.
+
+    live    the blocks whose writes `memory` knows
+    """
+    mover = _Mover(flow, memory, dependence)
+    for loop in sorted(flow.loops, key=lambda one: -one.depth):
+        if loop.header in live:
+            mover.hoist(loop)
+    instead = repeated_loads(flow, memory, dependence, live)
+    if instead:
+        _replace(function, instead)
+    return mover.changed or bool(instead)
+
+
+def repeated_loads(
+    flow: ControlFlow, memory: MemoryFacts, dependence: Dependence, live: Collection[Block]
+) -> dict[Value, Value]:
+    """For loads of what was loaded or stored before in the same block: the value."""
+    found: dict[Value, Value] = {}
+    for block in flow.order:
+        if block in live:
+            _Mover(flow, memory, dependence).note_repeated(block, found)
+    return found
+
+
+class _Mover:
+    def __init__(self, flow: ControlFlow, memory: MemoryFacts, dependence: Dependence) -> None:
+        self.flow, self.memory, self.dependence = flow, memory, dependence
+        self.changed = False
+
+    # --- out of a loop ---
+
+    def hoist(self, loop: Loop) -> None:
+        """Move loads to the preheader."""
+        if loop.preheader is None or loop.latch is None:
+            return
+        ends = {inside for inside, _ in loop.exit_edges()} | {loop.latch}
+        for block in sorted(loop.blocks, key=lambda b: self.flow.position[b]):
+            if self.flow.loop_of(block) is not loop:
+                continue
+            if not all(self.flow.dominates(block, end) for end in ends):
+                continue
+            for i in [i for i in block.instructions if self._may_leave(i, loop)]:
+                block.instructions.remove(i)
+                before = loop.preheader
+                before.instructions.insert(len(before.instructions) - 1, i)
+                i.parent = before
+                self.changed = True
+
+    def _may_leave(self, i: Instruction, loop: Loop) -> bool:
+        if not _is_plain_load(i) or not is_invariant(i.operands[0], loop):
+            return False
+        size = size_of(i.type, self.memory.named_types)
+        return all(
+            write.instruction.opcode == "store"
+            and not self.dependence.met_in_loop(i, write.instruction, loop)
+            for write in self.memory.hitting(i.operands[0], size)
+            if write.instruction.owner in loop.blocks
+        )
+
+    # --- within a block ---
+
+    def note_repeated(self, block: Block, found: dict[Value, Value]) -> None:
+        """Note the values of loads that repeat earlier loads and stores of the same pointer."""
+        known: dict[tuple[Value, str], tuple[Instruction, Value]] = {}
+        for i in block.instructions:
+            if _is_plain_load(i):
+                key = (i.operands[0], str(i.type))
+                if key in known:
+                    found[i] = known[key][1]
+                else:
+                    known[key] = (i, i)
+            else:
+                self._forget(i, known)
+                if i.opcode == "store":
+                    value, pointer = i.operands
+                    known[pointer, str(value.type)] = (i, value)
+
+    def _forget(
+        self, i: Instruction, known: dict[tuple[Value, str], tuple[Instruction, Value]]
+    ) -> None:
+        """Remove what an instruction may overwrite."""
+        for write in self.memory.writes_of(i):
+            for key, (access, _) in list(known.items()):
+                size = size_of(_accessed(access), self.memory.named_types)
+                if self.memory.hits(write, key[0], size) and (
+                    i.opcode != "store" or self.dependence.met_at_once(access, i)
+                ):
+                    del known[key]
+
+
+def _accessed(access: Instruction) -> Type:
+    return access.type if access.opcode == "load" else access.operands[0].type
+
+
+def _is_plain_load(i: Instruction) -> bool:
+    return i.opcode == "load" and not {"volatile", "atomic"} & i.attributes.keys()
+
+
+def _replace(function: Function, instead: dict[Value, Value]) -> None:
+    for block in function.blocks:
+        block.instructions = [i for i in block.instructions if i not in instead]
+    for i in function.instructions():
+        for k, value in enumerate(i.operands):
+            while value in instead:
+                value = instead[value]
+            i.operands[k] = value

@@ -1,0 +1,1 @@
+"""The run time of generated code: the tape, as LLVM IR."""

@@ -1,0 +1,189 @@
+"""Copies whose length is known at run time alone: the text of functions that undo those of structs,
+and tell where one began or ended inside of a float.
+
+Their names tell what they do: `activerules.undo_rows.24.0d.8d.20f` is for structs of 24 bytes with
+a double at offsets 0 and 8 and a float at 20. What a copy ends inside of is not moved; there
+`activerules.cut_row.24.0d.8d.20f` puts NaN into shadow memory, since no derivative is right.
+`activerules.cut_ends.double` does the same for copies that may also begin anywhere among floats, of
+which each is at a multiple of its size: where source or target begins inside of one, every float is
+made of parts of two.
+"""
+
+from __future__ import annotations
+
+from activerules.ir.analysis.types.copies import Rows, may_begin_inside, rows_cut
+from activerules.ir.analysis.types.value_types import ValueTypes
+from activerules.ir.llvm.model import Instruction
+from activerules.ir.llvm.types import DOUBLE
+
+UNDO_ROWS = "activerules.undo_rows."
+CUT_ROW = "activerules.cut_row."
+CUT_ENDS = "activerules.cut_ends."
+_TYPES = {"d": ("double", 8), "f": ("float", 4)}
+
+_LOOP = """
+; shadow of a copy undone: what was written to %to is added to %from, and %to is cleared; the ranges
+; may overlap, by whole structs
+define internal void @NAME(ptr %to, ptr %from, i64 %bytes) nounwind {
+entry:
+  %more = add i64 %bytes, LESS
+  %count = udiv i64 %more, PERIOD
+  %to.int = ptrtoint ptr %to to i64
+  %from.int = ptrtoint ptr %from to i64
+  %up = icmp ule i64 %to.int, %from.int
+  %none = icmp eq i64 %count, 0
+  br i1 %none, label %end, label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k.next, %next ]
+  %k.next = add i64 %k, 1
+  %down = sub i64 %count, %k.next
+  %row = select i1 %up, i64 %down, i64 %k
+  %start = mul i64 %row, PERIOD
+  br label %field0
+FIELDS
+next:
+  %on = icmp ne i64 %k.next, %count
+  br i1 %on, label %loop, label %end
+end:
+  ret void
+}
+"""
+
+_FIELD = """
+fieldK:
+  %at.K = add i64 %start, OFFSET
+  %end.K = add i64 %at.K, SIZE
+  %inside.K = icmp ule i64 %end.K, %bytes
+  br i1 %inside.K, label %moved.K, label %FOLLOWING
+moved.K:
+  %p.K = getelementptr i8, ptr %to, i64 %at.K
+  %g.K = load TYPE, ptr %p.K, align 1
+  store TYPE 0.0, ptr %p.K, align 1
+  %q.K = getelementptr i8, ptr %from, i64 %at.K
+  %old.K = load TYPE, ptr %q.K, align 1
+  %new.K = fadd TYPE %old.K, %g.K
+  store TYPE %new.K, ptr %q.K, align 1
+  br label %FOLLOWING
+"""
+
+
+_CUT = """
+; shadow memory of which %bytes bytes were copied or cleared: a float that they end inside of
+; becomes NaN
+define internal void @NAME(ptr %place, ptr %other, i64 %bytes) nounwind {
+entry:
+  %rest = urem i64 %bytes, PERIOD
+  %row = sub i64 %bytes, %rest
+  br label %field0
+FIELDS
+next:
+  ret void
+}
+"""
+
+_CUT_FIELD = """
+fieldK:
+  %behind.K = sub i64 %rest, FIRST
+  %cut.K = icmp ult i64 %behind.K, LAST
+  br i1 %cut.K, label %set.K, label %FOLLOWING
+set.K:
+  %at.K = add i64 %row, OFFSET
+  %p.K = getelementptr i8, ptr %place, i64 %at.K
+  store TYPE 0x7FF8000000000000, ptr %p.K, align 1
+  br label %FOLLOWING
+"""
+
+_ENDS = """
+; shadow memory of which %bytes bytes were copied or cleared; %other is that of the source for the
+; target, and the other way round: floats that were cut become NaN
+define internal void @NAME(ptr %place, ptr %other, i64 %bytes) nounwind {
+entry:
+  %place.int = ptrtoint ptr %place to i64
+  %other.int = ptrtoint ptr %other to i64
+  %both = or i64 %place.int, %other.int
+  %off = and i64 %both, LESS
+  %inside = icmp ne i64 %off, 0
+  %end = add i64 %place.int, %bytes
+  %below = and i64 %place.int, -SIZE
+  %up = add i64 %end, LESS
+  %above = and i64 %up, -SIZE
+  %cut = icmp ne i64 %end, %above
+  %last = sub i64 %above, SIZE
+  %since = select i1 %cut, i64 %last, i64 %above
+  %start = select i1 %inside, i64 %below, i64 %since
+  %any = icmp ne i64 %bytes, 0
+  %some = icmp ne i64 %start, %above
+  %enter = and i1 %any, %some
+  br i1 %enter, label %loop, label %done
+loop:
+  %at = phi i64 [ %start, %entry ], [ %next, %loop ]
+  %ahead = sub i64 %at, %place.int
+  %p = getelementptr i8, ptr %place, i64 %ahead
+  store TYPE 0x7FF8000000000000, ptr %p, align 1
+  %next = add i64 %at, SIZE
+  %more = icmp ne i64 %next, %above
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+"""
+
+
+def undo_rows_name(rows: Rows) -> str:
+    """The name of the function that undoes a copy."""
+    return UNDO_ROWS + _described(rows)
+
+
+def cut_name(copy: Instruction, types: ValueTypes) -> str | None:
+    """The name of the function that tells where a copy began or ended inside of a float; None if it
+    does not. It takes the shadow of one end, that of the other, and the length.
+    """
+    kind = may_begin_inside(copy, types)
+    if kind is not None:
+        return f"{CUT_ENDS}{kind}"
+    rows = rows_cut(copy, types)
+    return CUT_ROW + _described(rows) if rows is not None else None
+
+
+def _described(rows: Rows) -> str:
+    fields = (f"{p.offset}{'d' if p.type == DOUBLE else 'f'}" for p in rows.floats)
+    return ".".join([str(rows.period), *fields])
+
+
+def rows_function(name: str) -> str:
+    """The text of a function by its name; "" if it is none of these."""
+    if name.startswith(UNDO_ROWS):
+        return _text(name, name.removeprefix(UNDO_ROWS), _LOOP, _FIELD)
+    if name.startswith(CUT_ROW):
+        return _text(name, name.removeprefix(CUT_ROW), _CUT, _CUT_FIELD)
+    if name.startswith(CUT_ENDS):
+        kind = name.removeprefix(CUT_ENDS)
+        size = 8 if kind == str(DOUBLE) else 4
+        text = _ENDS.replace("NAME", name).replace("TYPE", kind)
+        return text.replace("LESS", str(size - 1)).replace("SIZE", str(size))
+    return ""
+
+
+def _text(name: str, described: str, whole: str, part: str) -> str:
+    """Without a period there is one struct, longer than all that is copied."""
+    period, *fields = described.split(".")
+    texts: list[str] = []
+    for k, field in enumerate(fields):
+        t, size = _TYPES[field[-1]]
+        changes = {
+            "FOLLOWING": f"field{k + 1}" if k + 1 < len(fields) else "next",
+            "FIRST": str(int(field[:-1]) + 1),
+            "LAST": str(size - 1),
+            "OFFSET": field[:-1],
+            "SIZE": str(size),
+            "TYPE": t,
+            ".K": f".{k}",
+            "fieldK": f"field{k}",
+        }
+        text = part
+        for old, new in changes.items():
+            text = text.replace(old, new)
+        texts.append(text)
+    step = int(period) or 1 << 62
+    text = whole.replace("NAME", name).replace("FIELDS", "".join(texts))
+    return text.replace("LESS", str(step - 1)).replace("PERIOD", str(step))

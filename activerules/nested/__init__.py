@@ -1,0 +1,1 @@
+"""Derivatives asked for by code that is itself differentiated."""

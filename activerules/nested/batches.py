@@ -1,0 +1,101 @@
+"""Batches of shadows in code that is itself differentiated: a call per lane.
+
+What is differentiated again is scalar code, and a gradient there is a function with rules. So a
+batched call is written out: all lanes but the last run on copies of the arguments, as each runs the
+function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from numba import njit
+
+from activerules.annotations.activity import Active, Const, Duplicated
+from activerules.api.autodiff import NO_C_WRAPPER, autodiff
+from activerules.nested.options import zero_where_same
+from activerules.nested.pullbacks import kept
+from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls.forward_checks import has_tangent, read_forward_arguments
+from activerules.numba_ext.calls.lanes import BATCHED, first_lane, width_of
+from activerules.numba_ext.calls.nested_forms import NestedCall, returned_by
+from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.rules.written import function_from
+
+
+def call_per_lane(typing_context: Any, call: NestedCall) -> Any:
+    """The compiled function that stands for a call with batched arguments."""
+    dispatcher, mode, marker, annotated = call.dispatcher, call.mode, call.marker, call.given
+    with checks.naming(dispatcher):
+        names = checks.read_arity(dispatcher, len(annotated))
+    forward = mode.direction == "forward"
+    if forward:
+        read = read_forward_arguments(names, annotated)
+        arguments, width = read.arguments, read.width
+    else:
+        width = width_of(names, annotated)
+        arguments = checks.read_arguments(names, [first_lane(ty) for ty in annotated])
+    found = returned_by(typing_context, dispatcher, arguments)
+    with_tangent = forward and marker is not Const and has_tangent(found)
+    text = f"autodiff(mode, function, {'' if marker is None else 'marker, '}"
+    # lanes run on copies: whether a shadow is the argument's memory is asked before
+    compares = "runtime_activity" in mode.options
+    lines = [
+        f"f{lane} = {text}"
+        f"{', '.join(_given(annotated, lane, last=lane == width - 1, compares=compares))})"
+        for lane in range(width)
+    ]
+    lines.append(f"return {_result(mode, annotated, width, with_tangent)}")
+    source = f"def call({', '.join(f'a{k}' for k, _ in enumerate(annotated))}):\n "
+    scope = {
+        "Active": Active,
+        "Const": Const,
+        "Duplicated": Duplicated,
+        "autodiff": autodiff,
+        "function": dispatcher,
+        "kept": kept,
+        "marker": marker,
+        "mode": replace(mode, options=mode.options - {"runtime_activity"}),
+        "zero_where_same": zero_where_same,
+    }
+    source += "\n ".join(lines)
+    return COMPILED.get(
+        dispatcher,
+        ("nested", call),
+        lambda: njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__)),
+    )
+
+
+def _given(annotated: Sequence[Any], lane: int, *, last: bool, compares: bool) -> list[str]:
+    """The text of the arguments of one lane of a batch."""
+    given = []
+    for k, ty in enumerate(annotated):
+        kind = ty.kind if isinstance(ty, AnnotationType) else None
+        value = f"a{k}" if kind is None else f"a{k}.val"
+        value = value if last else f"kept({value})"
+        if kind in BATCHED:
+            shadow = f"a{k}.dval[{lane}]"
+            shadow = f"zero_where_same(a{k}.val, {shadow})" if compares else shadow
+            given.append(f"Duplicated({value}, {shadow})")
+        else:
+            given.append(f"{'Active' if kind is Active else 'Const'}({value})")
+    return given
+
+
+def _result(mode: Any, annotated: Sequence[Any], width: int, with_tangent: bool) -> str:
+    bars = "[0]" if mode.returns_primal else ""
+    if mode.direction == "forward":
+        lanes = "".join(f"f{lane}{bars}, " for lane in range(width))
+        result = f"({lanes})" if with_tangent else "None"
+    else:
+        entries = [
+            f"({''.join(f'f{lane}{bars}[{k}], ' for lane in range(width))})"
+            if isinstance(ty, AnnotationType) and ty.kind is Active
+            else "None"
+            for k, ty in enumerate(annotated)
+        ]
+        result = f"({''.join(entry + ', ' for entry in entries)})"
+    return f"({result}, f{width - 1}[1])" if mode.returns_primal else result

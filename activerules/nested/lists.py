@@ -1,0 +1,95 @@
+"""Gradients with respect to lists of numbers in code that is itself differentiated: by arrays.
+
+A gradient there is a function with rules, and rules take numbers and arrays. So a call with lists
+among its arguments, constant or not, becomes one of the function of arrays (`list_arguments`): the
+arrays are copies, what the function writes into a list and what comes into its shadow is put back.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+from activerules.annotations.activity import Active, Const, Duplicated, DuplicatedNoNeed
+from activerules.annotations.signature import Mode
+from activerules.api.autodiff import NO_C_WRAPPER, autodiff
+from activerules.api.grad import GradientFunction
+from activerules.api.list_arguments import (
+    array_of,
+    is_number_list,
+    of_arrays,
+    put_into,
+    shadow_array,
+    typed_list_of,
+)
+from activerules.numba_ext.calls.nested_forms import ReadCall
+from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.rules.written import function_from
+
+
+def has_number_lists(asked: ReadCall) -> bool:
+    """Whether there are such lists among the arguments of a call."""
+    return any(is_number_list(a.numba_type) for a in asked.arguments)
+
+
+def call_by_arrays(asked: ReadCall, written: tuple[bool, ...]) -> Any:
+    """A compiled function that stands for the call; `written`: which arguments are written into."""
+    found = [a.numba_type for a in asked.arguments]
+    places = [k for k, ty in enumerate(found) if is_number_list(ty)]
+    changed = [k for k in places if written[k]]
+    target = of_arrays(asked.call.dispatcher, found, changed)
+    values = [
+        f"a{k}{'.val' * isinstance(ty, AnnotationType)}" for k, ty in enumerate(asked.call.given)
+    ]
+    lines = [f"v{k} = array_of({values[k]})" for k in places]
+    shadowed = [k for k in places if asked.call.gradient is None and _has_shadow(asked, k)]
+    lines += [f"d{k} = shadow_array(a{k}.val, a{k}.dval)" for k in shadowed]
+    given = [f"a{k}" for k, _ in enumerate(found)]
+    for k in places:
+        given[k] = f"{asked.call.given[k].kind.__name__}(v{k}, d{k})" if k in shadowed else f"v{k}"
+    scope: dict[str, Any] = {
+        "Duplicated": Duplicated,
+        "DuplicatedNoNeed": DuplicatedNoNeed,
+        "array_of": array_of,
+        "put_into": put_into,
+        "shadow_array": shadow_array,
+        "typed_list_of": typed_list_of,
+    }
+    result = "found"
+    if asked.call.gradient is None:
+        mode = Mode("reverse", options=asked.call.mode.options)
+        scope |= {"autodiff": autodiff, "target": target, "marker": Const}
+        scope["mode"] = mode.with_primal() if asked.with_primal else mode
+        if asked.seeded:
+            scope["marker"] = Active
+        lines.append(f"found = autodiff(mode, target, marker, {', '.join(given)})")
+    else:
+        spec = asked.call.gradient
+        argnums = spec.argnums[0] if spec.single else spec.argnums
+        made = GradientFunction(target, argnums, with_value=spec.with_value, options={})
+        scope["gradient"] = made.dispatcher
+        lines.append(f"found = gradient({', '.join(given)})")
+        result = _gradient(spec, places)
+    lines += [f"put_into({values[k]}, v{k})" for k in changed]
+    lines += [f"put_into(a{k}.dval, d{k})" for k in shadowed]
+    names = ", ".join(f"a{k}" for k, _ in enumerate(found))
+    source = f"def call({names}):\n " + "\n ".join([*lines, f"return {result}"])
+    return njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__))
+
+
+def _has_shadow(asked: ReadCall, k: int) -> bool:
+    """Whether an argument of `autodiff` has a shadow."""
+    return isinstance(asked.call.given[k], AnnotationType) and asked.call.given[k].kind is not Const
+
+
+def _gradient(spec: Any, places: list[int]) -> str:
+    """What `grad` returns, lists for lists."""
+    items = "found[1]" if spec.with_value else "found"
+    entries = [items if spec.single else f"{items}[{n}]" for n, _ in enumerate(spec.argnums)]
+    entries = [
+        f"typed_list_of({entry})" if k in places else entry
+        for entry, k in zip(entries, spec.argnums, strict=True)
+    ]
+    result = entries[0] if spec.single else f"({''.join(one + ', ' for one in entries)})"
+    return f"(found[0], {result})" if spec.with_value else result

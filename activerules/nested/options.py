@@ -1,0 +1,156 @@
+"""Options of a mode in code that is itself differentiated: calls written without them.
+
+holomorphic        f'(z) is the conjugate of the gradient of Re f, by the equations of Cauchy
+                   and Riemann
+runtime_activity   a shadow that is the argument's own memory becomes one of zeros, as outside
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+from activerules.annotations.activity import (
+    Active,
+    Annotation,
+    Duplicated,
+    DuplicatedNoNeed,
+    MixedDuplicated,
+)
+from activerules.annotations.signature import Mode
+from activerules.annotations.values import make_zero
+from activerules.api.autodiff import NO_C_WRAPPER, autodiff
+from activerules.api.list_arguments import array_of, is_number_list, typed_list_of
+from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls.nested_forms import REWRITTEN, NestedCall, returned_by
+from activerules.numba_ext.codegen.made_once import COMPILED, MadeOnce
+from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.rules.written import function_from
+from activerules.values.kinds import is_number
+from activerules.values.leaf_texts import TupleTexts
+
+_real_parts = MadeOnce()
+_SHADOWED: tuple[type[Annotation], ...] = (Duplicated, DuplicatedNoNeed, MixedDuplicated)
+
+
+def call_without_options(typing_context: Any, call: NestedCall) -> Any:
+    """The compiled function that stands for a call with options of `REWRITTEN`."""
+    dispatcher, asked, marker, annotated = call.dispatcher, call.mode, call.marker, call.given
+    texts = TupleTexts()
+    given = [f"a{k}" for k, _ in enumerate(annotated)]
+    result, before = "found", ""
+    target, dtype = dispatcher, None
+    if "runtime_activity" in asked.options:
+        given = [_given(k, ty) for k, ty in enumerate(annotated)]
+    if "holomorphic" in asked.options:
+        dtype = _require_holomorphic(typing_context, dispatcher, annotated)
+        target = real_part(dispatcher, len(annotated), kept=asked.returns_primal)
+        entries = [_conjugate(texts, k, ty) for k, ty in enumerate(annotated)]
+        result = f"({''.join(entry + ', ' for entry in entries)})"
+        if asked.returns_primal:
+            before = "value = np.zeros(1, dtype); "
+            given.append("Duplicated(value, np.zeros(1, dtype))")
+            result = f"({result}, value[0])"
+    text = f"autodiff(mode, function, {'' if marker is None else 'marker, '}{', '.join(given)})"
+    source = f"def call({', '.join(f'a{k}' for k, _ in enumerate(annotated))}):\n"
+    source += f" {before}found = {text}\n return {result}"
+    scope: dict[str, Any] = {
+        **texts.classes,
+        **{kind.__name__: kind for kind in _SHADOWED},
+        "autodiff": autodiff,
+        "dtype": dtype,
+        "function": target,
+        "marker": marker,
+        "mode": _rewritten(asked),
+        "np": np,
+        "zero_where_same": zero_where_same,
+    }
+    return COMPILED.get(
+        dispatcher,
+        ("nested", call),
+        lambda: njit(**NO_C_WRAPPER)(function_from(source, "call", scope, module=__name__)),
+    )
+
+
+def _given(k: int, found: Any) -> str:
+    """An annotated argument with the shadow it has in the derivative."""
+    if isinstance(found, AnnotationType) and found.kind in _SHADOWED:
+        return f"{found.kind.__name__}(a{k}.val, zero_where_same(a{k}.val, a{k}.dval))"
+    return f"a{k}"
+
+
+def _rewritten(asked: Mode) -> Mode:
+    """The mode of the call without these options; the value of Re f is not that of f."""
+    mode = replace(asked, options=asked.options - REWRITTEN)
+    return replace(mode, returns_primal=False) if "holomorphic" in asked.options else mode
+
+
+def _require_holomorphic(typing_context: Any, dispatcher: Any, annotated: Sequence[Any]) -> Any:
+    """Raise unless arguments and result are complex; the type of the result."""
+    names = checks.read_arity(dispatcher, len(annotated))
+    arguments = checks.read_arguments(names, annotated)
+    with checks.naming(dispatcher):
+        checks.require_holomorphic(arguments)
+        result = returned_by(typing_context, dispatcher, arguments)
+        checks.require_float_return(dispatcher, result, holomorphic=True)
+    return result
+
+
+def _conjugate(texts: TupleTexts, k: int, found: Any) -> str:
+    """The derivative with respect to an argument: the conjugate gradient, None for a constant."""
+    if not isinstance(found, AnnotationType) or found.kind is not Active:
+        return "None"
+    return texts.rebuilt(
+        found.val,
+        lambda x: f"np.conj(found[{k}]{x.place})" if is_number(x.found) else "None",
+    )
+
+
+def real_part(dispatcher: Any, count: int, *, kept: bool) -> Any:
+    """The function `(x…) -> Re f(x…)`; `kept`: `(x…, value)`, which keeps f(x…) in an array."""
+
+    def make() -> Any:
+        names = ", ".join(f"x{k}" for k in range(count))
+        source = f"def real_part({names}): return function({names}).real"
+        if kept:
+            source = f"def real_part({names}, value):\n value[0] = function({names})\n"
+            source += " return value[0].real"
+        made = function_from(source, "real_part", {"function": dispatcher}, module=__name__)
+        made.__name__ = dispatcher.py_func.__name__
+        return njit(**NO_C_WRAPPER)(made)
+
+    return _real_parts.get(dispatcher, (count, kept), make)
+
+
+def zero_where_same(x: Any, shadow: Any) -> Any:
+    """The shadow of `x`, with zeros in place of memory that is that of `x`."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+@overload(zero_where_same)
+def _zero_where_same(x, shadow):
+    if isinstance(x, types.BaseTuple):
+        texts = TupleTexts()
+        items = texts.rebuilt(x, lambda leaf: f"zero_where_same(x{leaf.place}, shadow{leaf.place})")
+        scope = {**texts.classes, "zero_where_same": zero_where_same}
+        return function_from(f"def impl(x, shadow): return {items}", "impl", scope, module=__name__)
+    if isinstance(x, types.Array) and isinstance(shadow, types.Array):
+
+        def impl(x, shadow):
+            if x.size > 0 and x.ctypes.data == shadow.ctypes.data:
+                return make_zero(shadow)
+            return shadow
+
+        return impl
+    if isinstance(x, types.ListType) and is_number_list(x):
+
+        def of_list(x, shadow):
+            return typed_list_of(np.zeros_like(array_of(x))) if x is shadow else shadow
+
+        return of_list
+    return lambda x, shadow: shadow

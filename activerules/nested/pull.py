@@ -1,0 +1,508 @@
+"""Gradients asked for by code that is itself differentiated: a gradient as a function with rules.
+
+The *pull* of a function f, for one way to differentiate it, does what `autodiff(Reverse, f, …)`
+does there, on flat arguments: `pull(x…, d…) -> (ā…, r)`. The x are the leaves of f's arguments, the
+d the shadows of those that have one, the ā the derivatives of those that are returned, r what f
+returned.
+With F: (x, a) -> (x', r) the function and what it writes, ȳ what the shadows hold before,
+
+    (x̄, ā) = F'(x, a)ᵀ (ȳ, 1)
+
+and D(x, a; v, w) = F'(x, a)(v, w), computed by forward mode, which is code without a tape:
+
+    reverse of the pull, cotangents (x'*, x̄*, ā*, r*):  gradients with respect to x, a and ȳ of
+        <x'*, x'> + r* r + <(ȳ, 1), D(x, a; x̄*, ā*)>    one reverse sweep over D, seeded (ȳ, 1);
+                                                         the one by ȳ is what D leaves of x̄*
+    forward, tangents (ẋ, ȧ, ȳ'):  the gradient with respect to (x, a) of
+        <(ȳ, 1), D(x, a; ẋ, ȧ)> + <ȳ', x'>               one reverse sweep over D, in which the
+                                                         gradient with respect to (ẋ, ȧ) is
+                                                         (x̄, ā) itself
+
+Source    Griewank and Walther (2008), sections 3.2 and 5.4; docs/decisions/0008
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+from activerules.annotations.activity import Active, Const, Duplicated, MixedDuplicated
+from activerules.annotations.signature import Forward, ForwardWithPrimal, Mode
+from activerules.annotations.values import make_zero
+from activerules.api.autodiff import NO_C_WRAPPER, autodiff
+from activerules.errors import NotYetSupported
+from activerules.nested.lists import call_by_arrays, has_number_lists
+from activerules.numba_ext.calls.forward_forms import compiled_forward
+from activerules.numba_ext.calls.nested_forms import ReadCall
+from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.numba_ext.replaced.in_steps import passing
+from activerules.numba_ext.rules.checks import apart
+from activerules.rules.define import define_on
+from activerules.rules.protocol import AugmentedReturn, active
+from activerules.rules.registry import RULES
+from activerules.rules.written import function_from
+from activerules.values.argument import Argument
+from activerules.values.kinds import has_shadow, is_number, is_number_array
+from activerules.values.leaf_texts import TupleTexts, leaves_at
+
+_OVERLAP = (
+    "arguments of a gradient inside a differentiated function share memory that the function writes"
+)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One leaf of an argument.
+
+    role     "array": it has a shadow; "number": its derivative is returned; "plain": neither.
+    place    how it is reached from the argument: `[0][1]`.
+    written  whether the function writes into the argument.
+    """
+
+    number: int
+    argument: int
+    place: str
+    found: Any
+    role: str
+    written: bool
+
+    @property
+    def name(self) -> str:
+        """The name of the parameter for the primal."""
+        return f"x{self.number}"
+
+    @property
+    def shadow(self) -> str:
+        """The name of the parameter for the shadow, and for what takes its place."""
+        return f"d{self.number}"
+
+    @property
+    def tangent(self) -> str:
+        """The name of the parameter for the tangent."""
+        return f"t{self.number}"
+
+    @property
+    def may_vary(self) -> bool:
+        """Whether it can have a tangent at all."""
+        return is_number(self.found) or is_number_array(self.found)
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to differentiate a function.
+
+    arguments      with their activities
+    seeded         whether the return is Active
+    with_primal    whether what the function returned is wanted; it is a float
+    options        of the mode
+    """
+
+    dispatcher: Any
+    arguments: tuple[Argument, ...]
+    seeded: bool
+    with_primal: bool
+    options: frozenset[str] = frozenset()
+
+    @property
+    def mode(self) -> Mode:
+        """Reverse mode with these options, without the primal."""
+        return Mode("reverse", options=self.options)
+
+
+@dataclass
+class _Writer:
+    """Writes the functions that belong to one way."""
+
+    way: Way
+    leaves: list[Leaf] = field(default_factory=list)
+    texts: TupleTexts = field(default_factory=TupleTexts)
+
+    def __post_init__(self) -> None:
+        written = _written(self.way)
+        for k, argument in enumerate(self.way.arguments):
+            for leaf in leaves_at(f"x{k}", argument.numba_type):
+                role = _role(argument, leaf.found)
+                self.leaves.append(
+                    Leaf(len(self.leaves), k, leaf.place, leaf.found, role, written[k])
+                )
+
+    def of_role(self, role: str) -> list[Leaf]:
+        """The leaves with a role, in order."""
+        return [leaf for leaf in self.leaves if leaf.role == role]
+
+    def rebuilt(self, k: int, text: Callable[[Leaf], str]) -> str:
+        """Argument `k` with `text` for each of its leaves."""
+        leaves = (leaf for leaf in self.leaves if leaf.argument == k)
+        return self.texts.put_together(self.way.arguments[k].numba_type, leaves, text)
+
+    # --- functions ---
+
+    def pull(self) -> Any:
+        """`pull(x…, d…) -> (ā…, r)`, or None if it returns nothing."""
+        way = self.way
+        kinds = {"const": "", "active": "_Active", "duplicated": "_Duplicated"}
+        kinds["mixed"] = "_MixedDuplicated"
+        args = []
+        for k, argument in enumerate(way.arguments):
+            primal = self.rebuilt(k, lambda leaf: leaf.name)
+            shadow = self.rebuilt(k, lambda x: x.shadow if x.role == "array" else x.name)
+            given = f"{primal}, {shadow}" if argument.activity in _SHADOWED else primal
+            args.append(f"{kinds[argument.activity]}({given})")
+        names = [leaf.name for leaf in self.leaves]
+        names += [leaf.shadow for leaf in self.of_role("array")]
+        marker = "_Active" if way.seeded else "_Const"
+        call = f"_autodiff(_mode, _function, {', '.join([marker, *args])})"
+        found = [f"_bars[{x.argument}]{x.place}" for x in self.of_role("number")]
+        lines = [f"_bars = {call}"]
+        if way.with_primal:
+            lines = [f"_bars, _primal = {call}"]
+            found.append("_primal")
+        mode = way.mode.with_primal() if way.with_primal else way.mode
+        return self._function("pull", names, [*lines, _returned(found)], _mode=mode)
+
+    def along(self, varied: Sequence[Leaf], extra: str) -> Any:
+        """`along(x…, t…, [extra])`: the derivative of f along tangents of the leaves `varied`.
+
+        extra "weight": returns ṙ + weight r; "kept": stores (r, ṙ) there; "": returns ṙ.
+        """
+        names = [leaf.name for leaf in self.leaves] + [leaf.tangent for leaf in varied]
+        names += [extra] if extra else []
+        args = []
+        for k, _ in enumerate(self.way.arguments):
+            primal = self.rebuilt(k, lambda leaf: leaf.name)
+            moves = any(leaf.argument == k for leaf in varied)
+            tangent = self.rebuilt(k, lambda x: x.tangent if x in varied else x.name)
+            args.append(f"_Duplicated({primal}, {tangent})" if moves else primal)
+        marker = "_Duplicated" if self.way.seeded else "_Const"
+        found = "_dot, _primal" if extra else "_dot"
+        call = f"{found} = _autodiff(_mode, _function, {', '.join([marker, *args])})"
+        dot = "_dot" if self.way.seeded else "0.0"
+        result = {
+            "weight": [f"return weight * _primal{' + _dot' if self.way.seeded else ''}"],
+            "kept": ["kept[0] = _primal", f"kept[1] = {dot}"],
+            "": ["return _dot" if self.way.seeded else "return None"],
+        }[extra]
+        mode = ForwardWithPrimal if extra else Forward
+        return self._function("along", names, [call, *result], _mode=mode)
+
+    def _function(self, name: str, names: Sequence[str], lines: Sequence[str], **more: Any) -> Any:
+        plain = self._plain(name, names, lines, _function=self.way.dispatcher, **more)
+        return njit(**NO_C_WRAPPER)(plain)
+
+    def _plain(self, name: str, names: Sequence[str], lines: Sequence[str], **more: Any) -> Any:
+        scope = {**_SCOPE, **self.texts.classes, **more}
+        source = f"def {name}({', '.join(names)}):\n " + "\n ".join(lines)
+        made = function_from(source, name, scope, module=__name__)
+        made.__name__ = f"{name}_{self.way.dispatcher.py_func.__name__}"
+        return made
+
+    # --- rules ---
+
+    def rules(self, pull: Any) -> dict[Any, Any]:
+        """The functions of the rules of the pull."""
+        return {
+            "augmented_primal": self._augmented(pull),
+            "reverse": self._reverse(),
+            "forward": self._forward(),
+        }
+
+    def _names(self, *leading: str) -> list[str]:
+        shadows = [leaf.shadow for leaf in self.of_role("array")]
+        return [*leading, *(leaf.name for leaf in self.leaves), *shadows]
+
+    def _augmented(self, pull: Any) -> Any:
+        arrays = [leaf for leaf in self.leaves if isinstance(leaf.found, types.Array)]
+        lines = [
+            f"_apart({one.name}.val, {other.name}.val)"
+            for k, one in enumerate(arrays)
+            for other in arrays[k + 1 :]
+            if one.written or other.written
+        ]
+        values = ", ".join(f"{name}.val" for name in self._names())
+        lines.append(f"return _AugmentedReturn(_passing(_pull, {values}), None, None)")
+        return self._plain("rule", self._names("_config", "_ret"), lines, _pull=pull)
+
+    def _reverse(self) -> Any:
+        way = self.way
+        arrays, numbers = self.of_role("array"), self.of_role("number")
+        lines = []
+        if numbers or way.with_primal:
+            lines.append("_bars = _dret.val if _active(_dret) else _make_zero(_dret.val)")
+        arrays_given = [leaf for leaf in self.leaves if isinstance(leaf.found, types.Array)]
+        # two of them may be one array, and what the tape holds of it two copies
+        alone = [leaf for leaf in arrays_given if not leaf.written and len(arrays_given) > 1]
+        lines += [f"_own{leaf.number} = _with_own_shadow({leaf.name})" for leaf in alone]
+        args = []
+        for leaf in self.leaves:
+            if leaf in alone:
+                args.append(f"_own{leaf.number}")
+            elif leaf in arrays_given and (leaf.written or leaf.found.layout == "A"):
+                args.append(f"_again({leaf.name})")
+            else:
+                args.append(leaf.name)
+        for leaf in [leaf for leaf in self.leaves if leaf.role != "plain"]:
+            if leaf.role == "number":
+                args.append(f"_Const(_bars[{numbers.index(leaf)}])")
+                continue
+            t, d = leaf.tangent, leaf.shadow
+            lines.append(f"{t} = {d}.dval if _active({d}) else _make_zero({d}.val)")
+            # the shadow of a tangent that is not written has no influence
+            args.append(
+                f"_Duplicated({t}, _like({d}.val, {t}))" if leaf.written else f"_Const({t})"
+            )
+        extra = ""
+        if way.with_primal:
+            extra = "weight"
+            args.append("_Const(_bars[-1])")
+        varied = [leaf for leaf in self.leaves if leaf.role != "plain"]
+        marker = "_Active" if extra or way.seeded else "_Const"
+        lines.append(f"_found = _autodiff(_mode, _along, {', '.join([marker, *args])})")
+        lines += [f"_collect({leaf.name}, _own{leaf.number})" for leaf in alone]
+        entries = [f"_found[{leaf.number}]" for leaf in self.leaves]
+        lines.append(_returned([*entries, *("None" for _ in arrays)]))
+        names = self._names("_config", "_dret", "_tape")
+        return self._plain("rule", names, lines, _along=self.along(varied, extra), _mode=way.mode)
+
+    def _forward(self) -> Any:
+        way = self.way
+        numbers = self.of_role("number")
+        varied = [leaf for leaf in self.leaves if leaf.may_vary]
+        lines, args, tangents = [], [], []
+        for leaf in self.leaves:
+            x, t, d = leaf.name, leaf.tangent, leaf.shadow
+            if leaf.may_vary:
+                lines.append(f"{t} = {x}.dval if _active({x}) else _make_zero({x}.val)")
+            if leaf.role == "array":
+                lines.append(f"_d{d} = {d}.dval if _active({d}) else _make_zero({d}.val)")
+                args.append(f"_Duplicated({x}.val, _d{d})")
+                tangents.append(f"_Duplicated({t}, {d}.val)")
+            elif leaf.role == "number":
+                args.append(f"_Active({x}.val)")
+                tangents.append(f"_Active({t})")
+            else:
+                args.append(f"_Const({x}.val)")
+                tangents += [f"_Const({t})"] * leaf.may_vary
+        args += tangents
+        if way.with_primal:
+            lines += ["_kept, _seed = _np.zeros(2), _np.zeros(2)", f"_seed[1] = {way.seeded:d}"]
+            args.append("_Duplicated(_kept, _seed)")
+        marker = "_Active" if way.seeded and not way.with_primal else "_Const"
+        lines.append(f"_found = _autodiff(_mode, _along, {', '.join([marker, *args])})")
+        kept = ["_kept[0]"] if way.with_primal else [], ["_kept[1]"] if way.with_primal else []
+        first = len(self.leaves)
+        primal = [f"_found[{first + varied.index(x)}]" for x in numbers] + kept[0]
+        tangent = [f"_found[{x.number}]" for x in numbers] + kept[1]
+        if primal:
+            both = f"({''.join(one + ', ' for one in primal)})", f"({', '.join(tangent)},)"
+            lines.append(f"return ({both[0]}, {both[1]}) if _config.needs_shadow else {both[0]}")
+        # not of batches: it takes one tangent of each argument, and runs once per lane
+        names = ["_config", "_ret", *(f"{name}: _Single" for name in self._names())]
+        along = self.along(varied, "kept" if way.with_primal else "")
+        return self._plain("rule", names, lines, _along=along, _mode=way.mode, _np=np)
+
+
+_SHADOWED = ("duplicated", "mixed")
+
+
+def _returned(items: Sequence[str]) -> str:
+    return f"return ({''.join(item + ', ' for item in items)})" if items else "return None"
+
+
+def _role(argument: Argument, found: Any) -> str:
+    if is_number(found) and argument.activity in ("active", "mixed"):
+        return "number"
+    if is_number_array(found) and argument.activity in _SHADOWED:
+        return "array"
+    if argument.activity in _SHADOWED and has_shadow(found):
+        raise NotYetSupported(
+            f"a gradient with respect to {argument}, inside a function that is differentiated",
+            why="only floats, arrays and tuples of them have second derivatives there",
+            instead=["the arrays of it as arguments of their own"],
+        )
+    return "plain"
+
+
+def _written(way: Way) -> tuple[bool, ...]:
+    """Which arguments the function writes into."""
+    moved = [
+        Argument(a.name, a.numba_type, "const" if a.activity == "const" else "duplicated")
+        for a in way.arguments
+    ]
+    return compiled_forward(way.dispatcher, moved, way.seeded, 1, again=True).written
+
+
+def pull_of(way: Way) -> tuple[Any, _Writer]:
+    """The pull of a way, with its rules, as a compiled function; and who wrote it."""
+
+    def make() -> tuple[Any, _Writer]:
+        writer = _Writer(way)
+        pull = writer.pull()
+        for which, written in writer.rules(pull).items():
+            saved = _saved(writer) if which == "reverse" else ()
+            # no call of it can have been compiled before
+            RULES.attach(pull, which, *define_on(pull, which, written, saved))
+        return pull, writer
+
+    key = ("pull", way.arguments, way.seeded, way.with_primal, way.options)
+    return COMPILED.get(way.dispatcher, key, make)
+
+
+def _saved(writer: _Writer) -> tuple[str, ...]:
+    """What the reverse reads: the arguments, and the shadows that are read before they are added
+    to.
+    """
+    written = (leaf.shadow for leaf in writer.of_role("array") if leaf.written)
+    return (*(leaf.name for leaf in writer.leaves), *written)
+
+
+# --- the calls in the differentiated function ---
+
+
+def call_of(asked: ReadCall) -> Any:
+    """A compiled function that stands for a call: of annotated arguments, or of plain ones."""
+    call = asked.call
+    way = Way(
+        call.dispatcher, asked.arguments, asked.seeded, asked.with_primal, call.mode.options
+    )
+    key = ("nested", call)
+    if has_number_lists(asked):
+        return COMPILED.get(way.dispatcher, key, lambda: call_by_arrays(asked, _written(way)))
+    make = _gradient_call if call.gradient else _annotated_call
+    return COMPILED.get(way.dispatcher, key, lambda: make(asked, *pull_of(way)))
+
+
+def _annotated_call(asked: ReadCall, pull: Any, writer: _Writer) -> Any:
+    """`autodiff(mode, f, …)` by a pull."""
+    values = [f"a{k}{'.val' if _annotated(ty) else ''}" for k, ty in enumerate(asked.call.given)]
+    given = [values[x.argument] + x.place for x in writer.leaves]
+    given += [f"a{x.argument}.dval{x.place}" for x in writer.of_role("array")]
+    numbers = writer.of_role("number")
+    entries = [
+        writer.rebuilt(k, lambda x: f"found[{numbers.index(x)}]" if x in numbers else "None")
+        if argument.activity in ("active", "mixed")
+        else "None"
+        for k, argument in enumerate(asked.arguments)
+    ]
+    lines = [f"found = pull({', '.join(given)})"]
+    result = f"({''.join(entry + ', ' for entry in entries)})"
+    lines.append(f"return ({result}, found[-1])" if asked.with_primal else f"return {result}")
+    names = [f"a{k}" for k, _ in enumerate(asked.call.given)]
+    return _compiled(writer, names, lines, pull=pull)
+
+
+def _gradient_call(asked: ReadCall, pull: Any, writer: _Writer) -> Any:
+    """The stub of `grad` by a pull: the shadows are made here."""
+    spec: Any = asked.call.gradient
+    arrays, numbers = writer.of_role("array"), writer.of_role("number")
+    lines = [f"{x.shadow} = make_zero(a{x.argument}{x.place})" for x in arrays]
+    given = [f"a{x.argument}{x.place}" for x in writer.leaves] + [x.shadow for x in arrays]
+    lines.append(f"found = pull({', '.join(given)})")
+
+    def entry(leaf: Leaf) -> str:
+        if leaf in numbers:
+            return f"found[{numbers.index(leaf)}]"
+        return leaf.shadow if leaf in arrays else "None"
+
+    entries = [writer.rebuilt(k, entry) for k in spec.argnums]
+    result = entries[0] if spec.single else f"({''.join(one + ', ' for one in entries)})"
+    lines.append(f"return (found[-1], {result})" if spec.with_value else f"return {result}")
+    names = [f"a{k}" for k, _ in enumerate(asked.call.given)]
+    return _compiled(writer, names, lines, pull=pull, make_zero=make_zero)
+
+
+def _annotated(found: Any) -> bool:
+    return isinstance(found, AnnotationType)
+
+
+def _compiled(writer: _Writer, names: Sequence[str], lines: Sequence[str], **more: Any) -> Any:
+    source = f"def call({', '.join(names)}):\n " + "\n ".join(lines)
+    call = function_from(source, "call", {**writer.texts.classes, **more}, module=__name__)
+    return njit(**NO_C_WRAPPER)(call)
+
+
+
+# --- what the rules call ---
+
+
+def _again(x: Any) -> Any:
+    """An annotated array around a copy of it, with the strides of its shadow."""
+    raise NotImplementedError
+
+
+def _like(x: Any, form: Any) -> Any:
+    """A copy of an array with the strides of another one."""
+    raise NotImplementedError
+
+
+@overload(_again)
+def _again_typed(x):
+    if x.kind is Const:
+        return lambda x: Const(_like(x.val, x.val))
+    return lambda x: Duplicated(_like(x.val, x.dval), x.dval)
+
+
+def _with_own_shadow(x: Any) -> Any:
+    """An annotated array with a new shadow of zeros."""
+    raise NotImplementedError
+
+
+def _collect(x: Any, own: Any) -> None:
+    """Add such a shadow to that of `x`."""
+    raise NotImplementedError
+
+
+@overload(_with_own_shadow)
+def _with_own_shadow_typed(x):
+    if x.kind is Const:
+        return lambda x: Const(x.val)
+    return lambda x: Duplicated(x.val, make_zero(x.val))
+
+
+@overload(_collect)
+def _collect_typed(x, own):  # noqa: ARG001
+    if x.kind is Const:
+        return lambda x, own: None
+
+    def impl(x, own):
+        shadow = x.dval
+        shadow += own.dval
+
+    return impl
+
+
+@overload(_like)
+def _like_typed(x, form):
+    if x.layout == form.layout == "C":
+        return lambda x, form: x.copy()
+
+    def impl(x, form):
+        result = make_zero(form)
+        result[...] = x
+        return result
+
+    return impl
+
+
+_SCOPE = {
+    "_Active": Active,
+    "_AugmentedReturn": AugmentedReturn,
+    "_Const": Const,
+    "_Duplicated": Duplicated,
+    "_Single": Const | Duplicated,
+    "_MixedDuplicated": MixedDuplicated,
+    "_active": active,
+    "_again": _again,
+    "_collect": _collect,
+    "_with_own_shadow": _with_own_shadow,
+    "_apart": njit(apart(_OVERLAP, NotYetSupported)),
+    "_autodiff": autodiff,
+    "_like": _like,
+    "_make_zero": make_zero,
+    "_passing": passing,
+}

@@ -1,0 +1,399 @@
+"""`vjp` and `autodiff_thunk` in code that is itself differentiated.
+
+A tape is never differentiated. Here a pullback, and the tape of a split derivative, keep copies of
+the arguments, and the reverse is a gradient by itself: that of <cotangent, f(x)>, which runs f
+once more. What is differentiated is then the gradient of a function: see `pull`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+
+from activerules.annotations.activity import (
+    Active,
+    Const,
+    Duplicated,
+    DuplicatedNoNeed,
+    MixedDuplicated,
+)
+from activerules.annotations.signature import Mode, SplitSpec
+from activerules.annotations.values import make_zero
+from activerules.api.autodiff import NO_C_WRAPPER, autodiff
+from activerules.api.grad import GradientFunction
+from activerules.api.list_arguments import array_of, is_number_list, typed_list_of
+from activerules.errors import NotAFloatReturn, NotYetSupported, ShadowMismatch, TapeError
+from activerules.nested.options import zero_where_same
+from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls.emitter import RETURNED_NONE
+from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
+from activerules.numba_ext.calls.lanes import is_batched, one_lane, width_of
+from activerules.numba_ext.calls.nested_forms import calling, returned_by
+from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.stubs import Stub
+from activerules.numba_ext.rules.checks import apart
+from activerules.numba_ext.split.cotangents import clear, present, require_fitting
+from activerules.numba_ext.split.forms import read_kinds
+from activerules.numba_ext.split.pullback import bind, data_of
+from activerules.numba_ext.split.split_results import has_shadow, read_result
+from activerules.rules.pattern import type_name
+from activerules.rules.written import function_from
+from activerules.values.kinds import (
+    has_numbers,
+    has_shadows,
+    is_number,
+    optional_leaf,
+    returned_type,
+)
+from activerules.values.layout import CONSTANT
+
+_IS_VIEW = (
+    "inside a function that is differentiated, autodiff_thunk is not yet supported for a function "
+    "that returns memory of its arguments: let it return a copy, x[1:].copy() for x[1:]"
+)
+
+
+# --- vjp ---
+
+
+def nested_vjp_stub(dispatcher: Any, argtypes: Sequence[Any]) -> Any:
+    """The compiled function that gives `(out, pullback)` in code that is differentiated."""
+    found = tuple(map(types.unliteral, argtypes))
+    checks.read_arity(dispatcher, len(found))
+    places = [k for k, ty in enumerate(found) if has_numbers(ty) or has_shadows(ty)]
+    return _once(_vjp_stub, dispatcher, len(found), tuple(places))
+
+
+def _vjp_stub(dispatcher: Any, count: int, places: tuple[int, ...]) -> Any:
+    names = [f"x{k}" for k in range(count)]
+    again = "".join(f"kept(data[{k}]), " for k in range(count))
+    entries = [f"found[{places.index(k)}]" if k in places else "None" for k in range(count)]
+    phi = _weighted(dispatcher, count)
+    by_places = GradientFunction(phi, places, options={}).dispatcher if places else None
+    lines = ["data = data_of(pullback)"]
+    lines += [f"found = gradient({again}cotangent)"] * bool(places)
+    lines.append(f"return ({''.join(entry + ', ' for entry in entries)})")
+    pull = _compiled("pull", ["pullback", "cotangent"], lines, gradient=by_places)
+    lines = [
+        f"data = ({''.join(f'kept({name}), ' for name in names)})",
+        f"out = returned(function({', '.join(names)}))",
+        "return out, bind(pull, data)",
+    ]
+    return _compiled("vjp", names, lines, function=dispatcher, pull=Stub(pull))
+
+
+def _weighted(dispatcher: Any, count: int) -> Any:
+    """The function `(x…, cotangent) -> <cotangent, f(x…)>`."""
+    names = ", ".join(f"x{k}" for k in range(count))
+    parameters = [*(f"x{k}" for k in range(count)), "cotangent"]
+    lines = [f"return paired(cotangent, returned(function({names})))"]
+    return _compiled("weighted", parameters, lines, function=dispatcher)
+
+
+# --- autodiff_thunk ---
+
+
+def nested_record_form(typing_context, spec, function, *args):
+    """`(tape, primal, shadow)`; the tape is a tuple of copies, the shadow, and whether it is used.
+
+    As `split.record_form`; a function that returns memory of its arguments is refused at run time.
+    """
+    asked, arguments, dispatcher, _ = _read(typing_context, spec.value, function, args)
+    width = width_of([a.name for a in arguments], args) if is_batched(args) else None
+    plan = (dispatcher, asked, tuple(a.activity for a in arguments), width)
+    return calling(typing_context, _once(_record_stub, *plan), (spec, function), args)
+
+
+def _record_stub(
+    dispatcher: Any, asked: SplitSpec, activities: tuple[str, ...], width: int | None
+) -> Any:
+    names = [f"a{k}" for k, _ in enumerate(activities)]
+    values = [_value(name, kind) for name, kind in zip(names, asked.arguments, strict=True)]
+    shadowed = has_shadow(asked.result)
+    primal = asked.returns_primal and asked.result is not DuplicatedNoNeed
+    shadow = "shadow_of(out)" if width is None else f"({'shadow_of(out), ' * width})"
+    lines = [
+        f"data = ({''.join(f'kept({value}), ' for value in values)})",
+        f"out = returned(function({', '.join(values)}))",
+        *(f"keep_apart(out, {value})" for value in values if shadowed),
+        f"shadow = {shadow if shadowed else 'None'}",
+        "used = np.zeros(1, np.int64)",
+        f"return (data, shadow, used), {'out' if primal else 'None'}, shadow",
+    ]
+    return _compiled("record", names, lines, function=dispatcher)
+
+
+def nested_play_form(typing_context, spec, function, *args):
+    """As `split.play_form`; the last two of `args` are the cotangent (or None) and the tape."""
+    *annotated, dret, tape = map(types.unliteral, args)
+    asked, arguments, dispatcher, result = _read(typing_context, spec.value, function, annotated)
+    if not isinstance(tape, types.BaseTuple) or len(tape) != 3:
+        raise TapeError(
+            f"{tape} was given to the reverse of {dispatcher.py_func.__name__}",
+            instead=["the tape that `augmented` of the same autodiff_thunk returned"],
+        )
+    width = width_of([a.name for a in arguments], annotated) if is_batched(annotated) else None
+    if asked.result in (Active, MixedDuplicated):
+        require_fitting(result if width is None else types.UniTuple(result, width), dret)
+    plan = (dispatcher, asked, tuple(a.activity for a in arguments), width)
+    return calling(typing_context, _once(_play_stub, *plan), (spec, function), args)
+
+
+def _play_stub(
+    dispatcher: Any, asked: SplitSpec, activities: tuple[str, ...], width: int | None
+) -> Any:
+    """A call of the gradient, or of a batch one per lane."""
+    names = [f"a{k}" for k, _ in enumerate(activities)]
+    seeded = asked.result is not Const
+
+    def call(lane: str, data: str) -> str:
+        given = [
+            f"{kind.__name__}({data.format(k)}"
+            f"{f', {_shadow(asked, k, lane)}' if kind not in (Active, Const) else ''})"
+            for k, kind in enumerate(one_lane(asked).arguments)
+        ]
+        if seeded:
+            cotangent = "dret" if asked.result in (Active, MixedDuplicated) else "shadow"
+            given.append(f"Const({cotangent}{lane})")
+        return f"autodiff(mode, target, {', '.join(['Active' if seeded else 'Const', *given])})"
+
+    lanes = range(width or 1)
+    # each lane runs the function, which may write into its arguments
+    data = "kept(data[{}])" if len(lanes) > 1 else "data[{}]"
+    calls = [call("" if width is None else f"[{lane}]", data) for lane in lanes]
+    found = ["".join(f"found{lane}[{k}], " for lane in lanes) for k, _ in enumerate(names)]
+    batched = [width is not None and kind is Active for kind in asked.arguments]
+    items = [
+        f"({one})" if each else one[: one.index(",")]
+        for one, each in zip(found, batched, strict=True)
+    ]
+    lines = [
+        "data, shadow, used = tape",
+        "if used[0] != 0:",
+        "    raise TapeError('a tape is used a second time: its reverse has run')",
+        "used[0] = 1",
+        *(f"found{lane} = {one}" for lane, one in zip(lanes, calls, strict=True)),
+        *["clear(shadow)"] * has_shadow(asked.result),
+        f"return ({''.join(f'{item}, ' for item in items)})",
+    ]
+    target = _weighted(dispatcher, len(names)) if seeded else dispatcher
+    mode = Mode("reverse", options=asked.options - {"runtime_activity"})
+    return _compiled("play", [*names, "dret", "tape"], lines, target=target, mode=mode)
+
+
+def _shadow(asked: SplitSpec, k: int, lane: str) -> str:
+    """The shadow of an argument; its memory, not the copy of it, says whether it is constant."""
+    shadow = f"a{k}.dval{lane}"
+    return f"zero_where_same(a{k}.val, {shadow})" if _compares(asked) else shadow
+
+
+def _compares(asked: SplitSpec) -> bool:
+    return "runtime_activity" in asked.options
+
+
+def _value(name: str, kind: Any) -> str:
+    return name if kind is Const else f"{name}.val"
+
+
+def _read(typing_context: Any, asked: SplitSpec, function: Any, args: Sequence[Any]) -> Any:
+    dispatcher = dispatcher_of_type(function)
+    found = [types.unliteral(ty) for ty in args]
+    arguments = read_kinds(asked, dispatcher, found)
+    result = returned_type(returned_by(typing_context, dispatcher, arguments))
+    return read_result(asked, dispatcher, result), arguments, dispatcher, result
+
+
+# --- what the stubs call ---
+
+
+def kept(x: Any) -> Any:
+    """A copy of the arrays in a value, with their strides."""
+    raise NotImplementedError
+
+
+def returned(y: Any) -> Any:
+    """What a function returned; raises where that is None, which has no derivative."""
+    raise NotImplementedError
+
+
+def paired(cotangent: Any, y: Any) -> Any:
+    """<cotangent, y>, a real number: Re of the sum of conj(cotangent) y."""
+    raise NotImplementedError
+
+
+def keep_apart(result: Any, other: Any) -> None:
+    """Raise if an array in `result` shares memory with one in `other`."""
+    raise NotImplementedError
+
+
+def shadow_of(y: Any) -> Any:
+    """Zeros for the arrays in a result; what else is in it comes along."""
+    raise NotImplementedError
+
+
+_UNCHANGING = (types.Number, *CONSTANT)
+
+
+@overload(kept)
+def _kept(x):
+    if isinstance(x, types.BaseTuple):
+        return _items("kept(x[{}])", "x", x)
+    if isinstance(x, _UNCHANGING):
+        return lambda x: x
+    if isinstance(x, types.ListType) and is_number_list(x):
+        return lambda x: typed_list_of(array_of(x))
+    if not isinstance(x, types.Array) or not isinstance(x.dtype, types.Number | types.Boolean):
+        raise NotYetSupported(
+            f"{type_name(x)} in a call of vjp, of a thunk or of a batch, inside a function that is "
+            "differentiated",
+            why="its arguments are copied there",
+            instead=["autodiff or grad, which copy nothing"],
+        )
+    if x.layout == "C":
+        return lambda x: x.copy()
+
+    def impl(x):
+        copy = make_zero(x)
+        copy[...] = x
+        return copy
+
+    return impl
+
+
+@overload(shadow_of)
+def _shadow_of(y):
+    if isinstance(y, types.BaseTuple):
+        return _items("shadow_of(y[{}])", "y", y)
+    if optional_leaf(y) is not None:
+        return lambda y: None if y is None else make_zero(present(y))
+    return lambda y: make_zero(y)
+
+
+@overload(returned)
+def _returned(y):
+    if returned_type(y) == y:
+        return lambda y: y
+
+    def impl(y):
+        if y is None:
+            raise NotAFloatReturn(RETURNED_NONE)
+        return present(y)
+
+    return impl
+
+
+@overload(paired)
+def _paired(cotangent, y):
+    require_fitting(y, cotangent)
+    if optional_leaf(y) is not None:
+        return _paired_optional(cotangent)
+    if isinstance(y, types.BaseTuple):
+        terms = " + ".join(f"paired(cotangent[{k}], y[{k}])" for k in range(len(y)))
+        return _source(f"def impl(cotangent, y): return {terms or '0.0'}")
+    if isinstance(y, types.Array) and is_number(y.dtype):
+        return _paired_vectors if y.ndim == 1 else _paired_arrays
+    if isinstance(y, types.Complex):
+        return lambda cotangent, y: cotangent.real * y.real + cotangent.imag * y.imag
+    if is_number(y):
+        return lambda cotangent, y: cotangent * y
+    return lambda cotangent, y: 0.0
+
+
+def _paired_optional(cotangent: Any) -> Any:
+    if cotangent == types.none:
+        return lambda cotangent, y: 0.0
+
+    def impl(cotangent, y):
+        if cotangent is None:
+            return 0.0
+        if y is None:
+            raise ShadowMismatch("a cotangent is given for what is None in the result")
+        return paired(present(cotangent), present(y))
+
+    return impl
+
+
+def _paired_vectors(cotangent, y):
+    if cotangent.shape != y.shape:
+        raise ShadowMismatch("the cotangent has another shape than the result")
+    total = 0.0
+    for i in range(y.size):
+        total += paired(cotangent[i], y[i])
+    return total
+
+
+def _paired_arrays(cotangent, y):
+    if cotangent.shape != y.shape:
+        raise ShadowMismatch("the cotangent has another shape than the result")
+    total = 0.0
+    for place in np.ndindex(y.shape):
+        total += paired(cotangent[place], y[place])
+    return total
+
+
+@overload(keep_apart)
+def _keep_apart(result, other):
+    if isinstance(result, types.BaseTuple):
+        return _each("keep_apart(result[{}], other)", result)
+    if isinstance(other, types.BaseTuple):
+        return _each("keep_apart(result, other[{}])", other)
+    if isinstance(result, types.Array) and isinstance(other, types.Array):
+        return apart(_IS_VIEW, NotYetSupported)
+    if isinstance(optional_leaf(result), types.Array) and isinstance(other, types.Array):
+
+        def if_present(result, other):
+            if result is not None:
+                keep_apart(present(result), other)
+
+        return if_present
+    return lambda result, other: None
+
+
+def _items(form: str, name: str, found: Any) -> Any:
+    items = "".join(form.format(k) + ", " for k in range(len(found)))
+    named = getattr(found, "instance_class", None)
+    result = f"({items})" if named is None else f"named({items})"
+    return _source(f"def impl({name}): return {result}", named=named)
+
+
+def _each(form: str, found: Any) -> Any:
+    lines = "; ".join(form.format(k) for k in range(len(found)))
+    return _source(f"def impl(result, other): {lines or 'pass'}")
+
+
+def _source(source: str, **more: Any) -> Any:
+    return function_from(source, "impl", {**_SCOPE, **more}, module=__name__)
+
+
+def _compiled(name: str, names: Sequence[str], lines: Sequence[str], **more: Any) -> Any:
+    source = f"def {name}({', '.join(names)}):\n " + "\n ".join(lines)
+    return njit(**NO_C_WRAPPER)(function_from(source, name, {**_SCOPE, **more}, module=__name__))
+
+
+def _once(make: Any, dispatcher: Any, *plan: Any) -> Any:
+    return COMPILED.get(dispatcher, (make, plan), lambda: make(dispatcher, *plan))
+
+
+_SCOPE = {
+    "Active": Active,
+    "Const": Const,
+    "Duplicated": Duplicated,
+    "DuplicatedNoNeed": DuplicatedNoNeed,
+    "MixedDuplicated": MixedDuplicated,
+    "TapeError": TapeError,
+    "autodiff": autodiff,
+    "bind": bind,
+    "clear": clear,
+    "data_of": data_of,
+    "keep_apart": keep_apart,
+    "kept": kept,
+    "np": np,
+    "paired": paired,
+    "returned": returned,
+    "shadow_of": shadow_of,
+    "zero_where_same": zero_where_same,
+}

@@ -1,0 +1,63 @@
+"""A call of a derivative in code that is differentiated, as a call of a function written for it.
+
+    batched arguments     a call per lane                                 nested_lanes
+    options               the call without them                           nested_options
+    lists of numbers      the call with arrays in their place             nested_lists
+    what is left          a function with rules: its pull                 gradient_rules
+
+Each of the first three ends in a call of `autodiff` that is rewritten again, until a pull is left.
+What a rule does is reverse over forward, so that no code with a tape is ever differentiated: see
+docs/decisions/0008-nested-derivatives.md. Pullbacks and split halves, which are values, have
+stubs of their own (`nested_pullbacks`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from activerules.nested.batches import call_per_lane
+from activerules.nested.options import call_without_options
+from activerules.nested.pull import call_of
+from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls.emitter import is_batched
+from activerules.numba_ext.calls.intrinsics import return_activity
+from activerules.numba_ext.calls.nested_forms import (
+    REWRITTEN,
+    NestedCall,
+    ReadCall,
+    require_float_primal,
+    returned_by,
+    use_nested,
+)
+from activerules.values.kinds import is_number
+
+
+def rewrite(typing_context: Any, call: NestedCall) -> Any:
+    """The compiled function that stands for a call, with the same arguments.
+
+    Raises what reading the call raises, and `NotYetSupported` where the value is asked for and is
+    not one float.
+    """
+    if is_batched(call.given):
+        return call_per_lane(typing_context, call)
+    if call.mode.options & REWRITTEN:
+        return call_without_options(typing_context, call)
+    return call_of(_read(typing_context, call))
+
+
+def _read(typing_context: Any, call: NestedCall) -> ReadCall:
+    names = checks.read_arity(call.dispatcher, len(call.given))
+    if call.gradient is not None:
+        arguments = checks.read_gradient_arguments(names, call.given, call.gradient.argnums)
+        return ReadCall(call, arguments, True, call.gradient.with_value)
+    checks.require_marked(call.dispatcher, call.mode, names, call.given)
+    arguments = checks.read_arguments(names, call.given)
+    found = returned_by(typing_context, call.dispatcher, arguments)
+    wanted = return_activity(call.marker)
+    if call.mode.returns_primal:
+        require_float_primal(call.dispatcher.py_func.__name__, found)
+    seeded = wanted == "active" or (wanted is None and is_number(found))
+    return ReadCall(call, arguments, seeded, call.mode.returns_primal)
+
+
+use_nested(rewrite)

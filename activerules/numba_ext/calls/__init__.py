@@ -1,0 +1,1 @@
+"""The call of a derivative in code that is being lowered."""

@@ -1,0 +1,534 @@
+"""What a call of `autodiff` must fulfil while it is typed: the number of arguments, and their
+annotations.
+
+Everything here raises before a derivative is compiled. What depends on the arrays themselves is
+checked in the compiled code, see `memory`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import typeof
+from numba.core import types
+from numba.core.errors import NumbaError
+
+from activerules.annotations.activity import (
+    Active,
+    Const,
+    Duplicated,
+    DuplicatedNoNeed,
+    MixedDuplicated,
+)
+from activerules.annotations.signature import Mode
+from activerules.errors import (
+    ActiverulesError,
+    ActivityError,
+    ArityError,
+    NotAFloatReturn,
+    NotYetSupported,
+    ShadowMismatch,
+    Where,
+)
+from activerules.numba_ext.codegen.arity import of_count
+from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.rules.pattern import type_name
+from activerules.rules.registry import RULES
+from activerules.rules.rule import location_of
+from activerules.values.argument import Argument
+from activerules.values.fields import (
+    is_instance,
+    is_record_array,
+    items_in,
+    items_of,
+    unknown_field,
+)
+from activerules.values.kinds import (
+    activity_of,
+    has_numbers,
+    has_shadow,
+    has_shadows,
+    is_number,
+    is_number_array,
+    leaves_of,
+)
+from activerules.values.layout import CONSTANT, ValueActivity
+
+
+def asked_for(function: Any, arguments: Sequence[Argument]) -> Where:
+    """Where an error of a derivative of a dispatcher happened: the entry that comes first."""
+    call = f"{function.py_func.__name__}({', '.join(map(str, arguments))})"
+    return ("while differentiating", call, location_of(function))
+
+
+@contextmanager
+def asking(
+    function: Any, arguments: Sequence[Argument], activity: str | None = None, *, forward: bool
+) -> Generator[None, None, None]:
+    """Errors raised inside say what was asked for, and how to ask again."""
+    try:
+        yield
+    except ActiverulesError as error:
+        error.where.insert(0, asked_for(function, arguments))
+        asked = [f"--return {activity.capitalize()}"] if activity else []
+        asked += ["--forward"] * forward
+        if activity in (None, "active", "const"):  # what a shell can ask for
+            error.reproduce = error.reproduce or _command(function.py_func, arguments, asked)
+        raise
+
+
+def _command(function: Any, arguments: Sequence[Argument], asked: Sequence[str]) -> str:
+    """The command line that asks for a derivative; none for what a shell has no words for."""
+    file = inspect.getsourcefile(function)
+    expressible = all(_is_expressible(argument.numba_type) for argument in arguments)
+    if "<" in function.__qualname__ or file is None or not Path(file).is_file() or not expressible:
+        return ""
+    written = [f'"{argument.annotation}"' for argument in arguments]
+    command = f"python -m activerules explain {file}:{function.__qualname__}"
+    return " ".join([command, *written, *asked])
+
+
+def _is_expressible(found: Any) -> bool:
+    item = found.dtype if isinstance(found, types.Array) else found
+    return isinstance(item, types.Number | types.Boolean)
+
+
+@contextmanager
+def naming(function: Any) -> Generator[None, None, None]:
+    """Errors raised inside say which function's arguments they are about."""
+    try:
+        yield
+    except ActiverulesError as error:
+        call = f"{function.py_func.__name__}{inspect.signature(function.py_func)}"
+        error.where.insert(0, ("in the call of", call, location_of(function)))
+        raise
+
+
+# --- while the call is typed ---
+
+
+def read_arity(function: Any, count: int) -> tuple[str, ...]:
+    """Return the names of the first `count` parameters of a dispatcher; `ArityError` if they do not
+    fit.
+    """
+    name = function.py_func.__name__
+    signature = of_count(function, count)
+    try:
+        bound = _by_position(signature).bind(*range(count))
+    except TypeError as error:
+        raise ArityError(
+            f"{name} cannot be called with {count} argument{'s' * (count != 1)}: {error}",
+            why=f"its signature is {name}{signature}",
+            instead=["one annotation or value per argument, after the activity of the return"],
+        ) from error
+    return tuple(bound.arguments)
+
+
+def require_call(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
+    """Raise `ArityError` if a dispatcher cannot be called like that."""
+    signature = inspect.signature(function.py_func)
+    name = function.py_func.__name__
+    try:
+        signature.bind(*args, **keywords)
+    except TypeError as error:
+        raise ArityError(
+            f"the arguments are not those of {name}: {error}",
+            where=[("in the derivative of", f"{name}{signature}", location_of(function))],
+        ) from error
+
+
+def require_types(values: Iterable[Any]) -> None:
+    """Raise `ActivityError` for the first value that compiled code cannot take."""
+    for value in values:
+        try:
+            found = typeof(value)
+        except (ValueError, TypeError, NumbaError):
+            found = types.pyobject
+        if not found.is_precise():
+            require_types(value if isinstance(value, tuple) else ())
+            raise ActivityError(
+                f"an argument is {_described(value)}, for which Numba has no type",
+                why="a derivative is compiled code, and takes what compiled code takes",
+                instead=[
+                    *_converted(value),
+                    "numbers, arrays of numbers, tuples, records, numba.typed containers",
+                ],
+            )
+
+
+def _converted(value: Any) -> list[str]:
+    """How NumPy makes numbers that Numba knows of a value."""
+    if isinstance(value, np.ma.MaskedArray):
+        return ["x.filled(0.0), and the mask as an argument of its own"]
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "fc":
+        return [f"x.astype(np.{'float64' if value.dtype.kind == 'f' else 'complex128'})"]
+    return ["np.asarray(x)"] if hasattr(value, "__array__") else []
+
+
+def _described(value: Any) -> str:
+    kind = type(value).__name__
+    return f"of class {kind}" + (f" with dtype {value.dtype}" if hasattr(value, "dtype") else "")
+
+
+def _by_position(signature: inspect.Signature) -> inspect.Signature:
+    """The signature with keyword-only parameters in the places where Numba has them."""
+    kinds = inspect.Parameter
+    plain = [p for p in signature.parameters.values() if p.kind is not kinds.KEYWORD_ONLY]
+    only = [p for p in signature.parameters.values() if p.kind is kinds.KEYWORD_ONLY]
+    if any(p.default is not p.empty for p in plain):
+        # a parameter without default cannot follow: all that is left to check is their number
+        only = [p.replace(default=None) for p in only]
+    return signature.replace(
+        parameters=plain + [p.replace(kind=kinds.POSITIONAL_OR_KEYWORD) for p in only]
+    )
+
+
+def read_arguments(names: Sequence[str], found: Sequence[Any]) -> tuple[Argument, ...]:
+    """Return a call's arguments; a bare value is Const. Raises `ActivityError`,
+    `ShadowMismatch`.
+    """
+    return tuple(_read_argument(name, ty) for name, ty in zip(names, found, strict=True))
+
+
+def read_gradient_arguments(
+    names: Sequence[str], found: Sequence[Any], argnums: Sequence[int]
+) -> tuple[Argument, ...]:
+    """Return the arguments of `grad`: floats of `argnums` are Active, arrays Duplicated, others
+    Const. Raises `ArityError` if the call has fewer arguments.
+    """
+    missing = [str(place) for place in argnums if place >= len(names)]
+    if missing:
+        raise ArityError(
+            f"argnums has {', '.join(missing)}, and the call has {len(names)} arguments",
+            instead=["an argument that is given"],
+        )
+    arguments = []
+    for i, (name, ty) in enumerate(zip(names, map(types.unliteral, found), strict=True)):
+        activity: ValueActivity = "const"
+        if i in argnums:
+            _require_differentiable(name, ty)
+            activity = activity_of(ty)
+        arguments.append(Argument(name, ty, activity))
+    return tuple(arguments)
+
+
+def _require_differentiable(name: str, found: Any) -> None:
+    refuse_declared_inactive(name, found)
+    refuse_buffer(name, found)
+    is_array = isinstance(found, types.Array) and not isinstance(found.dtype, _WITHOUT_DERIVATIVE)
+    if is_array or isinstance(found, _CONTAINERS):
+        _require_duplicated(name, found)
+    if isinstance(found, types.ListType | types.DictType):
+        _require_known_fields(name, found)
+    if activity_of(found) == "const":
+        raise ActivityError(
+            f"`{name}` is {type_name(found)}, which has no derivative",
+            why="argnums names the arguments to differentiate with respect to: floats, tuples and "
+            "arrays of floats",
+            instead=[_as_floats(name, found), "another argnums"],
+        )
+    require_known_leaves(name, found)
+    refuse_records(name, found, "grad")
+
+
+def _as_floats(name: str, found: Any) -> str:
+    """How to give an argument as floats that is something else."""
+    if isinstance(found, types.Integer):
+        return f"a float, as 1.0 in place of 1: float({name})"
+    if isinstance(found, types.Array):
+        return f"{name}.astype(np.float64)"
+    return f"floats for `{name}`"
+
+
+def require_marked(function: Any, mode: Mode, names: Sequence[str], found: Sequence[Any]) -> None:
+    """Raise `ActivityError` if all arguments of `autodiff` are bare values: there would be nothing
+    to differentiate with respect to. `Const` for each says that this is meant.
+    """
+    if not found or any(isinstance(ty, AnnotationType) for ty in found):
+        return
+    raise ActivityError(
+        f"no argument of {function.py_func.__name__} is marked, so that there is no derivative",
+        why="a bare value is Const",
+        instead=[
+            *(_marked(name, ty, mode) for name, ty in zip(names, found, strict=True)),
+            f"Const({names[0]}), where no derivative is meant to be",
+        ],
+    )
+
+
+def _marked(name: str, found: Any, mode: Mode) -> str:
+    """How an argument is marked for a mode."""
+    if activity_of(found) == "const":
+        return _as_floats(name, found)
+    if mode.direction == "forward":
+        return f"Duplicated({name}, tangent)"
+    kind = activity_of(found).capitalize()
+    return {
+        "Active": f"Active({name})",
+        "Mixed": f"MixedDuplicated({name}, make_zero({name}))",
+    }.get(kind, f"Duplicated({name}, make_zero({name}))")
+
+
+def _read_argument(name: str, found: Any) -> Argument:
+    if not isinstance(found, AnnotationType):
+        return Argument(name, types.unliteral(found), "const")
+    if found.kind is Const:
+        return Argument(name, found.val, "const")
+    refuse_declared_inactive(name, found.val)
+    refuse_buffer(name, found.val)
+    if found.kind is Active:
+        _require_active(name, found.val)
+        return Argument(name, found.val, "active")
+    if found.kind in (Duplicated, DuplicatedNoNeed):
+        _require_duplicated(name, found.val)
+        _require_shadow(name, found.val, found.dval)
+        return Argument(name, found.val, "duplicated")
+    if found.kind is MixedDuplicated:
+        _require_mixed(name, found.val)
+        _require_shadow(name, found.val, found.dval)
+        return Argument(name, found.val, "mixed")
+    raise NotYetSupported(f"`{name}` is marked {found.kind.__name__}, which is not yet supported")
+
+
+_CONTAINERS = (types.List, types.DictType, types.Set)
+_WITHOUT_DERIVATIVE = (types.Integer, types.Boolean)
+
+
+def refuse_buffer(name: str, found: Any) -> None:
+    """Refuse a derivative with respect to memory that is no array of NumPy: a `memoryview`, an
+    `array.array`, or an array of a library that lets Numba look at its memory.
+    """
+    if isinstance(found, types.Buffer) and not isinstance(found, types.Array):
+        raise ActivityError(
+            f"`{name}` is not an array of NumPy (to Numba it is {found})",
+            why="what is added to, or returned, is an array of NumPy",
+            instead=[f"np.asarray({name})"],
+        )
+
+
+def refuse_declared_inactive(name: str, found: Any) -> None:
+    """Refuse a derivative with respect to values of a type that was declared inactive."""
+    for leaf in (found, *leaves_of(found)):
+        if RULES.is_inactive_type(leaf):
+            holds = "is" if leaf is found else "holds"
+            raise ActivityError(
+                f"`{name}` {holds} {type_name(leaf)}, which was declared inactive",
+                why="inactive_type says that values of this type carry no derivative",
+                instead=[f"Const({name})" if leaf is found else "pass it on its own, as Const"],
+            )
+
+
+def require_known_leaves(name: str, found: Any) -> None:
+    """Refuse what holds something whose floats nobody would see."""
+    refuse_declared_inactive(name, found)
+    for leaf in leaves_of(found):
+        _require_known_fields(name, leaf)
+        plain = getattr(leaf, "dtype", leaf) if isinstance(leaf, types.Array) else leaf
+        if not is_number(plain) and not isinstance(plain, CONSTANT) and not has_shadow(leaf):
+            raise NotYetSupported(
+                f"`{name}` holds {type_name(leaf)}, which is not yet supported in a tuple",
+                instead=["pass it as an argument of its own"],
+            )
+
+
+def _require_known_fields(name: str, leaf: Any) -> None:
+    field = unknown_field(leaf)
+    if field:
+        raise NotYetSupported(
+            f"`{name}{field}` is of a type that is not yet supported in a Duplicated argument",
+            why="fields and items with a derivative are numbers, arrays, tuples, typed lists and "
+            "dictionaries, and other objects",
+            instead=["pass it as an argument of its own"],
+        )
+
+
+def _require_active(name: str, found: Any) -> None:
+    is_tuple = isinstance(found, types.BaseTuple)
+    if activity_of(found) == "active":
+        return require_known_leaves(name, found)
+    if isinstance(found, types.Buffer) or has_shadows(found):
+        kind = "MixedDuplicated" if has_numbers(found) else "Duplicated"
+        instead = f"{kind}({name}, make_zero({name}))"
+    else:
+        instead = f"Const({name})"
+    raise ActivityError(
+        f"`{name}` is marked Active and is {type_name(found)}",
+        why="the derivative of an Active argument is returned, so it must be a float"
+        + (", or a tuple of floats" if is_tuple else ""),
+        instead=[instead],
+    )
+
+
+def _require_duplicated(name: str, found: Any) -> None:
+    activity = activity_of(found)
+    if activity == "duplicated":
+        return require_known_leaves(name, found)
+    if activity == "mixed":
+        raise ActivityError(
+            f"`{name}` is marked Duplicated and holds numbers beside its arrays",
+            why="in reverse mode, the derivatives of numbers are returned, those of arrays are "
+            "added to a shadow",
+            instead=[f"MixedDuplicated({name}, make_zero({name}))"],
+        )
+    if is_instance(found) or isinstance(found, types.ListType | types.DictType):
+        _require_known_fields(name, found)
+    if isinstance(found, _CONTAINERS):
+        raise NotYetSupported(
+            f"`{name}` is {type_name(found)}, which is not yet supported as a Duplicated argument",
+            why="among lists and dictionaries, those of numba.typed have a shadow if they hold "
+            "floats; of a dictionary, the keys hold none",
+            instead=[
+                f"numba.typed.List({name})" if isinstance(found, types.List) else "a typed one",
+                "an array, or a tuple of arrays",
+                "make it inside the function",
+            ],
+        )
+    if isinstance(found, types.Array) and unknown_field(found) is not None:
+        raise NotYetSupported(f"`{name}` is an array of {found.dtype}, which is not yet supported")
+    raise ActivityError(
+        f"`{name}` is marked Duplicated and is {type_name(found)}",
+        why="in reverse mode, the derivative of a Duplicated argument is added to memory of floats",
+        instead=[f"Active({name})" if activity == "active" else f"Const({name})"],
+    )
+
+
+def _require_mixed(name: str, found: Any) -> None:
+    activity = activity_of(found)
+    if activity == "mixed":
+        return require_known_leaves(name, found)
+    instead = {
+        "active": f"Active({name})",
+        "duplicated": f"Duplicated({name}, make_zero({name}))",
+    }.get(activity, f"Const({name})")
+    raise ActivityError(
+        f"`{name}` is marked MixedDuplicated and is {type_name(found)}",
+        why="MixedDuplicated is for tuples that hold numbers and arrays of numbers",
+        instead=[instead],
+    )
+
+
+def _require_shadow(name: str, primal: Any, shadow: Any) -> None:
+    if isinstance(primal, types.BaseTuple):
+        if isinstance(shadow, types.BaseTuple) and len(shadow) == len(primal):
+            pairs = zip(items_of(primal), items_of(shadow), strict=True)
+            for i, (item, other) in enumerate(pairs):
+                _require_shadow(f"{name}[{i}]", item, other)
+            return
+        problem = f"is {type_name(shadow)}, and `{name}` is {type_name(primal)}"
+    elif not is_number_array(primal) and not is_record_array(primal):
+        # An instance or a record, the contents of which are checked at run time. Or it is not
+        # used, but it is passed along in the tuple: it has to have the same form.
+        if shadow == primal or types.unliteral(shadow) == types.unliteral(primal):
+            if not _is_read_only(shadow):
+                return
+            raise ShadowMismatch(
+                f"the shadow of `{name}` holds arrays that are read-only",
+                why="the derivative is added to them",
+                instead=[
+                    f"d[key] = {name}[key].copy() for each, and make_zero of that"
+                    if isinstance(primal, types.DictType)
+                    else f"numba.typed.List([a.copy() for a in {name}]), and make_zero of that"
+                ],
+            )
+        problem = f"is {type_name(shadow)}, and `{name}` is {type_name(primal)}"
+    elif not isinstance(shadow, types.Array) or (shadow.dtype, shadow.ndim) != (
+        primal.dtype,
+        primal.ndim,
+    ):
+        problem = f"is {type_name(shadow)}, and `{name}` is {type_name(primal)}"
+    elif not shadow.mutable:
+        problem = "is read-only, and the derivative is added to it"
+    else:
+        return
+    raise ShadowMismatch(f"the shadow of `{name}` {problem}", instead=[f"make_zero({name})"])
+
+
+def _is_read_only(found: Any) -> bool:
+    """Whether there are arrays that cannot be written in the items of a list or dictionary."""
+    if isinstance(found, types.ListType | types.DictType):
+        return _is_read_only(items_in(found).item_type)
+    if isinstance(found, types.BaseTuple):
+        return any(map(_is_read_only, items_of(found)))
+    return is_number_array(found) and not found.mutable
+
+
+def refuse_records(name: str, found: Any, where: str) -> None:
+    """Raise `NotYetSupported` for a record that is no item of an array, where its derivative would
+    be new memory: such a record is a pointer, and nothing keeps what it points to.
+    """
+    if any(isinstance(leaf, types.Record) for leaf in leaves_of(found)):
+        raise NotYetSupported(
+            f"`{name}` is {type_name(found)}, not yet supported in {where}",
+            why="a derivative with respect to a record would be a record that no array owns",
+            instead=[
+                "an array of one record, particles[i : i + 1]",
+                f"autodiff(Reverse, …) with Duplicated({name}, make_zero({name}))",
+            ],
+        )
+
+
+def require_holomorphic(arguments: Sequence[Argument]) -> None:
+    """Raise `ActivityError` unless f'(z) makes sense for these arguments: Active complex ones."""
+    for argument in arguments:
+        complex_only = all(
+            isinstance(leaf, types.Complex)
+            for leaf in leaves_of(argument.numba_type)
+            if is_number(leaf)
+        )
+        if argument.activity == "const" or (argument.activity == "active" and complex_only):
+            continue
+        raise ActivityError(
+            f"`{argument.name}` is {argument.annotation}, and the mode is holomorphic",
+            why="f'(z) is returned for Active complex numbers; with respect to real "
+            "numbers and arrays, a complex result has two gradients, one of each part",
+            instead=[
+                "Active complex numbers",
+                "differentiate the real and the imaginary part of the result, without the option",
+            ],
+        )
+
+
+def refuse_holomorphic(mode: Mode, where: str = "with batched arguments or in split mode") -> None:
+    """f'(z) is for calls that return the derivative of one complex number."""
+    if "holomorphic" in mode.options:
+        raise NotYetSupported(
+            f"{mode} {where} is not yet supported",
+            instead=["autodiff(Reverse.holomorphic(), …) with one shadow per argument"],
+        )
+
+
+def refuse_runtime_activity(options: Collection[str], where: str) -> None:
+    """Refuse the option where nobody compares the pointers."""
+    if "runtime_activity" in options:
+        raise NotYetSupported(
+            f"the option .runtime_activity() {where} is not yet supported",
+            instead=["Const for the array that is constant", "a branch between two calls"],
+        )
+
+
+def require_float_return(function: Any, result: Any, *, holomorphic: bool = False) -> None:
+    """Raise `NotAFloatReturn` unless `result` can be an Active return."""
+    if isinstance(result, types.Complex if holomorphic else types.Float):
+        return
+    if holomorphic:
+        raise NotAFloatReturn(
+            f"{function.py_func.__name__} returns {type_name(result)}, not a complex number",
+            why="f'(z) is the derivative of one complex number",
+            instead=["Reverse, for a function that returns a float"],
+        )
+    complex_mode = "Reverse.holomorphic(), for a holomorphic function of complex numbers"
+    raise NotAFloatReturn(
+        f"{function.py_func.__name__} returns {type_name(result)}, not a float",
+        why="a gradient is the derivative of one number",
+        instead=[
+            "return one float: a sum, a loss",
+            *([complex_mode] if isinstance(result, types.Complex) else []),
+            "jacobian, or autodiff_thunk and vjp, for functions that return arrays",
+            "the activity Const for a function that writes its result into an argument",
+        ],
+    )

@@ -1,0 +1,340 @@
+"""The call of a compiled derivative, as it is written into a function that is being lowered.
+
+Needs       a typed `Call`; primal and shadows of every argument as LLVM values (`Field`)
+Gives       `Emitter.emit`: checks, the call, the errors it may end with, and the derivatives in the
+            structure of the arguments; `link_derivative` adds the derivative's own code
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from llvmlite import ir
+from numba.core import callconv, cgutils, types
+
+from activerules.annotations.activity import BatchDuplicated, BatchDuplicatedNoNeed
+from activerules.errors import NotAFloatReturn
+from activerules.ir.normal.effects import FAILED_AT
+from activerules.ir.tape.runtime import STACK_TEXT
+from activerules.numba_ext.calls import memory, rule_errors
+from activerules.numba_ext.calls.outline import return_error
+from activerules.numba_ext.calls.overloads import IGNORE_DEFINITIONS
+from activerules.numba_ext.codegen import chunks, link
+from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.numba_ext.codegen.unoptimised import AD_TARGET
+from activerules.numba_ext.substitutes import object_runtime, vector_math
+from activerules.numba_ext.substitutes.complex_math import POWER_DEFINITIONS
+from activerules.numba_ext.substitutes.integer_powers import DEFINITIONS as INTEGER_POWERS
+from activerules.numba_ext.substitutes.single_points import DEFINITIONS as WITH_VALUE
+from activerules.numba_ext.target.derivative import (
+    OUT_OF_MEMORY,
+    TOO_DEEP,
+    ArgumentsOverlap,
+    Gradient,
+)
+from activerules.values import dict_runtime, extent_tables
+from activerules.values.argument import Argument
+from activerules.values.fields import items_of
+from activerules.values.kinds import derivative_type
+from activerules.values.shadows import zero_shadow
+
+Field = tuple[Any, Sequence[Any]]
+"""An argument as LLVM values: its primal, and its shadow in each lane; none if it has no shadow."""
+
+BATCHED = (BatchDuplicated, BatchDuplicatedNoNeed)
+_BY_VALUE = ("active", "mixed")
+BY_SHADOW = ("duplicated", "mixed")
+RETURNED_NONE = "the differentiated function returned None at this point, which has no derivative"
+# how a derivative may end on its own account: status, exception, message
+_ENDS = (
+    (OUT_OF_MEMORY, MemoryError, "the tape of a derivative does not fit into memory"),
+    (TOO_DEEP, RecursionError, "the recursion of a derivative does not fit onto the stack"),
+    (
+        callconv.RETCODE_NONE.constant,
+        NotAFloatReturn,
+        RETURNED_NONE,
+    ),
+)
+_WHERE_CALLED = (
+    (dict_runtime.PREFIX, dict_runtime.link_into),
+    (object_runtime.PREFIX, object_runtime.link_into),
+    (FAILED_AT, rule_errors.link_into),
+)
+"""What is linked if the text of a derivative calls functions of these names."""
+_libraries: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class Call:
+    """A typed call: the arguments of the differentiated function, and its derivative.
+
+    holomorphic   whether f'(z) is asked for: the conjugate of what the sweep gives for the real
+                  part of f, by the equations of Cauchy and Riemann
+    """
+
+    arguments: tuple[Argument, ...]
+    gradient: Gradient
+    holomorphic: bool = field(default=False, kw_only=True)
+
+    @property
+    def derivative_types(self) -> tuple[Any, ...]:
+        """Numba types of what is returned for each argument: None unless it is Active."""
+        return tuple(
+            derivative_type(a.numba_type) if a.activity in _BY_VALUE else types.none
+            for a in self.arguments
+        )
+
+
+def link_derivative(context: Any, gradient: Gradient) -> None:
+    """Link a derivative into the function being lowered; compiled once, however many calls link
+    it.
+    """
+    known = _libraries.setdefault(context, {})
+    if context.target_name == AD_TARGET:
+        # differentiated again: the IR as it is, in which what the engine knows stays a declaration
+        if gradient.symbol not in known:
+            known[gradient.symbol] = link.make_source(
+                context, gradient.symbol, gradient.text, gradient.called
+            )
+        for symbol, make in gradient.sources.items():
+            if symbol not in known:
+                known[symbol] = make(context)
+        context.add_linking_libs([known[one] for one in (gradient.symbol, *gradient.sources)])
+        return
+    if "vector_math" in gradient.options:
+        # what Numba stores on disk loads the library before its code
+        context.active_code_library._reload_init.add(vector_math.load)
+    if not known:
+        own = (memory.RELEASE_DEFINITION, extent_tables.DEFINITION, chunks.DEFINITION, STACK_TEXT)
+        numeric = (POWER_DEFINITIONS, INTEGER_POWERS, WITH_VALUE)
+        support = "\n".join([IGNORE_DEFINITIONS, *numeric, *own])
+        link.define(context, "activerules.chunks", chunks.VARIABLES)
+        known["support"] = link.make_library(context, "activerules.support", support)
+    called = [link_into(context) for name, link_into in _WHERE_CALLED if name in gradient.text]
+    support = [known["support"], *called]
+    if gradient.symbol not in known:
+        known[gradient.symbol] = link.make_library(
+            context, gradient.symbol, gradient.text, (*gradient.libraries, *support)
+        )
+    # Support by itself, too: what a library does not use of its own dependencies is not in it.
+    context.add_linking_libs([known[gradient.symbol], *support])
+
+
+def all_fields(context: Any, builder: Any, args: Sequence[Any], packed: Any) -> list[Field]:
+    """Primal and shadows of every annotated argument."""
+    values = cgutils.unpack_tuple(builder, packed, len(args))
+    return [_field(context, builder, ty, value) for ty, value in zip(args, values, strict=True)]
+
+
+def _field(context: Any, builder: Any, ty: Any, value: Any) -> Field:
+    """Primal and shadows of one annotated argument."""
+    if not isinstance(ty, AnnotationType):
+        return value, ()
+    native = cgutils.create_struct_proxy(ty)(context, builder, value)
+    if ty.dval is None:
+        return native.val, ()
+    if ty.kind in BATCHED:
+        return native.val, tuple(cgutils.unpack_tuple(builder, native.dval))
+    return native.val, (native.dval,)
+
+
+def is_batched(args: Sequence[Any]) -> bool:
+    """Whether any argument of a call has several shadows."""
+    return any(isinstance(ty, AnnotationType) and ty.kind in BATCHED for ty in args)
+
+
+class Emitter:
+    """Emits one call of a derivative into the function that is being lowered.
+
+    With `owns_shadows` the shadows are released where the call fails.
+    """
+
+    def __init__(
+        self, context: Any, builder: Any, call: Call, *, owns_shadows: bool = False
+    ) -> None:
+        self.context = context
+        self.builder = builder
+        self.arguments = call.arguments
+        self.derivative_types = call.derivative_types
+        self.gradient = call.gradient
+        self.holomorphic = call.holomorphic
+        self.owns_shadows = owns_shadows
+
+    def emit(self, fields: Sequence[Field], stats: Any = None) -> tuple[list[list[Any]], Any]:
+        """Check, link, call; returns, for each lane, the derivative with respect to each argument;
+        and what the primal returned. `stats` points to an i64 that receives the bytes of the tape.
+        """
+        fields = self._with_scratch(fields)
+
+        def release() -> None:
+            self._release(fields, everything=self.owns_shadows)
+
+        overlap = memory.check_memory(
+            self.context, self.builder, self.arguments, fields, self.gradient, release
+        )
+        link_derivative(self.context, self.gradient)
+        returned, excinfo = self._return_memory(), self._excinfo()
+        derivatives = self.derivative_memory(fields)
+        parameters = list(self._parameters(fields, returned, excinfo))
+        if stats is None:
+            stats = cgutils.get_null_value(cgutils.voidptr_t)
+        unexpected = self._unexpected(parameters, overlap)
+        if self.gradient.deferred:
+            with cgutils.if_unlikely(self.builder, unexpected):
+                release()
+                self.context.call_conv.return_user_exc(self.builder, ArgumentsOverlap, ())
+            unexpected = cgutils.false_bit
+        status = self._run([*parameters, derivatives, stats], unexpected)
+        self._propagate(status, excinfo, release)
+        self._release(fields, everything=False)
+        primal = self.context.get_returned_value(
+            self.builder, self.gradient.result_type, self.builder.load(returned[0])
+        )
+        return self.derivatives(derivatives), primal
+
+    def _release(self, fields: Sequence[Field], *, everything: bool) -> None:
+        """Release the scratch shadows; or every shadow there is."""
+        owned = memory.owned_shadows(self.gradient, self.arguments)
+        for argument, (_, lanes), own in zip(self.arguments, fields, owned, strict=True):
+            if own or everything:
+                for shadow in lanes:
+                    memory.release(self.context, self.builder, argument.numba_type, shadow)
+
+    def _with_scratch(self, fields: Sequence[Field]) -> list[Field]:
+        """`fields`, with new shadows of zeros for the Const arguments that need one; and for arrays
+        that turn out to be constant.
+        """
+        owned = memory.owned_shadows(self.gradient, self.arguments)
+        return [
+            (primal, self._owned_lanes(argument, primal, lanes) if own else lanes)
+            for argument, (primal, lanes), own in zip(self.arguments, fields, owned, strict=True)
+        ]
+
+    def _owned_lanes(self, argument: Argument, primal: Any, lanes: Sequence[Any]) -> Sequence[Any]:
+        shadows = lanes or [None] * self.gradient.width
+        return [self._owned_shadow(argument.numba_type, primal, shadow) for shadow in shadows]
+
+    def _owned_shadow(self, found: Any, primal: Any, shadow: Any) -> Any:
+        if shadow is None:
+            return zero_shadow(self.context, self.builder, found, primal)
+        return memory.constant_where_same(self.context, self.builder, found, primal, shadow)
+
+    def _parameters(
+        self, fields: Sequence[Field], returned: Sequence[Any], excinfo: Any
+    ) -> Iterator[Any]:
+        """Primal parameters of the derivative, each followed by its tangents or shadows if it is
+        Duplicated.
+        """
+        activities = iter(self.gradient.parameters)
+        yield from returned if next(activities) == "duplicated" else returned[:1]
+        yield excinfo
+        next(activities)
+        for argument, (primal, lanes) in zip(self.arguments, fields, strict=True):
+            slots = self._flattened(argument, primal)
+            lane_slots = [self._flattened(argument, lane) for lane in lanes]
+            for k, slot in enumerate(slots):
+                yield slot
+                if next(activities) == "duplicated":
+                    yield from (lane[k] for lane in lane_slots)
+
+    def _flattened(self, argument: Argument, value: Any) -> Sequence[Any]:
+        packer = self.context.get_arg_packer([argument.numba_type])
+        return packer.as_arguments(self.builder, [value])
+
+    def _return_memory(self) -> list[Any]:
+        """Memory for the primal's result and for its shadow in each lane, which holds the seed."""
+        ty = self.context.call_conv.get_return_type(self.gradient.result_type).pointee
+        seed = ty(None)
+        if self.gradient.return_activity == "active":
+            seed = ty([1.0, 0.0]) if self.holomorphic else ty(1.0)
+        return [self._stored(one) for one in (ty(None), *[seed] * self.gradient.width)]
+
+    def _excinfo(self) -> Any:
+        function_type = self.context.call_conv.get_function_type(types.none, ())
+        return self._stored(function_type.args[1].pointee(None))
+
+    def _stored(self, value: Any) -> Any:
+        pointer = cgutils.alloca_once(self.builder, value.type)
+        self.builder.store(value, pointer)
+        return pointer
+
+    def derivative_memory(self, fields: Sequence[Field]) -> Any:
+        """Memory for the derivatives with respect to numbers; those of all lanes side by side."""
+        floats = []
+        for argument, (primal, _) in zip(self.arguments, fields, strict=True):
+            if argument.activity in _BY_VALUE:
+                slots = self._flattened(argument, primal)
+                floats += [
+                    s.type for s in slots if isinstance(s.type, ir.FloatType | ir.DoubleType)
+                ]
+        each = [one for one in floats for _ in range(self.gradient.width)]
+        return cgutils.alloca_once(self.builder, ir.LiteralStructType(each))
+
+    def derivatives(self, place: Any) -> list[list[Any]]:
+        """What lies in such memory: for each lane the derivative with respect to each argument."""
+        floats = cgutils.unpack_tuple(self.builder, self.builder.load(place))
+        width = self.gradient.width
+        lanes = [iter(floats[lane::width]) for lane in range(width)]
+        return [[self._rebuilt(ty, lane) for ty in self.derivative_types] for lane in lanes]
+
+    def _unexpected(self, parameters: Sequence[Any], overlap: Any) -> Any:
+        """Whether the arguments overlap, or are not what the derivative assumes."""
+        symbol = self.gradient.assumption_symbol
+        if symbol is None:
+            return overlap
+        function_type = ir.FunctionType(cgutils.bool_t, [p.type for p in parameters])
+        function = cgutils.get_or_insert_function(self.builder.module, function_type, symbol)
+        holds = self.builder.call(function, parameters)
+        return self.builder.or_(overlap, self.builder.not_(holds))
+
+    def _run(self, arguments: Sequence[Any], overlap: Any, suffix: str = "") -> Any:
+        function_type = ir.FunctionType(cgutils.int32_t, [a.type for a in arguments])
+
+        def run(stem: str | None) -> Any:
+            symbol = f"{stem}{suffix}"
+            function = cgutils.get_or_insert_function(self.builder.module, function_type, symbol)
+            return self.builder.call(function, arguments)
+
+        if overlap is cgutils.false_bit:
+            return run(self.gradient.symbol)
+        status = cgutils.alloca_once(self.builder, cgutils.int32_t)
+        with self.builder.if_else(overlap, likely=False) as (conservatively, apart):
+            with conservatively:
+                self.builder.store(run(self.gradient.conservative_symbol), status)
+            with apart:
+                self.builder.store(run(self.gradient.symbol), status)
+        return self.builder.load(status)
+
+    def _propagate(self, code: Any, excinfo: Any, release: Callable[[], None]) -> None:
+        convention = self.context.call_conv
+        for number, kind, message in _ENDS:
+            ended = self.builder.icmp_unsigned("==", code, code.type(number))
+            with cgutils.if_unlikely(self.builder, ended):
+                release()
+                convention.return_user_exc(self.builder, kind, (message,))
+        status = convention._get_return_status(self.builder, code, self.builder.load(excinfo))
+        with cgutils.if_unlikely(self.builder, status.is_error):
+            release()
+            self.return_error(status)
+
+    def return_error(self, status: Any) -> None:
+        """Leave with the primal's exception."""
+        return_error(self.context, self.builder, status)
+
+    def _rebuilt(self, found: Any, floats: Iterator[Any]) -> Any:
+        """Put derivatives, in order, into the structure of the values they belong to."""
+        if isinstance(found, types.Float):
+            return next(floats)
+        if isinstance(found, types.Complex):
+            number = self.context.make_complex(self.builder, found)
+            number.real, number.imag = next(floats), next(floats)
+            if self.holomorphic:
+                number.imag = self.builder.fneg(number.imag)
+            return number._getvalue()
+        if isinstance(found, types.BaseTuple):
+            items = [self._rebuilt(item, floats) for item in items_of(found)]
+            return self.context.make_tuple(self.builder, found, items)
+        return self.context.get_dummy_value()

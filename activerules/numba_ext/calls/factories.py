@@ -1,0 +1,86 @@
+"""Functions that make functions (`grad`, `hessian`, …), called inside `@njit`.
+
+Such a call is evaluated while its caller is typed: the function it is given is a dispatcher, the
+rest are literals, and its value is a dispatcher, of which nothing is left at run time.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from numba.core import types
+from numba.core.errors import RequireLiteralValue
+from numba.core.typing.templates import (
+    Signature,
+    infer,
+    infer_global,
+    make_intrinsic_template,
+    signature,
+)
+
+from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
+from activerules.numba_ext.target.dispatchers import dispatcher_of
+from activerules.values.fields import items_of
+
+
+def give_factory_form(make: Callable[..., Any]) -> None:
+    """Let `make(function, *literals)` stand inside `@njit`; it returns something callable there.
+
+    What is made is made once per function and literals: callers share what it compiles.
+    """
+    parameters = inspect.signature(make).parameters.values()
+    accepted = inspect.Signature(
+        [p.replace(annotation=p.empty) for p in parameters if p.kind is not p.VAR_KEYWORD]
+    )
+    made: dict[Any, Any] = {}
+
+    def definition(typing_context: Any, *args: Any, **kwargs: Any) -> tuple[Signature, Any]:
+        try:
+            bound = accepted.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{make.__name__} inside @njit: {error}") from error
+        bound.apply_defaults()
+        function, *options = bound.arguments.values()
+        values = tuple(map(_literal, options))
+        target = _target(function)
+        if (target, values) not in made:
+            made[target, values] = make(target, *values)
+        result = typing_context.resolve_value_type(made[target, values])
+        typed = (ty if isinstance(ty, types.Type) else types.Omitted(ty) for ty in options)
+        return signature(result, function, *typed), _nothing
+
+    definition.__signature__ = accepted.replace(  # type: ignore[attr-defined]
+        parameters=[_CONTEXT, *accepted.parameters.values()]
+    )
+    template = make_intrinsic_template(make, definition, make.__name__)
+    infer(template)
+    infer_global(make, types.Function(template))
+
+
+def _target(function: Any) -> Any:
+    """The dispatcher of what a function is made from; what Numba knows by itself has one too."""
+    if isinstance(function, types.Function):
+        return dispatcher_of(function.typing_key)
+    return dispatcher_of_type(function)
+
+
+_CONTEXT = inspect.Parameter("typing_context", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _nothing(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+    return context.get_dummy_value()
+
+
+def _literal(found: Any) -> Any:
+    """The value a literal type stands for; a default is its own value."""
+    if not isinstance(found, types.Type):
+        return found
+    if isinstance(found, types.Omitted):
+        return found.value
+    if isinstance(found, types.Literal):
+        return found.literal_value
+    if isinstance(found, types.BaseTuple):
+        return tuple(map(_literal, items_of(found)))
+    raise RequireLiteralValue("argnums and mode are literals inside @njit")

@@ -1,0 +1,202 @@
+"""What a call of a forward derivative must fulfil while it is typed.
+
+In forward mode everything with a derivative is Duplicated, floats and tuples too; Active does not
+exist. All raises come before a derivative is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numba.core import types
+
+from activerules.annotations.activity import (
+    Active,
+    BatchDuplicated,
+    BatchDuplicatedNoNeed,
+    Const,
+    Duplicated,
+    DuplicatedNoNeed,
+)
+from activerules.errors import ActivityError, BatchWidthMismatch, NotYetSupported, ShadowMismatch
+from activerules.numba_ext.calls.checks import (
+    refuse_buffer,
+    refuse_declared_inactive,
+    require_known_leaves,
+)
+from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.rules.pattern import type_name
+from activerules.values.argument import Argument
+from activerules.values.fields import is_instance, items_of
+from activerules.values.kinds import has_shadow, is_number_array, optional_leaf
+
+_BATCHED = (BatchDuplicated, BatchDuplicatedNoNeed)
+_DUPLICATED = (Duplicated, DuplicatedNoNeed, *_BATCHED)
+
+
+@dataclass(frozen=True)
+class ForwardArguments:
+    """The arguments of a call, the types of their tangents (one per lane), and how many lanes.
+
+    batched   whether the call said so: the result is then a tuple, with one lane too
+    """
+
+    arguments: tuple[Argument, ...]
+    shadows: tuple[tuple[Any, ...], ...]
+    width: int
+    batched: bool
+
+
+def read_forward_arguments(names: Sequence[str], found: Sequence[Any]) -> ForwardArguments:
+    """Read a call's arguments; a bare value is Const.
+
+    Raises `ActivityError` (Active, or no floats in what is Duplicated), `ShadowMismatch` (a tangent
+    of another type), `BatchWidthMismatch` (not one width in the whole call).
+    """
+    read = [_read(name, ty) for name, ty in zip(names, found, strict=True)]
+    widths = {name: len(lanes) for name, (_, lanes) in zip(names, read, strict=True) if lanes}
+    batched = any(isinstance(ty, AnnotationType) and ty.kind in _BATCHED for ty in found)
+    if len(set(widths.values())) > 1 or (
+        batched and any(isinstance(ty, AnnotationType) and ty.kind in _SINGLE for ty in found)
+    ):
+        raise BatchWidthMismatch(
+            "the arguments of one call have tangents for different widths: "
+            + ", ".join(f"`{name}` {width}" for name, width in widths.items()),
+            why="all tangents are carried along together",
+            instead=["give every argument the same number of tangents, zeros where it has none"],
+        )
+    arguments, shadows = zip(*read, strict=True) if read else ((), ())
+    return ForwardArguments(arguments, shadows, next(iter(widths.values()), 1), batched)
+
+
+_SINGLE = (Duplicated, DuplicatedNoNeed)
+
+
+def _read(name: str, found: Any) -> tuple[Argument, tuple[Any, ...]]:
+    if not isinstance(found, AnnotationType):
+        return Argument(name, types.unliteral(found), "const"), ()
+    if found.kind is Const:
+        return Argument(name, found.val, "const"), ()
+    if found.kind is Active:
+        raise ActivityError(
+            f"`{name}` is marked Active, which is for reverse mode",
+            why="forward mode carries a tangent along with each value: it has to be given",
+            instead=[f"Duplicated({name}, tangent)", f"Const({name})"],
+        )
+    if found.kind not in _DUPLICATED:
+        raise NotYetSupported(
+            f"`{name}` is marked {found.kind.__name__}, which is for reverse mode",
+            instead=[f"Duplicated({name}, tangent): a tuple of the tangents of its items"],
+        )
+    require_tangible(name, found.val)
+    lanes = _lanes(name, found)
+    for lane in lanes:
+        require_tangent(name, found.val, lane)
+    return Argument(name, found.val, "duplicated"), lanes
+
+
+def _lanes(name: str, found: AnnotationType) -> tuple[Any, ...]:
+    if found.kind not in _BATCHED:
+        return (found.dval,)
+    if not isinstance(found.dval, types.BaseTuple) or not len(found.dval):
+        raise ShadowMismatch(
+            f"the tangents of `{name}` are {type_name(found.dval)}",
+            why="a batch is a tuple with one tangent per lane",
+            instead=[f"BatchDuplicated({name}, (dx1, dx2))"],
+        )
+    return items_of(found.dval)
+
+
+def require_tangible(name: str, found: Any) -> None:
+    """Raise unless a value of this type can have a tangent."""
+    refuse_declared_inactive(name, found)
+    refuse_buffer(name, found)
+    if isinstance(found, types.Float | types.Complex):
+        return
+    if is_instance(found) or (has_shadow(found) and not is_number_array(found)):
+        require_known_leaves(name, found)
+        if has_shadow(found):
+            return
+    if isinstance(found, types.Array):
+        if isinstance(found.dtype, types.Float | types.Complex):
+            return
+        if not isinstance(found.dtype, types.Integer | types.Boolean):
+            raise NotYetSupported(
+                f"`{name}` is an array of {found.dtype}, which is not yet supported"
+            )
+    if isinstance(found, types.BaseTuple):
+        for i, item in enumerate(items_of(found)):
+            if not _is_constant(item):
+                require_tangible(f"{name}[{i}]", item)
+        return
+    raise ActivityError(
+        f"`{name}` is {type_name(found)}, which has no tangent",
+        why="tangents are of floats, of arrays of floats, and of tuples of these",
+        instead=[f"Const({name})"],
+    )
+
+
+WITHOUT = (types.Integer, types.Boolean, types.NoneType, types.UnicodeType)
+
+
+def _is_constant(item: Any) -> bool:
+    """Whether an item of a tuple has no tangent, and needs none."""
+    return isinstance(item.dtype if isinstance(item, types.Array) else item, WITHOUT)
+
+
+def require_tangent(name: str, primal: Any, tangent: Any) -> None:
+    """Raise `ShadowMismatch` unless `tangent` is the type of a tangent of `primal`."""
+    if isinstance(primal, types.Float):
+        fits = isinstance(tangent, types.Float | types.Integer)
+    elif isinstance(primal, types.Complex):
+        fits = isinstance(tangent, types.Complex | types.Float | types.Integer)
+    elif isinstance(primal, types.Array):
+        fits = isinstance(tangent, types.Array) and (tangent.dtype, tangent.ndim) == (
+            primal.dtype,
+            primal.ndim,
+        )
+        fits = fits and (tangent.mutable or not primal.mutable)
+    elif has_shadow(primal):
+        fits = tangent == primal
+    elif isinstance(primal, types.BaseTuple):
+        fits = isinstance(tangent, types.BaseTuple) and len(tangent) == len(primal)
+        pairs = zip(items_of(primal), items_of(tangent), strict=True) if fits else ()
+        for i, (item, other) in enumerate(pairs):
+            if not _is_constant(item):
+                require_tangent(f"{name}[{i}]", item, other)
+    else:
+        fits = True
+    if isinstance(tangent, types.Array) and not tangent.mutable and not fits:
+        raise ShadowMismatch(
+            f"the tangent of `{name}` is {type_name(tangent)}, a constant array",
+            why="the function may write into its argument, and the derivative into the tangent",
+            instead=["a copy of it, v.copy()"],
+        )
+    if not fits:
+        raise ShadowMismatch(
+            f"the tangent of `{name}` is {type_name(tangent)}, and `{name}` is {type_name(primal)}",
+            instead=["a tangent of the same type", f"make_zero({name})"],
+        )
+
+
+def has_tangent(found: Any) -> bool:
+    """Whether a result of this type holds floats. Raises `NotYetSupported` if that is hidden."""
+    if isinstance(found, types.Float | types.Complex):
+        return True
+    if isinstance(found, types.BaseTuple):
+        return any([has_tangent(item) for item in items_of(found)])
+    if isinstance(found, types.Array):
+        if isinstance(found.dtype, types.Float | types.Complex):
+            return True
+        if isinstance(found.dtype, WITHOUT):
+            return False
+    elif isinstance(found, WITHOUT):
+        return False
+    elif (inner := optional_leaf(found)) is not None:
+        return has_tangent(inner)
+    raise NotYetSupported(
+        f"a function that returns {type_name(found)} has no tangent yet",
+        instead=["return floats, arrays of floats, or tuples of these", "the activity Const"],
+    )

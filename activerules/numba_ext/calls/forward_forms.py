@@ -1,0 +1,170 @@
+"""The compiled forms of forward mode: `autodiff(Forward, ...)` and `jvp`.
+
+As in `intrinsics`, the derivative is compiled while the call is typed and linked while it is
+lowered.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.core.target_extension import current_target
+from numba.core.typing.templates import signature
+
+from activerules.annotations.activity import Active, Const, MixedDuplicated
+from activerules.errors import ActivityError, ArityError
+from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls.emitter import all_fields
+from activerules.numba_ext.calls.forward_checks import (
+    WITHOUT,
+    read_forward_arguments,
+    require_tangent,
+    require_tangible,
+)
+from activerules.numba_ext.calls.forward_emitter import ForwardCall, ForwardEmitter
+from activerules.numba_ext.calls.intrinsics import compile_spec, dispatcher_of_type
+from activerules.numba_ext.codegen.types import marker_class
+from activerules.numba_ext.codegen.unoptimised import AD_TARGET
+from activerules.numba_ext.target.derivative import DerivativeSpec, Gradient
+from activerules.rules.pattern import type_name
+from activerules.values.argument import Argument
+
+
+def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
+    """`autodiff(Forward, function, [return activity,] *annotated)`."""
+    marker = marker_class(args[0]) if args else None
+    skipped = 0 if marker is None else 1
+    dispatcher = dispatcher_of_type(function)
+    with checks.naming(dispatcher):
+        names = checks.read_arity(dispatcher, len(args) - skipped)
+        checks.require_marked(dispatcher, mode.value, names, args[skipped:])
+        read = read_forward_arguments(names, args[skipped:])
+    options = mode.value.options
+    gradient = compiled_forward(
+        dispatcher, read.arguments, _is_wanted(marker), read.width,
+        options=options, needs_primal=mode.value.returns_primal,
+    )  # fmt: skip
+    call = ForwardCall(read.arguments, gradient, shadows=read.shadows, batched=read.batched)
+    result_type = call.tangent_type
+    if mode.value.returns_primal:
+        result_type = types.Tuple([result_type, gradient.result_type])
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        fields = all_fields(context, builder, args, values[2])[skipped:]
+        primal, tangent = ForwardEmitter(context, builder, call).push(fields)
+        if mode.value.returns_primal:
+            return context.make_tuple(builder, typed.return_type, [tangent, primal])
+        context.nrt.decref(builder, gradient.result_type, primal)
+        return tangent
+
+    return signature(result_type, mode, function, types.Tuple(args)), codegen
+
+
+def compiles_for_derivative() -> bool:
+    """Whether the call that is being typed stands in a function that is itself differentiated."""
+    return current_target() == AD_TARGET
+
+
+def _is_wanted(marker: Any) -> bool:
+    """Whether a tangent of the result is asked for, if it has one."""
+    if marker in (Active, MixedDuplicated):
+        raise ActivityError(
+            f"a return marked {marker.__name__} is for reverse mode",
+            why="forward mode gives the tangent of the return value: it is Duplicated or Const",
+            instead=["Duplicated, or leave the activity of the return out"],
+        )
+    return marker is not Const
+
+
+def compiled_forward(
+    dispatcher: Any,
+    arguments: Sequence[Argument],
+    wanted: bool,
+    width: int,
+    *,
+    options: frozenset[str] = frozenset(),
+    again: bool = False,
+    needs_primal: bool = True,
+) -> Gradient:
+    """Compile the derivative; an error says which call it was for. `again`: it will itself be
+    differentiated, as it is where the call stands in code that is.
+    """
+    spec = DerivativeSpec(
+        tuple(argument.numba_type for argument in arguments),
+        tuple(argument.activity for argument in arguments),
+        None if wanted else "const",
+        mode="forward",
+        options=options,
+        width=width,
+        again=again or compiles_for_derivative(),
+        needs_primal=needs_primal,
+    )
+    with checks.asking(dispatcher, arguments, spec.return_activity, forward=True):
+        gradient = compile_spec(dispatcher, spec)
+    return replace(gradient, asked=checks.asked_for(dispatcher, arguments))
+
+
+def _require_zero(
+    context: Any, builder: Any, gradient: Gradient, argument: Argument, found: Any, tangent: Any
+) -> None:
+    """Emit the refusal of a tangent that would be lost: an integer carries none."""
+    if not isinstance(found, types.Number | types.Boolean):
+        return
+    zero = context.get_constant_null(found)
+    is_zero = context.get_function(operator.eq, signature(types.boolean, found, found))
+    lost = builder.not_(is_zero(builder, (tangent, zero)))
+    with cgutils.if_unlikely(builder, lost):
+        fields = (
+            f"`{argument.name}` is {type_name(argument.numba_type)}, and its tangent is not zero",
+            (gradient.asked,) if gradient.asked else (),
+            "tangents are of floats, of arrays of floats, and of tuples of these",
+            (f"a float for `{argument.name}`", "None as its tangent"),
+        )
+        context.call_conv.return_user_exc(builder, ActivityError, fields)
+
+
+def jvp_form(typing_context, function, primals, tangents):
+    """`jvp(function, primals, tangents)`."""
+    if not isinstance(primals, types.BaseTuple) or not isinstance(tangents, types.BaseTuple):
+        raise ActivityError(
+            "primals and tangents of jvp are tuples, one entry per argument",
+            instead=["jvp(f, (x, y), (x_dot, y_dot))"],
+        )
+    if len(primals) != len(tangents):
+        raise ArityError(f"jvp has {len(primals)} primals and {len(tangents)} tangents")
+    dispatcher = dispatcher_of_type(function)
+    names = checks.read_arity(dispatcher, len(primals))
+    found = [types.unliteral(ty) for ty in checks.items_of(primals)]
+    given = [types.unliteral(ty) for ty in checks.items_of(tangents)]
+    arguments, shadows = [], []
+    for name, ty, tangent in zip(names, found, given, strict=True):
+        constant = isinstance(tangent, types.NoneType) or isinstance(ty, WITHOUT)
+        if not constant:
+            with checks.naming(dispatcher):
+                require_tangible(name, ty)
+                require_tangent(name, ty, tangent)
+        arguments.append(Argument(name, ty, "const" if constant else "duplicated"))
+        shadows.append(() if constant else (tangent,))
+    gradient = compiled_forward(dispatcher, arguments, True, 1)
+    call = ForwardCall(tuple(arguments), gradient, shadows=tuple(shadows))
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        parts = [cgutils.unpack_tuple(builder, packed, len(primals)) for packed in values[1:]]
+        for argument, ty, tangent in zip(arguments, given, parts[1], strict=True):
+            if argument.activity == "const":
+                _require_zero(context, builder, gradient, argument, ty, tangent)
+        lanes = [
+            (context.cast(builder, value, ty, argument.numba_type), (tangent,) if shadow else ())
+            for value, tangent, ty, argument, shadow in zip(
+                *parts, checks.items_of(primals), arguments, shadows, strict=True
+            )
+        ]
+        primal, tangent = ForwardEmitter(context, builder, call).push(lanes)
+        return context.make_tuple(builder, typed.return_type, [primal, tangent])
+
+    result_type = types.Tuple([gradient.result_type, call.tangent_type])
+    return signature(result_type, function, primals, tangents), codegen

@@ -1,0 +1,303 @@
+"""The call of a derivative from compiled code: the compiled forms of `autodiff` and of `grad`'s
+stubs.
+
+The derivative is compiled while the call is typed, so that our errors reach the user as they are;
+its IR is linked while the call is lowered. The forms are intrinsics, not overloads: the
+differentiated function is then nowhere a value, and what calls a derivative can be cached on disk.
+
+The layer above says, once, who compiles derivatives (`use_compiler`), of every mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.target_extension import current_target
+from numba.core.typing.templates import infer, infer_global, make_intrinsic_template, signature
+
+from activerules.annotations.activity import Active, Const
+from activerules.annotations.signature import Mode, Reverse, no_mode
+from activerules.errors import ActivityError, NotYetSupported
+from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls.emitter import BY_SHADOW, Call, Emitter, all_fields
+from activerules.numba_ext.calls.nested_forms import NestedCall, nested_form
+from activerules.numba_ext.calls.outline import outlining
+from activerules.numba_ext.codegen.stubs import StubType
+from activerules.numba_ext.codegen.types import ModeType, SpecType, marker_class
+from activerules.numba_ext.codegen.unoptimised import AD_TARGET
+from activerules.numba_ext.target.calls import on_cpu
+from activerules.numba_ext.target.derivative import (
+    ActivityName,
+    DerivativeCompiler,
+    DerivativeSpec,
+    Gradient,
+)
+from activerules.rules.registry import RULES
+from activerules.values import zeros  # noqa: F401  make_zero
+from activerules.values.argument import Argument
+from activerules.values.fields import items_of
+from activerules.values.kinds import gradient_type as gradient_type_of
+from activerules.values.kinds import has_numbers, has_shadow, has_shadows, is_number
+from activerules.values.regions import parts_of
+from activerules.values.shadows import zero_shadow
+
+_compilers: list[DerivativeCompiler] = []
+
+
+def use_compiler(compiler: DerivativeCompiler) -> None:
+    """Say who compiles derivatives; the last one said counts."""
+    _compilers[:] = [compiler]
+
+
+def compile_spec(dispatcher: Any, spec: DerivativeSpec) -> Gradient:
+    """What the layer above compiles."""
+    (compiler,) = _compilers
+    return compiler(dispatcher, spec)
+
+
+def give_compiled_form(function: Callable[..., Any], definition: Callable[..., Any]) -> None:
+    """Make calls of a Python function inside `@njit` calls of an intrinsic.
+
+    `definition(typing_context, *types)` returns a signature and a code generator. What was made of
+    it is forgotten when the rules change: not every form has an argument whose type holds their
+    epoch.
+    """
+    form: Any = make_intrinsic_template(function, outlining(definition), definition.__name__)
+
+    class Template(form):
+        epoch = RULES.epoch
+
+        def generic(self, args: Any, kws: Any) -> Any:
+            if Template.epoch != RULES.epoch:
+                Template.epoch = RULES.epoch
+                self._impl_cache.clear()
+            return super().generic(args, kws)
+
+    infer(Template)
+    infer_global(function, types.Function(Template))
+
+
+def autodiff_form(typing_context, mode, function, *args, deferred: bool = False):
+    """`autodiff(mode, function, [return activity,] *annotated)`."""
+    if not isinstance(mode, ModeType):
+        raise no_mode(None, function.value if isinstance(function, ModeType) else None)
+    mode.value.require_supported()
+    args = tuple(map(types.unliteral, args))
+    call, skipped = _read_call(function, args, mode.value, deferred)
+    result_type = types.Tuple(call.derivative_types)
+    if mode.value.returns_primal:
+        result_type = types.Tuple([result_type, call.gradient.result_type])
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        fields = all_fields(context, builder, args, values[2])[skipped:]
+        (derivatives,), primal = Emitter(context, builder, call).emit(fields)
+        gradient = context.make_tuple(builder, types.Tuple(call.derivative_types), derivatives)
+        if mode.value.returns_primal:
+            return context.make_tuple(builder, typed.return_type, [gradient, primal])
+        context.nrt.decref(builder, call.gradient.result_type, primal)
+        return gradient
+
+    return signature(result_type, mode, function, types.Tuple(args)), codegen
+
+
+def tape_bytes_form(typing_context, mode, function, *args):
+    """As `autodiff_form`, where only the bytes of the tape are wanted."""
+    args = tuple(map(types.unliteral, args))
+    call, skipped = _read_call(function, args)
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        fields = all_fields(context, builder, args, values[2])[skipped:]
+        stats = cgutils.alloca_once_value(builder, ir.IntType(64)(0))
+        _, primal = Emitter(context, builder, call).emit(fields, stats)
+        context.nrt.decref(builder, call.gradient.result_type, primal)
+        return builder.load(stats)
+
+    return signature(types.int64, mode, function, types.Tuple(args)), codegen
+
+
+def gradient_form(typing_context, spec, function, *args):
+    """The stub of `grad` and `value_and_grad`: plain arguments in, shadows made here."""
+    request = spec.value if isinstance(spec, SpecType) else None
+    if request is None:
+        return None
+    dispatcher = dispatcher_of_type(function)
+    with checks.naming(dispatcher):
+        names = checks.read_arity(dispatcher, len(args))
+        arguments = checks.read_gradient_arguments(names, args, request.argnums)
+    if current_target() == AD_TARGET:
+        plain = tuple(argument.numba_type for argument in arguments)
+        asked = NestedCall(dispatcher, plain, gradient=request)
+        return nested_form(typing_context, asked, (spec, function), args)
+    gradient = compiled(
+        dispatcher, arguments, "active",
+        deferred=request.deferred, needs_primal=request.with_value,
+    )  # fmt: skip
+    call = Call(arguments, gradient)
+    gradient_types = [gradient_type_of(arguments[i].numba_type) for i in request.argnums]
+    gradient_type = gradient_types[0] if request.single else types.Tuple(gradient_types)
+    result_type = gradient_type
+    if request.with_value:
+        result_type = types.Tuple([call.gradient.result_type, gradient_type])
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        primals = cgutils.unpack_tuple(builder, values[2], len(args))
+        fields = [
+            (
+                context.cast(builder, primal, ty, argument.numba_type),
+                (zero_shadow(context, builder, argument.numba_type, primal),)
+                if argument.activity in BY_SHADOW
+                else (),
+            )
+            for ty, argument, primal in zip(args, arguments, primals, strict=True)
+        ]
+        (derivatives,), value = Emitter(context, builder, call, owns_shadows=True).emit(fields)
+        items = [
+            _joined(context, builder, arguments[i].numba_type, derivatives[i], *fields[i][1])
+            for i in request.argnums
+        ]
+        gradient = items[0]
+        if not request.single:
+            gradient = context.make_tuple(builder, gradient_type, items)
+        if not request.with_value:
+            return gradient
+        return context.make_tuple(builder, typed.return_type, [value, gradient])
+
+    return signature(result_type, spec, function, types.Tuple(args)), codegen
+
+
+def _joined(context: Any, builder: Any, found: Any, derivative: Any, shadow: Any = None) -> Any:
+    """The gradient with respect to one argument: values for numbers, shadows for arrays."""
+    if has_shadow(found):
+        return shadow
+    if not isinstance(found, types.BaseTuple):
+        return derivative if is_number(found) else context.get_dummy_value()
+    if not has_shadows(found):
+        return derivative
+    parts = parts_of(builder, found, shadow)
+    if has_numbers(found):
+        entries = cgutils.unpack_tuple(builder, derivative, len(items_of(found)))
+    else:
+        entries = [None] * len(items_of(found))
+    items = [
+        _joined(context, builder, item, entry, part)
+        for (item, (part,)), entry in zip(parts, entries, strict=True)
+    ]
+    return context.make_tuple(builder, gradient_type_of(found), items)
+
+
+def _read_call(
+    function: Any,
+    args: Sequence[Any],
+    mode: Mode = Reverse,
+    deferred: bool = False,
+) -> tuple[Call, int]:
+    """The typed call, and how many of `args` (0 or 1) say the activity of the return."""
+    marker = marker_class(args[0]) if args else None
+    skipped = 0 if marker is None else 1
+    dispatcher = dispatcher_in(function)
+    with checks.naming(dispatcher):
+        names = checks.read_arity(dispatcher, len(args) - skipped)
+        checks.require_marked(dispatcher, mode, names, args[skipped:])
+        arguments = checks.read_arguments(names, args[skipped:])
+    returned = return_activity(marker)
+    holomorphic = "holomorphic" in mode.options
+    if holomorphic:
+        with checks.naming(dispatcher):
+            checks.require_holomorphic(arguments)
+        returned = "active"
+    gradient = compiled(
+        dispatcher, arguments, returned,
+        options=mode.options, deferred=deferred, needs_primal=mode.returns_primal,
+    )  # fmt: skip
+    return Call(arguments, gradient, holomorphic=holomorphic), skipped
+
+
+def dispatcher_of_type(function: Any) -> Any:
+    """The CPU dispatcher a Numba type stands for; `ActivityError` if it is something else."""
+    function = function.stub if isinstance(function, StubType) else on_cpu(function)
+    if not isinstance(function, types.Dispatcher):
+        raise ActivityError(
+            f"inside @njit, only an @njit function has a derivative, not {function}"
+        )
+    return function.dispatcher
+
+
+def dispatcher_in(function: Any) -> Any:
+    """As `dispatcher_of_type`, where the derivative is not differentiated again; refused if it
+    is.
+    """
+    dispatcher = dispatcher_of_type(function)
+    if current_target() == AD_TARGET:
+        raise NotYetSupported(
+            f"the tape of {dispatcher.py_func.__name__} inside a function that is differentiated",
+            why="a tape is not differentiated",
+            instead=["autodiff, vjp, autodiff_thunk"],
+        )
+    return dispatcher
+
+
+def return_activity(marker: Any) -> ActivityName | None:
+    """The activity a marker class asks for; None if there is no marker."""
+    if marker is None:
+        return None
+    if marker in (Active, Const):
+        return "active" if marker is Active else "const"
+    raise ActivityError(
+        f"a return marked {marker.__name__}, in one call",
+        why="its shadow takes a cotangent between the primal and the reverse",
+        instead=[
+            "autodiff_thunk, or vjp, which take the cotangent of what is returned",
+            "Active for a float",
+            "Const for a function that writes into its arguments",
+        ],
+    )
+
+
+def compiled(
+    dispatcher: Any,
+    arguments: Sequence[Argument],
+    return_activity: ActivityName | None,
+    *,
+    split: bool = False,
+    options: frozenset[str] = frozenset(),
+    width: int = 1,
+    deferred: bool = False,
+    needs_primal: bool = True,
+) -> Gradient:
+    """Compile the derivative; an error says which call it was for."""
+    spec = DerivativeSpec(
+        tuple(argument.numba_type for argument in arguments),
+        tuple(argument.activity for argument in arguments),
+        return_activity,
+        mode="split" if split else "reverse",
+        options=options,
+        width=width,
+        deferred=deferred,
+        needs_primal=needs_primal,
+    )
+    with checks.asking(dispatcher, arguments, return_activity, forward=False):
+        gradient = compile_spec(dispatcher, spec)
+        if not split and _needs_float_return(gradient, arguments, return_activity):
+            holomorphic = "holomorphic" in options
+            checks.require_float_return(dispatcher, gradient.result_type, holomorphic=holomorphic)
+    return replace(gradient, asked=checks.asked_for(dispatcher, arguments))
+
+
+def _needs_float_return(
+    gradient: Gradient, arguments: Sequence[Argument], asked: ActivityName | None
+) -> bool:
+    """Whether the derivative is that of the return value: it is seeded, or the result holds numbers
+    and there is no other way out of the function. Without a seed all derivatives would be zero.
+    """
+    if gradient.return_activity == "active":
+        return True
+    result = gradient.result_type
+    has_way_out = any(
+        written and argument.activity in BY_SHADOW
+        for written, argument in zip(gradient.written, arguments, strict=True)
+    )
+    return asked is None and not has_way_out and (has_numbers(result) or has_shadows(result))

@@ -1,0 +1,92 @@
+"""Calls with several shadows per argument: their width, and what one lane of them looks like.
+
+Invariants  B1  one width for the whole call (`BatchWidthMismatch`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from numba.core import types
+
+from activerules.annotations.activity import Active, Const, Duplicated
+from activerules.annotations.signature import SplitSpec
+from activerules.errors import ActivityError, BatchWidthMismatch
+from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls.emitter import BATCHED, is_batched
+from activerules.numba_ext.codegen.types import AnnotationType
+
+
+def width_of(names: Sequence[str], args: Sequence[Any]) -> int:
+    """The one width of a call (B1); 1 if no argument is batched."""
+    widths: dict[str, int] = {}
+    for name, ty in zip(names, args, strict=True):
+        kind = ty.kind if isinstance(ty, AnnotationType) else Const
+        if kind in BATCHED:
+            if not isinstance(ty.dval, types.BaseTuple) or not len(ty.dval):
+                raise ActivityError(
+                    f"the shadows of `{name}` are {ty.dval}",
+                    why=f"{kind.__name__} takes a tuple of shadows, one per derivative",
+                    instead=[f"{kind.__name__}({name}, (d{name}1, d{name}2))"],
+                )
+            widths[name] = len(ty.dval)
+        elif kind not in (Active, Const):
+            widths[name] = 1
+    if len(set(widths.values())) > 1:
+        found = ", ".join(f"`{name}` has {n}" for name, n in widths.items())
+        raise BatchWidthMismatch(
+            f"the arguments of one call have different numbers of shadows: {found}",
+            instead=["BatchDuplicated with as many shadows for each"],
+        )
+    return next(iter(widths.values()), 1)
+
+
+def first_lane(ty: Any) -> Any:
+    """The annotation of a call of width one; every lane has its type."""
+    if not isinstance(ty, AnnotationType) or ty.kind not in BATCHED:
+        return ty
+    lanes = checks.items_of(ty.dval)
+    if any(lane != lanes[0] for lane in lanes):
+        raise ActivityError(f"the shadows of one argument have different types: {ty.dval}")
+    return AnnotationType(Duplicated, ty.val, lanes[0])
+
+
+def one_lane(asked: SplitSpec) -> SplitSpec:
+    """What is asked for in one lane."""
+    kinds = tuple(Duplicated if kind in BATCHED else kind for kind in asked.arguments)
+    return replace(asked, arguments=kinds)
+
+
+def lane_tuples(derivative_types: Sequence[Any], width: int, *, batched: bool) -> list[Any]:
+    """The types of the derivatives of a call: of a batch, tuples with an entry per lane."""
+    if not batched:
+        return list(derivative_types)
+    return [
+        types.none if isinstance(ty, types.NoneType) else types.UniTuple(ty, width)
+        for ty in derivative_types
+    ]
+
+
+def packed_lanes(
+    context: Any, builder: Any, by_argument: Sequence[Any], lanes: Sequence[Sequence[Any]]
+) -> list[Any]:
+    """The derivatives of all lanes, by argument, for the types `lane_tuples` gives of a batch."""
+    return [
+        context.make_tuple(builder, ty, column)
+        if isinstance(ty, types.BaseTuple)
+        else context.get_dummy_value()
+        for ty, column in zip(by_argument, zip(*lanes, strict=True), strict=True)
+    ]
+
+
+__all__ = [
+    "BATCHED",
+    "first_lane",
+    "is_batched",
+    "lane_tuples",
+    "one_lane",
+    "packed_lanes",
+    "width_of",
+]

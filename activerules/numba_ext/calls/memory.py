@@ -1,0 +1,501 @@
+"""Shadow memory, in the IR of the caller: the checks before a derivative runs.
+
+Needs       the arguments of a call, and the LLVM values of their primals and shadows
+Gives       `check_memory`: code that raises ShadowMismatch, and tells whether arguments overlap
+Invariants  K1  a shadow has the shape of its primal, and its strides wherever they are used
+            K2  a shadow overlaps no primal
+            K3  two arguments of which one is written overlap only if their shadows overlap likewise
+            K4  two shadows overlap only if their primals are displaced by exactly as much
+            K5  the shadows of one lane overlap none of another
+            K6  no two items of one shadow are the same memory
+
+An overlap that K3 and K4 admit is the aliasing of the program itself: the conservative version of
+the derivative is right for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+
+from activerules.numba_ext.target.derivative import Gradient
+from activerules.values.argument import Argument
+from activerules.values.extent_tables import Span
+from activerules.values.extents import Extent, Refusal, Tests, share_items
+from activerules.values.fields import (
+    has_inner,
+    is_collection,
+    is_dict,
+    is_record_array,
+    items_in,
+)
+from activerules.values.kinds import (
+    has_shadow,
+    has_shadows,
+    shadow_type,
+)
+from activerules.values.regions import (
+    Entries,
+    data_of_piece,
+    each_item,
+    entries_of,
+    extent_of_piece,
+    parts_of,
+    pieces_of,
+)
+from activerules.values.shadows import zero_shadow
+
+
+@dataclass(frozen=True)
+class _Memory:
+    """A piece of argument memory with the numbers of the extents of its primal and, if it has one,
+    of its shadow. `overlap`: whether the two share a byte, where their extents do not tell.
+    """
+
+    argument: Argument
+    written: bool
+    primal: int
+    shadow: int | None
+    overlap: Any = None
+
+
+def check_memory(
+    context: Any,
+    builder: Any,
+    arguments: Sequence[Argument],
+    values: Sequence[tuple[Any, Sequence[Any]]],
+    gradient: Gradient,
+    release: Callable[[], None],
+) -> Any:
+    """Emit the checks K1 to K6 of a reverse derivative, which writes every shadow. `values` are the
+    primals, each with its shadow in each lane, or with none.
+
+    The emitted code raises `ShadowMismatch`, after what `release` emits; the value returned is true
+    where arguments overlap.
+    """
+    checker = _Checker(context, builder, gradient, release)
+    arrays = _pieces(context, builder, arguments, values, gradient)
+    lanes = checker.lanes(arrays, gradient.width)
+    for memories in lanes:
+        for memory in memories:
+            checker.keep_shadow_apart(memory, memories)
+        for i, second in enumerate(memories):
+            for first in memories[:i]:
+                checker.compare(first, second)
+    for k, memories in enumerate(lanes):
+        for other in lanes[:k]:
+            checker.keep_lanes_apart(memories, other, written_only=False)
+    overlap = checker.tests.emit()
+    if gradient.conservative_symbol == gradient.symbol:
+        return cgutils.false_bit
+    if gradient.conservative_symbol is None:
+        other = Tests(context, builder, checker.tests.where, release)
+        what = "one array is the shadow of two arguments"
+        other.refuse_if(overlap, Refusal(what, _MIXED_UP, _OWN_SHADOW))
+        other.emit()
+        return cgutils.false_bit
+    return overlap
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A piece of argument memory as LLVM values: its primal, and its shadow in each lane."""
+
+    argument: Argument
+    written: bool
+    primal: Any
+    lanes: tuple[Any, ...]
+
+
+def _pieces(
+    context: Any,
+    builder: Any,
+    arguments: Sequence[Argument],
+    values: Sequence[tuple[Any, Sequence[Any]]],
+    gradient: Gradient,
+) -> list[_Piece]:
+    return [
+        _Piece(piece, written, primal, tuple(own))
+        for argument, written, (whole, lanes) in zip(
+            arguments, gradient.written, values, strict=True
+        )
+        for piece, (primal, *own) in pieces_of(context, builder, argument, (whole, *lanes))
+    ]
+
+
+def check_lanes(
+    context: Any,
+    builder: Any,
+    arguments: Sequence[Argument],
+    values: Sequence[tuple[Any, Sequence[Any]]],
+    gradient: Gradient,
+    width: int,
+    release: Callable[[], None],
+) -> None:
+    """Emit the checks of a derivative that writes a shadow only where it writes a primal, as one in
+    forward mode. `values` as of `check_memory`.
+
+    K1 and K6 in every lane; K2 to K4 in every lane where one of two arrays is written: the tangent
+    of an array may be the array itself; and the shadows of a written array overlap no shadow of
+    another lane.
+    """
+    checker = _Checker(context, builder, gradient, release)
+    arrays = _pieces(context, builder, arguments, values, gradient)
+    lanes = checker.lanes(arrays, width)
+    for memories in lanes:
+        for i, second in enumerate(memories):
+            touched = [m for m in memories if m.written or second.written]
+            checker.keep_shadow_apart(second, touched)
+            for first in memories[:i]:
+                if first in touched:
+                    checker.compare(first, second)
+    for k, memories in enumerate(lanes):
+        for other in lanes[:k]:
+            checker.keep_lanes_apart(memories, other, written_only=True)
+    checker.tests.emit()
+
+
+class _Checker:
+    """Collects the tests of one call."""
+
+    def __init__(
+        self, context: Any, builder: Any, gradient: Gradient, release: Callable[[], None]
+    ) -> None:
+        self.context = context
+        self.builder = builder
+        self._flags: dict[Refusal, Any] = {}
+        self._in_loop = False
+        self.tests = Tests(context, builder, (gradient.asked,) if gradient.asked else (), release)
+
+    def memories(
+        self, argument: Argument, primal: Any, shadow: Any, written: bool
+    ) -> Iterator[_Memory]:
+        """A piece of argument memory by its extents, or what is in a list; checks K1."""
+        if shadow is None:
+            extent = extent_of_piece(self.context, self.builder, argument.numba_type, primal)
+            yield _Memory(argument, written, self.tests.add(extent), None)
+        elif is_collection(argument.numba_type) and has_inner(argument.numba_type):
+            yield from self._collection(argument, primal, shadow, written)
+        else:
+            if is_collection(argument.numba_type):
+                argument, entries = self._entries(argument, primal, shadow)
+                primal, shadow = entries.arrays
+            extent, behind = self._extents(argument, primal, shadow)
+            number = self.tests.add(extent)
+            overlap = self._overlap(argument.numba_type, primal, extent, behind)
+            yield _Memory(argument, written, number, self.tests.add(behind), overlap)
+
+    def _overlap(self, found: Any, primal: Any, extent: Extent, behind: Extent) -> Any:
+        """Whether an array with gaps and its shadow may share bytes; None for other memory."""
+        if not (isinstance(found, types.Array) and found.layout == "A"):
+            return None
+        builder = self.builder
+        array = self.context.make_array(found)(self.context, builder, primal)
+        distance = builder.sub(behind.data, extent.data)
+        shared = share_items(builder, found, array, distance)
+        return builder.and_(extent.meets(behind, builder), shared)
+
+    def _collection(
+        self, argument: Argument, primal: Any, shadow: Any, written: bool
+    ) -> Iterator[_Memory]:
+        """What is in a list or dictionary: memory with a shadow, and without."""
+        own, behind, plain = (Span(self.builder) for _ in range(3))
+        self._in_loop = True
+        self._collect(argument, primal, shadow, (own, behind, plain))
+        self._in_loop = False
+        for refusal, flag in self._flags.items():
+            self.tests.refuse_if(self.builder.load(flag), refusal)
+            self.builder.store(cgutils.false_bit, flag)
+        self._flags.clear()
+        for span in (own, behind, plain):
+            self.tests.refuse_if(span.failed, _NO_MEMORY)
+        number = self.tests.add(own)
+        one = _Memory(argument, written, number, self.tests.add(behind))
+        self.compare(one, one)
+        yield one
+        yield _Memory(argument, written, self.tests.add(plain), None)
+
+    def _collect(
+        self, argument: Argument, primal: Any, shadow: Any, spans: tuple[Span, Span, Span]
+    ) -> None:
+        """Put the extents of items or entries, and of what is behind them, into spans."""
+        context, builder, found = self.context, self.builder, argument.numba_type
+        own, behind, plain = spans
+        whole, entries = self._entries(argument, primal, shadow)
+        self._push(whole, entries.arrays, own, behind)
+        if not has_inner(found):
+            return
+        inside = Argument(f"{argument.name}[…]", items_in(found).item_type, argument.activity)
+        with each_item(context, builder, found, entries) as pair:
+            for piece, values in pieces_of(context, builder, inside, pair):
+                if len(values) == 1:
+                    extent = extent_of_piece(context, builder, piece.numba_type, values[0])
+                    plain.push(extent.data, extent.low, extent.high)
+                elif is_collection(piece.numba_type):
+                    self._collect(piece, values[0], values[1], spans)
+                else:
+                    self._push(piece, values, own, behind)
+
+    def _entries(self, argument: Argument, primal: Any, shadow: Any) -> tuple[Argument, Entries]:
+        """The items or entries of a list or dictionary and its shadow, with their array type."""
+        name, found = argument.name, argument.numba_type
+        entries = entries_of(self.context, self.builder, found, (primal, shadow))
+        if is_dict(found):
+            what = f"the shadow of `{name}` has other keys"
+            unlike = self.builder.not_(entries.alike)
+            self._refuse_if(unlike, Refusal(what, _KEY_BY_KEY, _own_shadow(name)))
+        return Argument(name, entries.array_type, argument.activity), entries
+
+    def _push(self, argument: Argument, values: Sequence[Any], own: Span, behind: Span) -> None:
+        extent, other = self._extents(argument, *values)
+        own.push(extent.data, extent.low, extent.high)
+        behind.push(other.data, other.low, other.high)
+
+    def _refuse_if(self, condition: Any, refusal: Refusal) -> None:
+        """Refuse under a condition; in a loop, if it holds in any iteration."""
+        if not self._in_loop:
+            self.tests.refuse_if(condition, refusal)
+            return
+        builder = self.builder
+        if refusal not in self._flags:
+            # false from the start of the function on: `zfill` would clear it in every iteration
+            self._flags[refusal] = cgutils.alloca_once(builder, cgutils.bool_t)
+        flag = self._flags[refusal]
+        builder.store(builder.or_(builder.load(flag), condition), flag)
+
+    def _extents(self, argument: Argument, primal: Any, shadow: Any) -> tuple[Extent, Extent]:
+        """The bytes of a piece of memory and of its shadow; checks K1."""
+        found, builder = argument.numba_type, self.builder
+        extent = extent_of_piece(self.context, builder, found, primal)
+        data = data_of_piece(self.context, builder, found, shadow)
+        if isinstance(found, types.Array):
+            make = self.context.make_array(found)
+            arrays = (make(self.context, builder, value) for value in (primal, shadow))
+            self._same_layout(argument, *arrays)
+        else:
+            missing = builder.icmp_unsigned("!=", extent.low, extent.high)
+            missing = builder.and_(missing, cgutils.is_null(builder, data))
+            what = f"the shadow of `{argument.name}` is not set"
+            refusal = Refusal(what, _ITEM_BY_ITEM, _own_shadow(argument.name))
+            self._refuse_if(missing, refusal)
+        return extent, extent.moved(data, builder)  # by K1
+
+    def lanes(self, pieces: Sequence[_Piece], width: int) -> list[list[_Memory]]:
+        """What there is in each lane."""
+        return [
+            [
+                memory
+                for p in pieces
+                for memory in self.memories(
+                    p.argument, p.primal, p.lanes[lane] if p.lanes else None, p.written
+                )
+            ]
+            for lane in range(width)
+        ]
+
+    def keep_shadow_apart(self, memory: _Memory, others: Sequence[_Memory]) -> None:
+        """Check K2 for the shadow of one argument."""
+        if memory.shadow is None:
+            return
+        for other in others:
+            name, target = memory.argument.name, other.argument.name
+            whose = "its primal" if other is memory else f"`{target}`"
+            meets = "may overlap" if _has_gaps(memory, other) else "overlaps"
+            what = f"the shadow of `{name}` {meets} {whose}"
+            refusal = Refusal(what, _MIXED_UP, _own_shadow(name))
+            if other is memory and memory.overlap is not None:
+                self.tests.refuse_if(memory.overlap, refusal)
+                continue
+            self.tests.keep_apart(memory.shadow, other.primal, refusal)
+
+    def compare(self, first: _Memory, second: _Memory) -> None:
+        """Check K3 and K4 for two arguments."""
+        names = f"`{first.argument.name}` and `{second.argument.name}`"
+        if first is second:
+            names = f"items of `{first.argument.name}`"
+        overlap = "may overlap" if _has_gaps(first, second) else "overlap"
+        written = first.written or second.written
+        if first.shadow is None and second.shadow is None:
+            if written:
+                self.tests.tell(first.primal, second.primal)
+            return
+        if first.shadow is None or second.shadow is None:
+            what = f"{names} {overlap}, one is written, and not both have a shadow"
+            if written:
+                refusal = Refusal(what, _SAME_MEMORY, _APART)
+                self.tests.keep_apart(first.primal, second.primal, refusal)
+            return
+        what = f"{names} {overlap}, but their shadows do not likewise"
+        unlike = Refusal(what, _SAME_MEMORY, _ALIKE)
+        what = f"the shadows of {names} {overlap}, but the arguments do not likewise"
+        mixed = Refusal(what, _MIXED_UP, _OWN_SHADOW)
+        self.tests.keep_alike(
+            first.primal, second.primal, (unlike, mixed), shadows_only=not written
+        )
+
+    def keep_lanes_apart(
+        self, memories: Sequence[_Memory], others: Sequence[_Memory], *, written_only: bool
+    ) -> None:
+        """Check K5 for two lanes; or only for the shadows of what is written."""
+        for one in memories:
+            for other in others:
+                if one.shadow is None or other.shadow is None:
+                    continue
+                if one.written or other.written or not written_only:
+                    names = f"`{one.argument.name}` and `{other.argument.name}`"
+                    what = f"shadows of {names} in different lanes overlap"
+                    refusal = Refusal(what, _MIXED_UP, _OWN_SHADOW)
+                    self.tests.keep_apart(one.shadow, other.shadow, refusal)
+
+    def _same_layout(self, argument: Argument, primal: Any, shadow: Any) -> None:
+        builder, name = self.builder, argument.name
+        shapes = self._axes(argument, primal.shape, shadow.shape)
+        strides = self._axes(argument, primal.strides, shadow.strides)
+        if is_record_array(argument.numba_type):
+            self._whole_records(argument, primal)
+        if argument.numba_type.layout == "A" and argument.activity != "const":
+            self._items_apart(argument, primal)
+        other_shape, other_strides = cgutils.false_bit, cgutils.false_bit
+        has_items = builder.icmp_signed("!=", primal.nitems, primal.nitems.type(0))
+        for (length, other_length), (stride, other) in zip(shapes, strides, strict=True):
+            differs = builder.icmp_unsigned("!=", length, other_length)
+            other_shape = builder.or_(other_shape, differs)
+            # A stride is not used where an axis has length one, or nothing is in the array: NumPy
+            # gives it any value.
+            used = builder.and_(has_items, builder.icmp_signed(">", length, length.type(1)))
+            differs = builder.and_(used, builder.icmp_unsigned("!=", stride, other))
+            other_strides = builder.or_(other_strides, differs)
+        for condition, what in ((other_shape, "another shape"), (other_strides, "other strides")):
+            what = f"the shadow of `{name}` has {what}"
+            refusal = Refusal(what, _ITEM_BY_ITEM, _own_shadow(name))
+            self._refuse_if(condition, refusal)
+
+    def _whole_records(self, argument: Argument, array: Any) -> None:
+        """Check that strides are those of whole records: the engine counts on it."""
+        builder, count = self.builder, argument.numba_type.ndim
+        for stride in cgutils.unpack_tuple(builder, array.strides, count):
+            rest = builder.srem(stride, stride.type(argument.numba_type.dtype.size))
+            differs = builder.icmp_signed("!=", rest, rest.type(0))
+            what = f"the strides of `{argument.name}` are not those of whole records"
+            refusal = Refusal(what, "records that overlap share floats", ("a copy of the array",))
+            self._refuse_if(differs, refusal)
+
+    def _items_apart(self, argument: Argument, array: Any) -> None:
+        """Check that no two items are the same memory, as those of `np.broadcast_to` and sliding
+        windows are: each would get the derivatives of all of them.
+        """
+        builder, count = self.builder, argument.numba_type.ndim
+        axes = (cgutils.unpack_tuple(builder, axes, count) for axes in (array.shape, array.strides))
+        used = [(n, s, builder.icmp_signed(">", n, n.type(1))) for n, s in zip(*axes, strict=True)]
+        shared = cgutils.false_bit
+        for length, stride, several in used:
+            step = builder.select(cgutils.is_null(builder, stride), stride.type(1), stride)
+            shared = builder.or_(shared, builder.and_(several, cgutils.is_null(builder, stride)))
+            for _, other, others in used:
+                if other is stride:
+                    continue
+                # `times` steps along this axis are one along the other
+                times, rest = builder.sdiv(other, step), builder.srem(other, step)
+                back = builder.icmp_signed("<", times, times.type(0))
+                times = builder.select(back, builder.neg(times), times)
+                same = builder.and_(several, builder.and_(others, cgutils.is_null(builder, rest)))
+                same = builder.and_(same, builder.icmp_signed("<", times, length))
+                shared = builder.or_(shared, same)
+        what = f"items of `{argument.name}` share memory"
+        self._refuse_if(shared, Refusal(what, _ADDED_UP, (f"{argument.name}.copy()",)))
+
+    def _axes(self, argument: Argument, primal: Any, shadow: Any) -> list[tuple[Any, Any]]:
+        count = argument.numba_type.ndim
+        both = (cgutils.unpack_tuple(self.builder, axes, count) for axes in (primal, shadow))
+        return list(zip(*both, strict=True))
+
+
+def _has_gaps(*memories: _Memory) -> bool:
+    """Whether any is an array whose items need not be side by side: its extent is all it is
+    compared by.
+    """
+    types_of = [m.argument.numba_type for m in memories]
+    return any(isinstance(found, types.Array) and found.layout == "A" for found in types_of)
+
+
+_NO_MEMORY = Refusal("there is no memory to compare what is in lists", "", ())
+_ITEM_BY_ITEM = "each item of the shadow is found where its item of the primal is"
+_KEY_BY_KEY = "each value of the shadow is found by the key of its value of the primal"
+_ADDED_UP = "the derivative with respect to one would be the sum of those by all that share it"
+_MIXED_UP = "what is added for one would be taken for the other"
+_SAME_MEMORY = "they are the same memory, and so must be the derivatives that belong to it"
+_APART = ("pass a copy of one of them", "mark both Duplicated, with shadows that overlap likewise")
+_ALIKE = ("shadows that are views of one array, as the arguments are",)
+_OWN_SHADOW = ("a shadow of its own for each",)
+
+
+def _own_shadow(name: str) -> tuple[str, ...]:
+    return (f"make_zero({name})",)
+
+
+RELEASE_DEFINITION = """
+declare void @NRT_decref(ptr)
+define void @activerules.release(ptr %meminfo) {
+  call void @NRT_decref(ptr %meminfo)
+  ret void
+}
+"""
+
+
+def release(context: Any, builder: Any, found: Any, shadow: Any) -> None:
+    """Emit the release of a shadow, or of all arrays in one, on a path that raises.
+
+    By a function of our own: next to an `NRT_decref`, Numba does not prune what it holds itself,
+    and an exception would leak that.
+    """
+    if isinstance(found, types.BaseTuple):
+        for item, (part,) in parts_of(builder, found, shadow):
+            release(context, builder, item, part)
+    elif has_shadow(found) and not isinstance(found, types.Record):
+        release_counted(builder, context.make_helper(builder, found, value=shadow).meminfo)
+
+
+def release_counted(builder: Any, meminfo: Any) -> None:
+    """As `release`, of any counted memory."""
+    function_type = ir.FunctionType(ir.VoidType(), [meminfo.type])
+    function = cgutils.get_or_insert_function(builder.module, function_type, "activerules.release")
+    builder.call(function, [meminfo])
+
+
+def owned_shadows(gradient: Gradient, arguments: Sequence[Argument]) -> tuple[bool, ...]:
+    """Per argument: whether the call of a derivative makes its shadow, or holds a reference to it:
+    scratch, and, with the option runtime_activity, every shadow of memory.
+    """
+    scratch = gradient.scratch or (False,) * len(arguments)
+    if "runtime_activity" not in gradient.options:
+        return scratch
+    return tuple(
+        own or (a.activity != "const" and has_shadows(a.numba_type))
+        for own, a in zip(scratch, arguments, strict=True)
+    )
+
+
+def constant_where_same(context: Any, builder: Any, found: Any, primal: Any, shadow: Any) -> Any:
+    """The shadow with zeros in place of memory that is the primal's own: this is constant.
+
+    What holds at run time decides; a reference to all counted memory in the result is the caller's.
+    A record cannot be told: it is returned as it is.
+    """
+    if isinstance(found, types.BaseTuple):
+        parts = parts_of(builder, found, primal, shadow)
+        items = [constant_where_same(context, builder, item, *pair) for item, pair in parts]
+        return context.make_tuple(builder, shadow_type(found), items)
+    if not has_shadow(found) or isinstance(found, types.Record):
+        return shadow
+    own, other = (data_of_piece(context, builder, found, value) for value in (primal, shadow))
+    result = cgutils.alloca_once_value(builder, shadow)
+    with builder.if_else(builder.icmp_unsigned("==", own, other), likely=False) as (same, apart):
+        with same:
+            builder.store(zero_shadow(context, builder, found, primal), result)
+        with apart:
+            context.nrt.incref(builder, found, shadow)
+    return builder.load(result)

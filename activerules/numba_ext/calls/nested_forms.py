@@ -1,0 +1,128 @@
+"""Derivatives asked for by code that is itself differentiated.
+
+The call of one becomes the call of a compiled function that the layer above writes: `use_nested`
+says who does, for all modes. See `activerules.nested.rewrite`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.core.typing.templates import signature
+
+from activerules.annotations.activity import Annotation
+from activerules.annotations.signature import GradientSpec, Mode, Reverse
+from activerules.errors import NotYetSupported
+from activerules.rules.pattern import type_name
+from activerules.values.argument import Argument
+
+REWRITTEN = frozenset({"holomorphic", "runtime_activity"})
+"""Options of a mode that a nested call is rewritten without."""
+
+
+@dataclass(frozen=True)
+class NestedCall:
+    """A call of a derivative.
+
+    given     the Numba types of what is passed: annotated arguments, or plain ones of `gradient`
+    mode      of `autodiff`
+    marker    the activity of the return, where the call says one
+    gradient  what a stub of `grad` asks for; None for `autodiff`
+    """
+
+    dispatcher: Any
+    given: tuple[Any, ...]
+    mode: Mode = Reverse
+    marker: type[Annotation] | None = None
+    gradient: GradientSpec | None = None
+
+
+@dataclass(frozen=True)
+class ReadCall:
+    """A call of a reverse derivative with its arguments read.
+
+    arguments    of the function, with their activities
+    seeded       whether its return is Active
+    with_primal  whether what it returns is asked for; it is a float
+    """
+
+    call: NestedCall
+    arguments: tuple[Argument, ...]
+    seeded: bool
+    with_primal: bool
+
+
+_rewriters: list[Callable[[Any, NestedCall], Any]] = []
+
+
+def use_nested(rewrite: Callable[[Any, NestedCall], Any]) -> None:
+    """Say who writes the functions that stand for calls: `rewrite(typing_context, call)`."""
+    _rewriters[:] = [rewrite]
+
+
+def nested_form(
+    typing_context: Any, call: NestedCall, before: Sequence[Any], args: Sequence[Any]
+) -> Any:
+    """The compiled form of a call whose last parameter is a tuple of `args`.
+
+    The first of `args` that are not in `call.given` say the activity of the return.
+    """
+    (rewrite,) = _rewriters
+    skipped = len(args) - len(call.given)
+    return calling(typing_context, rewrite(typing_context, call), before, args, skipped)
+
+
+def calling(
+    typing_context: Any, callee: Any, before: Sequence[Any], args: Sequence[Any], skipped: int = 0
+) -> Any:
+    """A form that calls a compiled function with what is in its tuple of arguments."""
+    result_type, call = _called(typing_context, callee, args[skipped:])
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        given = cgutils.unpack_tuple(builder, values[-1], len(args))[skipped:]
+        return call(context, builder, given)
+
+    return signature(result_type, *before, types.Tuple(args)), codegen
+
+
+def calling_with(typing_context: Any, callee: Any, before: Sequence[Any], args: Sequence[Any]):
+    """A form that calls a compiled function with its own last parameters."""
+    result_type, call = _called(typing_context, callee, args)
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        return call(context, builder, values[len(before) :])
+
+    return signature(result_type, *before, *args), codegen
+
+
+def _called(typing_context: Any, callee: Any, args: Sequence[Any]) -> tuple[Any, Any]:
+    """What a compiled function returns for these types, and what emits the call of it."""
+    found = typing_context.resolve_value_type(callee)
+    called = found.get_call_type(typing_context, tuple(args), {})
+
+    def call(context: Any, builder: Any, given: Sequence[Any]) -> Any:
+        cast = zip(given, args, called.args, strict=True)
+        passed = [context.cast(builder, value, *types_) for value, *types_ in cast]
+        return context.get_function(found, called)(builder, passed)
+
+    return called.return_type, call
+
+
+def returned_by(typing_context: Any, dispatcher: Any, arguments: Sequence[Argument]) -> Any:
+    """What a function returns for these arguments."""
+    found = typing_context.resolve_value_type(dispatcher)
+    argtypes = tuple(argument.numba_type for argument in arguments)
+    return found.get_call_type(typing_context, argtypes, {}).return_type
+
+
+def require_float_primal(name: str, found: Any) -> None:
+    """Raise `NotYetSupported` unless the value of a nested gradient is one float."""
+    if not isinstance(found, types.Float):
+        raise NotYetSupported(
+            f"the value of {name}, {type_name(found)}, together with its gradient, inside a "
+            "function that is differentiated",
+            instead=["the mode without primal, and a call of the function by itself"],
+        )

@@ -1,0 +1,100 @@
+"""Outline: emit code into a function of its own, and call that.
+
+A function that Numba compiles holds references to its arguments, and leaks them where it raises,
+unless its optimiser can see that they need not be held: it gives up on functions with many
+branches. Behind a call, a form may have as many as it likes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.target_extension import current_target
+
+from activerules.numba_ext.codegen.unoptimised import AD_TARGET
+
+_numbers = count()
+
+
+def outlined(
+    context: Any,
+    builder: Any,
+    result: Any,
+    arguments: Sequence[tuple[Any, Any]],
+    emit: Callable[..., Any],
+) -> Any:
+    """Call a new function of Numba's convention, whose value `emit(builder, values)` emits.
+
+    arguments   the Numba type and the LLVM value of each; they are borrowed.
+    """
+    convention = context.call_conv
+    argtypes = [ty for ty, _ in arguments]
+    function_type = convention.get_function_type(result, argtypes)
+    name = f"{builder.function.name}.outlined.{next(_numbers)}"
+    function = ir.Function(builder.module, function_type, name)
+    function.linkage = "internal"
+    convention.decorate_function(function, [f"arg.{k}" for k, _ in enumerate(argtypes)], argtypes)
+    inner = ir.IRBuilder(function.append_basic_block("entry"))
+    value = emit(inner, convention.decode_arguments(inner, argtypes, function))
+    convention.return_value(inner, context.get_return_value(inner, result, value))
+    values = [value for _, value in arguments]
+    status, returned = convention.call_function(builder, function, result, argtypes, values)
+    with cgutils.if_unlikely(builder, status.is_error):
+        return_error(context, builder, status)
+    return returned
+
+
+def outlining(form: Callable[..., Any]) -> Callable[..., Any]:
+    """A form whose code is a function of its own.
+
+    Not where it is differentiated again: there the engine sees through nothing but its own.
+    """
+
+    @functools.wraps(form)
+    def outlined_form(typing_context: Any, *argtypes: Any) -> Any:
+        found = form(typing_context, *argtypes)
+        if found is None or current_target() == AD_TARGET:
+            return found
+        typed, codegen = found
+        return typed, functools.partial(_outline, codegen)
+
+    return outlined_form
+
+
+def _outline(codegen: Any, context: Any, builder: Any, typed: Any, values: Any) -> Any:
+    arguments = [
+        (ty, _repacked(context, builder, ty, value))
+        for ty, value in zip(typed.args, values, strict=True)
+    ]
+
+    def emit(inner: Any, given: Sequence[Any]) -> Any:
+        return codegen(context, inner, typed, given)
+
+    return outlined(context, builder, typed.return_type, arguments, emit)
+
+
+def _repacked(context: Any, builder: Any, ty: Any, value: Any) -> Any:
+    """A value as its type has it: a `*args` of one type is a struct, and should be an array."""
+    if not isinstance(ty, types.BaseTuple):
+        return value
+    return context.make_tuple(builder, ty, cgutils.unpack_tuple(builder, value, len(ty)))
+
+
+def return_error(context: Any, builder: Any, status: Any) -> None:
+    """Leave with a callee's exception.
+
+    As Numba's `return_status_propagate`, but marked as a raise: only then does Numba prune the
+    references it holds to the arguments of this function, which an exception would leak.
+    """
+    convention = context.call_conv
+    try_status = convention.check_try_status(builder)
+    store = builder.store(status.excinfoptr, convention._get_excinfo_argument(builder.function))
+    mark = builder.module.add_metadata([ir.IntType(1)(1)])
+    store.set_metadata("numba_exception_output", mark)
+    with builder.if_then(builder.not_(try_status.in_try)):
+        convention._return_errcode_raw(builder, status.code)

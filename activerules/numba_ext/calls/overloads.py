@@ -1,0 +1,268 @@
+"""What rules and programs call inside `@njit`: active, accumulate, ignore_derivatives, make_zero,
+onehot.
+
+Each has the meaning of its plain Python form. Which branch of it a call needs is decided by the
+types of its arguments: nothing is left of `accumulate` for a Const argument.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.errors import TypingError
+from numba.extending import intrinsic, overload, register_jitable
+from numba.np.numpy_support import as_dtype
+
+from activerules.annotations.activity import Const, Duplicated
+from activerules.annotations.values import ignore_derivatives, make_zero, onehot
+from activerules.errors import RuleReturnError
+from activerules.numba_ext.codegen.types import AnnotationType, is_zero_type
+from activerules.numba_ext.codegen.unoptimised import AD_TARGET
+from activerules.rules.protocol import (
+    accumulate,
+    accumulate_outer,
+    accumulate_product,
+    accumulate_scaled,
+    active,
+)
+from activerules.rules.written import function_from, over_places
+from activerules.values.fields import is_collection, is_instance
+from activerules.values.layout import layout_of
+
+IGNORE_SYMBOLS = {
+    types.float64: "activerules.ignore.f64",
+    types.float32: "activerules.ignore.f32",
+}
+"""Calls that the engine takes for identities whose result is a constant."""
+
+IGNORE_DEFINITIONS = """
+define double @activerules.ignore.f64(double %x) {
+  ret double %x
+}
+define float @activerules.ignore.f32(float %x) {
+  ret float %x
+}
+define void @activerules.held(ptr %memory) {
+  ret void
+}
+"""
+"""What they are where a derivative is linked."""
+
+
+# --- in rules ---
+
+
+@overload(active)
+def _active(x):
+    if not isinstance(x, AnnotationType):
+        raise TypingError("active() takes an argument of a rule")
+    is_active = x.kind is not Const
+    return lambda x: is_active
+
+
+@overload(accumulate)
+def _accumulate(x, g):
+    if not isinstance(x, AnnotationType):
+        raise TypingError("accumulate() takes an argument of a rule and its cotangent")
+    if x.kind is Const:
+        return lambda x, g: None
+    if isinstance(x.dval, types.BaseTuple):
+        return _accumulated_items(x, g)
+    if not isinstance(x.dval, types.Array):
+        raise TypingError("accumulate takes a Duplicated array; an Active derivative is returned")
+    if not isinstance(g, types.Array) or g.ndim != x.dval.ndim:
+        raise TypingError(f"accumulate: a cotangent of {x.val} is not {g}")
+    return _added(x, "x, g", "g.shape", "g[{place}]", g.dtype)
+
+
+def _accumulated_items(x: Any, g: Any) -> Any:
+    """A function that accumulates item by item: each has a type of its own."""
+    if is_zero_type(g):
+        return lambda x, g: None
+    count = len(x.dval.types)
+    if len(getattr(g, "types", ())) != count:
+        raise TypingError(f"accumulate: a cotangent of {x.val} is not {g}")
+    items = [
+        f"    accumulate(Duplicated(x.val[{i}], x.dval[{i}]), g[{i}])\n"
+        for i, item in enumerate(g.types)
+        if not is_zero_type(item)
+    ]
+    source = f"def impl(x, g):\n{''.join(items) or '    pass'}"
+    return _from_source(source, accumulate=accumulate, Duplicated=Duplicated)
+
+
+@overload(accumulate_scaled)
+def _accumulate_scaled(x, scale, u):
+    if x.kind is Const:
+        return lambda x, scale, u: None
+    return _added(x, "x, scale, u", "u.shape", "scale * u[{place}]", scale, u.dtype)
+
+
+@overload(accumulate_outer)
+def _accumulate_outer(x, u, v):
+    if x.kind is Const:
+        return lambda x, u, v: None
+    return _added(x, "x, u, v", "(u.size, v.size)", "u[i0] * v[i1]", u.dtype, v.dtype)
+
+
+# From how many multiplications on BLAS, which needs an array for the product, is faster than loops.
+_SMALL_PRODUCT = 256
+
+
+@overload(accumulate_product)
+def _accumulate_product(x, a, b):
+    if x.kind is Const:
+        return lambda x, a, b: None
+    is_real = _is_complex(a.dtype) and not _is_complex(x.dval.dtype)
+    is_matrix = b.ndim == 2
+    # written out, without functions and tuples: the rules of products are the most used ones
+    source = f"""def impl(x, a, b):
+    shadow = x.dval
+    rows, inner = a.shape
+    fits = inner == b.shape[0] and rows == shadow.shape[0]
+    if fits{" and b.shape[1] == shadow.shape[1]" * is_matrix} and inner * shadow.size <= limit:
+        for i in range(rows):
+            {"for j in range(b.shape[1]):" if is_matrix else "if True:"}
+                total = zero
+                for k in range(inner):
+                    total += a[i, k] * b[{"k, j" if is_matrix else "k"}]
+                shadow[{"i, j" if is_matrix else "i"}] += total{".real" * is_real}
+    else:
+        accumulate(x, np.dot(a, b))
+"""
+    zero = as_dtype(a.dtype).type(0)
+    return _from_source(source, accumulate=accumulate, limit=_SMALL_PRODUCT, np=np, zero=zero)
+
+
+def _added(x: Any, parameters: str, shape: str, item: str, *dtypes: Any) -> Any:
+    """A function that adds `item` to every place of the shadow of `x`."""
+    is_real = any(map(_is_complex, dtypes)) and not _is_complex(x.dval.dtype)
+    loops = over_places(f"shadow[{{place}}] += project({item})", "shadow", x.dval.ndim)
+    source = f"""def impl({parameters}):
+    shadow = x.dval
+    if shadow.shape != {shape}:
+        raise RuleReturnError("accumulate: the cotangent has another shape than the shadow")
+{loops}
+"""
+    scope = {"project": _real_part if is_real else _same, "RuleReturnError": RuleReturnError}
+    return function_from(source, "impl", scope, module=__name__)
+
+
+def _is_complex(found: Any) -> bool:
+    return isinstance(found, types.Complex)
+
+
+@register_jitable
+def _real_part(g):
+    return g.real
+
+
+@register_jitable
+def _same(g):
+    return g
+
+
+# --- in programs ---
+
+
+@intrinsic
+def _ignored_float(typing_context, x):
+    """The identity; for the AD target a call that the engine recognises."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if context.target_name != AD_TARGET:
+            return args[0]
+        function_type = ir.FunctionType(args[0].type, [args[0].type])
+        symbol = IGNORE_SYMBOLS[signature.return_type]
+        function = cgutils.get_or_insert_function(builder.module, function_type, symbol)
+        function.attributes.add("nounwind")
+        return builder.call(function, args)
+
+    return x(x), codegen
+
+
+@overload(ignore_derivatives)
+def _ignore_derivatives(x):
+    if isinstance(x, types.Float) and x in IGNORE_SYMBOLS:
+        return lambda x: _ignored_float(x)  # pyright: ignore[reportCallIssue]
+    if isinstance(x, types.Complex):
+        return lambda x: complex(ignore_derivatives(x.real), ignore_derivatives(x.imag))
+    if isinstance(x, types.BaseTuple):
+        return _map_tuple("ignore_derivatives", x)
+    if isinstance(x, types.Array) and isinstance(x.dtype, types.Float | types.Complex):
+        loops = over_places("result[{place}] = ignore_derivatives(x[{place}])", "x", x.ndim)
+        source = f"def of_array(x):\n    result = np.empty_like(x)\n{loops}\n    return result"
+        scope = {"np": np, "ignore_derivatives": ignore_derivatives}
+        return function_from(source, "of_array", scope, module=__name__)
+    if _has_no_derivative(x):
+        return lambda x: x
+    raise TypingError(f"ignore_derivatives takes floats, tuples and arrays of them, not {x}")
+
+
+@overload(make_zero)
+def _make_zero(x):
+    if isinstance(x, types.BaseTuple):
+        return _map_tuple("make_zero", x)
+    if isinstance(x, types.Array):
+        return _zeros_with_strides if x.layout == "A" else lambda x: np.zeros_like(x)
+    if isinstance(x, types.Float | types.Complex):
+        zero = as_dtype(x).type(0)
+        return lambda x: zero
+    if is_instance(x) or is_collection(x):
+        return None  # `zeros` makes it
+    if layout_of(x).numbers.by_value or layout_of(x).numbers.by_reference:
+        raise TypingError(f"make_zero: a {x} has no shadow of its own inside @njit")
+    return lambda x: x
+
+
+@overload(onehot)
+def _onehot(x):
+    if isinstance(x, types.Float):
+        (one,) = np.ones(1, as_dtype(x))
+        return lambda x: (one,)
+    if isinstance(x, types.UniTuple) and isinstance(x.dtype, types.Float):
+        identity = np.eye(x.count, dtype=as_dtype(x.dtype))
+        rows = tuple(tuple(row) for row in identity)
+        return lambda x: rows
+    raise TypingError("inside @njit, onehot takes a float or a tuple of floats of one type")
+
+
+def _has_no_derivative(x: Any) -> bool:
+    if isinstance(x, types.Array):
+        return isinstance(x.dtype, types.Integer | types.Boolean)
+    scalars = (types.Integer, types.Boolean, types.UnicodeType, types.NoneType, types.Literal)
+    return isinstance(x, scalars)
+
+
+def _zeros_with_strides(x):
+    """Shadow memory of whole items that reaches as far as `x` does, seen with the strides of
+    `x`.
+    """
+    below = 0
+    above = 0
+    for axis in range(x.ndim):
+        reach = max(x.shape[axis] - 1, 0) * x.strides[axis]
+        if reach < 0:
+            below -= reach
+        else:
+            above += reach
+    if below % x.itemsize != 0 or above % x.itemsize != 0:
+        raise ValueError("make_zero: strides that are not whole items")
+    memory = np.zeros((below + above) // x.itemsize + 1, x.dtype)
+    return np.lib.stride_tricks.as_strided(memory[below // x.itemsize :], x.shape, x.strides)
+
+
+def _map_tuple(function: str, x: Any) -> Any:
+    """Return an implementation that applies one of the functions above to every item of a tuple."""
+    items = "".join(f"{function}(x[{i}]), " for i in range(len(x)))
+    make = f"cls({items})" if isinstance(x, types.BaseNamedTuple) else f"({items})"
+    return _from_source(f"def impl(x):\n return {make}", cls=getattr(x, "instance_class", None))
+
+
+def _from_source(source: str, **names: Any) -> Any:
+    """Return the function `impl` of a source text; a tuple's items have to be written out."""
+    scope = {"ignore_derivatives": ignore_derivatives, "make_zero": make_zero, **names}
+    return function_from(source, "impl", scope, module=__name__)

@@ -1,0 +1,176 @@
+"""An exception that a rule raises names the call of the source that the rule was run for.
+
+Needs       where a rule fails: the exception it leaves, the site of its call
+(`ir.generate.rule_sites`) Gives       `link_into`: defines what derivatives call there, for the
+function being lowered Invariants  S1  nothing of Python runs, and no lock is taken, until Numba
+                makes an object of the exception: one that compiled code catches costs one small
+            piece of memory S2  class, arguments and traceback are those that the rule gave; an
+                error of ours has the site among its places, any other has a note (PEP 678)
+
+Numba's record of an exception says how to make it: a pickle of (class, arguments, line), which may
+be read only once it is raised, and a function that makes objects of arguments that were computed.
+So the record that is handed on has a function which makes the exception of the record before it,
+and adds the site. Numba takes an exception in place of a class from the pickle alone, so that what
+is pickled here is a call, which fetches what the function, called just before it, has left.
+"""
+
+from __future__ import annotations
+
+import linecache
+import pickle
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+from numba.core.callconv import RETCODE_USEREXC, Status, excinfo_ptr_t, excinfo_t
+
+from activerules.errors import ActiverulesError
+from activerules.ir.llvm.location import readable_path
+from activerules.ir.normal.effects import FAILED_AT
+from activerules.numba_ext.codegen import link
+
+_MAKES = "activerules.failed.exception"
+_VOID, _I32, _POINTER = ir.VoidType(), ir.IntType(32), ir.IntType(8).as_pointer()
+_HELD = ir.LiteralStructType([excinfo_ptr_t, _POINTER])
+"""What the new record holds on to: the one before, and the site."""
+
+_RECORD = ir.LiteralStructType([excinfo_t, _HELD])
+
+_libraries: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+class _Waiting(threading.local):
+    """What waits in a thread, the last one last."""
+
+    def __init__(self) -> None:
+        self.left: list[weakref.ref[_Left]] = []
+
+
+_waiting = _Waiting()
+
+
+def link_into(context: Any) -> Any:
+    """Link the function that adds a site into the one that is being lowered; its library."""
+    if context not in _libraries:
+        module = context.codegen().create_library(FAILED_AT).create_ir_module(FAILED_AT)
+        _define(context, module, _define_maker(context, module))
+        _libraries[context] = link.make_library(context, FAILED_AT, str(module))
+    context.add_linking_libs([_libraries[context]])
+    return _libraries[context]
+
+
+def _define(context: Any, module: Any, maker: Any) -> None:
+    """`void (ptr, ptr excinfo, i32 status, ptr site)`: put a new record in place of the other."""
+    parameters = [_POINTER, excinfo_ptr_t.as_pointer(), _I32, _POINTER]
+    function = ir.Function(module, ir.FunctionType(_VOID, parameters), FAILED_AT)
+    function.attributes.add("noinline")
+    function.attributes.add("cold")
+    _, place, status, site = function.args
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    pickled = pickle.dumps(_Fetched())
+    constant = cgutils.global_constant(module, ".fetched", cgutils.make_bytearray(pickled))
+    with builder.if_then(builder.icmp_signed("==", status, RETCODE_USEREXC)):
+        size = cgutils.intp_t(context.get_abi_sizeof(_RECORD))
+        memory = context.nrt.allocate_unchecked(builder, size)
+        with cgutils.if_unlikely(builder, cgutils.is_null(builder, memory)):
+            builder.ret_void()
+        record = builder.bitcast(memory, _RECORD.as_pointer())
+        held = cgutils.gep_inbounds(builder, record, 0, 1)
+        parts = (
+            builder.bitcast(constant, _POINTER),
+            _I32(len(pickled)),
+            builder.bitcast(held, _POINTER),
+            builder.bitcast(maker, _POINTER),
+            _I32(1),
+        )
+        for k, part in enumerate(parts):
+            builder.store(part, cgutils.gep_inbounds(builder, record, 0, 0, k))
+        for k, part in enumerate((builder.load(place), site)):
+            builder.store(part, cgutils.gep_inbounds(builder, held, 0, k))
+        builder.store(cgutils.gep_inbounds(builder, record, 0, 0), place)
+    builder.ret_void()
+
+
+def _define_maker(context: Any, module: Any) -> Any:
+    """`ptr (ptr held)`: leave the exception for `_fetch`; what it gives, nobody has use for."""
+    function = ir.Function(module, ir.FunctionType(_POINTER, [_POINTER]), _MAKES)
+    function.attributes.add("noinline")
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    api = context.get_python_api(builder)
+    held = builder.load(builder.bitcast(function.args[0], _HELD.as_pointer()))
+    before, site = (builder.extract_value(held, k) for k in range(2))
+    is_error, status = cgutils.true_bit, RETCODE_USEREXC
+    caught = Status(
+        code=status, is_ok=cgutils.false_bit, is_none=cgutils.false_bit, is_error=is_error,
+        is_stop_iteration=cgutils.false_bit, is_python_exc=cgutils.false_bit,
+        is_user_exc=is_error, excinfoptr=before,
+    )  # fmt: skip
+    packed = context.call_conv.unpack_exception(builder, api, caught)
+    with cgutils.if_unlikely(builder, cgutils.is_null(builder, packed)):
+        builder.ret(packed)
+    text = api.string_from_string(site)
+    here = api.import_module(context.insert_const_string(module, __name__))
+    leaves = api.object_getattr_string(here, leave.__name__)
+    left = api.call_function_objargs(leaves, [packed, text])
+    for used in (leaves, here, text, packed):
+        api.decref(used)
+    builder.ret(left)
+    return function
+
+
+class _Left:
+    """An exception on its way, as Numba's (class or exception, arguments, line); no items."""
+
+    def __init__(self, packed: tuple[Any, ...]) -> None:
+        self.packed = packed
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+
+class _Fetched:
+    """Whose pickle is read as what was left last."""
+
+    def __reduce__(self) -> tuple[Callable[[], tuple[Any, ...]], tuple[()]]:
+        return _fetch, ()
+
+
+def leave(packed: tuple[Any, ...], site: str) -> _Left:
+    """Make the exception, with a site, and leave it until its pickle is read.
+
+    If it cannot be made, Numba is left to say so. Who catches an exception drops what is returned
+    here, and the exception with it.
+    """
+    kind, arguments, line = packed
+    try:
+        error = kind(*arguments) if isinstance(kind, type) else kind
+        _add_site(error, *site.split("\n"))
+        left = _Left((error, (), line))
+    except Exception:
+        left = _Left(packed)
+    _waiting.left.append(weakref.ref(left))
+    return left
+
+
+def _fetch() -> tuple[Any, ...]:
+    while True:
+        left = _waiting.left.pop()()
+        if left is not None:  # one that was caught
+            packed, left.packed = left.packed, ()
+            return packed
+
+
+def _add_site(error: BaseException, file: str, line: str, name: str) -> None:
+    source = linecache.getline(file, int(line)).strip() or name
+    place = f"{readable_path(file)}:{line}"
+    if isinstance(error, ActiverulesError):
+        entry = ("at the line", source, place)
+        if entry not in error.where:
+            error.add_where(*entry)
+        return
+    note = f"in a derivative, at the line  {source}   {place}"
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)

@@ -1,0 +1,1 @@
+"""How code libraries are made, linked and kept, and the types of annotations."""

@@ -1,0 +1,81 @@
+"""Chunks of tape that one call leaves to the next: fresh memory costs a page fault per 4 kB, which
+was as much as the whole sweep where it happened.
+
+Gives       `DEFINITION`: IR of `activerules.chunk.new` and `.old` (see ir/tape/runtime.py)
+            `VARIABLES`: what they share among all derivatives of the process
+Invariants  C1  at most one chunk is kept, of at most 64 MB; a larger tape is given back
+            C2  it is taken and left by one atomic exchange: threads never share it
+            C3  a tape that had several chunks gives all back, and the next new chunk is as large as
+                they were: soon there is one. Where there is no room for that much, what was asked
+                for is tried
+"""
+
+VARIABLES = """
+@activerules.chunk.spare = common global ptr null
+@activerules.chunk.wish = common global i64 0
+"""
+
+DEFINITION = f"""{VARIABLES}
+declare noalias ptr @malloc(i64)
+declare void @free(ptr)
+
+define ptr @activerules.chunk.new(i64 %size) noinline optnone nounwind {{
+entry:
+  %spare = atomicrmw xchg ptr @activerules.chunk.spare, ptr null seq_cst
+  %none = icmp eq ptr %spare, null
+  br i1 %none, label %fresh, label %look
+look:
+  %spare.size.at = getelementptr i8, ptr %spare, i64 8
+  %spare.size = load i64, ptr %spare.size.at, align 8
+  %fits = icmp uge i64 %spare.size, %size
+  br i1 %fits, label %found, label %drop
+found:
+  ret ptr %spare
+drop:
+  call void @free(ptr %spare)
+  br label %fresh
+fresh:
+  %wish = load atomic i64, ptr @activerules.chunk.wish monotonic, align 8
+  %more = icmp ugt i64 %wish, %size
+  br i1 %more, label %large, label %plain
+large:
+  %large.chunk = call ptr @malloc(i64 %wish)
+  %refused = icmp eq ptr %large.chunk, null
+  br i1 %refused, label %plain, label %made
+plain:
+  %plain.chunk = call ptr @malloc(i64 %size)
+  %failed = icmp eq ptr %plain.chunk, null
+  br i1 %failed, label %end, label %made
+made:
+  %chunk = phi ptr [ %large.chunk, %large ], [ %plain.chunk, %plain ]
+  %bytes = phi i64 [ %wish, %large ], [ %size, %plain ]
+  %size.at = getelementptr i8, ptr %chunk, i64 8
+  store i64 %bytes, ptr %size.at, align 8
+  br label %end
+end:
+  %new = phi ptr [ %chunk, %made ], [ null, %plain ]
+  ret ptr %new
+}}
+
+define void @activerules.chunk.old(ptr %chunk, i64 %held) noinline optnone nounwind {{
+entry:
+  %large = icmp ugt i64 %held, 67108864
+  br i1 %large, label %free, label %note
+note:
+  %wish = load atomic i64, ptr @activerules.chunk.wish monotonic, align 8
+  %more = icmp ugt i64 %held, %wish
+  %next.wish = select i1 %more, i64 %held, i64 %wish
+  store atomic i64 %next.wish, ptr @activerules.chunk.wish monotonic, align 8
+  %size.at = getelementptr i8, ptr %chunk, i64 8
+  %size = load i64, ptr %size.at, align 8
+  %single = icmp eq i64 %size, %held
+  br i1 %single, label %keep, label %free
+keep:
+  %other = atomicrmw xchg ptr @activerules.chunk.spare, ptr %chunk seq_cst
+  call void @free(ptr %other)
+  ret void
+free:
+  call void @free(ptr %chunk)
+  ret void
+}}
+"""

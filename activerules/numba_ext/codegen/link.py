@@ -1,0 +1,202 @@
+"""Link: from LLVM IR text to a Numba code library, which callers add to their own.
+
+Needs       a CPU target context; text whose functions to be called from outside are external; the
+            code libraries that define what the text only declares
+Gives       `make_library`: a finalised library, left for its callers to optimise
+Invariants  L1  every symbol is resolved before LLVM sees it: an unknown one is an error, not the
+                end of the process
+            L2  the text is a library of its own: any number of functions can link it, and Numba's
+                on-disk cache stores it with each of them
+            L3  Numba environments that the text refers to are set, and live as long as the process
+
+Names of external functions should carry a hash of the text: a process may load cached code from
+others.
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import llvmlite.binding as llvm
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.environment import lookup_environment
+from numba.core.runtime.nrt import rtsys
+
+from activerules.errors import UnknownCall, UnsupportedIR
+from activerules.numba_ext.codegen import compiler_runtime
+
+ENVIRONMENT_PREFIX = "_ZN08NumbaEnv"
+
+compiler_runtime.provide()
+
+# Numba finds environments by name but does not own them, and compiled code holds their addresses.
+_environments: dict[str, Any] = {}
+_UNWRAPS = "__excinfo_unwrap_args"
+_defined: list[Any] = []
+_functions: weakref.WeakKeyDictionary[Any, frozenset[str]] = weakref.WeakKeyDictionary()
+
+
+@global_compiler_lock
+def make_library(target_context: Any, name: str, text: str, libraries: Sequence[Any] = ()) -> Any:
+    """Put LLVM IR into a code library of `target_context`.
+
+    Link it into a function that is being compiled with
+    `target_context.add_linking_libs([library])`. Raises `UnsupportedIR` if LLVM does not accept the
+    text, `UnknownCall` naming the symbols nobody defines.
+    """
+    module = _parse(name, text)
+    linked = [*dict.fromkeys(libraries), rtsys.library]
+    _check_symbols(name, (*undefined_symbols(module, linked), *compiler_runtime.missing(text)))
+    codegen = target_context.codegen()
+    _publish_environments(codegen, name, module)
+    library = codegen.create_library(name)
+    leave_to_caller(library)
+    library.add_llvm_module(module)
+    for other in linked:
+        library.add_linking_library(other)
+    library.finalize()
+    return library
+
+
+def leave_to_caller(library: Any) -> None:
+    """Make a code library that is only linked: not optimised, no machine code.
+
+    The caller's library optimises what it links, with the call inlined, and makes the machine code.
+    Were it compiled by itself, too, that work would be done twice; and the process would call this
+    copy of the symbol, which is not optimised with its caller.
+    """
+    library._optimize_functions = _leave_as_is
+    library._optimize_final_module = _leave_as_is
+    library._finalize_final_module = lambda: _only_for_linking(library)
+
+
+@global_compiler_lock
+def make_source(target_context: Any, name: str, text: str, called: Mapping[str, Any]) -> Any:
+    """Put LLVM IR into a code library of the AD target, which only links it into its callers.
+
+    called   marked calls by the symbols that `text` calls in their place: for the session that
+             compiles they are marked calls.
+    """
+    for symbol, marked in called.items():
+        text = re.sub(rf'@"?{re.escape(symbol)}"?(?![\w.$])', f"@{marked.symbol}", text)
+        target_context.enter(marked)
+    library = target_context.codegen().create_library(name)
+    library.add_llvm_module(_parse(name, text))
+    library.finalize()
+    return library
+
+
+def _leave_as_is(*_: Any) -> None:
+    """Stand in for an optimisation."""
+
+
+def _only_for_linking(library: Any) -> None:
+    """Finish a library without handing it to the execution engine."""
+    library._finalize_dynamic_globals()
+    library._finalized = True
+
+
+def _publish_environments(codegen: Any, name: str, module: llvm.ModuleRef) -> None:
+    """Define the pointers to Numba environments in the execution engine, and set them.
+
+    The callers' modules define them as common symbols, which resolve to what is there already.
+    """
+    found = {}
+    for variable in module.global_variables:
+        if variable.name.startswith(ENVIRONMENT_PREFIX) and variable.name not in _environments:
+            environment = lookup_environment(variable.name)
+            if environment is not None:
+                found[variable.name] = environment
+    _publish(codegen, name, found)
+
+
+def reads_environment(variable: str, environment: Any, module: llvm.ModuleRef, text: str) -> bool:
+    """Whether code may ask for the environment behind a variable: it has constants in it, or it
+    makes Python objects of what an exception holds or `print` is given, for which one must be
+    there. `text`: of all in the module that may read the variable.
+    """
+    if environment.consts or any(f.name.startswith(_UNWRAPS) for f in module.functions):
+        return True
+    return re.search(rf'= load [^\n]*@"?{re.escape(variable)}\b', text) is not None
+
+
+def publish_environment(
+    target_context: Any, fndesc: Any, environment: Any, module: llvm.ModuleRef
+) -> None:
+    """Do the same for one function, compiled without an entry point."""
+    variable = target_context.get_env_name(fndesc)
+    if variable in _environments:
+        return
+    text = str(module.get_function(fndesc.llvm_func_name))
+    if reads_environment(variable, environment, module, text):
+        _publish(target_context.codegen(), variable, {variable: environment})
+
+
+def define(target_context: Any, name: str, text: str) -> None:
+    """Define common variables in the execution engine, for the whole process."""
+    _define(target_context.codegen(), name, text)
+
+
+def _define(codegen: Any, name: str, text: str) -> Any:
+    library = codegen.create_library(name)
+    library.add_llvm_module(_parse(name, text))
+    library.finalize()
+    _defined.append(library)
+    return library
+
+
+def _publish(codegen: Any, name: str, found: dict[str, Any]) -> None:
+    if not found:
+        return
+    text = "\n".join(f'@"{variable}" = common global ptr null' for variable in found)
+    _define(codegen, f"{name}.environments", text)
+    for variable, environment in found.items():
+        _environments[variable] = environment
+        codegen.set_env(variable, environment)
+
+
+def _parse(name: str, text: str) -> llvm.ModuleRef:
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise UnsupportedIR(f"LLVM does not accept {name}", why=str(error).strip()) from error
+    module.name = name
+    return module
+
+
+def _check_symbols(name: str, missing: Sequence[str]) -> None:
+    if missing:
+        raise UnknownCall(
+            f"{name} needs {', '.join(missing)}, which nothing defines",
+            why="The symbol is neither in a linked library nor in this process.",
+            instead=["give the function that calls it a rule, or declare it inactive"],
+        )
+
+
+def _defined_in(library: Any) -> frozenset[str]:
+    """The functions a finalised library defines; asked of LLVM once."""
+    if library not in _functions:
+        _functions[library] = frozenset(f.name for f in library.get_defined_functions())
+    return _functions[library]
+
+
+def undefined_symbols(module: llvm.ModuleRef, libraries: Iterable[Any]) -> tuple[str, ...]:
+    """The symbols that `module` only declares, and that neither the libraries nor the process
+    define.
+
+    Code that Numba compiled earlier in this process does not count: a process that loads the
+    library from Numba's cache would not find it.
+    """
+    declared = [v for v in (*module.functions, *module.global_variables) if v.is_declaration]
+    linked = set[str]().union(*map(_defined_in, libraries))
+    return tuple(
+        value.name
+        for value in declared
+        if not value.name.startswith("llvm.")
+        and value.name not in linked
+        and llvm.address_of_symbol(value.name) is None
+    )

@@ -1,0 +1,121 @@
+"""Compiles for the CPU that are only ever linked into other code: no entry point, no machine code.
+
+Needs       a Python function, options of `@njit`, argument types
+Gives       `to_link`: a dispatcher for it that nobody calls; `compile_to_link`: its compile result;
+            `single_call`: such a dispatcher of one call of a function; `in_order`: the arguments
+            a call names in the order of a function's parameters; `cpu_context`
+Invariants  U1  Numba's errors pass through unchanged
+            U2  a dispatcher compiles once per tuple of types
+            U3  a function with a `with` block is compiled as Numba does it: the block of an
+                `objmode` is called from Python, and takes over the flags around it
+
+Numba makes machine code of every function it compiles, and wrappers that convert its arguments from
+Python objects. Rules, and the one-line functions around what carries a rule, need neither: they are
+optimised again where they are linked.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
+
+import numba
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
+
+from activerules.numba_ext.codegen.link import leave_to_caller, publish_environment
+from activerules.rules.written import function_from
+
+
+def cpu_context() -> Any:
+    """The CPU's target context as it is inside a compile, with reference counting."""
+    context: Any = cpu_target.target_context
+    return context.subtarget(enable_nrt=True)
+
+
+def to_link(function: Callable[..., Any], **options: Any) -> Any:
+    """Return a dispatcher for `compile_to_link`."""
+    jit: Any = numba.njit
+    if _has_with(function.__code__):
+        return jit(**options)(function)
+    dispatcher = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
+    compiler: Any = dispatcher._compiler
+    compiler._customize_flags = _without_machine_code
+    return dispatcher
+
+
+def _has_with(code: CodeType) -> bool:
+    """Whether there is a `with` block in a function, or in one that is defined in it."""
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    own = {instruction.opname for instruction in dis.get_instructions(code)}
+    return not own.isdisjoint(_WITH) or any(map(_has_with, inner))
+
+
+# Of Python up to 3.10, from 3.11, and from 3.14.
+_WITH = ("SETUP_WITH", "BEFORE_WITH", "LOAD_SPECIAL")
+
+
+def _without_machine_code(flags: Any) -> Any:
+    flags.no_compile = True
+    return flags
+
+
+@global_compiler_lock
+def compile_to_link(dispatcher: Any, args: tuple[Any, ...]) -> Any:
+    """Return Numba's compile result of a dispatcher made by `to_link`."""
+    if _has_with(dispatcher.py_func.__code__):
+        dispatcher.compile(args)
+    elif args not in dispatcher.overloads:
+        # Not by `dispatcher.compile`, which hands the entry point to Numba's C dispatcher.
+        result = dispatcher._compiler.compile(args, None)
+        # As Numba does with the entry point: the function finds its constants there.
+        module = result.library._final_module
+        publish_environment(result.target_context, result.fndesc, result.environment, module)
+        leave_to_caller(result.library)
+        dispatcher.overloads[args] = result
+    return dispatcher.overloads[args]
+
+
+def in_order(function: Any, keywords: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that a call names, in the order of the function's parameters."""
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return keywords
+    place = {name: i for i, name in enumerate(names)}
+    return dict(sorted(keywords.items(), key=lambda named: place.get(named[0], len(names))))
+
+
+_stubs: dict[tuple[int, int, tuple[str, ...]], Any] = {}
+
+
+def single_call(function: Any, count: int, keywords: tuple[str, ...]) -> Any:
+    """A function that makes one call of `function`."""
+    key = (id(function), count, keywords)
+    if key not in _stubs:
+        _stubs[key] = to_link(_make_stub(function, count, keywords))
+    return _stubs[key]
+
+
+def _make_stub(function: Any, count: int, keywords: tuple[str, ...]) -> Callable[..., Any]:
+    positional = _positional_names(function, count, keywords)
+    parameters = ", ".join((*positional, *keywords))
+    arguments = ", ".join((*positional, *(f"{name}={name}" for name in keywords)))
+    source = f"def stub({parameters}):\n    return _function({arguments})\n"
+    # The stub holds `function`, so that the id in the key of `_stubs` stays taken.
+    return function_from(source, "stub", {"_function": function}, module=__name__)
+
+
+def _positional_names(function: Any, count: int, keywords: tuple[str, ...]) -> tuple[str, ...]:
+    """The function's own parameter names where they can be told: rules and errors speak of
+    arguments by name.
+    """
+    try:
+        names = tuple(inspect.signature(function).parameters)[:count]
+    except (TypeError, ValueError):
+        names = ()
+    usable = len(names) == count and not set(names) & set(keywords)
+    return names if usable else tuple(f"argument_{i}" for i in range(count))

@@ -1,0 +1,1 @@
+"""Arguments whose arrays or lists a function replaces."""

@@ -1,0 +1,98 @@
+"""Three compiled functions one after the other, of which the second may raise.
+
+A function that Numba compiles loses the arrays it holds where it raises. Code that makes arrays and
+then runs a user's function is written in steps: what they hold between them is held here, and
+released where the second one fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.core.typing.templates import signature
+
+from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
+from activerules.numba_ext.calls.outline import return_error
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Compiled functions.
+
+    make     of the arguments: a tuple with the arrays to begin with
+    run      of that tuple and the arguments: what may raise
+    finish   of the tuple, what `run` returned, and the arguments: the result
+    """
+
+    make: Any
+    run: Any
+    finish: Any
+
+
+def steps_form(
+    typing_context: Any, steps: Steps, before: Sequence[Any], args: Sequence[Any]
+) -> Any:
+    """A form that takes the steps for a call whose last parameter is a tuple of `args`."""
+    args = tuple(map(types.unliteral, args))
+    make = _Step(typing_context, steps.make, args)
+    run = _Step(typing_context, steps.run, (make.result, *args))
+    finish = _Step(typing_context, steps.finish, (make.result, run.result, *args))
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        given = cgutils.unpack_tuple(builder, values[-1], len(args))
+        made = make.call(context, builder, given, [])
+        first = run.call(context, builder, [made, *given], [(make.result, made)])
+        held = [(make.result, made), (run.result, first)]
+        result = finish.call(context, builder, [made, first, *given], held)
+        for ty, value in held:
+            context.nrt.decref(builder, ty, value)
+        return result
+
+    return signature(finish.result, *before, types.Tuple(args)), codegen
+
+
+def passing(function: Any, *args: Any) -> Any:
+    """Call a compiled function; its exception leaves so that Numba sees that references to `args`
+    need not be held. Not where it is differentiated.
+    """
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def _passing_form(typing_context: Any, function: Any, *args: Any) -> Any:
+    args = tuple(map(types.unliteral, args))
+    step = _Step(typing_context, dispatcher_of_type(function), args)
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        given = cgutils.unpack_tuple(builder, values[-1], len(args))
+        return step.call(context, builder, given, [])
+
+    return signature(step.result, function, types.Tuple(args)), codegen
+
+
+give_compiled_form(passing, _passing_form)
+
+
+class _Step:
+    def __init__(self, typing_context: Any, dispatcher: Any, args: Sequence[Any]) -> None:
+        found = typing_context.resolve_value_type(dispatcher)
+        self._dispatcher, self._args = dispatcher, args
+        self._called = found.get_call_type(typing_context, tuple(args), {})
+        self.result = self._called.return_type
+
+    def call(self, context: Any, builder: Any, values: Sequence[Any], held: Any) -> Any:
+        """Emit the call; where it raises, what is held is released."""
+        compiled = self._dispatcher.overloads[self._called.args]
+        context.add_linking_libs([compiled.library])
+        cast = zip(values, self._args, self._called.args, strict=True)
+        passed = [context.cast(builder, value, *types_) for value, *types_ in cast]
+        status, result = context.call_internal_no_propagate(
+            builder, compiled.fndesc, self._called, passed
+        )
+        with cgutils.if_unlikely(builder, status.is_error):
+            for ty, value in held:
+                context.nrt.decref(builder, ty, value)
+            return_error(context, builder, status)
+        return result

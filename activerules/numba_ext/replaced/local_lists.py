@@ -1,0 +1,229 @@
+"""Copies of a caller's typed lists, for the time of a call, and what becomes of the lists then.
+
+Needs       typed lists, in code of the AD target
+Gives       intrinsics: `store_floats`, `finish`, `lengthen`, which leave in a list what its copy
+            holds; `note_list`, `note_array`, `note_arrays` and `is_reached_twice`, which tell
+            whether what is replaced is also reached in another way; `refusing`: what raises then
+Invariants  L1  of all this the engine sees that floats are stored, and nothing else
+            L2  what raises releases what it is given
+
+Notes are rows of hidden memory: what they are of (bits), what they must not meet (bits), and the
+bytes. Two rows meet where they have a byte in common.
+"""
+
+# pyright: reportCallIssue=false
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from activerules.errors import NotYetSupported, ShadowMismatch
+from activerules.ir.llvm.types import DOUBLE
+from activerules.numba_ext.replaced.local_objects import arrays_in_value
+from activerules.numba_ext.substitutes import object_runtime
+from activerules.values.extents import extent_of
+from activerules.values.fields import LIST_ITEMS, Items, declared_of
+
+_I64 = ir.IntType(64)
+_BYTES = cgutils.voidptr_t
+_SHARED = (
+    "one list is reached in two ways, and it is changed",
+    "each way has a shadow, and one final value",
+    "pass a list of its own",
+)
+_OTHER_WAY = (
+    "an array that is replaced in a Duplicated list is also reached in another way",
+    "its shadow has the cotangent of what is in its place in the end, and of the array itself",
+    "write into the array: rows[k][:] = x",
+)
+REFUSALS = (_SHARED, _OTHER_WAY)
+
+
+# --- places ---
+
+
+def _struct(context: Any, builder: Any, found: Any, value: Any) -> Any:
+    """The pointer to the NB_List."""
+    return context.make_helper(builder, found, value=value).data
+
+
+def _items(context: Any, builder: Any, found: Any, value: Any) -> Any:
+    place = cgutils.pointer_add(builder, _struct(context, builder, found, value), _I64(LIST_ITEMS))
+    return builder.load(builder.bitcast(place, _BYTES.as_pointer()))
+
+
+# --- what becomes of the lists ---
+
+
+@intrinsic
+def store_floats(typing_context, target, source, index):
+    """Copy the floats of an item of one list to the other."""
+    declared = declared_of(Items(target.item_type))
+    assert declared is not None
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        item = context.get_data_type(target.item_type).as_pointer()
+        to, at = (
+            builder.gep(builder.bitcast(_items(context, builder, target, one), item), [args[2]])
+            for one in args[:2]
+        )
+        for offset, kind in declared.floats:
+            llvm = (ir.DoubleType() if kind == DOUBLE else ir.FloatType()).as_pointer()
+            places = (
+                builder.bitcast(
+                    cgutils.pointer_add(builder, builder.bitcast(one, _BYTES), _I64(offset)), llvm
+                )
+                for one in (to, at)
+            )
+            place, origin = places
+            builder.store(builder.load(origin), place)
+        return context.get_dummy_value()
+
+    return types.none(target, source, types.intp), codegen
+
+
+@intrinsic
+def finish(typing_context, original, copy):
+    """The items of a list become those of its copy, as far as both have some."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _finish(context, builder, original, *args)
+        return context.get_dummy_value()
+
+    return types.none(original, copy), codegen
+
+
+def _finish(context: Any, builder: Any, found: Any, original: Any, copy: Any) -> None:
+    items = (_items(context, builder, found, one) for one in (original, copy))
+    structs = (_struct(context, builder, found, one) for one in (original, copy))
+    object_runtime.call(builder, "items", *items, *structs)
+
+
+@intrinsic
+def lengthen(typing_context, original, copy):
+    """A list becomes as long as its copy, with the copy's items at the end."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _lengthen(context, builder, original, *args)
+        return context.get_dummy_value()
+
+    return types.none(original, copy), codegen
+
+
+def _lengthen(context: Any, builder: Any, found: Any, original: Any, copy: Any) -> None:
+    structs = (_struct(context, builder, found, one) for one in (original, copy))
+    object_runtime.call(builder, "length", *structs)
+
+
+def finish_all(
+    context: Any, builder: Any, found: Any, originals: Any, copies: Any, rest: Any
+) -> None:
+    """The lists in a tuple become what their copies are, where the function raised."""
+    unpacked = (cgutils.unpack_tuple(builder, one, len(found)) for one in (originals, copies))
+    for ty, original, copy in zip(found, *unpacked, strict=True):
+        _finish(context, builder, ty, original, copy)
+        _lengthen(context, builder, ty, original, copy)
+
+
+# --- what is reached twice ---
+
+
+def _note(builder: Any, notes: Any, what: Any, apart: Any, low: Any, high: Any) -> None:
+    object_runtime.call(builder, "note", notes, what, apart, low, high)
+
+
+@intrinsic
+def new_notes(typing_context):
+    """Room for notes; `is_reached_twice` gives it back."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return object_runtime.call(builder, "notes", result=_I64)
+
+    return types.intp(), codegen
+
+
+@intrinsic
+def note_array(typing_context, notes, what, apart, array):
+    """Take down an array."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        proxy = context.make_array(array)(context, builder, args[3])
+        extent = extent_of(builder, array, proxy)
+        _note(builder, *args[:3], extent.low, extent.high)
+        return context.get_dummy_value()
+
+    return types.none(types.intp, types.intp, types.intp, array), codegen
+
+
+@intrinsic
+def note_arrays(typing_context, notes, what, x):
+    """Take down all arrays in a value, those in objects too; and the lists in tuples."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        for found, value in arrays_in_value(context, builder, x, args[2]):
+            extent = extent_of(builder, found, context.make_array(found)(context, builder, value))
+            _note(builder, args[0], args[1], _I64(0), extent.low, extent.high)
+        return context.get_dummy_value()
+
+    return types.none(types.intp, types.intp, x), codegen
+
+
+@intrinsic
+def note_list(typing_context, notes, what, apart, x):
+    """Take down where a list is."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        low = builder.ptrtoint(_struct(context, builder, x, args[3]), _I64)
+        _note(builder, *args[:3], low, builder.add(low, _I64(1)))
+        return context.get_dummy_value()
+
+    return types.none(types.intp, types.intp, types.intp, x), codegen
+
+
+@intrinsic
+def is_reached_twice(typing_context, notes):
+    """Whether two rows meet that must not; the end of the notes."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return object_runtime.call(builder, "meet", args[0], result=ir.IntType(1))
+
+    return types.boolean(types.intp), codegen
+
+
+@intrinsic
+def is_another(typing_context, first, last):
+    """Whether two arrays are not the same piece of memory, read in the same way."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        one, other = (context.make_array(first)(context, builder, value) for value in args)
+        result = builder.icmp_unsigned("!=", one.data, other.data)
+        for packed in ("shape", "strides"):
+            sides = (cgutils.unpack_tuple(builder, getattr(a, packed)) for a in (one, other))
+            for own, its in zip(*sides, strict=True):
+                result = builder.or_(result, builder.icmp_unsigned("!=", own, its))
+        return result
+
+    return types.boolean(first, last), codegen
+
+
+def refusing(number: int) -> Any:
+    """The intrinsic that raises, by a number of `REFUSALS`, and releases what it is given."""
+    what, why, instead = REFUSALS[number]
+    error = (ShadowMismatch, NotYetSupported)[number]
+
+    @intrinsic
+    def refuse_if(typing_context, condition, held):
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            with cgutils.if_unlikely(builder, args[0]):
+                for _ in ("the tuple", "the variables in it"):
+                    context.nrt.decref(builder, held, args[1])
+                context.call_conv.return_user_exc(builder, error, (what, (), why, (instead,)))
+            return context.get_dummy_value()
+
+        return types.none(types.boolean, held), codegen
+
+    return refuse_if

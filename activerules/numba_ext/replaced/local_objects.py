@@ -1,0 +1,489 @@
+"""Copies of a caller's objects, for the time of a call, and what becomes of the objects then.
+
+Needs       objects (jitclass instances, StructRefs), in tuples or not, in code of the AD target
+Gives       intrinsics: `copied`, `objects_in`, `arrays_in`, `require_apart`, `running`, `finish`
+Invariants  C1  a copy holds what the object holds, copies of the objects in it in their places
+            C2  `finish` leaves in the objects what the function would have left there; the engine
+                sees of it that floats are stored, and nothing else
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.experimental.jitclass.base import imp_dtor
+from numba.extending import intrinsic
+
+from activerules.errors import NotYetSupported, ShadowMismatch
+from activerules.ir.llvm.types import DOUBLE
+from activerules.numba_ext.calls.outline import return_error
+from activerules.numba_ext.substitutes import object_runtime
+from activerules.values.extents import extent_of
+from activerules.values.fields import (
+    declared_of,
+    fields_of,
+    is_instance,
+    items_of,
+    struct_type,
+)
+from activerules.values.kinds import is_container, is_number_array
+from activerules.values.regions import field_values, memory_of, parts_of
+
+_I64 = ir.IntType(64)
+_BYTES = cgutils.voidptr_t
+_SHARED = (
+    "one object is reached in two ways, and arrays in it are replaced",
+    "each way has a shadow, and one final value",
+    "pass an object of its own",
+)
+_OTHER_WAY = (
+    "an array that is replaced in a Duplicated object is also reached in another way",
+    "its shadow has the cotangent of what is in the field in the end, and of the array itself",
+    "write into the array: self.field[:] = x",
+)
+_REPLACED = (
+    "an object, list or array of records in a Duplicated argument is replaced by another",
+    "its shadow would have to be replaced in the caller's shadow as well",
+    "assign the fields of the object: self.part.a = x",
+)
+
+
+# --- types ---
+
+
+def objects_of(found: Any) -> Iterator[Any]:
+    """The types of the objects in a value, those in objects behind them."""
+    if isinstance(found, types.BaseTuple):
+        for item in items_of(found):
+            yield from objects_of(item)
+    elif is_instance(found):
+        yield found
+        for field in fields_of(found):
+            yield from objects_of(field.numba_type)
+
+
+def arrays_of(found: Any) -> Iterator[types.Array]:
+    """The types of the arrays in a value, those in objects too; in the order of `arrays_in`."""
+    if isinstance(found, types.BaseTuple):
+        for item in items_of(found):
+            yield from arrays_of(item)
+    elif is_instance(found):
+        for field in fields_of(found):
+            yield from arrays_of(field.numba_type)
+    elif isinstance(found, types.Array):
+        yield found
+
+
+# --- values ---
+
+
+def _objects(context: Any, builder: Any, found: Any, value: Any) -> Iterator[tuple[Any, Any]]:
+    """The objects in a value, borrowed, each with its type."""
+    if isinstance(found, types.BaseTuple):
+        for item, (part,) in parts_of(builder, found, value):
+            yield from _objects(context, builder, item, part)
+    elif is_instance(found):
+        yield found, value
+        for field, part in _fields(context, builder, found, value):
+            yield from _objects(context, builder, field, part)
+
+
+def arrays_in_value(
+    context: Any, builder: Any, found: Any, value: Any
+) -> Iterator[tuple[Any, Any]]:
+    """The arrays in a value, those in objects too, borrowed, each with its type."""
+    if isinstance(found, types.BaseTuple):
+        for item, (part,) in parts_of(builder, found, value):
+            yield from arrays_in_value(context, builder, item, part)
+    elif is_instance(found):
+        for field, part in _fields(context, builder, found, value):
+            yield from arrays_in_value(context, builder, field, part)
+    elif isinstance(found, types.Array):
+        yield found, value
+
+
+def _fields(context: Any, builder: Any, found: Any, value: Any) -> Iterator[tuple[Any, Any]]:
+    struct = _struct(context, builder, found, value)
+    for k, field in enumerate(fields_of(found)):
+        yield field.numba_type, struct[k]
+
+
+def _place(context: Any, builder: Any, found: Any, value: Any) -> Any:
+    """The pointer to the memory of an object, which is set."""
+    reference = context.make_helper(builder, found, value=value)
+    if not isinstance(found, types.StructRef):
+        return reference.data
+    data = context.nrt.meminfo_data(builder, reference.meminfo)
+    return builder.bitcast(data, struct_type(found).as_pointer())
+
+
+def _struct(context: Any, builder: Any, found: Any, value: Any) -> Any:
+    """As `struct_of`, in a form in which the engine sees which memory it is."""
+    pointer = _place(context, builder, found, value)
+    payload = found.get_data_type()
+    if isinstance(found, types.StructRef):
+        return cgutils.create_struct_proxy(payload)(context, builder, ref=pointer)
+    return context.make_data_helper(builder, payload, ref=pointer)
+
+
+def _tuple_of(found: Sequence[Any]) -> Any:
+    return types.BaseTuple.from_types(tuple(found))
+
+
+def _packed(context: Any, builder: Any, found: Any, values: Sequence[Any]) -> Any:
+    for ty, value in zip(items_of(found), values, strict=True):
+        context.nrt.incref(builder, ty, value)
+    return context.make_tuple(builder, found, values)
+
+
+@intrinsic
+def objects_in(typing_context, x):
+    """The objects in a value, in order."""
+    found = _tuple_of([*objects_of(x)])
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        values = [value for _, value in _objects(context, builder, x, args[0])]
+        return _packed(context, builder, found, values)
+
+    return found(x), codegen
+
+
+def _arrays_where(chosen: Callable[[Any], bool]) -> Any:
+    @intrinsic
+    def arrays_in(typing_context, x):
+        found = _tuple_of([ty for ty in arrays_of(x) if chosen(ty)])
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            values = [
+                value for ty, value in arrays_in_value(context, builder, x, args[0]) if chosen(ty)
+            ]
+            return _packed(context, builder, found, values)
+
+        return found(x), codegen
+
+    return arrays_in
+
+
+arrays_in = _arrays_where(lambda found: True)
+"""The arrays in a value, those in objects too, in order."""
+numbers_in = _arrays_where(is_number_array)
+others_in = _arrays_where(lambda found: not is_number_array(found))
+"""Those of floats and complex numbers, and the others."""
+
+
+# --- copies ---
+
+
+@intrinsic
+def copied(typing_context, x):
+    """The value with copies of all objects in it."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _copy(context, builder, x, args[0])
+
+    return x(x), codegen
+
+
+def _copy(context: Any, builder: Any, found: Any, value: Any) -> Any:
+    if isinstance(found, types.BaseTuple):
+        items = [_copy(context, builder, ty, one) for ty, (one,) in parts_of(builder, found, value)]
+        return context.make_tuple(builder, found, items)
+    if is_instance(found):
+        return _copy_of_instance(context, builder, found, value)
+    context.nrt.incref(builder, found, value)
+    return value
+
+
+def _copy_of_instance(context: Any, builder: Any, found: Any, value: Any) -> Any:
+    memory_type = struct_type(found)
+    size = context.get_constant(types.uintp, context.get_abi_sizeof(memory_type))
+    destructor = imp_dtor(context, builder.module, found)
+    meminfo = context.nrt.meminfo_alloc_dtor(builder, size, destructor)
+    data = builder.bitcast(context.nrt.meminfo_data(builder, meminfo), memory_type.as_pointer())
+    builder.store(cgutils.get_null_value(memory_type), data)
+    reference = context.make_helper(builder, found)
+    reference.meminfo = meminfo
+    if not isinstance(found, types.StructRef):
+        reference.data = data
+    result = reference._getvalue()
+    struct = _struct(context, builder, found, result)
+    for k, (ty, part) in enumerate(_fields(context, builder, found, value)):
+        struct[k] = _copy(context, builder, ty, part)
+    return result
+
+
+@intrinsic
+def require_apart(typing_context, x, others):
+    """Raise where an object in `x` is reached by two ways, in `x` or in the other arguments."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        own = [*_objects_set_or_not(context, builder, x, args[0])]
+        others_in = [*_objects_set_or_not(context, builder, others, args[1])]
+        shared: Any = cgutils.false_bit
+        unset: Any = cgutils.false_bit
+        for k, (ty, value) in enumerate(own):
+            place = memory_of(context, builder, ty, value)
+            unset = builder.or_(unset, cgutils.is_null(builder, place))
+            for other, another in own[k + 1 :] + others_in:
+                if other == ty:
+                    same = builder.icmp_unsigned(
+                        "==", place, memory_of(context, builder, other, another)
+                    )
+                    shared = builder.or_(shared, same)
+        _raise_if(context, builder, shared, ShadowMismatch, _SHARED)
+        _raise_if(context, builder, unset, NotYetSupported, _REPLACED)
+        return context.get_dummy_value()
+
+    return types.none(x, others), codegen
+
+
+def _raise_if(
+    context: Any, builder: Any, condition: Any, error: Any, texts: tuple[str, str, str]
+) -> None:
+    what, why, instead = texts
+    with cgutils.if_unlikely(builder, condition):
+        context.call_conv.return_user_exc(builder, error, (what, (), why, (instead,)))
+
+
+def _objects_set_or_not(
+    context: Any, builder: Any, found: Any, value: Any
+) -> Iterator[tuple[Any, Any]]:
+    if isinstance(found, types.BaseTuple):
+        for item, (part,) in parts_of(builder, found, value):
+            yield from _objects_set_or_not(context, builder, item, part)
+    elif is_instance(found):
+        yield found, value
+        inner = [field.numba_type for field in fields_of(found)]
+        if any(True for ty in inner for _ in objects_of(ty)):
+            for ty, part in zip(inner, field_values(context, builder, found, value), strict=True):
+                yield from _objects_set_or_not(context, builder, ty, part)
+
+
+# --- the call, and its end ---
+
+
+def running(
+    dispatcher: Any, argtypes: Sequence[Any], finish_all: Callable[..., Any] | None = None
+) -> Any:
+    """The intrinsic `run(given, originals, copies, objects, held)`: a call of a function.
+
+    Where it raises, the objects become what their copies are, and all that is held is released: by
+    the arguments, and by the variables of the caller, among which are those in `held`.
+    """
+
+    @intrinsic
+    def run(typing_context, given, originals, copies, objects, held):
+        found = typing_context.resolve_value_type(dispatcher)
+        called = found.get_call_type(typing_context, tuple(argtypes), {})
+        _require_plain(called.return_type)
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            compiled = found.dispatcher.overloads[called.args]
+            context.add_linking_libs([compiled.library])
+            values = cgutils.unpack_tuple(builder, args[0], len(argtypes))
+            typed = zip(values, argtypes, called.args, strict=True)
+            passed = [context.cast(builder, value, *both) for value, *both in typed]
+            status, result = context.call_internal_no_propagate(
+                builder, compiled.fndesc, called, passed
+            )
+            with cgutils.if_unlikely(builder, status.is_error):
+                (finish_all or _finish_objects)(context, builder, originals, *args[1:4])
+                for ty, value in zip((*signature.args, held), (*args, args[4]), strict=True):
+                    context.nrt.decref(builder, ty, value)
+                return_error(context, builder, status)
+            return result
+
+        argument_types = (given, originals, copies, objects, held)
+        return called.return_type(*argument_types), codegen
+
+    return run
+
+
+def _require_plain(returned: Any) -> None:
+    """What is returned may not be one of the objects: it would be a copy."""
+    if is_container(returned):
+        raise NotYetSupported(
+            "a function that replaces arrays in a Duplicated object returns an object or list",
+            why="it may return the object, in whose place there is a copy while it runs",
+            instead=["return the arrays of it"],
+        )
+
+
+@intrinsic
+def require_settled(typing_context, lost, before, after, others, objects, result):
+    """Raise, all being released, where what was done has no derivative: an object was replaced, or
+    an array that was is also reached in another way.
+
+    What is released: `objects` is a tuple that the caller makes of what it needs no more, and
+    `result` a variable that it needs.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        first, last, rest = (
+            [_Known(context, builder, *one) for one in arrays_in_value(context, builder, ty, value)]
+            for ty, value in zip((before, after, others), args[1:4], strict=True)
+        )
+        meet: Any = cgutils.false_bit
+        for k, (one, now) in enumerate(zip(first, last, strict=True)):
+            near: Any = cgutils.false_bit
+            for other in first[:k] + first[k + 1 :] + rest:
+                near = builder.or_(near, one.extent.meets(other.extent, builder))
+            meet = builder.or_(meet, builder.and_(near, one.differs(now)))
+        for condition, refusal in ((args[0], _REPLACED), (meet, _OTHER_WAY)):
+            what, why, instead = refusal
+            with cgutils.if_unlikely(builder, condition):
+                for ty, value in zip(signature.args, args, strict=True):
+                    context.nrt.decref(builder, ty, value)
+                texts = (what, (), why, (instead,))
+                context.call_conv.return_user_exc(builder, NotYetSupported, texts)
+        return context.get_dummy_value()
+
+    return types.none(lost, before, after, others, objects, result), codegen
+
+
+class _Known:
+    """An array, its struct and its extent."""
+
+    def __init__(self, context: Any, builder: Any, found: Any, value: Any) -> None:
+        self.builder = builder
+        self.array = context.make_array(found)(context, builder, value)
+        self.extent = extent_of(builder, found, self.array)
+        self.sides = [
+            side
+            for packed in (self.array.shape, self.array.strides)
+            for side in cgutils.unpack_tuple(builder, packed, found.ndim)
+        ]
+
+    def differs(self, other: _Known) -> Any:
+        """Whether another array, of the same type, is not this one."""
+        different = _differ(self.builder, self.array.data, other.array.data)
+        for own, its in zip(self.sides, other.sides, strict=True):
+            different = self.builder.or_(different, _differ(self.builder, own, its))
+        return different
+
+
+@intrinsic
+def finish(typing_context, originals, copies, objects):
+    """The objects become what their copies are, `objects` those of the copies when they were made.
+
+    Gives whether that cannot be differentiated: another object is in the place of one.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        _store_floats(context, builder, originals, args[0], args[2])
+        return _finish_objects(context, builder, originals, *args)
+
+    return types.boolean(originals, copies, objects), codegen
+
+
+def _pairs(
+    context: Any, builder: Any, found: Any, originals: Any, objects: Any
+) -> Iterator[tuple[Any, Any, Any]]:
+    """Each object with its copy."""
+    own = _objects(context, builder, found, originals)
+    made = cgutils.unpack_tuple(builder, objects, len([*objects_of(found)]))
+    for (ty, original), copy in zip([*own], made, strict=True):
+        yield ty, original, copy
+
+
+def _store_floats(context: Any, builder: Any, found: Any, originals: Any, objects: Any) -> None:
+    for ty, original, copy in _pairs(context, builder, found, originals, objects):
+        declared = declared_of(ty)
+        assert declared is not None
+        target, source = (
+            builder.bitcast(_place(context, builder, ty, one), _BYTES) for one in (original, copy)
+        )
+        for offset, kind in declared.floats:
+            llvm = ir.DoubleType() if kind == DOUBLE else ir.FloatType()
+            places = (
+                builder.bitcast(cgutils.pointer_add(builder, one, _I64(offset)), llvm.as_pointer())
+                for one in (target, source)
+            )
+            to, at = places
+            builder.store(builder.load(at), to)
+
+
+def _finish_objects(
+    context: Any, builder: Any, found: Any, originals: Any, copies: Any, objects: Any
+) -> Any:
+    """Behind the engine's back; whether an object, list or array of records was replaced."""
+    replaced: Any = cgutils.false_bit
+    pairs = [*_pairs(context, builder, found, originals, objects)]
+    for ty, original, copy in pairs:
+        before, after = (_struct(context, builder, ty, one) for one in (original, copy))
+        for k, field in enumerate(fields_of(ty)):
+            target, source = before._get_ptr_by_index(k), after._get_ptr_by_index(k)
+            changed = _finish_field(context, builder, field.numba_type, target, source, pairs)
+            replaced = builder.or_(replaced, changed)
+    return replaced
+
+
+def _finish_field(
+    context: Any, builder: Any, found: Any, target: Any, source: Any, pairs: Sequence[Any]
+) -> Any:
+    if isinstance(found, types.BaseTuple):
+        replaced: Any = cgutils.false_bit
+        for k, item in enumerate(items_of(found)):
+            to, at = (cgutils.gep_inbounds(builder, one, 0, k) for one in (target, source))
+            changed = _finish_field(context, builder, item, to, at, pairs)
+            replaced = builder.or_(replaced, changed)
+        return replaced
+    model = context.data_model_manager[found]
+    old, new = (model.load_from_data_pointer(builder, one) for one in (target, source))
+    if is_instance(found):
+        return _finish_reference(context, builder, found, (target, old), (source, new), pairs)
+    _write(context, builder, found, (target, old), (source, new))
+    if isinstance(found, types.Array):
+        if not isinstance(found.dtype, types.Record):
+            return cgutils.false_bit
+        arrays = (context.make_array(found)(context, builder, one) for one in (old, new))
+        return _differ(builder, *(array.data for array in arrays))
+    if not is_container(found):
+        return cgutils.false_bit
+    counted = (context.nrt.get_meminfos(builder, found, one) for one in (old, new))
+    replaced = cgutils.false_bit
+    for (_, first), (_, second) in zip(*counted, strict=True):
+        replaced = builder.or_(replaced, _differ(builder, first, second))
+    return replaced
+
+
+def _finish_reference(
+    context: Any,
+    builder: Any,
+    found: Any,
+    old: tuple[Any, Any],
+    new: tuple[Any, Any],
+    pairs: Sequence[Any],
+) -> Any:
+    """A field that refers to an object: if to its copy, it stays."""
+    places = (_place(context, builder, found, one[1]) for one in (old, new))
+    original, now = places
+    stays: Any = cgutils.false_bit
+    for ty, first, copy in pairs:
+        if ty == found:
+            own = builder.icmp_unsigned("==", original, _place(context, builder, ty, first))
+            same = builder.icmp_unsigned("==", now, _place(context, builder, ty, copy))
+            stays = builder.or_(stays, builder.and_(own, same))
+    with cgutils.if_unlikely(builder, builder.not_(stays)):
+        _write(context, builder, found, old, new)
+    return builder.not_(stays)
+
+
+def _differ(builder: Any, first: Any, second: Any) -> Any:
+    return builder.icmp_unsigned("!=", first, second)
+
+
+def _write(
+    context: Any, builder: Any, found: Any, old: tuple[Any, Any], new: tuple[Any, Any]
+) -> None:
+    (target, before), (source, after) = old, new
+    for _, meminfo in context.nrt.get_meminfos(builder, found, after):
+        object_runtime.call(builder, "keep", builder.bitcast(meminfo, _BYTES))
+    size = context.get_abi_sizeof(target.type.pointee)
+    target, source = (builder.bitcast(one, _BYTES) for one in (target, source))
+    object_runtime.call(builder, "write", target, source, _I64(size))
+    for _, meminfo in context.nrt.get_meminfos(builder, found, before):
+        object_runtime.call(builder, "leave", builder.bitcast(meminfo, _BYTES))

@@ -1,0 +1,185 @@
+"""Functions that replace arrays in objects they are given, as functions that do not.
+
+Needs       a dispatcher, the types of its arguments, and in which of these arrays are replaced
+Gives       `with_copies`: a dispatcher of the same arguments and result, which works on copies of
+            the objects; `derived`: a derivative of it where one needs that; `changing_arguments`:
+            which they are
+Invariants  R1  the memory of the objects changes when all is read: see `object_runtime`
+            R2  what was in the fields at first is kept until the reverse sweep ends
+
+In the caller's shadow there is, before the call, the cotangent of what is in a field in the end,
+and after it the gradient with respect to what was there at first: of arrays that are replaced as of
+others. So the reverse sweep begins by moving cotangents, from the shadow of the first array to that
+of the last (`transfer`).
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numba
+from numba.core import types
+
+from activerules.errors import ActiverulesError, NotYetSupported
+from activerules.fallbacks import with_fallbacks
+from activerules.numba_ext.codegen.arity import first_names
+from activerules.numba_ext.replaced import replaced_lists
+from activerules.numba_ext.replaced.local_objects import (
+    arrays_in,
+    arrays_of,
+    copied,
+    finish,
+    numbers_in,
+    objects_in,
+    objects_of,
+    others_in,
+    require_apart,
+    require_settled,
+    running,
+)
+from activerules.numba_ext.replaced.transfer import hold, settling
+from activerules.numba_ext.target.calls import RuleView
+from activerules.rules.written import in_place_of
+from activerules.values.fields import fields_of, is_instance
+from activerules.values.kinds import is_container, is_number_array, leaves_of
+
+_SOURCE = """
+def {name}({parameters}):
+    _require_apart({own}, {others})
+    _before = _numbers_in({own})
+    _hold(_before, _others_in({own}))
+    _copies = _copied({own})
+    _objects = _objects_in(_copies)
+    _result = _run({given}, {own}, _copies, _objects, (_before, {parameters},))
+    _lost = _finish({own}, _copies, _objects)
+    _after = _numbers_in(_copies)
+    _require_settled(
+        _lost, _before, _after, _arrays_in({reached}), (_copies, _objects), _result
+    )
+    _settled(_before, _after)
+    return _result
+"""
+
+T = TypeVar("T")
+
+_changing: weakref.WeakKeyDictionary[Any, tuple[Any, frozenset[int]]]
+_changing = weakref.WeakKeyDictionary()
+_made: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
+
+
+def changing_arguments(dispatcher: Any) -> frozenset[int]:
+    """The arguments whose objects change when all is read: those of a function on copies."""
+    return _changing.get(dispatcher, (None, frozenset[int]()))[1]
+
+
+def derived(
+    derive: Callable[[Any], T], dispatcher: Any, argtypes: Sequence[Any], view: RuleView
+) -> T:
+    """What `derive` gives for a dispatcher; where it finds that declared pointers are replaced in
+    memory of arguments, for the one that works on copies of these. Raises what `derive` raises.
+    """
+    def on_copies(refused: Any, error: ActiverulesError) -> tuple[Any, str] | None:
+        copied = _on_copies(refused, argtypes, error, view)
+        if copied is None:
+            return None
+        names = first_names(copied, len(argtypes))
+        listed = ", ".join(f"`{names[k]}`" for k in sorted(changing_arguments(copied)))
+        return copied, f"the function on copies of what is in {listed}"
+
+    return with_fallbacks(derive, dispatcher, on=(NotYetSupported,), other=on_copies)
+
+
+def _on_copies(
+    dispatcher: Any, argtypes: Sequence[Any], error: ActiverulesError, view: RuleView
+) -> Any:
+    """The function to differentiate in place of one that raises `error`, if copies help."""
+    original, own = _changing.get(dispatcher, (dispatcher, frozenset[int]()))
+    more = own | {k for k in map(_argument_of, error.groups) if isinstance(k, int)}
+    served = replaced_lists.serves(argtypes, more) or _can_have_copies(argtypes, more)
+    if more == own or view.carries_rule(original) or not served:
+        return None
+    return with_copies(original, argtypes, more)
+
+
+def _argument_of(group: object) -> object:
+    while isinstance(group, tuple):
+        group = group[0]
+    return group
+
+
+def _can_have_copies(argtypes: Sequence[Any], own: frozenset[int]) -> bool:
+    """Whether the arguments `own` are objects with arrays, and no object hides in a list."""
+    everything = [leaf for found in argtypes for leaf in _all_leaves(found)]
+    if any(map(_may_hide_objects, everything)):
+        return False
+    return all(
+        any(map(is_number_array, arrays_of(argtypes[k])))
+        and all(is_instance(leaf) or not is_container(leaf) for leaf in leaves_of(argtypes[k]))
+        for k in own
+    )
+
+
+def _all_leaves(found: Any) -> Iterator[Any]:
+    """The leaves of a value, and of the fields of objects in it."""
+    yield from leaves_of(found)
+    for instance in objects_of(found):
+        for field in fields_of(instance):
+            yield from leaves_of(field.numba_type)
+
+
+def _may_hide_objects(leaf: Any) -> bool:
+    if is_instance(leaf) or not is_container(leaf):
+        return False
+    items = (getattr(leaf, name, None) for name in ("item_type", "value_type", "dtype", "type"))
+    return any(is_container(item) for item in items if isinstance(item, types.Type))
+
+
+def with_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> Any:
+    """The function on copies of the objects in the arguments `own`; the same for the same types."""
+    known = _made.setdefault(dispatcher, {})
+    key = (tuple(argtypes), own)
+    if key not in known:
+        of_lists = replaced_lists.serves(argtypes, own)
+        write = replaced_lists.written if of_lists else _written
+        known[key] = numba.njit(write(dispatcher, argtypes, own))
+        _changing[known[key]] = dispatcher, own
+    return known[key]
+
+
+def _written(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> Any:
+    plain = dispatcher.py_func
+    parameters = first_names(dispatcher, len(argtypes))
+    numbers = sorted(own)
+    given = [
+        f"_copies[{numbers.index(k)}]" if k in own else name for k, name in enumerate(parameters)
+    ]
+    others = [name for k, name in enumerate(parameters) if k not in own]
+    source = _SOURCE.format(
+        name=plain.__name__,
+        parameters=", ".join(parameters),
+        own=_tuple([parameters[k] for k in numbers]),
+        others=_tuple(others),
+        given=_tuple(given),
+        reached=_tuple([*others, "_result"]),
+    )
+    arrays = [ty for k in numbers for ty in arrays_of(argtypes[k]) if is_number_array(ty)]
+    names = {
+        "_require_apart": require_apart,
+        "_arrays_in": arrays_in,
+        "_numbers_in": numbers_in,
+        "_others_in": others_in,
+        "_hold": hold,
+        "_copied": copied,
+        "_objects_in": objects_in,
+        "_run": running(dispatcher, argtypes),
+        "_finish": finish,
+        "_require_settled": require_settled,
+        "_settled": settling(tuple(ty.ndim for ty in arrays)),
+    }
+    return in_place_of(plain, source, names)
+
+
+def _tuple(names: Sequence[str]) -> str:
+    return f"({''.join(f'{name}, ' for name in names)})"

@@ -1,0 +1,231 @@
+"""Functions that change typed lists they are given, as functions that do not.
+
+Needs       what `replaced` needs, of arguments that are typed lists
+Gives       `serves`: whether they are lists of which this can be done; `written`: the function, on
+            copies of the lists
+Invariants  R1  and R2 of `replaced`
+            R3  as far as the list at first and in the end both reach, an item's cotangent is moved
+                as that of a field is (`transfer`); of items that are new in the end it is zero
+
+A caller's shadow is as long as the list at the call. In the reverse sweep it stays so, in forward
+mode it becomes what the list becomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from numba.core import types
+from numba.typed import List
+
+from activerules.numba_ext.codegen.arity import first_names
+from activerules.numba_ext.replaced import local_lists
+from activerules.numba_ext.replaced.local_objects import running
+from activerules.numba_ext.replaced.transfer import hold, settling_lists
+from activerules.rules.written import in_place_of
+from activerules.values.fields import Items, declared_of, is_known_list, items_of
+from activerules.values.kinds import is_number, is_number_array, leaves_of
+from activerules.values.layout import CONSTANT
+
+_SOURCE = """
+def {name}({parameters}):
+    _places = _new_notes()
+{places}
+    _refuse_shared(_is_reached_twice(_places), ({held},))
+{copies}
+{firsts}
+    _result = _run({given}, {own}, {copied}, (), ({kept}, {copied}, {held},))
+{ends}
+{lasts}
+    _notes = _new_notes()
+{notes}
+{others}
+    _note_arrays(_notes, _OTHER, _result)
+{settled}
+    _refuse_other_way(_is_reached_twice(_notes), (_result,))
+    return _result
+"""
+_COPIES = """
+    _kept{j} = {x}.copy()
+    _copy{j} = {x}.copy()
+"""
+_HOLD = """
+    _hold(_kept{j}, 0)
+"""
+_FIRST = """
+    _first{n} = _List.empty_list(_TYPE{g})
+    for _k in range(len({x})):
+        _first{n}.append({x}[_k]{path})
+    _hold(_first{n}, 0)
+"""
+_ENDS = """
+    _length{j} = min(len(_kept{j}), len(_copy{j}))
+    for _k in range(_length{j}):
+        {store}
+    _finish({x}, _copy{j})
+    _lengthen({x}, _copy{j})
+"""
+_LAST = """
+    _last{n} = _List.empty_list(_TYPE{g})
+    for _k in range(len(_copy{j})):
+        _last{n}.append(_copy{j}[_k]{path})
+"""
+_NOTES = """
+    for _k in range(_length{j}):
+        _old, _new = _kept{j}[_k]{path}, _copy{j}[_k]{path}
+        if _is_another(_old, _new):
+            _note_array(_notes, {what}, -1, _old)
+            _note_array(_notes, 0, {apart}, _new)
+        else:
+            _note_array(_notes, {what}, 0, _old)
+"""
+_REMOVED = """
+    for _k in range(_length{j}, len(_kept{j})):
+        _note_array(_notes, {what}, 0, _kept{j}[_k]{path})
+"""
+_ITEMS = """
+    for _k in range(len({x})):
+        _note_array(_notes, _OTHER, 0, {x}[_k]{path})
+"""
+_OTHER = 1 << 60
+
+
+def serves(argtypes: Sequence[Any], own: frozenset[int]) -> bool:
+    """Whether the arguments `own` are lists of numbers, arrays and tuples of these, and no array
+    hides in the others.
+    """
+    return all(
+        _is_plain_list(argtypes[k]) if k in own else all(map(_is_seen, leaves_of(found)))
+        for k, found in enumerate(argtypes)
+    )
+
+
+def _is_plain_list(found: Any) -> bool:
+    """Arrays of integers in items would have to be held, too."""
+    return is_known_list(found) and all(
+        is_number_array(leaf) or (_is_plain(leaf) and not isinstance(leaf, types.Array))
+        for leaf in leaves_of(found.item_type)
+    )
+
+
+def _is_plain(leaf: Any) -> bool:
+    return is_number(leaf) or isinstance(leaf, (types.Array, *CONSTANT))
+
+
+def _is_seen(leaf: Any) -> bool:
+    """Whether the arrays in an argument can be found when the program runs."""
+    return _is_plain(leaf) or (
+        is_known_list(leaf) and all(map(_is_plain, leaves_of(leaf.item_type)))
+    )
+
+
+def written(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> Any:
+    """The function on copies of the lists `own`."""
+    plain = dispatcher.py_func
+    parameters = first_names(dispatcher, len(argtypes))
+    lists = [(j, parameters[k], argtypes[k]) for j, k in enumerate(sorted(own))]
+    copies = {x: f"_copy{j}" for j, x, _ in lists}
+    groups = list(dict.fromkeys(ty for *_, found in lists for ty, _ in _arrays(found)))
+    every = sum(1 << g for g, _ in enumerate(groups))
+
+    firsts, lasts, notes, settled, settling = [], [], [], [], []
+    made: list[str] = []
+    for g, ty in enumerate(groups):
+        given = []
+        for j, x, path in (
+            (j, x, path) for j, x, found in lists for one, path in _arrays(found) if one == ty
+        ):
+            n = f"{g}_{len(given)}"
+            of = {"j": j, "x": x, "g": g, "path": path, "n": n}
+            firsts.append((_FIRST if path else _HOLD).format(**of))
+            lasts.append(_LAST.format(**of) if path else "")
+            made += [f"_first{n}"] if path else []
+            given.append(f"_first{n}, _last{n}" if path else f"_kept{j}, _copy{j}")
+            notes.append((_NOTES + _REMOVED).format(what=1 << g, apart=every & ~(1 << g), **of))
+        settled.append(f"    _settled{g}({', '.join(given)})\n")
+        settling.append(settling_lists(ty.ndim, len(given)))
+    source = _SOURCE.format(
+        name=plain.__name__,
+        parameters=", ".join(parameters),
+        held=", ".join(parameters),
+        places="".join(
+            f"    _note_list(_places, 1, {int(k in own)}, {x})\n"
+            for k, x in enumerate(parameters)
+            if isinstance(argtypes[k], types.ListType)
+        ),
+        copies="".join(_COPIES.format(j=j, x=x) for j, x, _ in lists),
+        given=_tuple([copies.get(x, x) for x in parameters]),
+        own=_tuple([x for _, x, _ in lists]),
+        copied=_tuple([*copies.values()]),
+        kept=_tuple([f"_kept{j}" for j, *_ in lists] + made),
+        ends="".join(
+            _ENDS.format(j=j, x=x, store=f"_store({x}, _copy{j}, _k)" if _floats(found) else "pass")
+            for j, x, found in lists
+        ),
+        firsts="".join(firsts),
+        lasts="".join(lasts),
+        notes="".join(notes),
+        others="".join(
+            line
+            for k, x in enumerate(parameters)
+            if k not in own
+            for line in _noted(x, argtypes[k])
+        ),
+        settled="".join(settled),
+    )
+    names = {
+        "_List": List,
+        "_OTHER": _OTHER,
+        "_hold": hold,
+        "_store": local_lists.store_floats,
+        "_finish": local_lists.finish,
+        "_lengthen": local_lists.lengthen,
+        "_new_notes": local_lists.new_notes,
+        "_note_list": local_lists.note_list,
+        "_note_array": local_lists.note_array,
+        "_note_arrays": local_lists.note_arrays,
+        "_is_another": local_lists.is_another,
+        "_is_reached_twice": local_lists.is_reached_twice,
+        "_refuse_shared": local_lists.refusing(0),
+        "_refuse_other_way": local_lists.refusing(1),
+        "_run": running(dispatcher, argtypes, local_lists.finish_all),
+        **{f"_TYPE{g}": ty for g, ty in enumerate(groups)},
+        **{f"_settled{g}": one for g, one in enumerate(settling)},
+    }
+    return in_place_of(plain, source, names)
+
+
+def _noted(x: str, found: Any) -> Iterator[str]:
+    """The lines that take down the arrays of another argument."""
+    if isinstance(found, types.ListType):
+        for _, path in _paths(found.item_type, ""):
+            yield _ITEMS.format(x=x, path=path)
+    elif isinstance(found, types.BaseTuple):
+        for k, item in enumerate(items_of(found)):
+            yield from _noted(f"{x}[{k}]", item)
+    elif isinstance(found, types.Array):
+        yield f"    _note_array(_notes, _OTHER, 0, {x})\n"
+
+
+def _arrays(found: types.ListType) -> Iterator[tuple[Any, str]]:
+    """The types of the arrays of numbers in an item of a list, and how they are reached."""
+    yield from (one for one in _paths(found.item_type, "") if is_number_array(one[0]))
+
+
+def _paths(item: Any, path: str) -> Iterator[tuple[Any, str]]:
+    if isinstance(item, types.BaseTuple):
+        for k, inner in enumerate(items_of(item)):
+            yield from _paths(inner, f"{path}[{k}]")
+    elif isinstance(item, types.Array):
+        yield item, path
+
+
+def _floats(found: types.ListType) -> bool:
+    """Whether there are floats in an item itself."""
+    declared = declared_of(Items(found.item_type))
+    return declared is not None and bool(declared.floats)
+
+
+def _tuple(names: Sequence[str]) -> str:
+    return f"({''.join(f'{name}, ' for name in names)})"

@@ -1,0 +1,1 @@
+"""Rules, typed and compiled to the engine's convention."""

@@ -1,0 +1,308 @@
+"""An LLVM function around a compiled rule function, while it is built.
+
+Needs       the arguments of a marked call, with the annotations that the rule takes
+Gives       `RuleCaller`: the function with its parameters, calls of compiled functions in it, and
+            the checks of what a rule returns
+Invariants  W2 and W3 of `wrap`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+
+from activerules.annotations.activity import Active
+from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.numba_ext.rules.compiled import (
+    ObjectCheck,
+    Parameter,
+    RuleArgument,
+    SharedCheck,
+    one_shadow,
+    types_of,
+)
+from activerules.numba_ext.rules.parts import leaves_in, put_together
+from activerules.numba_ext.rules.results import arrays_in
+from activerules.numba_ext.target.calls import MarkedCall
+
+I32 = ir.IntType(32)
+POINTER = ir.IntType(8).as_pointer()
+
+
+class RuleCaller:
+    """What all functions built here have in common: their parameters, and the call of a rule.
+
+    lanes    the shadows of the Duplicated arguments, in order, once per lane
+    scratch  what is released when the function returns
+    pending  what is released only where it fails: the engine has no results then
+    held     how to let go of shadows that are kept while a rule runs, which does not raise
+    """
+
+    def __init__(
+        self,
+        context: Any,
+        module: Any,
+        name: str,
+        marked: MarkedCall,
+        arguments: Sequence[RuleArgument],
+        leading: Sequence[str],
+        width: int = 1,
+        parameters: Sequence[Parameter] = (),
+    ) -> None:
+        self.context = context
+        self.parameters = parameters
+        self.return_type = marked.result_type
+        self.arguments = arguments
+        shadowed = [a for a in arguments if a.activity == "duplicated"]
+        primal_packer = context.get_arg_packer([a.passed for a in arguments])
+        shadow_packer = context.get_arg_packer([a.shadow_type for a in shadowed])
+        flat = [*primal_packer.argument_types]
+        flat += [t for t in shadow_packer.argument_types for _ in range(width)]
+        function_type = ir.FunctionType(I32, [POINTER] * len(leading) + flat)
+        self.function = ir.Function(module, function_type, name)
+        self.builder = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.pointers = dict(zip(leading, self.function.args, strict=False))
+        values = self.function.args[len(leading) :]
+        count = len(primal_packer.argument_types)
+        self.primals = primal_packer.from_arguments(self.builder, values[:count])
+        self.lanes = [
+            shadow_packer.from_arguments(self.builder, values[count + lane :: width])
+            for lane in range(width)
+        ]
+        self.shadows = iter(self.lanes[0])
+        self.zero_makers: dict[types.Type, Any] = {}
+        self.scratch: list[tuple[types.Type, Any]] = []
+        self.pending: list[tuple[types.Type, Any]] = []
+        self.held: list[tuple[Any, list[Any]]] = []
+
+    def fields(self) -> list[list[Any]]:
+        """The value of each argument, and its shadow where the rule takes one."""
+        return [
+            self._fields(a, primal) for a, primal in zip(self.arguments, self.primals, strict=True)
+        ]
+
+    def annotated(self, fields: Sequence[Sequence[Any]]) -> list[Any]:
+        """The parameters of the rule, made of the `fields` of the arguments."""
+        return [self._annotated(each, [fields[i] for i in each.parts]) for each in self.parameters]
+
+    def _annotated(self, parameter: Parameter, parts: Sequence[Sequence[Any]]) -> Any:
+        annotation = parameter.annotation
+        if not parameter.is_split:
+            return self.annotate(annotation, *parts[0])
+        whole = [self._whole(parameter.value_type, [values[0] for values in parts])]
+        if annotation.dval is not None:
+            whole.append(self._whole_shadow(parameter, parts))
+        return self.annotate(annotation, *whole)
+
+    def _whole(self, found: types.Type, leaves: Sequence[Any]) -> Any:
+        make = partial(self.context.make_tuple, self.builder)
+        return put_together(found, iter(leaves), make)
+
+    def _whole_shadow(self, parameter: Parameter, parts: Sequence[Sequence[Any]]) -> Any:
+        """The shadow of a tuple, or a tuple of them for a batch: zero for a number of which the
+        derivative is returned, the value itself for what has none.
+        """
+        every, one = parameter.annotation.dval, one_shadow(parameter.annotation)
+
+        def shadow(lane: int | None) -> Any:
+            leaves = [
+                self._leaf_of_shadow(self.arguments[i], values, lane)
+                for i, values in zip(parameter.parts, parts, strict=True)
+            ]
+            return self._whole(one, leaves)
+
+        if one == every:
+            return shadow(None)
+        lanes = [shadow(lane) for lane in range(len(types_of(every)))]
+        return self.context.make_tuple(self.builder, every, lanes)
+
+    def _leaf_of_shadow(self, part: RuleArgument, values: Sequence[Any], lane: int | None) -> Any:
+        if part.annotation.kind is Active:
+            return self.context.get_constant_null(part.value_type)
+        if part.annotation.dval is None:
+            return values[0]
+        return values[1] if lane is None else self.builder.extract_value(values[1], lane)
+
+    def _fields(self, argument: RuleArgument, value: Any) -> list[Any]:
+        if isinstance(argument.passed, types.Omitted):
+            value = self.context.get_constant_generic(
+                self.builder, argument.value_type, argument.passed.value
+            )
+        fields = [value if argument.needs_scratch else self.borrowed(argument.value_type, value)]
+        if argument.annotation.dval is not None:
+            fields.append(self.shadow(argument, value))
+        return fields
+
+    def shadow(self, argument: RuleArgument, value: Any) -> Any:
+        """The shadow of an argument as the rule takes it."""
+        if argument.needs_scratch:
+            return self.zero_shadow(argument, value)
+        return self.without_owner(argument.shadow_type, next(self.shadows))
+
+    def borrowed(self, value_type: types.Type, value: Any) -> Any:
+        """An argument's value as the rule function gets it."""
+        return value
+
+    def without_owner(self, value_type: types.Type, value: Any) -> Any:
+        """Arrays that are not reference-counted, for memory that outlives the call (W4)."""
+        if isinstance(value_type, types.BaseTuple):
+            for i, item in enumerate(types_of(value_type)):
+                part = self.without_owner(item, self.builder.extract_value(value, i))
+                value = self.builder.insert_value(value, part, i)
+            return value
+        if not isinstance(value_type, types.Array):
+            return value
+        array = cgutils.create_struct_proxy(value_type)(self.context, self.builder, value)
+        array.meminfo = array.meminfo.type(None)
+        return array._getvalue()
+
+    def annotate(self, annotation: AnnotationType, *fields: Any) -> Any:
+        """An annotation struct; it borrows its fields."""
+        struct = cgutils.create_struct_proxy(annotation)(self.context, self.builder)
+        for name, field in zip(annotation.kind.__slots__, fields, strict=True):
+            setattr(struct, name, field)
+        return struct._getvalue()
+
+    def zero_shadow(self, argument: RuleArgument, value: Any) -> Any:
+        """A shadow to throw away after the call (W2)."""
+        shadow = self.call(self.zero_makers[argument.value_type], [value])
+        self.scratch.append((argument.shadow_type, shadow))
+        return shadow
+
+    def call(self, compiled: Any, args: Sequence[Any]) -> Any:
+        """Call a compiled function; leave with its status if it fails (W3)."""
+        builder, fndesc = self.builder, compiled.fndesc
+        callee = self.context.declare_function(builder.module, fndesc)
+        status, result = self.context.call_conv.call_function(
+            builder, callee, fndesc.restype, fndesc.argtypes, args
+        )
+        with builder.if_then(status.is_error, likely=False):
+            self._let_go()
+            self._release(*self.scratch, *self.pending)
+            place = self.pointers["excinfo"]
+            exception_type = status.excinfoptr.type.as_pointer()
+            builder.store(status.excinfoptr, builder.bitcast(place, exception_type))
+            builder.ret(status.code)
+        return result
+
+    def keep_shared(self, checks: Sequence[SharedCheck]) -> list[Any]:
+        """What arguments hold that share memory with others."""
+        kept: list[Any] = []
+        for check in checks:
+            kept.append(self.call(check.keep, [self.primals[i] for i in check.places]))
+            self.scratch.append((check.keep.signature.return_type, kept[-1]))
+        return kept
+
+    def check_shared(self, checks: Sequence[SharedCheck], kept: Sequence[Any]) -> None:
+        """Leave with an error if the rule wrote into what two arguments share."""
+        for check, before in zip(checks, kept, strict=True):
+            self.call(check.check, [self.primals[check.places[0]], before])
+
+    def identities(self, checks: Sequence[ObjectCheck], fields: Sequence[Any]) -> list[list[Any]]:
+        """What tells of each object, and of its shadow, what it is made of."""
+        found: list[list[Any]] = []
+        for check in checks:
+            primal, *shadow = self._identified(check, fields)
+            known = [self.call(check.identity, [primal])]
+            for one in shadow:
+                known.append(self.call(check.held, [one]))
+                self.held.append((check.let_go, [one, known[-1]]))
+            found.append(known)
+        return found
+
+    def _identified(self, check: ObjectCheck, fields: Sequence[Any]) -> Sequence[Any]:
+        """An object and its shadow; of several shadows none."""
+        annotation = self.arguments[check.place].annotation
+        is_batch = annotation.dval is not None and annotation.dval != one_shadow(annotation)
+        return fields[check.place][:1] if is_batch else fields[check.place]
+
+    def check_objects(
+        self, checks: Sequence[ObjectCheck], fields: Sequence[Any], before: Sequence[Any]
+    ) -> None:
+        """Leave with an error if a rule exchanged what an object, or its shadow, is made of."""
+        self._let_go()
+        self.held.clear()
+        for check, known in zip(checks, before, strict=True):
+            for which, (value, then) in enumerate(zip(fields[check.place], known, strict=False)):
+                self.check_object(check, value, then, which)
+
+    def check_object(self, check: ObjectCheck, value: Any, before: Any, which: int) -> None:
+        """Leave with an error if an object is no more what it was."""
+        now = self.call(check.identity, [value])
+        self.call(check.unchanged, [now, before, cgutils.intp_t(which)])
+
+    def check_apart(
+        self,
+        checks: dict[tuple[types.Type, types.Type], Any],
+        result: tuple[Any, types.Type],
+        others: Sequence[tuple[Any, types.Type]],
+    ) -> None:
+        """Leave with an error if an array of a result shares memory with another one of it, or with
+        one of the others.
+        """
+        if not checks or result[1] == types.none:
+            return
+        own = self._arrays_of(result)
+        for k, (found, value) in enumerate(own):
+            behind = [(v, t) for t, v in own[k + 1 :]]
+            parts = [
+                (v, t) for each in others for t, v in leaves_in(self.builder, each[1], each[0])
+            ]
+            for other, other_type in (*behind, *parts):
+                check = checks.get((found, other_type))
+                if check is not None:
+                    self.call(check, [value, other])
+
+    def _arrays_of(self, result: tuple[Any, types.Type]) -> list[tuple[types.Array, Any]]:
+        """The arrays of a result, or of its shadow, with the types of the result."""
+        value, found = result
+        value = self.context.cast(self.builder, value, found, self.return_type)
+        return list(arrays_in(self.builder, self.return_type, value))
+
+    def check_alike(
+        self,
+        checks: dict[tuple[types.Type, types.Type], Any],
+        result: tuple[Any, types.Type],
+        shadow: tuple[Any, types.Type],
+    ) -> None:
+        """Leave with an error if a shadow does not lie in memory as its array does."""
+        if not checks:
+            return
+        for (found, primal), (_, dual) in zip(*map(self._arrays_of, (result, shadow)), strict=True):
+            self.call(checks[found, found], [primal, dual])
+
+    def finish(self) -> None:
+        """Return 0."""
+        self._release(*self.scratch)
+        self.builder.ret(I32(0))
+
+    def _let_go(self) -> None:
+        for compiled, args in self.held:
+            callee = self.context.declare_function(self.builder.module, compiled.fndesc)
+            restype, argtypes = compiled.fndesc.restype, compiled.fndesc.argtypes
+            self.context.call_conv.call_function(self.builder, callee, restype, argtypes, args)
+
+    def _release(self, *values: tuple[types.Type, Any]) -> None:
+        for value_type, value in values:
+            self.context.nrt.decref(self.builder, value_type, value)
+
+    def place(self, name: str, llvm_type: Any) -> Any:
+        """One of the leading pointers, as a pointer to a type."""
+        return self.builder.bitcast(self.pointers[name], llvm_type.as_pointer())
+
+    def load_result(self, name: str) -> Any:
+        """A value of the function's return type, as its calling convention stores it."""
+        return_type = self.return_type
+        place = self.place(name, self.context.get_return_type(return_type))
+        return self.context.get_returned_value(self.builder, return_type, self.builder.load(place))
+
+    def store_result(self, name: str, value: Any, value_type: types.Type) -> None:
+        """The counterpart of `load_result`; takes the reference over."""
+        return_type = self.return_type
+        value = self.context.cast(self.builder, value, value_type, return_type)
+        stored = self.context.get_return_value(self.builder, return_type, value)
+        self.builder.store(stored, self.place(name, stored.type))

@@ -1,0 +1,517 @@
+"""The rule compiler: the rule of a marked call, chosen and compiled to the engine's convention.
+
+Needs       the marked calls of a capture, a rule registry
+Gives       `NumbaRuleCompiler`, an `ir.rulecall.RuleCompiler`; its `libraries` define every symbol
+            it hands out
+Invariants  R1  a rule is compiled once per call signature and request
+            R2  an error about a rule says at which call the rule was wanted
+            R3  an array that a function with rules returns is new memory: known, promised or
+                checked at every call
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import time
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numba.core import types
+from numba.core.compiler_lock import global_compiler_lock
+
+from activerules.errors import NotYetSupported, RuleDefinitionError, RuleError
+from activerules.ir.derivatives.rulecall import (
+    CallArgument,
+    CallInfo,
+    ForwardRuleCode,
+    ForwardRuleRequest,
+    RuleCode,
+    RuleRequest,
+)
+from activerules.numba_ext.calls import overloads  # noqa: F401  (what rules call: accumulate, make_zero)
+from activerules.numba_ext.codegen.unlinked import cpu_context
+from activerules.numba_ext.replaced.transfer import changes_shadows
+from activerules.numba_ext.rules.compiled import (
+    CompiledRule,
+    Symbols,
+    needs_drop,
+    tape_layout,
+)
+from activerules.numba_ext.rules.debug import checked_forward, checked_pair
+from activerules.numba_ext.rules.forward_of_pair import forward_of_pair
+from activerules.numba_ext.rules.forward_rules import (
+    build_forward,
+    build_source,
+    compile_forward_rule,
+)
+from activerules.numba_ext.rules.parts import taken_apart, wholes_of
+from activerules.numba_ext.rules.primals import SYMBOL_PREFIX, Primals, in_symbols, stem_of
+from activerules.numba_ext.rules.results import (
+    activity_of_result,
+    argument_kind,
+    element_of,
+    floats_beside_arrays,
+    result_kind,
+)
+from activerules.numba_ext.rules.stored import Stored, StoredRules
+from activerules.numba_ext.rules.tapes import is_trusted
+from activerules.numba_ext.rules.typing import compile_rule, parameters_of
+from activerules.numba_ext.rules.wrap import build
+from activerules.numba_ext.target.calls import MarkedCall, plain_type
+from activerules.numba_ext.target.inactive_results import forward_of_zeros, pair_of_zeros
+from activerules.rules.choose import Call
+from activerules.rules.rule import DataPaths, ForwardRule, RulePair
+from activerules.values.abi import Slot, flatten, meminfo_offsets
+from activerules.values.kinds import float_elements, is_container, may_hold_numbers
+
+# NumPy functions that write into an argument; all others only read them.
+_NUMPY_WRITERS = frozenset({"copyto", "fill_diagonal", "put", "place", "putmask", "shuffle"})
+
+
+Request = TypeVar("Request", RuleRequest, ForwardRuleRequest)
+
+
+class RuleRegistry(Protocol):
+    """What the compiler asks of a registry; `activerules.rules.registry.Registry` is one."""
+
+    def find(
+        self,
+        function: Any,
+        argument_types: Sequence[Any],
+        return_type: Any,
+        activities: Sequence[Any],
+        result_activity: Any,
+    ) -> RulePair:
+        """The most specific pair for a call; raises the errors of the rule system."""
+        ...
+
+    def find_forward(
+        self,
+        function: Any,
+        argument_types: Sequence[Any],
+        return_type: Any,
+        activities: Sequence[Any],
+        result_activity: Any,
+        width: int = 1,
+    ) -> ForwardRule | None:
+        """The most specific forward rule for a call; None if the function has none."""
+        ...
+
+    def is_inactive(self, function: object) -> bool:
+        """Whether nothing the function returns carries a derivative."""
+        ...
+
+    @property
+    def debug(self) -> Any:
+        """What debug mode checks; None outside of it."""
+        ...
+
+    def data_paths(self, function: object) -> DataPaths:
+        """How data passes a function beside its arguments."""
+        ...
+
+    def is_inactive_type(self, found: Any) -> bool:
+        """Whether values of a Numba type carry no derivative."""
+        ...
+
+    def lacks_forward(self, function: object) -> bool:
+        """Whether forward mode has a pair of rules of a function, and no forward rule."""
+        ...
+
+    def find_behind(
+        self,
+        function: Any,
+        argument_types: Sequence[Any],
+        return_type: Any,
+        activities: Sequence[Any],
+        result_activity: Any,
+    ) -> tuple[Call, RulePair]:
+        """The call as forward mode has it, and the pair that serves it in reverse mode."""
+        ...
+
+    def is_noalias(self, function: object) -> bool:
+        """Whether what the function and its rules return never shares memory with its arguments."""
+        ...
+
+    def inactive_arguments(self, function: object, names: Sequence[str]) -> frozenset[int]:
+        """Positions of the arguments its result does not depend on smoothly."""
+        ...
+
+
+class NumbaRuleCompiler:
+    """Serves the marked calls of one capture; `seconds` is how long it compiled rules."""
+
+    def __init__(self, marked: Mapping[str, MarkedCall], registry: RuleRegistry) -> None:
+        self._marked = marked
+        self._registry = registry
+        self._codes: dict[tuple[str, RuleRequest], RuleCode] = {}
+        self.sources: dict[str, Callable[[Any], Any]] = {}
+        self.called: dict[str, MarkedCall] = {}
+        self._forward_codes: dict[tuple[str, ForwardRuleRequest], ForwardRuleCode | None] = {}
+        self._primals = Primals()
+        self._libraries: list[Any] = []
+        self.seconds = 0.0
+
+    @global_compiler_lock
+    def libraries(self, text: str) -> tuple[Any, ...]:
+        """Code libraries of the rules and the marked functions that `text` calls."""
+        return tuple(dict.fromkeys((*self._libraries, *self._primals.libraries(text))))
+
+    @global_compiler_lock
+    def call_info(self, symbol: str) -> CallInfo:
+        """The record of a marked call; KeyError if `symbol` is none.
+
+        Raises `NotYetSupported` for results that hold floats in another way than rules can give a
+        derivative for: it would be lost.
+        """
+        marked = self._marked[symbol]
+        returned = marked.result_type
+        inactive = self._is_inactive(marked)
+        if not inactive and result_kind(returned) == "const" and may_hold_numbers(returned):
+            raise NotYetSupported(
+                f"{marked.name} has a rule and returns {returned}",
+                where=[("at the call", marked.name, marked.location)],
+                why="a function with a rule returns numbers, arrays of numbers, tuples of these "
+                "(all arrays with floats of one precision), or nothing",
+                instead=["return the parts from functions of their own"],
+            )
+        context = cpu_context()
+        primal_symbol = self._primals.symbol(marked, is_new=self._is_new_memory(marked))
+        self.called[primal_symbol] = marked
+        return CallInfo(
+            name=marked.name,
+            location=marked.location,
+            arguments=self._call_arguments(marked),
+            result_kind=result_kind(returned),
+            result_size=context.get_abi_sizeof(context.get_return_type(returned)),
+            result_meminfos=meminfo_offsets(returned, context.target_data),
+            primal_symbol=primal_symbol,
+            inactive=inactive,
+            hands_out=is_container(returned),
+            borrows=_is_numpy(marked),
+            result_element=element_of(returned),
+            result_floats=floats_beside_arrays(returned, context.target_data),
+            receives=self._registry.data_paths(marked.function).into_result,
+            sites=True,
+        )
+
+    def _is_new_memory(self, marked: MarkedCall) -> bool:
+        """Whether a returned array is known never to be memory of an argument, or promised so;
+        debug mode takes no promise for granted.
+        """
+        is_promised = self._registry.debug is None and self._registry.is_noalias(marked.function)
+        return _is_numpy(marked) or is_promised
+
+    def _call_arguments(self, marked: MarkedCall) -> tuple[CallArgument, ...]:
+        inactive = self._registry.inactive_arguments(marked.function, marked.argument_names)
+        paths = self._registry.data_paths(marked.function)
+        apart = taken_apart(marked)
+        whole_of = [(i, w) for i, w in enumerate(wholes_of(marked)) for _ in w.parts]
+        arguments = []
+        start = 2  # after retptr and excinfo
+        for name, found, (i, whole) in zip(
+            apart.argument_names, apart.signature.args, whole_of, strict=True
+        ):
+            slots = flatten(found)
+            is_inactive_type = self._registry.is_inactive_type
+            stopped = i in inactive or any(map(is_inactive_type, (found, whole.numba_type)))
+            kind = "const" if stopped else argument_kind(found)
+            data = [start + k for k, slot in enumerate(slots) if slot.role == "data"]
+            pointers = [start + k for k in _pointers(slots)]
+            arguments.append(
+                CallArgument(
+                    name=name,
+                    kind=kind,
+                    operands=tuple(range(start, start + len(slots))),
+                    data_operand=data[0] if kind == "memory" else None,
+                    written=_may_write(marked, i, found, pointers),
+                    element=float_elements(found),
+                    declared_inactive=stopped,
+                    opaque=kind == "const" and not stopped and may_hold_numbers(found),
+                    container=is_container(found),
+                    exchanges=is_container(found) and marked.exchanges,
+                    pointers=tuple(pointers),
+                    shadow_written=changes_shadows(marked.function, i),
+                    sent=i in paths.sends,
+                    received=i in paths.receives,
+                )
+            )
+            start += len(slots)
+        return tuple(arguments)
+
+    @global_compiler_lock
+    def choose(self, symbol: str, request: RuleRequest) -> RuleCode:
+        """The compiled rule that serves a marked call with given activities.
+
+        Raises the registry's errors, `RuleReturnError`, `TapeMismatch`, and `NotCompilable` where
+        Numba cannot type a rule function.
+        """
+        request = self._checked(request)
+        key = (symbol, request)
+        if key not in self._codes:
+            marked = self._marked[symbol]
+            with self._timed(), _compiling(marked, request):
+                self._codes[key] = self._compile(marked, request)
+        return self._codes[key]
+
+    @global_compiler_lock
+    def choose_forward(self, symbol: str, request: ForwardRuleRequest) -> ForwardRuleCode | None:
+        """The compiled forward rule that serves a marked call; None if the function has none.
+
+        Raises as `choose` does.
+        """
+        request = self._checked(request)
+        key = (symbol, request)
+        if key not in self._forward_codes:
+            marked = self._marked[symbol]
+            with self._timed(), _compiling(marked, request):
+                self._forward_codes[key] = self._compile_forward(marked, request)
+        return self._forward_codes[key]
+
+    @contextmanager
+    def _timed(self) -> Generator[None, None, None]:
+        start = time.perf_counter()
+        yield
+        self.seconds += time.perf_counter() - start
+
+    def _checked(self, request: Request) -> Request:
+        """What is compiled: debug mode compares the primal, whoever reads it."""
+        return request if self._registry.debug is None else replace(request, needs_primal=True)
+
+    def _compile_forward(
+        self, marked: MarkedCall, request: ForwardRuleRequest
+    ) -> ForwardRuleCode | None:
+        chosen = self._find_forward(marked, request)
+        if chosen is None:
+            return None
+        written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
+
+        def make(stem: str | None) -> tuple[str, Any, list[str]]:
+            compiling = partial(
+                compile_forward_rule,
+                marked, request=request, written=written, noalias=self._is_new_memory(marked),
+            )  # fmt: skip
+            rule = compiling(chosen=chosen)
+            if self._registry.debug is not None:
+                rule = compiling(chosen=checked_forward(marked, chosen, self._registry.debug, rule))
+            symbol = _symbol(marked, (rule.compiled,), request, stem) + ".forward"
+            return symbol, build_forward(rule, symbol, written), [symbol]
+
+        stored = self._stored((chosen.function,), marked, _told(chosen), request, written, make)
+        self.sources[stored.told] = partial(
+            build_source,
+            marked=marked,
+            chosen=chosen,
+            request=request,
+            symbol=stored.told,
+            written=written,
+        )
+        return ForwardRuleCode(stored.told, _written(chosen, marked))
+
+    def _find_forward(self, marked: MarkedCall, request: ForwardRuleRequest) -> ForwardRule | None:
+        if self._is_inactive(marked):
+            return forward_of_zeros(marked, request.width)
+        function, result = marked.function, marked.result_type
+        found = [plain_type(found) for found in marked.signature.args]
+        kinds = [whole.activity(request.activities, forward=True) for whole in wholes_of(marked)]
+        if not self._registry.lacks_forward(function):
+            return self._registry.find_forward(
+                function, found, result, kinds, request.result, request.width
+            )
+        call, pair = self._registry.find_behind(function, found, result, kinds, request.result)
+        arguments = self.call_info(marked.symbol).arguments
+        written = [any(arguments[k].written for k in whole.parts) for whole in wholes_of(marked)]
+        return forward_of_pair(marked, pair, call.kinds, written, looped=request.width > 1)
+
+    def _find(self, marked: MarkedCall, request: RuleRequest) -> RulePair:
+        if self._is_inactive(marked):
+            return pair_of_zeros(marked)
+        return self._registry.find(
+            marked.function,
+            [plain_type(found) for found in marked.signature.args],
+            marked.result_type,
+            [whole.activity(request.activities) for whole in wholes_of(marked)],
+            activity_of_result(marked.result_type, request.result),
+        )
+
+    def _is_inactive(self, marked: MarkedCall) -> bool:
+        registry = self._registry
+        return registry.is_inactive(marked.function) or registry.is_inactive_type(
+            marked.result_type
+        )
+
+    def _compile(self, marked: MarkedCall, request: RuleRequest) -> RuleCode:
+        pair = self._find(marked, request)
+        written = tuple(argument.written for argument in self.call_info(marked.symbol).arguments)
+
+        def make(stem: str | None) -> tuple[RuleCode, Any, list[str]]:
+            compiling = partial(
+                compile_rule,
+                marked, request=request, written=written, noalias=self._is_new_memory(marked),
+            )  # fmt: skip
+            rule = compiling(pair=pair)
+            if self._registry.debug is not None:
+                rule = compiling(pair=checked_pair(marked, pair, self._registry.debug, rule))
+            halves = (rule.augmented, rule.reverse)
+            symbols = Symbols.beginning(_symbol(marked, halves, request, stem))
+            code = _rule_code(rule, symbols, keeps_shadow=pair.keeps_shadow)
+            exported = [code.augmented, code.reverse, code.drop, code.another]
+            return code, build(rule, symbols), [symbol for symbol in exported if symbol]
+
+        functions = (pair.augmented, pair.reverse)
+        stored = self._stored(functions, marked, _told(pair), request, written, make)
+        return replace(stored.told, description=_written(pair, marked), borrows=is_trusted(pair))
+
+    def _stored(
+        self,
+        functions: tuple[Any, ...],
+        marked: MarkedCall,
+        told: tuple[Hashable, ...],
+        request: RuleRequest | ForwardRuleRequest,
+        written: tuple[bool, ...],
+        make: Callable[[str | None], tuple[Any, Any, Sequence[str]]],
+    ) -> Stored:
+        """The compiled rule, from where it is kept or made anew."""
+        found = (*marked.signature.args, marked.signature.return_type)
+        noalias = self._is_new_memory(marked)
+        debug = repr(self._registry.debug)
+        facts = (marked.name, marked.argument_names, told, request, written, noalias, debug)
+        stored = _compiled_rules.find_or_make(functions, found, facts, make)
+        self._libraries.append(stored.library)
+        return stored
+
+
+_compiled_rules = StoredRules()
+
+
+def _told(chosen: RulePair | ForwardRule) -> tuple[Hashable, ...]:
+    """What a rule says of itself that goes into its code."""
+    places = {"augmented", "reverse", "function", "location", "lost"}
+    values = [getattr(chosen, field.name) for field in fields(chosen) if field.name not in places]
+    return tuple(tuple(sorted(v)) if isinstance(v, frozenset) else v for v in values)
+
+
+def _rule_code(rule: CompiledRule, symbols: Symbols, *, keeps_shadow: bool) -> RuleCode:
+    size, alignment = tape_layout(rule)
+    return RuleCode(
+        augmented=symbols.augmented,
+        reverse=symbols.reverse,
+        tape_size=size,
+        tape_alignment=alignment,
+        drop=symbols.drop if needs_drop(rule) else None,
+        description="",
+        keeps_shadow=keeps_shadow,
+        another=symbols.another if rule.another is not None else None,
+    )
+
+
+# The rules that are being compiled, each because the one before it asked for a derivative.
+_in_progress: list[tuple[str, RuleRequest | ForwardRuleRequest]] = []
+
+
+@contextmanager
+def _compiling(
+    marked: MarkedCall, request: RuleRequest | ForwardRuleRequest
+) -> Generator[None, None, None]:
+    """Errors about a rule say at which call it was wanted; a rule that needs itself is refused."""
+    key = (marked.symbol, request)
+    try:
+        if key in _in_progress:
+            raise RuleDefinitionError(
+                f"the rule of {marked.name} needs itself",
+                why=f"it asks for the derivative of a function that calls {marked.name}",
+                instead=[f"differentiate a function that does not call {marked.name}"],
+            )
+        _in_progress.append(key)
+        try:
+            yield
+        finally:
+            _in_progress.pop()
+    except RuleError as error:
+        error.add_where("at the call", marked.name, marked.location)
+        raise
+
+
+# --- what a call looks like to the engine ---
+
+
+def _is_numpy(marked: MarkedCall) -> bool:
+    """Whether a function is one of NumPy or an operator."""
+    module = getattr(marked.function, "__module__", None) or ""
+    return module.split(".")[0] in ("numpy", "_operator")
+
+
+def _pointers(slots: Sequence[Slot]) -> list[int]:
+    """The slots through which a function reaches what an argument holds: of a container the only
+    one is its owner.
+    """
+    next_roles = [*(slot.role for slot in slots[1:]), ""][: len(slots)]
+    return [
+        k
+        for k, (slot, after) in enumerate(zip(slots, next_roles, strict=True))
+        if slot.role in ("data", "pointer") or (slot.role == "meminfo" and after != "parent")
+    ]
+
+
+def _may_write(
+    marked: MarkedCall, position: int, found: types.Type, pointers: Sequence[int]
+) -> bool:
+    """Whether a function may write into the memory of an argument; LLVM may have proved it does
+    not.
+    """
+    if isinstance(found, types.Array) and not found.mutable:
+        return False
+    if is_container(found):
+        return not marked.only_reads
+    if all(marked.promises[k] & {b"readonly", b"readnone"} for k in pointers):
+        return False
+    function = marked.function
+    name = getattr(function, "__name__", "")
+    module = getattr(function, "__module__", None) or ""
+    if isinstance(function, np.ufunc) or module in (math.__name__, operator.__name__, "_operator"):
+        return isinstance(function, np.ufunc) or name.startswith("i")
+    if module.split(".")[0] != "numpy" or name in _NUMPY_WRITERS:
+        return True
+    return marked.argument_names[position] == "out" or (name, position) == ("dot", 2)
+
+
+def _symbol(
+    marked: MarkedCall,
+    compiled: Sequence[Any],
+    request: RuleRequest | ForwardRuleRequest,
+    stem: str | None,
+) -> str:
+    """How the names of a rule's functions begin; `stem`: what tells it from all other rules."""
+    if stem is not None:
+        return f"{SYMBOL_PREFIX}{in_symbols(marked.name)}.{stem}"
+    return stem_of(marked, *(one.fndesc.llvm_func_name for one in compiled), repr(request))
+
+
+def _written(chosen: RulePair | ForwardRule, marked: MarkedCall) -> str:
+    """The rule, where it is, and what was done to make it serve the call."""
+    passed = parameters_of(marked, chosen)
+    arguments = ", ".join(f"{a.name}: {a.annotation.kind.__name__}" for a in passed)
+    written = f"{chosen.name}({arguments}) -> {chosen.result.__name__} {chosen.location}"
+    lowered = [
+        f"`{argument.name}` is Const here: {_LOWERED[how]}"
+        for argument, how in zip(passed, chosen.lowering, strict=True)
+        if how in _LOWERED
+    ]
+    if isinstance(chosen, RulePair) and chosen.result_lowering != "as is":
+        lowered.append("the result is Const here: its cotangent is zero")
+    if isinstance(chosen, ForwardRule) and chosen.looped:
+        lowered.append("for one tangent: it runs once per lane")
+    if chosen.lost:
+        lowered.append(f"it wins over the library's rule, {chosen.lost}")
+    return "; ".join([written, *lowered])
+
+
+_LOWERED = {
+    "drop result": "its derivative is dropped",
+    "scratch shadow": "its shadow is thrown away",
+}

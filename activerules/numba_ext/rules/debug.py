@@ -1,0 +1,341 @@
+"""Rules with the checks of debug mode around them.
+
+Needs       a rule chosen for a marked call, and what is to be checked
+Gives       `checked_pair`: a pair of the same protocol whose functions call those of the rule and
+            raise `RuleViolation` where it breaks the protocol
+Invariants  D1  the checks change nothing that the rule or the program sees, except that the value
+                of an argument that was overwritten since is NaN in the reverse
+            D2  every message names the rule, where it is defined and where it was called
+
+The derivative is checked along one direction per call, by the identity between what goes in and
+what comes out: ȳ·(dy) + Σ x̄ᵢ(before)·(dxᵢ(after)) = Σ x̄ᵢ(after)·(dxᵢ(before)), in which arguments
+that are written count on both sides.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numba.core import types
+from numba.core.registry import CPUDispatcher
+from numba.extending import is_jitted
+
+from activerules.annotations.activity import BatchDuplicated, Const
+from activerules.errors import RuleViolation
+from activerules.numba_ext.codegen.types import ConfigType
+from activerules.numba_ext.rules import debug_checks as checks
+from activerules.numba_ext.rules.compiled import CompiledRule
+from activerules.numba_ext.rules.forward_rules import CompiledForwardRule, Place
+from activerules.numba_ext.rules.typing import callable_rule, returns_entries
+from activerules.numba_ext.target.calls import MarkedCall, plain_type
+from activerules.numba_ext.target.dispatchers import with_flags
+from activerules.rules.protocol import AugmentedReturn
+from activerules.rules.rule import ForwardRule, RulePair
+from activerules.rules.written import function_from
+from activerules.values.fields import items_of
+from activerules.values.kinds import (
+    is_container,
+    is_object,
+    leaves_of,
+    may_hold_numbers,
+)
+
+
+def checked_pair(
+    marked: MarkedCall, pair: RulePair, wanted: Any, compiled: CompiledRule
+) -> RulePair:
+    """The rule with checks around it; `wanted` is a `rules.debug.Checks`."""
+    source = _Source(marked, pair, wanted)
+    returned = compiled.reverse.signature.return_type
+    whole, config = not returns_entries(returned, compiled.parameters), compiled.config
+    assert isinstance(config, ConfigType)
+    reverse = source.reverse(whole, config.value.written)
+    return replace(pair, augmented=source.augmented(), reverse=reverse, tape_type=None)
+
+
+def checked_forward(
+    marked: MarkedCall, chosen: ForwardRule, wanted: Any, compiled: CompiledForwardRule
+) -> ForwardRule:
+    """As `checked_pair`; of a rule for batches every lane is checked."""
+    return replace(chosen, function=_Source(marked, chosen, wanted).forward(compiled))
+
+
+class _Source:
+    """Writes the two functions: the parameters have to be written out."""
+
+    def __init__(self, marked: MarkedCall, rule: RulePair | ForwardRule, wanted: Any) -> None:
+        if isinstance(getattr(marked.function, "__self__", None), np.random.RandomState):
+            # Run beside the rule it would draw another number, and change those that follow.
+            wanted = replace(wanted, primal=False, derivatives=False)
+        found = [plain_type(each) for each in marked.signature.args]
+        if not marked.only_reads and any(map(is_object, found)):
+            # Nor may it write into an object twice, of which there is no copy here.
+            wanted = replace(wanted, primal=False, derivatives=False)
+        self.marked, self.rule, self.wanted = marked, rule, wanted
+        self.numbers = range(len(marked.signature.args))
+        self.names = marked.argument_names
+        self.objects = {i for i, each in enumerate(found) if is_object(each)}
+        leaves = [getattr(leaf, "dtype", leaf) for each in found for leaf in leaves_of(each)]
+        self.single = bool({types.float32, types.complex64} & set(leaves))
+        self.differenced = wanted.derivatives and all(
+            map(_is_differenced, (*found, marked.result_type))
+        )
+
+    def augmented(self) -> Any:
+        assert isinstance(self.rule, RulePair)
+        parameters = ", ".join(f"a{i}" for i in self.numbers)
+        lines = [f"b{i} = _copy(a{i}.val)" for i in self.numbers]
+        lines += [f"s{i} = _shadow(a{i})" for i in self.numbers]
+        lines += [f"r = _rule(config, ret, {parameters})"]
+        if not self.rule.keeps_shadow:
+            lines += self._no_shadow_kept()
+        if self.wanted.primal:
+            lines += [f"e{i} = _copy(b{i})" for i in self.numbers]
+            lines += [f"e = _function({self._arguments('e')})"]
+            lines += [self._agree("r.primal", "e", "the primal differs from that of the function")]
+            lines += [
+                self._agree(f"a{i}.val", f"e{i}", f"`{name}` is not left as the function does")
+                for i, name in enumerate(self.names)
+            ]
+        what = "the shadow is not zeros in the shape of the primal"
+        lines += [f"if not _is_zero_like(r.shadow, r.primal): {self._raise(what)}"]
+        before = "".join("None, " if i in self.objects else f"b{i}, " for i in self.numbers)
+        after = "".join(
+            "None, " if i in self.objects else f"_copy(a{i}.val), " for i in self.numbers
+        )
+        lines += [f"return _AugmentedReturn(r.primal, r.shadow, (r.tape, ({before}), ({after})))"]
+        head = f"def augmented(config, ret, {parameters}):"
+        return self._function("augmented", head, lines, self.rule.augmented)
+
+    def _no_shadow_kept(self) -> list[str]:
+        """The promise that one run serves every shadow."""
+        promised = "keeps_shadow=False, and the augmented primal"
+        shadows = {f"_its_shadow(a{i})": f"the shadow of `{self.names[i]}`" for i in self.numbers}
+        lines = [
+            f"if not _agrees({shadow}, s{i}, 0.0): {self._raise(f'{promised} writes into {what}')}"
+            for i, (shadow, what) in enumerate(shadows.items())
+        ]
+        shadows["r.shadow"] = "the shadow that it returns"
+        return lines + [
+            f"if _share(r.tape, {shadow}): {self._raise(f'{promised} puts {what} on its tape')}"
+            for shadow, what in shadows.items()
+        ]
+
+    def reverse(self, whole: bool, written: Sequence[bool]) -> Any:
+        """`whole`: it returns the derivative of its only Active argument alone; `written`: what the
+        function writes into.
+        """
+        assert isinstance(self.rule, RulePair)
+        parameters = ", ".join(f"a{i}" for i in self.numbers)
+        lines = ["inner, before, after = tape"]
+        lines += ["kept, result = _copy(inner), _value(dret)"]
+        lines += [f"s{i} = _shadow(a{i})" for i in self.numbers]
+        lines += ["fine = _all_finite(_cotangent(dret))"]
+        lines += [
+            f"fine = fine and _all_finite(s{i}) and _all_finite(a{i}.val)" for i in self.numbers
+        ]
+        if self.differenced:
+            lines += self._differences()
+        for i in self.numbers:
+            saved = i in self.rule.saves or i in self.objects
+            lines += [f"v{i} = a{i}" if saved else f"v{i} = _poisoned(a{i}, after[{i}])"]
+            lines += [f"c{i} = _copy(v{i}.val)"]
+        passed = ", ".join(f"v{i}" for i in self.numbers)
+        lines += [f"r = _rule(config, dret, inner, {passed})"]
+        lines += [
+            self._agree(f"v{i}.val", f"c{i}", f"the reverse writes into the value of `{name}`")
+            for i, name in enumerate(self.names)
+            if not (i in self.rule.saves and written[i])  # a copy of its own
+        ]
+        what = "the reverse writes into its tape, which may be read again"
+        lines += [f"if not _agrees(inner, kept, 0.0): {self._raise(what)}"]
+        what = "the reverse writes into `dret.val`, which is the program's"
+        lines += [f"if not _agrees(_value(dret), result, 0.0): {self._raise(what)}"]
+        for i in self.numbers:
+            what = f"the derivative with respect to `{self.names[i]}` is NaN or infinite"
+            if i not in self.rule.saves:
+                what += ", or made from a value that was overwritten since the function ran"
+            lines += [f"g{i} = _entry(r, {i}, a{i}, {whole or None})"]
+            lines += [f"if fine and not _all_finite(g{i}): {self._raise(what)}"]
+        if self.differenced:
+            lines += self._compared()
+        lines += ["return r"]
+        head = f"def reverse(config, dret, tape, {parameters}):"
+        return self._function("reverse", head, lines, self.rule.reverse)
+
+    def forward(self, compiled: CompiledForwardRule) -> Any:
+        assert isinstance(self.rule, ForwardRule)
+        parameters = ", ".join(f"a{i}" for i in self.numbers)
+        is_batch = BatchDuplicated in (*self.rule.arguments, self.rule.result)
+        lanes = range(compiled.request.width if is_batch else 1)
+        lines = [f"b{i} = _copy(a{i}.val)" for i in self.numbers]
+        for lane in lanes:
+            lines += [f"t{lane}_{i} = _tangent(a{i}, {lane})" for i in self.numbers]
+            lines += self._moves(lane) if self.differenced else []
+        lines += [f"r = _rule(config, ret, {parameters})"]
+        if self.wanted.primal:
+            lines += [f"e = _function({self._arguments('b')})"]
+            what = "the primal differs from that of the function"
+            lines += [self._agree(_at(compiled.primal), "e", what)]
+            lines += [
+                self._agree(f"a{i}.val", f"b{i}", f"`{name}` is not left as the function does")
+                for i, name in enumerate(self.names)
+            ]
+        for lane in lanes if self.differenced else ():
+            tangent = _at(compiled.tangent) + (
+                f"[{lane}]"
+                if self.rule.result is BatchDuplicated and compiled.tangent is not None
+                else ""
+            )
+            lines += [self._fits(f"y{lane}", "", tangent, "the tangent")]
+            lines += [
+                self._fits(
+                    f"x{lane}", f"_{i}", f"_tangent(a{i}, {lane})", f"the tangent of `{name}`"
+                )
+                for i, name in enumerate(self.names)
+            ]
+        lines += ["return r"]
+        head = f"def forward(config, ret, {parameters}):"
+        return self._function("forward", head, lines, self.rule.function)
+
+    def _moves(self, lane: int) -> list[str]:
+        """The function at two steps forth and back along the tangents of a lane."""
+        lines = []
+        step = 2e-2 if self.single else 2e-4
+        for k, h in enumerate((step, step / 2)):
+            for sign, signed in (("p", h), ("m", -h)):
+                each = f"x{lane}{sign}{k}_"
+                lines += [f"{each}{i} = _moved(b{i}, t{lane}_{i}, {signed})" for i in self.numbers]
+                lines += [f"y{lane}{sign}{k} = _function({self._arguments(each)})"]
+        return lines
+
+    def _fits(self, before: str, after: str, found: str, what: str) -> str:
+        step, tolerance = (2e-2, 1e-2) if self.single else (2e-4, 1e-5)
+        values = ", ".join(f"{before}{sign}{k}{after}" for k in (0, 1) for sign in "pm")
+        differs = f"{what} differs from finite differences of the function"
+        return f"if not _fits({values}, {found}, {step}, {tolerance}): {self._raise(differs)}"
+
+    def _differences(self) -> list[str]:
+        """What goes in, along a direction, at two steps."""
+        step = 2e-2 if self.single else 2e-4
+        lines = [f"d{i} = _direction(a{i}, before[{i}], {i})" for i in self.numbers]
+        for k, h in enumerate((step, step / 2)):
+            for sign in "pm":
+                lines += [
+                    f"{sign}{i} = _moved(before[{i}], d{i}, {h if sign == 'p' else -h})"
+                    for i in self.numbers
+                ]
+                lines += [f"y{sign} = _function({self._arguments(sign)})"]
+            terms = ["_paired(_cotangent(dret), yp, ym)"]
+            terms += [f"_paired(s{i}, p{i}, m{i})" for i in self.numbers]
+            lines += [f"in{k} = ({' + '.join(terms)}) / {2 * h}"]
+        return lines
+
+    def _compared(self) -> list[str]:
+        terms = [f"_along(g{i}, d{i})" for i in self.numbers]
+        size = [f"_size(g{i}, d{i})" for i in self.numbers]
+        tolerance = 1e-2 if self.single else 1e-5
+        what = "the derivative differs from finite differences of the function"
+        # each would have the derivatives with respect to both in its shadow
+        shared = [
+            f"_share(_its_shadow(a{i}), _its_shadow(a{j}))" for j in self.numbers for i in range(j)
+        ]
+        return [
+            f"fine = fine and not ({' or '.join(['False', *shared])})",
+            f"out = {' + '.join(terms)}",
+            f"size = {' + '.join(size)} + abs(in1)",
+            f"if fine and not _close(in0, in1, out, {tolerance} * size):",
+            *(line for i in self.numbers for line in self._of_one(i, tolerance)),
+            f"    {self._raise(what, 'out', 'in1')}",
+        ]
+
+    def _of_one(self, i: int, tolerance: float) -> list[str]:
+        """Whether the derivative by one argument is the wrong one: along its direction alone."""
+        if self.rule.arguments[i] is Const:
+            return []
+        step = 1e-2 if self.single else 1e-4
+        lines = []
+        for sign, moved in (("p", step), ("m", -step)):
+            lines += [
+                f"{sign}{j} = _moved(before[{j}], {f'd{j}' if j == i else None}, {moved})"
+                for j in self.numbers
+            ]
+            lines += [f"y{sign} = _function({self._arguments(sign)})"]
+        terms = ["_paired(_cotangent(dret), yp, ym)"]
+        terms += [f"_paired(s{j}, p{j}, m{j})" for j in self.numbers]
+        what = f"the derivative by `{self.names[i]}` differs from finite differences"
+        lines += [
+            f"found{i}, wanted{i} = _along(g{i}, d{i}), ({' + '.join(terms)}) / {2 * step}",
+            f"size = _size(g{i}, d{i}) + abs(wanted{i})",
+            f"if abs(found{i} - wanted{i}) > {10 * tolerance} * size: "
+            + self._raise(f"{what} of the function", f"found{i}", f"wanted{i}"),
+        ]
+        return [f"    {line}" for line in lines]
+
+    def _arguments(self, letter: str) -> str:
+        """The arguments of the function itself, by position as far as its signature goes."""
+        if isinstance(self.marked.function, CPUDispatcher):
+            return ", ".join(f"{letter}{i}" for i in self.numbers)
+        known = _parameters(self.marked.function)
+        return ", ".join(
+            f"{letter}{i}"
+            if name.startswith("argument_") or known[i : i + 1] == [name]
+            else f"{name}={letter}{i}"
+            for i, name in enumerate(self.names)
+        )
+
+    def _agree(self, found: str, expected: str, what: str) -> str:
+        tolerance = 1e-3 if self.single else 1e-6
+        return f"if not _agrees({found}, {expected}, {tolerance}): {self._raise(what)}"
+
+    def _raise(self, what: str, *numbers: str) -> str:
+        """`numbers`: expressions of what was found, and of what was expected."""
+        return f"raise _RuleViolation({', '.join([repr(self._text(what)), *numbers])})"
+
+    def _text(self, what: str) -> str:
+        where = f"called at {self.marked.location}" if self.marked.location else "called"
+        return f"{what}: the rule of {self.rule.name} at {self.rule.location}, {where}"
+
+    def _function(self, name: str, head: str, lines: Sequence[str], rule: Any) -> Any:
+        scope = {
+            "_rule": callable_rule(rule, boundscheck=True),
+            "_function": _in_bounds(self.marked.function),
+            "_RuleViolation": RuleViolation,
+            "_AugmentedReturn": AugmentedReturn,
+            **{f"_{each}": getattr(checks, each) for each in checks.__all__},
+        }
+        return function_from("\n    ".join((head, *lines)), name, scope, module=__name__)
+
+
+def _in_bounds(function: Any) -> Any:
+    """The function with bounds checks, which a function of NumPy has where it needs them."""
+    return with_flags(function, {"boundscheck": True}) if is_jitted(function) else function
+
+
+def _parameters(function: Any) -> list[str]:
+    try:
+        return list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return []
+
+
+def _at(place: Place) -> str:
+    """What stands at a place of `r`; None if it is not there."""
+    return "None" if place is None else "r" + "".join(f"[{index}]" for index in place)
+
+
+def _is_differenced(found: Any) -> bool:
+    """Whether finite differences know what to do with a type: numbers, arrays and tuples of them,
+    lists they can copy, and what holds no numbers.
+    """
+    if isinstance(found, types.List | types.ListType):
+        return isinstance(found.dtype, types.Number)
+    if isinstance(found, types.BaseTuple):
+        return all(map(_is_differenced, items_of(found)))
+    if isinstance(getattr(found, "dtype", found), types.Float | types.Complex):
+        return True
+    return not is_container(found) and not may_hold_numbers(found)

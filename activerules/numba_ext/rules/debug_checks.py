@@ -1,0 +1,456 @@
+"""What the checks of debug mode call inside compiled rules; everything is chosen by type.
+
+Values are numbers, arrays of them, lists, and tuples of all these; what else there is, is left
+alone. Complex numbers pair as in cotangents: Re(conj(x̄) ẋ).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba.core import types
+from numba.extending import overload, register_jitable
+
+from activerules.annotations.activity import (
+    Active,
+    BatchDuplicated,
+    BatchDuplicatedNoNeed,
+    Duplicated,
+    DuplicatedNoNeed,
+    MixedDuplicated,
+)
+from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.numba_ext.rules.checks import overlap
+from activerules.rules.written import function_from
+
+__all__ = [
+    "agrees",
+    "all_finite",
+    "along",
+    "close",
+    "completed",
+    "copy",
+    "cotangent",
+    "direction",
+    "entry",
+    "fits",
+    "is_zero_like",
+    "its_shadow",
+    "moved",
+    "paired",
+    "poisoned",
+    "shadow",
+    "share",
+    "size",
+    "tangent",
+    "unless_changed",
+    "value",
+]
+
+
+def _compiled_only(name: str, meaning: str) -> Callable[..., Any]:
+    def function(*_: Any) -> Any:
+        raise NotImplementedError(f"{name} is there in compiled rules only")
+
+    function.__name__ = name
+    function.__doc__ = meaning
+    return function
+
+
+agrees = _compiled_only("agrees", "Whether two values are the same up to a relative tolerance.")
+all_finite = _compiled_only("all_finite", "Whether no float in a value is NaN or infinite.")
+along = _compiled_only("along", "The derivative with respect to an argument along its direction.")
+close = _compiled_only("close", "Whether two directional derivatives agree within their errors.")
+completed = _compiled_only("completed", "A value with what another has in place of None.")
+copy = _compiled_only("copy", "A value that nobody else writes into.")
+cotangent = _compiled_only("cotangent", "The cotangent of a result.")
+direction = _compiled_only("direction", "A direction to move an argument in; None if Const.")
+entry = _compiled_only(
+    "entry", "The derivative with respect to an argument: what is returned, or its shadow."
+)
+fits = _compiled_only("fits", "Whether a tangent is what finite differences of a value say.")
+is_zero_like = _compiled_only("is_zero_like", "Whether a shadow is zeros in the shape of a primal.")
+its_shadow = _compiled_only("its_shadow", "The shadow of an argument itself; None if it has none.")
+moved = _compiled_only("moved", "A value moved along a direction.")
+paired = _compiled_only("paired", "A cotangent times a difference of values.")
+poisoned = _compiled_only("poisoned", "An argument, its value NaN if it is not what it was.")
+shadow = _compiled_only("shadow", "A copy of the shadow of an argument; None if it has none.")
+share = _compiled_only("share", "Whether arrays in two values share memory.")
+size = _compiled_only("size", "A bound of `along`, without cancellation.")
+tangent = _compiled_only("tangent", "A copy of the tangent of an argument in a lane; None: Const.")
+unless_changed = _compiled_only("unless_changed", "Arrays, those NaN that are not as they were.")
+value = _compiled_only("value", "A copy of the result that a reverse is given; None if it is not.")
+
+
+def _is_inexact(found: Any) -> bool:
+    return isinstance(found, types.Float | types.Complex)
+
+
+def _is_inexact_array(found: Any) -> bool:
+    return isinstance(found, types.Array) and _is_inexact(found.dtype)
+
+
+def _by_items(parameters: str, item: str, joined: str, found: Any) -> Any:
+    """An implementation for tuples: `item`, with `{i}` for the number, for each item of `found`."""
+    items = [item.format(i=i) for i in range(len(found))]
+    made_by = getattr(found, "instance_class", None)
+    body = f" {joined} ".join(items)
+    if joined == "make":
+        body = f"{'_make' if made_by is not None else ''}({', '.join(items)},)"
+    names = {"_make": made_by, **{name: globals()[name] for name in __all__}}
+    source = f"def of_tuple({parameters}):\n    return {body}\n"
+    return function_from(source, "of_tuple", names, module=__name__)
+
+
+def _is_items(*found: Any) -> bool:
+    """Whether values are tuples of as many items, one at least."""
+    counts = {len(each) if isinstance(each, types.BaseTuple) else 0 for each in found}
+    return len(counts) == 1 and counts != {0}
+
+
+@overload(copy)
+def _copy(x):
+    if isinstance(x, types.Array | types.List | types.ListType):
+        return lambda x: x.copy()
+    if _is_items(x):
+        return _by_items("x", "copy(x[{i}])", "make", x)
+    return lambda x: x
+
+
+_SHADOWED = (Duplicated, MixedDuplicated)
+
+
+@overload(value)
+def _value(dret):
+    if dret.kind in _SHADOWED:
+        return lambda dret: copy(dret.val)
+    return lambda dret: None
+
+
+@overload(shadow)
+def _shadow(x):
+    if x.kind in _SHADOWED and isinstance(x.dval, types.Array | types.BaseTuple):
+        return lambda x: copy(x.dval)
+    return lambda x: None
+
+
+@overload(its_shadow)
+def _its_shadow(x):
+    if x.kind in _SHADOWED:
+        return lambda x: x.dval
+    return lambda x: None
+
+
+@overload(share)
+def _share(x, y):
+    if _is_items(x):
+        return _by_items("x, y", "share(x[{i}], y)", "or", x)
+    if _is_items(y):
+        return _by_items("x, y", "share(x, y[{i}])", "or", y)
+    if isinstance(x, types.List | types.ListType) and isinstance(x.dtype, types.Array):
+        return _share_items
+    if isinstance(x, types.Array) and isinstance(y, types.Array):
+        return overlap
+    return lambda x, y: False
+
+
+def _share_items(x, y):
+    for item in x:
+        if share(item, y):
+            return True
+    return False
+
+
+@overload(cotangent)
+def _cotangent(dret):
+    if dret.kind in _SHADOWED:
+        return lambda dret: dret.dval
+    if dret.kind is Active:
+        return lambda dret: dret.val
+    return lambda dret: None
+
+
+@overload(agrees)
+def _agrees(x, y, tolerance):
+    if isinstance(x, types.Array) and isinstance(y, types.Array):
+        return _agree_arrays
+    if _is_items(x, y):
+        return _by_items("x, y, tolerance", "agrees(x[{i}], y[{i}], tolerance)", "and", x)
+    if isinstance(x, types.List | types.ListType) and x == y:
+        return _agree_lists
+    if _is_inexact(x) or _is_inexact(y):
+        return _agree_numbers
+    if isinstance(x, types.Number) and isinstance(y, types.Number):
+        return lambda x, y, tolerance: x == y
+    return lambda x, y, tolerance: True
+
+
+def _agree_arrays(x, y, tolerance):
+    if x.shape != y.shape:
+        return False
+    for place in np.ndindex(x.shape):
+        if not agrees(x[place], y[place], tolerance):
+            return False
+    return True
+
+
+def _agree_lists(x, y, tolerance):
+    if len(x) != len(y):
+        return False
+    for place in range(len(x)):
+        if not agrees(x[place], y[place], tolerance):
+            return False
+    return True
+
+
+def _agree_numbers(x, y, tolerance):
+    if np.isnan(x) or np.isnan(y):
+        return np.isnan(x) and np.isnan(y)
+    return x == y or abs(x - y) <= tolerance * (1.0 + abs(y))
+
+
+@overload(is_zero_like)
+def _is_zero_like(shadow, primal):
+    if _is_items(shadow, primal):
+        return _by_items("shadow, primal", "is_zero_like(shadow[{i}], primal[{i}])", "and", shadow)
+    if not isinstance(shadow, types.Array) or not isinstance(primal, types.Array):
+        return lambda shadow, primal: True
+
+    def of_arrays(shadow, primal):
+        if shadow.shape != primal.shape:
+            return False
+        for place in np.ndindex(shadow.shape):
+            if shadow[place] != 0.0:
+                return False
+        return True
+
+    return of_arrays
+
+
+@overload(all_finite)
+def _all_finite(x):
+    if isinstance(x, types.Array) and _is_inexact(x.dtype):
+
+        def of_array(x):
+            for place in np.ndindex(x.shape):
+                if not np.isfinite(x[place]):
+                    return False
+            return True
+
+        return of_array
+    if _is_items(x):
+        return _by_items("x", "all_finite(x[{i}])", "and", x)
+    if _is_inexact(x):
+        return lambda x: np.isfinite(x)
+    return lambda x: True
+
+
+@overload(poisoned)
+def _poisoned(x, after):
+    if x.kind is Duplicated:
+        return lambda x, after: Duplicated(unless_changed(x.val, after), x.dval)
+    if x.kind is MixedDuplicated:
+        return lambda x, after: MixedDuplicated(unless_changed(x.val, after), x.dval)
+    return lambda x, after: x
+
+
+@overload(unless_changed)
+def _unless_changed(x, after):
+    if _is_items(x, after):
+        return _by_items("x, after", "unless_changed(x[{i}], after[{i}])", "make", x)
+    if not (_is_inexact_array(x) and x.layout == "C" and x.mutable and x.aligned):
+        return lambda x, after: x
+
+    def of_array(x, after):
+        return x if agrees(x, after, 0.0) else np.full_like(x, np.nan)
+
+    return of_array
+
+
+@overload(entry)
+def _entry(returned, index, x, whole):
+    if x.kind is Duplicated:
+        return lambda returned, index, x, whole: x.dval
+    if x.kind is MixedDuplicated and isinstance(whole, types.NoneType):
+        return lambda returned, index, x, whole: completed(returned[index], x.dval)
+    if x.kind is MixedDuplicated:
+        return lambda returned, index, x, whole: completed(returned, x.dval)
+    if x.kind is not Active:
+        return lambda returned, index, x, whole: None
+    if isinstance(whole, types.NoneType):
+        return lambda returned, index, x, whole: returned[index]
+    return lambda returned, index, x, whole: returned
+
+
+@overload(completed)
+def _completed(x, other):
+    if isinstance(x, types.NoneType):
+        return lambda x, other: other
+    if _is_items(x, other):
+        return _by_items("x, other", "completed(x[{i}], other[{i}])", "make", other)
+    return lambda x, other: x
+
+
+@register_jitable
+def _wave(place):
+    return math.sin(12.9898 * (place + 1.0))
+
+
+@overload(direction)
+def _direction(x, value, seed):
+    if isinstance(x, AnnotationType) and x.kind not in (Active, *_SHADOWED):
+        return lambda x, value, seed: None
+    if _is_inexact_array(value):
+        turn = 1j if isinstance(value.dtype, types.Complex) else 0.0
+
+        def of_array(x, value, seed):
+            result = np.empty_like(value)
+            largest = 0.0
+            for place in np.ndindex(value.shape):
+                largest = max(largest, abs(value[place]))
+            for count, place in enumerate(np.ndindex(value.shape)):
+                scale = abs(value[place]) + 1e-3 * largest + 1e-6
+                result[place] = scale * (_wave(count + seed) + turn * _wave(count + seed + 0.3))
+            return result
+
+        return of_array
+    if _is_items(value):
+        return _by_items("x, value, seed", "direction(None, value[{i}], seed + {i})", "make", value)
+    if _is_inexact(value):
+        turn = 1j if isinstance(value, types.Complex) else 0.0
+        return lambda x, value, seed: (abs(value) + 1e-6) * (_wave(seed) + turn * _wave(seed + 0.3))
+    return lambda x, value, seed: None
+
+
+@overload(moved)
+def _moved(value, along_it, step):
+    if isinstance(along_it, types.NoneType):
+        return lambda value, along_it, step: copy(value)
+    if isinstance(value, types.Array):
+
+        def of_array(value, along_it, step):
+            result = value.copy()
+            for place in np.ndindex(value.shape):
+                result[place] += step * along_it[place]
+            return result
+
+        return of_array
+    if _is_items(value):
+        item = "moved(value[{i}], along_it[{i}], step)"
+        return _by_items("value, along_it, step", item, "make", value)
+    return lambda value, along_it, step: value + step * along_it
+
+
+@overload(paired)
+def _paired(bar, plus, minus):
+    if _is_inexact_array(bar) and isinstance(plus, types.Array):
+
+        def of_arrays(bar, plus, minus):
+            total = 0.0
+            for place in np.ndindex(bar.shape):
+                total += _product(bar[place], plus[place] - minus[place])
+            return total
+
+        return of_arrays
+    if _is_items(bar, plus):
+        item = "paired(bar[{i}], plus[{i}], minus[{i}])"
+        return _by_items("bar, plus, minus", item, "+", bar)
+    if _is_inexact(bar):
+        return lambda bar, plus, minus: _product(bar, plus - minus)
+    return lambda bar, plus, minus: 0.0
+
+
+def _summed(name: str, term: Callable[[Any, Any], Any]) -> Any:
+    def of(bar, along_it):
+        if isinstance(bar, types.NoneType) or isinstance(along_it, types.NoneType):
+            return lambda bar, along_it: 0.0
+        if isinstance(bar, types.Array):
+
+            def of_arrays(bar, along_it):
+                total = 0.0
+                for place in np.ndindex(bar.shape):
+                    total += term(bar[place], along_it[place])
+                return total
+
+            return of_arrays
+        if _is_items(bar):
+            return _by_items("bar, along_it", f"{name}(bar[{{i}}], along_it[{{i}}])", "+", bar)
+        return lambda bar, along_it: term(bar, along_it)
+
+    return of
+
+
+@register_jitable
+def _product(bar, along_it):
+    return (np.conj(bar) * along_it).real
+
+
+@register_jitable
+def _absolute_product(bar, along_it):
+    return abs(bar * along_it)
+
+
+overload(along)(_summed("along", _product))
+overload(size)(_summed("size", _absolute_product))
+
+
+@overload(close)
+def _close(coarse, fine, out, tolerance):
+    def of_floats(coarse, fine, out, tolerance):
+        if not (np.isfinite(coarse) and np.isfinite(fine) and np.isfinite(out)):
+            return True
+        best = (4.0 * fine - coarse) / 3.0
+        return abs(best - out) <= tolerance + 10.0 * abs(fine - coarse)
+
+    return of_floats
+
+
+# --- forward mode ---
+
+
+@overload(tangent)
+def _tangent(x, lane):
+    if x.kind in (BatchDuplicated, BatchDuplicatedNoNeed):
+        return lambda x, lane: copy(x.dval[lane])
+    if x.kind in (Duplicated, DuplicatedNoNeed):
+        return lambda x, lane: copy(x.dval)
+    return lambda x, lane: None
+
+
+@overload(fits)
+def _fits(plus, minus, plus_half, minus_half, found, step, tolerance):
+    if _is_inexact_array(found):
+
+        def of_arrays(plus, minus, plus_half, minus_half, found, step, tolerance):
+            for place in np.ndindex(found.shape):
+                if not fits(
+                    plus[place],
+                    minus[place],
+                    plus_half[place],
+                    minus_half[place],
+                    found[place],
+                    step,
+                    tolerance,
+                ):
+                    return False
+            return True
+
+        return of_arrays
+    if _is_items(found, plus):
+        four = "plus[{i}], minus[{i}], plus_half[{i}], minus_half[{i}]"
+        item = f"fits({four}, found[{{i}}], step, tolerance)"
+        names = "plus, minus, plus_half, minus_half, found, step, tolerance"
+        return _by_items(names, item, "and", found)
+    if _is_inexact(found):
+
+        def of_floats(plus, minus, plus_half, minus_half, found, step, tolerance):
+            coarse = (plus - minus) / (2.0 * step)
+            fine = (plus_half - minus_half) / step
+            size = abs(fine) + abs(found) + 1e-6
+            return close(coarse, fine, found, tolerance * size)
+
+        return of_floats
+    return lambda plus, minus, plus_half, minus_half, found, step, tolerance: True

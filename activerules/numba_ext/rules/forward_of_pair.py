@@ -1,0 +1,424 @@
+"""The forward rule that a reverse pair makes, for derivatives that are differentiated again.
+
+Needs       a marked call of a function with a pair and no forward rule, and the pair for it
+Gives       `forward_of_pair`: a forward rule that calls both halves, which are ordinary functions:
+            what differentiates it differentiates them, and never the body
+Invariants  P1  the tangent of a number is <x̄, ẋ>, with x̄ the derivatives that the reverse gives for
+                a one as its cotangent (and for a one in its imaginary part), ẋ the tangents before
+                the call; the numbers are those of the result, and of the arrays that are written
+            P2  what the pair needs more than numbers, arrays and tuples of them for is refused
+            P3  each run of the reverse finds shadows of zeros, and the tape as it was recorded
+
+It runs the reverse once per number of what the function gives: the price of J v from Jᵀ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numba.core import types
+from numba.extending import overload, register_jitable
+from numba.np.numpy_support import as_dtype
+
+from activerules.annotations.activity import Active, Const, Duplicated, MixedDuplicated
+from activerules.annotations.values import make_zero
+from activerules.errors import NotYetSupported
+from activerules.numba_ext.rules.checks import copied, copy_in_place, own_leaf
+from activerules.numba_ext.rules.typing import callable_rule, converts
+from activerules.numba_ext.target.calls import MarkedCall, plain_type
+from activerules.rules.protocol import RuleConfig
+from activerules.rules.rule import ForwardRule, Kind, RulePair
+from activerules.rules.written import function_from, over_places
+from activerules.values.fields import items_of
+from activerules.values.kinds import anonymous, derivative_type, is_number_array, leaves_of
+from activerules.values.leaf_texts import Leaf, TupleTexts, leaves_at
+from activerules.values.overwriting import overwrite
+
+_SHADOWED = (Duplicated, MixedDuplicated)
+_RETURNED = (Active, MixedDuplicated)
+_PLAIN = (types.Number, types.Boolean, types.NoneType)
+
+
+def forward_of_pair(
+    marked: MarkedCall,
+    pair: RulePair,
+    kinds: Sequence[Kind],
+    written: Sequence[bool],
+    *,
+    looped: bool,
+) -> ForwardRule:
+    """The forward rule that `pair` makes for a call with these kinds, Const or Duplicated; the last
+    of them is that of the result.
+
+    Raises `NotYetSupported` (P2).
+    """
+    _require_supported(marked, pair, kinds)
+    *arguments, result = kinds
+    return ForwardRule(
+        name=pair.name,
+        function=_Writer(marked, pair, tuple(kinds), tuple(written)).function(),
+        arguments=tuple(arguments),
+        result=result,
+        lowering=("as is",) * len(arguments),
+        looped=looped,
+        location=pair.location,
+    )
+
+
+def _require_supported(marked: MarkedCall, pair: RulePair, kinds: Sequence[Kind]) -> None:
+    found = [plain_type(each) for each in (*marked.signature.args, marked.result_type)]
+    unfit = [
+        name
+        for name, ty, kind, of_pair in zip(
+            (*marked.argument_names, "the result"),
+            found,
+            kinds,
+            (*pair.arguments, pair.result),
+            strict=True,
+        )
+        if not (kind is of_pair is Const or _is_plain(ty))
+        or of_pair not in (Const, Active, *_SHADOWED)
+    ]
+    if not unfit:
+        return
+    raise NotYetSupported(
+        f"a second derivative of {pair.name}, which has a reverse pair and no forward rule",
+        where=[("the rule", pair.name, pair.location), ("at the call", pair.name, marked.location)],
+        why=f"{' and '.join(unfit)}: only numbers, arrays of them and tuples of both have "
+        "derivatives in a pair that is differentiated",
+        instead=[
+            f"write the missing half: @ar.forward({pair.name})",
+            f'say that its body is right to differentiate: ar.opt_out({pair.name}, mode="forward")',
+            "a pair for a function of the arrays and numbers that the object holds",
+        ],
+    )
+
+
+def _is_plain(found: types.Type) -> bool:
+    return all(isinstance(leaf, _PLAIN) or is_number_array(leaf) for leaf in leaves_of(found))
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Writes the rule as source text. Argument k is `a0`, `a1` … as the rule is given it, `b0` …
+    as the augmented primal, and `c0` … as the reverse is; `s0` … are shadows.
+
+    kinds    of the arguments and the result of the rule
+    written  which arguments the function may write into
+    """
+
+    marked: MarkedCall
+    pair: RulePair
+    kinds: tuple[Kind, ...]
+    written: tuple[bool, ...]
+    texts: TupleTexts = field(default_factory=TupleTexts)
+
+    @property
+    def found(self) -> list[types.Type]:
+        """The types of the arguments."""
+        return [plain_type(each) for each in self.marked.signature.args]
+
+    def function(self) -> Any:
+        """The rule."""
+        numbers = range(len(self.found))
+        lines = [line for k in numbers for line in self._annotated(k)]
+        passed = "".join(f", b{k}" for k in numbers)
+        marker = f"_{self.pair.result.__name__}"
+        lines += [f"y, shadow, tape = _augmented(_config, {marker}{passed})"]
+        lines += [line for leaf in self._results() for line in self._of_result(leaf)]
+        lines += [line for leaf in self._outputs() for line in self._of_written(leaf)]
+        lines += [f"_overwrite({_tangent(x)}, n_{x.name})" for x in self._outputs()]
+        lines += [self._returned()]
+        names = "".join(f", a{k}" for k in numbers)
+        head = f"def forward(config, ret{names}):"
+        source = "\n    ".join((head, *lines))
+        return function_from(source, "forward", self._scope(), module=__name__)
+
+    def _scope(self) -> dict[str, Any]:
+        config = RuleConfig(
+            overwritten=(False,) * len(self.found),
+            needs_shadow=self.pair.result in _SHADOWED,
+            written=self.written,
+        )
+        return {
+            **self.texts.classes,
+            "_config": config,
+            "_augmented": callable_rule(self.pair.augmented),
+            "_reverse": callable_rule(self.pair.reverse),
+            "_Active": Active,
+            "_Const": Const,
+            "_Duplicated": Duplicated,
+            "_MixedDuplicated": MixedDuplicated,
+            "_make_zero": make_zero,
+            "_copied": copied,
+            "_copy_in_place": copy_in_place,
+            "_overwrite": overwrite,
+            "_own": own_tape,
+            "_entry": entry,
+            "_along": along_of,
+            "_unit": unit,
+            "_i": imaginary_unit,
+        }
+
+    # --- arguments ---
+
+    def _moved(self, k: int) -> list[Leaf]:
+        """The leaves of an argument that have tangents."""
+        if self.kinds[k] is not Duplicated:
+            return []
+        return [leaf for leaf in leaves_at(f"a{k}", self.found[k]) if leaf.carries]
+
+    def _outputs(self) -> list[Leaf]:
+        """The arrays that the function may write into, of those with tangents."""
+        return [
+            x for k, may in enumerate(self.written) if may for x in self._moved(k) if x.is_array
+        ]
+
+    def _annotated(self, k: int) -> list[str]:
+        """An argument as both halves take it; tangents and values are kept that the call changes.
+
+        With `saves` a reverse finds what is written as it was before.
+        """
+        kind, found = self.pair.arguments[k], self.found[k]
+        lines = [
+            f"t_{x.name} = _copied({_tangent(x)})" for x in self._outputs() if x.root == f"a{k}"
+        ]
+        if kind not in _SHADOWED:
+            return [*lines, f"b{k} = c{k} = _{kind.__name__}(a{k}.val)"]
+        arrays = [x for x in leaves_at(f"a{k}", found) if x.is_array]
+        lines += [f"s_{x.name} = _make_zero({_value(x)})" for x in arrays]
+        shadow = self.texts.rebuilt(
+            found, lambda x: f"s_{x.name}" if x.is_array else f"_make_zero({_value(x)})", f"a{k}"
+        )
+        lines += [f"b{k} = c{k} = _{kind.__name__}(a{k}.val, {shadow})"]
+        if k in self.pair.saves and self.written[k]:
+            lines += [f"v_{x.name} = _copied({_value(x)})" for x in arrays]
+            saved = self.texts.rebuilt(
+                found, lambda x: f"k_{x.name}" if x.is_array else _value(x), f"a{k}"
+            )
+            lines += [f"k_{x.name} = _copy_in_place(v_{x.name}, {_value(x)})" for x in arrays]
+            lines += [f"c{k} = _{kind.__name__}({saved}, {shadow})"]
+        return lines
+
+    def _shadows(self) -> list[str]:
+        """The shadows of all arrays."""
+        of_arguments = [
+            f"s_{x.name}"
+            for k, kind in enumerate(self.pair.arguments)
+            if kind in _SHADOWED
+            for x in leaves_at(f"a{k}", self.found[k])
+            if x.is_array
+        ]
+        return of_arguments + [f"shadow{x.place}" for x in self._leaves_of_result() if x.is_array]
+
+    # --- the result ---
+
+    def _leaves_of_result(self) -> Iterator[Leaf]:
+        """The leaves of a result that the reverse is given a shadow of."""
+        if self.pair.result in _SHADOWED:
+            yield from leaves_at("y", self.marked.result_type)
+
+    def _results(self) -> list[Leaf]:
+        """The leaves of the result that have tangents."""
+        if self.kinds[-1] is Const:
+            return []
+        return [leaf for leaf in leaves_at("y", self.marked.result_type) if leaf.carries]
+
+    def _cotangent(self, seeded: Leaf | None, seed: str) -> str:
+        """What the reverse is given for the result, with `seed` for one number of it."""
+
+        def number(leaf: Leaf) -> str:
+            if not leaf.carries:
+                return leaf.text
+            return seed if leaf == seeded else f"_make_zero({leaf.text})"
+
+        kind, found = self.pair.result, self.marked.result_type
+        if kind is Const:
+            return "_Const(y)"
+        if kind is Active:
+            return f"_Active({self.texts.rebuilt(found, number, 'y')})"
+        shadow = self.texts.rebuilt(
+            found, lambda x: f"shadow{x.place}" if x.is_array else number(x), "y"
+        )
+        return f"_{kind.__name__}(y, {shadow})"
+
+    def _of_result(self, leaf: Leaf) -> list[str]:
+        """The tangent of one leaf of the result, `d_…`."""
+        made = f"d_{leaf.name} = _make_zero({leaf.text})"
+        if leaf.is_array:
+            return [made, *self._each_place(leaf, f"shadow{leaf.place}", f"d_{leaf.name}")]
+        lines = [made]
+        for one, seed in _ones(leaf, f"_unit({leaf.text})", f"_i({leaf.text})"):
+            lines += self._run([], self._cotangent(leaf, seed))
+            lines += [f"d_{leaf.name} += part{one}"]
+        return lines
+
+    def _returned(self) -> str:
+        """What the rule returns: the result, and its tangent."""
+        found = self.marked.result_type
+        if found == types.none:
+            return "return None"
+        if self.kinds[-1] is Const:
+            return "return y"
+        tangent = self.texts.rebuilt(found, lambda x: f"d_{x.name}" if x.carries else x.text, "y")
+        return f"return y, {tangent}"
+
+    # --- runs of the reverse ---
+
+    def _is_repeated(self) -> bool:
+        """Whether the reverse may run more than once."""
+        results = self._results()
+        return (
+            bool(self._outputs())
+            or len(results) > 1
+            or any(x.is_array or isinstance(x.number, types.Complex) for x in results)
+        )
+
+    def _of_written(self, leaf: Leaf) -> list[str]:
+        """The tangent of an array after the call, `n_…`."""
+        made = f"n_{leaf.name} = _make_zero({_value(leaf)})"
+        return [made, *self._each_place(leaf, f"s_{leaf.name}", f"n_{leaf.name}")]
+
+    def _each_place(self, leaf: Leaf, seeded: str, into: str) -> list[str]:
+        """The runs for each number of an array, whose cotangent is `seeded`."""
+        *loops, innermost = over_places("{place}", into, leaf.found.ndim, "").splitlines()
+        place = innermost.strip()
+        each: list[str] = []
+        for one, seed in _ones(leaf, "1", "1j"):
+            each += self._run([f"{seeded}[{place}] = {seed}"], self._cotangent(None, ""))
+            each += [f"{into}[{place}] += part{one}"]
+        return [*loops, *(" " * leaf.found.ndim + line for line in each)]
+
+    def _run(self, seeds: Sequence[str], cotangent: str) -> list[str]:
+        """One run of the reverse; its part of a tangent is `part`."""
+        shadows = self._shadows()
+        numbers = range(len(self.found))
+        own = "".join(f"{one}, " for one in shadows)
+        tape = f"_own(tape, ({own}))" if self._is_repeated() else "tape"
+        given = ", ".join([cotangent, tape, *(f"c{k}" for k in numbers)])
+        back = [f"r = _reverse(_config, {given})"]
+        saved = [
+            f"_overwrite(k_{x.name}, v_{x.name})"
+            for k in numbers
+            if k in self.pair.saves and self.written[k]
+            for x in leaves_at(f"a{k}", self.found[k])
+            if x.is_array and self.pair.arguments[k] in _SHADOWED
+        ]
+        terms = [
+            f"_along({self._gradient(k, x)}, {self._before(x)})"
+            for k in numbers
+            for x in self._moved(k)
+        ]
+        clear = [f"{one}.fill(0)" for one in shadows]
+        return [*clear, *seeds, *saved, *back, f"part = {' + '.join(terms) or '0.0'}"]
+
+    def _gradient(self, k: int, leaf: Leaf) -> str:
+        """What the reverse gave for a leaf."""
+        if leaf.is_array:
+            return f"s_{leaf.name}"
+        only = [kind in _RETURNED for kind in self.pair.arguments].count(True) == 1
+        return f"_entry(r, {k}, {len(self.found)}, {only:d}, a{k}.val){leaf.place}"
+
+    def _before(self, leaf: Leaf) -> str:
+        """The tangent of a leaf before the call."""
+        return f"t_{leaf.name}" if leaf in self._outputs() else _tangent(leaf)
+
+
+def _value(leaf: Leaf) -> str:
+    return f"{leaf.root}.val{leaf.place}"
+
+
+def _tangent(leaf: Leaf) -> str:
+    return f"{leaf.root}.dval{leaf.place}"
+
+
+def _ones(leaf: Leaf, one: str, i: str) -> list[tuple[str, str]]:
+    """The cotangents a leaf is run with, each with what its part of the tangent is multiplied by:
+    `one`, and of a complex number `i`.
+    """
+    return [("", one), (" * 1j", i)] if isinstance(leaf.number, types.Complex) else [("", one)]
+
+
+# --- what the rule calls ---
+
+
+def entry(returned: Any, index: int, count: int, only: int, value: Any) -> Any:
+    """The derivative by argument `index` of `count`, whose value is `value`, of what a reverse
+    returned: an entry per argument, or, where one `only` has a derivative, perhaps that alone.
+    """
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def along_of(gradient: Any, tangent: Any) -> Any:
+    """<gradient, tangent>, a real number."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def unit(x: Any) -> Any:
+    """A one of the type of a number."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def imaginary_unit(x: Any) -> Any:
+    """An i of the type of a complex number."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def own_tape(tape: Any, shadows: Any) -> Any:
+    """A tape whose arrays, but for shadows, a reverse may write into."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+@overload(entry, prefer_literal=True)
+def _entry(returned, index, count, only, value):
+    place = index.literal_value
+    entries = isinstance(returned, types.BaseTuple) and len(returned) == count.literal_value
+    if only.literal_value:
+        wanted = derivative_type(value)
+        entries = entries and any(
+            converts(items_of(returned)[place], one) for one in (wanted, anonymous(wanted))
+        )
+    if entries:
+        return lambda returned, index, count, only, value: returned[place]
+    return lambda returned, index, count, only, value: returned
+
+
+@overload(along_of)
+def _along(gradient, tangent):
+    if isinstance(tangent, types.Array):
+        term = "total += one(gradient[{place}], tangent[{place}])"
+        loops = over_places(term, "tangent", tangent.ndim)
+        source = f"def along(gradient, tangent):\n    total = 0.0\n{loops}\n    return total"
+        return function_from(source, "along", {"one": along_of}, module=__name__)
+    if isinstance(tangent, types.Complex):
+        return lambda gradient, tangent: gradient.real * tangent.real + gradient.imag * tangent.imag
+    return lambda gradient, tangent: gradient.real * tangent
+
+
+@overload(unit)
+def _unit(x):
+    (one,) = np.ones(1, as_dtype(x))
+    return lambda x: one
+
+
+@overload(imaginary_unit)
+def _imaginary_unit(x):
+    one = as_dtype(x).type(1j)
+    return lambda x: one
+
+
+@overload(own_tape)
+def _own_tape(tape, shadows):
+    texts = TupleTexts()
+    copied_leaves = (types.Array, types.List, types.ListType)
+    text = texts.rebuilt(
+        tape,
+        lambda x: f"own({x.text}, shadows)" if isinstance(x.found, copied_leaves) else x.text,
+        "tape",
+    )
+    scope = {**texts.classes, "own": register_jitable(own_leaf)}
+    source = f"def own_tape(tape, shadows): return {text}"
+    return function_from(source, "own_tape", scope, module=__name__)

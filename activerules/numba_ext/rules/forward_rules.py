@@ -1,0 +1,358 @@
+"""Forward rules: typed, checked, and called through the engine's convention.
+
+Needs       a marked call, the forward rule chosen for it, and the request it was chosen by
+Gives       `compile_forward_rule`: a `CompiledForwardRule`; `build_forward`: the library that
+            defines the function the engine calls (its convention is in `ir.derivatives.rulecall`)
+Invariants  F1  what the rule returns is checked when it is compiled
+            F2  a rule of width 1 runs once per lane; every lane finds the arguments as the first
+                one did, and leaves them as it did
+            F3  a status other than 0 leaves nothing behind: results of earlier lanes are released
+
+A rule may return more than it is asked for: what nobody reads is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.core.target_extension import target_override
+
+from activerules.annotations.activity import BatchDuplicated
+from activerules.ir.derivatives.rulecall import ForwardRuleRequest
+from activerules.numba_ext.codegen.link import leave_to_caller
+from activerules.numba_ext.codegen.types import ConfigType
+from activerules.numba_ext.codegen.unlinked import cpu_context
+from activerules.numba_ext.codegen.unoptimised import AD_TARGET
+from activerules.numba_ext.rules.caller import RuleCaller
+from activerules.numba_ext.rules.checks import copy_of, make_zero_of, owned, restore
+from activerules.numba_ext.rules.compiled import (
+    ObjectCheck,
+    Parameter,
+    RuleArgument,
+    SharedCheck,
+    types_of,
+)
+from activerules.numba_ext.rules.objects import copy_of_object
+from activerules.numba_ext.rules.typing import (
+    alias_checks,
+    alike_checks,
+    callable_rule,
+    checks_of_objects,
+    compile_function,
+    converts,
+    cpu_typing_context,
+    parameters_of,
+    rule_arguments,
+    shared_checks,
+    wrong_return,
+)
+from activerules.numba_ext.target.calls import MarkedCall, uninherited_flags
+from activerules.numba_ext.target.target import Session
+from activerules.rules.protocol import RuleConfig
+from activerules.rules.rule import ForwardRule
+from activerules.values.kinds import is_object
+
+Place = tuple[int, ...] | None
+"""Where a value stands in what a rule returns: indices into tuples, () for all of it."""
+
+
+@dataclass(frozen=True)
+class CompiledForwardRule:
+    """A forward rule, type-checked and compiled.
+
+    compiled         compile result of (config, ret, *annotations)
+    primal, tangent  where they stand in what it returns; None: not there, and not asked for
+    copies           compile results of `copy_of`, by the type of the value
+    apart, alike     compile results of `rulechecks.apart` and `alike`, by types
+    """
+
+    marked: MarkedCall
+    request: ForwardRuleRequest
+    looped: bool
+    arguments: tuple[RuleArgument, ...]
+    parameters: tuple[Parameter, ...]
+    config: types.Type
+    compiled: Any
+    primal: Place
+    tangent: Place
+    zero_makers: dict[types.Type, Any]
+    copies: dict[types.Type, Any]
+    restorers: dict[types.Type, Any]
+    apart: dict[tuple[types.Type, types.Type], Any]
+    alike: dict[tuple[types.Type, types.Type], Any]
+    shared: tuple[SharedCheck, ...]
+    objects: tuple[ObjectCheck, ...]
+
+
+def compile_forward_rule(
+    marked: MarkedCall,
+    chosen: ForwardRule,
+    request: ForwardRuleRequest,
+    written: Sequence[bool] = (),
+    *,
+    noalias: bool = False,
+    target: str = "cpu",
+) -> CompiledForwardRule:
+    """Compile the rule and check what it returns (F1).
+
+    `written`: what the function may write into. `target` is the CPU's, or that of the engine for
+    code that is differentiated again.
+    """
+    compile_one = compile_function if target == "cpu" else _compile_source
+    width = 1 if chosen.looped else request.width
+    config = ConfigType(
+        RuleConfig(
+            overwritten=(False,) * len(marked.signature.args),
+            needs_primal=request.needs_primal,
+            needs_shadow=request.result != "const",
+            width=width,
+            strong_zero=request.strong_zero,
+            runtime_activity=request.runtime_activity,
+        )
+    )
+    with ExitStack() as stack:
+        stack.enter_context(target_override(target))
+        stack.enter_context(uninherited_flags())
+        marker = cpu_typing_context().resolve_value_type(chosen.result)
+        arguments = rule_arguments(marked, chosen, request, width)
+        parameters = parameters_of(marked, chosen, width)
+        annotations = tuple(parameter.annotation for parameter in parameters)
+        compiled = compile_one(chosen.function, (config, marker, *annotations), chosen)
+        primal, tangent = _places(compiled, marked, chosen, request)
+        scratch = {a.value_type for a in arguments if a.needs_scratch}
+        restored = {a.value_type for a in arguments if _is_restored(a, chosen.looped)}
+        return CompiledForwardRule(
+            marked=marked,
+            request=request,
+            looped=chosen.looped,
+            arguments=arguments,
+            parameters=parameters,
+            config=config,
+            compiled=compiled,
+            primal=primal,
+            tangent=tangent,
+            zero_makers={t: compile_one(make_zero_of, (t,), chosen) for t in scratch},
+            copies={
+                t: compile_one(copy_of_object if is_object(t) else copy_of, (t,), chosen)
+                for t in restored
+            },
+            restorers={
+                t: compile_one(restore, (t, owned(t)), chosen) for t in restored if not is_object(t)
+            },
+            apart={} if noalias else alias_checks(marked, arguments),
+            alike=alike_checks(marked, chosen.result) if target == "cpu" else {},
+            shared=shared_checks(marked, arguments, () if chosen.looped else written),
+            objects=checks_of_objects(marked, arguments) if target == "cpu" else (),
+        )
+
+
+_callable_rules: dict[Any, Any] = {}
+
+
+def _compile_source(function: Any, args: tuple[types.Type, ...], chosen: ForwardRule) -> Any:
+    """The compile result of a function of a rule for the AD target of the session that compiles."""
+    if function not in _callable_rules:
+        _callable_rules[function] = callable_rule(function)
+    twin = Session.current().twin(_callable_rules[function])
+    twin.compile(args)
+    return twin.overloads[args]
+
+
+def _is_restored(argument: RuleArgument, looped: bool) -> bool:
+    found = argument.value_type
+    return looped and (is_object(found) or (isinstance(found, types.Array) and found.mutable))
+
+
+def _places(
+    compiled: Any, marked: MarkedCall, chosen: ForwardRule, request: ForwardRuleRequest
+) -> tuple[Place, Place]:
+    """Where primal and tangent stand; `RuleReturnError` if what is asked for is not there."""
+    found = compiled.signature.return_type
+    primal = marked.result_type
+    is_batch = chosen.result is BatchDuplicated
+    tangent = types.UniTuple(primal, request.width) if is_batch else primal
+    both = types_of(found) if isinstance(found, types.BaseTuple) and len(found) == 2 else ()
+    if both and converts(both[0], primal) and converts(both[1], tangent):
+        return (0,), (1,)
+    needs_tangent = request.result != "const"
+    if not needs_tangent and converts(found, primal):
+        return (), None
+    if needs_tangent and not request.needs_primal and converts(found, tangent):
+        return None, ()
+    if not needs_tangent and not request.needs_primal and found == types.none:
+        return None, None
+    wanted = [str(primal)] * request.needs_primal + [str(tangent)] * needs_tangent
+    expected = f"({', '.join(wanted)})" if len(wanted) == 2 else (wanted or ["None"])[0]
+    names = ["primal"] * request.needs_primal + ["tangent"] * needs_tangent
+    raise wrong_return(chosen.function, chosen, found, f"{expected} as {' and '.join(names)}")
+
+
+def build_forward(rule: CompiledForwardRule, symbol: str, written: Sequence[bool]) -> Any:
+    """Build the function the engine calls; `written`: which arguments the function may write."""
+    context = cpu_context()
+    library = context.codegen().create_library(symbol)
+    leave_to_caller(library)
+    return _filled(context, library, rule, symbol, written)
+
+
+def build_source(
+    context: Any,
+    marked: MarkedCall,
+    chosen: ForwardRule,
+    request: ForwardRuleRequest,
+    symbol: str,
+    written: Sequence[bool],
+) -> Any:
+    """The same function as IR of the AD target: the derivative that calls it is differentiated
+    again, and so is the rule. Calls in it that carry rules are marked calls.
+    """
+    rule = compile_forward_rule(marked, chosen, request, noalias=True, target=AD_TARGET)
+    library = context.codegen().create_library(symbol)
+    return _filled(context, library, rule, symbol, written)
+
+
+def _filled(
+    context: Any, library: Any, rule: CompiledForwardRule, symbol: str, written: Sequence[bool]
+) -> Any:
+    module = library.create_ir_module(symbol)
+    _Forward(context, module, rule, symbol, written).build()
+    library.add_ir_module(module)
+    helpers = (rule.zero_makers, rule.copies, rule.restorers, rule.apart, rule.alike)
+    for result in (rule.compiled, *(each for found in helpers for each in found.values())):
+        library.add_linking_library(result.library)
+    for library_of_check in (each for check in rule.shared for each in check.libraries):
+        library.add_linking_library(library_of_check)
+    for result in (each for check in rule.objects for each in check.results):
+        library.add_linking_library(result.library)
+    library.finalize()
+    return library
+
+
+class _Forward(RuleCaller):
+    def __init__(
+        self,
+        context: Any,
+        module: Any,
+        rule: CompiledForwardRule,
+        name: str,
+        written: Sequence[bool],
+    ) -> None:
+        self.rule = rule
+        width = rule.request.width
+        self.ret_shadows = [f"ret_shadow{lane}" for lane in range(width)]
+        leading = ("ret", *self.ret_shadows, "excinfo")
+        super().__init__(
+            context, module, name, rule.marked, rule.arguments, leading, width, rule.parameters
+        )
+        self.zero_makers = rule.zero_makers
+        self.others: list[tuple[Any, types.Type]] = []
+        self.result: list[tuple[Any, types.Type]] = []
+        self.restored = [
+            (index, argument.value_type)
+            for index, (argument, may_write) in enumerate(zip(rule.arguments, written, strict=True))
+            if may_write and _is_restored(argument, rule.looped)
+        ]
+
+    def build(self) -> None:
+        if not self.rule.looped:
+            self._keep(self._run(), range(self.rule.request.width), first=True)
+        else:
+            self._loop()
+        self.finish()
+
+    def _loop(self) -> None:
+        """Run a rule of width 1 once per lane (F2)."""
+        arrays = [(i, t) for i, t in self.restored if not is_object(t)]
+        saved = [(i, t, self.call(self.rule.copies[t], [self.primals[i]])) for i, t in arrays]
+        self.scratch += [(owned(t), copy) for _, t, copy in saved]
+        objects = [(i, t) for i, t in self.restored if is_object(t)]
+        lanes = range(self.rule.request.width)
+        copies = [[self._copy_of_object(i, t) for i, t in objects] for _ in lanes[1:]]
+        for lane in lanes:
+            if lane > 0:
+                for i, t, copy in saved:
+                    self.call(self.rule.restorers[t], [self.primals[i], copy])
+                for (i, _), copy in zip(objects, copies[lane - 1], strict=True):
+                    self.primals[i] = copy
+            self.shadows = iter(self.lanes[lane])
+            self._keep(self._run(), (lane,), first=lane == 0)
+
+    def _copy_of_object(self, index: int, found: types.Type) -> Any:
+        """The object that a run for another lane gets, as the first has its own."""
+        copy = self.call(self.rule.copies[found], [self.primals[index]])
+        self.scratch.append((found, copy))
+        return copy
+
+    def _run(self) -> Any:
+        dummies = [self.context.get_dummy_value(), self.context.get_dummy_value()]
+        fields = self.fields()
+        arguments = self.annotated(fields)
+        kept = self.keep_shared(self.rule.shared)
+        objects = self.identities(self.rule.objects, fields)
+        returned = self.call(self.rule.compiled, [*dummies, *arguments])
+        self.check_shared(self.rule.shared, kept)
+        self.check_objects(self.rule.objects, fields, objects)
+        self.others = [
+            each
+            for values, argument in zip(fields, self.arguments, strict=True)
+            for each in zip(values, argument.annotation.fields, strict=True)
+        ]
+        return returned
+
+    def shadow(self, argument: RuleArgument, value: Any) -> Any:
+        """One shadow, or a tuple of them for a batch."""
+        if argument.annotation.dval == argument.shadow_type:
+            return super().shadow(argument, value)
+        index = [a.name for a in self.arguments if a.activity == "duplicated"]
+        each = [
+            self.zero_shadow(argument, value)
+            if argument.needs_scratch
+            else self.without_owner(argument.shadow_type, lane[index.index(argument.name)])
+            for lane in self.lanes
+        ]
+        return self.context.make_tuple(self.builder, argument.annotation.dval, each)
+
+    def _keep(self, returned: Any, lanes: Sequence[int], *, first: bool) -> None:
+        """Store what a run returned; what is not asked for is released."""
+        found = self.rule.compiled.signature.return_type
+        context, builder = self.context, self.builder
+        kept: list[tuple[str, types.Type, Any]] = []
+        if first and self.rule.primal is not None:
+            kept.append(("ret", *_at(builder, returned, found, self.rule.primal)))
+        if self.rule.request.result != "const":
+            assert self.rule.tangent is not None
+            tangent_type, tangent = _at(builder, returned, found, self.rule.tangent)
+            if self.rule.looped or len(lanes) == 1:
+                kept.append((self.ret_shadows[lanes[0]], tangent_type, tangent))
+            else:
+                parts = cgutils.unpack_tuple(builder, tangent)
+                items = zip(types_of(tangent_type), parts, strict=True)
+                kept += [(name, *item) for name, item in zip(self.ret_shadows, items, strict=True)]
+        for _, value_type, value in kept:
+            context.nrt.incref(builder, value_type, value)
+        context.nrt.decref(builder, found, returned)
+        for name, value_type, value in kept:
+            if self.return_type == types.none:
+                continue
+            # Released if a check or a later lane fails (F3).
+            self.pending.append((value_type, value))
+            self.check_apart(self.rule.apart, (value, value_type), self.others)
+            self.store_result(name, value, value_type)
+        if kept and kept[0][0] == "ret":
+            (_, primal_type, primal), *kept = kept
+            self.result = [(primal, primal_type)]
+        for result in self.result:
+            tangents = [(tangent, found) for _, found, tangent in kept]
+            self.check_apart(self.rule.apart, result, tangents)
+            for tangent in tangents:
+                self.check_alike(self.rule.alike, result, tangent)
+
+
+def _at(builder: Any, value: Any, found: types.Type, place: Sequence[int]) -> tuple[Any, Any]:
+    for index in place:
+        value, found = builder.extract_value(value, index), types_of(found)[index]
+    return found, value

@@ -1,0 +1,269 @@
+"""Objects as arguments of rules: instances and typed lists, with all that their pointers lead to.
+
+Needs       the arguments of a marked call
+Gives       `object_checks`: the compiled checks that every call of a rule with objects makes;
+            `copy_of_object`: what keeps the value of one that the reverse reads
+Invariants  O1  an object is made of the same pieces of memory before and after a rule runs, and in
+                both halves: what is found at the places in it is what was there, and its shadow is
+                made of the pieces that belong to these
+            O2  the same of its shadow, while a rule runs
+
+The pieces are told by `identity.identity_of_memory`. Of the time between the halves the primal is
+looked at: in memory of the function that is differentiated, what exchanges pieces of the primal
+exchanges those of the shadow, and in memory of its caller nothing may (D2 of `declared`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.core.typing.templates import signature
+from numba.extending import intrinsic
+
+from activerules.errors import (
+    NotYetSupported,
+    RuleArgumentsOverlap,
+    RuleReturnError,
+    RuleViolation,
+)
+from activerules.numba_ext.rules.checks import copied, copy_in_place, none_of, overlap
+from activerules.numba_ext.rules.compiled import ObjectCheck, RuleArgument
+from activerules.numba_ext.target.calls import MarkedCall
+from activerules.values.identity import identity_of_memory
+from activerules.values.kinds import is_object
+from activerules.values.layout import Array, Items, Node, Number, Plain, layout_of
+from activerules.values.regions import entries_of, memory_of
+from activerules.values.shadows import is_instance, keep, may_change, release
+from activerules.values.walk import Depth, Emit, Making, fresh, walk
+
+
+@intrinsic
+def identity(typing_context, x):
+    """A number that changes when the memory does that an object leads to."""
+
+    def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
+        return identity_of_memory(Emit(context, builder), layout_of(x), args[0])
+
+    return types.intp(x), codegen
+
+
+@intrinsic
+def shares(typing_context, array, x):
+    """Whether an array overlaps one of those in an object."""
+
+    def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
+        em = Emit(context, builder)
+        found = cgutils.alloca_once_value(builder, cgutils.false_bit)
+        for ty, value in _memory(em, x, args[1]):
+            if isinstance(ty, types.Array):
+                _note_if_same(em, found, (array, args[0]), (ty, value))
+        return builder.load(found)
+
+    return types.boolean(array, x), codegen
+
+
+@intrinsic
+def _meet(typing_context, x, y):
+    """Whether two objects share arrays, items or instances."""
+
+    def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
+        em = Emit(context, builder)
+        found = cgutils.alloca_once_value(builder, cgutils.false_bit)
+        for one in _memory(em, x, args[0]):
+            for other in _memory(em, y, args[1]):
+                _note_if_same(em, found, one, other)
+        return builder.load(found)
+
+    return types.boolean(x, y), codegen
+
+
+def _memory(em: Emit, found: Any, value: Any) -> Iterator[tuple[Any, Any]]:
+    """All memory with floats that a value leads to, by type; of a list or dictionary, an array over
+    its items.
+    """
+    for visit in walk(em, layout_of(found), (value,), depth=Depth.ITEMS, where=may_change):
+        if isinstance(visit.node, Items):
+            entries = entries_of(em.context, em.builder, visit.node.numba_type, visit.values)
+            if layout_of(entries.array_type).has_shadow:
+                yield entries.array_type, entries.arrays[0]
+        elif visit.node.has_shadow:
+            yield visit.node.numba_type, visit.values[0]
+
+
+def _note_if_same(em: Emit, found: Any, one: tuple[Any, Any], other: tuple[Any, Any]) -> None:
+    (ty, value), (other_ty, other_value) = one, other
+    if isinstance(ty, types.Array) and isinstance(other_ty, types.Array):
+        typed = signature(types.boolean, ty, other_ty)
+        meets = em.context.compile_internal(em.builder, overlap, typed, (value, other_value))
+    elif is_instance(layout_of(ty)) and ty == other_ty:
+        addresses = [memory_of(em.context, em.builder, ty, v) for v in (value, other_value)]
+        meets = em.builder.icmp_unsigned("==", *addresses)
+    else:
+        return
+    em.builder.store(em.builder.or_(em.builder.load(found), meets), found)
+
+
+@intrinsic
+def _copied(typing_context, x):
+    """A value of its own, owned, with copies of all arrays it leads to, of integers too."""
+
+    def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
+        return fresh(Emit(context, builder), layout_of(x), args[0], _COPY)
+
+    return x(x), codegen
+
+
+def _is_opened(node: Node) -> bool:
+    return is_instance(node) or (isinstance(node, Items) and node.is_typed)
+
+
+def _is_value(node: Node) -> bool:
+    return isinstance(node, Number | Plain)
+
+
+def _copy_of_leaf(em: Emit, node: Node, value: Any) -> Any:
+    found = node.numba_type
+    if isinstance(node, Array):
+        typed = signature(found, found)
+        return em.context.compile_internal(em.builder, _copied_array, typed, [value])
+    em.context.nrt.incref(em.builder, found, value)
+    return value
+
+
+def _copied_array(x):
+    return copy_in_place(x, x)  # the shadow of the object lies in memory as the object does
+
+
+_COPY = Making(leaf=_copy_of_leaf, opened=_is_opened, kept=_is_value)
+
+
+def copy_of_object(x: Any) -> Any:
+    """Keep what an object holds: its own numbers, and those it leads to."""
+    return _copied(x)  # pyright: ignore[reportCallIssue]
+
+
+def identity_of(x: Any) -> Any:
+    """What is compared later."""
+    return identity(x)  # pyright: ignore[reportCallIssue]
+
+
+@intrinsic
+def _keep(typing_context, x):
+    """Count one reference more to everything an object leads to."""
+    return types.none(x), _counting(x, keep)
+
+
+@intrinsic
+def _release(typing_context, x):
+    """Count one reference less."""
+    return types.none(x), _counting(x, release)
+
+
+def _counting(found: Any, change: Callable[[Emit, Node, Any], None]) -> Callable[..., Any]:
+    def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
+        change(Emit(context, builder), layout_of(found), args[0])
+        return context.get_dummy_value()
+
+    return codegen
+
+
+def held(x: Any) -> Any:
+    """Keep what a shadow is made of, and tell what that is.
+
+    Shadows that the engine made are owned by the tape, and not by what leads to them: a rule that
+    puts another array in place of one would release it.
+    """
+    _keep(x)  # pyright: ignore[reportCallIssue]
+    return identity(x)  # pyright: ignore[reportCallIssue]
+
+
+def let_go(x: Any, before: Any) -> None:
+    """The end of `held`, where nothing was exchanged."""
+    if identity(x) == before:  # pyright: ignore[reportCallIssue]
+        _release(x)  # pyright: ignore[reportCallIssue]
+
+
+@cache
+def apart_from_object(message: str) -> Callable[[Any, Any], None]:
+    """The function that raises `RuleReturnError(message)` if an array is one of an object's."""
+
+    def check(result, x):
+        if shares(result, x):  # pyright: ignore[reportCallIssue]
+            raise RuleReturnError(message)
+
+    return check
+
+
+def kept_if_in_object(x: Any, y: Any) -> Any:
+    """As `kept_if_shared`, of an array that may be one of an object's."""
+    return copied(x) if shares(x, y) else copied(none_of(x))  # pyright: ignore[reportCallIssue]
+
+
+@cache
+def objects_apart(message: str) -> Callable[[Any, Any], Any]:
+    """The function that raises `RuleArgumentsOverlap(message)` if two objects share memory. It
+    returns what `nothing_kept` takes.
+    """
+
+    def check(x, y):
+        if _meet(x, y):  # pyright: ignore[reportCallIssue]
+            raise RuleArgumentsOverlap(message)
+        return 0
+
+    return check
+
+
+def nothing_kept(x: Any, kept: Any) -> None:
+    """Check nothing behind the rule."""
+
+
+@cache
+def unchanged(primal: str, shadow: str, later: str) -> Callable[[Any, Any, Any], None]:
+    """The function that raises if an object is no more what it was, by what was looked at: 0, 1
+    or 2.
+    """
+
+    def check(now, before, which):
+        if now != before:
+            if which == 0:
+                raise RuleViolation(primal)
+            if which == 1:
+                raise RuleViolation(shadow)
+            raise NotYetSupported(later)
+
+    return check
+
+
+def object_checks(
+    marked: MarkedCall,
+    arguments: Sequence[RuleArgument],
+    compile_function: Callable[[Any, tuple[types.Type, ...]], Any],
+) -> tuple[ObjectCheck, ...]:
+    """What is checked of each object that a rule is passed."""
+    checks: list[ObjectCheck] = []
+    for i, argument in enumerate(arguments):
+        found = argument.value_type
+        if not is_object(found):
+            continue
+        what = f"of `{argument.name}`, an argument of {marked.name}"
+        unequal = unchanged(
+            f"a rule exchanges an array or object {what}, or its length",
+            f"a rule exchanges an array or object in the shadow {what}, or its length; "
+            "write into its arrays: d.w[:] = g or d.w += g",
+            f"an array or object {what}, which has a rule, was exchanged after the call, or its "
+            "length changed: where its shadow was is not known any more; pass a copy of the "
+            "object, or the arrays in it",
+        )
+        checks.append(
+            ObjectCheck(
+                place=i,
+                identity=compile_function(identity_of, (found,)),
+                held=compile_function(held, (found,)),
+                let_go=compile_function(let_go, (found, types.intp)),
+                unchanged=compile_function(unequal, (types.intp, types.intp, types.intp)),
+            )
+        )
+    return tuple(checks)

@@ -1,0 +1,129 @@
+"""Tuples with arrays as arguments of rules: taken apart for the engine, whole for the rule.
+
+The engine knows one kind of derivative per argument of a marked call. A tuple with arrays holds
+several: its leaves are arguments of their own there, each with its own activity, and the rule is
+called with the tuple put together again. Every other argument is its own only part.
+
+Needs       a marked call
+Gives       `taken_apart`: the call as the engine sees it; `wholes_of`: where the parts of its
+            arguments stand there; `put_together`, `leaves_in`: the same of values
+Invariants  P1  the parts of an argument are passed as the argument is: their operands follow one
+                another as those of the whole do
+            P2  a tuple is taken apart by its type alone, whatever the activities of its parts
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from numba.core import types
+from numba.core.typing.templates import signature
+
+from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
+from activerules.numba_ext.target.calls import MarkedCall, plain_type
+from activerules.values.kinds import (
+    has_numbers,
+    has_shadows,
+    is_container,
+    is_number,
+    is_number_array,
+    leaves_of,
+)
+from activerules.values.layout import Node, fold, layout_of, show_in
+
+Kind = type[Annotation]
+
+
+@dataclass(frozen=True)
+class Whole:
+    """An argument of a marked call, and the positions of its parts."""
+
+    name: str
+    numba_type: types.Type
+    parts: range
+    is_split: bool
+
+    def activity(self, activities: Sequence[str], *, forward: bool = False) -> str | Kind:
+        """The activity of the argument by those of all parts."""
+        own = [activities[i] for i in self.parts]
+        if not self.is_split:
+            return own[0]
+        if set(own) == {"const"}:
+            return Const
+        return Duplicated if forward or not has_numbers(self.numba_type) else MixedDuplicated
+
+    def any_of(self, facts: Sequence[bool]) -> bool:
+        """Whether something holds for one of its parts."""
+        return any(facts[i] for i in self.parts)
+
+
+def is_split(found: types.Type) -> bool:
+    """Whether an argument is a tuple of arrays of numbers and, perhaps, numbers and constants."""
+    return (
+        isinstance(found, types.BaseTuple)
+        and found == plain_type(found)
+        and has_shadows(found)
+        and not is_container(found)
+        and not any(isinstance(leaf, types.Record) for leaf in leaves_of(found))
+        and all(is_number_array(leaf) or not has_shadows(leaf) for leaf in leaves_of(found))
+    )
+
+
+def wholes_of(marked: MarkedCall) -> tuple[Whole, ...]:
+    """The arguments of a call, and where their parts stand."""
+    wholes: list[Whole] = []
+    start = 0
+    for name, found in zip(marked.argument_names, marked.signature.args, strict=True):
+        split = is_split(found)
+        stop = start + (len(list(leaves_of(found))) if split else 1)
+        wholes.append(Whole(name, found, range(start, stop), split))
+        start = stop
+    return tuple(wholes)
+
+
+def taken_apart(marked: MarkedCall) -> MarkedCall:
+    """The call with the parts as its arguments; they have names such as `params[0]`."""
+    parts = [
+        part
+        for name, found in zip(marked.argument_names, marked.signature.args, strict=True)
+        for part in (_parts_of(name, found) if is_split(found) else [(name, found)])
+    ]
+    names, found = zip(*parts, strict=True) if parts else ((), ())
+    return replace(
+        marked,
+        argument_names=names,
+        signature=signature(marked.signature.return_type, *found),
+    )
+
+
+def _parts_of(name: str, found: types.Type) -> Iterator[tuple[str, types.Type]]:
+    for path, leaf in layout_of(found).leaf_paths:
+        yield name + show_in(found, path), leaf.numba_type
+
+
+def part_kind(kind: Kind, part: types.Type) -> Kind:
+    """The annotation of a part of a tuple that a rule takes with annotation `kind`."""
+    if not (is_number(part) or is_number_array(part)):
+        return Const
+    if kind is MixedDuplicated:
+        return Active if is_number(part) else Duplicated
+    return kind
+
+
+def put_together(
+    found: types.Type, leaves: Iterator[Any], make: Callable[[types.Type, list[Any]], Any]
+) -> Any:
+    """The value of a type, of those of its leaves; `make` makes a tuple."""
+
+    def made(node: Node, items: list[Any]) -> Any:
+        return make(node.numba_type, items)
+
+    return fold(layout_of(found), lambda leaf: next(leaves), made)
+
+
+def leaves_in(builder: Any, found: types.Type, value: Any) -> Iterator[tuple[types.Type, Any]]:
+    """The leaves of a value, with their types."""
+    for path, leaf in layout_of(found).leaf_paths:
+        yield leaf.numba_type, builder.extract_value(value, path) if path else value

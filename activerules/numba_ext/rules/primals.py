@@ -1,0 +1,79 @@
+"""Functions with rules as they are, for the calls of them that no rule serves.
+
+Needs       marked calls
+Gives       `Primals`: what to call in the place of each; the libraries of what is called
+Invariants  P1  nothing is compiled but for calls that are there
+            P2  what may share memory with an argument is checked at every call, where LLVM has not
+                proved that it does not
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from numba.core import types
+
+from activerules.numba_ext.rules.typing import checked_primal
+from activerules.numba_ext.target.calls import MarkedCall
+from activerules.values.abi import flatten
+from activerules.values.kinds import is_object
+
+SYMBOL_PREFIX = "activerules.rulecode."
+
+_checked: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+
+
+class Primals:
+    """Of the marked calls of one capture."""
+
+    def __init__(self) -> None:
+        self._makers: dict[str, Callable[[], Any]] = {}
+
+    def symbol(self, marked: MarkedCall, *, is_new: bool) -> str:
+        """The name of the function; `is_new`: an array it returns is known to be new memory."""
+        if is_new or not _may_share(marked):
+            self._makers[marked.cpu_symbol] = lambda: marked.cpu_library
+            return marked.cpu_symbol
+        symbol = stem_of(marked) + ".checked"
+        self._makers[symbol] = partial(_checking, marked, symbol)
+        return symbol
+
+    def libraries(self, text: str) -> list[Any]:
+        """Code libraries of those that `text` calls."""
+        return [make() for symbol, make in self._makers.items() if symbol in text]
+
+
+def _checking(marked: MarkedCall, symbol: str) -> Any:
+    library = _checked.get(symbol)
+    if library is None:
+        library = _checked[symbol] = checked_primal(marked, symbol)
+    return library
+
+
+def _may_share(marked: MarkedCall) -> bool:
+    """Whether an array that a function returns may be memory of an argument."""
+    start = 2
+    may_share = False
+    for found in marked.signature.args:
+        slots = flatten(found)
+        data = [start + k for k, slot in enumerate(slots) if slot.role == "data"]
+        may_share |= any(b"captures(none)" not in marked.promises[k] for k in data)
+        may_share |= is_object(found)
+        start += len(slots)
+    return may_share and isinstance(marked.result_type, types.Array)
+
+
+def stem_of(marked: MarkedCall, *parts: str) -> str:
+    """How the names of code of a function with rules begin; `parts` tell it from other such."""
+    digest = hashlib.sha256("\n".join((marked.symbol, *parts)).encode()).hexdigest()[:16]
+    return f"{SYMBOL_PREFIX}{in_symbols(marked.name)}.{digest}"
+
+
+def in_symbols(name: str) -> str:
+    """A name with what symbols have."""
+    return re.sub(r"[^A-Za-z0-9_.]", "_", name)

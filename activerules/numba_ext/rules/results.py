@@ -1,0 +1,88 @@
+"""What functions with rules return: numbers, arrays, and tuples of both.
+
+Needs       the Numba type of a result, or of an argument
+Gives       `result_kind`, `element_of`, `floats_beside_arrays`: what the engine knows of a result;
+            `activity_of_result`: the activity a rule is chosen by; `arrays_in`: its arrays, one by
+            one
+Invariants  R1  all arrays of a result are one memory to the engine's analyses: they hold floats of
+                one type, and nothing else is in them
+            R2  the arrays of a result are apart from each other and from all arguments, and so are
+                those of its shadow: known, promised, or checked at every call
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from numba.core import types
+
+from activerules.annotations.activity import Annotation, Duplicated, MixedDuplicated
+from activerules.ir.derivatives.rulecall import ActivityName, ArgumentKind, ResultKind
+from activerules.ir.llvm.types import FLOAT_TYPES, Type
+from activerules.numba_ext.rules.parts import is_split, leaves_in
+from activerules.values.abi import float_offsets
+from activerules.values.kinds import (
+    float_elements,
+    has_numbers,
+    has_shadows,
+    is_number_array,
+    is_object,
+    leaves_of,
+)
+
+
+def argument_kind(found: types.Type) -> ArgumentKind:
+    """How the engine takes an argument of a function with rules."""
+    if is_number_array(found):
+        return "memory"
+    if is_object(found):
+        return "object"
+    return "value" if has_numbers(found) and not has_shadows(found) else "const"
+
+
+def result_kind(found: types.Type) -> ResultKind:
+    """How the engine takes what a function with rules returns."""
+    if found == types.none:
+        return "none"
+    if is_number_array(found) or element_of(found) is not None:
+        return "memory"
+    return "value" if argument_kind(found) == "value" else "const"
+
+
+def element_of(found: types.Type) -> Type | None:
+    """The type of the floats in a returned array, or in all arrays of a tuple (R1); None for
+    anything else.
+    """
+    if is_number_array(found):
+        return float_elements(found)
+    if not is_split(found):
+        return None
+    elements = {float_elements(leaf) for leaf in leaves_of(found) if isinstance(leaf, types.Array)}
+    return elements.pop() if len(elements) == 1 else None
+
+
+def floats_beside_arrays(found: types.Type, target: Any) -> tuple[tuple[int, Type], ...]:
+    """Where floats lie in a returned tuple with arrays, and their types."""
+    if not isinstance(found, types.BaseTuple) or result_kind(found) != "memory":
+        return ()
+    return tuple((offset, FLOAT_TYPES[name]) for offset, name in float_offsets(found, target))
+
+
+def activity_of_result(found: types.Type, activity: ActivityName) -> str | type[Annotation]:
+    """The activity a rule is chosen by: of a tuple with arrays, its other entries decide."""
+    if activity != "duplicated" or not isinstance(found, types.BaseTuple):
+        return activity
+    return MixedDuplicated if has_numbers(found) else Duplicated
+
+
+def array_types(found: types.Type) -> list[types.Array]:
+    """The types of the arrays in a result."""
+    return [leaf for leaf in leaves_of(found) if isinstance(leaf, types.Array)]
+
+
+def arrays_in(builder: Any, found: types.Type, value: Any) -> Iterator[tuple[types.Array, Any]]:
+    """The arrays in a result, as LLVM values, with their types."""
+    for leaf, part in leaves_in(builder, found, value):
+        if isinstance(leaf, types.Array):
+            yield leaf, part

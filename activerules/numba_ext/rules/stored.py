@@ -1,0 +1,206 @@
+"""Compiled rules that are kept: in this process, and on disk where a rule asks for it.
+
+Needs       the rule chosen for a marked call, and everything its code depends on
+Gives       `StoredRules`: finds the library of a compiled rule, or keeps one
+Invariants  D1  what is stored is found again only under the same rule, types, facts and request, by
+                the same version of activerules, Numba and the processor
+            D2  what would mean something else in another process is not written to disk: addresses,
+                Numba environments, functions that no import finds, types that are made at run time
+            D3  a file that cannot be read or written, or holds something else, is as if not there
+
+Numba infers the types of a rule and lowers it anew in every process, in the time of hundreds of
+gradients that are compiled with it. The rules that come with activerules are kept on disk always,
+beside their module or in Numba's cache directory (`NUMBA_CACHE_DIR`); those of others where both
+their functions say `@njit(cache=True)`.
+
+What is kept is one module with all that the rule calls, of which only the functions the engine
+calls can be seen from outside: the names that Numba gives others differ from process to process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+import numba
+from numba.core import config, types
+from numba.core.caching import CodeLibraryCacheImpl, NullCache
+from numba.core.environment import lookup_environment
+
+from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX, reads_environment
+from activerules.numba_ext.codegen.unlinked import cpu_context
+from activerules.numba_ext.rules import files
+from activerules.numba_ext.rules.closed_module import alone, library_of
+from activerules.rules.fingerprint import engine
+from activerules.rules.registry import RULES
+from activerules.rules.rule import is_of_library
+from activerules.values.fields import items_of
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A compiled rule.
+
+    told      what the engine is told of it
+    library   defines its functions, and all that they call
+    """
+
+    told: Any
+    library: Any
+
+
+class StoredRules:
+    """The rules compiled so far, by everything that their code depends on."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, tuple[int, dict[Hashable, Stored]]] = {}
+
+    def find_or_make(
+        self,
+        functions: Sequence[Any],
+        found: Sequence[types.Type],
+        facts: Sequence[Hashable],
+        make: Callable[[str | None], tuple[Any, Any, Sequence[str]]],
+    ) -> Stored:
+        """The rule of these `functions` for the types `found`; its code depends on `facts`, too,
+        the same for which are written the same.
+
+        `make(stem)` compiles it: gives what the engine is told, the library, and the names of the
+        functions the engine calls. They contain `stem`, if it is not None.
+        """
+        known = self._of_present_rules()
+        key = (*functions, *found, *facts)
+        if key not in known:
+            file = file_of(functions, found)
+            known[key] = _made(make) if file is None else _on_disk(file, found, facts, make)
+        return known[key]
+
+    def _of_present_rules(self) -> dict[Hashable, Stored]:
+        """In debug mode they are others."""
+        kept = self._known.get(RULES.debug)
+        if kept is None or kept[0] != RULES.epoch:
+            kept = self._known[RULES.debug] = RULES.epoch, {}
+        return kept[1]
+
+
+def _made(make: Any) -> Stored:
+    told, library, exported = make(None)
+    return Stored(told, library_of(exported[0], alone(library, exported[0], exported)))
+
+
+def _on_disk(
+    file: File, found: Sequence[types.Type], facts: Sequence[Hashable], make: Any
+) -> Stored:
+    """What the file holds; else what `make` gives, which is written to it."""
+    what = [*file.names, *map(repr, (*found, *facts, *settings()))]
+    path = f"{file.path}.{_digest(what)}.rule"
+    key = _digest([*what, file.stamp])  # the next version of a rule takes the place of this one
+    stored = files.read(path, key)
+    if stored is None:
+        told, library, exported = make(key)
+        module = alone(library, exported[0], exported)
+        if not is_bound_to_process(module):
+            files.write(path, key, told, module.as_bitcode())
+    else:
+        told, module = stored[0], llvm.parse_bitcode(stored[1])
+    return Stored(told, library_of(key, module))
+
+
+def _digest(names: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:32]
+
+
+def settings() -> tuple[object, ...]:
+    """What Numba's code depends on besides its source."""
+    codegen = cpu_context().codegen().magic_tuple()
+    return codegen, *(getattr(config, name) for name in ("OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT"))
+
+
+# --- on disk ---
+
+
+class _Places(CodeLibraryCacheImpl):
+    """Where Numba's own cache would keep the code of a function."""
+
+    _filename_prefix = f"{_PACKAGE}-rule"
+
+
+@dataclass(frozen=True)
+class File:
+    """Where a function of a rule is kept, how those files begin, and by what it is known there."""
+
+    path: str
+    stamp: str
+    names: tuple[str, ...]
+
+
+def file_of(functions: Sequence[Any], found: Sequence[types.Type]) -> File | None:
+    """None for what is not to be written to disk (D2)."""
+    plain = [getattr(function, "py_func", function) for function in functions]
+    if not (all(map(_is_importable, plain)) and all(map(_is_plain, found))):
+        return None
+    if not all(is_of_library(one.__module__) for one in plain):
+        if not all(map(_asks, functions)):
+            return None
+        rules = RULES.fingerprint  # its code may hold derivatives of other functions
+    else:
+        rules = ""
+    try:
+        places: list[Any] = [_Places(one) for one in plain]
+    except RuntimeError:  # nowhere to write
+        return None
+    sources = [place.locator.get_source_stamp() for place in places]
+    stamp = repr((_VERSIONS, engine(), rules, sources))
+    first = places[0]
+    path = os.path.join(first.locator.get_cache_path(), first.filename_base)
+    return File(path, stamp, tuple(f"{one.__module__}.{one.__qualname__}" for one in plain))
+
+
+_VERSIONS = (numba.__version__, llvmlite.__version__)
+
+
+def _asks(function: Any) -> bool:
+    """Whether a function was compiled with `cache=True`."""
+    return not isinstance(getattr(function, "_cache", NullCache()), NullCache)
+
+
+def _is_importable(function: Any) -> bool:
+    """Whether every process that imports the function's module finds it, and the same."""
+    found: Any = sys.modules.get(function.__module__)
+    for name in function.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return getattr(found, "py_func", found) is function
+
+
+@cache
+def _is_plain(found: Any) -> bool:
+    """Whether the written form of a type says all of it, in every process."""
+    if isinstance(found, types.BaseTuple):
+        named = isinstance(found, types.BaseNamedTuple)
+        return not named and all(map(_is_plain, items_of(found)))
+    if isinstance(found, types.Array | types.List | types.ListType):
+        return isinstance(found.dtype, types.Number | types.Boolean)
+    return isinstance(found, types.Number | types.Boolean | types.NoneType | types.UnicodeType)
+
+
+_ADDRESS = re.compile(r"inttoptr \(i64 [1-9]|numba\.dynamic\.globals")
+
+
+def is_bound_to_process(module: Any) -> bool:
+    """Whether a module holds addresses, or values that Numba finds by an environment."""
+    text = str(module)
+    for name in (variable.name for variable in module.global_variables):
+        environment = lookup_environment(name) if name.startswith(ENVIRONMENT_PREFIX) else None
+        if environment is not None and reads_environment(name, environment, module, text):
+            return True
+    return _ADDRESS.search(text) is not None

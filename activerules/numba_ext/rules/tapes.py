@@ -1,0 +1,104 @@
+"""What a rule may put on its tape, and what its reverse may do with it: by types.
+
+Needs       the type of a tape, the types of what the program may write to before it is read
+Gives       `frozen`: the type a reverse takes; `detachers_of`: how its parts are kept; `lists_of`:
+            what a reverse gets copies of, as nobody tells whether it writes there
+Invariants  P1  a reverse that reads its tape finds it as the augmented primal left it: what may
+                share memory with what may change is copied, or refused
+            P2  a reverse cannot write into an array of its tape where Numba lets the types say so;
+                where its code needs the plain type, it works on a copy
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from numba.core import types
+
+from activerules.errors import TapeMismatch
+from activerules.numba_ext.rules.checks import copy_of_list, detached, detached_items
+from activerules.rules.rule import RulePair, is_of_library, location_of
+from activerules.values.fields import items_of
+from activerules.values.kinds import is_container, leaves_of
+
+Others = Mapping[int, types.Type]
+
+
+def of_result(k: int) -> int:
+    """What stands for the k-th leaf of the result where an argument has its position."""
+    return -1 - k
+
+
+def frozen(tape: Any) -> Any:
+    """The type of a tape whose arrays can only be read."""
+    if isinstance(tape, types.BaseTuple):
+        entries = tuple(map(frozen, items_of(tape)))
+        return types.BaseTuple.from_types(entries, getattr(tape, "instance_class", None))
+    return tape.copy(readonly=True) if isinstance(tape, types.Array) else tape
+
+
+def lists_of(tape: types.Type) -> tuple[Any, ...]:
+    """The types of the lists on a tape that can be copied: of numbers, of arrays."""
+    return tuple({leaf for leaf in leaves_of(tape) if _is_plain_list(leaf)})
+
+
+def _is_plain_list(leaf: Any) -> bool:
+    if not isinstance(leaf, types.List | types.ListType):
+        return False
+    return isinstance(leaf.dtype, types.Array) or not any(
+        is_container(item) or isinstance(item, types.Array) for item in leaves_of(leaf.dtype)
+    )
+
+
+def is_trusted(pair: RulePair) -> bool:
+    """Whether a reverse is known to read its tape only: those that come with activerules."""
+    return is_of_library(getattr(pair.reverse, "py_func", pair.reverse).__module__)
+
+
+def detachers_of(tape: types.Type, others: Others, pair: RulePair) -> list[Any]:
+    """`(leaf, position, function)`: what keeps the leaves of a tape apart from what may change.
+
+    `others`: arguments that may be overwritten, by position, and the parts of the result by what
+    `of_result` gives. Raises
+    `TapeMismatch` for objects, whose parts nobody can copy.
+    """
+    found: list[Any] = []
+    for leaf in dict.fromkeys(leaves_of(tape)):
+        for position, other in others.items():
+            function = _detacher(leaf, other)
+            if function is not None:
+                found.append((leaf, position, function))
+        if _is_opaque(leaf) and _may_change(others):
+            raise _unkept(leaf, pair)
+    return found
+
+
+def _detacher(leaf: Any, other: types.Type) -> Callable[..., Any] | None:
+    if isinstance(leaf, types.Array):
+        return detached if isinstance(other, types.Array) else None
+    if isinstance(leaf, types.List | types.ListType):
+        if isinstance(leaf.dtype, types.Array):
+            return detached_items if isinstance(other, types.Array) else None
+        return copy_of_list if leaf == other and not is_container(leaf.dtype) else None
+    return None
+
+
+def _is_opaque(leaf: Any) -> bool:
+    """Whether a leaf may hold memory that `_detacher` does not reach."""
+    if isinstance(leaf, types.List | types.ListType):
+        return is_container(leaf.dtype) or isinstance(leaf.dtype, types.BaseTuple)
+    return is_container(leaf)
+
+
+def _may_change(others: Others) -> bool:
+    return any(isinstance(other, types.Array) or is_container(other) for other in others.values())
+
+
+def _unkept(leaf: types.Type, pair: RulePair) -> TapeMismatch:
+    return TapeMismatch(
+        f"the tape of {pair.name} holds {leaf}, which may change before `reverse` reads it",
+        where=[("the rule", pair.name, location_of(pair.augmented))],
+        why="what arrays and lists of numbers on a tape hold is kept; what objects hold is not",
+        instead=["put the arrays and numbers that `reverse` reads on the tape, one by one"],
+    )

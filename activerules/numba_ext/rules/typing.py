@@ -1,0 +1,568 @@
+"""Rules as Numba types them: compiled for the CPU, and checked against what their protocol asks.
+
+Needs       a marked call, the rule chosen for it, and the request it was chosen by
+Gives       `compile_rule`: a `CompiledRule`; what is typed the same way in forward rules
+Invariants  T1  what a rule returns and the tape its reverse takes are checked when it is compiled
+            T2  rules are compiled as if called from Python: no flag of the differentiated function
+                reaches them
+"""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+import re
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from typing import Any
+
+import numba
+from numba.core import types
+from numba.core.registry import cpu_target
+from numba.core.target_extension import target_override
+from numba.core.typeconv.castgraph import Conversion
+
+from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
+from activerules.errors import ActiverulesError, NotCompilable, RuleReturnError, TapeMismatch
+from activerules.ir.derivatives.rulecall import ForwardRuleRequest, RuleRequest
+from activerules.numba_ext.codegen.types import ConfigType
+from activerules.numba_ext.codegen.unlinked import compile_to_link, to_link
+from activerules.numba_ext.rules.checks import (
+    alike,
+    apart,
+    copy_in_place,
+    copy_of,
+    kept_if_shared,
+    laid_as,
+    make_zero_of,
+    own_leaf,
+    unwritten,
+)
+from activerules.numba_ext.rules.compiled import (
+    CompiledRule,
+    ObjectCheck,
+    Parameter,
+    RuleArgument,
+    SharedCheck,
+    annotation_type,
+    has_active,
+    shadow_arrays,
+    types_of,
+)
+from activerules.numba_ext.rules.objects import (
+    apart_from_object,
+    copy_of_object,
+    kept_if_in_object,
+    nothing_kept,
+    object_checks,
+    objects_apart,
+)
+from activerules.numba_ext.rules.parts import part_kind, taken_apart, wholes_of
+from activerules.numba_ext.rules.results import array_types
+from activerules.numba_ext.rules.tapes import (
+    detachers_of,
+    frozen,
+    is_trusted,
+    lists_of,
+    of_result,
+)
+from activerules.numba_ext.rules.wrap import build_primal
+from activerules.numba_ext.target.call_facts import RuleFunctionCompiler
+from activerules.numba_ext.target.calls import (
+    NUMBA_REFUSES,
+    MarkedCall,
+    plain_type,
+    uninherited_flags,
+)
+from activerules.numba_ext.target.readonly import only_reads_arrays
+from activerules.rules.pattern import type_name
+from activerules.rules.protocol import AugmentedReturn, RuleConfig
+from activerules.rules.rule import ForwardRule, RulePair, location_of
+from activerules.values.kinds import anonymous, derivative_type, is_object, leaves_of
+
+Chosen = RulePair | ForwardRule
+
+
+def compile_rule(
+    marked: MarkedCall,
+    pair: RulePair,
+    request: RuleRequest,
+    written: tuple[bool, ...],
+    *,
+    noalias: bool = False,
+) -> CompiledRule:
+    """Compile both halves for the CPU and check what they return (T1).
+
+    `written`: what the function itself may write into; `noalias`: what it returns is promised to be
+    new memory.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(target_override("cpu"))
+        stack.enter_context(uninherited_flags())
+        typing_context = cpu_typing_context()
+        wholes = wholes_of(marked)
+        saved = {i for k in pair.saves for i in wholes[k].parts}
+        arguments = rule_arguments(marked, pair, request)
+        parameters = parameters_of(marked, pair)
+        needs_primal = request.needs_primal or pair.result is Const  # `dret` holds it then
+        config = ConfigType(
+            RuleConfig(
+                overwritten=tuple(whole.any_of(request.overwritten) for whole in wholes),
+                needs_primal=needs_primal,
+                needs_shadow=request.needs_shadow,
+                strong_zero=request.strong_zero,
+                runtime_activity=request.runtime_activity,
+                written=tuple(whole.any_of(written) for whole in wholes),
+            )
+        )
+        annotations = tuple(parameter.annotation for parameter in parameters)
+        result = annotation_type(pair.result, marked.result_type)
+        marker = typing_context.resolve_value_type(pair.result)
+        augmented = compile_function(pair.augmented, (config, marker, *annotations), pair)
+        tape = _check_augmented(augmented, marked, pair, needs_primal=needs_primal)
+        reverse, copied = _compile_reverse((config, result), annotations, pair, tape)
+        checks = {} if noalias else alias_checks(marked, arguments)
+        savers = {
+            i: compile_function(
+                copy_of_object if is_object(a.value_type) else copy_of, (a.value_type,), pair
+            )
+            for i, a in enumerate(arguments)
+            if i in saved
+            and (request.overwritten[i] or written[i])
+            and (isinstance(a.value_type, types.Array) or is_object(a.value_type))
+        }
+        return CompiledRule(
+            marked=marked,
+            config=config,
+            return_marker=marker,
+            arguments=arguments,
+            parameters=parameters,
+            result=result,
+            result_activity=request.result,
+            augmented=augmented,
+            reverse=reverse,
+            derivatives=_derivative_places(reverse, arguments, parameters, pair),
+            zero_makers={
+                a.value_type: compile_function(make_zero_of, (a.value_type,), pair)
+                for a in arguments
+                if a.needs_scratch
+            },
+            savers=savers,
+            handed={
+                i: made
+                for i, saver in savers.items()
+                if (made := _handed(arguments[i], saver, written[i], pair)) is not None
+            },
+            apart=checks,
+            alike=alike_checks(marked, pair.result),
+            detachers=_detachers(tape, marked, arguments, request, pair),
+            copiers={
+                t: compile_function(own_leaf, (t, shadow_arrays(arguments)), pair) for t in copied
+            },
+            shared=shared_checks(marked, arguments, written),
+            another=_another(marked, pair, request),
+            objects=checks_of_objects(marked, arguments),
+        )
+
+
+def _handed(argument: RuleArgument, saver: Any, written: bool, pair: RulePair) -> Any:
+    """What makes of a saved copy what the reverse is given; None if that is the copy itself.
+
+    The reverse may run again from what is saved, and may not write into it.
+    """
+    found = argument.value_type
+    if is_object(found):
+        return compile_function(copy_of_object, (found,), pair) if written else None
+    types_ = (saver.signature.return_type, found)
+    if written:
+        return compile_function(copy_in_place, types_, pair)
+    has_shadow = argument.activity == "duplicated" and argument.annotation.dval is not None
+    if has_shadow and isinstance(found, types.Array) and found.layout == "A":
+        return compile_function(laid_as, types_, pair)
+    return None
+
+
+def _another(marked: MarkedCall, pair: RulePair, request: RuleRequest) -> Any:
+    """What makes more shadows like that of the result, if the rule promises that it is zeros: of
+    their signs there may be a use (`rules.library.repeated`).
+    """
+    if pair.keeps_shadow or request.result != "duplicated":
+        return None
+    made = marked.result_type
+    is_plain = isinstance(made, types.Array) and made.layout == "C"
+    return compile_function(copy_of if is_plain else make_zero_of, (made,), pair)
+
+
+def checks_of_objects(
+    marked: MarkedCall, arguments: Sequence[RuleArgument]
+) -> tuple[ObjectCheck, ...]:
+    """What is checked of the arguments that are objects."""
+    return object_checks(
+        marked, arguments, lambda function, args: compile_function(function, args, marked)
+    )
+
+
+def alike_checks(
+    marked: MarkedCall, result: type[Annotation]
+) -> dict[tuple[types.Type, types.Type], Any]:
+    """Compile results of `rulechecks.alike` for a returned array and its shadow."""
+    if result in (Const, Active):
+        return {}
+    message = f"the shadow that the rule of {marked.name} returns has not the shape of the primal"
+    return {
+        (found, found): compile_function(alike(message), (found, found), marked)
+        for found in array_types(marked.result_type)
+    }
+
+
+def _detachers(
+    tape: types.Type,
+    marked: MarkedCall,
+    arguments: Sequence[RuleArgument],
+    request: RuleRequest,
+    pair: RulePair,
+) -> dict[tuple[types.Type, int], Any]:
+    """What keeps a tape apart from what the program may write to before the reverse reads it:
+    arguments, by their position, and the result.
+    """
+    others = {of_result(k): leaf for k, leaf in enumerate(leaves_of(marked.result_type))}
+    others |= {i: a.value_type for i, a in enumerate(arguments) if request.overwritten[i]}
+    return {
+        (leaf, i): compile_function(function, (leaf, others[i]), pair)
+        for leaf, i, function in detachers_of(tape, others, pair)
+    }
+
+
+def shared_checks(
+    marked: MarkedCall, arguments: Sequence[RuleArgument], written: Sequence[bool]
+) -> tuple[SharedCheck, ...]:
+    """The checks of each array or object with a derivative that may be written, against the
+    others.
+    """
+    memory = [
+        i
+        for i, a in enumerate(arguments)
+        if a.activity != "const" and (_is_array(a.value_type) or is_object(a.value_type))
+    ]
+    # One text for all pairs: what is compiled depends on their types only.
+    message = (
+        f"two {{}} passed to {marked.name} share memory that it writes into: its rule takes them "
+        "for separate"
+    )
+    found: list[SharedCheck] = []
+    for pair in itertools.combinations(memory, 2):
+        if not (written and any(written[i] for i in pair)):
+            continue
+        # an array first: what it holds is easily kept
+        i, j = sorted(pair, key=lambda k: not _is_array(arguments[k].value_type))
+        first, second = arguments[i].value_type, arguments[j].value_type
+        before, after = kept_if_shared, unwritten(message.format("arrays"))
+        if not _is_array(first):
+            shared = f"two objects passed to {marked.name}, which may write into them, share memory"
+            before, after = (
+                objects_apart(f"{shared}: its rule takes them for separate"),
+                nothing_kept,
+            )
+        elif not _is_array(second):
+            before, after = kept_if_in_object, unwritten(message.format("arguments"))
+        keep = compile_function(before, (first, second), marked)
+        check = compile_function(after, (first, keep.signature.return_type), marked)
+        found.append(SharedCheck((i, j), keep, check))
+    return tuple(found)
+
+
+def _is_array(found: types.Type) -> bool:
+    return isinstance(found, types.Array) and found.ndim > 0
+
+
+def alias_checks(
+    marked: MarkedCall, arguments: Sequence[RuleArgument]
+) -> dict[tuple[types.Type, types.Type], Any]:
+    """Compile results of `rulechecks.apart` for a returned array and each array it may share memory
+    with, by their types.
+    """
+    arrays = array_types(marked.result_type)
+    results = dict.fromkeys(arrays)
+    more = "or with its own shadow" if len(arrays) == 1 else "with another array, or with a shadow"
+    message = (
+        f"what {marked.name} or its rule returns shares memory with an argument, {more}; "
+        "return a copy"
+    )
+    others = {*results, *(f for a in arguments for f in (a.value_type, *a.annotation.fields))}
+    return {
+        (returned, other): compile_function(
+            apart_from_object(message) if is_object(other) else apart(message),
+            (returned, other),
+            marked,
+        )
+        for returned in results
+        for other in others
+        if isinstance(other, types.Array) or is_object(other)
+    }
+
+
+def cpu_typing_context() -> Any:
+    """The CPU's typing context, with everything loaded that was registered so far."""
+    context: Any = cpu_target.typing_context
+    context.refresh()
+    return context
+
+
+def rule_arguments(
+    marked: MarkedCall,
+    rule: Chosen,
+    request: RuleRequest | ForwardRuleRequest,
+    width: int = 1,
+) -> tuple[RuleArgument, ...]:
+    """The arguments of a call as the engine sees them, each part of a tuple with arrays by itself;
+    `width` shadows where the rule takes a batch.
+    """
+    apart = taken_apart(marked)
+    kinds = [
+        (kind, whole.is_split)
+        for whole, kind in zip(wholes_of(marked), rule.arguments, strict=True)
+        for _ in whole.parts
+    ]
+    return tuple(
+        RuleArgument(
+            name=name,
+            passed=found,
+            value_type=plain_type(found),
+            activity=activity,
+            annotation=annotation_type(
+                part_kind(kind, found) if split else kind, plain_type(found), width
+            ),
+        )
+        for name, found, activity, (kind, split) in zip(
+            apart.argument_names, apart.signature.args, request.activities, kinds, strict=True
+        )
+    )
+
+
+def parameters_of(marked: MarkedCall, rule: Chosen, width: int = 1) -> tuple[Parameter, ...]:
+    """What the rule takes for the arguments of a call."""
+    return tuple(
+        Parameter(
+            name=whole.name,
+            value_type=plain_type(whole.numba_type),
+            annotation=annotation_type(kind, plain_type(whole.numba_type), width),
+            parts=whole.parts,
+            is_split=whole.is_split,
+        )
+        for whole, kind in zip(wholes_of(marked), rule.arguments, strict=True)
+    )
+
+
+# Per function: compiling again would give code of the same behaviour, and lose what was compiled.
+_dispatchers: dict[Any, Any] = {}
+
+
+def _dispatcher(function: Any) -> Any:
+    if function not in _dispatchers:
+        options = dict(getattr(function, "targetoptions", {}))
+        options.pop("nopython", None)
+        plain = getattr(function, "py_func", function)
+        _dispatchers[function] = to_link(plain, pipeline_class=RuleFunctionCompiler, **options)
+    return _dispatchers[function]
+
+
+def callable_rule(function: Any, **more: Any) -> Any:
+    """A dispatcher of a function of a rule that other compiled functions can call, with `more`
+    options of `@njit`.
+    """
+    options = {**getattr(function, "targetoptions", {}), **more}
+    options.pop("nopython", None)
+    plain = getattr(function, "py_func", function)
+    return numba.njit(pipeline_class=RuleFunctionCompiler, **options)(plain)
+
+
+def checked_primal(marked: MarkedCall, symbol: str) -> Any:
+    """The library of the function itself with the check of what it returns."""
+    arguments = [
+        RuleArgument(name, found, found, "const", annotation_type(Const, found))
+        for name, found in zip(marked.argument_names, marked.signature.args, strict=True)
+    ]
+    with ExitStack() as stack:
+        stack.enter_context(target_override("cpu"))
+        stack.enter_context(uninherited_flags())
+        return build_primal(marked, arguments, alias_checks(marked, arguments), symbol)
+
+
+def compile_function(function: Any, args: tuple[types.Type, ...], pair: Chosen | MarkedCall) -> Any:
+    """The compile result of one function of a rule; `NotCompilable` where Numba refuses it."""
+    try:
+        return compile_to_link(_dispatcher(function), args)
+    except ActiverulesError:
+        raise
+    except (*NUMBA_REFUSES, NotImplementedError) as error:
+        raise NotCompilable(
+            f"Numba cannot compile the rule of {pair.name} in nopython mode",
+            where=[rule_location(function, args)],
+            why=str(error).strip(),
+            instead=["add into a shadow: x.dval[:] += …"] if ".dval = " in str(error) else [],
+        ) from error
+
+
+def _compile_reverse(
+    leading: tuple[types.Type, ...],
+    annotations: tuple[types.Type, ...],
+    pair: RulePair,
+    tape: types.Type,
+) -> tuple[Any, tuple[types.Type, ...]]:
+    """The reverse for a tape it only reads; else for its own copies of the arrays and lists of
+    these types.
+
+    Numba's types refuse most of what writes into arrays, and LLVM is asked for the rest.
+    """
+    wanted, made = pair.tape_type, type_name(tape)
+    if isinstance(wanted, types.Type) and not converts(tape, wanted):
+        takes = type_name(wanted)
+        raise TapeMismatch(
+            f"the tape of {pair.name} is {made}, and its reverse takes {takes}",
+            where=[
+                rule_location(pair.augmented, ()),
+                rule_location(pair.reverse, ()),
+            ],
+            instead=[f"return a tape of type {takes}", f"annotate `tape` with {made}"],
+        )
+    arrays = tuple({leaf for leaf in leaves_of(tape) if isinstance(leaf, types.Array)})
+    lists = () if is_trusted(pair) else lists_of(tape)
+    if arrays and not is_trusted(pair):
+        # For `tape *= 2` of an array that can only be read Numba has no error of its own.
+        with suppress(NotCompilable, AttributeError):
+            args = (*leading, frozen(tape), *annotations)
+            reverse = compile_function(pair.reverse, args, pair)
+            return reverse, lists + (() if only_reads_arrays(reverse, len(leading)) else arrays)
+    try:
+        reverse = compile_function(pair.reverse, (*leading, tape, *annotations), pair)
+        return reverse, () if is_trusted(pair) else arrays + lists
+    except NotCompilable as error:
+        if not _speaks_of_tape(error, pair, tape):
+            raise
+        raise TapeMismatch(
+            f"the reverse of {pair.name} cannot use the tape its augmented primal makes: {made}",
+            where=error.where,
+            why=error.why,
+            instead=["make both halves agree on what the tape holds"],
+        ) from error
+
+
+def _speaks_of_tape(error: NotCompilable, pair: RulePair, tape: types.Type) -> bool:
+    """Whether Numba failed at a line of the reverse that uses its tape, on a value of the tape's
+    type. What `accumulate` refuses, it has given its own reason for.
+    """
+    plain = getattr(pair.reverse, "py_func", pair.reverse)
+    if str(tape) not in error.why or "accumulate" in error.why:
+        return False
+    code = plain.__code__
+    name = code.co_varnames[2]
+    numbers = {int(n) for n in re.findall(r'", line (\d+):', error.why)}
+    lines = (linecache.getline(code.co_filename, n) for n in numbers - {code.co_firstlineno})
+    return any(re.search(rf"\b{name}\b", line) for line in lines)
+
+
+def _check_augmented(
+    augmented: Any, marked: MarkedCall, pair: RulePair, *, needs_primal: bool
+) -> types.Type:
+    """Check what an augmented primal returns; gives the type of its tape."""
+    returned = augmented.signature.return_type
+    if getattr(returned, "instance_class", None) is not AugmentedReturn:
+        raise wrong_return(pair.augmented, pair, returned, "AugmentedReturn(primal, shadow, tape)")
+    primal, shadow, tape = types_of(returned)
+    expected = marked.result_type
+    if not (converts(primal, expected) or (primal == types.none and not needs_primal)):
+        raise wrong_return(pair.augmented, pair, primal, f"{type_name(expected)} as primal")
+    if pair.result in (Duplicated, MixedDuplicated) and not converts(shadow, expected):
+        raise wrong_return(pair.augmented, pair, shadow, f"{type_name(expected)} as shadow")
+    if not tape.is_precise() or isinstance(tape, types.Optional):
+        raise wrong_return(pair.augmented, pair, tape, "a tape of one type")
+    return tape
+
+
+def _derivative_places(
+    reverse: Any,
+    arguments: Sequence[RuleArgument],
+    parameters: Sequence[Parameter],
+    pair: RulePair,
+) -> tuple[int | None, ...]:
+    """Where the derivative of each parameter that is Active at the call, or has a part that is,
+    stands in what the reverse returns.
+    """
+    returned = reverse.signature.return_type
+    active = [i for i, p in enumerate(parameters) if p.annotation.kind in _RETURNED]
+    asked = [i for i, p in enumerate(parameters) if has_active(p, arguments)]
+    if returns_entries(returned, parameters):
+        return tuple(asked)
+    if len(active) == 1 and _fits(parameters[active[0]], returned):
+        return tuple(None for _ in asked)
+    if not active and returned == types.none:
+        return ()
+    what = _expected_derivatives(parameters)
+    if isinstance(returned, types.BaseTuple) and len(returned) == len(parameters):
+        entries = enumerate(zip(parameters, types_of(returned), strict=True))
+        wrong = next(i for i, (parameter, found) in entries if not _fits(parameter, found))
+        what += f"; entry {wrong} (`{parameters[wrong].name}`)"
+    raise wrong_return(pair.reverse, pair, returned, what)
+
+
+_RETURNED = (Active, MixedDuplicated)
+
+
+def returns_entries(returned: types.Type, parameters: Sequence[Parameter]) -> bool:
+    """Whether a reverse returns an entry per parameter, and not the only derivative alone."""
+    return (
+        isinstance(returned, types.BaseTuple)
+        and len(returned) == len(parameters)
+        and all(map(_fits, parameters, types_of(returned)))
+    )
+
+
+def _fits(parameter: Parameter, found: types.Type) -> bool:
+    if parameter.annotation.kind in _RETURNED:
+        wanted = derivative_type(parameter.value_type)
+        return converts(found, wanted) or converts(found, anonymous(wanted))
+    if parameter.annotation.kind is Duplicated:
+        return found == types.none
+    return True
+
+
+def _expected_derivatives(parameters: Sequence[Parameter]) -> str:
+    entries = [
+        type_name(anonymous(derivative_type(p.value_type)))
+        if p.annotation.kind in _RETURNED
+        else "None"
+        for p in parameters
+    ]
+    whole = f"({', '.join(entries)}{',' if len(entries) == 1 else ''})"
+    active = [entry for entry in entries if entry != "None"]
+    if len(active) > 1:
+        return whole
+    return f"{whole} or {active[0] if active else 'None'}"
+
+
+def converts(found: types.Type, expected: types.Type) -> bool:
+    """Whether a value of type `found` can stand for one of type `expected` without loss."""
+    if isinstance(found, types.Optional):
+        return False
+    if found == expected:
+        return True
+    if (found == types.none) != (expected == types.none):
+        return False
+    conversion = cpu_typing_context().can_convert(found, expected)
+    return conversion is not None and conversion <= Conversion.safe
+
+
+def wrong_return(function: Any, pair: Chosen, found: types.Type, expected: str) -> RuleReturnError:
+    """The error about what a function of a rule returns."""
+    return RuleReturnError(
+        f"the rule of {pair.name} returns {type_name(found)}, expected {expected}",
+        where=[rule_location(function, ())],
+    )
+
+
+def rule_location(function: Any, args: tuple[types.Type, ...]) -> tuple[str, str, str]:
+    """Where a function of a rule is, as an entry of an error."""
+    plain = getattr(function, "py_func", function)
+    annotated = ", ".join("config" if isinstance(a, ConfigType) else type_name(a) for a in args)
+    text = f"{plain.__name__}({annotated})" if args else plain.__name__
+    return "in the rule", text, location_of(plain)

@@ -1,0 +1,387 @@
+"""The LLVM functions through which the engine calls a compiled rule.
+
+Their convention is in `ir.derivatives.rulecall`.
+
+Needs       a `CompiledRule`: both halves compiled for the CPU, and how each argument gets to them
+Gives       `build(rule, symbols)`: a finalised code library that defines augmented, reverse and (if
+            it is needed) drop
+Invariants  W1  a rule function borrows what it is passed; results are owned by who reads them, and
+                what nobody reads is released
+            W2  scratch shadows live for one call, on its error path too
+            W3  a status other than 0 and its exception are passed on unchanged
+            W4  nothing the engine holds is leaked by an exception in a rule, although Numba's own
+                code does not release what it has counted when it raises
+
+A result that is Const at the call has no place with the engine between the two halves; where the
+reverse is to see it, it travels with the tape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+
+from activerules.annotations.activity import Active, Const
+from activerules.numba_ext.codegen.link import leave_to_caller
+from activerules.numba_ext.codegen.unlinked import cpu_context
+from activerules.numba_ext.rules.caller import POINTER, RuleCaller
+from activerules.numba_ext.rules.compiled import (
+    CompiledRule,
+    Parameter,
+    RuleArgument,
+    Symbols,
+    needs_drop,
+    shadow_arrays,
+    types_of,
+)
+from activerules.numba_ext.rules.parts import leaves_in
+from activerules.numba_ext.rules.tapes import of_result
+from activerules.numba_ext.target.calls import MarkedCall
+from activerules.values.kinds import anonymous, derivative_type
+
+
+def build(rule: CompiledRule, symbols: Symbols) -> Any:
+    """Build the functions named in `symbols` and compile them; drop only if the tape holds
+    references.
+    """
+    context = cpu_context()
+    library = context.codegen().create_library(symbols.augmented)
+    leave_to_caller(library)
+    module = library.create_ir_module(symbols.augmented)
+    _Augmented(context, module, rule, symbols.augmented).build()
+    _Reverse(context, module, rule, symbols.reverse).build()
+    if needs_drop(rule):
+        _build_drop(context, module, rule, symbols.drop)
+    if rule.another is not None:
+        _Another(context, module, symbols.another, rule.marked, (), _Another.leading).build(rule)
+        library.add_linking_library(rule.another.library)
+    library.add_ir_module(module)
+    helpers = (
+        *(rule.zero_makers, rule.savers, rule.handed, rule.apart, rule.alike),
+        *(rule.detachers, rule.copiers),
+    )
+    for result in (rule.augmented, rule.reverse, *(r for each in helpers for r in each.values())):
+        library.add_linking_library(result.library)
+    for library_of_check in (each for check in rule.shared for each in check.libraries):
+        library.add_linking_library(library_of_check)
+    for result in (each for check in rule.objects for each in check.results):
+        library.add_linking_library(result.library)
+    library.finalize()
+    return library
+
+
+def build_primal(
+    marked: MarkedCall,
+    arguments: Sequence[RuleArgument],
+    apart: dict[tuple[types.Type, types.Type], Any],
+    symbol: str,
+) -> Any:
+    """Build the function itself with the check of what it returns, for calls no rule serves."""
+    context = cpu_context()
+    library = context.codegen().create_library(symbol)
+    leave_to_caller(library)
+    module = library.create_ir_module(symbol)
+    _Primal(context, module, symbol, marked, arguments, ("ret", "excinfo")).build(marked, apart)
+    library.add_ir_module(module)
+    for result in apart.values():
+        library.add_linking_library(result.library)
+    library.add_linking_library(marked.cpu_library)
+    library.finalize()
+    return library
+
+
+class _Primal(RuleCaller):
+    def build(self, marked: MarkedCall, apart: dict[tuple[types.Type, types.Type], Any]) -> None:
+        result = self.call(marked, self.primals)
+        self.pending.append((self.return_type, result))
+        others = [(v, a.passed) for v, a in zip(self.primals, self.arguments, strict=True)]
+        self.check_apart(apart, (result, self.return_type), others)
+        self.store_result("ret", result, self.return_type)
+        self.finish()
+
+
+class _Another(RuleCaller):
+    leading = ("ret", "new", "excinfo")
+
+    def build(self, rule: CompiledRule) -> None:
+        shadow = self.call(rule.another, [self.load_result("ret")])
+        self.store_result("new", shadow, rule.another.signature.return_type)
+        self.finish()
+
+
+class _Half(RuleCaller):
+    """A function of a pair."""
+
+    leading: tuple[str, ...]
+
+    def __init__(self, context: Any, module: Any, rule: CompiledRule, name: str) -> None:
+        super().__init__(
+            context,
+            module,
+            name,
+            rule.marked,
+            rule.arguments,
+            self.leading,
+            parameters=rule.parameters,
+        )
+        self.rule = rule
+        self.zero_makers = rule.zero_makers
+
+
+class _Augmented(_Half):
+    leading = ("ret", "ret_shadow", "excinfo", "tape")
+
+    def build(self) -> None:
+        rule, context, builder = self.rule, self.context, self.builder
+        dummies = [context.get_dummy_value(), context.get_dummy_value()]
+        saved = [self._saved(i, saver) for i, saver in rule.savers.items()]
+        fields = self.fields()
+        arguments = self.annotated(fields)
+        kept = self.keep_shared(rule.shared)
+        objects = self.identities(rule.objects, fields)
+        returned = self.call(rule.augmented, [*dummies, *arguments])
+        self.pending.append((rule.augmented.signature.return_type, returned))
+        self.check_shared(rule.shared, kept)
+        self.check_objects(rule.objects, fields, objects)
+        primal, shadow, tape = (builder.extract_value(returned, i) for i in range(3))
+        primal_type, shadow_type, tape_type = rule.augmented_types
+        if primal_type == types.none != self.return_type:  # a number that nobody reads
+            primal, primal_type = context.get_constant_null(self.return_type), self.return_type
+        self._keep_apart((primal, primal_type), (shadow, shadow_type), fields)
+        self.check_alike(rule.alike, (primal, primal_type), (shadow, shadow_type))
+        values = [value for value, *_ in fields]
+        result = context.cast(builder, primal, primal_type, self.return_type)
+        tape = self._own_tape(tape, tape_type, result, values)
+        parts = [tape]
+        if rule.carries_result:
+            carried, shadow_type = self._carried(result, shadow)
+            parts += carried
+        parts += saved + [known[0] for known in objects]
+        if len(parts) > 1:
+            tape = context.make_tuple(builder, rule.stored_type, parts)
+        if rule.marked.result_type != types.none:
+            self.store_result("ret", primal, primal_type)
+        if rule.result_activity == "duplicated":
+            self.store_result("ret_shadow", shadow, shadow_type)
+        else:
+            context.nrt.decref(builder, shadow_type, shadow)
+        self._store_tape(tape)
+        self.finish()
+
+    def _saved(self, index: int, saver: Any) -> Any:
+        copy = self.call(saver, [self.primals[index]])
+        self.pending.append((saver.signature.return_type, copy))
+        return copy
+
+    def _keep_apart(
+        self, primal: tuple[Any, Any], shadow: tuple[Any, Any], passed: Sequence[Sequence[Any]]
+    ) -> None:
+        """Leave with an error if what the rule returns is not memory of its own."""
+        shadowed = self.rule.result.dval is not None
+        others = [(primal, [shadow])] if shadowed else []
+        fields = [
+            each
+            for values, argument in zip(passed, self.arguments, strict=True)
+            for each in zip(values, argument.annotation.fields, strict=True)
+        ]
+        results = [primal, shadow] if shadowed else [primal]
+        for result, more in [*((r, fields) for r in results), *others]:
+            self.check_apart(self.rule.apart, result, more)
+
+    def _own_tape(
+        self, tape: Any, tape_type: types.Type, primal: Any, values: Sequence[Any]
+    ) -> Any:
+        """The tape, with a copy of each array in it that the program may write to."""
+        others = dict(enumerate(values))
+        for k, (_, leaf) in enumerate(leaves_in(self.builder, self.return_type, primal)):
+            others[of_result(k)] = leaf
+        replaced: list[tuple[types.Type, Any]] = []
+        tape = self._detached(tape, tape_type, others, replaced)
+        self._release(*replaced)
+        return tape
+
+    def _detached(
+        self,
+        value: Any,
+        found: types.Type,
+        others: dict[int, Any],
+        replaced: list[tuple[types.Type, Any]],
+    ) -> Any:
+        if isinstance(found, types.BaseTuple):
+            for i, item in enumerate(types_of(found)):
+                part = self.builder.extract_value(value, i)
+                new = self._detached(part, item, others, replaced)
+                value = value if new is part else self.builder.insert_value(value, new, i)
+            return value
+        for (array, position), detacher in self.rule.detachers.items():
+            if array == found:
+                new = self.call(detacher, [value, others[position]])
+                new = self.context.cast(self.builder, new, detacher.signature.return_type, found)
+                self.pending.append((found, new))
+                replaced.append((found, value))
+                value = new
+        return value
+
+    def _carried(self, result: Any, shadow: Any) -> tuple[list[Any], types.Type]:
+        """The fields of `dret`, which the tape owns; and the type left to release of the shadow."""
+        rule, context, builder = self.rule, self.context, self.builder
+        shadow_type = rule.augmented_types[1]
+        return_type = rule.marked.result_type
+        if rule.result.kind is Active:
+            # The cotangent of a result that nothing active reads.
+            return [context.get_constant_null(return_type)], shadow_type
+        context.nrt.incref(builder, return_type, result)
+        if rule.result.dval is not None:
+            return [
+                result,
+                context.cast(builder, shadow, shadow_type, rule.result.dval),
+            ], types.none
+        return [result], shadow_type
+
+    def _store_tape(self, tape: Any) -> None:
+        stored_type = self.rule.stored_type
+        if stored_type == types.none:
+            return
+        model = self.context.data_model_manager.lookup(stored_type)
+        self.builder.store(
+            model.as_data(self.builder, tape), self.place("tape", model.get_data_type())
+        )
+
+
+class _Reverse(_Half):
+    leading = ("ret", "ret_shadow", "excinfo", "tape", "derivatives")
+
+    def borrowed(self, value_type: types.Type, value: Any) -> Any:
+        """Without owner: unlike a tape, nothing that the reverse returns can hold on to it."""
+        return self.without_owner(value_type, value)
+
+    def build(self) -> None:
+        rule, context, builder = self.rule, self.context, self.builder
+        tape, dret, rest = self._tape_and_cotangent()
+        saved, known = rest[: len(rule.savers)], rest[len(rule.savers) :]
+        for check, then in zip(rule.objects, known, strict=True):
+            self.check_object(check, self.primals[check.place], then, 2)
+        for index, copy in zip(rule.savers, saved, strict=True):
+            found = rule.savers[index].signature.return_type
+            passed = self.arguments[index].value_type
+            if index in rule.handed:
+                made = rule.handed[index]
+                copy = self.call(made, [copy, self.primals[index]][: len(made.signature.args)])
+                found = made.signature.return_type
+                self.scratch.append((found, copy))
+            self.primals[index] = context.cast(builder, copy, found, passed)
+        fields = self.fields()
+        tape = self._copied(tape, rule.augmented_types[2], self._shadows(fields))
+        args = [context.get_dummy_value(), dret, tape, *self.annotated(fields)]
+        objects = self.identities(rule.objects, fields)
+        returned = self.call(rule.reverse, args)
+        self.check_objects(rule.objects, fields, objects)
+        return_type = rule.reverse.signature.return_type
+        self._store_derivatives(returned, return_type)
+        context.nrt.decref(builder, return_type, returned)
+        self.finish()
+
+    def _shadows(self, fields: Sequence[Sequence[Any]]) -> Any:
+        """The tuple of those that are arrays."""
+        typed = zip(fields, self.arguments, strict=True)
+        shadows = [
+            value
+            for values, argument in typed
+            for value, found in zip(values[1:], argument.annotation.fields[1:], strict=True)
+            if isinstance(found, types.Array)
+        ]
+        return self.context.make_tuple(self.builder, shadow_arrays(self.arguments), shadows)
+
+    def _copied(self, value: Any, found: types.Type, shadows: Any) -> Any:
+        """The tape, with copies of its arrays where the reverse may write into them."""
+        if isinstance(found, types.BaseTuple) and self.rule.copiers:
+            for i, item in enumerate(types_of(found)):
+                part = self._copied(self.builder.extract_value(value, i), item, shadows)
+                value = self.builder.insert_value(value, part, i)
+        if found not in self.rule.copiers:
+            return value
+        copier = self.rule.copiers[found]
+        made = self.call(copier, [value, shadows])
+        made = self.context.cast(self.builder, made, copier.signature.return_type, found)
+        self.scratch.append((found, made))
+        return made
+
+    def _tape_and_cotangent(self) -> tuple[Any, Any, list[Any]]:
+        """The rule's own tape, `dret`, and what else is kept: see `CompiledRule.stored_type`."""
+        rule, context = self.rule, self.context
+        tape, fields, rest = self._unpacked(self._load_tape())
+        if not rule.carries_result:
+            if rule.result.kind is Const:
+                fields = [context.get_dummy_value()]
+            elif rule.result.kind is Active:
+                fields = [self.load_result("ret_shadow")]
+            else:
+                loaded = [self.load_result("ret"), self.load_result("ret_shadow")]
+                fields = list(map(self.without_owner, rule.result.fields, loaded))
+        return tape, self.annotate(rule.result, *fields), rest
+
+    def _unpacked(self, stored: Any) -> tuple[Any, list[Any], list[Any]]:
+        rule = self.rule
+        count = len(rule.result.fields) if rule.carries_result else 0
+        if not (count or rule.savers or rule.objects):
+            return stored, [], []
+        tape, *rest = cgutils.unpack_tuple(self.builder, stored)
+        return tape, rest[:count], rest[count:]
+
+    def _load_tape(self) -> Any:
+        stored_type = self.rule.stored_type
+        if stored_type == types.none:
+            return self.context.get_dummy_value()
+        model = self.context.data_model_manager.lookup(stored_type)
+        return model.load_from_data_pointer(self.builder, self.place("tape", model.get_data_type()))
+
+    def _store_derivatives(self, returned: Any, return_type: types.Type) -> None:
+        context, builder = self.context, self.builder
+        parameters = self.rule.returned
+        if not parameters:
+            return
+        floats: list[Any] = []
+        for index, parameter in zip(self.rule.derivatives, parameters, strict=True):
+            value, found = returned, return_type
+            if index is not None:
+                value = builder.extract_value(returned, index)
+                found = types_of(return_type)[index]
+            wanted = derivative_type(parameter.value_type)
+            if isinstance(found, types.BaseAnonymousTuple) and found != wanted:
+                wanted = anonymous(wanted)  # a plain tuple will do for a named one
+            value = context.cast(builder, value, found, wanted)
+            for entry_type, entry in self._entries(parameter, wanted, value):
+                packer = context.get_arg_packer([entry_type])
+                floats += _floats(packer.as_arguments(builder, [entry]))
+        place = self.place("derivatives", ir.LiteralStructType([each.type for each in floats]))
+        for i, value in enumerate(floats):
+            builder.store(value, cgutils.gep_inbounds(builder, place, 0, i))
+
+    def _entries(
+        self, parameter: Parameter, found: types.Type, value: Any
+    ) -> list[tuple[types.Type, Any]]:
+        """The derivatives of the parts that are Active at the call."""
+        if not parameter.is_split:
+            return [(found, value)]
+        leaves = leaves_in(self.builder, found, value)
+        return [
+            leaf
+            for i, leaf in zip(parameter.parts, leaves, strict=True)
+            if self.arguments[i].activity == "active"
+        ]
+
+
+def _floats(values: Sequence[Any]) -> list[Any]:
+    return [each for each in values if isinstance(each.type, ir.FloatType | ir.DoubleType)]
+
+
+def _build_drop(context: Any, module: Any, rule: CompiledRule, name: str) -> None:
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER]), name)
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    model = context.data_model_manager.lookup(rule.stored_type)
+    place = builder.bitcast(function.args[0], model.get_data_type().as_pointer())
+    context.nrt.decref(builder, rule.stored_type, model.load_from_data_pointer(builder, place))
+    builder.ret_void()

@@ -1,0 +1,1 @@
+"""Split mode, pullbacks and batches: the primal now, reverses later."""

@@ -1,0 +1,210 @@
+"""Reverse mode for several shadows at once: one primal sweep, and one reverse sweep for all lanes.
+
+The seed of an Active return goes to every lane. Where a rule wants a primal sweep for every lane
+(D1 of `ir.generate.widen`), there is a reverse per lane instead: the primal is recorded once, with
+working shadows, and for every lane the reverse plays over that tape. An argument the function only
+reads has its derivative added to the lane's shadow; one that it writes has the lane's shadow moved
+in and out, since the reverse consumes what it holds.
+
+Invariants  B2  the shadows of all lanes are checked before the primal runs: layout, overlap with
+                primals and with other lanes
+            B3  nothing is held when an exception leaves
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.core.typing.templates import signature
+
+from activerules.annotations.activity import Active, Const
+from activerules.annotations.signature import SplitSpec
+from activerules.numba_ext.calls import checks, memory
+from activerules.numba_ext.calls.emitter import BATCHED, Call, Emitter, Field, all_fields
+from activerules.numba_ext.calls.intrinsics import compiled, dispatcher_in, return_activity
+from activerules.numba_ext.calls.lanes import first_lane, lane_tuples, packed_lanes, width_of
+from activerules.numba_ext.codegen.types import AnnotationType, marker_class
+from activerules.numba_ext.split.forms import SplitEmitter
+from activerules.values import shadows as floats
+from activerules.values.argument import Argument
+from activerules.values.kinds import leaves_of
+from activerules.values.shadows import zero_shadow
+
+
+def batch_form(mode, function, args, deferred):
+    """`autodiff(Reverse, function, [return activity,] *annotated)` with batched arguments."""
+    marker = marker_class(args[0]) if args else None
+    annotated = args if marker is None else args[1:]
+    dispatcher = dispatcher_in(function)
+    with checks.naming(dispatcher):
+        names = checks.read_arity(dispatcher, len(annotated))
+        width = width_of(names, annotated)
+        arguments = checks.read_arguments(names, [first_lane(ty) for ty in annotated])
+    checks.refuse_holomorphic(mode.value)
+    returned, options = return_activity(marker), mode.value.options
+    gradient = compiled(
+        dispatcher, arguments, returned, options=options,
+        width=width, deferred=deferred, needs_primal=mode.value.returns_primal,
+    )  # fmt: skip
+    run = _together
+    if gradient.width != width:
+        checks.refuse_runtime_activity(options, "with several shadows per argument")
+        refuse_shared_records(arguments)
+        gradient = compiled(
+            dispatcher, arguments, returned,
+            split=True, options=options, needs_primal=mode.value.returns_primal,
+        )  # fmt: skip
+        run = _one_by_one
+    call = Call(arguments, gradient)
+    by_argument = lane_tuples(call.derivative_types, width, batched=True)
+    derivatives = types.Tuple(by_argument)
+    result_type: Any = derivatives
+    if mode.value.returns_primal:
+        result_type = types.Tuple([derivatives, gradient.result_type])
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        fields = all_fields(context, builder, args, values[2])[len(args) - len(annotated) :]
+        lanes, primal = run(context, builder, call, annotated, fields, width)
+        items = packed_lanes(context, builder, by_argument, lanes)
+        gradients = context.make_tuple(builder, derivatives, items)
+        if mode.value.returns_primal:
+            return context.make_tuple(builder, typed.return_type, [gradients, primal])
+        context.nrt.decref(builder, gradient.result_type, primal)
+        return gradients
+
+    return signature(result_type, mode, function, types.Tuple(args)), codegen
+
+
+def _together(
+    context: Any, builder: Any, call: Call, args: Any, fields: Sequence[Field], width: int
+) -> tuple[list[list[Any]], Any]:
+    """One reverse sweep with all cotangents."""
+    return Emitter(context, builder, call).emit(fields)
+
+
+def _one_by_one(
+    context: Any, builder: Any, call: Call, args: Any, fields: Sequence[Field], width: int
+) -> tuple[list[list[Any]], Any]:
+    """A reverse sweep per lane."""
+    result = Active if call.gradient.return_activity == "active" else Const
+    asked = SplitSpec(result, (), True, repeated=True)
+    emitter = SplitEmitter(context, builder, call, asked, owns_shadows=True)
+    return Lanes(emitter, args, fields, width).run()
+
+
+def refuse_shared_records(arguments: Sequence[Argument]) -> None:
+    """Refuse records where there are working shadows: nothing would own those of a record."""
+    for argument in arguments:
+        if argument.activity != "const":
+            where = "a batch where a rule wants a primal sweep for every lane"
+            checks.refuse_records(argument.name, argument.numba_type, where)
+
+
+class Lanes:
+    """The code of one batched call."""
+
+    def __init__(
+        self, emitter: SplitEmitter, args: Sequence[Any], fields: Sequence[Field], width: int
+    ) -> None:
+        self.emitter, self.width = emitter, width
+        self.context, self.builder = emitter.context, emitter.builder
+        self.args = args
+        self.primals = [primal for primal, _ in fields]
+        self.lanes = [lanes for _, lanes in fields]
+        self.written = emitter.gradient.written
+
+    def run(self) -> tuple[list[list[Any]], Any]:
+        """The derivatives of every lane, and what the primal returned."""
+        self.check()
+        fields = self.working()
+        tape, primal, _ = self.emitter.record(fields)
+
+        def release() -> None:
+            self._release(fields, tape)
+
+        bars = [self.play(fields, lane, self._seed(), tape, release) for lane in range(self.width)]
+        release()
+        return bars, primal
+
+    def working(self) -> list[Field]:
+        """The primals, with new working shadows."""
+        arguments = self.emitter.arguments
+        return self.with_working(
+            [
+                zero_shadow(self.context, self.builder, argument.numba_type, primal)
+                for k, (primal, argument) in enumerate(zip(self.primals, arguments, strict=True))
+                if self._is_batched(k)
+            ]
+        )
+
+    def with_working(self, shadows: Sequence[Any]) -> list[Field]:
+        """The primals, each with its working shadow if it is batched."""
+        own = iter(shadows)
+        return [
+            (primal, (next(own),) if self._is_batched(k) else ())
+            for k, primal in enumerate(self.primals)
+        ]
+
+    def play(
+        self,
+        fields: Sequence[Field],
+        lane: int,
+        seed: tuple[Any, Any],
+        tape: Any,
+        release: Callable[[], None] = lambda: None,
+    ) -> list[Any]:
+        """The reverse of one lane, for a cotangent of the result (type and value)."""
+        for k, found, working in self._working(fields):
+            if self.written[k]:
+                floats.take(self.context, self.builder, found, working, self.lanes[k][lane])
+            else:
+                floats.clear_shadow(self.context, self.builder, found, working)
+        (bars,) = self.emitter.play(fields, [seed], tape, release=release)
+        for k, found, working in self._working(fields):
+            move = floats.give if self.written[k] else floats.add
+            move(self.context, self.builder, found, working, self.lanes[k][lane])
+        return bars
+
+    def _working(self, fields: Sequence[Field]) -> Iterator[tuple[int, Any, Any]]:
+        """The number and type of each argument with a working shadow, and that."""
+        for k, (_, working) in enumerate(fields):
+            for shadow in working:
+                yield k, self.emitter.arguments[k].numba_type, shadow
+
+    def _seed(self) -> tuple[Any, Any]:
+        """Type and value of the cotangent of the result."""
+        if self.emitter.asked.result is not Active:
+            return types.none, None
+        ty = self.emitter.gradient.result_type
+        return ty, self.context.get_constant(ty, 1.0)
+
+    def _is_batched(self, k: int) -> bool:
+        ty = self.args[k]
+        return isinstance(ty, AnnotationType) and ty.kind in BATCHED
+
+    def check(self, working: Sequence[Field] | None = None) -> None:
+        """Check the shadows of all lanes (B2); for a tape that was made before, with its `working`
+        shadows: an object or a list may have changed since, so that these say what it was like.
+        """
+        emitter, primals = self.emitter, list(self.primals)
+        for k, found, shadow in self._working(working or ()):
+            if not all(isinstance(leaf, types.Array) for leaf in leaves_of(found)):
+                primals[k] = shadow
+        memory.check_lanes(
+            self.context, self.builder, emitter.arguments,
+            list(zip(primals, self.lanes, strict=True)), emitter.gradient,
+            self.width, lambda: None,
+        )  # fmt: skip
+
+    def _release(self, fields: Any, tape: Any) -> None:
+        for argument, (_, working) in zip(self.emitter.arguments, fields, strict=True):
+            for shadow in working:
+                memory.release(self.context, self.builder, argument.numba_type, shadow)
+        native = cgutils.create_struct_proxy(self.emitter.tape_type)(
+            self.context, self.builder, tape
+        )
+        for own in cgutils.unpack_tuple(self.builder, native.held):
+            memory.release_counted(self.builder, self.builder.extract_value(own, 0))
+        memory.release_counted(self.builder, native.block)

@@ -1,0 +1,126 @@
+"""Cotangents of a result and the shadows they go to: arrays, and tuples with arrays.
+
+Nothing that is emitted here raises, so that nothing leaks. Where nothing is an array it does
+nothing. Of what may be None, the cotangent may be None, and is where the result is; so may be that
+of an array of integers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba.core import cgutils, types
+from numba.core.imputils import impl_ret_borrowed
+from numba.core.typing.templates import signature
+from numba.extending import intrinsic, register_jitable
+
+from activerules.errors import ActivityError
+from activerules.rules.pattern import type_name
+from activerules.values.kinds import returned_type
+from activerules.values.layout import Array, Node, Number, Optional, layout_of, pairs
+from activerules.values.overwriting import overwrite
+from activerules.values.shadows import clear_shadow
+from activerules.values.walk import Depth, Emit, Slot, Visit, walk
+
+_COUNTS = types.Integer | types.Boolean
+
+
+def require_fitting(shadow: Any, cotangent: Any) -> None:
+    """Raise `ActivityError` unless the type of a cotangent is one of the result's."""
+    for node, other in pairs(layout_of(shadow), layout_of(cotangent)):
+        if not _is_one(node, other):
+            what = f"{type_name(node.numba_type)} is {type_name(other.numba_type)}"
+            raise ActivityError(
+                f"the cotangent of a result of type {what}",
+                why="it has the type and the shape of the result",
+            )
+
+
+def _is_one(node: Node, other: Node) -> bool:
+    if isinstance(node, Optional):
+        return True
+    if node.is_tuple:
+        return other.is_tuple and len(other.children) == len(node.children)
+    if isinstance(node, Array):
+        if other.numba_type == types.none:
+            return isinstance(node.element.numba_type, _COUNTS)
+        same_axes = isinstance(other, Array) and other.numba_type.ndim == node.numba_type.ndim
+        return same_axes and _holds(node.element, other.children[0][1])
+    return not isinstance(node, Number) or _holds(node, other)
+
+
+def _holds(node: Node, other: Node) -> bool:
+    if isinstance(other.numba_type, types.Complex):
+        return isinstance(node.numba_type, types.Complex)
+    return isinstance(other.numba_type, types.Float | types.Integer | types.Boolean)
+
+
+def fits(context: Any, builder: Any, found: tuple[Any, Any], pair: tuple[Any, Any]) -> Any:
+    """Whether the arrays of a cotangent have the shapes of the result's: of a shadow and it."""
+    em, nodes = Emit(context, builder), tuple(map(layout_of, found))
+    result = cgutils.alloca_once_value(builder, cgutils.true_bit)
+    for visit in walk(em, nodes, pair, depth=Depth.VALUE):
+        unfit = _unfit(em, visit)
+        builder.store(builder.and_(builder.load(result), builder.not_(unfit)), result)
+    return builder.load(result)
+
+
+def _unfit(em: Emit, visit: Visit) -> Any:
+    builder, (shadow, cotangent) = em.builder, visit.slots
+    if isinstance(shadow.node, Optional):
+        is_missing = builder.not_(_is_there(em, shadow))
+        return builder.and_(_is_there(em, cotangent), is_missing)
+    differs = cgutils.false_bit
+    if isinstance(shadow.node, Array) and isinstance(cotangent.node, Array):
+        shapes: list[list[Any]] = []
+        for slot in visit.slots:
+            array = em.context.make_array(slot.node.numba_type)(em.context, builder, slot.value)
+            shapes.append(cgutils.unpack_tuple(builder, array.shape, slot.node.numba_type.ndim))
+        for one, other in zip(*shapes, strict=True):
+            differs = builder.or_(differs, builder.icmp_unsigned("!=", one, other))
+    return differs
+
+
+def _is_there(em: Emit, slot: Slot) -> Any:
+    found = slot.node.numba_type
+    if not isinstance(slot.node, Optional):
+        return cgutils.false_bit if found == types.none else cgutils.true_bit
+    return cgutils.as_bool_bit(
+        em.builder, em.context.make_helper(em.builder, found, slot.value).valid
+    )
+
+
+@intrinsic
+def clear(typing_context, shadow):
+    """Make the arrays in a shadow zero."""
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        clear_shadow(context, builder, shadow, values[0])
+        return context.get_dummy_value()
+
+    return types.none(shadow), codegen
+
+
+@register_jitable
+def copied(shadow: Any) -> Any:
+    """A new array with what is in the shadow."""
+    result = np.empty(shadow.shape, shadow.dtype)
+    overwrite(result, shadow)
+    return result
+
+
+def _present(typing_context, x):
+    """What may be None where it is not; anything else as it is."""
+    inner = returned_type(x)
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        value = values[0]
+        if inner != x:
+            value = context.make_helper(builder, x, value).data
+        return impl_ret_borrowed(context, builder, inner, value)
+
+    return signature(inner, x), codegen
+
+
+present: Any = intrinsic(_present)

@@ -1,0 +1,505 @@
+"""Split mode in compiled code: the augmented primal and the reverse as two calls, with a tape.
+
+`record` runs the augmented primal and makes a tape, `play` runs the reverse over it. Both are
+intrinsics, as the forms in `intrinsics` are; `record(spec, function, *annotated)` gives
+`(tape, primal, shadow)`, `play(spec, function, *annotated, dret, tape)` the derivatives. With
+several shadows per argument, `shadow`, `dret` and each derivative are tuples, one entry per lane.
+
+Invariants  S1  what fails leaves no tape: `record` releases everything when the primal raises
+            S2  a shadow of the result has one reference for the caller, as the result has
+            S3  `play` takes the tape before it changes anything, and only with the arguments that
+                `record` had; a tape is empty when its one reverse has run
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.typing.templates import signature
+
+from activerules.annotations.activity import (
+    Active,
+    Annotation,
+    Const,
+    DuplicatedNoNeed,
+    MixedDuplicated,
+)
+from activerules.annotations.signature import SplitSpec
+from activerules.errors import ActivityError, BatchWidthMismatch, TapeError
+from activerules.numba_ext.calls import checks, memory
+from activerules.numba_ext.calls.emitter import (
+    Call,
+    Emitter,
+    Field,
+    all_fields,
+    is_batched,
+    link_derivative,
+)
+from activerules.numba_ext.calls.intrinsics import compiled, dispatcher_in, dispatcher_of_type
+from activerules.numba_ext.calls.lanes import first_lane, lane_tuples, packed_lanes, width_of
+from activerules.numba_ext.codegen.stubs import StubType
+from activerules.numba_ext.codegen.types import (
+    AnnotationType,
+    ModeType,
+    StaticType,
+    marker_class,
+    register_static,
+)
+from activerules.numba_ext.split.split_results import (
+    has_shadow,
+    read_result,
+    require_cotangent,
+    shadow_of,
+)
+from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, USED, Block, TapeType
+from activerules.numba_ext.target.derivative import ActivityName
+from activerules.rules.pattern import type_name
+from activerules.values.argument import Argument
+from activerules.values.identity import identity_of
+from activerules.values.kinds import is_number, optional_leaf, returned_type
+from activerules.values.layout import layout_of
+from activerules.values.shadows import own_constants
+from activerules.values.walk import Emit
+
+_ACTIVITIES: dict[type[Annotation], ActivityName] = {Const: "const", Active: "active"}
+
+
+class SplitType(StaticType):
+    """The type of one `SplitSpec`."""
+
+
+register_static(SplitSpec, SplitType)
+
+
+# --- typing ---
+
+
+def record_form(typing_context, spec, function, *args):
+    """`(tape, primal, shadow)`; None for what is not asked for, or does not exist."""
+    args = tuple(map(types.unliteral, args))
+    asked, call = read_split(spec.value, function, args)
+    result = call.gradient.result_type
+    wants_primal = _wants_primal(asked)
+    parts = (
+        tape_type(call),
+        result if wants_primal else types.none,
+        _by_lane(shadow_of(result), call, args) if has_shadow(asked.result) else types.none,
+    )
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        fields = all_fields(context, builder, args, values[2])
+        tape, primal, shadows = SplitEmitter(context, builder, call, asked).record(fields)
+        nothing = context.get_dummy_value()
+        if not wants_primal:
+            context.nrt.decref(builder, result, primal)
+            primal = nothing
+        shadow = nothing
+        if has_shadow(asked.result):
+            for one in shadows:
+                context.nrt.incref(builder, result, one)  # S2
+            shadow = shadows[0]
+            if is_batched(args):
+                shadow = context.make_tuple(builder, parts[2], shadows)
+        return context.make_tuple(builder, typed.return_type, [tape, primal, shadow])
+
+    return signature(types.Tuple(parts), spec, function, types.Tuple(args)), codegen
+
+
+def wrong_tape(tape: Any, function: Any) -> TapeError:
+    """The error of something that is no tape of this derivative."""
+    what = f"the tape of {tape.function}" if isinstance(tape, TapeType) else type_name(tape)
+    return TapeError(
+        f"{what} was given to the reverse of {dispatcher_of_type(function).py_func.__name__}",
+        why="a tape belongs to the derivative, the activities and the types it was made with",
+        instead=["the tape that `augmented` of the same autodiff_thunk returned"],
+    )
+
+
+def play_form(typing_context, spec, function, *args):
+    """One derivative per argument; the last two of `args` are the cotangent (or None) and the
+    tape.
+    """
+    args = tuple(map(types.unliteral, args))
+    *annotated, dret, tape = args
+    asked, call = read_split(spec.value, function, annotated)
+    if tape != tape_type(call):
+        raise wrong_tape(tape, function)
+    batched, width = is_batched(annotated), call.gradient.width
+    bars = read_cotangents(typing_context, asked, call, dret, width, batched=batched)
+    by_argument = lane_tuples(call.derivative_types, width, batched=batched)
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        fields = all_fields(context, builder, args, values[2])
+        (cotangent, _), (handle, _) = fields[-2:]
+        emitter = SplitEmitter(context, builder, call, asked)
+        cotangents = [cotangent] * width
+        if batched and isinstance(dret, types.BaseTuple):
+            cotangents = cgutils.unpack_tuple(builder, cotangent, width)
+        seeds = list(zip(bars, cotangents, strict=True))
+        lanes = emitter.play(fields[:-2], seeds, handle)
+        items = packed_lanes(context, builder, by_argument, lanes) if batched else lanes[0]
+        return context.make_tuple(builder, typed.return_type, items)
+
+    result = types.Tuple(by_argument)
+    return signature(result, spec, function, types.Tuple(args)), codegen
+
+
+def _by_lane(ty: Any, call: Call, args: Sequence[Any]) -> Any:
+    return types.UniTuple(ty, call.gradient.width) if is_batched(args) else ty
+
+
+def read_cotangents(
+    typing_context: Any, asked: SplitSpec, call: Call, dret: Any, width: int, *, batched: bool
+) -> list[Any]:
+    """The type of the cotangent in each lane; of a batch, `dret` is a tuple of them."""
+    lanes: Sequence[Any] = [dret] * width
+    if batched and asked.result in (Active, MixedDuplicated):
+        if not isinstance(dret, types.BaseTuple) or len(dret) != width:
+            raise BatchWidthMismatch(
+                f"the cotangent is {type_name(dret)}, and the arguments have {width} shadows",
+                instead=[f"a tuple of {width} cotangents"],
+            )
+        lanes = checks.items_of(dret)
+    for lane in lanes:
+        require_cotangent(typing_context, asked.result, call.gradient.result_type, lane)
+    return list(lanes)
+
+
+def halves_form(make: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
+    """`autodiff_thunk` inside `@njit`: a tuple of what `make` makes, as values without data."""
+
+    def form(typing_context, mode, function, *activities):
+        if not isinstance(mode, ModeType):
+            raise ActivityError("the first argument of autodiff_thunk is a mode")
+        halves = make(mode.value, dispatcher_of_type(function), *map(marker_class, activities))
+        result = types.Tuple([StubType(half.dispatcher) for half in halves])
+
+        def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+            items = [context.get_dummy_value() for _ in halves]
+            return context.make_tuple(builder, typed.return_type, items)
+
+        return signature(result, mode, function, types.Tuple(activities)), codegen
+
+    return form
+
+
+def tape_type(call: Call) -> TapeType:
+    """The type of the tapes of one derivative."""
+    held = tuple(
+        memory.shadow_type(argument.numba_type)
+        for argument, own in zip(call.arguments, _owned(call), strict=True)
+        for _ in range(call.gradient.width * own)
+    )
+    symbol = call.gradient.symbol
+    return TapeType(symbol, symbol.split(".")[1], call.gradient.memory, held)
+
+
+def _owned(call: Call) -> tuple[bool, ...]:
+    return memory.owned_shadows(call.gradient, call.arguments)
+
+
+def read_split(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[SplitSpec, Call]:
+    """Compile the derivative for annotated types.
+
+    A result asked for as `Annotation` has the activity that fits it. Of a batch, the derivative may
+    have width 1 nevertheless: see `DerivativeSpec`.
+    """
+    dispatcher = dispatcher_in(function)
+    arguments = read_kinds(asked, dispatcher, args)
+    activity = _ACTIVITIES.get(asked.result, "duplicated")
+    gradient = compiled(
+        dispatcher, arguments, activity, split=True, options=asked.options,
+        width=width_of([a.name for a in arguments], args), needs_primal=_wants_primal(asked),
+    )  # fmt: skip
+    return read_result(asked, dispatcher, gradient.result_type), Call(arguments, gradient)
+
+
+def _wants_primal(asked: SplitSpec) -> bool:
+    return asked.returns_primal and asked.result is not DuplicatedNoNeed
+
+
+def read_kinds(asked: SplitSpec, dispatcher: Any, args: Sequence[Any]) -> tuple[Argument, ...]:
+    """The arguments of a call; `ActivityError` unless they have the activities of the thunk."""
+    names = checks.read_arity(dispatcher, len(args))
+    for name, ty, kind in zip(names, args, asked.arguments, strict=True):
+        found = ty.kind if isinstance(ty, AnnotationType) else Const
+        if found is not kind:
+            raise ActivityError(
+                f"`{name}` is {found.__name__}, and the thunk was made for {kind.__name__}",
+                instead=[f"{kind.__name__}(…) here", "another activity in autodiff_thunk"],
+            )
+    with checks.naming(dispatcher):
+        width_of(names, args)
+        arguments = checks.read_arguments(names, [first_lane(ty) for ty in args])
+        return arguments
+
+
+# --- lowering ---
+
+
+class SplitEmitter(Emitter):
+    """Emits one half of a derivative."""
+
+    def __init__(
+        self,
+        context: Any,
+        builder: Any,
+        call: Call,
+        asked: SplitSpec,
+        *,
+        owns_shadows: bool = False,
+    ) -> None:
+        super().__init__(context, builder, call, owns_shadows=owns_shadows)
+        self.asked = asked
+        self.tape_type = tape_type(call)
+        self.repeated = asked.repeated
+
+    def record(self, fields: Sequence[Field]) -> tuple[Any, Any, list[Any]]:
+        """Run the augmented primal; gives tape, primal, and the shadows, borrowed from the tape."""
+        context, builder = self.context, self.builder
+        fields = self._with_scratch(fields)
+
+        def release() -> None:
+            self._release(fields, everything=self.owns_shadows)
+
+        overlap = memory.check_memory(
+            context, builder, self.arguments, fields, self.gradient, release
+        )
+        link_derivative(context, self.gradient)
+        words = list(self._words(fields))
+        block = self._block(words)
+        meminfo = self._allocated(block, overlap, release)
+        block.at(meminfo)
+        block.clear()
+        builder.store(builder.zext(overlap, cgutils.int32_t), block.variant)
+        for number, (_, word) in enumerate(words):
+            builder.store(word, block.word(number))
+        excinfo = self._excinfo()
+        parameters = self._parameters(fields, block.returned, excinfo)
+        status = self._run([*parameters, block.memory], overlap, ".augmented")
+
+        def release_all() -> None:
+            release()
+            memory.release_counted(builder, meminfo)
+
+        self._propagate(status, excinfo, release_all)
+        primal, *shadows = [self._result(pointer) for pointer in block.returned]
+        tape = cgutils.create_struct_proxy(self.tape_type)(context, builder)
+        tape.block = meminfo
+        scratch = self._scratch(fields)
+        for ty, one in zip(checks.items_of(self.tape_type.held), scratch, strict=True):
+            own_constants(context, builder, ty, one)
+        tape.held = context.make_tuple(builder, self.tape_type.held, scratch)
+        return tape._getvalue(), primal, shadows
+
+    def play(
+        self,
+        fields: Sequence[Field],
+        cotangents: Sequence[tuple[Any, Any]],
+        handle: Any,
+        release: Callable[[], None] = lambda: None,
+    ) -> list[list[Any]]:
+        """Run the reverse over a tape, for the cotangent (type and value) of the result in each
+        lane; gives, for each lane, the derivative with respect to each argument.
+
+        Where it fails, the tape is emptied, and what `release` emits runs.
+        """
+        builder = self.builder
+        tape = cgutils.create_struct_proxy(self.tape_type)(self.context, builder, handle)
+        held = iter(cgutils.unpack_tuple(builder, tape.held, self.tape_type.held.count))
+        scratch = memory.owned_shadows(self.gradient, self.arguments)
+        fields = [
+            (primal, [next(held) for _ in range(self.gradient.width)] if own else lanes)
+            for (primal, lanes), own in zip(fields, scratch, strict=True)
+        ]
+        link_derivative(self.context, self.gradient)
+        words = list(self._words(fields))
+        block = self._block(words)
+        block.at(tape.block)
+        self._require_same(block, words)
+        seeds = [
+            self._cotangent(place, dret)
+            for place, dret in zip(block.returned[1:], cotangents, strict=True)
+        ]
+        if not self.repeated:
+            taken = block.change_state(FRESH, RUNNING)
+            self._refuse_if(
+                builder.not_(taken), "a tape is used a second time: its reverse has run"
+            )
+        for place, seed in zip(block.returned[1:], seeds, strict=True):
+            if seed is not None:
+                builder.store(seed, place)
+        variant = self._variant(block)
+        excinfo = self._excinfo()
+        derivatives = self.derivative_memory(fields)
+        parameters = self._parameters(fields, block.returned, excinfo)
+        status = self._run([*parameters, block.memory, derivatives], variant, ".reverse")
+
+        def fail() -> None:
+            self._drop_tape(block, variant)
+            release()
+
+        self._propagate(status, excinfo, fail)
+        if not self.repeated:
+            self._drop_tape(block, variant)
+        return self.derivatives(derivatives)
+
+    def call_jitable(self, function: Any, typed: Any, values: Sequence[Any]) -> Any:
+        """Call a Python function, compiled here; its exceptions are passed on as the primal's."""
+        code = self.context.compile_subroutine(self.builder, function, typed)
+        status, value = self.context.call_internal_no_propagate(
+            self.builder, code.fndesc, typed, values
+        )
+        with cgutils.if_unlikely(self.builder, status.is_error):
+            self.return_error(status)
+        return value
+
+    # --- the tape ---
+
+    def drop(self, handle: Any) -> None:
+        """Release all that a tape holds."""
+        tape = cgutils.create_struct_proxy(self.tape_type)(self.context, self.builder, handle)
+        block = self._block([])
+        block.at(tape.block)
+        self._drop_tape(block, self._variant(block))
+
+    def _block(self, words: Sequence[Any]) -> Block:
+        returned = self.context.call_conv.get_return_type(self.gradient.result_type).pointee
+        gradient = self.gradient
+        return Block(
+            self.context, self.builder, gradient.memory, returned, len(words), gradient.width
+        )
+
+    def _allocated(self, block: Block, overlap: Any, release: Callable[[], None]) -> Any:
+        """New memory for a tape; its destructor is that of the sweeps which run."""
+        builder = self.builder
+        size = cgutils.intp_t(block.size)
+        destructor = self._drop(self.gradient.symbol)
+        if overlap is not cgutils.false_bit:
+            other = self._drop(self.gradient.conservative_symbol)
+            destructor = builder.select(overlap, other, destructor)
+        meminfo = self.context.nrt.meminfo_alloc_dtor_unchecked(builder, size, destructor)
+        with cgutils.if_unlikely(builder, cgutils.is_null(builder, meminfo)):
+            release()
+            message = "no memory for the tape of a derivative"
+            self.context.call_conv.return_user_exc(builder, MemoryError, (message,))
+        return meminfo
+
+    def _drop(self, stem: str | None) -> Any:
+        parameters = [cgutils.voidptr_t, cgutils.intp_t, cgutils.voidptr_t]
+        function_type = ir.FunctionType(ir.VoidType(), parameters)
+        return cgutils.get_or_insert_function(self.builder.module, function_type, f"{stem}.drop")
+
+    def _variant(self, block: Block) -> Any:
+        """Whether the tape is one for arguments that overlap."""
+        if self.gradient.conservative_symbol in (None, self.gradient.symbol):
+            return cgutils.false_bit
+        variant = self.builder.load(block.variant)
+        return self.builder.icmp_unsigned("!=", variant, variant.type(0))
+
+    def _drop_tape(self, block: Block, variant: Any) -> None:
+        """Release all that the tape holds: it is used, or its reverse failed half-way."""
+        drop = self._drop(self.gradient.symbol)
+        if variant is not cgutils.false_bit:
+            other = self._drop(self.gradient.conservative_symbol)
+            drop = self.builder.select(variant, other, drop)
+        null = cgutils.get_null_value(cgutils.voidptr_t)
+        self.builder.call(drop, [block.memory, cgutils.intp_t(0), null])
+        block.set_state(USED)
+
+    def _scratch(self, fields: Sequence[Field]) -> list[Any]:
+        scratch = memory.owned_shadows(self.gradient, self.arguments)
+        owned = (lanes for (_, lanes), own in zip(fields, scratch, strict=True) if own)
+        return [shadow for lanes in owned for shadow in lanes]
+
+    def _words(self, fields: Sequence[Field]) -> Iterator[tuple[str, Any]]:
+        """The bits of every argument and shadow of the user's, with the names of their parts."""
+        scratch = memory.owned_shadows(self.gradient, self.arguments)
+        em = Emit(self.context, self.builder)
+        for argument, (primal, lanes), own in zip(self.arguments, fields, scratch, strict=True):
+            shadows = () if own else lanes
+            node = layout_of(argument.numba_type)
+            yield from identity_of(em, argument.name, node, primal, shadows)
+
+    def _require_same(self, block: Block, words: Sequence[tuple[str, Any]]) -> None:
+        """Refuse other arguments than those the tape was made from."""
+        builder = self.builder
+        differs: dict[str, Any] = {}
+        for number, (name, word) in enumerate(words):
+            other = builder.icmp_unsigned("!=", builder.load(block.word(number)), word)
+            differs[name] = builder.or_(differs[name], other) if name in differs else other
+        for name, condition in differs.items():
+            message = f"the tape was made from another `{name}` or another shadow of it"
+            self._refuse_if(condition, message)
+
+    def _refuse_if(self, condition: Any, message: str) -> None:
+        with cgutils.if_unlikely(self.builder, condition):
+            self.context.call_conv.return_user_exc(self.builder, TapeError, (message,))
+
+    # --- the result and its cotangent ---
+
+    def _result(self, pointer: Any) -> Any:
+        value = self.builder.load(pointer)
+        return self.context.get_returned_value(self.builder, self.gradient.result_type, value)
+
+    def _cotangent(self, place: Any, dret: tuple[Any, Any]) -> Any:
+        """The shadow of the result that lies in `place`, with the floats of the cotangent in it;
+        None if it has none.
+        """
+        if self.asked.result not in (Active, MixedDuplicated):
+            return None
+        result = self.gradient.result_type
+        merged = self._merged(result, self._result(place), *dret)
+        return self.context.get_return_value(self.builder, result, merged)
+
+    def _merged(self, result: Any, shadow: Any, dret_type: Any, dret: Any) -> Any:
+        """`shadow` with the floats of `dret`; its arrays must be those of `dret`."""
+        if isinstance(result, types.Float | types.Complex):
+            return self.context.cast(self.builder, dret, dret_type, result)
+        if optional_leaf(result) is not None:
+            return self._merged_optional(result, shadow, dret_type, dret)
+        if isinstance(result, types.BaseTuple):
+            count = len(result)
+            items = [
+                self._merged(*parts)
+                for parts in zip(
+                    checks.items_of(result),
+                    cgutils.unpack_tuple(self.builder, shadow, count),
+                    checks.items_of(dret_type),
+                    cgutils.unpack_tuple(self.builder, dret, count),
+                    strict=True,
+                )
+            ]
+            return self.context.make_tuple(self.builder, result, items)
+        if isinstance(result, types.Array):
+            mine, given = (
+                self.context.make_array(ty)(self.context, self.builder, value).data
+                for ty, value in ((result, shadow), (dret_type, dret))
+            )
+            message = "the arrays of a cotangent are those of the shadow that `augmented` returned"
+            self._refuse_if(self.builder.icmp_unsigned("!=", mine, given), message)
+        return shadow
+
+    def _merged_optional(self, result: Any, shadow: Any, dret_type: Any, dret: Any) -> Any:
+        """As `_merged`, of what may be None: so may its cotangent, which is that of an array then,
+        and zero of a number.
+        """
+        context, builder = self.context, self.builder
+        merged = context.make_helper(builder, result, shadow)
+        if is_number(result.type):
+            merged.data = context.get_constant_null(result.type)
+        if dret_type == types.none:
+            return merged._getvalue()
+        given, value = cgutils.true_bit, dret
+        if isinstance(dret_type, types.Optional):
+            cotangent = context.make_helper(builder, dret_type, dret)
+            given, value = cgutils.as_bool_bit(builder, cotangent.valid), cotangent.data
+        missing = builder.not_(cgutils.as_bool_bit(builder, merged.valid))
+        message = "a cotangent is given for what is None in the result"
+        self._refuse_if(builder.and_(given, missing), message)
+        with builder.if_then(given):
+            merged.data = self._merged(result.type, merged.data, returned_type(dret_type), value)
+        return merged._getvalue()

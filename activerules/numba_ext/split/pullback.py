@@ -1,0 +1,386 @@
+"""A pullback as a value: a compiled stub that carries the tape and the arrays it works on.
+
+`pullback(cotangent)` calls the stub with the pullback itself before the cotangent. The forms here
+are what the stubs of `vjp` run: `make_form` gives `(out, pullback)`, `pull_form` the cotangents of
+the primals.
+
+A pullback carries the tape, the primals, one working shadow per Duplicated primal, and the shadow
+of the result. A run clears the shadows, adds the cotangent to that of the result, plays the tape,
+and hands out copies. Both forms are intrinsics that hold no reference where they raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.boxing import box_unsupported
+from numba.core.pythonapi import _boxers
+from numba.core.typing.templates import signature
+from numba.extending import NativeValue, box, intrinsic, models, register_model, typeof_impl, unbox
+
+from activerules.annotations.activity import Const, Duplicated, MixedDuplicated
+from activerules.annotations.signature import SplitSpec
+from activerules.annotations.trees import flattened, restored
+from activerules.errors import NotYetSupported, ShadowMismatch, TapeError
+from activerules.numba_ext.calls import memory
+from activerules.numba_ext.calls.checks import refuse_buffer
+from activerules.numba_ext.calls.emitter import BY_SHADOW, Call, Field
+from activerules.numba_ext.codegen.stubs import StubType
+from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.numba_ext.split import cotangents
+from activerules.numba_ext.split.cotangents import require_fitting
+from activerules.numba_ext.split.forms import SplitEmitter, read_split, tape_type
+from activerules.numba_ext.split.split_results import shadow_of
+from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, Block
+from activerules.rules.pattern import type_name
+from activerules.values.fields import items_of
+from activerules.values.kinds import has_shadow, is_number, is_number_array, returned_type
+from activerules.values.shadows import (
+    add_cotangent,
+    clear_shadow,
+    copy_of_shadow,
+    own_constants,
+    zero_shadow,
+)
+
+
+class PullbackType(StubType):
+    """The type of the pullbacks one stub makes, with the type of what they carry."""
+
+    def __init__(self, dispatcher: Any, data: types.BaseTuple) -> None:
+        self.data = data
+        super().__init__(dispatcher)
+        self.name = f"pullback({self.stub}, {data})"
+
+    @property
+    def key(self) -> Any:
+        """What makes two types equal."""
+        return self.stub.key, self.data
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        """The signature of a call, with the pullback as its receiver."""
+        if kws:
+            raise TypeError("a pullback takes the cotangent, and no keyword")
+        found = super().get_call_type(context, (self, *args), {})
+        return signature(found.return_type, *found.args[1:], recvr=self)
+
+
+@register_model(PullbackType)
+class _PullbackModel(models.StructModel):
+    def __init__(self, dmm: Any, fe_type: PullbackType) -> None:
+        super().__init__(dmm, fe_type, [("data", fe_type.data)])
+
+
+class Pullback:
+    """A pullback in Python; `pullback(cotangent)` gives one cotangent per argument."""
+
+    __slots__ = ("_data", "_type")
+
+    # set by the module that defines `vjp`: how compiled code is called from Python
+    run: Callable[..., Any]
+
+    def __init__(self, pullback_type: PullbackType, data: tuple[Any, ...]) -> None:
+        self._type, self._data = pullback_type, data
+
+    def __call__(self, cotangent: Any) -> Any:
+        """Return the cotangents of the primals, `None` for those that carry no derivative."""
+        return restored(Pullback.run(self._type.stub.dispatcher, self, flattened(cotangent)))
+
+    def __repr__(self) -> str:
+        """Say whose pullback it is."""
+        return f"<pullback of {self._data[0]!r}>"
+
+    def __reduce__(self) -> Any:
+        """A pullback is memory of this process."""
+        raise TypeError("a pullback cannot be pickled or copied")
+
+
+class PullbackApart(Pullback):
+    """A pullback that Python runs by a function of what it carries, `run_data`."""
+
+    __slots__ = ("_run_data",)
+
+    def __init__(self, pullback_type: PullbackType, data: tuple[Any, ...], run_data: Any) -> None:
+        super().__init__(pullback_type, data)
+        self._run_data = run_data
+
+    def __call__(self, cotangent: Any) -> Any:
+        """As of any pullback."""
+        return restored(Pullback.run(self._run_data, self._data, flattened(cotangent)))
+
+
+@typeof_impl.register(Pullback)
+def _typeof_pullback(value: Pullback, c: Any) -> PullbackType:
+    return value._type
+
+
+@intrinsic
+def bind(typing_context, stub, data):
+    """A pullback with a stub of its own, which carries `data`."""
+    bound = PullbackType(stub.stub.dispatcher, data)
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        pullback = cgutils.create_struct_proxy(bound)(context, builder)
+        pullback.data = values[1]
+        context.nrt.incref(builder, data, values[1])
+        return pullback._getvalue()
+
+    return signature(bound, stub, data), codegen
+
+
+@intrinsic
+def data_of(typing_context, pullback):
+    """What a pullback carries."""
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        data = cgutils.create_struct_proxy(pullback)(context, builder, values[0]).data
+        context.nrt.incref(builder, pullback.data, data)
+        return data
+
+    return signature(pullback.data, pullback), codegen
+
+
+@box(PullbackType)
+def _box_pullback(ty: PullbackType, value: Any, c: Any) -> Any:
+    native = cgutils.create_struct_proxy(ty)(c.context, c.builder, value)
+    # The type holds functions of the user's, which need not be picklable. Its address is good in
+    # this process only, and code with such an address is not cached on disk.
+    _boxed[id(ty)] = ty
+    address = c.context.add_dynamic_addr(c.builder, id(ty), info="activerules pullback")
+    kind = c.pyapi.unserialize(c.pyapi.serialize_object(Pullback))
+    data = c.box(ty.data, native.data)
+    result = c.pyapi.call_function_objargs(kind, [address, data])
+    c.pyapi.decref(kind)
+    c.pyapi.decref(data)
+    return result
+
+
+_boxed: dict[int, PullbackType] = {}
+
+
+def require_kept(names: Sequence[str], found: Sequence[Any]) -> None:
+    """Raise `NotYetSupported` for arguments that a pullback in Python could not hold: of types that
+    Numba takes from Python and does not give back, as slices; `ActivityError` for a buffer.
+    """
+    for name, one in zip(names, found, strict=False):
+        refuse_buffer(name, one)
+        if any(_is_never_boxed(leaf) for leaf in _leaves(one)):
+            raise NotYetSupported(
+                f"`{name}` is {type_name(one)}, which a pullback cannot keep in Python",
+                why="Numba takes values of this type from Python, and gives none back",
+                instead=[
+                    "pass the numbers it is made of",
+                    "call vjp in an @njit function, or autodiff",
+                ],
+            )
+
+
+def _is_never_boxed(found: Any) -> bool:
+    return _boxers.lookup(type(found), box_unsupported) is box_unsupported
+
+
+def _leaves(found: Any) -> list[Any]:
+    parts = getattr(found, "types", ()) if isinstance(found, types.BaseTuple) else ()
+    return [leaf for part in parts for leaf in _leaves(part)] if parts else [found]
+
+
+@unbox(PullbackType)
+def _unbox_pullback(ty: PullbackType, value: Any, c: Any) -> NativeValue:
+    native = cgutils.create_struct_proxy(ty)(c.context, c.builder)
+    item = c.pyapi.object_getattr_string(value, "_data")
+    unboxed = c.unbox(ty.data, item)
+    c.pyapi.decref(item)
+    native.data = unboxed.value
+    return NativeValue(native._getvalue(), is_error=unboxed.is_error, cleanup=unboxed.cleanup)
+
+
+def make_form(typing_context, stub, spec, function, *args):
+    """`(out, pullback)` for plain arguments; `stub` is what the pullback runs."""
+    args = tuple(map(types.unliteral, args))
+    asked, call = read_plain(spec.value, function, args)
+    result = call.gradient.result_type
+    pullback_type = PullbackType(stub.stub.dispatcher, _data_type(call, args))
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        primals = cgutils.unpack_tuple(builder, values[3], len(args))
+        fields = [
+            (
+                primal,
+                (zero_shadow(context, builder, argument.numba_type, primal),)
+                if argument.activity in BY_SHADOW
+                else (),
+            )
+            for argument, primal in zip(call.arguments, primals, strict=True)
+        ]
+        emitter = SplitEmitter(context, builder, call, asked, owns_shadows=True)
+        tape, out, (shadow,) = emitter.record(fields)
+        context.nrt.incref(builder, shadow_of(result), shadow)
+        _, primal_types, shadow_types, _ = items_of(pullback_type.data)
+        kept = context.make_tuple(builder, primal_types, primals)
+        context.nrt.incref(builder, primal_types, kept)
+        shadows = [shadow for _, lanes in fields for shadow in lanes]
+        for ty, one in zip(items_of(shadow_types), shadows, strict=True):
+            own_constants(context, builder, ty, one)
+        packed = context.make_tuple(builder, shadow_types, shadows)
+        pullback = cgutils.create_struct_proxy(pullback_type)(context, builder)
+        parts = [tape, kept, packed, shadow]
+        pullback.data = context.make_tuple(builder, pullback_type.data, parts)
+        return context.make_tuple(builder, typed.return_type, [out, pullback._getvalue()])
+
+    out_type = types.Tuple([result, pullback_type])
+    return signature(out_type, stub, spec, function, types.Tuple(args)), codegen
+
+
+def pull_form(typing_context, spec, function, pullback, cotangent):
+    """One cotangent per primal; None for those that carry no derivative."""
+    parts: Any = items_of(pullback.data)
+    _, args, _, shadow_type = parts
+    asked, call = read_plain(spec.value, function, args)
+    require_fitting(shadow_type, cotangent)
+    items = [
+        types.none if kind is Const else _pulled_type(ty)
+        for kind, ty in zip(asked.arguments, args, strict=True)
+    ]
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        emitter = SplitEmitter(context, builder, call, asked)
+        run = _Run(emitter, pullback, cotangent, values[2:])
+        run.prepare()
+        (bars,) = emitter.play(run.fields(asked), [run.merged()], run.tape)
+        items = run.copies(asked, bars)
+        run.block.set_state(FRESH)
+        return context.make_tuple(builder, typed.return_type, items)
+
+    result = types.Tuple(items)
+    return signature(result, spec, function, pullback, cotangent), codegen
+
+
+def read_plain(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[SplitSpec, Call]:
+    """As `read_split`, for the types of plain arguments."""
+    return read_split(asked, function, _annotated(asked, args))
+
+
+def _annotated(asked: SplitSpec, args: Sequence[Any]) -> list[Any]:
+    """The annotation types of plain arguments."""
+    return [
+        ty
+        if kind is Const
+        else AnnotationType(kind, ty, *([memory.shadow_type(ty)] if kind in _SHADOWED else []))
+        for kind, ty in zip(asked.arguments, args, strict=True)
+    ]
+
+
+_SHADOWED = (Duplicated, MixedDuplicated)
+
+
+def _pulled_type(found: Any) -> Any:
+    """The type of a cotangent that a pullback hands out: its arrays and objects are new."""
+    if isinstance(found, types.BaseTuple):
+        entries = tuple(map(_pulled_type, items_of(found)))
+        return types.BaseTuple.from_types(entries, getattr(found, "instance_class", None))
+    if is_number_array(found):
+        return memory.shadow_type(found).copy(layout="C")
+    if has_shadow(found):
+        return memory.shadow_type(found)
+    return found if is_number(found) else types.none
+
+
+def _data_type(call: Call, args: Sequence[Any]) -> types.BaseTuple:
+    """The types of tape, primals, working shadows, and the shadow of the result."""
+    shadows = [memory.shadow_type(a.numba_type) for a in call.arguments if a.activity in BY_SHADOW]
+    result = shadow_of(call.gradient.result_type)
+    return types.Tuple([tape_type(call), types.Tuple(args), types.Tuple(shadows), result])
+
+
+class _Run:
+    """One call of a pullback, in the IR of its stub."""
+
+    def __init__(
+        self, emitter: SplitEmitter, pullback: PullbackType, cotangent: Any, values: Any
+    ) -> None:
+        self.emitter = emitter
+        self.context, self.builder = context, builder = emitter.context, emitter.builder
+        self.types: Any = items_of(pullback.data)
+        native = cgutils.create_struct_proxy(pullback)(context, builder, values[0])
+        parts = cgutils.unpack_tuple(builder, native.data, 4)
+        self.tape, self.primals, self.shadows, self.shadow = parts
+        self.cotangent_type, self.cotangent = cotangent, values[1]
+        tape = cgutils.create_struct_proxy(self.types[0])(context, builder, self.tape)
+        # only the state is asked for: what follows it does not matter
+        self.block = Block(context, builder, self.types[0].memory, ir.IntType(8), 0)
+        self.block.at(tape.block)
+
+    def prepare(self) -> None:
+        """Check the cotangent, take the tape, clear the shadows, and put the cotangent in."""
+        builder = self.builder
+        pair_types, pair = (self.types[3], self.cotangent_type), (self.shadow, self.cotangent)
+        fits = cotangents.fits(self.context, builder, pair_types, pair)
+        message = "the cotangent has another shape than the result, or that is None where it is not"
+        self._refuse_if(builder.not_(fits), ShadowMismatch, message)
+        taken = self.block.change_state(FRESH, RUNNING)
+        message = "the pullback runs already (in another thread), or its last run failed"
+        self._refuse_if(builder.not_(taken), TapeError, message)
+        clear_shadow(self.context, builder, self.types[2], self.shadows)
+        clear_shadow(self.context, builder, self.types[3], self.shadow)
+        add_cotangent(self.context, builder, pair_types, pair)
+
+    def merged(self) -> tuple[Any, Any]:
+        """Type and value of the cotangent, with its arrays replaced by those of the shadow."""
+        return self._merge(self.types[3], self.shadow, self.cotangent_type, self.cotangent)
+
+    def _merge(self, ty: Any, shadow: Any, given_type: Any, given: Any) -> tuple[Any, Any]:
+        if isinstance(returned_type(ty), types.Array):
+            return ty, shadow
+        if not isinstance(ty, types.BaseTuple):
+            return given_type, given
+        unpacked = (cgutils.unpack_tuple(self.builder, one, len(ty)) for one in (shadow, given))
+        pair = items_of(ty), items_of(given_type)
+        parts = zip(pair[0], next(unpacked), pair[1], next(unpacked), strict=True)
+        found = [self._merge(a, b, c, d) for a, b, c, d in parts]
+        merged_type = types.Tuple([one for one, _ in found])
+        items = [value for _, value in found]
+        return merged_type, self.context.make_tuple(self.builder, merged_type, items)
+
+    def fields(self, asked: SplitSpec) -> list[Field]:
+        """Primal and working shadow of every argument."""
+        primals = cgutils.unpack_tuple(self.builder, self.primals, len(asked.arguments))
+        shadows = iter(cgutils.unpack_tuple(self.builder, self.shadows, len(self.types[2])))
+        return [
+            (primal, (next(shadows),) if kind in _SHADOWED else ())
+            for kind, primal in zip(asked.arguments, primals, strict=True)
+        ]
+
+    def copies(self, asked: SplitSpec, bars: Sequence[Any]) -> list[Any]:
+        """The derivatives, with copies of the working shadows in their places."""
+        rows = zip(asked.arguments, self.types[1], self.fields(asked), bars, strict=True)
+        return [
+            self._pulled(ty, lanes[0], None if kind is Duplicated else bar) if lanes else bar
+            for kind, ty, (_, lanes), bar in rows
+        ]
+
+    def _pulled(self, ty: Any, shadow: Any, bar: Any) -> Any:
+        """One part of a cotangent: a copy of its shadow, or the derivative `bar`."""
+        if is_number_array(ty):
+            source = memory.shadow_type(ty)
+            result = source.copy(layout="C")
+            return self._internal(cotangents.copied, result, (source,), (shadow,))
+        if has_shadow(ty):
+            return copy_of_shadow(self.context, self.builder, ty, shadow)
+        if not isinstance(ty, types.BaseTuple):
+            return bar if is_number(ty) else self.context.get_dummy_value()
+        count = len(ty)
+        shadows = cgutils.unpack_tuple(self.builder, shadow, count)
+        bars = [None] * count if bar is None else cgutils.unpack_tuple(self.builder, bar, count)
+        parts = zip(items_of(ty), shadows, bars, strict=True)
+        items = [self._pulled(*part) for part in parts]
+        return self.context.make_tuple(self.builder, _pulled_type(ty), items)
+
+    def _internal(self, function: Any, result: Any, argtypes: Any, values: Any) -> Any:
+        return self.emitter.call_jitable(function, signature(result, *argtypes), values)
+
+    def _refuse_if(self, condition: Any, error: type[Exception], message: str) -> None:
+        with cgutils.if_unlikely(self.builder, condition):
+            self.context.call_conv.return_user_exc(self.builder, error, (message,))

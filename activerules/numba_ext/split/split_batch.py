@@ -1,0 +1,159 @@
+"""Batches of shadows in split mode: the augmented primal and the reverse run once, as any.
+
+Where a rule wants a primal sweep for every lane (see `batch`), the reverse runs once per lane. The
+tape is then that of one lane together with its working shadows. For every lane the reverse plays
+over that tape, between the working shadows and those of the lane.
+
+Invariants  P1  one width for activities, shadows and cotangents (`BatchWidthMismatch`)
+            P2  the shadows of all lanes are checked in both halves, before anything runs
+            P3  a tape is used once: all lanes are one use
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.core.typing.templates import signature
+
+from activerules.annotations.activity import Active, Const
+from activerules.annotations.signature import SplitSpec
+from activerules.errors import NotYetSupported, TapeError
+from activerules.numba_ext.calls import checks, memory
+from activerules.numba_ext.calls.emitter import Call, all_fields
+from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
+from activerules.numba_ext.calls.lanes import (
+    first_lane,
+    is_batched,
+    lane_tuples,
+    one_lane,
+    packed_lanes,
+    width_of,
+)
+from activerules.numba_ext.split.batch import Lanes, refuse_shared_records
+from activerules.numba_ext.split.forms import (
+    SplitEmitter,
+    play_form,
+    read_cotangents,
+    read_split,
+    record_form,
+    tape_type,
+    wrong_tape,
+)
+from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, USED, Block
+from activerules.values.shadows import own_constants
+
+
+def recording(typing_context, spec, function, *args):
+    """`record_form`, for batches too."""
+    args = tuple(map(types.unliteral, args))
+    if not is_batched(args) or _shares_sweep(spec.value, function, args):
+        return record_form(typing_context, spec, function, *args)
+    asked, call, width = _read(spec.value, function, args)
+    tape = _tape_type(call)
+    result = call.gradient.result_type
+    wants_primal = spec.value.returns_primal
+    parts = (tape, result if wants_primal else types.none, types.none)
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        emitter = SplitEmitter(context, builder, call, asked, owns_shadows=True)
+        lanes = Lanes(emitter, args, all_fields(context, builder, args, values[2]), width)
+        lanes.check()
+        fields = lanes.working()
+        handle, primal, _ = emitter.record(fields)
+        shadows = [shadow for _, working in fields for shadow in working]
+        for ty, one in zip(checks.items_of(tape[1]), shadows, strict=True):
+            own_constants(context, builder, ty, one)
+        working = context.make_tuple(builder, tape[1], shadows)
+        nothing = context.get_dummy_value()
+        if not wants_primal:
+            context.nrt.decref(builder, result, primal)
+            primal = nothing
+        kept = context.make_tuple(builder, tape, [handle, working])
+        return context.make_tuple(builder, typed.return_type, [kept, primal, nothing])
+
+    return signature(types.Tuple(parts), spec, function, types.Tuple(args)), codegen
+
+
+def playing(typing_context, spec, function, *args):
+    """`play_form`, for batches too: the cotangent is a tuple, derivatives are tuples."""
+    *given, dret, tape = map(types.unliteral, args)
+    if not is_batched(given) or _shares_sweep(spec.value, function, given):
+        return play_form(typing_context, spec, function, *args)
+    asked, call, width = _read(spec.value, function, given)
+    if tape != _tape_type(call):
+        raise wrong_tape(tape, function)
+    bars = read_cotangents(typing_context, asked, call, dret, width, batched=True)
+    by_argument = lane_tuples(call.derivative_types, width, batched=True)
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        *fields, (cotangents, _), (handle, _) = all_fields(
+            context, builder, (*given, dret, tape), values[2]
+        )
+        emitter = SplitEmitter(context, builder, call, asked)
+        lanes = Lanes(emitter, given, fields, width)
+        single, working = cgutils.unpack_tuple(builder, handle, 2)
+        fields = lanes.with_working(cgutils.unpack_tuple(builder, working, len(tape[1])))
+        lanes.check(fields)
+        block = _block(emitter, tape[0], single)
+        taken = block.change_state(FRESH, RUNNING)
+        with cgutils.if_unlikely(builder, builder.not_(taken)):
+            message = "a tape is used a second time: its reverse has run"
+            context.call_conv.return_user_exc(builder, TapeError, (message,))
+        seeds = [None] * width
+        if asked.result is Active:
+            seeds = cgutils.unpack_tuple(builder, cotangents, width)
+        found = [
+            lanes.play(fields, lane, seed, single)
+            for lane, seed in enumerate(zip(bars, seeds, strict=True))
+        ]
+        emitter.drop(single)
+        block.set_state(USED)
+        items = packed_lanes(context, builder, by_argument, found)
+        return context.make_tuple(builder, typed.return_type, items)
+
+    typed = signature(types.Tuple(by_argument), spec, function, types.Tuple((*given, dret, tape)))
+    return typed, codegen
+
+
+def _shares_sweep(asked: SplitSpec, function: Any, args: Sequence[Any]) -> bool:
+    """Whether one reverse sweep serves all lanes."""
+    _, call = read_split(asked, function, args)
+    names = [argument.name for argument in call.arguments]
+    return call.gradient.width == width_of(names, args)
+
+
+def _read(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[SplitSpec, Call, int]:
+    """What is asked for in one lane, its call, and the width."""
+    dispatcher = dispatcher_of_type(function)
+    if asked.result not in (Active, Const):
+        raise NotYetSupported(
+            f"a return marked {asked.result.__name__}, with several shadows per argument",
+            why="a rule in it wants a primal sweep for every lane",
+            instead=["vjp, whose pullback is called once per cotangent"],
+        )
+    checks.refuse_runtime_activity(asked.options, "with several shadows per argument")
+    width = width_of(checks.read_arity(dispatcher, len(args)), args)
+    one = replace(one_lane(asked), repeated=True)
+    one, call = read_split(one, function, [first_lane(ty) for ty in args])
+    refuse_shared_records(call.arguments)
+    return one, call, width
+
+
+def _tape_type(call: Call) -> Any:
+    """The tape of one lane, and the working shadows."""
+    shadows = [
+        memory.shadow_type(a.numba_type) for a in call.arguments if a.activity == "duplicated"
+    ]
+    return types.Tuple([tape_type(call), types.Tuple(shadows)])
+
+
+def _block(emitter: SplitEmitter, tape: Any, handle: Any) -> Block:
+    """The state of a tape; what follows it in the block does not matter."""
+    context, builder = emitter.context, emitter.builder
+    native = cgutils.create_struct_proxy(tape)(context, builder, handle)
+    block = Block(context, builder, tape.memory, cgutils.int8_t, 0)
+    block.at(native.block)
+    return block

@@ -1,0 +1,143 @@
+"""What a function may return in split mode: its activity, its shadow, its cotangent.
+
+Gives       `read_result`: the activity that fits what is returned; `shadow_of`: the type of the
+            shadow that `augmented` returns; `require_cotangent`: the check of what `reverse` takes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from numba.core import types
+
+from activerules.annotations.activity import (
+    Active,
+    Annotation,
+    Const,
+    Duplicated,
+    DuplicatedNoNeed,
+    MixedDuplicated,
+)
+from activerules.annotations.signature import SplitSpec
+from activerules.errors import ActivityError, NotYetSupported
+from activerules.numba_ext.calls import checks
+from activerules.rules.pattern import type_name
+from activerules.values.kinds import optional_leaf, returned_type
+from activerules.values.layout import Node, Optional, layout_of, map_type, shadow_of_leaf
+
+
+def read_result(asked: SplitSpec, dispatcher: Any, found: Any) -> SplitSpec:
+    """`asked`, with the activity of the result; `ActivityError` if it does not fit."""
+    name = dispatcher.py_func.__name__
+    if asked.result is Annotation:
+        asked = replace(asked, result=_fitting(name, found))
+    _require_result(name, asked.result, found)
+    return asked
+
+
+def _require_result(name: str, asked: type[Annotation], found: Any) -> None:
+    """Raise `ActivityError` unless the activity of the return fits what is returned."""
+    kinds = set(_kinds(found))
+    if asked is Const:
+        return
+    if "other" in kinds:
+        raise NotYetSupported(
+            f"{name} returns {type_name(found)}, and is asked for its derivative",
+            why="cotangents go to floats, arrays of numbers and tuples of these; lists, "
+            "dictionaries, objects, and tuples that may be None inside of tuples have none where "
+            "they are returned",
+            instead=[
+                "the gradient of a function that calls it, and returns a number made of the result",
+                "a function that returns arrays and floats",
+            ],
+        )
+    fits: dict[type[Annotation], bool] = {
+        Active: kinds >= {"float"} and "array" not in kinds,
+        Duplicated: kinds >= {"array"} and "float" not in kinds,
+        DuplicatedNoNeed: kinds >= {"array"} and "float" not in kinds,
+        MixedDuplicated: kinds >= {"array", "float"},
+    }
+    if fits.get(asked, False):
+        return
+    better = [kind.__name__ for kind, fit in fits.items() if fit and kind is not DuplicatedNoNeed]
+    raise ActivityError(
+        f"{name} returns {type_name(found)}, which cannot be {asked.__name__}",
+        why="floats are Active, arrays Duplicated, tuples with both MixedDuplicated",
+        instead=[f"the return activity {one}" for one in better or ["Const"]],
+    )
+
+
+def _fitting(name: str, found: Any) -> type[Annotation]:
+    """The activity of a result; `ActivityError` if it has no derivative."""
+    kinds = set(_kinds(found))
+    if "array" in kinds:
+        return MixedDuplicated if "float" in kinds else Duplicated
+    if "float" in kinds or "other" in kinds:
+        return Active
+    raise ActivityError(
+        f"{name} returns {type_name(found)}, which has no derivative",
+        why="a result with a cotangent is a float, an array of floats, or a tuple with such",
+        instead=["a function that returns what it computes"],
+    )
+
+
+def _kinds(found: Any) -> Iterator[str]:
+    """What a result is made of: float, array, nothing (integers, None) or other."""
+    if isinstance(found, types.BaseTuple):
+        for item in checks.items_of(found):
+            yield from _kinds(item)
+    elif isinstance(found, types.Array):
+        numbers = types.Float | types.Complex | types.Integer | types.Boolean
+        yield "array" if isinstance(found.dtype, numbers) else "other"
+    elif isinstance(found, types.Float | types.Complex):
+        yield "float"
+    elif (inner := optional_leaf(found)) is not None:
+        yield from _kinds(inner)
+    else:
+        plain = types.Integer | types.Boolean | types.NoneType
+        yield "nothing" if isinstance(found, plain) else "other"
+
+
+def has_shadow(result: type[Annotation]) -> bool:
+    """Whether a result of this activity has a shadow that `augmented` returns."""
+    return result not in (Active, Const)
+
+
+def shadow_of(found: Any) -> Any:
+    """The type of the shadow of a result: its own, with arrays that can be written."""
+    return map_type(layout_of(found), _shadow_of_leaf)
+
+
+def _shadow_of_leaf(leaf: Node) -> Any:
+    if isinstance(leaf, Optional) and optional_leaf(leaf.numba_type) is not None:
+        return types.Optional(shadow_of_leaf(leaf.item))
+    return shadow_of_leaf(leaf)
+
+
+def require_cotangent(typing_context: Any, asked: Any, result: Any, dret: Any) -> None:
+    """Raise `ActivityError` unless a cotangent has the type of the result it is asked for."""
+    if asked not in (Active, MixedDuplicated):
+        return
+    if not _fits(typing_context, dret, result):
+        raise ActivityError(
+            f"the cotangent of a result of type {type_name(result)} is {type_name(dret)}",
+            why="it has the type of the result",
+        )
+
+
+def _fits(typing_context: Any, dret: Any, result: Any) -> bool:
+    inner = optional_leaf(result)
+    if inner is not None:
+        return dret == types.none or _fits(typing_context, returned_type(dret), inner)
+    if isinstance(result, types.BaseTuple):
+        if not isinstance(dret, types.BaseTuple) or len(dret) != len(result):
+            return False
+        pairs = zip(checks.items_of(dret), checks.items_of(result), strict=True)
+        return all(_fits(typing_context, one, other) for one, other in pairs)
+    if isinstance(result, types.Float | types.Complex):
+        return typing_context.can_convert(dret, result) is not None
+    if isinstance(result, types.Array):
+        return isinstance(dret, types.Array) and dret.dtype == result.dtype
+    return True

@@ -1,0 +1,184 @@
+"""The tape of split mode as a value: it may be stored, passed on, dropped, and boxed to Python.
+
+A tape is one counted block of memory (an NRT MemInfo) and the arrays it keeps alive. The block
+holds what the engine shares between the sweeps (`Gradient.memory` bytes, at its start), and behind
+it the fields of `Block`. Its destructor releases what the engine's tape holds; so a tape that is
+dropped unused leaks nothing.
+
+Relies on NRT handing out data that begins at a multiple of 16, as its header of 48 bytes and malloc
+give it; tests/numba_ext/split/test_tape_handle.py looks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import (
+    NativeValue,
+    box,
+    models,
+    register_model,
+    typeof_impl,
+    unbox,
+)
+
+I64 = ir.IntType(64)
+BLOCK = types.MemInfoPointer(types.voidptr)
+
+FRESH, RUNNING, USED = 0, 1, 2
+"""States of a tape: the reverse sweep may run; runs; has run, and the tape is empty."""
+
+
+class TapeType(types.Type):
+    """The tape of one derivative, named by the symbol of its functions.
+
+    memory  bytes the engine has of its block
+    held    the types of the arrays it keeps alive
+    """
+
+    def __init__(
+        self, symbol: str, function: str, memory: int, held: tuple[types.Type, ...]
+    ) -> None:
+        self.symbol = symbol
+        self.function = function
+        self.memory = memory
+        self.held = types.Tuple(held)
+        super().__init__(f"Tape of {function}({symbol}, {self.held})")
+
+
+@register_model(TapeType)
+class _TapeModel(models.StructModel):
+    def __init__(self, dmm: Any, fe_type: TapeType) -> None:
+        super().__init__(dmm, fe_type, [("block", BLOCK), ("held", fe_type.held)])
+
+
+class Tape:
+    """A tape in Python: opaque, made by `augmented`, used up by `reverse`."""
+
+    __slots__ = ("_block", "_held", "_type")
+
+    def __init__(self, tape_type: TapeType, block: Any, held: tuple[Any, ...]) -> None:
+        self._type, self._block, self._held = tape_type, block, held
+
+    def __repr__(self) -> str:
+        """Say whose tape it is."""
+        return f"<tape of {self._type.function}>"
+
+    def __reduce__(self) -> Any:
+        """A tape is memory of this process."""
+        raise TypeError("a tape cannot be pickled or copied")
+
+
+@typeof_impl.register(Tape)
+def _typeof_tape(value: Tape, c: Any) -> TapeType:
+    return value._type
+
+
+@box(TapeType)
+def _box_tape(tape: TapeType, value: Any, c: Any) -> Any:
+    native = cgutils.create_struct_proxy(tape)(c.context, c.builder, value)
+    items = [
+        c.pyapi.unserialize(c.pyapi.serialize_object(tape)),
+        c.box(BLOCK, native.block),
+        c.box(tape.held, native.held),
+    ]
+    kind = c.pyapi.unserialize(c.pyapi.serialize_object(Tape))
+    result = c.pyapi.call_function_objargs(kind, items)
+    for item in (kind, *items):
+        c.pyapi.decref(item)
+    return result
+
+
+@unbox(TapeType)
+def _unbox_tape(tape: TapeType, value: Any, c: Any) -> NativeValue:
+    native = cgutils.create_struct_proxy(tape)(c.context, c.builder)
+    failed = cgutils.alloca_once_value(c.builder, cgutils.false_bit)
+    for name, field in (("block", BLOCK), ("held", tape.held)):
+        item = c.pyapi.object_getattr_string(value, f"_{name}")
+        unboxed = c.unbox(field, item)
+        c.pyapi.decref(item)
+        setattr(native, name, unboxed.value)
+        c.builder.store(c.builder.or_(c.builder.load(failed), unboxed.is_error), failed)
+    return NativeValue(native._getvalue(), is_error=c.builder.load(failed))
+
+
+class Block:
+    """The fields behind the engine's memory, in the IR of the function that is being lowered.
+
+    state      FRESH, RUNNING or USED
+    variant    whether the sweeps are those for arguments that overlap
+    returned   what the primal returned, and its shadow in each lane
+    arguments  the bits of all arguments the tape was made from
+    """
+
+    def __init__(
+        self,
+        context: Any,
+        builder: Any,
+        memory: int,
+        returned: ir.Type,
+        arguments: int,
+        width: int = 1,
+    ) -> None:
+        self.context, self.builder, self._count = context, builder, 1 + width
+        words = ir.ArrayType(I64, arguments)
+        self._type = ir.LiteralStructType(
+            [cgutils.int32_t, cgutils.int32_t, *[returned] * self._count, words]
+        )
+        self._start = -(-memory // 16) * 16
+        self.memory: Any = None
+        self._fields: Any = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole block."""
+        return self._start + self.context.get_abi_sizeof(self._type)
+
+    def at(self, meminfo: Any) -> None:
+        """Take the block of a tape."""
+        self.memory = self.context.nrt.meminfo_data(self.builder, meminfo)
+        start = cgutils.pointer_add(self.builder, self.memory, self._start)
+        self._fields = self.builder.bitcast(start, self._type.as_pointer())
+
+    def clear(self) -> None:
+        """Make it a fresh tape that holds nothing."""
+        cgutils.memset(self.builder, self.memory, cgutils.intp_t(self.size), 0)
+
+    def field(self, index: int) -> Any:
+        """A pointer to one of the fields, in the order of the class docstring."""
+        zero = cgutils.int32_t(0)
+        return self.builder.gep(self._fields, [zero, cgutils.int32_t(index)])
+
+    @property
+    def state(self) -> Any:
+        """A pointer to the state."""
+        return self.field(0)
+
+    @property
+    def variant(self) -> Any:
+        """A pointer to the variant."""
+        return self.field(1)
+
+    @property
+    def returned(self) -> list[Any]:
+        """Pointers to what was returned and to its shadows."""
+        return [self.field(2 + k) for k in range(self._count)]
+
+    def word(self, number: int) -> Any:
+        """A pointer to one word of the arguments."""
+        zero = cgutils.int32_t(0)
+        place = [zero, cgutils.int32_t(2 + self._count), cgutils.int32_t(number)]
+        return self.builder.gep(self._fields, place)
+
+    def change_state(self, old: int, new: int) -> Any:
+        """Change the state; true if it was `old`. One of several threads succeeds."""
+        result = self.builder.cmpxchg(
+            self.state, cgutils.int32_t(old), cgutils.int32_t(new), "acq_rel", "monotonic"
+        )
+        return self.builder.extract_value(result, 1)
+
+    def set_state(self, new: int) -> None:
+        """Store a state."""
+        self.builder.store_atomic(cgutils.int32_t(new), self.state, "release", 4)

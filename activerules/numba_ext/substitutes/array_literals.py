@@ -1,0 +1,109 @@
+"""Array literals: `np.array([[a, b], [c, d]])` is built without lists.
+
+Needs       Numba IR before types are inferred
+Gives       `ArrayLiterals`, a pass: displays of lists that only `np.array` or `np.asarray` reads
+            become displays of tuples
+Invariants  L1  a list is exchanged only if the call, or a list that is exchanged too, is the one
+                place that reads it: nobody else can change it or compare its identity
+            L2  dtype, shape, order of evaluation and values stay those of Numba, whose `np.array`
+                takes tuples by the rules it takes lists by
+            L3  a list without rows in `np.array` is left to Numba, which removes it itself
+
+Numba makes a list of lists of reference-counted objects with a destructor, which a derivative
+cannot follow; the tuples vanish in registers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from numba.core import ir
+from numba.core.compiler_machinery import register_pass
+from numba.core.ir_utils import find_callname, get_definition, guard, require
+
+from activerules.numba_ext.codegen.passes import UntypedPass
+
+_CONSTRUCTORS = {("array", "numpy"): "object", ("asarray", "numpy"): "a"}
+_DISPLAYS = ("build_list", "build_tuple")
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class ArrayLiterals(UntypedPass):
+    """Turns the nested lists that `np.array` and `np.asarray` are called with into tuples."""
+
+    _name = "activerules_array_literals"
+
+    def run_pass(self, state: Any) -> bool:
+        """Return whether anything was exchanged."""
+        function = state.func_ir
+        arguments = [found for call in _calls(function) if (found := guard(_read, function, call))]
+        if not arguments:
+            return False
+        mentions = _mentions(function)
+        exchanged = [
+            display
+            for variable, of_any_depth in arguments
+            if (found := _displays(function, variable, mentions))
+            and (of_any_depth or _is_nested(function, found[0]))
+            for display in found
+        ]
+        for display in exchanged:
+            display.op = "build_tuple"
+        return bool(exchanged)
+
+
+def _calls(function: Any) -> list[ir.Expr]:
+    return [call for block in function.blocks.values() for call in block.find_exprs(op="call")]
+
+
+def _read(function: Any, call: ir.Expr) -> tuple[ir.Var, bool]:
+    """What a call makes an array of, and whether a list without rows is to be exchanged (L3).
+
+    Raises GuardException for calls of other functions.
+    """
+    name = find_callname(function, call)
+    require(name in _CONSTRUCTORS)
+    arguments = [*call.args, *(v for k, v in call.kws if k == _CONSTRUCTORS[name])]
+    require(len(arguments) > 0)
+    return arguments[0], name[0] != "array"
+
+
+def _mentions(function: Any) -> Counter[str]:
+    """How often each variable stands in the function, as the target of an assignment or read."""
+    return Counter(
+        variable.name
+        for block in function.blocks.values()
+        for statement in block.body
+        if not isinstance(statement, ir.Del)
+        for variable in statement.list_vars()
+    )
+
+
+def _displays(function: Any, variable: ir.Var, mentions: Counter[str]) -> list[ir.Expr]:
+    """The display of a list that `variable` holds, and those inside it, as far as L1 allows."""
+    display = guard(_own_display, function, variable, mentions)
+    if display is None:
+        return []
+    inner = (_displays(function, item, mentions) for item in display.items)
+    return [display, *(found for displays in inner for found in displays)]
+
+
+def _is_nested(function: Any, display: ir.Expr) -> bool:
+    rows = [guard(get_definition, function, item) for item in display.items]
+    return any(isinstance(row, ir.Expr) and row.op in _DISPLAYS for row in rows)
+
+
+def _own_display(function: Any, variable: ir.Var, mentions: Counter[str]) -> ir.Expr:
+    """The display that is the only value of `variable`; both it and its copies are read once.
+
+    Raises GuardException where there is no such display.
+    """
+    definitions = function._definitions[variable.name]
+    require(len(definitions) == 1 and mentions[variable.name] == 2)
+    (found,) = definitions
+    if isinstance(found, ir.Var):
+        return _own_display(function, found, mentions)
+    # Numba cannot type an empty list here, but it can an empty tuple.
+    require(isinstance(found, ir.Expr) and found.op == "build_list" and len(found.items) > 0)
+    return found

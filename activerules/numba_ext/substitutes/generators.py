@@ -1,0 +1,325 @@
+"""Generators of which every reference is dropped: how the AD target lowers them.
+
+Needs       Numba's lowering of generators, of which this changes who owns what
+Gives       `LowersGenerators`, for what lowers a function; `iteration`, what loops call
+Invariants  G1  what is yielded is a new reference; what a generator needs later is moved into its
+                state, and out of it when it goes on; everything else it drops before it yields
+            G2  where a function raises it drops the generators in its places, whatever the count
+
+Numba lends what is yielded, though nobody holds it any more, and never drops what a generator holds
+that was made in compiled code. Both would be lost by a derivative, too, even where nothing raises.
+How generators are counted: `counted_generators`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core import ir as numba_ir
+from numba.core.callconv import RETCODE_NONE, RETCODE_OK, RETCODE_STOPIT
+from numba.core.generators import GeneratorLower, LowerYield
+from numba.core.imputils import RefType, iternext_impl
+from numba.core.lowering import Lower
+
+from activerules.numba_ext.substitutes.counted_generators import (
+    COUNT,
+    CountedDescriptor,
+    is_counted,
+    may_hold_generators,
+    put,
+    refuse_returned,
+)
+
+_I64 = ir.IntType(64)
+_FINISHED = -1
+_RETURNS = (RETCODE_OK, RETCODE_NONE, RETCODE_STOPIT)
+
+
+# --- the generator's own functions ---
+
+
+class _GeneratorLower(GeneratorLower):
+    def __init__(self, lower: Any) -> None:
+        super().__init__(lower)
+        mangler = self.context.mangler
+        self.gendesc = CountedDescriptor.from_generator_fndesc(
+            lower.func_ir, self.fndesc, self.gentype, mangler
+        )
+
+    def box_generator_struct(self, lower: Any, gen_struct: Any) -> Any:
+        """With the count of who called it."""
+        return lower.builder.insert_value(gen_struct, _I64(1), COUNT)
+
+    def lower_finalize_func(self, lower: Any) -> None:
+        """What drops all that a generator holds, and what takes references to it."""
+        super().lower_finalize_func(lower)
+        self.context.nrt.lower_holding(self.gentype, lower.module, self._each_held)
+
+    def lower_finalize_func_body(self, builder: Any, genptr: Any) -> None:
+        """Drop the arguments, and what waits for the generator to go on."""
+        builder.function.attributes.add("alwaysinline")
+        self._each_held(builder, genptr, self.context.nrt.decref)
+
+    def _each_held(self, builder: Any, genptr: Any, does: Callable[[Any, Any, Any], None]) -> None:
+        """The code of a function that does something to the arguments, and to what waits."""
+        for held, value in self.arg_packer.load(builder, self.get_args_ptr(builder, genptr)):
+            does(builder, held, value)
+        state = self.get_state_ptr(builder, genptr)
+        index = builder.load(self.get_resume_index_ptr(builder, genptr))
+        end = builder.function.append_basic_block("end")
+        waits_at = builder.switch(index, end)
+        for number, point in self.geninfo.yield_points.items():
+            block = builder.function.append_basic_block(f"waits{number}")
+            waits_at.add_case(number, block)
+            builder.position_at_end(block)
+            for name in sorted(point.live_vars):
+                k = self.geninfo.state_vars.index(name)
+                held = self.gentype.state_types[k]
+                place = cgutils.gep_inbounds(builder, state, 0, k)
+                does(builder, held, self.context.unpack_value(builder, held, place))
+            builder.branch(end)
+        builder.position_at_end(end)
+        builder.ret_void()
+
+
+class _Yield(LowerYield):
+    """Moves variables into the state, and out of it (G1)."""
+
+    def _kept(self) -> Iterator[tuple[str, Any, Any]]:
+        for index, name in zip(self.live_var_indices, self.live_vars, strict=True):
+            place = cgutils.gep_inbounds(self.builder, self.gen_state_ptr, 0, index)
+            yield name, self.gentype.state_types[index], place
+
+    def lower_yield_suspend(self) -> None:
+        """Keep the variables, and where to go on."""
+        for name, held, place in self._kept():
+            self.context.pack_value(self.builder, held, self.lower.loadvar(name), place)
+        self._go_on_at(self.inst.index)
+
+    def _go_on_at(self, index: int) -> None:
+        self.builder.store(self.resume_index_ptr.type.pointee(index), self.resume_index_ptr)
+
+    def lower_yield_resume(self) -> None:
+        """Go on with the variables; from now on the state has nothing, also if this raises."""
+        self.genlower.create_resumption_block(self.lower, self.inst.index)
+        self._go_on_at(_FINISHED)
+        for name, held, place in self._kept():
+            known = self.lower.place_of(held)
+            if known is None:
+                value = self.context.unpack_value(self.builder, held, place)
+                self.lower.owns(held, value)
+            else:
+                put(self.builder, self.builder.load(place), known)
+                value = known
+            self.lower.storevar(value, name)
+
+
+class LowersGenerators(Lower):
+    """Lowers a function; if it is a generator, so that it keeps to G1.
+
+    Where one generator of a type is there at a time, it has one place, wherever it was made, and if
+    it comes from the state: LLVM makes values of what is in it.
+    """
+
+    GeneratorLower = _GeneratorLower
+
+    def place_of(self, typ: Any) -> Any:
+        """The place of generators of a type; None if two may be there at a time."""
+        if not isinstance(typ, types.Generator) or not is_counted(self.context, typ):
+            return None
+        if typ not in self._places:
+            place_type = self.context.get_value_type(typ).pointee
+            one = self._one_at_a_time(typ)
+            self._places[typ] = cgutils.alloca_once(self.builder, place_type) if one else None
+            if one:
+                self.owns(typ, self._places[typ])
+        return self._places[typ]
+
+    def setup_function(self, fndesc: Any) -> None:
+        """Begin with a function: places are on its stack."""
+        refuse_returned(fndesc.restype, fndesc.qualname)
+        super().setup_function(fndesc)
+        self._places: dict[Any, Any] = {}
+        self._owned: list[tuple[Any, Any]] = []
+
+    def owns(self, typ: Any, place: Any) -> None:
+        """Note that only variables of this function hold what is in a place."""
+        if isinstance(typ, types.Generator) and is_counted(self.context, typ):
+            self._owned.append((typ, place))
+
+    def post_lower(self) -> None:
+        """Where the function raises, no variable is left that holds what is in its places (G2)."""
+        self._clear_where_it_raises()
+        super().post_lower()
+
+    def _clear_where_it_raises(self) -> None:
+        b = self.builder
+        ends = [(block, block.terminator) for block in self.function.blocks]
+        raising = [(block, end) for block, end in ends if _raises(end)] if self._owned else []
+        if not raising:
+            return
+        leaving = self.function.append_basic_block("raises")
+        with b.goto_block(leaving):
+            status = b.phi(ir.IntType(32))
+            for typ, place in self._owned:
+                self.context.nrt.clear(b, typ, place)
+            b.ret(status)
+        for block, end in raising:
+            status.add_incoming(end.operands[0], block)
+            block.instructions.remove(end)
+            block.terminator = None
+            b.position_at_end(block)
+            b.branch(leaving)
+
+    def _one_at_a_time(self, typ: Any) -> bool:
+        """Whether a generator is made only where no other is used any more, and has no other
+        origin.
+        """
+        models = self.context.data_model_manager
+        others = {t for t in self.fndesc.typemap.values() if not isinstance(t, types.Generator)}
+        holders = (t for t in others if may_hold_generators(self.context, t))
+        if any(typ in models[t].traverse_types() for t in holders):
+            return False
+        points = self.generator_info.yield_points.values() if self.generator_info else ()
+        if any(sum(self._is(name, typ) for name in point.live_vars) > 1 for point in points):
+            return False  # each is a generator of its own behind that
+        for block, used in self._used_behind(typ):
+            for i in reversed(block.body):
+                if isinstance(i, numba_ir.Assign) and self._is(i.target.name, typ):
+                    used.discard(i.target.name)
+                    known = not used if self._makes(i.value) else self._names(i.value, typ)
+                    if not known:
+                        return False
+                used |= self._reads(i, typ)
+        return True
+
+    def _makes(self, value: Any) -> bool:
+        """Whether a value is a generator of its own: what a generator is given is copied."""
+        return _is_call(value) or (isinstance(value, numba_ir.Arg) and bool(self.generator_info))
+
+    def _used_behind(self, typ: Any) -> list[tuple[Any, set[str]]]:
+        """Blocks, and the variables of a type that are read behind each."""
+        before: dict[int, set[str]] = {label: set() for label in self.blocks}
+        while True:
+            behind = {
+                label: set().union(*(before[t] for t in block.terminator.get_targets()))
+                for label, block in self.blocks.items()
+            }
+            found = {label: set(used) for label, used in behind.items()}
+            for label, block in self.blocks.items():
+                for i in reversed(block.body):
+                    if isinstance(i, numba_ir.Assign):
+                        found[label].discard(i.target.name)
+                    found[label] |= self._reads(i, typ)
+            if found == before:
+                return [(block, behind[label]) for label, block in self.blocks.items()]
+            before = found
+
+    def _reads(self, i: Any, typ: Any) -> set[str]:
+        """The variables of a type that a statement reads."""
+        if isinstance(i, numba_ir.Del):
+            return set()
+        value = i.value if isinstance(i, numba_ir.Assign) else i
+        if isinstance(value, numba_ir.Var):
+            read = [value]
+        else:
+            read = value.list_vars() if isinstance(value, numba_ir.Inst) else []
+        return {one.name for one in read if self._is(one.name, typ)}
+
+    def _names(self, value: Any, typ: Any) -> bool:
+        """Whether a value is a generator that a variable holds."""
+        if isinstance(value, numba_ir.Expr) and value.op in ("getiter", "cast"):
+            value = value.value
+        return isinstance(value, numba_ir.Var) and self._is(value.name, typ)
+
+    def _is(self, name: str, typ: Any) -> bool:
+        return self.typeof(name) == typ
+
+    def lower_assign(self, ty: Any, inst: Any) -> Any:
+        """What is assigned; a generator in the place it has."""
+        given = isinstance(inst.value, numba_ir.Arg) and self.generator_info is not None
+        if given and isinstance(ty, types.Generator) and is_counted(self.context, ty):
+            return self._copy_of(ty, self.fnargs[inst.value.index])
+        value = super().lower_assign(ty, inst)
+        if not _is_call(inst.value) or not is_counted(self.context, ty):
+            return value
+        place = self.place_of(ty)
+        if place is None:
+            place = cgutils.alloca_once(self.builder, value.type.pointee)
+            self.owns(ty, place)
+        self.context.nrt.clear(self.builder, ty, place)
+        put(self.builder, self.builder.load(value), place)
+        self.builder.store(_I64(0), cgutils.gep_inbounds(self.builder, value, 0, COUNT))
+        return place
+
+    def _copy_of(self, typ: Any, lent: Any) -> Any:
+        """A generator that a variable can go on with; what is lent stays an argument."""
+        struct = self.builder.load(lent)
+        place = self.place_of(typ)
+        if place is None:
+            place = cgutils.alloca_once(self.builder, struct.type)
+            self.owns(typ, place)
+        self.builder.store(self.builder.insert_value(struct, _I64(1), COUNT), place)
+        self.context.nrt.hold(self.builder, typ, place)
+        return place
+
+    def decref(self, typ: Any, val: Any) -> None:
+        """Drop what a variable has; LLVM is told where that is, if it is anywhere."""
+        place = self.place_of(typ)
+        if place is None:
+            super().decref(typ, val)
+        else:
+            self.context.nrt.drop(self.builder, typ, val, place)
+
+    def lower_yield(self, retty: Any, inst: Any) -> Any:
+        """Return what is yielded, and go on behind that."""
+        point = self.generator_info.yield_points[inst.index]
+        value, found = self.loadvar(inst.value.name), self.typeof(inst.value.name)
+        yielded = self.gentype.yield_type
+        value = self.context.cast(self.builder, value, found, yielded)
+        self.incref(yielded, value)
+        step = _Yield(self, point, sorted(point.live_vars))
+        step.lower_yield_suspend()
+        for name in sorted(point.weak_live_vars):  # not needed any more
+            self.delvar(name)
+        returned = self.context.get_return_value(self.builder, yielded, value)
+        self.call_conv.return_value(self.builder, returned)
+        step.lower_yield_resume()
+        return self.context.get_constant_generic(self.builder, retty, None)
+
+
+def _is_call(value: Any) -> bool:
+    return isinstance(value, numba_ir.Expr) and value.op == "call"
+
+
+def _raises(end: Any) -> bool:
+    """Whether a block ends with the status of an exception."""
+    return isinstance(end, ir.Ret) and end.operands[0] not in _RETURNS
+
+
+# --- what loops call ---
+
+
+def iteration(context: Any, fn: Any, args: Any) -> Any:
+    """What is called for the next value of a generator that was lowered here."""
+    if fn == "iternext" and isinstance(args[0], types.Generator) and is_counted(context, args[0]):
+        return _next
+    return None
+
+
+@iternext_impl(RefType.NEW)
+def _next(context: Any, builder: Any, sig: Any, args: Any, result: Any) -> None:
+    """As Numba's own, which takes what is yielded for borrowed."""
+    implementation = context.get_generator_impl(sig.args[0])
+    status, value = implementation(context, builder, sig, args)
+    with cgutils.if_likely(builder, status.is_ok):
+        result.set_valid(True)
+        result.yield_(value)
+    with cgutils.if_unlikely(builder, status.is_stop_iteration):
+        result.set_exhausted()
+    raised = builder.and_(status.is_error, builder.not_(status.is_stop_iteration))
+    with cgutils.if_unlikely(builder, raised):
+        context.call_conv.return_status_propagate(builder, status)

@@ -1,0 +1,147 @@
+"""Values of types that were declared inactive, in code that is differentiated.
+
+Needs       which Numba types were declared (`inactive_type`)
+Gives       `InactiveValues`, a target context: it wraps the implementations by which Numba's
+            lowering makes such values, reads from them, and stores into them
+Invariants  V1  a float read from such a value, or stored into one, passes `ignore_derivatives`; a
+                tuple of such a type is made of floats that do
+            V2  memory read from one is marked (`HELD_MEMORY`): the engine refuses it where it is
+                active, as whoever else holds the memory counts on its derivative
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.cpu import CPUContext
+
+from activerules.ir.normal.effects import HELD_MEMORY
+from activerules.values.kinds import may_hold_numbers
+
+IGNORE_FUNCTIONS = {
+    ir.DoubleType(): "activerules.ignore.f64",
+    ir.FloatType(): "activerules.ignore.f32",
+}
+"""Calls that the engine takes for identities whose result is a constant."""
+
+_READS = {"static_getitem", "typed_getitem", "getiter", operator.getitem}
+_OF_NUMBA = (types.Array, types.Container, types.ListType, types.DictType)
+"""What Numba implements the methods of; those of the user are followed, and stop what they read."""
+_WRITES = {"static_setitem", operator.setitem}
+
+
+class InactiveValues(CPUContext):
+    """A target context that lets no derivative in or out of such values."""
+
+    def is_inactive_type(self, found: Any) -> bool:
+        """Whether values of a type were declared to carry no derivative."""
+        raise NotImplementedError
+
+    def get_function(self, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
+        """The implementation of a call, an operator or an access by subscript."""
+        implementation = super().get_function(fn, sig, _firstcall)
+        held = sig.recvr or (sig.args[0] if sig.args else types.none)
+        is_method = isinstance(fn, types.BoundFunction) and isinstance(held, _OF_NUMBA)
+        key = fn.typing_key if isinstance(fn, types.Function) else fn
+        stores = is_method or key in _WRITES
+        reads = is_method or key in _READS
+        from_inactive = (stores or reads) and self._is_inactive(held)
+        result = (from_inactive and reads) or self.is_inactive_type(sig.return_type)
+        if not from_inactive and not result:
+            return implementation
+        returned = sig.return_type if result else None
+        return _Stopped(implementation, from_inactive and stores, returned)
+
+    def get_getattr(self, typ: Any, attr: str) -> Any:
+        """The implementation of reading an attribute."""
+        implementation = super().get_getattr(typ, attr)
+        if implementation is None or not self._is_inactive(typ):
+            return implementation
+        typing_context: Any = self.typing_context
+        found = typing_context.resolve_getattr(typ, attr)
+
+        def read(context: Any, builder: Any, typ: Any, value: Any, attr: str) -> Any:
+            return _stopped(builder, found, implementation(context, builder, typ, value, attr))
+
+        return read
+
+    def get_setattr(self, attr: str, sig: Any) -> Any:
+        """The implementation of writing an attribute."""
+        implementation: Any = super().get_setattr(attr, sig)
+        if not self._is_inactive(sig.args[0]):
+            return implementation
+        return lambda builder, args: implementation(builder, (args[0], _by_value(builder, args[1])))
+
+    def make_tuple(self, builder: Any, typ: Any, values: Sequence[Any]) -> Any:
+        """A tuple of these items."""
+        if self.is_inactive_type(typ):
+            values = [_stopped(builder, t, v) for t, v in zip(typ, values, strict=True)]
+        return super().make_tuple(builder, typ, values)
+
+    def _is_inactive(self, found: Any) -> bool:
+        records = found.dtype if isinstance(found, types.Array) else None
+        return self.is_inactive_type(found) or (
+            isinstance(records, types.Record) and self.is_inactive_type(records)
+        )
+
+
+def _stopped(builder: Any, found: Any, value: Any) -> Any:
+    """A value whose floats are constants, and whose memory is marked."""
+    marks = may_hold_numbers(found)
+    return _by_value(builder, value, _mark if marks else None)
+
+
+def _by_value(builder: Any, value: Any, mark: Callable[[Any, Any], None] | None = None) -> Any:
+    if value.type in IGNORE_FUNCTIONS:
+        function_type = ir.FunctionType(value.type, [value.type])
+        return _call(builder, function_type, IGNORE_FUNCTIONS[value.type], value)
+    if isinstance(value.type, ir.PointerType) and mark is not None:
+        mark(builder, value)
+    if isinstance(value.type, ir.LiteralStructType | ir.ArrayType):
+        for k in range(len(value.type)):
+            part = builder.extract_value(value, k)
+            exchanged = _by_value(builder, part, mark)
+            if exchanged is not part:
+                value = builder.insert_value(value, exchanged, k)
+    return value
+
+
+def _is_value(arg: Any) -> bool:
+    return hasattr(arg, "type")
+
+
+def _mark(builder: Any, pointer: Any) -> None:
+    function_type = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t])
+    memory = builder.bitcast(pointer, cgutils.voidptr_t)
+    _call(builder, function_type, HELD_MEMORY, memory).callee.attributes.add("inaccessiblememonly")
+
+
+def _call(builder: Any, function_type: Any, name: str, operand: Any) -> Any:
+    function = cgutils.get_or_insert_function(builder.module, function_type, name)
+    function.attributes.add("nounwind")
+    return builder.call(function, [operand])
+
+
+class _Stopped:
+    """An implementation that stops its arguments, but the first, and a result of a given type."""
+
+    def __init__(self, implementation: Any, arguments: bool, returned: Any) -> None:
+        self._implementation = implementation
+        self._arguments = arguments
+        self._returned = returned
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._implementation, name)
+
+    def __call__(self, builder: Any, args: Sequence[Any], loc: Any = None) -> Any:
+        if self._arguments:
+            # subscripts that are known are no values of LLVM
+            args = [args[0], *(_by_value(builder, a) if _is_value(a) else a for a in args[1:])]
+        result = self._implementation(builder, args, loc)
+        if self._returned is None:
+            return result
+        return _stopped(builder, self._returned, result)

@@ -1,0 +1,245 @@
+"""NumPy functions with a branch for single points, for the AD target, in a form that has the
+derivative of the function there, and not that of the branch.
+
+Numba's own code returns a constant where `x % y` is zero, `x + log(2)` where the arguments of
+`logaddexp` are equal, the sample where `np.interp` is asked for a knot: right for the value alone.
+
+Needs       an ADContext
+Gives       `install(context)`, `ufunc_loops`: implementations for the target
+            `DEFINITIONS`: LLVM IR of what they call, for where a derivative is linked
+Invariants  E1  values are those of Numba, bit for bit; errors too
+            E2  where the function is smooth, derivatives are its own, the second as well; at a kink
+                or jump of `%` and `np.interp` they are those of the right-hand side
+
+`with_value(x, value)` is `value`, and has the derivative of `x`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.typing.templates import signature
+from numba.cpython import numbers
+from numba.extending import intrinsic, overload, register_jitable
+from numba.np import arraymath, npyfuncs
+
+from activerules.numba_ext.codegen.unoptimised import AD_TARGET
+
+_SYMBOLS = {
+    types.float64: "activerules.with_value.f64",
+    types.float32: "activerules.with_value.f32",
+}
+DEFINITIONS = "".join(
+    f"define {t} @{_SYMBOLS[number]}({t} %x, {t} %value) alwaysinline memory(none) willreturn {{\n"
+    f"  ret {t} %value\n}}\n"
+    for number, t in ((types.float64, "double"), (types.float32, "float"))
+)
+
+
+def install(context: Any) -> None:
+    """Give the target its own remainders."""
+    for number in _SYMBOLS:
+        for remainder in (operator.mod, operator.imod):
+            context.insert_func_defn([(_remainder, remainder, (number, number))])
+        context.insert_func_defn([(_quotient_and_remainder, divmod, (number, number))])
+
+
+def ufunc_loops(ufunc: Any) -> Mapping[str, Callable[..., Any]]:
+    """The loops of a ufunc that have other implementations for the target."""
+    loop = _UFUNCS.get(ufunc)
+    return {} if loop is None else {f"{t * ufunc.nin}->{t}": loop for t in "fd"}
+
+
+def _with_value(builder: Any, number: Any, x: Any, value: Any) -> Any:
+    function_type = ir.FunctionType(value.type, [value.type, value.type])
+    function = cgutils.insert_pure_function(builder.module, function_type, _SYMBOLS[number])
+    return builder.call(function, [x, value])
+
+
+@intrinsic
+def with_value(typing_context, x, value):
+    """`value`, of the derivative of `x`, which is cast to its type; both are floats."""
+
+    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        same = context.cast(builder, values[0], x, value)
+        return _with_value(builder, value, same, values[1])
+
+    return signature(value, x, value), codegen
+
+
+# --- remainders ---
+
+
+def _smooth_remainder(builder: Any, x: Any, y: Any) -> Any:
+    """The remainder as x - n y, n that of the right-hand side if y > 0; zeros have any sign."""
+    remainder, zero = builder.frem(x, y), x.type(0.0)
+    other_sign = builder.xor(
+        builder.fcmp_ordered("<", y, zero), builder.fcmp_ordered("<", remainder, zero)
+    )
+    differs = builder.and_(builder.fcmp_ordered("!=", remainder, zero), other_sign)
+    return builder.fadd(remainder, builder.select(differs, y, zero))
+
+
+def _remainder(context: Any, builder: Any, sig: Any, args: Any, loc: Any = None) -> Any:
+    value = numbers.real_mod_impl(context, builder, sig, args, loc)
+    return _with_value(builder, sig.return_type, _smooth_remainder(builder, *args), value)
+
+
+def _quotient_and_remainder(
+    context: Any, builder: Any, sig: Any, args: Any, loc: Any = None
+) -> Any:
+    both = numbers.real_divmod_impl(context, builder, sig, args, loc)
+    quotient, value = cgutils.unpack_tuple(builder, both, 2)
+    remainder = _with_value(builder, sig.args[0], _smooth_remainder(builder, *args), value)
+    return cgutils.pack_array(builder, (quotient, remainder))
+
+
+# --- ufuncs ---
+
+
+def _sign(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Numba returns the argument where it is zero or NaN."""
+    value = numbers.real_sign_impl(context, builder, sig, args)
+    return _with_value(builder, sig.return_type, value.type(0.0), value)
+
+
+def _sum_of_powers(original: Any, base: float) -> Callable[..., Any]:
+    """The logarithm of `base` to the power of x plus that of y."""
+    at_equal, curvature = math.log(2) / math.log(base), math.log(base) / 8
+
+    def equal_or_not(x, y, value):
+        if x != y:
+            return value
+        middle = x * 0.5 + y * 0.5 + at_equal
+        difference = x - y
+        # not between infinities of one sign; LLVM need not know that it is zero
+        if difference < 1.0:
+            middle += curvature * difference * difference
+        return with_value(middle, value)  # pyright: ignore[reportCallIssue]
+
+    def loop(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        value = original(context, builder, sig, args)
+        number = sig.return_type
+        typed = signature(number, *sig.args, number)
+        return context.compile_internal(builder, equal_or_not, typed, [*args, value])
+
+    return loop
+
+
+_UFUNCS: dict[Any, Callable[..., Any]] = {
+    np.sign: _sign,
+    np.logaddexp: _sum_of_powers(npyfuncs.np_real_logaddexp_impl, math.e),
+    np.logaddexp2: _sum_of_powers(npyfuncs.np_real_logaddexp2_impl, 2.0),
+}
+
+
+# --- array functions ---
+
+
+@overload(np.sinc, target=AD_TARGET)
+def _sinc(x):
+    if not isinstance(x, types.Float):
+        return None
+
+    def sinc(x):
+        y = x * np.pi
+        if abs(y) > 0.01:
+            return np.sin(y) / y
+        # its derivative cancels: that of the series is right to all digits
+        square = y * y
+        series = 1.0 - square / 6.0 * (1.0 - square / 20.0 * (1.0 - square / 42.0))
+        value = 1.0 if x == 0.0 else np.sin(y) / y
+        return with_value(series, value)  # pyright: ignore[reportCallIssue]
+
+    return sinc
+
+
+@overload(np.unwrap, target=AD_TARGET)
+def _unwrap(p, discont=None, axis=-1, period=6.283185307179586):
+    original = register_jitable(arraymath.numpy_unwrap(p, discont, axis, period))
+    if not (isinstance(p, types.Array) and isinstance(p.dtype, types.Float)):
+        return original
+
+    def unwrap(p, discont=None, axis=-1, period=6.283185307179586):
+        values = original(p, discont, axis, period)
+        result = np.empty_like(values)
+        for place, value in np.ndenumerate(values):
+            turns = np.rint((value - p[place]) / period)
+            smooth = p[place] + turns * period
+            result[place] = with_value(smooth, value)  # pyright: ignore[reportCallIssue]
+        return result
+
+    return unwrap
+
+
+@overload(np.interp, target=AD_TARGET)
+def _interp(x, xp, fp):
+    arraymath.np_interp(x, xp, fp)  # raises for what Numba refuses
+    number = np.result_type(arraymath.determine_dtype(fp), np.float64).type
+    between = _between_complex if number is np.complex128 else _between
+
+    @register_jitable
+    def of_arrays(points, knots, samples):
+        if len(knots) == 0:
+            raise ValueError("array of sample points is empty")
+        if len(knots) != len(samples):
+            raise ValueError("fp and xp are not of the same size.")
+        result = np.empty(points.shape, number)
+        last, place = len(knots) - 1, 0
+        for index, at in np.ndenumerate(points):
+            if np.isnan(at) and last > 0:
+                result[index] = number(at)
+                continue
+            place = arraymath.binary_search_with_guess(at, knots, len(knots), place)
+            if place == -1:
+                result[index] = samples[0]
+            elif place >= last:
+                result[index] = samples[last]
+            else:
+                ends = knots[place], knots[place + 1]
+                result[index] = between(at, ends, (samples[place], samples[place + 1]))
+        return result
+
+    def interp(x, xp, fp):
+        points, knots = np.asarray(x, np.float64), np.asarray(xp, np.float64)
+        return of_arrays(points, knots, np.asarray(fp, number))
+
+    def interp_at_number(x, xp, fp):
+        return interp_of_array(np.full(1, x), xp, fp)[0]
+
+    interp_of_array = register_jitable(interp)
+    return interp_at_number if isinstance(x, types.Number) else interp
+
+
+@register_jitable
+def _on_line(at, ends, slope, left, right):
+    """From the left end; from the right one where that is not a number."""
+    value = slope * (at - ends[0]) + left
+    if at == ends[0]:
+        return with_value(value, left)  # pyright: ignore[reportCallIssue]
+    if np.isnan(value):
+        value = slope * (at - ends[1]) + right
+        if np.isnan(value) and left == right:
+            value = left
+    return value
+
+
+@register_jitable
+def _between(at, ends, samples):
+    left, right = samples
+    return _on_line(at, ends, (right - left) / (ends[1] - ends[0]), left, right)
+
+
+@register_jitable
+def _between_complex(at, ends, samples):
+    left, right = samples
+    inverse = 1 / (ends[1] - ends[0])
+    real = _on_line(at, ends, (right.real - left.real) * inverse, left.real, right.real)
+    imag = _on_line(at, ends, (right.imag - left.imag) * inverse, left.imag, right.imag)
+    return complex(real, imag) if at == ends[0] else real + 1j * imag

@@ -1,0 +1,43 @@
+"""The exception of a slice assignment whose shapes do not fit.
+
+Needs       `raise_with_shape_context`, which Numba leaves to each target
+Gives       the AD target's implementation
+Invariants  S1  class and text of the exception are those of Numba's own implementation
+
+Numba makes the text in compiled code, of strings that are formatted, joined and concatenated; that
+is inlined at every assignment and was most of what a stencil of slices was compiled to. Here the
+text is made in Python, when the exception is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+from numba.extending import overload
+from numba.np.arrayobj import raise_with_shape_context
+
+from activerules.numba_ext.codegen.unoptimised import AD_TARGET
+
+
+class SliceMismatch(ValueError):
+    """What compiled code raises; what is made of it is a plain `ValueError`."""
+
+    def __new__(cls, *shapes: object) -> Any:
+        """The exception for two shapes, of the source and of the target."""
+        source, target = shapes
+        return ValueError(f"cannot assign slice of shape {target} from input of shape {source}")
+
+
+@overload(raise_with_shape_context, target=AD_TARGET)
+def _raise_with_shape_context(src_shapes, index_shape):
+    if not all(
+        isinstance(shape, types.UniTuple) and isinstance(shape.dtype, types.Integer)
+        for shape in (src_shapes, index_shape)
+    ):
+        return None
+
+    def raising(src_shapes, index_shape):
+        raise SliceMismatch(src_shapes, index_shape)
+
+    return raising

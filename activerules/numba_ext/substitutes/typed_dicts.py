@@ -1,0 +1,403 @@
+"""Typed dictionaries for the AD target: Numba's C functions on them, in a form the engine can
+follow.
+
+What a dictionary holds as values is read, written and moved by visible code; what it does with
+keys is done by functions the engine does not see (`dict_runtime`), as keys carry no derivative.
+`SUBSTITUTES` stand for Numba's intrinsics, `iteration` for what loops call. All work on Numba's own
+struct, with memory of `malloc`: such a dictionary may be handed to Numba's C code, and is freed by
+it.
+
+Invariants  D1  each substitute has the signature of the intrinsic, returns its status, and takes
+                and gives the references it does
+            D2  dictionaries with keys that may hold floats are left to Numba's C code, into which
+                the engine lets no active value flow
+"""
+# pyright: reportCallIssue=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.imputils import RefType, impl_ret_borrowed, iternext_impl
+from numba.extending import intrinsic, register_jitable
+from numba.typed import dictobject
+from numba.typed.typedobjectutils import _container_get_data
+
+from activerules.values.dict_runtime import PREFIX
+from activerules.values.fields import DICT_KEYS, entry_sizes, has_no_floats, value_offset
+
+_I8, _I64 = ir.IntType(8), ir.IntType(64)
+_BYTES = cgutils.voidptr_t
+_VOID = ir.VoidType()
+_OK, _REPLACED, _FAILED, _EMPTY = 0, 1, -5, -4
+_STRUCT_SIZE = 16
+
+
+# --- places ---
+
+
+def _call(builder: Any, name: str, result: ir.Type, *operands: Any) -> Any:
+    function_type = ir.FunctionType(result, [o.type for o in operands])
+    function = cgutils.get_or_insert_function(builder.module, function_type, name)
+    return builder.call(function, operands)
+
+
+def _hidden(builder: Any, name: str, result: ir.Type, *operands: Any) -> Any:
+    return _call(builder, f"{PREFIX}{name}", result, *operands)
+
+
+def _keys_place(builder: Any, data: Any) -> Any:
+    place = cgutils.pointer_add(builder, data, _I64(DICT_KEYS))
+    return builder.bitcast(place, _BYTES.as_pointer())
+
+
+def _value_place(context: Any, builder: Any, found: Any, keys: Any, ix: Any) -> Any:
+    """Where the value of an entry is."""
+    key_size, _, entry_size = entry_sizes(context, found.key_type, found.value_type)
+    slot = _hidden(builder, "slot", _I64, keys, ix)
+    entries = builder.bitcast(keys, ir.ArrayType(_I8, entry_size).as_pointer())
+    place = builder.gep(entries, [slot, _I64(0)])
+    place = cgutils.pointer_add(builder, place, _I64(value_offset(key_size)))
+    return builder.bitcast(place, context.get_data_type(found.value_type).as_pointer())
+
+
+def _current_value_place(context: Any, builder: Any, found: Any, value: Any, ix: Any) -> Any:
+    data = _container_get_data(context, builder, found, value)
+    keys = builder.load(_keys_place(builder, data))
+    return _value_place(context, builder, found, keys, ix)
+
+
+def _stored_key(context: Any, builder: Any, key_type: Any, key: Any) -> Any:
+    """A key in memory of its own, without bytes that are not set."""
+    data = context.data_model_manager[key_type].as_data(builder, key)
+    place = cgutils.alloca_once_value(builder, data)
+    cgutils.memset_padding(builder, place)
+    return builder.bitcast(place, _BYTES)
+
+
+def _key_of(context: Any, builder: Any, found: Any, data: Any, ix: Any) -> Any:
+    """The key of an entry, borrowed."""
+    model = context.data_model_manager[found.key_type]
+    place = cgutils.alloca_once(builder, model.get_data_type())
+    _hidden(builder, "key", _VOID, data, ix, builder.bitcast(place, _BYTES))
+    return model.load_from_data_pointer(builder, place)
+
+
+def _value_of(context: Any, builder: Any, found: Any, value: Any, ix: Any) -> Any:
+    """The value of an entry, borrowed."""
+    place = _current_value_place(context, builder, found, value, ix)
+    return context.data_model_manager[found.value_type].load_from_data_pointer(builder, place)
+
+
+def _new_memory(context: Any, builder: Any, size: Any) -> Any:
+    memory = _call(builder, "malloc", _BYTES, size)
+    with cgutils.if_unlikely(builder, cgutils.is_null(builder, memory)):
+        context.call_conv.return_user_exc(builder, MemoryError, ("a dictionary is too large",))
+    return memory
+
+
+# --- what stands for Numba's intrinsics ---
+
+
+@intrinsic
+def _new_sized(typing_context, n_keys, keyty, valty):
+    if not has_no_floats(keyty.instance_type):
+        return dictobject._dict_new_sized._defn(typing_context, n_keys, keyty, valty)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        types_ = (keyty.instance_type, valty.instance_type)
+        sizes = [_I64(size) for size in entry_sizes(context, *types_)]
+        size = _hidden(builder, "size", _I64, args[0])
+        keys = _new_memory(context, builder, _hidden(builder, "bytes", _I64, size, sizes[2]))
+        _hidden(builder, "begin", _VOID, keys, size, *sizes)
+        data = _new_memory(context, builder, _I64(_STRUCT_SIZE))
+        builder.store(_I64(0), builder.bitcast(data, _I64.as_pointer()))
+        builder.store(keys, _keys_place(builder, data))
+        return data
+
+    return types.voidptr(n_keys, keyty, valty), codegen
+
+
+@intrinsic
+def _lookup(typing_context, d, key, hashval):
+    if not has_no_floats(d.key_type):
+        return dictobject._dict_lookup._defn(typing_context, d, key, hashval)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        ix = _found(context, builder, signature.args, args)
+        none = context.make_optional_none(builder, d.value_type)
+        result = cgutils.alloca_once_value(builder, none)
+        with builder.if_then(builder.icmp_signed(">=", ix, _I64(0))):
+            value = _value_of(context, builder, d, args[0], ix)
+            context.nrt.incref(builder, d.value_type, value)
+            some = context.make_optional_value(builder, d.value_type, value)
+            builder.store(some, result)
+        return cgutils.pack_struct(builder, [ix, builder.load(result)])
+
+    return types.Tuple([types.intp, types.Optional(d.value_type)])(d, key, hashval), codegen
+
+
+def _found(context: Any, builder: Any, arg_types: Any, args: Any) -> Any:
+    data = _container_get_data(context, builder, arg_types[0], args[0])
+    key = _stored_key(context, builder, arg_types[1], args[1])
+    return _hidden(builder, "find", _I64, data, key, args[2])
+
+
+@intrinsic
+def _find(typing_context, d, key, hashval):
+    """The entry of a key, -1 if there is none."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _found(context, builder, signature.args, args)
+
+    return types.intp(d, d.key_type, types.intp), codegen
+
+
+@intrinsic
+def _place(typing_context, d, key, hashval):
+    """Add a key that is not there, in the room there is; its entry."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = _container_get_data(context, builder, d, args[0])
+        stored = _stored_key(context, builder, d.key_type, args[1])
+        return _hidden(builder, "place", _I64, data, stored, args[2])
+
+    return types.intp(d, d.key_type, types.intp), codegen
+
+
+@intrinsic
+def _room(typing_context, d):
+    """The number of keys that can be added."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = _container_get_data(context, builder, d, args[0])
+        return _hidden(builder, "room", _I64, data)
+
+    return types.intp(d), codegen
+
+
+@intrinsic
+def _put(typing_context, d, ix, value):
+    """Store a value, with a new reference to it."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> None:
+        context.nrt.incref(builder, d.value_type, args[2])
+        data = context.data_model_manager[d.value_type].as_data(builder, args[2])
+        builder.store(data, _current_value_place(context, builder, d, args[0], args[1]))
+
+    return types.void(d, types.intp, d.value_type), codegen
+
+
+@intrinsic
+def _drop(typing_context, d, ix):
+    """Give back the dictionary's reference to a value."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> None:
+        context.nrt.decref(builder, d.value_type, _value_of(context, builder, d, *args))
+
+    return types.void(d, types.intp), codegen
+
+
+@intrinsic
+def _forget(typing_context, d, hashval, ix):
+    """Remove an entry whose value was dropped."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> None:
+        place = _current_value_place(context, builder, d, args[0], args[2])
+        builder.store(place.type.pointee(None), place)
+        data = _container_get_data(context, builder, d, args[0])
+        _hidden(builder, "remove", _VOID, data, args[1], args[2])
+
+    return types.void(d, types.intp, types.intp), codegen
+
+
+@intrinsic
+def _enlarge(typing_context, d):
+    """Move keys and values to a new, larger table."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> None:
+        data = _container_get_data(context, builder, d, args[0])
+        place = _keys_place(builder, data)
+        size = _hidden(builder, "larger", _I64, data)
+        entry_size = _I64(entry_sizes(context, d.key_type, d.value_type)[2])
+        new = _new_memory(context, builder, _hidden(builder, "bytes", _I64, size, entry_size))
+        _hidden(builder, "fill", _VOID, data, new, size)
+        old = builder.load(place)
+        following = cgutils.alloca_once_value(builder, _I64(0))
+        with cgutils.for_range(builder, _call(builder, "numba_dict_length", _I64, data)) as loop:
+            ix = _hidden(builder, "next", _I64, data, builder.load(following))
+            origin = _value_place(context, builder, d, old, ix)
+            target = _value_place(context, builder, d, new, loop.index)
+            builder.store(builder.load(origin), target)
+            builder.store(builder.add(ix, _I64(1)), following)
+        builder.store(new, place)
+        _call(builder, "free", _VOID, old)
+
+    return types.void(d), codegen
+
+
+@register_jitable
+def _insert_followed(d, key, hashval, value):
+    ix = _find(d, key, hashval)
+    if ix < -1:
+        return _FAILED
+    if ix >= 0:
+        _drop(d, ix)
+        _put(d, ix, value)
+        return _REPLACED
+    if _room(d) <= 0:
+        _enlarge(d)
+    _put(d, _place(d, key, hashval), value)
+    return _OK
+
+
+@intrinsic
+def _insert(typing_context, d, key, hashval, value):
+    if not has_no_floats(d.key_type):
+        return dictobject._dict_insert._defn(typing_context, d, key, hashval, value)
+    signature = types.int32(d, d.key_type, types.intp, d.value_type)
+    return signature, _compiled(_insert_followed)
+
+
+@register_jitable
+def _delete_followed(d, hashval, ix):
+    _drop(d, ix)
+    _forget(d, hashval, ix)
+    return _OK
+
+
+@intrinsic
+def _delete(typing_context, d, hashval, ix):
+    if not has_no_floats(d.key_type):
+        return dictobject._dict_delitem._defn(typing_context, d, hashval, ix)
+    return types.int32(d, hashval, types.intp), _compiled(_delete_followed)
+
+
+def _compiled(function: Any) -> Callable[..., Any]:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return context.compile_internal(builder, function, signature, args)
+
+    return codegen
+
+
+@intrinsic
+def _pop_last(typing_context, d):
+    if not has_no_floats(d.key_type):
+        return dictobject._dict_popitem._defn(typing_context, d)
+    item_type = types.Tuple([d.key_type, d.value_type])
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        data = _container_get_data(context, builder, d, args[0])
+        none = context.make_optional_none(builder, item_type)
+        result = cgutils.alloca_once_value(builder, none)
+        status = cgutils.alloca_once_value(builder, cgutils.int32_t(_EMPTY))
+        ix = _hidden(builder, "last", _I64, data)
+        with builder.if_then(builder.icmp_signed(">=", ix, _I64(0))):
+            key = _key_of(context, builder, d, data, ix)
+            value = _value_of(context, builder, d, args[0], ix)
+            place = _current_value_place(context, builder, d, args[0], ix)
+            builder.store(place.type.pointee(None), place)
+            context.nrt.incref(builder, d.key_type, key)
+            _hidden(builder, "pop", _VOID, data, ix)
+            item = context.make_tuple(builder, item_type, [key, value])
+            builder.store(context.make_optional_value(builder, item_type, item), result)
+            builder.store(cgutils.int32_t(_OK), status)
+        return cgutils.pack_struct(builder, [builder.load(status), builder.load(result)])
+
+    return types.Tuple([types.int32, types.Optional(item_type)])(d), codegen
+
+
+SUBSTITUTES: dict[Any, Callable[..., Any]] = {
+    dictobject._dict_new_sized: _new_sized,
+    dictobject._dict_lookup: _lookup,
+    dictobject._dict_insert: _insert,
+    dictobject._dict_delitem: _delete,
+    dictobject._dict_popitem: _pop_last,
+}
+"""What stands for Numba's intrinsics on dictionaries, in code for the AD target."""
+
+
+# --- loops ---
+
+_STATE = ir.ArrayType(_I64, 3)
+_POSITION, _TABLE, _USED = range(3)
+_ITERABLES = (
+    types.DictItemsIterableType,
+    types.DictKeysIterableType,
+    types.DictValuesIterableType,
+)
+
+
+def iteration(name: Any, arg_types: Sequence[Any]) -> Any:
+    """What implements `getiter` and `iternext` of a dictionary, its keys, values and items for the
+    AD target; None for what is left to Numba.
+    """
+    found = arg_types[0] if arg_types else None
+    if name == "getiter" and isinstance(found, types.DictType) and has_no_floats(found.key_type):
+        return _begin_keys
+    if name == "getiter" and isinstance(found, _ITERABLES):
+        return _begin if has_no_floats(found.parent.key_type) else None
+    if name == "iternext" and isinstance(found, types.DictIteratorType):
+        return _next if has_no_floats(found.parent.key_type) else None
+    return None
+
+
+def _begin_keys(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    found = signature.args[0]
+    iterator_type = types.DictKeysIterableType(found).iterator_type
+    iterator = context.make_helper(builder, iterator_type)
+    iterator.parent = args[0]
+    return _begun(context, builder, signature, iterator, found)
+
+
+def _begin(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    found = signature.args[0]
+    iterator = context.make_helper(builder, found.iterator_type, args[0])
+    return _begun(context, builder, signature, iterator, found.parent)
+
+
+def _begun(context: Any, builder: Any, signature: Any, iterator: Any, found: Any) -> Any:
+    data = _container_get_data(context, builder, found, iterator.parent)
+    table = _hidden(builder, "table", _I64, data)
+    with cgutils.if_unlikely(builder, builder.icmp_unsigned("==", table, _I64(0))):
+        context.call_conv.return_user_exc(builder, MemoryError, ("a dictionary is too large",))
+    state = cgutils.alloca_once(builder, _STATE)
+    used = _call(builder, "numba_dict_length", _I64, data)
+    for k, number in ((_POSITION, _I64(0)), (_TABLE, table), (_USED, used)):
+        builder.store(number, cgutils.gep_inbounds(builder, state, 0, k))
+    iterator.state = builder.bitcast(state, _BYTES)
+    return impl_ret_borrowed(context, builder, signature.return_type, iterator._getvalue())
+
+
+@iternext_impl(RefType.BORROWED)
+def _next(context: Any, builder: Any, signature: Any, args: Any, result: Any) -> None:
+    iterator_type = signature.args[0]
+    found = iterator_type.parent
+    iterator = context.make_helper(builder, iterator_type, args[0])
+    state = builder.bitcast(iterator.state, _STATE.as_pointer())
+    position = cgutils.gep_inbounds(builder, state, 0, _POSITION)
+    numbers = [
+        builder.load(cgutils.gep_inbounds(builder, state, 0, k)) for k in (_POSITION, _TABLE, _USED)
+    ]
+    data = _container_get_data(context, builder, found, iterator.parent)
+    ix = _hidden(builder, "follow", _I64, data, *numbers)
+    is_valid = builder.icmp_signed(">=", ix, _I64(0))
+    result.set_valid(is_valid)
+    with builder.if_then(is_valid):
+        builder.store(builder.add(ix, _I64(1)), position)
+        result.yield_(_yielded(context, builder, iterator_type, iterator.parent, ix))
+
+
+def _yielded(context: Any, builder: Any, iterator_type: Any, d: Any, ix: Any) -> Any:
+    found, iterable = iterator_type.parent, iterator_type.iterable
+    if isinstance(iterable, types.DictValuesIterableType):
+        return _value_of(context, builder, found, d, ix)
+    data = _container_get_data(context, builder, found, d)
+    key = _key_of(context, builder, found, data, ix)
+    if isinstance(iterable, types.DictKeysIterableType):
+        return key
+    value = _value_of(context, builder, found, d, ix)
+    return context.make_tuple(builder, iterator_type.yield_type, [key, value])

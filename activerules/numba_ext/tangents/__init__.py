@@ -1,0 +1,1 @@
+"""ChainRules' tangents inside `@njit`."""

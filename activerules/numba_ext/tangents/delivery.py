@@ -1,0 +1,404 @@
+"""What a converted rule calls, compiled; the meaning is that of `rules.closures.delivery`.
+
+Everything is decided by the types of the annotation and of the cotangent: a symbolic zero for an
+array leaves no code at all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba.core import types
+from numba.extending import overload, register_jitable
+from numba.np.numpy_support import as_dtype
+
+from activerules.annotations.activity import Active, Const, Duplicated, MixedDuplicated
+from activerules.annotations.structural import names_of
+from activerules.annotations.tangents import NoTangent, One, ZeroTangent, conjugate
+from activerules.annotations.values import make_zero
+from activerules.errors import RuleReturnError
+from activerules.numba_ext.calls import overloads  # noqa: F401  accumulate and make_zero
+from activerules.numba_ext.codegen.types import (
+    AnnotationType,
+    TangentType,
+    is_zero_type,
+    marker_class,
+)
+from activerules.numba_ext.rules.compiled import types_of
+from activerules.numba_ext.tangents.dataless import StructType, refuse_type
+from activerules.rules.closures.delivery import (
+    by_argument,
+    combined,
+    contracted,
+    copied,
+    cotangent,
+    deliver,
+    fresh,
+    kept,
+    pushed,
+    result_shadow,
+    separate,
+    tangent,
+    wrong_partials,
+    wrong_rows,
+)
+from activerules.rules.protocol import accumulate
+from activerules.rules.written import function_from
+from activerules.values.overwriting import overwrite
+
+
+@overload(cotangent)
+def _cotangent(dret):
+    if dret.kind is Const:
+        zero = ZeroTangent()
+        return lambda dret: zero
+    if dret.kind is Active:
+        return lambda dret: dret.val
+    return lambda dret: dret.dval
+
+
+@overload(deliver)
+def _deliver(x, x_bar):
+    if x.kind is Const:
+        return lambda x, x_bar: None
+    refuse_type(x_bar)
+    if x.kind is Active:
+        return _returned(x, x_bar)
+    if is_zero_type(x_bar) and x.kind is Duplicated:
+        return lambda x, x_bar: None
+    if isinstance(x.val, types.BaseTuple):
+        give = _delivered(x.val, x_bar)
+        if x.kind is MixedDuplicated:
+            return lambda x, x_bar: give(x.val, x.dval, x_bar)
+
+        def added_to_items(x, x_bar):
+            give(x.val, x.dval, x_bar)
+
+        return added_to_items
+    _require_array(x.val, x_bar)
+
+    def added(x, x_bar):
+        accumulate(x, x_bar)
+
+    return added
+
+
+def _returned(x: AnnotationType, x_bar: Any) -> Any:
+    """Return the implementation of `deliver` for an Active argument."""
+    project = _projected(x.val, x_bar)
+    return lambda x, x_bar: project(x.val, x_bar)
+
+
+def _projected(found: Any, tangent: Any) -> Any:
+    """Return a compiled `(x, tangent) -> tangent`, as a value of the type of x: numbers, and tuples
+    of them, with None in place of integers.
+    """
+    refuse_type(tangent)
+    if isinstance(found, types.BaseTuple):
+        return _projected_tuple(found, tangent)
+    if not isinstance(found, types.Float | types.Complex):
+        return register_jitable(lambda x, tangent: None)
+    if is_zero_type(tangent):
+        return register_jitable(lambda x, tangent: make_zero(x))
+    convert = as_dtype(found).type
+    if isinstance(tangent, TangentType) and isinstance(tangent.value, One):
+        one = convert(1)
+        return register_jitable(lambda x, tangent: one)
+    if not isinstance(tangent, types.Number | types.Boolean):
+        raise RuleReturnError(
+            f"a rule gives {tangent} as the tangent or cotangent of {found}",
+            why="that of a number is a number",
+        )
+    if isinstance(tangent, types.Complex) and not isinstance(found, types.Complex):
+        return register_jitable(lambda x, tangent: convert(tangent.real))
+    return register_jitable(lambda x, tangent: convert(tangent))
+
+
+def _projected_tuple(found: Any, tangent: Any) -> Any:
+    """Write out the items: each has a type of its own."""
+    items_of = types_of(found)
+    entries = _entries(found, tangent)
+    items = "".join(f"project{i}(x[{i}], {text}), " for i, (text, _) in enumerate(entries))
+    named = isinstance(found, types.BaseNamedTuple)
+    scope: dict[str, Any] = {"made": getattr(found, "instance_class", None)}
+    for i, (_, entry) in enumerate(entries):
+        scope[f"project{i}"] = _projected(items_of[i], entry)
+    source = f"def project(x, tangent):\n return {'made' if named else ''}({items})"
+    return register_jitable(function_from(source, "project", scope, module=__name__))
+
+
+def _entries(found: Any, tangent: Any) -> list[tuple[str, Any]]:
+    """How the tangents of the items of a tuple are written, and their types."""
+    count = len(types_of(found))
+    if is_zero_type(tangent):
+        return [("None", types.none)] * count
+    if isinstance(tangent, types.BaseTuple) and len(tangent) == count:
+        return [(f"tangent[{i}]", entry) for i, entry in enumerate(types_of(tangent))]
+    if isinstance(tangent, StructType) and tangent.primal is getattr(
+        found, "instance_class", tuple
+    ):
+        keys = names_of(tangent.primal) or range(count)
+        fields = [(i, tangent.fields.get(key)) for i, key in enumerate(keys)]
+        return [("None", types.none) if t is None else (f"tangent[{i}]", t) for i, t in fields]
+    raise RuleReturnError(f"a rule gives {tangent} as the tangent or cotangent of {found}")
+
+
+def _delivered(found: Any, x_bar: Any) -> Any:
+    """Return a compiled `(x, dval, x_bar) -> entry` that adds the arrays of a cotangent; the entry
+    has the derivatives of the numbers.
+    """
+    if isinstance(found, types.BaseTuple):
+        entries = _entries(found, x_bar)
+        scope = {f"give{i}": _delivered(types_of(found)[i], t) for i, (_, t) in enumerate(entries)}
+        items = "".join(
+            f"give{i}(x[{i}], dval[{i}], {text}), "
+            for i, (text, _) in enumerate(entries)
+        )  # fmt: skip
+        source = f"def give(x, dval, tangent):\n return ({items})"
+        return register_jitable(function_from(source, "give", scope, module=__name__))
+    if not isinstance(found, types.Array) or is_zero_type(x_bar):
+        project = _projected(found, x_bar)
+        return register_jitable(lambda x, dval, x_bar: project(x, x_bar))
+    _require_array(found, x_bar)
+
+    def added(x, dval, x_bar):
+        accumulate(Duplicated(x, dval), x_bar)
+
+    return register_jitable(added)
+
+
+def _require_array(found: Any, x_bar: Any) -> None:
+    if not isinstance(x_bar, types.Array) or x_bar.ndim != getattr(found, "ndim", None):
+        raise RuleReturnError(
+            f"a rule gives {x_bar} as the cotangent of {found}",
+            why="a cotangent has the shape of its primal; broadcasting hides a missing sum",
+        )
+
+
+@overload(result_shadow)
+def _result_shadow(ret, result):
+    if marker_class(ret) not in (Duplicated, MixedDuplicated):
+        return lambda ret, result: None
+    return lambda ret, result: make_zero(result)
+
+
+@overload(copied)
+def _copied(value):
+    if isinstance(value, types.BaseTuple):
+        return _of_items(value, "value", "copied(value[{i}])", {"copied": copied})
+    if not isinstance(value, types.Array):
+        return lambda value: value
+    if value.layout == "A":
+        return lambda value: value.copy()
+
+    def copy(value):
+        made = np.empty_like(value)
+        overwrite(made, value)
+        return made
+
+    return copy
+
+
+@overload(kept)
+def _kept(value, result, overwritten):
+    if isinstance(value, types.BaseTuple):
+        call = "kept(value[{i}], result, overwritten)"
+        return _of_items(value, "value, result, overwritten", call, {"kept": kept})
+    if not isinstance(value, types.Array):
+        return lambda value, result, overwritten: value
+    if not isinstance(result, types.Array):
+
+        def keep(value, result, overwritten):
+            if overwritten:
+                return copied(value)
+            return value
+
+        return keep
+
+    def keep_apart(value, result, overwritten):
+        if overwritten or _overlap(value, result):
+            return copied(value)
+        return value
+
+    return keep_apart
+
+
+def _of_items(found: Any, parameters: str, call: str, scope: dict[str, Any]) -> Any:
+    """A function that makes a tuple of a call for each item: they have types of their own."""
+    items = "".join(f"{call.format(i=i)}, " for i in range(len(found)))
+    made = "made" if isinstance(found, types.BaseNamedTuple) else ""
+    source = f"def of_items({parameters}):\n return {made}({items})"
+    scope = {**scope, "made": getattr(found, "instance_class", None)}
+    return function_from(source, "of_items", scope, module=__name__)
+
+
+def _overlap(a: Any, b: Any) -> bool:
+    """Whether the memory two arrays reach over has a byte in common."""
+    return np.may_share_memory(a, b)
+
+
+def _has_arrays(found: Any) -> bool:
+    if isinstance(found, types.BaseTuple):
+        return any(map(_has_arrays, types_of(found)))
+    return isinstance(found, types.Array)
+
+
+@overload(_overlap)
+def _compiled_overlap(a, b):
+    if isinstance(b, types.BaseTuple):
+        holding = [i for i, item in enumerate(types_of(b)) if _has_arrays(item)]
+        tests = " or ".join(f"overlap(a, b[{i}])" for i in holding)
+        source = f"def one_overlaps(a, b):\n return {tests}"
+        return function_from(source, "one_overlaps", {"overlap": _overlap}, module=__name__)
+
+    def extents_meet(a, b):
+        a_low, a_high = _extent(a)
+        b_low, b_high = _extent(b)
+        return a_low < b_high and b_low < a_high
+
+    return extents_meet
+
+
+def _extent(a: Any) -> tuple[int, int]:
+    """The first byte an array reaches, and the one after its last."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+@overload(_extent)
+def _compiled_extent(a):
+    def extent(a):
+        low = np.int64(a.ctypes.data)
+        high = low
+        for axis in range(a.ndim):
+            if a.shape[axis] == 0:
+                return low, low
+            reach = (a.shape[axis] - 1) * a.strides[axis]
+            if reach < 0:
+                low += reach
+            else:
+                high += reach
+        return low, high + a.itemsize
+
+    return extent
+
+
+@overload(by_argument)
+def _by_argument(slopes, x):
+    entries = types_of(slopes) if isinstance(slopes, types.BaseTuple) else (slopes,)
+    is_row = [isinstance(entry, types.BaseTuple) for entry in entries]
+    for row in entries if any(is_row) else (types.Tuple(entries),):
+        count = len(row) if isinstance(row, types.BaseTuple) else 1
+        if not isinstance(row, types.BaseTuple) or count != len(x):
+            raise wrong_partials(count, len(x))
+    if isinstance(slopes, types.BaseTuple):
+        return lambda slopes, x: slopes
+    return lambda slopes, x: (slopes,)
+
+
+@overload(contracted, prefer_literal=True)
+def _contracted(slopes, i, bar):
+    if not isinstance(i, types.IntegerLiteral):
+        return None
+    k = i.literal_value
+    several = isinstance(types_of(slopes)[0], types.BaseTuple)
+    outputs = len(bar) if isinstance(bar, types.BaseTuple) else 1
+    if outputs != (len(slopes) if several else 1):
+        raise wrong_rows(len(slopes) if several else 1, outputs)
+    if not several:
+        return lambda slopes, i, bar: conjugate(slopes[k]) * bar
+    terms = " + ".join(f"conjugate(slopes[{row}][{k}]) * bar[{row}]" for row in range(len(slopes)))
+    source = f"def contract(slopes, i, bar):\n return {terms}"
+    return function_from(source, "contract", {"conjugate": conjugate}, module=__name__)
+
+
+@overload(fresh)
+def _fresh(result, x):
+    if not isinstance(result, types.Array) or not _has_arrays(x.val):
+        return lambda result, x: result
+
+    def checked(result, x):
+        if _overlap(result, x.val):
+            raise RuleReturnError("the result of the rule shares memory with an argument")
+        return result
+
+    return checked
+
+
+# --- forward ---
+
+
+@overload(tangent)
+def _tangent(x):
+    if x.kind is not Const:
+        return lambda x: x.dval
+    zero = _zero_of(x.val)
+    return lambda x: zero
+
+
+def _zero_of(found: Any) -> Any:
+    if isinstance(found, types.BaseTuple):
+        return tuple(map(_zero_of, types_of(found)))
+    is_smooth = isinstance(getattr(found, "dtype", found), types.Float | types.Complex)
+    return ZeroTangent() if is_smooth else NoTangent()
+
+
+@overload(pushed)
+def _pushed(y, dy):
+    refuse_type(dy)
+    if is_zero_type(dy):
+        return lambda y, dy: make_zero(y)
+    if isinstance(y, types.Number) or (isinstance(y, types.BaseTuple) and _of_numbers(y)):
+        project = _projected(y, dy)
+        return lambda y, dy: project(y, dy)
+    if isinstance(y, types.BaseTuple):
+        if not isinstance(dy, types.BaseTuple) or len(dy) != len(y):
+            raise RuleReturnError(f"a rule gives {dy} as the tangent of {y}")
+        return _of_items(y, "y, dy", "pushed(y[{i}], dy[{i}])", {"pushed": pushed})
+    if not isinstance(y, types.Array):
+        return lambda y, dy: dy
+    if not isinstance(dy, types.Array) or dy.ndim != y.ndim:
+        raise RuleReturnError(f"a rule gives {dy} as the tangent of {y}")
+
+    def in_shape(y, dy):
+        if y.shape != dy.shape:
+            raise RuleReturnError("the tangent a rule gives has another shape than its result")
+        return dy
+
+    return in_shape
+
+
+def _of_numbers(found: Any) -> bool:
+    if isinstance(found, types.BaseTuple):
+        return all(map(_of_numbers, types_of(found)))
+    return isinstance(found, types.Float | types.Complex)
+
+
+@overload(separate)
+def _separate(dy, x):
+    if isinstance(dy, types.BaseTuple):
+        return _of_items(dy, "dy, x", "separate(dy[{i}], x)", {"separate": separate})
+    if not isinstance(dy, types.Array) or not _has_arrays(x.val):
+        return lambda dy, x: dy
+    if x.kind is Const:
+
+        def apart(dy, x):
+            return copied(dy) if _overlap(dy, x.val) else dy
+
+        return apart
+
+    def apart_from_both(dy, x):
+        shared = _overlap(dy, x.val) or _overlap(dy, x.dval)
+        return copied(dy) if shared else dy
+
+    return apart_from_both
+
+
+@overload(combined)
+def _combined(slopes, dots):
+    if isinstance(types_of(slopes)[0], types.BaseTuple):
+        terms = "".join(f"combined(slopes[{row}], dots), " for row in range(len(slopes)))
+    else:
+        terms = " + ".join(f"slopes[{i}] * dots[{i}]" for i in range(len(slopes)))
+    source = f"def combine(slopes, dots):\n return ({terms})"
+    return function_from(source, "combine", {"combined": combined}, module=__name__)

@@ -1,0 +1,241 @@
+"""`ProjectTo` and `add_inplace` inside `@njit`.
+
+Needs       the types of the primal and of its tangent: they decide everything but shapes
+Gives       `ProjectTo(x)`, a value that holds the shapes of the arrays in x, and calls of it;
+            `add_inplace`, `is_inplaceable_destination`
+Invariants  J1  what is returned has the type the Python form would give it, by types alone
+
+Where the Python form of `add_inplace` makes a new array for a sum that does not fit the memory of
+`x`, so does this one where the types say so; shapes that differ are `TangentMismatch`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba.core import cgutils, types
+from numba.core.errors import TypingError
+from numba.core.imputils import impl_ret_borrowed
+from numba.core.typing.templates import signature
+from numba.extending import intrinsic, models, overload, register_jitable, register_model
+from numba.np.numpy_support import as_dtype
+
+from activerules.annotations.projection import ProjectTo
+from activerules.annotations.structural import names_of
+from activerules.annotations.tangents import NoTangent, NotImplementedTangent, One, ZeroTangent
+from activerules.annotations.thunks import add_inplace, is_inplaceable_destination
+from activerules.errors import TangentMismatch
+from activerules.numba_ext.codegen.types import TangentType, is_zero_type
+from activerules.numba_ext.tangents.dataless import StructType
+from activerules.rules.written import function_from
+from activerules.values.fields import items_of
+from activerules.values.kinds import is_number, is_number_array
+
+_ZERO = TangentType(ZeroTangent())
+
+
+class ProjectionType(types.Callable):
+    """The type of `ProjectTo(x)`: the type of x, and the type of the shapes it remembers."""
+
+    def __init__(self, primal: Any, shapes: Any) -> None:
+        self.primal = primal
+        self.shapes = shapes
+        self._keys: dict[tuple[types.Type, ...], Any] = {}
+        super().__init__(f"ProjectTo({primal})")
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        """The signature of a call: that of `_project`, with the projection itself in front."""
+        function = context.resolve_value_type(_project)
+        found = function.get_call_type(context, (self, *args), kws)
+        if found is None:
+            return None
+        self._keys[found.args] = function.get_impl_key(found)
+        return signature(found.return_type, *found.args[1:], recvr=self)
+
+    def get_call_signatures(self) -> Any:
+        """None is known before the call."""
+        return (), True
+
+    def get_impl_key(self, sig: Any) -> Any:
+        """Where the target context has the compiled call."""
+        return self._keys[sig.args]
+
+
+@register_model(ProjectionType)
+class _Model(models.StructModel):
+    def __init__(self, dmm: Any, fe_type: ProjectionType) -> None:
+        super().__init__(dmm, fe_type, [("shapes", fe_type.shapes)])
+
+
+def _shapes(x: Any) -> Any:
+    """The shapes of the arrays in `x`, in the structure of `x`."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+@overload(_shapes)
+def _shapes_of(x):
+    if isinstance(x, types.Array):
+        return lambda x: x.shape
+    if isinstance(x, types.BaseTuple):
+        items = "".join(f"shapes_of(x[{i}]), " for i in range(len(x)))
+        return _from_source(f"def impl(x): return ({items})")
+    return lambda x: None
+
+
+@overload(ProjectTo)
+def _projection(x):
+    primal = types.unliteral(x)
+
+    @intrinsic
+    def made(typing_context, shapes):
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            found = sig.return_type
+            native = cgutils.create_struct_proxy(found)(context, builder)
+            native.shapes = args[0]
+            return impl_ret_borrowed(context, builder, found, native._getvalue())
+
+        return ProjectionType(primal, shapes)(shapes), codegen
+
+    return lambda x: made(_shapes(x))  # pyright: ignore[reportCallIssue]
+
+
+@intrinsic
+def _remembered(typing_context, projection):
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        native = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
+        return impl_ret_borrowed(context, builder, sig.return_type, native.shapes)
+
+    return projection.shapes(projection), codegen
+
+
+def _project(projection: Any, dx: Any) -> Any:
+    """`projection(dx)`."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+@overload(_project)
+def _project_form(projection, dx):
+    project = _projected(projection.primal, dx)
+    return lambda projection, dx: project(_remembered(projection), dx)  # pyright: ignore[reportCallIssue]
+
+
+# --- what a projection does, by the type of the primal and of the tangent ---
+
+
+def _projected(primal: Any, dx: Any) -> Any:
+    """A compiled `(shapes, dx) -> dx` in the tangent space of `primal`."""
+    if isinstance(dx, TangentType) and isinstance(dx.value, NotImplementedTangent):
+        return register_jitable(lambda shapes, dx: dx)
+    if dx == types.none or not _has_tangent(primal):
+        none = NoTangent()
+        return register_jitable(lambda shapes, dx: none)
+    if is_zero_type(dx):
+        return register_jitable(lambda shapes, dx: dx)
+    if isinstance(primal, types.BaseTuple):
+        return _projected_tuple(primal, dx)
+    if isinstance(primal, types.Array):
+        return _projected_array(primal, dx)
+    return _projected_number(primal, dx)
+
+
+def _projected_number(primal: Any, dx: Any) -> Any:
+    convert = as_dtype(primal).type
+    if isinstance(dx, TangentType) and isinstance(dx.value, One):
+        one = convert(1)
+        return register_jitable(lambda shapes, dx: one)
+    if not isinstance(dx, types.Number):
+        raise TypingError(f"{dx} is not a tangent of {primal}")
+    if isinstance(dx, types.Complex) and not isinstance(primal, types.Complex):
+        return register_jitable(lambda shapes, dx: convert(dx.real))
+    return register_jitable(lambda shapes, dx: convert(dx))
+
+
+def _projected_array(primal: Any, dx: Any) -> Any:
+    if not isinstance(dx, types.Array) or dx.ndim != primal.ndim or not _is_numeric(dx.dtype):
+        raise TypingError(f"{dx} is not a tangent of {primal}")
+    dtype = as_dtype(primal.dtype)
+    is_real = isinstance(dx.dtype, types.Complex) and not isinstance(primal.dtype, types.Complex)
+    message = "ProjectTo: the tangent has another shape than its primal"
+
+    @register_jitable
+    def shaped(shapes, dx):
+        if dx.shape != shapes:
+            raise TangentMismatch(message)
+        return dx
+
+    if is_real:
+        return register_jitable(lambda shapes, dx: shaped(shapes, dx).real.astype(dtype))
+    if dx.dtype == primal.dtype:
+        return shaped
+    return register_jitable(lambda shapes, dx: shaped(shapes, dx).astype(dtype))
+
+
+def _projected_tuple(primal: Any, dx: Any) -> Any:
+    parts = items_of(primal)
+    if isinstance(dx, types.BaseTuple) and len(dx) == len(parts):
+        given = items_of(dx)
+    elif isinstance(dx, StructType) and len(names_of(dx.primal) or dx.fields) == len(parts):
+        keys = names_of(dx.primal) or tuple(dx.fields)
+        given = tuple(dx.fields.get(key, _ZERO) for key in keys)
+    else:
+        raise TypingError(f"{dx} is not a tangent of {primal}")
+    scope = {
+        f"project{i}": _projected(part, entry)
+        for i, (part, entry) in enumerate(zip(parts, given, strict=True))
+    }
+    items = "".join(f"project{i}(shapes[{i}], dx[{i}]), " for i in range(len(parts)))
+    made = f"make({items})" if isinstance(primal, types.BaseNamedTuple) else f"({items})"
+    scope["make"] = getattr(primal, "instance_class", None)
+    return register_jitable(_from_source(f"def impl(shapes, dx): return {made}", **scope))
+
+
+def _has_tangent(found: Any) -> bool:
+    if isinstance(found, types.BaseTuple):
+        return any(map(_has_tangent, items_of(found)))
+    return is_number(found) or is_number_array(found)
+
+
+def _is_numeric(found: Any) -> bool:
+    return isinstance(found, types.Number)
+
+
+def _from_source(source: str, **names: Any) -> Any:
+    return function_from(source, "impl", {"shapes_of": _shapes, **names}, module=__name__)
+
+
+# --- sums in place ---
+
+
+@overload(is_inplaceable_destination)
+def _is_inplaceable(x):
+    answer = _can_hold_sums(x)
+    return lambda x: answer
+
+
+def _can_hold_sums(x: Any) -> bool:
+    return is_number_array(x) and x.mutable
+
+
+@overload(add_inplace)
+def _add_inplace(x, y):
+    if is_zero_type(y):
+        return lambda x, y: x
+    fits = isinstance(y, types.Array) and y.ndim == getattr(x, "ndim", None)
+    if not _can_hold_sums(x) or not fits or not _is_same_kind(y.dtype, x.dtype):
+        return lambda x, y: x + y
+
+    def added(x, y):
+        if x.shape != y.shape:
+            raise TangentMismatch("add_inplace: the tangent has another shape")
+        for place in np.ndindex(x.shape):
+            x[place] += y[place]
+        return x
+
+    return added
+
+
+def _is_same_kind(found: Any, wanted: Any) -> bool:
+    return isinstance(found, types.Number) and np.can_cast(
+        as_dtype(found), as_dtype(wanted), "same_kind"
+    )

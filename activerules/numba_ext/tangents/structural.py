@@ -1,0 +1,493 @@
+"""`Tangent[P]` inside `@njit`: fields, sums, multiples, and the move of a primal.
+
+Needs       fields whose names are written out: a tangent is a struct of those that were given
+Gives       the compiled forms of `Tangent[P](…)`, `t.x`, `t[0]`, `t + t`, `p + t`, `c * t`,
+            `len`, `tuple`, loops, `canonicalize`; boxing and unboxing
+Invariants  X1  a field that was not given is `ZeroTangent()`, a type: adding it leaves no code
+            X2  tuples in fields add entry by entry, as in Python
+
+`Tangent[P]` is written inside `@njit` for named tuples, `tuple` and `dict`; for a jitclass it is
+made outside (`SpringTangent = Tangent[Spring]`), as Numba does not tell which class a name is.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.core.errors import TypingError
+from numba.core.imputils import impl_ret_borrowed, lower_constant
+from numba.core.typing.templates import (
+    AbstractTemplate,
+    AttributeTemplate,
+    infer,
+    infer_getattr,
+    signature,
+)
+from numba.extending import (
+    NativeValue,
+    box,
+    lower_builtin,
+    lower_getattr_generic,
+    models,
+    overload,
+    overload_method,
+    register_model,
+    type_callable,
+    typeof_impl,
+    unbox,
+)
+
+from activerules.annotations import structural
+from activerules.annotations.structural import (
+    Key,
+    Tangent,
+    TangentOf,
+    canonicalize,
+    names_of,
+    over,
+    plus,
+    times,
+)
+from activerules.annotations.tangents import ZeroTangent, conjugate
+from activerules.numba_ext.codegen.types import TangentType
+from activerules.numba_ext.tangents.dataless import StructType
+from activerules.rules.written import function_from
+
+_ZERO = TangentType(ZeroTangent())
+
+
+# --- the struct, to and from Python ---
+
+
+@register_model(StructType)
+class _Model(models.StructModel):
+    def __init__(self, dmm: Any, fe_type: StructType) -> None:
+        members = [(f"field{i}", found) for i, found in enumerate(fe_type.fields.values())]
+        super().__init__(dmm, fe_type, members)
+
+
+def _struct(primal: Any, given: dict[Key, types.Type]) -> StructType:
+    names = names_of(primal) or tuple(given)
+    return StructType(primal, tuple((name, given[name]) for name in names if name in given))
+
+
+@typeof_impl.register(Tangent)
+def _typeof(value: Tangent, c: Any) -> StructType | None:
+    fields: dict[Any, Any] = {k: typeof_impl(field, c) for k, field in value.backing.items()}
+    return None if None in fields.values() else _struct(value.primal, fields)
+
+
+def _values(tangent: Tangent, keys: Iterable[Key]) -> tuple[Any, ...]:
+    return tuple(tangent.backing[key] for key in keys)
+
+
+def _rebuilt(primal: Any, keys: tuple[Key, ...], *values: Any) -> Tangent:
+    return structural.tangent_of(primal, dict(zip(keys, values, strict=True)))
+
+
+def _call_python(c: Any, function: Any, *args: Any) -> Any:
+    """Call a Python function; static arguments are those that are no LLVM values."""
+    objects = [
+        a if hasattr(a, "type") else c.pyapi.unserialize(c.pyapi.serialize_object(a))
+        for a in (function, *args)
+    ]
+    result = c.pyapi.call_function_objargs(objects[0], objects[1:])
+    for made, given in zip(objects, (function, *args), strict=True):
+        if made is not given:
+            c.pyapi.decref(made)
+    return result
+
+
+@unbox(StructType)
+def _unbox(ty: StructType, value: Any, c: Any) -> NativeValue:
+    native = cgutils.create_struct_proxy(ty)(c.context, c.builder)
+    items = _call_python(c, _values, value, tuple(ty.fields))
+    failed = cgutils.alloca_once_value(c.builder, cgutils.false_bit)
+    cleanups = []
+    for i, found in enumerate(ty.fields.values()):
+        unboxed = c.unbox(found, c.pyapi.tuple_getitem(items, i))
+        setattr(native, f"field{i}", unboxed.value)
+        if unboxed.cleanup is not None:
+            cleanups.append(unboxed.cleanup)
+        c.builder.store(c.builder.or_(c.builder.load(failed), unboxed.is_error), failed)
+    c.pyapi.decref(items)
+
+    def clean_up() -> None:
+        for cleanup in reversed(cleanups):
+            cleanup()
+
+    return NativeValue(
+        native._getvalue(), c.builder.load(failed), cleanup=clean_up if cleanups else None
+    )
+
+
+@box(StructType)
+def _box(ty: StructType, value: Any, c: Any) -> Any:
+    native = cgutils.create_struct_proxy(ty)(c.context, c.builder, value)
+    items = []
+    for i, found in enumerate(ty.fields.values()):
+        member = getattr(native, f"field{i}")
+        c.context.nrt.incref(c.builder, found, member)
+        items.append(c.box(found, member))
+    result = _call_python(c, _rebuilt, ty.primal, tuple(ty.fields), *items)
+    for item in items:
+        c.pyapi.decref(item)
+    c.context.nrt.decref(c.builder, ty, value)
+    return result
+
+
+# --- the constructor ---
+
+
+class ConstructorType(types.Callable, types.Opaque):
+    """The type of `Tangent[P]`."""
+
+    def __init__(self, made: TangentOf) -> None:
+        self.made = made
+        super().__init__(f"class({made}, {id(made.primal)})")
+
+    @property
+    def key(self) -> Any:
+        """What makes two types equal."""
+        return self.made.primal
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        """The signature of a call; its parameters are the fields, in their order."""
+        try:
+            given = self.made.backing(tuple(args), kws)
+        except TypeError as error:
+            raise TypingError(str(error)) from error
+        result = _struct(self.made.primal, {k: types.unliteral(v) for k, v in given.items()})
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        parameters = [inspect.Parameter(_identifier(key), kind) for key in result.fields]
+        pysig = inspect.Signature(parameters)
+        return signature(result, *result.fields.values()).replace(pysig=pysig)
+
+    def get_call_signatures(self) -> Any:
+        """None is known before the call."""
+        return (), True
+
+    def get_impl_key(self, sig: Any) -> Any:
+        """All constructors are lowered alike."""
+        return type(self)
+
+
+def _identifier(key: Key) -> str:
+    """The attribute of a field: positions of tuples have none of their own."""
+    return f"_{key}" if isinstance(key, int) else key
+
+
+@typeof_impl.register(TangentOf)
+def _typeof_constructor(value: TangentOf, c: Any) -> ConstructorType:
+    return ConstructorType(value)
+
+
+register_model(ConstructorType)(models.OpaqueModel)
+
+
+@lower_constant(ConstructorType)
+def _constant(context: Any, builder: Any, ty: Any, value: Any) -> Any:
+    return context.get_dummy_value()
+
+
+@lower_builtin(ConstructorType, types.VarArg(types.Any))
+def _construct(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    native = cgutils.create_struct_proxy(sig.return_type)(context, builder)
+    for i, (value, source) in enumerate(zip(args, sig.args, strict=True)):
+        found = tuple(sig.return_type.fields.values())[i]
+        setattr(native, f"field{i}", context.cast(builder, value, source, found))
+    return impl_ret_borrowed(context, builder, sig.return_type, native._getvalue())
+
+
+@type_callable(Tangent)
+def _type_tangent(context: Any) -> Any:
+    def typer() -> Any:
+        raise TypingError("a tangent belongs to a type: Tangent[P](...)")
+
+    return typer
+
+
+@overload(operator.getitem)
+def _of_class(x, index):
+    if getattr(x, "typing_key", None) is not Tangent:
+        return None
+    primal = getattr(index, "instance_class", None) or getattr(index, "typing_key", None)
+    if not isinstance(primal, type):
+        raise TypingError(f"write Tangent[...] of {index} outside of @njit")
+    made = TangentOf(primal)
+    return lambda x, index: made
+
+
+# --- fields ---
+
+
+def _field_type(tangent: StructType, key: Any) -> types.Type | None:
+    """The type of a field; None if the primal has no such field."""
+    names = names_of(tangent.primal)
+    if key in tangent.fields:
+        return tangent.fields[key]
+    return _ZERO if names is not None and key in names else None
+
+
+@infer_getattr
+class _Attributes(AttributeTemplate):
+    key = StructType
+
+    def generic_resolve(self, tangent: StructType, attribute: str) -> types.Type | None:
+        return _field_type(tangent, _key(tangent, attribute))
+
+
+def _key(tangent: StructType, attribute: str) -> Key:
+    positions = {_identifier(key): key for key in tangent.fields}
+    return positions.get(attribute, attribute)
+
+
+@lower_getattr_generic(StructType)
+def _get(context: Any, builder: Any, tangent: StructType, value: Any, attribute: str) -> Any:
+    key = _key(tangent, attribute)
+    if key not in tangent.fields:
+        return context.get_dummy_value()
+    native = cgutils.create_struct_proxy(tangent)(context, builder, value)
+    field = getattr(native, f"field{tuple(tangent.fields).index(key)}")
+    return impl_ret_borrowed(context, builder, tangent.fields[key], field)
+
+
+@overload(operator.getitem, prefer_literal=True)
+def _item(tangent, index):
+    if not isinstance(tangent, StructType) or not isinstance(index, types.Literal):
+        return None
+    key = index.literal_value
+    keys = names_of(tangent.primal) or tuple(tangent.fields)
+    if isinstance(key, int):
+        if not -len(keys) <= key < len(keys):
+            raise TypingError(f"{tangent} has no entry {key}")
+        key = keys[key]
+    return _from_source(f"def impl(tangent, index): return tangent.{_identifier(key)}")
+
+
+@overload(len)
+def _len(tangent):
+    if not isinstance(tangent, StructType):
+        return None
+    count = len(names_of(tangent.primal) or tangent.fields)
+    return lambda tangent: count
+
+
+@overload(tuple)
+def _tuple(tangent):
+    if not isinstance(tangent, StructType):
+        return None
+    keys = names_of(tangent.primal) or tuple(tangent.fields)
+    items = "".join(f"tangent.{_identifier(key)}, " for key in keys)
+    return _from_source(f"def impl(tangent): return ({items})")
+
+
+def _entries(tangent: StructType) -> list[types.Type]:
+    """The types of what a loop over a tangent gives."""
+    found: dict[Any, Any] = tangent.fields
+    return [found.get(key, _ZERO) for key in names_of(tangent.primal) or found]
+
+
+@infer
+class _Iterator(AbstractTemplate):
+    key = "getiter"
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        """Entries of one type are iterated over as those of a tuple are."""
+        (tangent,) = args
+        if not isinstance(tangent, StructType):
+            return None
+        found = _entries(tangent)
+        if len(set(found)) != 1:
+            raise TypingError(
+                f"a loop over {tangent}, whose entries are of different types: "
+                "literal_unroll(tuple(t)) has a body for each"
+            )
+        return signature(types.UniTuple(found[0], len(found)).iterator_type, tangent)
+
+
+@lower_builtin("getiter", StructType)
+def _iterate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    found = types.UniTuple(_entries(sig.args[0])[0], len(_entries(sig.args[0])))
+    native = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
+    positions = {key: i for i, key in enumerate(sig.args[0].fields)}
+    keys = names_of(sig.args[0].primal) or positions
+    values = [
+        getattr(native, f"field{positions[key]}") if key in positions else context.get_dummy_value()
+        for key in keys
+    ]
+    begin = context.get_function("getiter", signature(sig.return_type, found))
+    return begin(builder, (context.make_tuple(builder, found, values),))
+
+
+# --- algebra ---
+
+
+def _from_source(source: str, **names: Any) -> Any:
+    scope = {"plus": plus, "times": times, "over": over, "conjugate": conjugate, **names}
+    return function_from(source, "impl", scope, module=__name__)
+
+
+def _made(tangent: StructType, head: str, fields: dict[Key, str]) -> Any:
+    """The implementation that gives a tangent of the same class with these fields."""
+    entries = ", ".join(
+        text if isinstance(key, int) else f"{key}={text}" for key, text in fields.items()
+    )
+    return _from_source(f"def impl({head}): return make({entries})", make=TangentOf(tangent.primal))
+
+
+def _sum(x: Any, y: Any) -> Any:
+    if isinstance(x, TangentType) or isinstance(y, TangentType):
+        return None
+    if isinstance(x, StructType) and isinstance(y, StructType):
+        return _sum_of_tangents(x, y)
+    if isinstance(y, StructType):
+        return _moved(x, y)
+    if isinstance(x, StructType):
+        return lambda x, y: y + x
+    return None
+
+
+def _sum_of_tangents(x: StructType, y: StructType) -> Any:
+    if x.primal is not y.primal:
+        raise TypingError(f"cannot add {y} to {x}: tangents of different types")
+    fields: dict[Key, str] = {}
+    for key in dict.fromkeys((*x.fields, *y.fields)):
+        name = _identifier(key)
+        sides = [f"{side}.{name}" for side, t in (("x", x), ("y", y)) if key in t.fields]
+        fields[key] = sides[0] if len(sides) == 1 else f"plus({', '.join(sides)})"
+    return _made(x, "x, y", fields)
+
+
+def _moved(x: Any, y: StructType) -> Any:
+    """The primal `x` moved by the tangent `y`: a new value of its type."""
+    if isinstance(x, types.BaseTuple):
+        named = getattr(x, "instance_class", None)
+        if (named or tuple) is not y.primal:
+            raise TypingError(f"cannot add {y} to {x}: it is not a {y.primal.__name__}")
+        keys: Any = y.primal._fields if named else range(len(x))
+        parts = [(f"x[{i}]", key) for i, key in enumerate(keys)]
+    elif isinstance(x, types.ClassInstanceType):
+        if getattr(y.primal, "class_type", None) != x.class_type:
+            raise TypingError(f"cannot add {y} to {x}: it is not a {y.primal.__name__}")
+        parts = [(f"x.{key}", key) for key in _constructor_fields(x)]
+    else:
+        raise TypingError(f"cannot add {y} to {x}: it is not a {y.primal.__name__}")
+    moved = [
+        f"plus({value}, y.{_identifier(key)})" if key in y.fields else value for value, key in parts
+    ]
+    make = "" if y.primal is tuple else "make"
+    return _from_source(f"def impl(x, y): return {make}({', '.join(moved)},)", make=y.primal)
+
+
+def _constructor_fields(x: types.ClassInstanceType) -> tuple[str, ...]:
+    """The fields of a jitclass in the order its constructor takes them."""
+    fields = tuple(inspect.signature(x.jit_methods["__init__"].py_func).parameters)[1:]
+    if set(fields) != set(x.struct):
+        raise TypingError(f"cannot add to {x}: its constructor takes {', '.join(fields)}")
+    return fields
+
+
+def _each(tangent: StructType, head: str, pattern: str) -> Any:
+    """The implementation that does something to every field."""
+    fields = {key: pattern.format(f"{head[0]}.{_identifier(key)}") for key in tangent.fields}
+    return _made(tangent, head, fields)
+
+
+def _register(function: Any, implementation: Any) -> None:
+    @overload(function)
+    def _binary(x, y):
+        return implementation(x, y)
+
+
+def _product(x: Any, y: Any) -> Any:
+    if isinstance(x, StructType) and isinstance(y, types.Number):
+        return _each(x, "x, y", "times({}, y)")
+    if isinstance(y, StructType) and isinstance(x, types.Number):
+        return lambda x, y: y * x
+    return None
+
+
+def _quotient(x: Any, y: Any) -> Any:
+    if isinstance(x, StructType) and isinstance(y, types.Number):
+        return _each(x, "x, y", "over({}, y)")
+    return None
+
+
+def _difference(x: Any, y: Any) -> Any:
+    if isinstance(y, StructType) and not isinstance(x, TangentType):
+        return lambda x, y: x + (-y)
+    return None
+
+
+for _functions, _implementation in (
+    ((operator.add, operator.iadd), _sum),
+    ((operator.sub, operator.isub), _difference),
+    ((operator.mul, operator.imul), _product),
+    ((operator.truediv, operator.itruediv), _quotient),
+):
+    for _function in _functions:
+        _register(_function, _implementation)
+
+
+@overload(operator.neg)
+def _neg(x):
+    return (lambda x: x * -1.0) if isinstance(x, StructType) else None
+
+
+@overload_method(StructType, "conjugate")
+def _conjugate(t):
+    return _each(t, "t", "conjugate({})")
+
+
+@overload(canonicalize)
+def _canonicalize(tangent):
+    if not isinstance(tangent, StructType):
+        return None
+    names = names_of(tangent.primal) or tuple(tangent.fields)
+    fields = {
+        key: f"tangent.{_identifier(key)}" if key in tangent.fields else "zero" for key in names
+    }
+    entries = ", ".join(
+        text if isinstance(key, int) else f"{key}={text}" for key, text in fields.items()
+    )
+    made = TangentOf(tangent.primal)
+    source = f"def impl(tangent): return make({entries})"
+    return _from_source(source, make=made, zero=ZeroTangent())
+
+
+# --- what fields do (X2) ---
+
+
+@overload(plus)
+def _plus(x, y):
+    if isinstance(x, types.BaseTuple) and isinstance(y, types.BaseTuple):
+        if len(x) != len(y):
+            raise TypingError(f"tangents of {len(x)} and {len(y)} entries")
+        return _entry_by_entry(x, "x, y", "plus(x[{0}], y[{0}])")
+    return lambda x, y: x + y
+
+
+@overload(times)
+def _times(x, factor):
+    if isinstance(x, types.BaseTuple):
+        return _entry_by_entry(x, "x, factor", "times(x[{0}], factor)")
+    return lambda x, factor: x * factor
+
+
+@overload(over)
+def _over(x, divisor):
+    if isinstance(x, types.BaseTuple):
+        return _entry_by_entry(x, "x, divisor", "over(x[{0}], divisor)")
+    return lambda x, divisor: x / divisor
+
+
+def _entry_by_entry(x: Any, head: str, pattern: str) -> Any:
+    items = "".join(f"{pattern.format(i)}, " for i in range(len(x)))
+    made = f"make({items})" if isinstance(x, types.BaseNamedTuple) else f"({items})"
+    make = getattr(x, "instance_class", None)
+    return _from_source(f"def impl({head}): return {made}", make=make)

@@ -1,0 +1,169 @@
+"""Which function a program calls where: an error about a symbol names the call it stands for.
+
+Needs       the calls that are lowered in functions with line tables
+Gives       `CallSites`, of one session: `call_at`, the call on a line that leads to a symbol
+            `name_call`: an `UnknownCall` that speaks of this call, and of the rule it needs
+Invariants  W1  nothing is asked of Numba before there is an error
+            W2  a call is named where it is the only one on its line that can lead there
+
+The code of what Numba and its extensions implement has the line of the user's call; the symbol it
+ends in (`numba_ez_gesdd` of `np.linalg.cond`) is no name that a user knows, or could give a rule.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from numba.core import ir, types
+
+from activerules.errors import NoRuleForActivity, UnknownCall
+from activerules.numba_ext.target.calls import FollowedCall, RuleFunction
+
+_POINTERS = (types.ExternalFunctionPointer, types.FunctionType)
+CallAt = Callable[[str, "str | None"], "CallSite | None"]
+
+
+@dataclass(frozen=True)
+class CallSite:
+    """A call as it is written: the name of what is called, its Numba type, the signature; whether
+    it is a parameter of the function that is called.
+    """
+
+    name: str
+    callee: Any
+    signature: Any
+    passed: bool
+
+    @property
+    def is_by_address(self) -> bool:
+        """Whether it is a call through a function pointer."""
+        return isinstance(self.callee, _POINTERS)
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether numbers become one float, so that a scalar rule says its derivative."""
+        numbers = all(isinstance(ty, types.Number) for ty in self.signature.args)
+        return numbers and isinstance(self.signature.return_type, types.Float)
+
+
+class CallSites:
+    """The calls of one session by the line they are written on."""
+
+    def __init__(self, modules_of: Callable[[CallSite], Iterable[Any]]) -> None:
+        """`modules_of`: the LLVM modules with the code of a call; asked when there is an error."""
+        self._modules_of = modules_of
+        self._by_line: dict[tuple[str, int], dict[CallSite, None]] = {}
+
+    def add(self, func_ir: Any, expr: Any, callee: Any, signature: Any) -> None:
+        """Note the call `expr` of a function that is lowered."""
+        if _is_followed_by_name(callee, signature):
+            return
+        name = _written(func_ir, expr.func) or str(callee)
+        passed = isinstance(_definition(func_ir, expr.func), ir.Arg)
+        site = CallSite(name, callee, signature, passed)
+        self._by_line.setdefault((_absolute(expr.loc.filename), expr.loc.line), {})[site] = None
+
+    def call_at(self, location: str, symbol: str | None) -> CallSite | None:
+        """The call at `file:line` that leads to a symbol, or with None through a pointer; None if
+        there is not one alone.
+        """
+        file, _, line = location.rpartition(":")
+        sites = self._by_line.get((_absolute(file), int(line)), {}) if line.isdigit() else {}
+        # Numba asks the interpreter for the address of a @cfunc
+        by_address = symbol is None or symbol.startswith(("Py", "_Py"))
+        found = [s for s in sites if s.is_by_address == by_address]
+        if not by_address and len(found) > 1:
+            leading = [s for s in found if _leads_to(symbol, self._modules_of(s))]
+            found = leading or [s for s in found if _is_named_by(symbol, s.name)]
+        return found[0] if len({s.name for s in found}) == 1 else None
+
+
+def _is_followed_by_name(callee: Any, signature: Any) -> bool:
+    """Calls of other functions of the user, whose code has lines of its own, and marked calls."""
+    marked = isinstance(callee, RuleFunction) and callee.marked_call(signature) is not None
+    return marked or isinstance(callee, types.Dispatcher | types.RecursiveCall)
+
+
+def _leads_to(symbol: str | None, modules: Iterable[Any]) -> bool:
+    return any(symbol == function.name for module in modules for function in module.functions)
+
+
+def _is_named_by(symbol: str | None, name: str) -> bool:
+    """Whether a symbol is named after a method, whose code is not to be had: `random_beta`."""
+    method = name.rpartition(".")[2]
+    parts = (symbol or "").split(".")
+    return any(part == method or part.endswith(f"_{method}") for part in parts)
+
+
+def _absolute(file: str) -> str:
+    return os.path.abspath(file)
+
+
+def _definition(func_ir: Any, variable: Any) -> Any:
+    try:
+        return func_ir.get_definition(variable)
+    except KeyError:
+        return None  # it has several
+
+
+def _written(func_ir: Any, called: Any) -> str:
+    """`np.linalg.cond` of the variable that holds what is called; "" for what has no name."""
+    found = _definition(func_ir, called)
+    match found:
+        case ir.Global() | ir.FreeVar() | ir.Arg():
+            return found.name
+        case ir.Expr(op="getattr"):
+            of = _written(func_ir, found.value)
+            return f"{of}.{found.attr}" if of else str(found.attr)
+        case _:
+            return ""
+
+
+def name_call(
+    error: UnknownCall, site: CallSite, symbol: str | None, followed: Iterable[FollowedCall]
+) -> None:
+    """Let an error about a symbol speak of the call that leads to it."""
+    name = site.name
+    error.what = f"active data flows into {name}, which has no derivative"
+    error.args = (error.what,)
+    rules = [one.reason for one in followed if one.name.split(".")[-1] == name.split(".")[-1]]
+    reached = "by its address" if site.is_by_address else f"by way of `{symbol}`"
+    why = f": {rules[0]}" if rules else ""
+    error.why = (
+        f"it is compiled code, called {reached}, which cannot be looked into, and no rule serves "
+        f"this call{why}"
+    )
+    instead = ["call an @njit function in its place"] if site.is_by_address else []
+    if not site.passed:
+        instead += [
+            _scalar_rule(site) if site.is_scalar else _pair(name),
+            f"declare that no derivative flows through it: ar.inactive({name})",
+        ]
+    error.instead = instead
+
+
+def name_call_behind(error: NoRuleForActivity, site: CallSite) -> None:
+    """Let an error about a function of Numba's own speak of the call that leads to it: what a user
+    could give a rule to, or declare inactive, is a function around that.
+    """
+    error.what = f"{error.what}, which {site.name} calls"
+    error.args = (error.what,)
+    error.instead = [
+        f"put the call of {site.name} into an @njit function of your own, and give that a rule",
+        "ar.ignore_derivatives(…) of its arguments, if they are to be constants",
+    ]
+
+
+def _scalar_rule(site: CallSite) -> str:
+    short, count = site.name.split(".")[-1], len(site.signature.args)
+    names = ("x", "y", "z")[:count] if count <= 3 else [f"x{k}" for k in range(count)]
+    partials = ", ".join(f"d{short}_d{each}" for each in names) + "," * (count == 1)
+    rule = f"ar.chainrules.scalar_rule({site.name}, lambda Ω, {', '.join(names)}: ({partials}))"
+    return f"say its derivative: {rule}"
+
+
+def _pair(name: str) -> str:
+    return f"give it a rule: @ar.augmented_primal({name}) and @ar.reverse({name})"

@@ -1,0 +1,549 @@
+"""Marked calls: a call of a function that carries a rule stays one opaque call in the captured IR.
+
+Needs       a `RuleView` (which callables carry a rule)
+Gives       `RuleFunction`, the Numba type of such a callable while compiling for the AD target; a
+            call of it lowers to `call i32 @activerules.rule.<id>(retptr, excinfo, arguments)`, in
+            Numba's own calling convention, with the arguments flattened;
+            `MarkedCall`, what the rest of the system must know of each such symbol
+Invariants  M1  the argument and return types are those of the ordinary CPU compile of the callable
+            M2  a NumPy function or operator that the CPU target cannot compile for some argument
+                types is not marked for them: its body is captured. An `@njit` function is refused
+                there, and any function whose result is Optional or a generator
+            M3  the declaration promises nothing about memory, and any status but 0 is propagated
+            M4  one callable and one tuple of argument types give one symbol
+            M5  where the registry has the body followed, arguments that were declared inactive are
+                constants in it
+            M6  arguments are in the order of the callable's parameters, as those of its rules are,
+                in whatever order a call names them
+
+Typing a marked call compiles the callable for the CPU target, with flags of its own: nothing of the
+AD compile that is going on around it leaks into the result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numba
+from numba.core import cgutils, errors, types
+from numba.core.compiler import Flags
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.datamodel import models
+from numba.core.datamodel.registry import register_default
+from numba.core.imputils import lower_constant
+from numba.core.registry import CPUDispatcher, cpu_target
+from numba.core.target_extension import target_override
+from numba.core.targetconfig import ConfigStack
+from numba.core.typing.templates import Signature, signature
+
+from activerules.annotations.values import ignore_derivatives
+from activerules.errors import NotYetSupported
+from activerules.numba_ext.codegen.unlinked import compile_to_link, in_order, single_call
+from activerules.numba_ext.substitutes.counted_generators import counts_otherwise
+from activerules.numba_ext.substitutes.ufuncs import FOR_EACH, for_each_element
+from activerules.numba_ext.target.effects import exchanges, is_closed, only_reads
+from activerules.rules.choose import element_count
+from activerules.rules.registry import Treatment
+from activerules.values.fields import is_list_of_numbers
+from activerules.values.kinds import may_hold_numbers
+
+SYMBOL_PREFIX = "activerules.rule."
+
+NUMBA_REFUSES = (errors.NumbaError, errors.UnsupportedBytecodeError)
+"""What Numba raises where it cannot compile a function; the second is no subclass of the first."""
+
+
+class RuleView(Protocol):
+    """What capture asks of a rule registry."""
+
+    @property
+    def epoch(self) -> int:
+        """A number that changes whenever the answer of `carries_rule` may have changed."""
+        ...
+
+    @property
+    def debug(self) -> Any:
+        """What debug mode checks; None outside of it. The epoch is another one in it."""
+        ...
+
+    def carries_rule(self, function: Callable[..., Any], /) -> bool:
+        """True where calls of `function` may have to stay visible."""
+        ...
+
+    def treatment(
+        self, function: Callable[..., Any], names: Sequence[str], found: Sequence[Any], /
+    ) -> Treatment:
+        """What becomes of a call with arguments of these names and Numba types."""
+        ...
+
+    def is_inactive_type(self, found: Any, /) -> bool:
+        """Whether values of a Numba type were declared to carry no derivative."""
+        ...
+
+
+@dataclass(frozen=True)
+class MarkedCall:
+    """One marked symbol.
+
+    function       the Python callable that carries the rule
+    signature      Numba types of the call, defaults folded in
+    argument_names one per type in `signature.args`
+    location       "file:line" of the first call seen, "" before lowering
+    cpu_symbol     the compiled callable itself, with the same LLVM signature, found in
+                   `cpu_library`
+    """
+
+    symbol: str
+    function: Callable[..., Any]
+    name: str
+    signature: Signature
+    argument_names: tuple[str, ...]
+    location: str
+    cpu_symbol: str
+    cpu_library: Any
+    fndesc: Any
+
+    @property
+    def result_type(self) -> types.Type:
+        """The type a rule speaks of: without the literals that Numba keeps in it."""
+        return types.unliteral(self.signature.return_type)
+
+    @cached_property
+    def promises(self) -> tuple[frozenset[bytes], ...]:
+        """What LLVM has proved of each parameter of the compiled callable, as attributes."""
+        arguments = self._compiled_function().arguments
+        return tuple(frozenset(argument.attributes) for argument in arguments)
+
+    @cached_property
+    def only_reads(self) -> bool:
+        """Whether the callable leaves as it was what its arguments hold and lead to."""
+        return only_reads(self._compiled_function())
+
+    @cached_property
+    def exchanges(self) -> bool:
+        """Whether the callable may exchange arrays or objects in what its arguments hold."""
+        if any(map(_is_reflected, self.signature.args)):
+            return True  # what it copies may be the items of a list
+        no_pointers = all(
+            isinstance(found, types.Array | types.Number) or is_list_of_numbers(found)
+            for found in self.signature.args
+        )
+        return exchanges(self._compiled_function(), lists=not no_pointers)
+
+    @cached_property
+    def is_closed(self) -> bool:
+        """Whether data goes into the callable and out by its arguments and its result alone."""
+        return is_closed(self._compiled_function())
+
+    def _compiled_function(self) -> Any:
+        with global_compiler_lock:
+            module = self.cpu_library._get_module_for_linking()
+        return module.get_function(self.cpu_symbol)
+
+
+@dataclass(frozen=True)
+class FollowedCall:
+    """A call of a function the registry knows, which is not kept: where it is, and why; `caller` is
+    the symbol of the function it is in.
+    """
+
+    name: str
+    location: str
+    reason: str
+    caller: str
+
+
+class CallTable:
+    """The marked calls of one capture session, and the types of the callables that can make one."""
+
+    def __init__(self, rules: RuleView) -> None:
+        self._rules = rules
+        self._types: dict[int, RuleFunction] = {}
+        self._calls: dict[str, MarkedCall] = {}
+        self._followed: dict[tuple[str, str, str], FollowedCall] = {}
+
+    def carries_rule(self, value: Any) -> bool:
+        """True where `value` is a callable with a rule."""
+        known = callable(value) or hasattr(value, "__wrapper_address__")
+        return known and self._rules.carries_rule(value)
+
+    def is_inactive_type(self, found: Any) -> bool:
+        """True where values of the type carry no derivative."""
+        return self._rules.is_inactive_type(types.unliteral(found))
+
+    def treatment(self, call: MarkedCall) -> Treatment:
+        """What becomes of a call that could be marked."""
+        found = tuple(map(plain_type, call.signature.args))
+        return self._rules.treatment(call.function, call.argument_names, found)
+
+    def keeps(self, function: Any, names: Sequence[str], found: Sequence[types.Type]) -> bool:
+        """Whether calls of `function` with arguments of these types are left to its rules."""
+        treatment = self._rules.treatment(function, names, tuple(map(plain_type, found)))
+        return self.carries_rule(function) and treatment.kept
+
+    def function_type(self, value: Any, ordinary: types.Type) -> RuleFunction:
+        """The type of the callable `value`, whose type without its rule is `ordinary`."""
+        # By identity: ctypes functions are unhashable. The type keeps `value` alive, so no id is
+        # reused.
+        key = id(value)
+        if key not in self._types:
+            self._types[key] = RuleFunction(value, ordinary, self)
+        return self._types[key]
+
+    def add(self, call: MarkedCall) -> None:
+        """Enter a call; the first record of a symbol stays."""
+        self._calls.setdefault(call.symbol, call)
+
+    def located(self, symbol: str, loc: Any) -> None:
+        """Record where `symbol` is called, if it is the first time; `loc` is Numba's."""
+        call = self._calls[symbol]
+        if not call.location and loc.filename != FOR_EACH:
+            self._calls[symbol] = replace(call, location=f"{loc.filename}:{loc.line}")
+
+    def follow(self, followed: FollowedCall) -> None:
+        """Record a call of a function with rules whose body is followed."""
+        self._followed[followed.name, followed.location, followed.caller] = followed
+
+    def followed_in(self, callers: Collection[str]) -> tuple[FollowedCall, ...]:
+        """The calls whose body is followed in functions of these symbols, each place once."""
+        found = {(c.name, c.location): c for c in self._followed.values() if c.caller in callers}
+        return tuple(found.values())
+
+    def get(self, symbol: str) -> MarkedCall:
+        """The record of `symbol`; KeyError if it is not marked."""
+        return self._calls[symbol]
+
+
+class RuleFunction(types.Callable, types.Opaque):
+    """Numba type of a callable that carries a rule; where the rule cannot apply it behaves as
+    `ordinary`.
+    """
+
+    def __init__(self, function: Any, ordinary: Any, table: CallTable) -> None:
+        self.function = function
+        self.ordinary = ordinary
+        self._table = table
+        self._marked: dict[tuple[types.Type, ...], MarkedCall] = {}
+        self._followed: dict[tuple[types.Type, ...], tuple[frozenset[int], str]] = {}
+        self._elementwise: Any = None
+        self._by_element: set[tuple[types.Type, ...]] = set()
+        self.is_followed = False
+        super().__init__(f"RuleFunction({display_name(function)}, {id(table)}, {id(function)})")
+
+    def __deepcopy__(self, memo: Any) -> RuleFunction:
+        """Itself: passes that copy types, as `literal_unroll` does, compare them by identity."""
+        return self
+
+    def get_call_type(self, context: Any, args: Sequence[Any], kws: dict[str, Any]) -> Any:
+        """The signature of a call: that of the CPU compile where marked (M1), else of `ordinary`
+        (M2).
+        """
+        seen_here = {on_cpu(arg): arg for arg in (*args, *kws.values())}
+        cpu_kws = {name: on_cpu(arg) for name, arg in kws.items()}
+        if any(map(counts_otherwise, seen_here)):
+            followed = self._follow(context, args, kws, "an argument is a generator")
+            if followed is not None and isinstance(self.function, CPUDispatcher):
+                raise self._unserved("with a generator that holds arrays", "rules cannot take that")
+            return followed
+        try:
+            marked, pysig = compile_for_cpu(self.function, tuple(map(on_cpu, args)), cpu_kws)
+        except NUMBA_REFUSES as error:
+            followed = self._follow(context, args, kws, "Numba cannot compile it by itself")
+            if followed is not None and isinstance(self.function, CPUDispatcher):
+                raise self._unserved(f"({', '.join(map(str, args))})", str(error)) from error
+            return followed
+        returned = marked.signature.return_type
+        if isinstance(returned, types.Optional | types.Generator):
+            raise self._unserved(f"to return {returned}", "rules cannot return that")
+        treatment = self._table.treatment(marked)
+        if treatment.elementwise:
+            return self._for_each_element(context, marked, cpu_kws)
+        if not treatment.kept and not _needs_rule(marked, treatment.inactive):
+            stopped = [marked.argument_names[i] for i in sorted(treatment.inactive)]
+            named = f"{', '.join(stopped)} inactive, and " if stopped else ""
+            reason = named + treatment.reason
+            return self._follow(context, args, kws, reason, treatment.inactive)
+        ad_args = tuple(
+            seen_here.get(arg, arg) if isinstance(arg, types.Callable) else arg
+            for arg in marked.signature.args
+        )
+        self._marked[ad_args] = marked
+        self._table.add(marked)
+        return signature(returned, *ad_args).replace(pysig=pysig)
+
+    def _unserved(self, what: str, why: str) -> NotYetSupported:
+        """The error where neither the rule can serve a call, nor its body may be taken instead."""
+        return NotYetSupported(
+            f"a call of {display_name(self.function)} {what}, which has a rule or is inactive",
+            why=why,
+            instead=["split the function: a rule for the part that returns numbers or arrays"],
+        )
+
+    def _follow(
+        self,
+        context: Any,
+        args: Sequence[Any],
+        kws: dict[str, Any],
+        reason: str,
+        inactive: frozenset[int] = frozenset(),
+    ) -> Any:
+        """The signature of a call whose body is followed, with what is inactive in it."""
+        # `np.ravel(x)` may be `x.ravel()` there, which must not be `np.ravel(x)` again.
+        self.is_followed, before = True, self.is_followed
+        try:
+            followed = self.ordinary.get_call_type(context, args, kws)
+        finally:
+            self.is_followed = before
+        if followed is not None:
+            self._followed[followed.args] = (inactive, reason)
+        return followed
+
+    def _for_each_element(self, context: Any, marked: MarkedCall, kws: dict[str, Any]) -> Any:
+        """The signature of a call with arrays that is a call for each element."""
+        if self._elementwise is None:
+            count = element_count(self.function)
+            each = for_each_element(self.function, tuple(f"x{i}" for i in range(count or 0)))
+            self._elementwise = context.resolve_value_type(each)
+        found = self._elementwise.get_call_type(context, marked.signature.args, kws)
+        self._by_element.add(found.args)
+        return found
+
+    def get_call_signatures(self) -> Any:
+        """Known signatures, for Numba's error messages."""
+        return self.ordinary.get_call_signatures()
+
+    def get_impl_key(self, sig: Any) -> Any:
+        """Numba's key of the implementation: the symbol where the call is marked."""
+        marked = self.marked_call(sig)
+        return marked.symbol if marked else self.unmarked(sig).get_impl_key(sig)
+
+    def is_known(self, sig: Any) -> bool:
+        """Whether it was decided what becomes of a call."""
+        return any(sig.args in k for k in (self._marked, self._followed, self._by_element))
+
+    def unmarked(self, sig: Any) -> Any:
+        """What a call is compiled as that is not marked."""
+        return self._elementwise if sig.args in self._by_element else self.ordinary
+
+    def marked_call(self, sig: Any) -> MarkedCall | None:
+        """The marked call for a resolved signature; None where the callable's body is used."""
+        return self._marked.get(sig.args)
+
+    def without_mark(self, context: Any, sig: Any, implementation: Any) -> Any:
+        """The implementation of a call whose body is followed, with what is inactive stopped; of
+        one for each element, which is where those calls are.
+        """
+        if sig.args in self._by_element:
+            return _Stopping(context, implementation, sig.args, frozenset(), self._locate)
+        if sig.args not in self._followed:
+            return implementation
+        inactive, reason = self._followed[sig.args]
+        name, table = display_name(self.function), self._table
+
+        def record(loc: Any, caller: str) -> None:
+            table.follow(FollowedCall(name, f"{loc.filename}:{loc.line}", reason, caller))
+
+        return _Stopping(context, implementation, sig.args, inactive, record)
+
+    def _locate(self, loc: Any, caller: str) -> None:
+        for marked in self._marked.values():
+            self._table.located(marked.symbol, loc)
+
+    def implementation(self, marked: MarkedCall) -> Callable[..., Any]:
+        """The lowering of `marked`, in the form Numba's target context registers."""
+        table = self._table
+
+        def lower_marked_call(
+            context: Any, builder: Any, sig: Any, args: Any, loc: Any = None
+        ) -> Any:
+            if loc is not None:
+                table.located(marked.symbol, loc)
+            return _lower(marked, context, builder, args)
+
+        return lower_marked_call
+
+
+class _Stopping:
+    """An implementation that is recorded, and passes constants for some arguments (M5)."""
+
+    def __init__(
+        self,
+        context: Any,
+        implementation: Any,
+        args: Sequence[Any],
+        inactive: frozenset[int],
+        record: Callable[[Any, str], None],
+    ) -> None:
+        self._record = record
+        self._context = context
+        self._implementation = implementation
+        self._args = args
+        self._inactive = inactive
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._implementation, name)
+
+    def __call__(self, builder: Any, args: Sequence[Any], loc: Any = None) -> Any:
+        if loc is not None:
+            self._record(loc, builder.function.name)
+        context = self._context
+        passed = list(args)
+        stopped = [i for i in self._inactive if may_hold_numbers(self._args[i])]
+        for i in stopped:
+            found = self._args[i]
+            passed[i] = context.compile_internal(
+                builder, lambda x: ignore_derivatives(x), signature(found, found), [args[i]]
+            )
+        result = self._implementation(builder, passed, loc)
+        for i in stopped:
+            context.nrt.decref(builder, self._args[i], passed[i])
+        return result
+
+
+def _needs_rule(call: MarkedCall, inactive: frozenset[int]) -> bool:
+    """Whether an inactive argument cannot be exchanged for a constant copy: memory that the
+    function may write, or keep.
+    """
+    memory = [
+        found
+        for i, found in enumerate(call.signature.args)
+        if i in inactive and may_hold_numbers(found) and _is_memory(found)
+    ]
+    if not memory:
+        return False
+    if not isinstance(call.function, CPUDispatcher):
+        module = getattr(call.function, "__module__", None) or ""
+        if module.split(".")[0] == "numpy":
+            return False
+        raise NotYetSupported(
+            f"inactive {memory[0]} argument of {call.name}",
+            instead=[f"put the call of {call.name} into an @njit function of its own"],
+        )
+    return True
+
+
+def _is_reflected(found: Any) -> bool:
+    if isinstance(found, types.BaseTuple):
+        return any(map(_is_reflected, found.types))  # pyright: ignore[reportAttributeAccessIssue]
+    return isinstance(found, types.List | types.Set)
+
+
+def _is_memory(found: Any) -> bool:
+    if isinstance(found, types.BaseTuple):
+        return any(map(_is_memory, found.types))  # pyright: ignore[reportAttributeAccessIssue]
+    return not isinstance(found, types.Number)
+
+
+def plain_type(found: types.Type) -> types.Type:
+    """The type of an argument's value: that of the default where it was left out."""
+    return numba.typeof(found.value) if isinstance(found, types.Omitted) else types.unliteral(found)
+
+
+register_default(RuleFunction)(models.OpaqueModel)
+
+
+@lower_constant(RuleFunction)
+def _rule_function_constant(context: Any, builder: Any, ty: Any, pyval: Any) -> Any:
+    return context.get_dummy_value()
+
+
+def _lower(marked: MarkedCall, context: Any, builder: Any, args: Any) -> Any:
+    fndesc = marked.fndesc
+    convention = context.call_conv
+    function_type = convention.get_function_type(fndesc.restype, fndesc.argtypes)
+    callee = cgutils.get_or_insert_function(builder.module, function_type, marked.symbol)
+    callee.attributes.add("noinline")
+    status, result = convention.call_function(
+        builder, callee, fndesc.restype, fndesc.argtypes, args
+    )
+    # Not status.is_error: that lets the "None" status of Optional results pass, which M2 excludes.
+    failed = builder.icmp_signed("!=", status.code, status.code.type(0))
+    with cgutils.if_unlikely(builder, failed):
+        convention.return_status_propagate(builder, status)
+    return result
+
+
+@contextmanager
+def compiling_for_cpu() -> Generator[None, None, None]:
+    """Within it, a compile is for the CPU, as if it were asked for from Python."""
+    with target_override("cpu"), uninherited_flags():
+        yield
+
+
+def uninherited_flags() -> AbstractContextManager[Any]:
+    """Within it, a compile starts from Numba's defaults and inherits nothing from the compile
+    around it.
+    """
+    flags: Any = Flags()
+    flags.nrt = True
+    return ConfigStack().enter(flags)
+
+
+def display_name(function: Any) -> str:
+    """The name of a callable as a reader of its program knows it."""
+    function = getattr(function, "py_func", function)
+    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
+    if not isinstance(name, str):
+        return type(function).__name__
+    module = getattr(function, "__module__", None) or ""
+    if module in ("numpy.random", "random"):  # methods of an instance that has no name
+        return f"{module}.{function.__name__}"
+    name = name.rpartition("<locals>.")[2]
+    return f"{module}.{name}" if module.split(".")[0] in ("numpy", "math", "scipy") else name
+
+
+def on_cpu(arg: Any) -> Any:
+    """The type that an argument has for the CPU target: functions are compiled per target."""
+    if isinstance(arg, RuleFunction):
+        context: Any = cpu_target.typing_context
+        return context.resolve_value_type(arg.function)
+    if isinstance(arg, types.Dispatcher):
+        return types.Dispatcher(getattr(arg.dispatcher, "original", arg.dispatcher))
+    return arg
+
+
+def compile_for_cpu(
+    function: Any, args: tuple[Any, ...], kws: dict[str, Any]
+) -> tuple[MarkedCall, inspect.Signature]:
+    """Compile a callable for the CPU target as if it were called from Python; Numba's errors pass
+    through.
+    """
+    with compiling_for_cpu():
+        if not isinstance(function, CPUDispatcher):
+            kws = in_order(function, kws)
+            stub = single_call(function, len(args), tuple(kws))
+            result = compile_to_link(stub, (*args, *kws.values()))
+            pysig = inspect.signature(stub.py_func)
+            return _marked_call(function, result, pysig), pysig
+        args = tuple(map(types.unliteral, args))
+        kws = {name: types.unliteral(found) for name, found in kws.items()}
+        template, pysig, folded, _ = function.get_call_template(args, kws)
+        resolved = template(function.targetdescr.typing_context).apply(folded, {})
+        if resolved is None:
+            raise errors.TypingError(f"no compiled signature of {display_name(function)} fits")
+        result = function.overloads[resolved.args]
+    return _marked_call(function, result, pysig), pysig
+
+
+def _marked_call(function: Any, result: Any, pysig: inspect.Signature) -> MarkedCall:
+    cpu_symbol = result.fndesc.llvm_func_name
+    name = display_name(function)
+    digest = hashlib.sha256(cpu_symbol.encode()).hexdigest()[:12]
+    return MarkedCall(
+        symbol=f"{SYMBOL_PREFIX}{re.sub(r'[^A-Za-z0-9_.]', '_', name)}.{digest}",
+        function=function,
+        name=name,
+        signature=signature(result.signature.return_type, *result.signature.args),
+        argument_names=tuple(pysig.parameters),
+        location="",
+        cpu_symbol=cpu_symbol,
+        cpu_library=result.library,
+        fndesc=result.fndesc,
+    )

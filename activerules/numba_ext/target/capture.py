@@ -1,0 +1,295 @@
+"""Capture: from a Python function and argument types to one module of unoptimised LLVM IR.
+
+Needs       an `@njit` dispatcher or a plain function, Numba argument types, and the rule registry's
+            view of callables
+Gives       `Captured`: the text of the module and what the stages after it must know about it
+Invariants  C1  the entry is external; every function it calls is defined, or a runtime function, or
+                a marked call
+            C2  the semantics are those of the dispatcher's own flags (error_model, boundscheck,
+                fastmath, ...), except that `parallel=True` becomes a sequential loop
+            C3  a rule registered after a capture is seen by the next one
+            C4  the CPU target is left as it was
+
+Capture may be called from several threads, and from inside a compile of Numba.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba
+from numba.core import types
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.environment import lookup_environment
+from numba.core.registry import CPUDispatcher
+
+from activerules.errors import ActiverulesError, NotCompilable
+from activerules.numba_ext.codegen.arity import of_count, takes_any_number
+from activerules.numba_ext.codegen.made_once import MadeOnce
+from activerules.numba_ext.codegen.types import AnnotationType, annotation_given
+from activerules.numba_ext.substitutes.visible import with_definitions
+from activerules.numba_ext.target import implementations  # noqa: F401  (what is compiled in its own way)
+from activerules.numba_ext.target.call_sites import CallAt
+from activerules.numba_ext.target.calls import (
+    NUMBA_REFUSES,
+    SYMBOL_PREFIX,
+    FollowedCall,
+    MarkedCall,
+    RuleView,
+    compile_for_cpu,
+    display_name,
+)
+from activerules.numba_ext.target.declared import converts
+from activerules.numba_ext.target.target import Session
+from activerules.rules.rule import location_of
+from activerules.rules.written import function_from
+from activerules.values.abi import Slot, flatten
+
+ENVIRONMENT_PREFIX = "_ZN08NumbaEnv"
+_UNRESOLVED = ".numba.unresolved$"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One Numba argument: `slots[i]` is LLVM parameter number `parameters[i]` of the entry."""
+
+    name: str
+    numba_type: types.Type
+    slots: tuple[Slot, ...]
+    parameters: tuple[int, ...]
+
+
+# They begin with what is rare in the text of a module, which is searched for that at once.
+_MARKED = re.compile(rf"declare i32 @(?P<name>{re.escape(SYMBOL_PREFIX)}[\w.]+)\(ptr")
+_RULED = re.compile(rf"@({re.escape(SYMBOL_PREFIX)}[\w.]+)\(")
+_ENVIRONMENT = re.compile(rf'({ENVIRONMENT_PREFIX}[^"\s]*)"? = ')
+_NO_VALUE = re.compile(r"ret i32 -[23]\b")
+_NUMBAS = re.compile(r"^(define [^@\n]*?)i32 (?=@[^(\n]+\(ptr [^,\n]*%retptr\b)", re.MULTILINE)
+_STATUS = "range(i32 -1, 2147483647)"
+"""What functions return that have no Optional result, and are no generators: not the status of
+None. Marked calls are such. Where LLVM sees that, the test for it, and the way that is never taken,
+are gone."""
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A captured function.
+
+    text          LLVM IR of the whole module, unoptimised, with line tables
+    symbol        the entry: `i32 (ptr retptr, ptr excinfo, flattened arguments)`
+    signature     Numba argument and return types, defaults folded in
+    arguments     one per Numba argument, with its LLVM parameters
+    marked        calls that were kept opaque, by symbol
+    environments  Numba environment objects that the module's `_ZN08NumbaEnv...` globals must point
+                  to, by name
+    location      "file:line" of the function
+    call_at       which call at a "file:line" leads to a symbol: see `call_sites`
+    followed      calls in the module of functions with rules whose body is followed
+    """
+
+    text: str
+    symbol: str
+    name: str
+    signature: Any
+    fndesc: Any
+    arguments: tuple[Argument, ...]
+    marked: Mapping[str, MarkedCall]
+    environments: Mapping[str, Any]
+    location: str
+    call_at: CallAt
+    followed: tuple[FollowedCall, ...] = ()
+
+    @property
+    def argument_names(self) -> tuple[str, ...]:
+        """Names of the Numba arguments, in order."""
+        return tuple(argument.name for argument in self.arguments)
+
+
+def capture(
+    function: CPUDispatcher | Callable[..., Any],
+    argtypes: tuple[types.Type, ...],
+    *,
+    rules: RuleView,
+) -> Captured:
+    """Compile `function` for `argtypes` up to unoptimised LLVM IR, with everything it calls.
+
+    Trailing arguments that have defaults may be left out of `argtypes`.
+    Raises `NotCompilable`, with Numba's own error as its cause.
+    """
+    dispatcher = as_dispatcher(function)
+    with global_compiler_lock:
+        session = _session(rules)
+        try:
+            entry = _entry(dispatcher, rules, argtypes)
+            pysig, folded = entry.fold_argument_types(tuple(argtypes), {})
+            result = session.compile(entry, tuple(folded))
+        except ActiverulesError:
+            raise
+        except (*NUMBA_REFUSES, TypeError, NotImplementedError) as error:
+            raise _not_compilable(dispatcher, argtypes, error) from error
+        return _captured(session, dispatcher, result, tuple(pysig.parameters))
+
+
+def as_dispatcher(function: CPUDispatcher | Callable[..., Any]) -> CPUDispatcher:
+    """The dispatcher itself, or one dispatcher per plain Python function."""
+    if isinstance(function, CPUDispatcher):
+        return function
+    if function not in _dispatchers:
+        _dispatchers[function] = numba.njit(function)
+    return _dispatchers[function]
+
+
+_dispatchers: dict[Callable[..., Any], Any] = {}
+_calls = MadeOnce()
+
+
+def _entry(dispatcher: CPUDispatcher, rules: RuleView, argtypes: tuple[types.Type, ...]) -> Any:
+    """What is captured: the function, or one call of it where it has a rule itself, takes any
+    number of arguments, or converts them to a declared signature.
+
+    The body of a function with rules is never differentiated; a call of it is a marked call.
+    """
+    plain: Any = dispatcher.py_func
+    counted, count = takes_any_number(plain), len(argtypes)
+    parameters = of_count(dispatcher, count).parameters.values()
+    simple = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
+    called = counted or rules.carries_rule(dispatcher) or converts(dispatcher, argtypes)
+    if not simple or not called:
+        return dispatcher
+
+    def make() -> Any:
+        names = ", ".join(p.name for p in parameters)
+        call = function_from(
+            f"def call({names}): return _function({names})",
+            "call",
+            {"_function": dispatcher},
+            module=plain.__module__,
+            file=plain.__code__.co_filename,
+            line=plain.__code__.co_firstlineno,
+        )
+        call.__defaults__ = tuple(p.default for p in parameters if p.default is not p.empty) or None
+        return numba.njit(call)
+
+    return _calls.get(dispatcher, count if counted else None, make)
+
+
+_sessions: dict[tuple[int, Hashable], tuple[RuleView, Session]] = {}
+
+
+def _session(rules: RuleView) -> Session:
+    """The session of a registry's present state (C3), in debug mode and out of it; the registry is
+    kept, so that its id stays taken.
+    """
+    key = (id(rules), rules.debug)
+    known = _sessions.get(key)
+    if known is None or known[1].epoch != rules.epoch:
+        known = (rules, Session(rules))
+        _sessions[key] = known
+    return known[1]
+
+
+def _captured(session: Session, function: Any, result: Any, names: tuple[str, ...]) -> Captured:
+    module, text = _with_resolved_recursion(session, result.library._final_module)
+    text = with_definitions(text)
+    marked = {name: session.calls.get(name) for name in _RULED.findall(text)}
+    text = _MARKED.sub(rf"declare {_STATUS} i32 @\g<name>(ptr", text)
+    if not _NO_VALUE.search(text):
+        text = _NUMBAS.sub(rf"\1{_STATUS} i32 ", text)
+    return Captured(
+        text=text,
+        symbol=result.fndesc.llvm_func_name,
+        name=display_name(function),
+        signature=result.signature,
+        fndesc=result.fndesc,
+        arguments=_arguments(names, result.signature.args),
+        marked=marked,
+        environments=_environments(text),
+        location=location_of(function),
+        call_at=session.sites.call_at,
+        followed=session.calls.followed_in({f.name for f in module.functions}),
+    )
+
+
+def _arguments(names: tuple[str, ...], numba_types: tuple[types.Type, ...]) -> tuple[Argument, ...]:
+    arguments = []
+    start = 2  # after retptr and excinfo
+    for name, numba_type in zip(names, numba_types, strict=True):
+        slots = flatten(numba_type)
+        parameters = tuple(range(start, start + len(slots)))
+        arguments.append(Argument(name, numba_type, slots, parameters))
+        start += len(slots)
+    return tuple(arguments)
+
+
+def _environments(text: str) -> dict[str, Any]:
+    found = {name: lookup_environment(name) for name in _ENVIRONMENT.findall(text)}
+    return {name: environment for name, environment in found.items() if environment is not None}
+
+
+def _with_resolved_recursion(
+    session: Session, module: llvm.ModuleRef
+) -> tuple[llvm.ModuleRef, str]:
+    """A module in which mutually recursive functions call each other by name, and its text;
+    `module` itself, which is Numba's, if there are none.
+
+    Numba compiles one of them before the other exists, so it calls through a pointer that its
+    execution engine would fill in. That pointer becomes a constant, which LLVM folds into a direct
+    call.
+    """
+    if _UNRESOLVED not in (text := str(module)):
+        return module, text
+    module = module.clone()
+    while missing := _undefined_recursion(module):
+        name = missing.pop()
+        # The function is external in its own library; a `linkonce` copy would be dropped by the
+        # linker as unused.
+        module.link_in(session.libraries[name]._final_module, preserve=True)
+        module.get_function(name).linkage = "linkonce_odr"
+    declaration = rf'(@"{re.escape(_UNRESOLVED)}([^"]+)" =) external global ptr'
+    return module, re.sub(declaration, r'\1 internal constant ptr @"\2"', str(module))
+
+
+def _undefined_recursion(module: llvm.ModuleRef) -> set[str]:
+    defined = {f.name for f in module.functions if not f.is_declaration}
+    pointers = [g.name for g in module.global_variables if g.name.startswith(_UNRESOLVED)]
+    return {name.removeprefix(_UNRESOLVED) for name in pointers} - defined
+
+
+def _compiles_for_cpu(function: Any, argtypes: Any) -> bool:
+    try:
+        compile_for_cpu(function, tuple(argtypes), {})
+    except (*NUMBA_REFUSES, TypeError, NotImplementedError):
+        return False
+    return True
+
+
+def _not_compilable(function: Any, argtypes: Any, error: Exception) -> ActiverulesError:
+    name = display_name(function)
+    parameters = of_count(function, len(argtypes)).parameters
+    for parameter, found in zip(parameters, argtypes, strict=False):
+        if isinstance(found, AnnotationType):
+            return annotation_given(parameter, found)
+    call = f"{name}({', '.join(str(t) for t in argtypes)})"
+    if _compiles_for_cpu(function, argtypes):
+        return NotCompilable(
+            f"Numba compiles {call}, but not in the form that is differentiated",
+            where=[("while compiling", call, location_of(function))],
+            why=f"each function is compiled anew for that: {str(error).strip()}",
+            instead=[
+                "call functions by name, or choose among them by `if`, not from lists and tuples",
+                "give the function that does so a rule",
+            ],
+        )
+    return NotCompilable(
+        f"Numba cannot compile {call} in nopython mode",
+        where=[("while compiling", call, location_of(function))],
+        why=str(error).strip(),
+        instead=[
+            *["import modules above the function, not in it"] * ("IMPORT_NAME" in str(error)),
+            f"first make numba.njit({name}) run on its own with these arguments",
+        ],
+    )

@@ -1,0 +1,57 @@
+"""The signatures that a function was declared with, as `@njit("float64(float64)")`.
+
+Needs       a CPU dispatcher, and the types of the arguments of a call
+Gives       `declared_signature`; `converts`: whether a call from Python needs conversions
+Invariants  D1  the signature is the one of them that Numba takes for such a call: arguments are
+                converted to it, and the result is of its return type
+            D2  what is no conversion keeps its own type: a function that is passed, an array of
+                another layout
+
+A function compiled without them would be another function: `h(10**10)` squares an integer where
+Numba squares a float. Numba inlines `inline="always"` functions before it types them, and passes
+over their signatures; so they have none here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from numba.core import types
+from numba.core.registry import cpu_target
+from numba.core.typing.templates import signature
+
+from activerules.numba_ext.target.calls import on_cpu
+
+
+def declared_signature(original: Any, args: Sequence[Any]) -> Any:
+    """What a call with arguments of these types is compiled for; None where `original` is compiled
+    for whatever it is called with, and where no signature fits.
+    """
+    if original is None or original._can_compile:
+        return None
+    if original.targetoptions.get("inline", "never") != "never":
+        return None
+    context: Any = cpu_target.typing_context
+    found = tuple(map(on_cpu, args))
+    cases = original.nopython_signatures
+    chosen = context.resolve_overload(original.py_func, cases, found, {})
+    if chosen is None:
+        return None
+    return signature(chosen.return_type, *map(_converted, args, chosen.args))
+
+
+def converts(original: Any, args: tuple[Any, ...]) -> bool:
+    """Whether arguments of these types, which defaults may follow, are converted for a call."""
+    _, folded = original.fold_argument_types(args, {})
+    declared = declared_signature(original, folded)
+    return declared is not None and declared.args != tuple(folded)
+
+
+def _converted(arg: Any, declared: Any) -> Any:
+    """The type of an argument after the conversion to a declared type."""
+    if isinstance(arg, types.Callable):
+        return arg
+    if isinstance(arg, types.Array) and isinstance(declared, types.Array):
+        return arg if (arg.dtype, arg.ndim) == (declared.dtype, declared.ndim) else declared
+    return declared

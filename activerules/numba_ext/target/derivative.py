@@ -1,0 +1,130 @@
+"""What the pipeline hands to the interface: a compiled derivative and how to call it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from activerules.errors import Where
+from activerules.numba_ext.target.calls import MarkedCall
+
+ActivityName = Literal["const", "active", "duplicated"]
+ArgumentActivity = Literal["const", "active", "duplicated", "mixed"]
+"""Mixed: a tuple with numbers, whose derivatives are returned, and arrays, which have shadows."""
+
+
+class ArgumentsOverlap(Exception):
+    """A derivative was called with arguments that its deferred version is for. Nothing has run."""
+
+
+OUT_OF_MEMORY = 0x41520001
+"""Status of a derivative function whose tape did not fit into memory."""
+TOO_DEEP = 0x41520002
+"""Status of a derivative function whose recursion did not fit onto the machine's stack."""
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """The derivative of one function for one activity signature, as LLVM IR to link and call.
+
+        i32 symbol(primal parameters, each followed by a shadow pointer if it is Duplicated,
+                   ptr derivatives, ptr stats)
+
+    In forward mode (`symbol` ends in `.forward`) neither `derivatives` nor `stats` are parameters,
+    floats are Duplicated too, and each such parameter is followed by `width` tangents or shadows.
+    In reverse mode `derivatives` are those of all lanes, side by side.
+
+    In split mode it is two functions and a destructor, over `memory` bytes that begin at a multiple
+    of 16; they are described in `ir.generate.split`, and `symbol` is their common stem:
+
+        symbol.augmented    symbol.reverse    symbol.drop
+
+    symbol               assumes that arrays of which one is written do not overlap.
+    conservative_symbol  assumes nothing about overlap; `symbol` itself if that assumes nothing;
+                         None if nothing is written: arguments may overlap, shadows may not.
+    assumption_symbol    i1 symbol(primal parameters, with shadows as above): whether what `symbol`
+                         assumes about the arguments holds, in addition; otherwise the conservative
+                         version must be called. None if it assumes nothing.
+    deferred             whether the conservative version is still to be compiled: a call that needs
+                         it raises `ArgumentsOverlap` before anything has run.
+    text                 LLVM IR that defines all of them.
+    libraries            Numba code libraries to link with it.
+    memory               bytes the functions of split mode share.
+    width                tangents or shadows per Duplicated parameter.
+    asked                the function and the arguments it was compiled for, as errors name them.
+    sources              per forward rule called: makes, for an AD target context, a library with
+                         its IR, for code that is differentiated again.
+    called               the marked calls without a forward rule (inactive, or of constants), by the
+                         compiled functions `text` calls in their place: where it is differentiated
+                         again they are marked calls again.
+    returns_of_rule      whether what the function returns is, or is summed from, what calls with
+                         rules return, which are told whether anybody reads it.
+    environments         Numba environments by the names of the globals that must point to them.
+    result_type          Numba type the primal returns.
+    return_activity      whether its cotangent (one) is put into the shadow of the return memory.
+    parameters           activity of each LLVM parameter of the primal, `retptr` and `excinfo`
+                         first.
+    written              per Numba argument: whether the primal writes into it.
+    scratch              per Numba argument: whether it is Const, but needs a shadow of zeros for
+                         the time of the call, as the primal mixes its memory with active memory.
+    options              of the mode: "runtime_activity" is for who calls it.
+    """
+
+    symbol: str
+    conservative_symbol: str | None
+    text: str
+    result_type: Any
+    return_activity: ActivityName
+    parameters: tuple[ActivityName, ...]
+    written: tuple[bool, ...]
+    scratch: tuple[bool, ...] = ()
+    options: frozenset[str] = frozenset()
+    assumption_symbol: str | None = None
+    deferred: bool = False
+    libraries: tuple[Any, ...] = ()
+    environments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    memory: int = 0
+    width: int = 1
+    asked: Where | None = None
+    sources: Mapping[str, Callable[[Any], Any]] = field(default_factory=lambda: {})
+    called: Mapping[str, MarkedCall] = field(default_factory=lambda: {})
+    returns_of_rule: bool = False
+
+
+@dataclass(frozen=True)
+class DerivativeSpec:
+    """Which derivative of a function is asked for; what a compiled one is known by.
+
+    argtypes         Numba types of the arguments.
+    activities       of each argument.
+    return_activity  None: in reverse mode Active if the function returns a float, else Const; in
+                     forward mode the tangent of what it returns, if that has one. In forward mode
+                     "const" is the only other one.
+    mode             "split" is reverse mode as two functions, see `Gradient`.
+    options          of the mode.
+    width            cotangents or tangents at once. In reverse mode the derivative may have width 1
+                     nevertheless: where the sweeps of several cotangents share no code.
+    deferred         the version for arguments that overlap may be left for later, see `Gradient`.
+    again            it is itself differentiated: in forward mode a pair of rules stands in for a
+                     forward rule that is missing.
+    needs_primal     whether anybody reads what the function returns; rules are told.
+    """
+
+    argtypes: tuple[Any, ...]
+    activities: tuple[ArgumentActivity, ...]
+    return_activity: ActivityName | None = None
+    mode: Literal["reverse", "split", "forward"] = "reverse"
+    options: frozenset[str] = frozenset()
+    width: int = 1
+    deferred: bool = False
+    again: bool = False
+    needs_primal: bool = True
+
+
+class DerivativeCompiler(Protocol):
+    """What the interface asks of the pipelines."""
+
+    def __call__(self, function: Any, spec: DerivativeSpec, /) -> Gradient:
+        """Compile a derivative of a dispatcher."""
+        ...

@@ -1,0 +1,178 @@
+"""Which `@njit` dispatcher stands for what the user wants differentiated.
+
+That of an `@njit` function, or of what `grad` made; a plain Python function gets one, and what
+Numba knows by itself (`math.sin`, a ufunc) gets a function that calls it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numba import config, jit, njit
+from numba.core.errors import NumbaError
+from numba.core.registry import cpu_target
+from numba.core.types import Function, NumberClass
+from numba.extending import is_jitted
+from numba.np.ufunc.gufunc import GUFunc
+
+from activerules.errors import NotCompilable
+from activerules.numba_ext.codegen.made_once import MadeOnce
+from activerules.rules.written import function_from
+
+_settings: Any = config  # it defines its attributes by name
+_lock = threading.RLock()
+_dispatchers: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+# Functions of C, which live as long as their modules: most have no weak references.
+_of_c: dict[Any, Any] = {}
+
+
+def dispatcher_of(function: Any) -> Any:
+    """Return the `@njit` dispatcher of a function; one that has none gets one, once.
+
+    Raises `NotCompilable` for what Numba does not compile and does not know.
+    """
+    own = getattr(function, "dispatcher", function)
+    if is_jitted(own):
+        return own
+    if _settings.DISABLE_JIT:
+        raise NotCompilable(
+            what="Numba's compiler is turned off: NUMBA_DISABLE_JIT is set",
+            why="derivatives are made of the code it compiles; `njit` gives plain functions now",
+            instead=["unset it, and numba.config.DISABLE_JIT, where derivatives are taken"],
+        )
+    if not callable(function):  # `njit` makes a decorator of None and of a string
+        raise _not_a_function(function)
+    with _lock:
+        try:
+            known = _dispatchers if inspect.isfunction(function) else _of_c
+            if function not in known:
+                known[function] = _new_dispatcher(function)
+            return known[function]
+        except (TypeError, AttributeError) as error:
+            raise _not_a_function(function) from error
+
+
+def as_compiled(function: Any) -> Any:
+    """The function, as compiled code sees it: there a `@guvectorize` function returns nothing."""
+    return dispatcher_of(function) if isinstance(function, GUFunc) else function
+
+
+def inherited(dispatcher: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of what is made of a function: those given, and how it is compiled itself: cached
+    on disk, and without the lock of Python.
+    """
+    own = {
+        "cache": dispatcher.stats.cache_path is not None,
+        "nogil": bool(dispatcher.targetoptions.get("nogil")),
+    }
+    return {name: True for name, is_set in own.items() if is_set} | dict(options)
+
+
+OPTIONS = ("cache", "fastmath", "nogil", "error_model", "boundscheck")
+"""What may be said of what is made of a function, as in `numba.njit`."""
+
+
+def require_known(options: Mapping[str, Any], more: Sequence[str] = ()) -> None:
+    """Raise `TypeError` for an option that there is not; `more` are accepted, too."""
+    accepted = (*OPTIONS, *more)
+    unknown = set(options) - set(accepted)
+    if unknown:
+        raise TypeError(f"no option {sorted(unknown)[0]!r}; there are {', '.join(accepted)}")
+
+
+# The flags that say what code means, and that a callee of Numba takes over where it has none.
+_FLAGS = ("boundscheck", "error_model", "fastmath")
+
+
+def flags_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the options of a function that say what its code means."""
+    return {name: options[name] for name in _FLAGS if options.get(name) is not None}
+
+
+def named_flags(options: Mapping[str, Any]) -> str:
+    """The flags as a part of a name: what is cached under other flags is another function."""
+    return "".join(f"_{name}_{_word(flag)}" for name, flag in flags_of(options).items())
+
+
+def _word(flag: Any) -> str:
+    names = sorted(map(str, flag)) if isinstance(flag, set | frozenset) else [str(flag)]
+    return "_".join(names)
+
+
+def with_flags(dispatcher: Any, options: Mapping[str, Any]) -> Any:
+    """The dispatcher of the same function under the flags that it does not set itself."""
+    own = dispatcher.targetoptions
+    more = {name: flag for name, flag in flags_of(options).items() if own.get(name) is None}
+    if not more:
+        return dispatcher
+
+    def make() -> Any:
+        kept = {"locals": dispatcher.locals, "pipeline_class": dispatcher._compiler.pipeline_class}
+        return jit(**{**own, **kept, **more})(dispatcher.py_func)
+
+    return _flagged.get(dispatcher, named_flags(more), make)
+
+
+_flagged = MadeOnce()
+
+
+def _new_dispatcher(function: Any) -> Any:
+    count = _known_arity(function)
+    if count is None:
+        return njit(function)
+    names = _parameters_of(function, count)
+    name = function.__name__
+    source = f"def call({names}): return _function({names})"
+    call = function_from(source, "call", {"_function": function}, module=__name__)
+    call.__name__ = call.__qualname__ = name if name.isidentifier() else "function"
+    return njit(call)
+
+
+def _parameters_of(function: Any, count: int) -> str:
+    """Names for the arguments: those of the kernel, which errors are about, if there is one."""
+    kernel = getattr(function, "__wrapped__", None)  # of `@vectorize` and `@guvectorize`
+    if inspect.isfunction(kernel):
+        return ", ".join(kernel.__code__.co_varnames[:count])
+    return ", ".join(("x", "y", "z")[:count] if count <= 3 else (f"x{k}" for k in range(count)))
+
+
+def _known_arity(function: Any) -> int | None:
+    """How many arguments something takes that Numba knows without compiling it; None for others."""
+    try:
+        typing_context: Any = cpu_target.typing_context
+        typing_context.refresh()
+        known = typing_context.resolve_value_type(function)
+    except (NumbaError, ValueError):
+        return None
+    if not isinstance(known, Function) or isinstance(known, NumberClass):
+        return None
+    if isinstance(getattr(function, "nin", None), int):
+        # Compiled code gives a generalised ufunc the arrays that it writes.
+        return function.nin + (function.nout if isinstance(function, GUFunc) else 0)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        counts = {len(one.args) for each in known.templates for one in getattr(each, "cases", ())}
+        return counts.pop() if len(counts) == 1 else None
+    return sum(p.default is p.empty and p.kind in _POSITIONAL for p in parameters) or None
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _not_a_function(function: Any) -> NotCompilable:
+    name = getattr(function, "__name__", type(function).__name__)
+    instead = [f"an @njit function that calls {name}"]
+    why = ""
+    if inspect.ismethod(function) or hasattr(function, "func"):
+        why = "the object and the arguments bound to it are unknown to compiled code"
+        instead = ["an @njit function that takes them as arguments, or captures them"]
+    elif not callable(function):
+        instead = ["an @njit function"]
+    return NotCompilable(
+        f"{function!r} is not a Python function that Numba compiles", why=why, instead=instead
+    )

@@ -1,0 +1,219 @@
+"""What a compiled function does to memory that it did not make.
+
+Needs       the LLVM function of a compiled callable, after LLVM's passes
+Gives       `only_reads`: whether every write goes to memory of the call itself
+            `exchanges`: whether pointers in other memory may be exchanged
+            `is_closed`: whether data goes in and out by arguments and the result alone
+Invariants  E1  if in doubt it does: a call of anything unknown, a pointer of unknown origin
+
+LLVM's own attributes say so of the memory behind a parameter, but not of what pointers in that
+memory lead to: the items of a list, the arrays of an object.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from activerules.ir.derivatives.table import is_inactive_math, is_pure_call
+from activerules.ir.normal.effects import effect_of
+
+_OWN_ARGUMENTS = frozenset({"retptr", "excinfo"})
+_STEPS = frozenset({"getelementptr", "bitcast", "addrspacecast", "freeze"})
+_READING = frozenset(
+    {
+        "numba_list_size_address",
+        "numba_list_length",
+        "numba_list_allocated",
+        "numba_list_base_ptr",
+        "numba_list_is_mutable",
+        "Py_FatalError",
+    }
+)
+_READING_VECTORS = ("llvm.masked.load.", "llvm.masked.gather.", "llvm.vector.reduce.")
+_RAISING = "31ol_raise_with_shape_context"
+"""In the name of what Numba raises with where shapes do not fit; it makes a text."""
+_COUNTING = frozenset({"add", "sub", "mul", "zext", "sext", "fptosi"})
+_BLAS_RESULTS = {"numba_xxdot": 5, "numba_xxgemv": 9, "numba_xxgemm": 12}
+"""The operands through which Numba's wrappers of BLAS write."""
+_NO_ADDRESS = re.compile(r"i(1|8|16|32)|(half|float|double)|<\d+ x (half|float|double)>")
+"""Types of which no value is a pointer, or a part of one that the next store completes."""
+
+
+def only_reads(function: Any) -> bool:
+    """Whether a function leaves everything it is given, and all that is behind it, as it was."""
+    return _Function(function).is_harmless()
+
+
+def exchanges(function: Any, *, lists: bool = True) -> bool:
+    """Whether a function may write a pointer into memory it is given, or that is behind it.
+
+    `lists`: whether there may be pointers in the items of typed lists. Arrays are copied by copies
+    of a length that varies; structs, which may hold pointers, by copies of one that is known.
+    """
+    allowed = frozenset[str]() if lists else frozenset({"numba_list_setitem"})
+    return not _Function(function, numbers=True, allowed=allowed).is_harmless()
+
+
+_BESIDE = re.compile(r"\binttoptr\b|\bcall\b[^@\n]*? %[^\s(]+\(")
+"""In the text of a function: addresses that are numbers, and calls of function pointers."""
+_NAMED = re.compile(r'@(?:"([^"]+)"|([-\w.$]+))')
+_OF_PYTHON = ("PyObject_Call", "PyEval_", "PyImport_")
+_OF_NUMBA = ("numba_", "NRT_", "llvm.", "Py")
+"""What functions are called that Numba's own code calls; those of `_OF_PYTHON` run the user's."""
+
+
+def is_closed(function: Any) -> bool:
+    """Whether a function, and what it calls, uses no memory but constants and what its arguments
+    lead to, and calls no code that is not visible: then no data passes beside its arguments.
+    """
+    module = function.module
+    seen: set[str] = set()
+    work = [function]
+    while work:
+        text = str(work.pop())
+        if _BESIDE.search(text):
+            return False
+        for quoted, plain in _NAMED.findall(text):
+            name = quoted or plain
+            if name in seen:
+                continue
+            seen.add(name)
+            try:
+                called = module.get_function(name)
+            except NameError:
+                if not _is_constant(module, name):
+                    return False
+                continue
+            if not called.is_declaration:
+                work.append(called)
+            elif not _is_own_code(name):
+                return False
+    return True
+
+
+def _is_constant(module: Any, name: str) -> bool:
+    """Whether a global never changes, or holds what Numba keeps of a function."""
+    try:
+        found = module.get_global_variable(name)
+    except NameError:
+        return True  # an attribute, or metadata
+    return " constant " in str(found) or name.startswith(("_ZN08NumbaEnv", "Py", "_Py"))
+
+
+def _is_own_code(name: str) -> bool:
+    known = effect_of(name) is not None or is_pure_call(name) or is_inactive_math(name)
+    return known or (name.startswith(_OF_NUMBA) and not name.startswith(_OF_PYTHON))
+
+
+@dataclass
+class _Function:
+    """A function that may be harmless; `numbers`: writing numbers to any memory is, and calls of
+    what is `allowed`.
+
+    `asked` are the functions it was called from, which are harmless if nothing else is wrong.
+    """
+
+    function: Any
+    numbers: bool = False
+    allowed: frozenset[str] = frozenset()
+    asked: set[str] = field(default_factory=set)
+
+    def is_harmless(self) -> bool:
+        self.asked.add(self.function.name)
+        instructions = [i for block in self.function.blocks for i in block.instructions]
+        # An operand is known by its name alone; what has none is of unknown origin.
+        self.by_name: Mapping[str, Any] = {i.name: i for i in instructions if i.name}
+        return all(map(self._is_harmless, instructions))
+
+    def _is_harmless(self, instruction: Any) -> bool:
+        match instruction.opcode:
+            case "store":
+                value, place = instruction.operands
+                is_number = self.numbers and self._is_number(value)
+                return is_number or self._is_own(place.name)
+            case "call" | "invoke":
+                *arguments, callee = instruction.operands
+                return self._is_harmless_call(callee.name, arguments)
+            case "atomicrmw" | "cmpxchg" | "va_arg":
+                return False
+            case _:
+                return True
+
+    def _is_number(self, value: Any) -> bool:
+        """Whether what is stored is no pointer, and no part of one that is copied."""
+        if _NO_ADDRESS.fullmatch(str(value.type)):
+            return True
+        made = self.by_name.get(value.name)
+        return str(value.type) == "i64" and made is not None and made.opcode in _COUNTING
+
+    def _is_harmless_call(self, name: str, arguments: Sequence[Any]) -> bool:
+        if is_pure_call(name) or is_inactive_math(name) or name in _READING | self.allowed:
+            return True
+        if name.startswith(_READING_VECTORS) or _RAISING in name:
+            return True
+        if name in _BLAS_RESULTS:
+            return self.numbers or self._is_own(arguments[_BLAS_RESULTS[name]].name)
+        effect = effect_of(name)
+        if effect is not None:
+            is_array = self.numbers and name.startswith("llvm.mem") and not arguments[2].is_constant
+            return is_array or all(self._is_own(arguments[k].name) for k in effect.writes)
+        return self._is_harmless_callee(name, arguments)
+
+    def _is_harmless_callee(self, name: str, arguments: Sequence[Any]) -> bool:
+        """A function that is not inlined: its result and its exception are the caller's own."""
+        try:
+            callee = self.function.module.get_function(name)
+        except NameError:
+            return False
+        given = [parameter.name for parameter in callee.arguments]
+        if callee.is_declaration or not all(
+            self._is_own(a.name)
+            for a, p in zip(arguments, given, strict=True)
+            if p in _OWN_ARGUMENTS
+        ):
+            return False
+        if name in self.asked:
+            return True
+        return _Function(callee, self.numbers, self.allowed, self.asked).is_harmless()
+
+    def _is_own(self, name: str) -> bool:
+        """Whether a pointer leads to memory of the call: its result, its frame, what it
+        allocated.
+        """
+        origins = list(self._origins(name))
+        return bool(origins) and all(map(self._is_own_origin, origins))
+
+    def _origins(self, name: str) -> Iterator[str]:
+        """What a pointer is computed from."""
+        seen: set[str] = set()
+        work = [name]
+        while work:
+            name = work.pop()
+            found = self.by_name.get(name)
+            opcode = found.opcode if found is not None else ""
+            if found is None or opcode not in _STEPS | {"phi", "select"}:
+                yield name
+            elif name not in seen:
+                seen.add(name)
+                operands = list(found.operands)
+                chosen = {"phi": operands, "select": operands[1:]}.get(opcode, operands[:1])
+                work += [operand.name for operand in chosen]
+
+    def _is_own_origin(self, name: str) -> bool:
+        origin = self.by_name.get(name)
+        if origin is None:
+            return name in _OWN_ARGUMENTS
+        if origin.opcode == "load":  # of the pointer to the data
+            counted = list(self._origins(next(iter(origin.operands)).name))
+            return bool(counted) and all(self._is_allocated(each, counted=True) for each in counted)
+        return origin.opcode == "alloca" or self._is_allocated(name)
+
+    def _is_allocated(self, name: str, *, counted: bool = False) -> bool:
+        origin = self.by_name.get(name)
+        if origin is None or origin.opcode != "call":
+            return False
+        effect = effect_of(list(origin.operands)[-1].name)
+        return effect is not None and effect.allocates and (effect.counted or not counted)

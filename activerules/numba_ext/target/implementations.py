@@ -1,0 +1,179 @@
+"""NumPy functions that the AD target implements by functions with rules.
+
+Needs       the library of rules
+Gives       implementations that only code compiled for a derivative uses
+Invariants  I1  values are those of Numba's own implementation, bit for bit; errors too
+            I2  where the rules do not serve the argument types, Numba's implementation is used
+
+A rule returns one array; these functions return several. Each is made of a function of the library
+that returns its parts in one vector (see `rules.library.decompositions`), and of views of them.
+`np.dot(a, b, out)` is the product that has a rule, and a copy of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+from activerules.numba_ext.codegen.unoptimised import AD_TARGET
+from activerules.numba_ext.substitutes import (
+    generator_draws,  # noqa: F401  (what has no derivative)
+    slice_errors,  # noqa: F401  (what it raises)
+)
+from activerules.numba_ext.target.target import Session
+from activerules.rules.library.decompositions import (
+    eigh_parts,
+    qr_parts,
+    svd_parts,
+    svd_shapes,
+)
+from activerules.rules.library.eigen import eig_parts
+from activerules.rules.library.leastsquares import (
+    condition_number,
+    lstsq_parts,
+    pseudo_inverse,
+)
+from activerules.rules.library.repeated import vectors_of
+
+
+def _is_real(a: Any, *dimensions: int) -> bool:
+    return (
+        isinstance(a, types.Array)
+        and a.dtype in (types.float32, types.float64)
+        and a.ndim in dimensions
+    )
+
+
+_FLOATING = (types.float32, types.float64, types.complex64, types.complex128)
+
+
+def _is_none(p: Any) -> bool:
+    return p is None or isinstance(p, types.NoneType) or getattr(p, "value", p) is None
+
+
+@overload(np.linalg.eigh, target=AD_TARGET)
+def _eigh(a):
+    if not _is_real(a, 2):
+        return None
+    return _eigh_of_parts
+
+
+def _eigh_of_parts(a):
+    n = a.shape[0]
+    parts = eigh_parts(a)
+    return parts[:n], vectors_of(parts, n, n + n * n, 0, n).reshape(n, n).T
+
+
+@overload(np.linalg.eig, target=AD_TARGET)
+def _eig(a):
+    if not (isinstance(a, types.Array) and a.ndim == 2 and a.dtype in _FLOATING):
+        return None
+    return _eig_of_parts
+
+
+def _eig_of_parts(a):
+    n = a.shape[0]
+    parts = eig_parts(a)
+    return parts[:n], vectors_of(parts, n, n + n * n, 0, n).reshape(n, n).T
+
+
+@overload(np.linalg.svd, target=AD_TARGET)
+def _svd(a, full_matrices=1):
+    if not _is_real(a, 2):
+        return None
+    return _svd_of_parts
+
+
+def _svd_of_parts(a, full_matrices=1):
+    m, n = a.shape
+    parts = svd_parts(a, full_matrices)
+    k, columns_u, columns_v = svd_shapes(a, full_matrices)
+    values = m * columns_u
+    u = vectors_of(parts, 0, values, values, k).reshape(columns_u, m).T
+    vt = vectors_of(parts, values + k, parts.shape[0], values, k).reshape(n, columns_v).T
+    return u, parts[values : values + k], vt
+
+
+@overload(np.linalg.qr, target=AD_TARGET)
+def _qr(a):
+    if not _is_real(a, 2):
+        return None
+    return _qr_of_parts
+
+
+def _qr_of_parts(a):
+    m, n = a.shape
+    k = min(m, n)
+    parts = qr_parts(a)
+    # The slice makes the layout that of Numba's Q, which decides the order of later sums.
+    q = parts[: m * k].reshape(k, m).T[:, :k]
+    return q, parts[m * k :].reshape(n, k).T
+
+
+@overload(np.linalg.pinv, target=AD_TARGET)
+def _pinv(a, rcond=1.0e-15):
+    if not _is_real(a, 2):
+        return None
+    return _pinv_of
+
+
+def _pinv_of(a, rcond=1.0e-15):
+    return pseudo_inverse(a, rcond)
+
+
+@overload(np.linalg.lstsq, target=AD_TARGET)
+def _lstsq(a, b, rcond=-1.0):
+    if not (_is_real(a, 2) and _is_real(b, 1, 2) and a.dtype == b.dtype):
+        return None
+    return _lstsq_of_vector if b.ndim == 1 else _lstsq_of_matrix
+
+
+def _lstsq_of_vector(a, b, rcond=-1.0):
+    n, values = a.shape[1], min(a.shape)
+    parts = lstsq_parts(a, b, rcond)
+    last = parts.shape[0] - 1
+    return parts[:n], parts[n : last - values], np.int32(parts[last]), parts[last - values : last]
+
+
+def _lstsq_of_matrix(a, b, rcond=-1.0):
+    n, values, k = a.shape[1], min(a.shape), b.shape[1]
+    parts = lstsq_parts(a, b, rcond)
+    last = parts.shape[0] - 1
+    x = np.ascontiguousarray(parts[: n * k].reshape(k, n).T)
+    return x, parts[n * k : last - values], np.int32(parts[last]), parts[last - values : last]
+
+
+@overload(np.linalg.cond, target=AD_TARGET)
+def _cond(x, p=None):
+    if not (_is_real(x, 2) and _is_none(p)):
+        return None
+    return _cond_of
+
+
+def _cond_of(x, p=None):
+    return condition_number(x)
+
+
+_PRODUCTS = {(1, 2): "vector * matrix", (2, 1): "matrix * vector", (2, 2): "matrix * matrix"}
+
+
+@overload(np.dot, target=AD_TARGET)
+def _dot(a, b, out):
+    arrays = all(isinstance(x, types.Array) and x.dtype in _FLOATING for x in (a, b, out))
+    kind = _PRODUCTS.get((a.ndim, b.ndim)) if arrays else None
+    # Without its rule the product is made by Numba, of a call of this function.
+    if kind is None or not Session.current().calls.keeps(np.dot, ("a", "b"), (a, b)):
+        return None
+    message = f"incompatible output array size for np.dot(a, b, out) ({kind})"
+
+    def written(a, b, out):
+        product = np.dot(a, b)
+        if product.shape != out.shape:
+            raise ValueError(message)
+        out[...] = product
+        return out
+
+    return written

@@ -1,0 +1,97 @@
+"""Line tables: the source line of each instruction, by Numba's debug information and little else.
+
+Needs       a function that Numba lowers with debug information
+Gives       `LineTable`: lines, no variables, no types (T5 of `target`)
+            `on_its_line`: the kernel of an array expression, with the line it is written on
+            `LoweringWithLines`: Numba's pass that lowers, which finds the line of a definition in
+            the code object. Numba parses the whole source file for it, which took a twentieth of a
+            capture; `KernelLowering`: the same for functions that Numba makes while it lowers, of
+            which there is one for every array expression.
+"""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+from numba.core import debuginfo
+from numba.core.compiler_machinery import register_pass
+from numba.core.lowering import Lower
+from numba.core.typed_passes import NativeLowering
+
+from activerules.numba_ext.substitutes.dynamic_raises import RaisesComputed
+from activerules.numba_ext.substitutes.generators import LowersGenerators
+
+_ARRAY_EXPRESSION = "__numba_array_expr_"
+
+
+def on_its_line(kernel: Any, builder: Any) -> Any:
+    """The kernel of an array expression, with the line it is written on.
+
+    Numba compiles it from a text of one line, which it takes for the first of the user's file.
+    `builder` is where it is lowered; other functions are left as they are.
+    """
+    at = builder.debug_metadata
+    if at is None or not kernel.__name__.startswith(_ARRAY_EXPRESSION):
+        return kernel
+    code = kernel.__code__.replace(co_firstlineno=dict(at.operands)["line"])
+    return FunctionType(code, kernel.__globals__, kernel.__name__)
+
+
+class LineTable(debuginfo.DIBuilder):
+    """The source line of each instruction, and nothing else: no variables, no types."""
+
+    def mark_variable(self, *args: Any, **kws: Any) -> None:
+        """Nothing: a declared variable would keep its memory from being promoted."""
+
+    def _di_subroutine_type(self, line: int, function: Any, argmap: Any) -> Any:
+        return self.module.add_debug_info(
+            "DISubroutineType", {"types": self.module.add_metadata([])}
+        )
+
+
+class _FindsDefinition:
+    func_ir: Any
+
+    def _compute_def_location(self) -> Any:
+        """The line above the first that has code: that of `def`, unless a docstring is between."""
+        at = self.func_ir.loc
+        code = self.func_ir.func_id.code
+        lines = (line for _, _, line in code.co_lines() if line and line > code.co_firstlineno)
+        return at.with_lineno(next(lines, at.line + 1) - 1)
+
+
+class _Lower(_FindsDefinition, RaisesComputed, LowersGenerators):
+    def lower_call(self, resty: Any, expr: Any) -> Any:
+        """As Numba does; the call is noted, for errors that are about what it leads to."""
+        callee, signature = self.typeof(expr.func.name), self.fndesc.calltypes[expr]
+        self.context.note_call(self.func_ir, expr, callee, signature)
+        return super().lower_call(resty, expr)
+
+
+class _LowerKernel(_FindsDefinition, Lower):
+    pass
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class LoweringWithLines(NativeLowering):
+    """Lowers as Numba's own pass."""
+
+    _name = "activerules_lowering"
+
+    @property
+    def lowering_class(self) -> Any:
+        """What lowers one function."""
+        return _Lower
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class KernelLowering(NativeLowering):
+    """Lowers as Numba's own pass; calls are not noted, since the user has written none of them."""
+
+    _name = "activerules_kernel_lowering"
+
+    @property
+    def lowering_class(self) -> Any:
+        """What lowers one function."""
+        return _LowerKernel

@@ -1,0 +1,88 @@
+"""Operators that carry rules are calls: nothing may fuse them, or take another operator for them.
+
+Needs       Numba IR before types are inferred; which callables carry a rule
+Gives       `RuledOperators`, a pass: `a % b` becomes a call of `operator.mod` where that carries a
+            rule, out of reach of Numba's array expressions, whose kernel computes with items;
+            `plain_operator`: the operator that an augmented assignment of numbers falls back to
+
+`x %= y` is `operator.imod`: for numbers, which cannot be changed in place, it is `operator.mod`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from numba.core import ir, types
+from numba.core.compiler_machinery import register_pass
+
+from activerules.numba_ext.codegen.passes import UntypedPass
+from activerules.numba_ext.target.calls import CallTable, RuleFunction
+
+_PLAIN: dict[Any, Callable[..., Any]] = {
+    getattr(operator, f"i{name}"): getattr(operator, name)
+    for name in "add sub mul truediv floordiv mod pow matmul".split()
+}
+
+
+def plain_operator(value: object) -> Callable[..., Any] | None:
+    """`operator.mod` for `operator.imod`; None for what is no augmented assignment."""
+    return _PLAIN.get(value) if type(value) is type(operator.imod) else None
+
+
+class AugmentedOperator(RuleFunction):
+    """The type of `operator.imod` where only `operator.mod` has rules: they serve numbers."""
+
+    def __init__(self, function: Any, ordinary: Any, table: CallTable) -> None:
+        super().__init__(function, ordinary, table)
+        self.name = f"Augmented{self.name}"
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        """That of the operator for numbers, else what Numba has for the assignment."""
+        if all(isinstance(found, types.Number) for found in args):
+            return super().get_call_type(context, args, kws)
+        return self.ordinary.get_call_type(context, args, kws)
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class RuledOperators(UntypedPass):
+    """Turns unary and binary operators with rules into calls."""
+
+    _name = "activerules_ruled_operators"
+
+    def run_pass(self, state: Any) -> bool:
+        """Return whether an operator was exchanged."""
+        carries_rule = state.typingctx.session.calls.carries_rule
+        changed = False
+        for block in state.func_ir.blocks.values():
+            body: list[Any] = []
+            for statement in block.body:
+                value: Any = getattr(statement, "value", None)
+                if _is_operator(value) and carries_rule(value.fn):
+                    body.append(_called(state.func_ir, statement, block.scope))
+                    changed = True
+                body.append(statement)
+            block.body[:] = body
+        return changed
+
+
+def _is_operator(value: Any) -> bool:
+    return isinstance(value, ir.Expr) and value.op in ("binop", "unary")
+
+
+def _called(function: Any, statement: Any, scope: Any) -> Any:
+    """Make the operator of an assignment a call; gives the assignment of the callee to put
+    before it.
+    """
+    found = statement.value
+    callee = scope.redefine("$activerules_operator", found.loc)
+    operands = [found.lhs, found.rhs] if found.op == "binop" else [found.value]
+    statement.value = ir.Expr.call(callee, operands, (), found.loc)
+    function._definitions[statement.target.name] = [
+        statement.value if each is found else each
+        for each in function._definitions[statement.target.name]
+    ]
+    assigned = ir.Assign(ir.Global(found.fn.__name__, found.fn, found.loc), callee, found.loc)
+    function._definitions[callee.name].append(assigned.value)
+    return assigned

@@ -1,0 +1,92 @@
+"""Numba's compiler pipelines as the AD target runs them.
+
+Needs       the passes that take the place of Numba's own
+Gives       `ad_pipeline` for what the user wrote, `numbas_pipeline` for what Numba implements
+            itself, `compile_kernel` for functions that Numba makes while it lowers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+from numba.core import compiler
+from numba.core.targetconfig import ConfigStack
+from numba.core.typed_passes import AnnotateTypes, NativeLowering, NopythonTypeInference
+from numba.core.untyped_passes import InlineInlinables
+
+from activerules.numba_ext.substitutes.array_literals import ArrayLiterals
+from activerules.numba_ext.target.line_tables import KernelLowering, LoweringWithLines
+from activerules.numba_ext.target.operators import RuledOperators
+
+
+@cache
+def _pipeline(pipeline_class: Any, replaced: Callable[[Any], list[Any]]) -> Any:
+    """The pipeline with what stands for each pass, given with its description."""
+
+    class ADPipeline(pipeline_class):
+        def define_pipelines(self) -> Any:
+            pipelines = super().define_pipelines()
+            for pipeline in pipelines:
+                steps = [step for found in pipeline.passes for step in replaced(found)]
+                pipeline.passes = steps
+                pipeline.finalize()
+            return pipelines
+
+    return ADPipeline
+
+
+def ad_pipeline(pipeline_class: Any) -> Any:
+    """The pipeline without the pass that inlines `inline="always"` functions, whose rules would be
+    lost, and that which keeps types for display; with those that build array literals without
+    lists, call operators that have rules, and lower as this target does.
+    """
+    return _pipeline(pipeline_class, _ad_steps)
+
+
+def numbas_pipeline(pipeline_class: Any) -> Any:
+    """The pipeline that lowers as this target does, and keeps no types for display."""
+    return _pipeline(pipeline_class, _lowered)
+
+
+def _lowered(step: Any, lowering: Any = LoweringWithLines) -> list[Any]:
+    if step[0] is AnnotateTypes:
+        return []
+    return [(lowering, step[1])] if step[0] is NativeLowering else [step]
+
+
+def _ad_steps(step: Any) -> list[Any]:
+    if step[0] is InlineInlinables:
+        return []
+    if step[0] is NopythonTypeInference:
+        return [
+            (ArrayLiterals, "array literals without lists"),
+            (RuledOperators, "operators with rules as calls"),
+            step,
+        ]
+    return _lowered(step)
+
+
+_Kernels = _pipeline(compiler.Compiler, partial(_lowered, lowering=KernelLowering))
+
+
+def compile_kernel(context: Any, kernel: Any, signature: Any, locals: Any, flags: Any) -> Any:
+    """Compile a function that Numba has made of an array expression or implements something with.
+
+    As `BaseContext._compile_subroutine_no_cache`, which knows Numba's own pipeline only: with line
+    tables, that parses the file of the user's function anew for every array expression in it.
+    """
+    if flags is None:
+        flags = compiler.Flags()
+        inherited = ConfigStack.top_or_none()
+        flags.nrt = inherited is not None and bool(inherited.nrt)
+    flags.no_compile = True
+    flags.no_cpython_wrapper = True
+    flags.no_cfunc_wrapper = True
+    library = context.codegen().create_library(kernel.__name__)
+    pipeline = _Kernels(
+        context.typing_context, context, library,
+        signature.args, signature.return_type, flags, locals or {},
+    )  # fmt: skip
+    return pipeline.compile_extra(kernel)

@@ -1,0 +1,561 @@
+"""The Numba target `activerules_ad`: Numba's own compiler, stopped before it optimises.
+
+Needs       Numba's CPU target, from which everything here derives
+Gives       `Session`: typing and target contexts, and `compile(dispatcher, argument types)`
+Invariants  T1  every callee that is not a runtime function is defined in the module of its caller,
+                unoptimised, scalar
+            T2  functions of the NRT stay declarations
+            T3  nothing is registered in, or compiled for, the CPU target (but the callables of
+                marked calls); a compile for the CPU that is under way finds what it typed
+            T4  flags that Numba lets a callee inherit from whoever compiles it first are part of a
+                twin's key
+            T5  the user's functions have line tables, which change no instruction; what Numba
+                implements itself has none, so that LLVM gives it, when it is inlined, the line of
+                the user's call
+
+On the CPU target every callee is vectorised and unrolled before its caller links it, and a pipeline
+class reaches only the top function; so this is a target of its own. Implementations made with
+`@overload` follow the target by themselves. Dispatchers do not: wherever Numba meets one, it is
+exchanged for its *twin*, the same Python function compiled for this target. The same place
+exchanges callables that carry a rule for a `RuleFunction` (see `calls`).
+
+A session answers for one state of the rule registry; a later state gets a new session with empty
+caches.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from typing import Any, ClassVar
+
+from numba.core import compiler, cpu, dispatcher, externals, fastmathpass, types
+from numba.core.base import _wrap_impl
+from numba.core.ccallback import CFunc
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.descriptors import TargetDescriptor
+from numba.core.errors import NumbaDebugInfoWarning
+from numba.core.registry import CPUDispatcher, cpu_target
+from numba.core.target_extension import (
+    CPU,
+    JitDecorator,
+    dispatcher_registry,
+    jit_registry,
+    target_override,
+    target_registry,
+)
+from numba.core.targetconfig import ConfigStack
+from numba.core.typing.context import Context
+from numba.core.typing.templates import make_concrete_template
+from numba.np.ufunc.dufunc import DUFunc
+from numba.np.ufunc.gufunc import GUFunc
+from numba.stencils.stencil import StencilFunc
+
+from activerules.errors import NotYetSupported
+from activerules.numba_ext.codegen.implementation_keys import ImplementationKeys
+from activerules.numba_ext.codegen.stubs import StubType
+from activerules.numba_ext.codegen.unoptimised import (
+    AD_TARGET,
+    ADCodegen,
+    ADCodeLibrary,
+    NeverCalled,
+)
+from activerules.numba_ext.substitutes import (
+    broadcast,
+    complex_math,
+    counted_generators,
+    float_parts,
+    generators,
+    integer_powers,
+    list_moves,
+    single_points,
+)
+from activerules.numba_ext.substitutes.dynamic_raises import CallConv
+from activerules.numba_ext.substitutes.inactive_values import InactiveValues
+from activerules.numba_ext.substitutes.typed_dicts import iteration
+from activerules.numba_ext.substitutes.ufuncs import (
+    GeneralisedTwin,
+    KernelDispatcher,
+    VectorizedTwin,
+    is_for_each,
+)
+from activerules.numba_ext.substitutes.visible import substitute
+from activerules.numba_ext.target.call_sites import CallSite, CallSites
+from activerules.numba_ext.target.calls import (
+    CallTable,
+    MarkedCall,
+    RuleFunction,
+    RuleView,
+    compiling_for_cpu,
+    uninherited_flags,
+)
+from activerules.numba_ext.target.declared import declared_signature
+from activerules.numba_ext.target.line_tables import LineTable, on_its_line
+from activerules.numba_ext.target.methods import (
+    Method,
+    RuledMethod,
+    function_of,
+    of_context,
+    typed_with_originals,
+)
+from activerules.numba_ext.target.operators import AugmentedOperator, plain_operator
+from activerules.numba_ext.target.pipelines import ad_pipeline, compile_kernel, numbas_pipeline
+from activerules.values.tree_items import refuse_of_keys
+
+
+class ADTarget(CPU):
+    """The token of the target; a subclass of CPU, so that CPU implementations serve it."""
+
+
+# --- contexts ---
+
+
+class ADTypingContext(Context):
+    """Types globals, closure variables and attributes; exchanges what the AD target compiles in its
+    own way.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        super().__init__()
+
+    @property
+    def session(self) -> Session:
+        """The session it belongs to."""
+        return self._session
+
+    def resolve_value_type(self, val: Any) -> Any:
+        """The Numba type of a Python value used as a constant."""
+        if isinstance(val, CPUDispatcher):
+            return self._session.visible(types.Dispatcher(val))
+        val = substitute(val)
+        ordinary = super().resolve_value_type(val)
+        if isinstance(ordinary, types.FunctionType) and not isinstance(val, CFunc):
+            # Numba asks the interpreter for the address in every call.
+            ordinary = types.ExternalFunctionPointer(val.signature(), _address_of)
+        calls = self._session.calls
+        if calls.carries_rule(val):
+            return calls.function_type(val, ordinary)
+        plain = plain_operator(val)
+        if plain is not None and calls.carries_rule(plain):
+            return AugmentedOperator(plain, ordinary, calls)
+        return ordinary
+
+    def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
+        """The signature of a call; dispatchers arrive here as arguments too."""
+        refuse_of_keys(func, args)
+        callee = self._session.visible(func)
+        function = callee if isinstance(callee, types.Callable) else self._lookup_global(callee)
+
+        def resolve() -> Any:
+            return super(ADTypingContext, self).resolve_function_type(callee, args, kws)
+
+        if isinstance(callee, types.BoundFunction) and not isinstance(callee, Method | RuledMethod):
+            return typed_with_originals(super().resolve_function_type, callee, args, kws)
+        return self._session.keys.typed(function, resolve)
+
+    def resolve_getattr(self, typ: Any, attr: str) -> Any:
+        """The type of an attribute, for this context only if it is a method."""
+        found: Any = super().resolve_getattr(typ, attr)
+        if found is None:
+            return None
+        function = function_of(typ, attr)
+        if function is not None and self._session.calls.carries_rule(function):
+            ruled = self.resolve_value_type(function)
+            if not ruled.is_followed:
+                return RuledMethod(found.template, typ, ruled)
+        return of_context(found, self)
+
+    def _get_global_type(self, gv: Any) -> Any:
+        found = super()._get_global_type(gv)
+        if found is not None:
+            return found
+        if isinstance(gv, DUFunc | GUFunc | StencilFunc):
+            return super()._get_global_type(self._session.installed(gv))
+        # Classes made by @jitclass are registered with the CPU target only.
+        cpu_context: Any = cpu_target.typing_context
+        return cpu_context._get_global_type(gv)
+
+
+def _address_of(function: types.WrapperAddressProtocol) -> int:
+    return function.__wrapper_address__()
+
+
+class ADContext(InactiveValues):
+    """Lowers as the CPU does, to `ADCodeLibrary` objects and without Python wrappers."""
+
+    DIBuilder = LineTable
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._defined: set[tuple[str, Any]] = set()
+        super().__init__(session.typing_context, AD_TARGET)
+        self.data_model_manager = counted_generators.data_models(self)
+
+    @cached_property
+    def nrt(self) -> Any:
+        """What counts references."""
+        return counted_generators.CountingNRT(self, self.enable_nrt)
+
+    @global_compiler_lock
+    def init(self) -> None:
+        """Set up code generation; Numba calls it once."""
+        self.is32bit = False
+        self._internal_codegen = ADCodegen("activerules.ad")
+        externals.c_math_functions.install(self)
+        broadcast.install()
+        list_moves.install()
+        complex_math.install(self)
+        integer_powers.install(self)
+        float_parts.install(self)
+        single_points.install(self)
+
+    @property
+    def call_conv(self) -> CallConv:
+        """How functions are called."""
+        return CallConv(self)
+
+    def note_call(self, func_ir: Any, expr: Any, callee: Any, signature: Any) -> None:
+        """Let the session know what a function that is lowered calls."""
+        self._session.sites.add(func_ir, expr, callee, signature)
+
+    def is_inactive_type(self, found: Any) -> bool:
+        """Whether values of a type were declared to carry no derivative."""
+        return self._session.calls.is_inactive_type(found)
+
+    def enter(self, call: MarkedCall) -> None:
+        """Let the session know a marked call that it has not lowered itself."""
+        self._session.calls.add(call)
+
+    def get_ufunc_info(self, ufunc_key: Any) -> Any:
+        """The loops of a ufunc, some of them in the target's own form."""
+        own = {**complex_math.ufunc_loops(ufunc_key), **single_points.ufunc_loops(ufunc_key)}
+        return {**super().get_ufunc_info(ufunc_key), **own}
+
+    def _compile_subroutine_no_cache(
+        self, builder: Any, impl: Any, sig: Any, locals: Any = None, flags: Any = None
+    ) -> Any:
+        """As on the CPU; array expressions have the line they are written on, and lower as all code
+        of this target does.
+        """
+        result = compile_kernel(self, on_its_line(impl, builder), sig, locals, flags)
+        self.active_code_library.add_linking_library(result.library)
+        return result
+
+    def post_lowering(self, mod: Any, library: Any) -> None:
+        """As on the CPU, but the NRT is not linked in (T2)."""
+        if self.fastmath:
+            fastmathpass.rewrite_module(mod, self.fastmath)
+
+    def create_cpython_wrapper(self, *args: Any, **kws: Any) -> None:
+        """Nothing: the function is not called."""
+
+    def create_cfunc_wrapper(self, *args: Any, **kws: Any) -> None:
+        """Nothing: the function is not called."""
+
+    def get_executable(self, library: Any, fndesc: Any, env: Any) -> NeverCalled:
+        """Link the callees in; there is nothing to execute."""
+        library._ensure_finalized()
+        return NeverCalled(env, library)
+
+    def get_function(self, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
+        """The implementation of a call."""
+        if isinstance(fn, StubType):
+            fn, sig = fn.stub, sig.as_function()
+        if isinstance(fn, RuledMethod):
+            fn, sig = fn.function, sig.as_function()
+        iterating = iteration(fn, sig.args) or generators.iteration(self, fn, sig.args)
+        if iterating is not None:
+            return _wrap_impl(iterating, self, sig)
+        fn = self._session.visible(fn)
+        if isinstance(fn, RuleFunction):
+            if not fn.is_known(sig):
+                # A method, typed through the CPU dispatcher.
+                fn.get_call_type(self.typing_context, sig.args, {})
+            marked = fn.marked_call(sig)
+            if marked is None:
+                followed = self.get_function(fn.unmarked(sig), sig, _firstcall)
+                return fn.without_mark(self, sig, followed)
+            # One symbol is called with several types of a function that is passed: the CPU's
+            # dispatcher, and its twin.
+            args = sig.as_function().args
+            if (marked.symbol, args) not in self._defined:
+                self._defined.add((marked.symbol, args))
+                self.insert_func_defn([(fn.implementation(marked), marked.symbol, args)])
+        elif isinstance(fn, types.Dispatcher) and isinstance(fn.dispatcher, ADDispatcher):
+            # Arguments and methods were typed through the CPU dispatcher, which compiled nothing
+            # for this target.
+            fn.dispatcher.compile(tuple(sig.args))
+        with self._session.keys.lowering(fn, sig.args):
+            return super().get_function(fn, sig, _firstcall)
+
+
+class ADDescriptor(TargetDescriptor):
+    """The contexts of one session, or of the session that compiles now, in the form a dispatcher
+    wants them.
+    """
+
+    options = cpu.CPUTargetOptions
+
+    def __init__(self, session: Session | None = None, *, lines: bool = False) -> None:
+        self._session = session
+        self._lines = lines
+        super().__init__(AD_TARGET)
+
+    @property
+    def typing_context(self) -> ADTypingContext:
+        """The typing context of the session."""
+        return (self._session or Session.current()).typing_context
+
+    @property
+    def target_context(self) -> ADContext:
+        """The target context of the session, with line tables or without."""
+        session = self._session or Session.current()
+        return session.target_context_with_lines if self._lines else session.target_context
+
+
+# --- dispatchers ---
+
+
+class ADDispatcher(dispatcher.Dispatcher):
+    """A Python function compiled for the AD target of one session; `original` is its CPU
+    dispatcher.
+    """
+
+    # Numba asks the class for the contexts of "the" target; a twin has those of its own session.
+    targetdescr = ADDescriptor()
+
+    def __init__(
+        self,
+        session: Session,
+        py_func: Any,
+        options: dict[str, Any],
+        *,
+        lines: bool,
+        original: Any = None,
+        **settings: Any,
+    ) -> None:
+        self.session = session
+        self.original = original
+        self.targetdescr = ADDescriptor(session, lines=lines)
+        super().__init__(py_func, targetoptions=options, **settings)
+
+    def compile(self, sig: Any) -> Any:
+        """Compile for a tuple of Numba types, or a signature."""
+        if isinstance(sig, tuple):
+            declared = declared_signature(self.original, sig)
+            sig = declared if declared is not None and declared.args == sig else sig
+        with target_override(AD_TARGET):
+            return super().compile(sig)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """What types a call: by the declared signatures, if there are any."""
+        own: Any = self
+        pysig, folded = own._compiler.fold_argument_types(args, kws)
+        declared = declared_signature(self.original, folded)
+        if declared is None:
+            return super().get_call_template(args, kws)
+        self.compile(declared)
+        found = self.overloads[declared.args].signature
+        name = self.py_func.__name__
+        return make_concrete_template(f"CallTemplate({name})", name, [found]), pysig, folded, {}
+
+    def add_overload(self, cres: Any) -> None:
+        """Record a result; there is no entry point for Numba's C dispatcher to call."""
+        self.overloads[tuple(cres.signature.args)] = cres
+        self.session.libraries[cres.fndesc.llvm_func_name] = cres.library
+
+
+class ADJit(JitDecorator):
+    """What `@overload` implementations are compiled with while this target compiles."""
+
+    def __init__(self, *functions: Any, **options: Any) -> None:
+        self._functions = functions
+        self._options = options
+
+    def __call__(self, *functions: Any) -> ADDispatcher:
+        """Make the dispatcher in the session that is compiling now."""
+        options = dict(self._options)
+        for name in ("target", "cache"):
+            options.pop(name, None)
+        settings = {
+            "locals": dict(options.pop("locals", {})),
+            "pipeline_class": numbas_pipeline(options.pop("pipeline_class", compiler.Compiler)),
+        }
+        options.setdefault("nopython", True)
+        (function,) = functions or self._functions
+        session = Session.current()
+        explicit = explicit_options(options, checked=False)  # Numba's own code stays in bounds
+        return ADDispatcher(session, function, explicit, lines=False, **settings)
+
+
+target_registry[AD_TARGET] = ADTarget
+dispatcher_registry[ADTarget] = ADDispatcher
+jit_registry[ADTarget] = ADJit
+
+
+def explicit_options(options: dict[str, Any], *, checked: bool) -> dict[str, Any]:
+    """The `@njit` options a twin is compiled with: nothing left to inherit (T4), sequential, no
+    full debug info. `checked`: with bounds checks, whatever the options say.
+    """
+    inherited = ConfigStack.top_or_none()
+    explicit = dict(options)
+    debug = explicit.pop("debug", False)
+    explicit["parallel"] = explicit["debug"] = False
+    if checked or explicit.get("boundscheck") is None:
+        explicit["boundscheck"] = checked or bool(debug)
+    if explicit.get("error_model") is None:
+        explicit["error_model"] = inherited.error_model if inherited else "python"
+    if explicit.get("fastmath") is None:
+        explicit["fastmath"] = inherited.fastmath if inherited else False
+    return explicit
+
+
+class Session:
+    """One state of the rule registry: contexts, twins, and the marked calls that were made."""
+
+    _active: ClassVar[list[Session]] = []
+
+    def __init__(self, rules: RuleView) -> None:
+        self.epoch = rules.epoch
+        # A derivative writes where the function reads: an index past the end is not harmless in it.
+        self._checked = rules.debug is not None
+        self.calls = CallTable(rules)
+        self.keys = ImplementationKeys()
+        self.sites = CallSites(self._modules_of)
+        self.libraries: dict[str, ADCodeLibrary] = {}
+        self._twins: weakref.WeakKeyDictionary[Any, dict[tuple[str, str], ADDispatcher]]
+        self._twins = weakref.WeakKeyDictionary()
+        self._ufuncs: dict[int, tuple[Any, Any]] = {}
+        # Both contexts pick their implementations by the target that is current when they are made
+        # and refreshed.
+        with self._compiling():
+            self.typing_context = ADTypingContext(self)
+            self.target_context = ADContext(self)
+            # Not by the flag `debuginfo`, which would also change how variables are lowered.
+            self.target_context_with_lines = self.target_context.subtarget(enable_debuginfo=True)
+
+    @classmethod
+    def current(cls) -> Session:
+        """The session that is compiling; only meaningful under Numba's compiler lock."""
+        return cls._active[-1]
+
+    def _modules_of(self, site: CallSite) -> list[Any]:
+        """The LLVM modules with the code that a call of a program leads to."""
+        callee = site.callee
+        if isinstance(callee, RuleFunction):
+            callee = callee.unmarked(site.signature)
+        with self._compiling():
+            found = self.target_context.get_function(callee, site.signature)
+            return [library._final_module for library in getattr(found, "libs", ())]
+
+    def compile(self, function: CPUDispatcher, args: tuple[types.Type, ...]) -> Any:
+        """Compile a dispatcher for the AD target; gives Numba's compile result, raises Numba's
+        errors.
+        """
+        with self._compiling():
+            twin = self.twin(function)
+            twin.compile(args)
+            return twin.overloads[args]
+
+    @contextmanager
+    def _compiling(self) -> Generator[None, None, None]:
+        with ExitStack() as stack:
+            stack.enter_context(global_compiler_lock)
+            stack.enter_context(target_override(AD_TARGET))
+            # The caller may be in the middle of a compile of its own, whose flags are not ours.
+            stack.enter_context(uninherited_flags())
+            # Functions without a source file, as some of Numba's own, are no concern of the user.
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore", NumbaDebugInfoWarning)
+            self._active.append(self)
+            stack.callback(self._active.pop)
+            yield
+
+    def twin(self, original: Any) -> ADDispatcher:
+        """The AD dispatcher of a CPU dispatcher, under the flags it inherits where it is
+        compiled. Raises `NotYetSupported` for code that runs in the interpreter.
+        """
+        if isinstance(original, dispatcher.LiftedCode):
+            raise NotYetSupported(
+                "a function with an objmode block has no derivative",
+                why="the code of the block runs in the interpreter, where nothing sees it",
+                instead=["put the block into a function of its own and give that a rule"],
+            )
+        options = explicit_options(original.targetoptions, checked=self._checked)
+        key = (str(options["error_model"]), str(options["fastmath"]))
+        twins = self._twins.setdefault(original, {})
+        if key not in twins:
+            twins[key] = ADDispatcher(
+                self,
+                original.py_func,
+                options,
+                lines=True,
+                original=original,
+                locals=dict(original.locals),
+                pipeline_class=ad_pipeline(original._compiler.pipeline_class),
+            )
+        return twins[key]
+
+    def visible(self, callee: Any) -> Any:
+        """Exchange the type of a callee that was typed for the CPU: the twin of a dispatcher, a
+        rule function.
+        """
+        if not isinstance(callee, types.Dispatcher):
+            return callee
+        original = callee.dispatcher
+        if isinstance(original, ADDispatcher):
+            return callee
+        ordinary = types.Dispatcher(self.twin(original))
+        if self.calls.carries_rule(original):
+            return self.calls.function_type(original, ordinary)
+        return ordinary
+
+    def installed(self, original: Any) -> Any:
+        """Make a `@vectorize`, `@guvectorize` or `@stencil` function known here; gives its twin,
+        which is what is registered.
+        """
+        if id(original) not in self._ufuncs:
+            self._ufuncs[id(original)] = (original, self._installed(original))
+        return self._ufuncs[id(original)][1]
+
+    def _installed(self, original: Any) -> Any:
+        if isinstance(original, StencilFunc):
+            return self._stencil(original)
+        contexts = self.typing_context, self.target_context
+        if isinstance(original, GUFunc):
+            builder: Any = original.gufunc_builder  # pyright: ignore[reportAttributeAccessIssue]
+            kernels = self._kernels(original, builder.targetoptions)
+            return GeneralisedTwin.of(original, kernels, *contexts)
+        twin = VectorizedTwin.of(original, self._kernels(original, original.targetoptions))
+        for context in contexts:  # its methods have just been registered
+            context.refresh()
+        return twin
+
+    def _kernels(self, original: Any, options: dict[str, Any]) -> KernelDispatcher:
+        return KernelDispatcher(
+            original,
+            explicit_options(options, checked=self._checked),
+            ADDescriptor(self, lines=not is_for_each(original._dispatcher.py_func)),
+            for_ad=lambda: target_override(AD_TARGET),
+            for_cpu=compiling_for_cpu,
+        )
+
+    def _stencil(self, original: Any) -> Any:
+        """A stencil that is typed and compiled for the AD target."""
+        twin: Any = StencilFunc(original.kernel_ir, original.mode, dict(original.options))
+        twin.kws = original.kws
+        twin._typingctx, twin._targetctx = self.typing_context, self.target_context
+        twin._install_type(self.typing_context)
+        return twin
+
+
+def refresh() -> None:
+    """Tell Numba of what was registered since it last looked: it may be in the middle of typing a
+    function that mentions activerules for the first time.
+    """
+    context: Any = cpu_target.typing_context
+    context.refresh()

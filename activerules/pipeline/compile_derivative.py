@@ -1,0 +1,59 @@
+"""The derivative that a spec asks for: compiled once under the rules there are, in its own mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.target.capture import as_dispatcher
+from activerules.numba_ext.target.derivative import DerivativeSpec, Gradient
+from activerules.pipeline.forward import derive_forward
+from activerules.pipeline.reverse import derive
+from activerules.pipeline.unserved_calls import warn_followed, warn_unserved
+from activerules.rules.views import FORWARD_VIEW, SECOND_VIEW
+
+
+def compile_derivative(function: Any, spec: DerivativeSpec) -> Gradient:
+    """The derivative of a function, ready to be linked and called; the same for the same spec.
+
+    Warns of rules that serve nowhere (`UndeclaredDataWarning`), and of rules that forward mode has
+    no half of (`MissingForwardWarning`).
+
+    Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
+    """
+    dispatcher = as_dispatcher(function)
+    # one with nothing deferred serves who would have waited, too
+    for known in (replace(spec, deferred=False), spec):
+        if gradient := COMPILED.find(dispatcher, known):
+            return gradient
+    gradient = _forward(dispatcher, spec) if spec.mode == "forward" else _reverse(dispatcher, spec)
+    for served in _served(spec, gradient):
+        COMPILED.put(dispatcher, served, gradient)
+    return gradient
+
+
+def _served(spec: DerivativeSpec, gradient: Gradient) -> Iterator[DerivativeSpec]:
+    """All that a derivative serves: where no rule is told of it, who reads the value, too, or
+    who does not.
+    """
+    needs = {spec.needs_primal} if gradient.returns_of_rule else {True, False}
+    for width, needs_primal in product({spec.width, gradient.width}, needs):
+        yield replace(
+            spec, width=width, deferred=gradient.deferred, needs_primal=needs_primal
+        )
+
+
+def _reverse(dispatcher: Any, spec: DerivativeSpec) -> Gradient:
+    found = derive(dispatcher, spec)
+    warn_unserved(found.plan, found.module, found.captured.marked)
+    return found.gradient
+
+
+def _forward(dispatcher: Any, spec: DerivativeSpec) -> Gradient:
+    found = derive_forward(dispatcher, spec, view=SECOND_VIEW if spec.again else FORWARD_VIEW)
+    warn_unserved(found.plan, found.module, found.captured.marked)
+    warn_followed(found.captured.followed)
+    return found.gradient

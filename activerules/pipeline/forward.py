@@ -1,0 +1,123 @@
+"""From a Python function and an activity signature to the LLVM IR of its forward derivative.
+
+    capture -> normalise -> parse -> plan (all analyses) -> derive -> verify
+
+as in `pipeline.reverse`, without a tape: nothing is kept, and nothing is undone. A call is kept for
+its rules only where there is a forward rule; of a function that has a reverse rule only, forward
+mode sees the body.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from activerules.errors import ActiverulesError
+from activerules.fallbacks import Fallback, recorded
+from activerules.ir.derivatives.rulecall import ActivityName
+from activerules.ir.generate.assemble import generate_forward
+from activerules.ir.llvm.model import Module
+from activerules.ir.normal.normalise import normalise
+from activerules.ir.normal.reading import read_module
+from activerules.ir.plan.forward_plan import ForwardPlan, make_forward_plan
+from activerules.ir.plan.marked import only_returned
+from activerules.numba_ext.calls.forward_checks import has_tangent
+from activerules.numba_ext.replaced.replaced import changing_arguments, derived
+from activerules.numba_ext.rules.compile import NumbaRuleCompiler
+from activerules.numba_ext.target.calls import RuleView
+from activerules.numba_ext.target.capture import Captured, as_dispatcher, capture
+from activerules.numba_ext.target.derivative import ArgumentActivity, DerivativeSpec, Gradient
+from activerules.pipeline.frozen_arrays import warn_frozen
+from activerules.pipeline.requests import is_written, make_request, with_options, with_scratch
+from activerules.pipeline.stages import Stages, finish, locate
+from activerules.rules import library  # noqa: F401  defines the rules that come with it
+from activerules.rules.registry import RULES
+from activerules.rules.views import FORWARD_VIEW
+from activerules.values.kinds import returned_type
+
+
+@dataclass(frozen=True)
+class ForwardDerivation:
+    """A forward derivative and how it came about, for `explain`."""
+
+    gradient: Gradient
+    captured: Captured
+    module: Module
+    plan: ForwardPlan
+    stages: Stages
+    fallbacks: tuple[Fallback, ...] = ()
+
+
+def derive_forward(
+    function: Any, spec: DerivativeSpec, *, view: RuleView = FORWARD_VIEW
+) -> ForwardDerivation:
+    """Derive the forward derivative of a function, with what was found out on the way.
+
+    `view`: the registry as forward mode sees it.
+
+    Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
+    """
+    with recorded() as fallbacks:
+        found = derived(
+            lambda dispatcher: _derive(dispatcher, spec, view),
+            as_dispatcher(function),
+            spec.argtypes,
+            view,
+        )
+    return replace(found, fallbacks=tuple(fallbacks))
+
+
+def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> ForwardDerivation:
+    stage = Stages()
+    captured = stage("capture", capture, dispatcher, spec.argtypes, rules=view)
+    result_type = returned_type(captured.signature.return_type)
+    seeded = spec.return_activity != "const" and has_tangent(result_type)
+    returned: ActivityName = "duplicated" if seeded else "const"
+    text = stage("normalise", normalise, captured.text, captured.symbol)
+    module = stage("parse", read_module, text, captured.symbol)
+    rules = NumbaRuleCompiler(captured.marked, RULES)
+
+    def make(shadowed: tuple[ArgumentActivity, ...]) -> ForwardPlan:
+        request = make_request(
+            captured, module, shadowed, returned, rules,
+            forward=True, changing=changing_arguments(dispatcher),
+        )  # fmt: skip
+        # Arguments may overlap if their shadows do likewise: nothing is kept that could change.
+        request = replace(
+            with_options(request, spec.options),
+            width=spec.width,
+            separate=False,
+            needs_primal=spec.needs_primal,
+        )
+        return make_forward_plan(request)
+
+    try:
+        plan, scratch = stage("plan", with_scratch, captured, spec.activities, make)
+        stage.apart("rules", "plan", rules.seconds)
+        functions, declarations = stage("derive", generate_forward, plan)
+    except ActiverulesError as error:
+        locate(error, module, captured)
+        raise
+    warn_frozen(dispatcher)
+    text, name = finish(stage, captured, module, functions, declarations, spec.options, rules)
+    gradient = Gradient(
+        symbol=name + ".forward",
+        conservative_symbol=name + ".forward",
+        text=text,
+        result_type=result_type,
+        return_activity=returned,
+        parameters=tuple(p.activity for p in plan.request.parameters),
+        scratch=tuple(k in scratch for k in range(len(spec.activities))),
+        written=tuple(is_written(plan, k) for k in range(len(spec.activities))),
+        libraries=rules.libraries(text),
+        environments=captured.environments,
+        width=spec.width,
+        sources=rules.sources,
+        options=spec.options,
+        called=rules.called,
+        returns_of_rule=any(only_returned(c, use.info, plan) for c, use in plan.rules.items()),
+    )
+    return ForwardDerivation(gradient, captured, module, plan, stage)
+
+
+__all__ = ["ForwardDerivation", "derive_forward"]

@@ -1,0 +1,275 @@
+"""The request made from a captured function: which LLVM parameter has which activity.
+
+Both modes start here; what becomes of the result is in `stages`.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from numba import types
+
+from activerules.errors import ActiveMemoryInConst, ActiverulesError, MixedActivity
+from activerules.fallbacks import with_fallbacks
+from activerules.ir.analysis.memory.objects import MemoryObject, root
+from activerules.ir.derivatives.rulecall import ActivityName
+from activerules.ir.llvm.model import Function, Module
+from activerules.ir.plan.facts import Facts
+from activerules.ir.plan.request import Parameter, Pointee, Request, ReturnKind
+from activerules.numba_ext.codegen.unlinked import cpu_context
+from activerules.numba_ext.rules.compile import NumbaRuleCompiler
+from activerules.numba_ext.target.capture import Captured
+from activerules.numba_ext.target.derivative import ArgumentActivity
+from activerules.pipeline.stages import STEM
+from activerules.values.abi import Slot, flatten, meminfo_offsets
+from activerules.values.fields import (
+    Items,
+    declared_of,
+    inner_of,
+    is_collection,
+    is_instance,
+    is_record_array,
+)
+from activerules.values.kinds import (
+    float_elements,
+    has_shadow,
+    is_number_array,
+    leaves_of,
+    returned_type,
+)
+
+T = TypeVar("T")
+Group = int | tuple[int, int]
+_USUAL_STACK = 8 << 20
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+_POINTER_ROLES = frozenset({"meminfo", "parent", "data", "pointer"})
+_DATA_ROLES = frozenset({"data", "pointer"})
+
+
+def seeded_return(captured: Captured, return_activity: ActivityName | None) -> ActivityName:
+    """The activity of the return; by default Active for a float."""
+    if return_activity is None:
+        returned = returned_type(captured.signature.return_type)
+        return "active" if isinstance(returned, types.Float) else "const"
+    return return_activity
+
+
+def make_request(
+    captured: Captured,
+    module: Module,
+    activities: tuple[ArgumentActivity, ...],
+    return_activity: ActivityName | None,
+    rules: NumbaRuleCompiler,
+    *,
+    forward: bool = False,
+    changing: frozenset[int] = frozenset(),
+) -> Request:
+    """The request for a captured function: its LLVM parameters with the activities of the arguments
+    they belong to. Each array in a tuple is memory of its own. `changing` are the arguments whose
+    objects change when the function has read all.
+    """
+    function: Function = module.functions[captured.symbol]
+    retptr, excinfo, *rest = function.arguments
+    seeded = seeded_return(captured, return_activity) != "const"
+    parameters = [
+        Parameter(
+            retptr, "duplicated" if seeded else "const", "return", private=True, written_only=True
+        ),
+        Parameter(excinfo, "const", "exception", private=True),
+    ]
+    left_out: tuple[ArgumentActivity, ...] = ("const",) * (
+        len(captured.arguments) - len(activities)
+    )
+    pointees: dict[object, Pointee] = {}
+    for number, (argument, activity) in enumerate(
+        zip(captured.arguments, activities + left_out, strict=True)
+    ):
+        slots = _grouped_slots(number, argument.numba_type)
+        for (group, leaf, slot), index in zip(slots, argument.parameters, strict=True):
+            how = _slot_activity(slot.role, leaf, activity, forward)
+            parameter = Parameter(
+                rest[index - 2],
+                how,
+                group,
+                private=_private(leaf),
+                declared=declared_of(leaf) if _is_start(slot.role, leaf) else None,
+                length=slot.role == "shape",
+                multiple=_multiple(slot.role, leaf, activity),
+            )
+            parameters.append(parameter)
+            if parameter.declared is not None and how == "duplicated":
+                pointees |= _pointees(leaf, parameter.memory, how)
+    changed = frozenset(
+        p.memory
+        for p in (*parameters, *pointees.values())
+        if argument_of(p.group) in changing and p.private
+    )
+    returns: ReturnKind = "status"
+    result = returned_type(captured.signature.return_type)
+    returned = meminfo_offsets(result, cpu_context().target_data)
+    return Request(
+        module, function, STEM, tuple(parameters), returns, rules,
+        separate=True, tape_limit=_tape_limit(), stack_limit=_stack_limit(),
+        pointees=tuple(pointees.values()), changing=changed, result_meminfos=returned,
+        display_name=captured.name, location=captured.location,
+    )  # fmt: skip
+
+
+def _pointees(
+    found: types.Type | Items, holder: MemoryObject, activity: ActivityName, *, many: bool = False
+) -> dict[object, Pointee]:
+    """What is behind the pointers in the memory of an argument, however deep, by its group.
+
+    Behind the items of a list there are `many` pieces of memory that are one object to the
+    analyses. Structs of one type begin at the same place or do not overlap; arrays may be views of
+    one another, so that nothing counts from the start of such a one.
+    """
+    pieces: dict[object, Pointee] = {}
+    start = holder.key if isinstance(holder.key, tuple) else (holder.key,)
+    for inner in inner_of(found):
+        ty = inner.numba_type
+        anywhere = many and isinstance(ty, types.Array)
+        one = Pointee(
+            holder,
+            tuple((k, "somewhere") for k, _ in inner.pointers) if anywhere else inner.pointers,
+            activity if isinstance(ty, Items) or has_shadow(ty) else "const",
+            (*start, *inner.path),
+            private=_private(ty),
+            declared=declared_of(ty),
+        )
+        pieces[one.group] = one
+        pieces |= _pointees(ty, one.memory, one.activity, many=many or isinstance(ty, Items))
+    return pieces
+
+
+def _is_start(role: str, leaf: types.Type) -> bool:
+    """Whether a parameter leads to the memory of a leaf: a StructRef is its MemInfo alone."""
+    return role in _DATA_ROLES or (role == "meminfo" and isinstance(leaf, types.StructRef))
+
+
+def _multiple(role: str, leaf: types.Type, activity: ArgumentActivity) -> int:
+    """What divides the size of an item, which its type tells, and a stride of an array of records:
+    checked where the array has a shadow.
+    """
+    if role == "itemsize" and is_number_array(leaf):
+        dtype: Any = leaf.dtype  # pyright: ignore[reportAttributeAccessIssue]
+        return dtype.bitwidth // 8
+    known = role == "stride" and is_record_array(leaf) and has_shadow(leaf)
+    declared = declared_of(leaf)
+    return declared.period if known and declared and activity != "const" else 1
+
+
+def _private(found: types.Type | Items) -> bool | str:
+    """Of an instance, list or dictionary, and of the items of a list, nothing but those of its type
+    can be in the same place.
+    """
+    named = isinstance(found, Items) or is_instance(found) or is_collection(found)
+    return str(found) if named else False
+
+
+def _grouped_slots(number: int, found: types.Type) -> Iterator[tuple[Group, types.Type, Slot]]:
+    """Each LLVM parameter of an argument, with its group and the leaf type it is a part of."""
+    is_tuple = isinstance(found, types.BaseTuple)
+    for k, leaf in enumerate(leaves_of(found)):
+        for slot in flatten(leaf):
+            yield (number, k) if is_tuple else number, leaf, slot
+
+
+def argument_of(group: object) -> int | None:
+    """The number of the argument a group of parameters belongs to."""
+    while isinstance(group, tuple):
+        group = group[0]
+    return group if isinstance(group, int) else None
+
+
+def _slot_activity(
+    role: str, leaf: types.Type, activity: ArgumentActivity, forward: bool
+) -> ActivityName:
+    """The activity of one LLVM parameter of an argument."""
+    if role == "float":
+        if forward:
+            return "duplicated" if activity == "duplicated" else "const"
+        return "active" if activity in ("active", "mixed") else "const"
+    shadowed = role in _POINTER_ROLES and activity in ("duplicated", "mixed") and has_shadow(leaf)
+    return "duplicated" if shadowed else "const"
+
+
+def _stack_limit() -> int:
+    """Seven eighths of the stack of a thread: what a derivative may use for recursion."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    return (soft if 0 < soft < _USUAL_STACK else _USUAL_STACK) // 8 * 7
+
+
+def _tape_limit() -> int:
+    """Three quarters of the machine's memory, or of what this process may have of it.
+
+    A tape that would need more is refused before the machine starts to swap, or ends the process.
+    """
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if _CGROUP_LIMIT.exists() and (text := _CGROUP_LIMIT.read_text().strip()).isdigit():
+        memory = min(memory, int(text))
+    return memory // 4 * 3
+
+
+def with_options(request: Request, options: frozenset[str]) -> Request:
+    """The request with what the options of a mode mean to the engine."""
+    return replace(
+        request,
+        strong_zero="strong_zero" in options,
+        runtime_activity="runtime_activity" in options,
+    )
+
+
+def with_scratch(
+    captured: Captured,
+    activities: tuple[ArgumentActivity, ...],
+    make: Callable[[tuple[ArgumentActivity, ...]], T],
+) -> tuple[T, frozenset[int]]:
+    """What `make` gives for activities, and the Const arrays that need a scratch shadow for it.
+
+    `x = x0` before a loop that goes on with new arrays leaves one variable that is Const memory
+    first and active memory later. A shadow of zeros, forgotten after the call, makes the first like
+    the second.
+    """
+
+    def attempt(scratch: frozenset[int]) -> tuple[T, frozenset[int]]:
+        shadowed: tuple[ArgumentActivity, ...] = tuple(
+            "duplicated" if k in scratch else activity for k, activity in enumerate(activities)
+        )
+        return make(shadowed), scratch
+
+    def with_more(
+        scratch: frozenset[int], error: ActiverulesError
+    ) -> tuple[frozenset[int], str] | None:
+        more = {k for k in error.groups if isinstance(k, int) and _holds_floats(captured, k)}
+        if more <= scratch:
+            return None
+        names = ", ".join(f"`{captured.argument_names[k]}`" for k in sorted(more - scratch))
+        return scratch | more, f"a scratch shadow for {names}"
+
+    return with_fallbacks(
+        attempt, frozenset(), on=(MixedActivity, ActiveMemoryInConst), other=with_more
+    )
+
+
+def _holds_floats(captured: Captured, number: int) -> bool:
+    return float_elements(captured.arguments[number].numba_type) is not None
+
+
+def _argument_objects(facts: Facts, number: int) -> frozenset[MemoryObject]:
+    pieces = (*facts.request.parameters, *facts.request.pointees)
+    return frozenset(p.memory for p in pieces if argument_of(p.group) == number)
+
+
+def is_written(facts: Facts, number: int) -> bool:
+    """Whether the primal may write into the memory of an argument."""
+    targets = _argument_objects(facts, number)
+    return not targets.isdisjoint(facts.request.changing) or any(
+        write.everything or any(root(o) in targets for o in facts.memory.written_by(write))
+        for write in facts.memory.writes
+    )

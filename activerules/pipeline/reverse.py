@@ -1,0 +1,224 @@
+"""From a Python function and an activity signature to the LLVM IR of its gradient.
+
+The whole flow on one screen:
+
+    capture -> normalise -> parse -> plan (all analyses) -> derive -> verify
+
+Every stage is timed; `ACTIVERULES_DUMP=<stage>` (or `all`) prints what a stage gives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from activerules.errors import ActiverulesError
+from activerules.fallbacks import Fallback, recorded
+from activerules.ir.generate.assemble import generate
+from activerules.ir.generate.gradient import uses_tape
+from activerules.ir.generate.split import memory_size
+from activerules.ir.generate.widen import widened
+from activerules.ir.llvm.model import Function, Module
+from activerules.ir.normal.normalise import normalise
+from activerules.ir.normal.reading import read_module
+from activerules.ir.plan.layout import Layout
+from activerules.ir.plan.marked import only_returned
+from activerules.ir.plan.plan import Plan
+from activerules.ir.plan.planning import make_plan
+from activerules.numba_ext.calls.checks import require_float_return
+from activerules.numba_ext.replaced.replaced import changing_arguments, derived
+from activerules.numba_ext.rules.compile import NumbaRuleCompiler
+from activerules.numba_ext.target.calls import RuleView
+from activerules.numba_ext.target.capture import Captured, as_dispatcher, capture
+from activerules.numba_ext.target.derivative import ArgumentActivity, DerivativeSpec, Gradient
+from activerules.pipeline.frozen_arrays import warn_frozen
+from activerules.pipeline.requests import (
+    argument_of,
+    is_written,
+    make_request,
+    seeded_return,
+    with_options,
+    with_scratch,
+)
+from activerules.pipeline.stages import STEM, Stages, finish, locate
+from activerules.rules import library  # noqa: F401  defines the rules that come with it
+from activerules.rules.registry import RULES
+from activerules.values.kinds import returned_type
+
+# between the name of a derivative and the suffix, in the version for arguments that overlap
+CAREFUL = ".conservative"
+
+
+@dataclass(frozen=True, eq=False)
+class Derivation:
+    """A gradient and how it came about, for `explain`."""
+
+    gradient: Gradient
+    captured: Captured
+    module: Module
+    plan: Plan
+    layout: Layout
+    stages: Stages
+    fallbacks: tuple[Fallback, ...] = ()
+
+
+def derive(function: Any, spec: DerivativeSpec, *, view: RuleView = RULES) -> Derivation:
+    """Derive the gradient of a function, with everything that was found out on the way.
+
+    `view`: the rules as capture sees them.
+
+    Raises what capture, the analyses and the rule compiler raise: see `activerules.errors`.
+    """
+    with recorded() as fallbacks:
+        found = derived(
+            lambda dispatcher: _derive(dispatcher, spec, view),
+            as_dispatcher(function),
+            spec.argtypes,
+            view,
+        )
+    return replace(found, fallbacks=tuple(fallbacks))
+
+
+def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> Derivation:
+    split, options = spec.mode == "split", spec.options
+    stage = Stages()
+    captured = stage("capture", capture, dispatcher, spec.argtypes, rules=view)
+    if spec.return_activity == "active" and not split:
+        returned = returned_type(captured.signature.return_type)
+        require_float_return(dispatcher, returned, holomorphic="holomorphic" in options)
+    text = stage("normalise", normalise, captured.text, captured.symbol)
+    module = stage("parse", read_module, text, captured.symbol)
+    rules = NumbaRuleCompiler(captured.marked, RULES)
+    try:
+        plan, careful, scratch = stage(
+            "plan", _planned, captured, module, spec, rules, changing_arguments(dispatcher),
+        )  # fmt: skip
+        stage.apart("rules", "plan", rules.seconds)
+        plan, careful = _widened(plan, careful, spec.width)
+        functions, declarations, layout, memory = _generated(stage, plan, careful)
+    except ActiverulesError as error:
+        locate(error, module, captured)
+        raise
+    warn_frozen(dispatcher)
+    text, name = finish(stage, captured, module, functions, declarations, options, rules)
+    suffix = ".split" if split else ".gradient"
+    deferred = spec.deferred and _assumes(plan)
+    conservative = name + (CAREFUL if careful or deferred else "") + suffix
+    gradient = Gradient(
+        symbol=name + suffix,
+        conservative_symbol=conservative if careful or deferred or _overlap_matters(plan) else None,
+        assumption_symbol=name + ".holds" if plan.assumptions else None,
+        deferred=deferred,
+        text=text,
+        result_type=returned_type(captured.signature.return_type),
+        return_activity=seeded_return(captured, spec.return_activity),
+        parameters=tuple(p.activity for p in plan.request.parameters),
+        scratch=tuple(k in scratch for k in range(len(spec.activities))),
+        written=tuple(is_written(plan, k) for k in range(len(spec.activities))),
+        libraries=rules.libraries(text),
+        environments=captured.environments,
+        memory=memory if split else 0,
+        width=plan.request.width,
+        options=options,
+        returns_of_rule=any(only_returned(use.call, use.info, plan) for use in plan.rules.values()),
+    )
+    return Derivation(gradient, captured, module, plan, layout, stage)
+
+
+def _generated(
+    stage: Stages, plan: Plan, careful: Plan | None
+) -> tuple[list[Function], dict[str, str], Layout, int]:
+    """The functions of both plans, what they declare, the layout of the first plan's tape, and the
+    bytes that a tape of split mode needs. The careful ones rarely run: they are kept small.
+    """
+    functions, declarations, layout = stage("derive", generate, plan)
+    memory = memory_size(layout, uses_tape(functions))
+    if careful is not None:
+        more, added, other = stage("derive", generate, careful)
+        for one in more:
+            if "alwaysinline" not in one.suffix:
+                one.suffix += " cold minsize optsize"
+        memory = max(memory, memory_size(other, uses_tape(more)))
+        functions, declarations = functions + more, declarations | added
+    return functions, declarations, layout, memory
+
+
+def _planned(
+    captured: Captured,
+    module: Module,
+    spec: DerivativeSpec,
+    rules: NumbaRuleCompiler,
+    changing: frozenset[int],
+) -> tuple[Plan, Plan | None, frozenset[int]]:
+    """The plan, that for arguments which overlap if it is another one, and the Const arrays that
+    need a scratch shadow.
+    """
+
+    def make(shadowed: tuple[ArgumentActivity, ...]) -> tuple[Plan, Plan | None]:
+        request = make_request(
+            captured, module, shadowed, spec.return_activity, rules, changing=changing
+        )
+        split = spec.mode == "split"
+        request = replace(
+            with_options(request, spec.options),
+            split=split,
+            checked=not split,
+            needs_primal=spec.needs_primal,
+        )
+        plan = make_plan(request)
+        if spec.deferred and _assumes(plan):
+            return plan, None
+        careful = _careful(plan)
+        if careful is None:
+            separate = not _overlap_matters(plan)
+            request = replace(plan.request, separate=separate)
+            plan = replace(plan, request=request, assumptions=())
+        return plan, careful
+
+    (plan, careful), scratch = with_scratch(captured, spec.activities, make)
+    return plan, careful, scratch
+
+
+def _widened(plan: Plan, careful: Plan | None, width: int) -> tuple[Plan, Plan | None]:
+    """The plans for `width` lanes; as they are where one of them can only be for one."""
+    wide = widened(plan, width)
+    wide_careful = widened(careful, width) if careful is not None else None
+    if width == 1 or wide is None or (careful is not None and wide_careful is None):
+        return plan, careful
+    return wide, wide_careful
+
+
+def _careful(plan: Plan) -> Plan | None:
+    """The plan that takes no arguments for disjoint and assumes nothing, if it is another one."""
+    if not _assumes(plan):
+        return None
+    name = STEM + CAREFUL
+    request = replace(plan.request, disjoint=False, separate=False, checked=False, name=name)
+    careful = make_plan(request)
+    return careful if _keeps(careful) != _keeps(plan) else None
+
+
+def _assumes(plan: Plan) -> bool:
+    """Whether a plan was made for arguments that do not overlap, or that are as it assumes."""
+    return _overlap_matters(plan) or bool(plan.assumptions)
+
+
+def _keeps(plan: Plan) -> tuple[object, ...]:
+    """What tells two plans of one function apart: the tape, and what the rules are told."""
+    rules = [use.request for use in plan.rules.values()]
+    # plans of callees have copies of the functions to themselves: no two are alike
+    return plan.cache.kept, plan.retained, rules, plan.pairs
+
+
+def _overlap_matters(plan: Plan) -> bool:
+    """Whether there are two arrays, one of them written: only then can overlap change a result."""
+    pointers = [p for p in plan.request.parameters if p.argument.type.is_pointer]
+    groups = {
+        p.group: k
+        for p in (*pointers, *plan.request.pointees)
+        if (k := argument_of(p.group)) is not None
+    }
+    return len(groups) > 1 and any(is_written(plan, k) for k in set(groups.values()))
+
+
+__all__ = ["Derivation", "derive"]

@@ -1,0 +1,180 @@
+"""The stages of a compile: how they are run, timed and printed, and how every mode ends.
+
+`ACTIVERULES_DUMP=<stage>` (or `all`) prints what a stage gives.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from activerules.errors import (
+    ActiverulesError,
+    NoRuleForActivity,
+    RuleError,
+    UnknownCall,
+    Where,
+)
+from activerules.ir.derivatives.rulecall import RuleCompiler
+from activerules.ir.generate.assemble import assemble, verified
+from activerules.ir.llvm.location import Locator
+from activerules.ir.llvm.model import Function, Instruction, Module
+from activerules.ir.llvm.printer import print_function, print_module
+from activerules.ir.plan.layout import Layout, make_layout
+from activerules.ir.plan.plan import Plan
+from activerules.ir.plan.relaxed import reassociate, vectorise
+from activerules.ir.plan.rendering import render_plan
+from activerules.numba_ext.substitutes.vector_math import vector_forms
+from activerules.numba_ext.target.call_sites import name_call, name_call_behind
+from activerules.numba_ext.target.capture import Captured
+from activerules.pipeline.frame_room import with_room
+
+T = TypeVar("T")
+# what the symbols of a derivative begin with until its text is known
+STEM = "activerules.derivative"
+
+_WIDEST = 88
+
+
+@dataclass
+class Stages:
+    """Names and seconds of the stages of one compile, in order."""
+
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+
+    def __call__(self, name: str, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """Run one stage, time it, and print what it gives if that was asked for."""
+        start = time.perf_counter()
+        result = with_room(function, *args, **kwargs)
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+        if os.environ.get("ACTIVERULES_DUMP") in {name, "all"}:
+            print(f"==== {name} ====\n{_readable(result)}", file=sys.stderr)
+        return result
+
+    def apart(self, name: str, within: str, seconds: float) -> None:
+        """Let what took so long within a stage be a stage of its own."""
+        self.seconds[within] -= seconds
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
+
+
+def _readable(result: object) -> str:
+    match result:
+        case Plan():
+            return render_plan(result, make_layout(result))
+        case Module():
+            return print_module(result)
+        case Captured():
+            return result.text
+        case [[*functions], _, Layout()]:
+            return "\n".join(map(print_function, functions))
+        case _:
+            return str(result)
+
+
+def locate(error: ActiverulesError, module: Module, captured: Captured) -> None:
+    """Say of the instruction an error is about, where in the source it is, and which call."""
+    i = error.instruction
+    if not isinstance(i, Instruction):
+        return
+    locator = Locator(module)
+    place = locator.of(i)
+    if isinstance(error, RuleError):
+        _in_terms_of_user(error, i, place, locator, captured)
+    error.where = [one for entry in error.where for one in _in_source(entry, place)]
+    if isinstance(error, UnknownCall) and error.names_callee:
+        site = captured.call_at(place, i.callee_name)
+        if site is not None:
+            followed = [one for one in captured.followed if _same_line(one.location, place)]
+            name_call(error, site, i.callee_name, followed)
+
+
+def _in_terms_of_user(
+    error: RuleError, i: Instruction, place: str, locator: Locator, captured: Captured
+) -> None:
+    """Let an error about a call in Numba's own code speak of the user's call that leads there."""
+    for k, (label, name, at) in enumerate(error.where):
+        if label == "at the call" and locator.is_hidden(at.rpartition(":")[0]):
+            site = captured.call_at(place, i.callee_name)
+            error.where[k] = label, site.name if site is not None else name, place
+            if site is not None and isinstance(error, NoRuleForActivity):
+                name_call_behind(error, site)
+
+
+def _in_source(entry: Where, place: str) -> Iterator[Where]:
+    """The entry with the place of its instruction: the line of source, and behind it LLVM's."""
+    label, text, at = entry
+    if label != "at the instruction":
+        yield entry
+        return
+    file, _, line = place.rpartition(":")
+    source = linecache.getline(file, int(line)).strip() if line.isdigit() else ""
+    if source:
+        yield "at the line", _shortened(source), place
+        yield "in LLVM IR", _shortened(text), ""
+    else:
+        yield label, _shortened(text), place or at
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _WIDEST else f"{text[:_WIDEST]} …"
+
+
+def _same_line(one: str, other: str) -> bool:
+    return os.path.abspath(one) == os.path.abspath(other)
+
+
+def relax(
+    functions: Sequence[Function], declarations: dict[str, str], options: frozenset[str]
+) -> None:
+    """Give generated functions the freedom that `Mode.fast` allows."""
+    if "reassociate" in options:
+        reassociate(functions)
+    if "vector_math" in options:
+        vectorise(functions, vector_forms(), declarations)
+
+
+def finish(
+    stage: Stages,
+    captured: Captured,
+    module: Module,
+    functions: Sequence[Function],
+    declarations: dict[str, str],
+    options: frozenset[str],
+    rules: RuleCompiler,
+) -> tuple[str, str]:
+    """The text of a derivative, verified, and the name that its symbols begin with: that of the
+    function, with a hash of the text.
+    """
+    relax(functions, declarations, options)
+    text = stage("assemble", assemble, module, functions, declarations, whole=False)
+    for symbol in captured.marked:
+        text = _unmarked(text, symbol, rules)
+    stage("verify", verified, text)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:20]
+    name = f"activerules.{_plain(captured.name)}.{digest}"
+    return text.replace(STEM, name), name
+
+
+def _unmarked(text: str, symbol: str, rules: RuleCompiler) -> str:
+    """`text` in which a function that is taken over as it is calls another that has a rule as what
+    it is itself.
+    """
+    name = rf'@"?{re.escape(symbol)}"?(?=\()'
+    if not re.search(name, text):
+        return text
+    primal = rules.call_info(symbol).primal_symbol
+    if f"@{primal}(" in text:
+        text = re.sub(rf"^declare .*{name}.*\n", "", text, flags=re.MULTILINE)
+    return re.sub(name, f"@{primal}", text)
+
+
+def _plain(name: str) -> str:
+    """`name` as a part of a symbol."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", name)

@@ -1,0 +1,107 @@
+"""Warnings about rules that did not run where their author may have counted on them.
+
+Needs       a finished plan, the marked calls of its capture
+Gives       `warn_unserved`: a warning per line with a call that no rule serves, though data may
+            pass the function beside its arguments; `warn_followed`: of functions whose body
+            forward mode differentiates, though they have a pair
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from os.path import abspath
+from typing import Any
+
+from activerules.errors import ActiverulesWarning, MissingForwardWarning, UndeclaredDataWarning
+from activerules.ir.llvm.location import Locator
+from activerules.ir.llvm.model import Instruction, Module
+from activerules.ir.plan.forward_plan import ForwardPlan
+from activerules.ir.plan.plan import Plan
+from activerules.numba_ext.target.calls import FollowedCall, MarkedCall
+from activerules.rules.registry import RULES
+from activerules.rules.views import WITHOUT_FORWARD
+
+_warned: set[tuple[object, ...]] = set()
+
+
+def warn_unserved(
+    plan: Plan | ForwardPlan, module: Module, marked: Mapping[str, MarkedCall]
+) -> None:
+    """Warn (`UndeclaredDataWarning`), once per line, of calls that no rule serves, though they have
+    a user's rule that does not say how data passes the function, and it uses more than its
+    arguments.
+    """
+    locator = Locator(module)
+    for call in _unserved(plan):
+        found = marked[call.callee_name or ""]
+        if not _is_open(found):
+            continue
+        line = locator.of(call) or found.location
+        if _is_in_own_rule(found.function, line):
+            continue
+        warn_once(
+            UndeclaredDataWarning,
+            f"the rule of {found.name} is not run at {line}: nothing active goes in and comes out "
+            "there, and the function uses more than its arguments. If its data passes by another "
+            "way, say so: sends=, receives= of augmented_primal, forward or rrule.register; "
+            "sends=() if it does not. Help: python -m activerules help UndeclaredDataWarning",
+            line,
+        )
+
+
+def warn_followed(followed: Iterable[FollowedCall]) -> None:
+    """Warn (`MissingForwardWarning`), once per function, where forward mode differentiates the body
+    of one that has a reverse pair alone.
+    """
+    for one in followed:
+        if one.reason == WITHOUT_FORWARD:
+            warn_once(
+                MissingForwardWarning,
+                f"{one.name} has a reverse pair and no forward rule: forward mode differentiates "
+                f"its body. Write the missing half, @ar.forward({one.name}), or say that the body "
+                f'is right: ar.opt_out({one.name}, mode="forward"). '
+                "Help: python -m activerules help MissingForwardWarning",
+                one.location,
+            )
+
+
+def warn_once(category: type[ActiverulesWarning], text: str, place: str) -> None:
+    """Warn of a place, "file:line", unless it was warned of; where warnings are errors it stays to
+    be warned of.
+    """
+    if (category, text) in _warned:
+        return
+    file, _, line = place.rpartition(":")
+    number = int(line) if line.isdigit() else 1
+    warnings.warn_explicit(text, category, file or "activerules", number)
+    _warned.add((category, text))
+
+
+def _unserved(plan: Plan | ForwardPlan) -> Iterator[Instruction]:
+    """The calls with rules in a function, and in those that it calls, that no rule serves."""
+    for one in (plan, *plan.pairs):
+        for block in one.flow.order:
+            for i in block.instructions if block in one.returns.live else ():
+                info = one.calls.marked(i) if i.opcode == "call" else None
+                if info is not None and not info.inactive and i not in one.rules:
+                    yield i
+
+
+def _is_in_own_rule(function: Any, place: str) -> bool:
+    """Whether a rule of a function calls it there, for whatever it may need of it."""
+    file, _, number = place.rpartition(":")
+    for half in (h for rule in RULES.rules_for(function) for h in rule.halves.values()):
+        code = getattr(half.function, "py_func", half.function).__code__
+        lines = [line for _, _, line in code.co_lines() if line is not None]
+        in_file = abspath(code.co_filename) == abspath(file) and number.isdigit()
+        if in_file and min(lines) <= int(number) <= max(lines):
+            return True
+    return False
+
+
+def _is_open(call: MarkedCall) -> bool:
+    """Whether data may pass beside the arguments, as far as rules and code say."""
+    if not RULES.is_of_user(call.function) or RULES.data_paths(call.function).declared:
+        return False
+    return not call.is_closed

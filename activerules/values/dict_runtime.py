@@ -1,0 +1,542 @@
+"""Keys of typed dictionaries for compiled derivatives: what the engine calls and does not see.
+
+Gives       `DEFINITIONS`, LLVM functions on Numba's own NB_Dict: they find, add and remove keys,
+            with Numba's C functions, and leave values alone
+            `link_into`: adds them to what a function that is being lowered links
+Invariants  K1  the layout is that of numba/cext/dictobject.h: NB_Dict {i64 used, ptr keys}; behind
+                `keys` {i64 size, i64 usable, i64 nentries, i64 key_size, i64 val_size,
+                i64 entry_size, i64 entry_offset, ptr x 5 methods}, the indices, and entries
+                {i64 hash, key, value} from `entry_offset` bytes behind the indices' start on
+            K2  the entries of every dictionary that is looked into begin at a multiple of their
+                size, counted from `keys`: so values lie at one offset in a period, which the
+                engine can tell from the rest. Numba's C code reads the offset from the header, so
+                that it takes such a dictionary as any other
+            K3  the place of an entry changes only where visible code moves the values
+                (`typed_dicts`), or, before the first look, to bring K2 about
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from activerules.numba_ext.codegen import link
+from activerules.numba_ext.codegen.unoptimised import AD_TARGET
+from activerules.values.fields import DICT_KEYS
+
+PREFIX = "activerules.dict."
+"""What the names of the functions begin with."""
+HEADER = 96
+_FIELDS = ("size", "usable", "nentries", "key_size", "val_size", "entry_size", "entry_offset")
+
+
+def _load(name: str, of: str = "keys") -> str:
+    """Load a field of the header into a value of its name."""
+    return f"""  %{name}.place = getelementptr i8, ptr %{of}, i64 {8 * _FIELDS.index(name)}
+  %{name} = load i64, ptr %{name}.place"""
+
+
+_LOAD_KEYS = f"""  %keys.place = getelementptr i8, ptr %d, i64 {DICT_KEYS}
+  %keys = load ptr, ptr %keys.place"""
+_LOAD_FIRST = f"""{_load("entry_offset")}
+{_load("entry_size")}
+  %first = add i64 %entry_offset, {HEADER}"""
+_ENTRY = """  %run = mul i64 %ix, %entry_size
+  %at = add i64 %first, %run
+  %entry = getelementptr i8, ptr %keys, i64 %at"""
+_LOAD_ENTRY = f"""{_LOAD_FIRST}
+{_ENTRY}"""
+
+DEFINITIONS = f"""
+declare noalias ptr @malloc(i64)
+declare void @free(ptr)
+declare i64 @numba_dict_lookup(ptr, ptr, i64, ptr)
+declare i32 @numba_dict_insert(ptr, ptr, i64, ptr, ptr)
+declare i32 @numba_dict_delitem(ptr, i64, i64)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare i64 @llvm.ctlz.i64(i64, i1)
+
+; the size of a table for `keys` keys that needs no resize
+define i64 @activerules.dict.size(i64 %keys) {{
+  %half = lshr i64 %keys, 1
+  %most = add i64 %keys, %half
+  %zeros = call i64 @llvm.ctlz.i64(i64 %most, i1 false)
+  %bits = sub i64 64, %zeros
+  %power = shl i64 1, %bits
+  %few = icmp ule i64 %keys, 5
+  %size = select i1 %few, i64 8, i64 %power
+  ret i64 %size
+}}
+
+; the size of the table that a full one is replaced by
+define i64 @activerules.dict.larger(ptr %d) {{
+  %used = load i64, ptr %d
+  %wanted = mul i64 %used, 3
+  %most = sub i64 %wanted, 1
+  %zeros = call i64 @llvm.ctlz.i64(i64 %most, i1 false)
+  %bits = sub i64 64, %zeros
+  %power = shl i64 1, %bits
+  %few = icmp ule i64 %wanted, 8
+  %size = select i1 %few, i64 8, i64 %power
+  ret i64 %size
+}}
+
+; the offset of the entries of a table of `size`, from its start; with K2
+define i64 @activerules.dict.first(i64 %size, i64 %entry_size) {{
+  %short = icmp ult i64 %size, 65535
+  %byte = icmp ult i64 %size, 255
+  %long = icmp uge i64 %size, 4294967295
+  %wide = select i1 %long, i64 8, i64 4
+  %narrow = select i1 %short, i64 2, i64 %wide
+  %width = select i1 %byte, i64 1, i64 %narrow
+  %indices = mul i64 %size, %width
+  %end = add i64 %indices, {HEADER}
+  %above = add i64 %end, %entry_size
+  %last = sub i64 %above, 1
+  %over = urem i64 %last, %entry_size
+  %first = sub i64 %last, %over
+  ret i64 %first
+}}
+
+define i64 @activerules.dict.bytes(i64 %size, i64 %entry_size) {{
+  %first = call i64 @activerules.dict.first(i64 %size, i64 %entry_size)
+  %double = shl i64 %size, 1
+  %usable = udiv i64 %double, 3
+  %run = mul i64 %usable, %entry_size
+  %bytes = add i64 %first, %run
+  ret i64 %bytes
+}}
+
+; write the header of an empty table, and the marks of empty entries
+define void @activerules.dict.begin(ptr %keys, i64 %n, i64 %key.bytes, i64 %value.bytes, \
+i64 %entry.bytes) {{
+  call void @llvm.memset.p0.i64(ptr %keys, i8 0, i64 {HEADER}, i1 false)
+  %first = call i64 @activerules.dict.first(i64 %n, i64 %entry.bytes)
+  %offset = sub i64 %first, {HEADER}
+  %double = shl i64 %n, 1
+  %room = udiv i64 %double, 3
+{_load("usable")}
+{_load("key_size")}
+{_load("val_size")}
+{_load("entry_size")}
+{_load("entry_offset")}
+  store i64 %n, ptr %keys
+  store i64 %room, ptr %usable.place
+  store i64 %key.bytes, ptr %key_size.place
+  store i64 %value.bytes, ptr %val_size.place
+  store i64 %entry.bytes, ptr %entry_size.place
+  store i64 %offset, ptr %entry_offset.place
+  %indices = getelementptr i8, ptr %keys, i64 {HEADER}
+  %run = mul i64 %room, %entry.bytes
+  %rest = add i64 %offset, %run
+  call void @llvm.memset.p0.i64(ptr %indices, i8 -1, i64 %rest, i1 false)
+  ret void
+}}
+
+; K2; whether there was memory for it
+define i1 @activerules.dict.align(ptr %d) noinline {{
+{_LOAD_KEYS}
+{_LOAD_FIRST}
+  %over = urem i64 %first, %entry_size
+  %aligned = icmp eq i64 %over, 0
+  br i1 %aligned, label %fine, label %move
+move:
+{_load("size")}
+  %bytes = call i64 @activerules.dict.bytes(i64 %size, i64 %entry_size)
+  %new = call ptr @malloc(i64 %bytes)
+  %none = icmp eq ptr %new, null
+  br i1 %none, label %short, label %copy
+copy:
+  call void @llvm.memcpy.p0.p0.i64(ptr %new, ptr %keys, i64 %first, i1 false)
+  %new.first = call i64 @activerules.dict.first(i64 %size, i64 %entry_size)
+  %new.offset = sub i64 %new.first, {HEADER}
+  %new.place = getelementptr i8, ptr %new, i64 {8 * _FIELDS.index("entry_offset")}
+  store i64 %new.offset, ptr %new.place
+  %old.entries = getelementptr i8, ptr %keys, i64 %first
+  %new.entries = getelementptr i8, ptr %new, i64 %new.first
+  %run = sub i64 %bytes, %new.first
+  call void @llvm.memcpy.p0.p0.i64(ptr %new.entries, ptr %old.entries, i64 %run, i1 false)
+  store ptr %new, ptr %keys.place
+  call void @free(ptr %keys)
+  br label %fine
+fine:
+  ret i1 true
+short:
+  ret i1 false
+}}
+
+; the entry of a key; -1: there is none, less: an error
+define i64 @activerules.dict.find(ptr %d, ptr %key, i64 %hash) noinline {{
+  %fine = call i1 @activerules.dict.align(ptr %d)
+  br i1 %fine, label %look, label %short
+look:
+{_LOAD_KEYS}
+{_load("val_size")}
+  %value = alloca i8, i64 %val_size
+  %ix = call i64 @numba_dict_lookup(ptr %d, ptr %key, i64 %hash, ptr %value)
+  ret i64 %ix
+short:
+  ret i64 -3
+}}
+
+; entry number ix is this one, counted from `keys` (K2)
+define i64 @activerules.dict.slot(ptr %keys, i64 %ix) {{
+{_LOAD_FIRST}
+  %before = udiv i64 %first, %entry_size
+  %slot = add i64 %before, %ix
+  ret i64 %slot
+}}
+
+; the entries that can be added
+define i64 @activerules.dict.room(ptr %d) {{
+{_LOAD_KEYS}
+{_load("usable")}
+  ret i64 %usable
+}}
+
+; add a key that is not there; its entry, with a value of zeros
+define i64 @activerules.dict.place(ptr %d, ptr %key, i64 %hash) noinline {{
+{_LOAD_KEYS}
+{_load("val_size")}
+  %zeros = alloca i8, i64 %val_size
+  %old = alloca i8, i64 %val_size
+  call void @llvm.memset.p0.i64(ptr %zeros, i8 0, i64 %val_size, i1 false)
+  %status = call i32 @numba_dict_insert(ptr %d, ptr %key, i64 %hash, ptr %zeros, ptr %old)
+{_load("nentries")}
+  %ix = sub i64 %nentries, 1
+  ret i64 %ix
+}}
+
+; the keys of a dictionary into a new, larger table; each keeps its references
+define void @activerules.dict.fill(ptr %d, ptr %new, i64 %n) noinline {{
+{_LOAD_KEYS}
+{_load("key_size")}
+{_load("val_size")}
+{_LOAD_FIRST}
+  call void @activerules.dict.begin(ptr %new, i64 %n, i64 %key_size, i64 %val_size, i64 %entry_size)
+  %keyless = alloca {{ i64, ptr }}
+  store i64 0, ptr %keyless
+  %new.place = getelementptr i8, ptr %keyless, i64 {DICT_KEYS}
+  store ptr %new, ptr %new.place
+  %zeros = alloca i8, i64 %val_size
+  %old = alloca i8, i64 %val_size
+  call void @llvm.memset.p0.i64(ptr %zeros, i8 0, i64 %val_size, i1 false)
+  br label %next
+next:
+  %from = phi i64 [ 0, %0 ], [ %after, %add ]
+  %ix = call i64 @activerules.dict.next(ptr %d, i64 %from)
+  %end = icmp slt i64 %ix, 0
+  br i1 %end, label %done, label %add
+add:
+{_ENTRY}
+  %hash = load i64, ptr %entry
+  %key = getelementptr i8, ptr %entry, i64 8
+  %status = call i32 @numba_dict_insert(ptr %keyless, ptr %key, i64 %hash, ptr %zeros, ptr %old)
+  %after = add i64 %ix, 1
+  br label %next
+done:
+  %methods = getelementptr i8, ptr %keys, i64 56
+  %new.methods = getelementptr i8, ptr %new, i64 56
+  call void @llvm.memcpy.p0.p0.i64(ptr %new.methods, ptr %methods, i64 40, i1 false)
+  ret void
+}}
+
+; the first entry from `ix` on that has a key; -1: there is none
+define i64 @activerules.dict.next(ptr %d, i64 %start) noinline {{
+{_LOAD_KEYS}
+{_load("nentries")}
+{_LOAD_FIRST}
+  br label %look
+look:
+  %ix = phi i64 [ %start, %0 ], [ %after, %on ]
+  %inside = icmp slt i64 %ix, %nentries
+  br i1 %inside, label %read, label %end
+read:
+{_ENTRY}
+  %hash = load i64, ptr %entry
+  %empty = icmp eq i64 %hash, -1
+  br i1 %empty, label %on, label %found
+on:
+  %after = add i64 %ix, 1
+  br label %look
+found:
+  ret i64 %ix
+end:
+  ret i64 -1
+}}
+
+; what an iteration that begins remembers: the table and the number of keys
+define i64 @activerules.dict.table(ptr %d) {{
+  %fine = call i1 @activerules.dict.align(ptr %d)
+{_LOAD_KEYS}
+  %address = ptrtoint ptr %keys to i64
+  %result = select i1 %fine, i64 %address, i64 0
+  ret i64 %result
+}}
+
+; as `next`; none if the dictionary was changed since
+define i64 @activerules.dict.follow(ptr %d, i64 %start, i64 %table, i64 %used) {{
+{_LOAD_KEYS}
+  %address = ptrtoint ptr %keys to i64
+  %length = load i64, ptr %d
+  %same.table = icmp eq i64 %address, %table
+  %same.length = icmp eq i64 %length, %used
+  %same = and i1 %same.table, %same.length
+  br i1 %same, label %look, label %changed
+look:
+  %ix = call i64 @activerules.dict.next(ptr %d, i64 %start)
+  ret i64 %ix
+changed:
+  ret i64 -1
+}}
+
+; copy the bytes of a key
+define void @activerules.dict.key(ptr %d, i64 %ix, ptr %key) {{
+{_LOAD_KEYS}
+{_LOAD_ENTRY}
+{_load("key_size")}
+  %origin = getelementptr i8, ptr %entry, i64 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %key, ptr %origin, i64 %key_size, i1 false)
+  ret void
+}}
+
+; remove an entry, the value of which is zeros already
+define void @activerules.dict.remove(ptr %d, i64 %hash, i64 %ix) {{
+  %status = call i32 @numba_dict_delitem(ptr %d, i64 %hash, i64 %ix)
+  ret void
+}}
+
+; give `other` the places of keys that `d` has: whether they have the same keys
+define i1 @activerules.dict.match(ptr %d, ptr %other) noinline {{
+  %none.d = icmp eq ptr %d, null
+  %none.other = icmp eq ptr %other, null
+  %none.either = or i1 %none.d, %none.other
+  %none.both = and i1 %none.d, %none.other
+  br i1 %none.either, label %unset, label %set
+unset:
+  ret i1 %none.both
+set:
+  %fine = call i1 @activerules.dict.align(ptr %d)
+  %used = load i64, ptr %d
+  %other.used = load i64, ptr %other
+  %same.length = icmp eq i64 %used, %other.used
+  %possible = and i1 %fine, %same.length
+  br i1 %possible, label %begin, label %unlike
+begin:
+{_LOAD_KEYS}
+{_load("size")}
+{_load("nentries")}
+{_load("val_size")}
+{_LOAD_FIRST}
+  %other.place = getelementptr i8, ptr %other, i64 {DICT_KEYS}
+  %old = load ptr, ptr %other.place
+  %old.count.place = getelementptr i8, ptr %old, i64 {8 * _FIELDS.index("nentries")}
+  %old.count = load i64, ptr %old.count.place
+  %old.offset.place = getelementptr i8, ptr %old, i64 {8 * _FIELDS.index("entry_offset")}
+  %old.offset = load i64, ptr %old.offset.place
+  %same.count = icmp eq i64 %nentries, %old.count
+  %same.offset = icmp eq i64 %entry_offset, %old.offset
+  %same.layout = and i1 %same.count, %same.offset
+  %value.bytes = add i64 %val_size, 7
+  %value.run = and i64 %value.bytes, -8
+  %value.offset = sub i64 %entry_size, %value.run
+  %value = alloca i8, i64 %val_size
+  br label %next
+next:
+  %from = phi i64 [ 0, %begin ], [ %after, %seen ]
+  %same = phi i1 [ %same.layout, %begin ], [ %still.same, %seen ]
+  %ix = call i64 @activerules.dict.next(ptr %d, i64 %from)
+  %end = icmp slt i64 %ix, 0
+  br i1 %end, label %known, label %look
+look:
+{_ENTRY}
+  %hash = load i64, ptr %entry
+  %key = getelementptr i8, ptr %entry, i64 8
+  %found = call i64 @numba_dict_lookup(ptr %other, ptr %key, i64 %hash, ptr %value)
+  %missing = icmp slt i64 %found, 0
+  br i1 %missing, label %unlike, label %seen
+seen:
+  %in.place = icmp eq i64 %found, %ix
+  %still.same = and i1 %same, %in.place
+  %after = add i64 %ix, 1
+  br label %next
+known:
+  br i1 %same, label %alike, label %allocate
+allocate:
+  %bytes = call i64 @activerules.dict.bytes(i64 %size, i64 %entry_size)
+  %new = call ptr @malloc(i64 %bytes)
+  %none = icmp eq ptr %new, null
+  br i1 %none, label %unlike, label %copy
+copy:
+  call void @llvm.memcpy.p0.p0.i64(ptr %new, ptr %keys, i64 %bytes, i1 false)
+  br label %more
+more:
+  %start = phi i64 [ 0, %copy ], [ %following, %move ]
+  %number = call i64 @activerules.dict.next(ptr %d, i64 %start)
+  %last = icmp slt i64 %number, 0
+  br i1 %last, label %done, label %move
+move:
+  %distance = mul i64 %number, %entry_size
+  %place = add i64 %first, %distance
+  %source = getelementptr i8, ptr %keys, i64 %place
+  %source.hash = load i64, ptr %source
+  %source.key = getelementptr i8, ptr %source, i64 8
+  %entry.of.other = call i64 @numba_dict_lookup(ptr %other, ptr %source.key, i64 %source.hash, \
+ptr %value)
+  %value.at = add i64 %place, %value.offset
+  %target = getelementptr i8, ptr %new, i64 %value.at
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %value, i64 %val_size, i1 false)
+  %following = add i64 %number, 1
+  br label %more
+done:
+  call void @activerules.dict.count(ptr %other, i64 72)
+  store ptr %new, ptr %other.place
+  call void @activerules.dict.count(ptr %other, i64 64)
+  call void @free(ptr %old)
+  br label %alike
+alike:
+  ret i1 true
+unlike:
+  ret i1 false
+}}
+
+; call the method at an offset on each key
+define void @activerules.dict.count(ptr %d, i64 %offset) noinline {{
+{_LOAD_KEYS}
+  %place = getelementptr i8, ptr %keys, i64 %offset
+  %method = load ptr, ptr %place
+  %none = icmp eq ptr %method, null
+{_LOAD_FIRST}
+  br i1 %none, label %done, label %look
+look:
+  %from = phi i64 [ 0, %0 ], [ %after, %found ]
+  %ix = call i64 @activerules.dict.next(ptr %d, i64 %from)
+  %end = icmp slt i64 %ix, 0
+  br i1 %end, label %done, label %found
+found:
+  %run = mul i64 %ix, %entry_size
+  %at = add i64 %first, %run
+  %key.at = add i64 %at, 8
+  %key = getelementptr i8, ptr %keys, i64 %key.at
+  call void %method(ptr %key)
+  %after = add i64 %ix, 1
+  br label %look
+done:
+  ret void
+}}
+
+; how many entries are in use, or were; none in a field that is not set
+define i64 @activerules.dict.entries(ptr %d) {{
+  %none = icmp eq ptr %d, null
+  br i1 %none, label %unset, label %set
+set:
+  %fine = call i1 @activerules.dict.align(ptr %d)
+  br i1 %fine, label %count, label %unset
+count:
+{_LOAD_KEYS}
+{_load("nentries")}
+  ret i64 %nentries
+unset:
+  ret i64 0
+}}
+
+; the first entry is this one, counted from `keys` (K2)
+define i64 @activerules.dict.origin(ptr %d) {{
+  %none = icmp eq ptr %d, null
+  br i1 %none, label %unset, label %set
+set:
+{_LOAD_KEYS}
+  %slot = call i64 @activerules.dict.slot(ptr %keys, i64 0)
+  ret i64 %slot
+unset:
+  ret i64 0
+}}
+
+; a number that changes when keys, or the places of their values, do
+define i64 @activerules.dict.fingerprint(ptr %d) noinline {{
+  %unset = icmp eq ptr %d, null
+  br i1 %unset, label %done, label %set
+set:
+{_LOAD_KEYS}
+{_LOAD_FIRST}
+  %address = ptrtoint ptr %keys to i64
+  %begin = add i64 %address, %first
+  br label %look
+look:
+  %from = phi i64 [ 0, %set ], [ %after, %found ]
+  %sum = phi i64 [ %begin, %set ], [ %sum.next, %found ]
+  %ix = call i64 @activerules.dict.next(ptr %d, i64 %from)
+  %end = icmp slt i64 %ix, 0
+  br i1 %end, label %done, label %found
+found:
+{_ENTRY}
+  %hash = load i64, ptr %entry
+  %mixed = xor i64 %sum, %hash
+  %spread = mul i64 %mixed, 1099511628211
+  %sum.next = add i64 %spread, %ix
+  %after = add i64 %ix, 1
+  br label %look
+done:
+  %result = phi i64 [ 0, %0 ], [ %sum, %look ]
+  ret i64 %result
+}}
+
+; the last entry that has a key; -1: there is none, less: an error
+define i64 @activerules.dict.last(ptr %d) noinline {{
+  %fine = call i1 @activerules.dict.align(ptr %d)
+  br i1 %fine, label %begin, label %short
+begin:
+{_LOAD_KEYS}
+{_load("nentries")}
+{_LOAD_FIRST}
+  br label %look
+look:
+  %behind = phi i64 [ %nentries, %begin ], [ %ix, %read ]
+  %ix = sub i64 %behind, 1
+  %none = icmp slt i64 %ix, 0
+  br i1 %none, label %end, label %read
+read:
+{_ENTRY}
+  %hash = load i64, ptr %entry
+  %empty = icmp eq i64 %hash, -1
+  br i1 %empty, label %look, label %end
+end:
+  ret i64 %ix
+short:
+  ret i64 -2
+}}
+
+; remove the last entry, the value of which is zeros already
+define void @activerules.dict.pop(ptr %d, i64 %ix) {{
+{_LOAD_KEYS}
+{_LOAD_ENTRY}
+  %hash = load i64, ptr %entry
+  %status = call i32 @numba_dict_delitem(ptr %d, i64 %hash, i64 %ix)
+{_load("nentries")}
+  store i64 %ix, ptr %nentries.place
+  ret void
+}}
+"""
+
+_libraries: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def link_into(context: Any) -> Any:
+    """Link the functions into the one that is being lowered; their library."""
+    if context not in _libraries:
+        _libraries[context] = link.make_library(context, f"{PREFIX}support", DEFINITIONS)
+    context.add_linking_libs([_libraries[context]])
+    return _libraries[context]
+
+
+def call(context: Any, builder: Any, name: str, result: Any, *data: Any) -> Any:
+    """Emit the call of one of the functions on dictionaries, by what follows `PREFIX`."""
+    if context.target_name != AD_TARGET:
+        link_into(context)
+    function_type = ir.FunctionType(result, [one.type for one in data])
+    function = cgutils.get_or_insert_function(builder.module, function_type, f"{PREFIX}{name}")
+    return builder.call(function, data)

@@ -1,0 +1,328 @@
+"""Tests on the extents of arrays, and the error where one fails, in the IR of the caller.
+
+Needs       the arrays of a call, as Numba has them; what is to be refused
+Gives       `extent_of`: the bytes an array may touch
+            `share_items`: whether arrays of one layout share bytes, where their extents do
+            `Tests`: collects conditions and tests of pairs of extents; `emit` runs them all
+Invariants  X1  the first test that fails, in the order they were collected in, says what is raised
+            X2  code grows with the number of arrays, not of pairs: tests are rows of a constant
+                table, which a function of our own goes through (`extent_tables`).
+                Of twelve arrays there are a hundred pairs, whose code took longer to compile than
+                their derivative.
+
+Where the caller is differentiated itself, tests are emitted one by one: a table would be memory of
+the program to the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+from numba.core import callconv, cgutils
+from numba.core.target_extension import current_target
+
+from activerules.errors import NotYetSupported, ShadowMismatch
+from activerules.numba_ext.codegen.unoptimised import AD_TARGET
+from activerules.values.extent_tables import ALIKE, APART, COMPARE, MAY_MEET, SHADOWS_ALIKE, Span
+
+_I64, _I32 = ir.IntType(64), ir.IntType(32)
+_FEW = 4  # tests that are not worth a table
+_FIELDS = ("data", "low", "high")
+_ROW, _SPAN = ir.ArrayType(_I64, len(_FIELDS)), ir.ArrayType(_I64, 2)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """The bytes from `low` up to, not including, `high` that an array may touch.
+
+    An empty array has none: its `low` and `high` are equal.
+    """
+
+    data: Any
+    low: Any
+    high: Any
+
+    def moved(self, data: Any, builder: Any) -> Extent:
+        """The extent of an array of the same shape and strides that begins at `data`."""
+        data = builder.ptrtoint(data, cgutils.intp_t)
+        distance = builder.sub(data, self.data)
+        low, high = (builder.add(end, distance) for end in (self.low, self.high))
+        return Extent(data, low, high)
+
+    def meets(self, other: Extent, builder: Any) -> Any:
+        """Whether the two have a byte in common."""
+        pairs = ((self, other), (other, self), (self, self), (other, other))
+        conditions = [builder.icmp_unsigned("<", a.low, b.high) for a, b in pairs]
+        return _all(builder, conditions)
+
+
+def extent_of(builder: Any, array_type: Any, array: Any) -> Extent:
+    """The extent of an array, from its shape and strides."""
+    data = builder.ptrtoint(array.data, cgutils.intp_t)
+    if array_type.layout in "CF":
+        size = builder.mul(array.nitems, array.itemsize)
+        return Extent(data, data, builder.add(data, size))
+    zero, one = data.type(0), data.type(1)
+    low, high = data, builder.add(data, array.itemsize)
+    filled = cgutils.true_bit
+    shape = cgutils.unpack_tuple(builder, array.shape, array_type.ndim)
+    strides = cgutils.unpack_tuple(builder, array.strides, array_type.ndim)
+    for length, stride in zip(shape, strides, strict=True):
+        reach = builder.mul(builder.sub(length, one), stride)
+        backwards = builder.icmp_signed("<", reach, zero)
+        low = builder.add(low, builder.select(backwards, reach, zero))
+        high = builder.add(high, builder.select(backwards, zero, reach))
+        filled = builder.and_(filled, builder.icmp_signed(">", length, zero))
+    return Extent(data, builder.select(filled, low, data), builder.select(filled, high, data))
+
+
+def share_items(builder: Any, array_type: Any, array: Any, distance: Any) -> Any:
+    """Whether an array may share bytes with one of the same shape and strides, `distance` behind
+    it, whose extent meets its own.
+
+    They do not where one's items are in the gaps of the other, as those of `z[::2]` and `z[1::2]`:
+    the smallest stride divides all others, and the distance leaves room between.
+    """
+    zero, one = distance.type(0), distance.type(1)
+    step = zero
+    axes = [
+        cgutils.unpack_tuple(builder, axis, array_type.ndim)
+        for axis in (array.shape, array.strides)
+    ]
+    lengths = []
+    for length, stride in zip(*axes, strict=True):
+        backwards = builder.icmp_signed("<", stride, zero)
+        size = builder.select(backwards, builder.neg(stride), stride)
+        size = builder.select(builder.icmp_signed(">", length, one), size, zero)
+        lengths.append(size)
+        smaller = builder.icmp_unsigned("<", builder.sub(size, one), builder.sub(step, one))
+        step = builder.select(smaller, size, step)
+    step = builder.select(builder.icmp_unsigned("==", step, zero), one, step)
+    ahead = builder.srem(distance, step)
+    backwards = builder.icmp_signed("<", ahead, zero)
+    ahead = builder.select(backwards, builder.add(ahead, step), ahead)
+    divides = [builder.icmp_unsigned("==", builder.urem(one, step), zero) for one in lengths]
+    room = [
+        builder.icmp_unsigned("<=", array.itemsize, gap)
+        for gap in (ahead, builder.sub(step, ahead))
+    ]
+    return builder.not_(_all(builder, [*divides, *room]))
+
+
+def _all(builder: Any, conditions: Sequence[Any]) -> Any:
+    result = cgutils.true_bit
+    for condition in conditions:
+        result = builder.and_(result, condition)
+    return result
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """The fields of an error."""
+
+    what: str
+    why: str
+    instead: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Test:
+    """A comparison of two extents, or of all in two spans, by their numbers.
+
+    APART           they may not meet
+    ALIKE           nor may they, unless the extents behind them (those of their shadows) are
+                    displaced by exactly as much; nor may the extents behind them (second refusal)
+    SHADOWS_ALIKE   only the extents behind them are compared
+    MAY_MEET        they may, which is told
+    """
+
+    how: int
+    first: int
+    second: int
+    refusals: tuple[Refusal, ...]
+
+
+class Tests:
+    """Tests of one call; `where` says which, and `release` emits what an error path releases."""
+
+    def __init__(
+        self, context: Any, builder: Any, where: tuple[Any, ...], release: Callable[[], None]
+    ) -> None:
+        self.context, self.builder = context, builder
+        self.where, self.release = where, release
+        self._extents: list[Extent | Span] = []
+        self._conditions: list[tuple[Any, Refusal]] = []
+        self._tests: list[_Test] = []
+
+    def add(self, extent: Extent | Span) -> int:
+        """The number of an extent, or of a span, by which tests name it."""
+        self._extents.append(extent)
+        return len(self._extents) - 1
+
+    def refuse_if(self, condition: Any, refusal: Refusal) -> None:
+        """A condition under which the call is refused."""
+        self._conditions.append((condition, refusal))
+
+    def keep_apart(self, first: int, second: int, refusal: Refusal) -> None:
+        """Refuse two extents that meet."""
+        self._tests.append(_Test(APART, first, second, (refusal,)))
+
+    def tell(self, first: int, second: int) -> None:
+        """Tell where two extents meet that may."""
+        self._tests.append(_Test(MAY_MEET, first, second, ()))
+
+    def keep_alike(
+        self, first: int, second: int, refusals: tuple[Refusal, Refusal], *, shadows_only: bool
+    ) -> None:
+        """Refuse two extents that meet (unless `shadows_only`), or whose shadows do, if not both
+        are displaced alike. The extent of a shadow has the number behind that of its primal.
+        """
+        how = SHADOWS_ALIKE if shadows_only else ALIKE
+        self._tests.append(_Test(how, first, second, refusals))
+
+    def emit(self) -> Any:
+        """Emit all tests; the value returned is true where extents that may meet do."""
+        if not self._tests and not self._conditions:
+            return cgutils.false_bit
+        if current_target() == AD_TARGET:
+            if any(isinstance(extent, Span) for extent in self._extents):
+                raise NotYetSupported(
+                    "a derivative with respect to a list or dictionary of arrays or objects, "
+                    "inside a function that is differentiated",
+                    why="what is in it is compared by code that has no derivative",
+                    instead=["the arrays in it as arguments of their own"],
+                )
+            return self._one_by_one()
+        return self._by_table()
+
+    # --- one by one ---
+
+    def _one_by_one(self) -> Any:
+        overlap = cgutils.false_bit
+        for condition, refusal in self._conditions:
+            self._leave_if(condition, refusal)
+        for test in self._tests:
+            meeting, conditions = self._conditions_of(test)
+            for condition, refusal in zip(conditions, test.refusals, strict=True):
+                self._leave_if(condition, refusal)
+            overlap = self.builder.or_(overlap, meeting)
+        return overlap
+
+    def _conditions_of(self, test: _Test) -> tuple[Any, tuple[Any, ...]]:
+        """Whether the extents meet and may, and the conditions of the test's refusals."""
+        builder = self.builder
+        first, second = self._extent(test.first), self._extent(test.second)
+        meet = first.meets(second, builder)
+        if test.how == APART:
+            return cgutils.false_bit, (meet,)
+        if test.how == MAY_MEET:
+            return meet, ()
+        if test.how == SHADOWS_ALIKE:
+            meet = cgutils.false_bit
+        other, another = self._extent(test.first + 1), self._extent(test.second + 1)
+        shadows_meet = other.meets(another, builder)
+        displaced = builder.sub(second.data, first.data)
+        different = builder.icmp_unsigned("!=", displaced, builder.sub(another.data, other.data))
+        refused = tuple(builder.and_(c, different) for c in (meet, shadows_meet))
+        return builder.or_(meet, shadows_meet), refused
+
+    def _extent(self, number: int) -> Extent:
+        extent = self._extents[number]
+        assert isinstance(extent, Extent)
+        return extent
+
+    def _leave_if(self, condition: Any, refusal: Refusal) -> None:
+        with cgutils.if_unlikely(self.builder, condition):
+            self.release()
+            convention = self.context.call_conv
+            convention.return_user_exc(self.builder, ShadowMismatch, self._fields(refusal))
+
+    def _fields(self, refusal: Refusal) -> tuple[Any, ...]:
+        return refusal.what, self.where, refusal.why, refusal.instead
+
+    # --- by a table ---
+
+    def _by_table(self) -> Any:
+        """One number says how it went: 0, -1 for an overlap that may be, or which refusal."""
+        refusals: list[Refusal] = []
+        rows = []
+        for test in self._tests:
+            rows.append((test.how, test.first, test.second, len(refusals) + 1))
+            refusals += test.refusals
+        spans = [e for e in self._extents if isinstance(e, Span)]
+        by_table = spans or len(rows) > _FEW
+        outcome = self._compared(rows) if by_table else self._selected(rows)
+        for span in spans:
+            span.free()
+        for number, (condition, _) in reversed([*enumerate(self._conditions)]):
+            failed = _I64(len(refusals) + number + 1)
+            outcome = self.builder.select(condition, failed, outcome)
+        refusals += [refusal for _, refusal in self._conditions]
+        if refusals:
+            refused = self.builder.icmp_signed(">", outcome, _I64(0))
+            with cgutils.if_unlikely(self.builder, refused):
+                self.release()
+                self._leave(outcome, refusals)
+        return self.builder.icmp_signed("<", outcome, _I64(0))
+
+    def _selected(self, rows: Sequence[tuple[int, ...]]) -> Any:
+        """The outcome of a few tests: they are code here."""
+        builder = self.builder
+        outcome: Any = _I64(0)
+        overlap = cgutils.false_bit
+        for test, (*_, number) in reversed([*zip(self._tests, rows, strict=True)]):
+            meeting, conditions = self._conditions_of(test)
+            overlap = builder.or_(overlap, meeting)
+            for k, condition in reversed([*enumerate(conditions)]):
+                outcome = builder.select(condition, _I64(number + k), outcome)
+        fine = builder.icmp_signed("==", outcome, _I64(0))
+        return builder.select(builder.and_(fine, overlap), _I64(-1), outcome)
+
+    def _compared(self, rows: Sequence[tuple[int, ...]]) -> Any:
+        builder = self.builder
+        table = cgutils.alloca_once(builder, ir.ArrayType(_ROW, len(self._extents)))
+        spans = cgutils.alloca_once(builder, ir.ArrayType(_SPAN, len(self._extents)))
+        for number, extent in enumerate(self._extents):
+            row = builder.gep(table, [_I32(0), _I32(number)])
+            span = builder.gep(spans, [_I32(0), _I32(number)])
+            if isinstance(extent, Extent):
+                self._store(row, [getattr(extent, field) for field in _FIELDS])
+                self._store(span, [builder.ptrtoint(row, _I64), _I64(1)])
+            else:
+                self._store(span, [extent.rows, extent.count])
+        entry = ir.ArrayType(_I32, 4)
+        constant = ir.Constant(ir.ArrayType(entry, len(rows)), [entry(row) for row in rows])
+        tests = cgutils.global_constant(builder, "activerules.tests", constant)
+        arguments = [builder.bitcast(p, cgutils.voidptr_t) for p in (spans, tests)]
+        counts = [_I64(len(self._extents)), _I64(len(rows))]
+        together = [one for pair in zip(arguments, counts, strict=True) for one in pair]
+        function_type = ir.FunctionType(_I64, [a.type for a in together])
+        function = cgutils.get_or_insert_function(builder.module, function_type, COMPARE)
+        return builder.call(function, together)
+
+    def _store(self, place: Any, values: Sequence[Any]) -> None:
+        for k, value in enumerate(values):
+            self.builder.store(value, self.builder.gep(place, [_I32(0), _I32(k)]))
+
+    def _leave(self, number: Any, refusals: Sequence[Refusal]) -> None:
+        """Raise the refusal of that number, from 1."""
+        builder, convention = self.builder, self.context.call_conv
+        python = self.context.get_python_api(builder)
+        errors = [
+            python.serialize_object(
+                convention.build_excinfo_struct(ShadowMismatch, self._fields(refusal), None, None)
+            )
+            for refusal in refusals
+        ]
+        constant = ir.Constant(ir.ArrayType(errors[0].type, len(errors)), errors)
+        table = cgutils.global_constant(builder, "activerules.refusals", constant)
+        place = builder.gep(table, [_I64(0), builder.sub(number, _I64(1))])
+        target = convention._get_excinfo_argument(builder.function)
+        store = builder.store(builder.load(place), target)
+        store.set_metadata(
+            "numba_exception_output", builder.module.add_metadata([ir.IntType(1)(1)])
+        )
+        convention._return_errcode_raw(builder, callconv.RETCODE_USEREXC)

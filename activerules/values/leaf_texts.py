@@ -1,0 +1,85 @@
+"""Values taken apart into their leaves, and tuples put together again, in source text.
+
+Numba compiles no loop over a tuple of several types, so code for a call is written out leaf by
+leaf: `x0[1]` is a leaf of `x0`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from activerules.values.kinds import is_number, is_number_array
+from activerules.values.layout import Node, fold, layout_of, show
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One leaf of a value.
+
+    root    the text of the value
+    place   how the leaf is reached from it: `[0][1]`
+    found   its type
+    """
+
+    root: str
+    place: str
+    found: Any
+
+    @property
+    def text(self) -> str:
+        """What it is read by."""
+        return self.root + self.place
+
+    @property
+    def name(self) -> str:
+        """An identifier of its own."""
+        return self.text.replace("][", "_").replace("[", "_").replace("]", "")
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it is an array of float or complex numbers."""
+        return is_number_array(self.found)
+
+    @property
+    def carries(self) -> bool:
+        """Whether it has a derivative: a number, or an array of them."""
+        return is_number(self.found) or self.is_array
+
+    @property
+    def number(self) -> Any:
+        """The type of its numbers."""
+        return self.found.dtype if self.is_array else self.found
+
+
+def leaves_at(root: str, found: Any) -> Iterator[Leaf]:
+    """The leaves of the value `root`, in order."""
+    for path, leaf in layout_of(found).leaf_paths:
+        yield Leaf(root, show(path), leaf.numba_type)
+
+
+class TupleTexts:
+    """Writes tuples of the form of a type; `classes` has the named ones, by the names used."""
+
+    def __init__(self) -> None:
+        self.classes: dict[str, Any] = {}
+
+    def rebuilt(self, found: Any, text: Callable[[Leaf], str], root: str = "") -> str:
+        """A value of the form of `found`, with `text` for each of its leaves."""
+        return self.put_together(found, leaves_at(root, found), text)
+
+    def put_together(self, found: Any, leaves: Iterator[T], text: Callable[[T], str]) -> str:
+        """As `rebuilt`, of leaves that are told otherwise."""
+        return fold(layout_of(found), lambda leaf: text(next(leaves)), self._tuple)
+
+    def _tuple(self, node: Node, items: list[str]) -> str:
+        text = f"({''.join(item + ', ' for item in items)})"
+        named = getattr(node.numba_type, "instance_class", None)
+        if named is None:
+            return text
+        name = f"_Named{len(self.classes)}"
+        self.classes[name] = named
+        return name + text

@@ -1,0 +1,91 @@
+"""`make_zero` and `tree_add` of what Python knows by reference only: jitclass instances,
+StructRefs, typed lists and dictionaries of numbers; and `tree_add` inside `@njit`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+from numba.core import types
+from numba.core.errors import TypingError
+from numba.extending import intrinsic, overload
+
+from activerules.annotations.values import ADDED, make_zero, tree_add, use_compiled
+from activerules.rules.written import function_from
+from activerules.values.fields import is_collection, is_instance
+from activerules.values.kinds import has_shadow
+from activerules.values.layout import Number, layout_of, shadow_of_leaf
+from activerules.values.shadows import sum_of_shadows, zero_shadow
+
+
+@overload(make_zero)
+def _make_zero(x):
+    made = is_instance(x) or is_collection(x)
+    return (lambda x: _zero_instance(x)) if made else None  # pyright: ignore[reportCallIssue]
+
+
+@intrinsic
+def _zero_instance(typing_context, x):
+    """A new object of the same class: zeros in place of floats, the rest as it is."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        if not has_shadow(x):
+            context.nrt.incref(builder, x, args[0])
+        return zero_shadow(context, builder, x, args[0])
+
+    return x(x), codegen
+
+
+@overload(tree_add)
+def _tree_add(x, y):
+    node, other = layout_of(x), layout_of(y)
+    if node.is_tuple and other.is_tuple and len(node.children) == len(other.children):
+        return _sums_of_items(x, len(node.children))
+    if isinstance(node, Number) and x == y:
+        return lambda x, y: x + y
+    if not node.numbers.any and x == y:
+        return lambda x, y: x
+    if not _are_alike(x, y):
+        raise TypingError(f"tree_add takes two values of one structure, not {x} and {y}")
+    if not node.has_shadow or isinstance(x, types.Record):
+        raise TypingError(f"tree_add takes no {x}: a new one has no derivative, or no owner")
+    return lambda x, y: _sum_of(x, y)  # pyright: ignore[reportCallIssue]
+
+
+def _are_alike(x: Any, y: Any) -> bool:
+    """Whether two types are the same, but for the layout of arrays."""
+    if isinstance(x, types.Array) and isinstance(y, types.Array):
+        return (x.dtype, x.ndim) == (y.dtype, y.ndim)
+    return x == y
+
+
+def _sums_of_items(x: Any, count: int) -> Any:
+    """Each item has a type of its own."""
+    items = "".join(f"tree_add(x[{k}], y[{k}]), " for k in range(count))
+    make = f"cls({items})" if isinstance(x, types.BaseNamedTuple) else f"({items})"
+    scope = {"tree_add": tree_add, "cls": getattr(x, "instance_class", None)}
+    return function_from(f"def impl(x, y):\n return {make}", "impl", scope, module=__name__)
+
+
+@intrinsic
+def _sum_of(typing_context, x, y):
+    """A new array, object, list or dictionary."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return sum_of_shadows(context, builder, (x, y), (args[0], args[1]), ADDED)
+
+    return shadow_of_leaf(layout_of(x))(x, y), codegen
+
+
+@njit
+def _zero_of(x):
+    return make_zero(x)
+
+
+@njit
+def _sum_of_two(x, y):
+    return tree_add(x, y)
+
+
+use_compiled(make_zero=_zero_of, tree_add=_sum_of_two)

@@ -1,0 +1,93 @@
+"""Places: where pointers point, and which of them cannot share a byte."""
+
+from activerules.ir.analysis.memory.addresses import divisor, place_of
+from activerules.ir.llvm.parser import parse_module
+
+MODULE = """
+%pair = type { double, i64 }
+declare ptr @NRT_MemInfo_new_varsize(i64)
+declare ptr @NRT_MemInfo_data_fast(ptr)
+define void @f(ptr %a, i64 %i, i64 %j) {
+entry:
+  %field = getelementptr inbounds %pair, ptr %a, i64 0, i32 1
+  %row = getelementptr %pair, ptr %a, i64 %i
+  %second = getelementptr i8, ptr %row, i64 8
+  %other = getelementptr %pair, ptr %a, i64 %j
+  %bytes = getelementptr i8, ptr %a, i64 %i
+  %list = call ptr @NRT_MemInfo_new_varsize(i64 64)
+  %data = call ptr @NRT_MemInfo_data_fast(ptr %list)
+  %again = call ptr @NRT_MemInfo_data_fast(ptr %list)
+  %items = getelementptr i8, ptr %again, i64 24
+  %item = getelementptr double, ptr %items, i64 %i
+  %size = getelementptr i8, ptr %data, i64 8
+  br label %behind
+behind:
+  %renamed = phi ptr [ %field, %entry ]
+  ret void
+}
+"""
+
+
+DIVIDED = """
+define void @f(i64 %i, i1 %c) {
+  %rest24 = urem i64 %i, 24
+  %whole24 = sub i64 %i, %rest24
+  %masked8 = and i64 %i, -8
+  %chosen8 = select i1 %c, i64 %masked8, i64 %whole24
+  %both4 = or i64 %chosen8, 12
+  %other1 = sub i64 %rest24, %i
+  %of1 = and i64 %rest24, 7
+  ret void
+}
+"""
+
+
+def test_what_divides_lengths_and_subscripts():
+    for i in parse_module(DIVIDED).functions["f"].instructions():
+        if i.name and not i.name.startswith("rest"):
+            assert i.name.endswith(str(divisor(i, {}))), i
+
+
+def places():
+    module = parse_module(MODULE)
+    function = module.functions["f"]
+    return {
+        i.name: place_of(i, module.types) for b in function.blocks for i in b.instructions if i.name
+    }
+
+
+def test_offsets_strides_and_bases():
+    found = places()
+    assert (found["field"].offset, found["field"].stride) == (8, 0)
+    assert (found["second"].offset, found["second"].stride) == (8, 16)
+    assert found["bytes"].stride == 1
+    assert found["renamed"] == found["field"]
+    assert found["item"].through
+    assert (found["item"].low, found["item"].stride) == (24, 8)
+    assert found["item"].base is found["size"].base
+
+
+def test_fields_of_records_in_different_rows_are_apart():
+    found = places()
+    assert not found["second"].may_overlap(8, found["other"], 8)
+    assert found["row"].may_overlap(8, found["other"], 8)
+    assert found["second"].may_overlap(16, found["other"], 8), "it reaches into the next row"
+    assert found["bytes"].may_overlap(8, found["other"], 8)
+
+
+def test_items_are_behind_the_header_only_where_there_is_one():
+    found = places()
+    assert not found["item"].may_overlap(8, found["size"], 8, header=True)
+    assert not found["size"].may_overlap(8, found["item"], 8, header=True)
+    assert found["item"].may_overlap(8, found["size"], 8)
+
+
+def test_places_counted_from_places_that_are_known():
+    module = parse_module(MODULE)
+    known = {}
+    for i in module.functions["f"].instructions():
+        if i.type.is_pointer:
+            found = place_of(i, module.types, known=known)
+            assert found == place_of(i, module.types)
+            known[i] = found
+    assert len(known) > 10

@@ -1,0 +1,185 @@
+"""Objects with a shadow whose arrays are replaced by new ones.
+
+Before the call the shadow holds the cotangents of what is in the fields in the end, after it the
+gradient by what was there at first; finite differences judge both modes.
+"""
+
+import numpy as np
+import pytest
+from numba import float64, int64, njit, types
+from numba.experimental import jitclass
+
+import activerules as ar
+from activerules.errors import NotYetSupported, ShadowMismatch
+from activerules.numba_ext.replaced.transfer import settling
+from activerules.testing import central_fdm
+
+Active, Duplicated = ar.Active, ar.Duplicated
+ARRAY = float64[:]
+
+
+@jitclass(
+    [
+        ("x", ARRAY),
+        ("v", ARRAY),
+        ("order", int64[:]),
+        ("k", float64),
+        ("pair", types.Tuple((ARRAY, float64, int64))),
+    ]
+)
+class System:
+    def __init__(self, x, v, order, k, pair):
+        self.x = x
+        self.v = v
+        self.order = order
+        self.k = k
+        self.pair = pair
+
+
+@njit
+def simulated(s, n):
+    """Every way in which fields change: new arrays, views, exchanged, put back, the same twice."""
+    for i in range(n):
+        s.v = s.v * s.k
+        s.x = s.x + s.v
+        if i == 1:
+            s.x, s.v = s.v, s.x
+            s.order = s.order[::-1].copy()
+    old = s.pair[0]
+    s.pair = (s.v, s.pair[1] * s.k, s.pair[2] + 1)
+    total = s.pair[0][s.order[0]] * s.pair[2]
+    s.pair = (old, s.pair[1], 1)
+    s.k = s.k * s.x[1]
+    s.v = s.v[::-1]
+    if n == 3:
+        s.x = s.v
+        s.v[0] *= s.k
+    return total + s.x[1] * old[0]
+
+
+def new(numbers):
+    pair, order = (numbers[7:10].copy(), float(numbers[10]), 2), np.array([2, 0, 1])
+    return System(numbers[:3].copy(), numbers[3:6].copy(), order, float(numbers[6]), pair)
+
+
+def read(s):
+    return np.concatenate([s.x, s.v, [s.k], s.pair[0], [s.pair[1]]])
+
+
+def after(function, *args):
+    """The numbers of the first argument and the value, after a call."""
+    value = function(*args)
+    return np.append(read(args[0]), value)
+
+
+@pytest.fixture
+def numbers():
+    return np.random.default_rng(5).uniform(0.4, 1.2, size=(2, 11))
+
+
+def test_arrays_of_an_object_are_replaced(numbers):
+    n = 3
+    point, seed = numbers
+    s, shadow = new(point), new(seed)
+    first, first_shadow = s.x, shadow.x
+    _, value = ar.autodiff(ar.ReverseWithPrimal, simulated, Active, Duplicated(s, shadow), n)
+    expected = after(simulated, new(point), n)
+    np.testing.assert_array_equal(np.append(read(s), value), expected)
+    np.testing.assert_array_equal(first, point[:3])
+    assert np.shares_memory(shadow.x, first_shadow)
+    direction = np.random.default_rng(1).normal(size=11)
+    along = lambda t: after(simulated, new(point + t * direction), n) @ [*seed, 1.0]  # noqa: E731
+    slope, error = central_fdm(5).estimate(along, 0.0)
+    assert read(shadow) @ direction == pytest.approx(slope, abs=1e-9 * abs(slope) + 10 * error)
+
+
+def test_forward(numbers):
+    point, seed = numbers
+    s, shadow = new(point), new(seed)
+    tangent = ar.autodiff(ar.Forward, simulated, Duplicated(s, shadow), 3)
+    np.testing.assert_array_equal(read(s), after(simulated, new(point), 3)[:-1])
+    weights = np.random.default_rng(1).normal(size=12)
+    along = lambda t: after(simulated, new(point + t * seed), 3) @ weights  # noqa: E731
+    slope, error = central_fdm(5).estimate(along, 0.0)
+    found = np.append(read(shadow), tangent) @ weights
+    assert found == pytest.approx(slope, abs=1e-9 * abs(slope) + 10 * error)
+
+
+@jitclass([("a", ARRAY), ("b", ARRAY)])
+class Two:
+    def __init__(self, a, b):
+        self.a = a
+        self.b = b
+
+
+@njit
+def grown(s, x, n):
+    s.a = s.a * s.b
+    if n == 1:
+        s.b = s.a[:2].copy()
+    if n == 2:
+        s.a = x
+    if n == 3:
+        raise ValueError("three")
+    return np.sum(s.a * s.a)
+
+
+@njit
+def cut(s):
+    s.b = s.a[:2].copy()
+    return s.b * s.b, np.ones(2)
+
+
+@njit
+def old_one(s):
+    old = s.a
+    s.a = s.b * 2.0
+    return old
+
+
+def pair(*arrays):
+    return Duplicated(Two(*np.ones((2, 3))), Two(*arrays or np.ones((2, 3))))
+
+
+def test_what_has_no_derivative_is_refused(unfreed):
+    """Nothing is lost, and the objects are what the function made of them."""
+    x = np.ones(3)
+
+    def raising(error, text, args):
+        def run():
+            with pytest.raises(error, match=text):
+                ar.autodiff(ar.Reverse, *args())
+
+        assert unfreed(run) == 0
+
+    raising(ShadowMismatch, "another shape", lambda: (grown, pair(), ar.Const(x), 1))
+    raising(ShadowMismatch, "another shape", lambda: (cut, pair()))
+    raising(ValueError, "three", lambda: (grown, pair(), ar.Const(x), 3))
+    raising(NotYetSupported, "reached in another way", lambda: (old_one, ar.Const, pair()))
+    s, zero = Two(x.copy(), 2.0 * x), Two(np.ones(3), np.zeros(3))
+    ar.autodiff(ar.Reverse, grown, Duplicated(s, zero), ar.Const(x), 1)
+    assert (s.b.tolist(), zero.b.tolist()) == ([2.0, 2.0], [5.0, 5.0, 5.0])
+    one, zero = np.ones((2, 3))
+    with pytest.raises(NotYetSupported, match="reached in another way"):
+        ar.autodiff(ar.Reverse, grown, Duplicated(Two(one, one), Two(zero, zero)), ar.Const(x), 0)
+
+
+def test_the_reverse_runs_later(unfreed):
+    """Also where the augmented primal is the first derivative that needs what gives arrays back."""
+    settling.cache_clear()
+    augmented, reverse = ar.autodiff_thunk(
+        ar.ReverseSplitWithPrimal, njit(grown.py_func), Active, Duplicated, ar.Const, ar.Const
+    )
+
+    def run():
+        s, shadow = Two(np.full(3, 2.0), np.full(3, 5.0)), Two(*np.zeros((2, 3)))
+        args = Duplicated(s, shadow), ar.Const(np.ones(3)), ar.Const(0)
+        tape, value, _ = augmented(*args)
+        assert (value, s.a.tolist()) == (300.0, [10.0] * 3)
+        s.a[:] = 7.0
+        s.b = s.a
+        shadow.a[:] = 1.0
+        reverse(*args, 1.0, tape)
+        assert (shadow.a.tolist(), shadow.b.tolist()) == ([105.0] * 3, [42.0] * 3)
+
+    assert unfreed(run) == 0

@@ -1,0 +1,203 @@
+"""What is on a tape when `reverse` reads it, and arguments that share memory."""
+
+import numpy as np
+import pytest
+from numba import njit, types
+
+import activerules as ar
+from activerules.annotations.activity import Active, Const, Duplicated
+from activerules.numba_ext.codegen.unlinked import compile_to_link, to_link
+from activerules.numba_ext.target.readonly import only_reads_arrays
+
+X = np.array([2.0, 3.0])
+
+
+def product_rule(augmented_tape, reverse):
+    """A new function x0 x1 with a rule that puts something on its tape."""
+
+    @njit
+    def product(x):
+        return x[0] * x[1]
+
+    @ar.augmented_primal(product)
+    def _(config, ret: Active, x: Duplicated):
+        return ar.AugmentedReturn(product(x.val), None, augmented_tape(x.val))
+
+    ar.reverse(product)(reverse)
+    return product
+
+
+def from_list(config, dret: Active, tape, x: Duplicated):
+    v = tape[0]
+    x.dval[0] += dret.val * v[1]
+    x.dval[1] += dret.val * v[0]
+
+
+def test_a_list_on_the_tape_holds_what_it_held():
+    product = product_rule(njit(lambda x: [x]), from_list)
+
+    @njit
+    def overwritten(x):
+        y = x.copy()
+        value = product(y)
+        y[:] = 0.0
+        return value + np.sum(y)
+
+    assert np.array_equal(ar.grad(overwritten)(X), X[::-1])
+
+
+def spending(config, dret: Active, tape, x: Duplicated):
+    tape *= dret.val
+    ar.accumulate(x, tape)
+
+
+def test_a_reverse_that_writes_into_its_tape_works_on_a_copy():
+    product = product_rule(njit(lambda x: x[::-1].copy()), spending)
+    out, pull = ar.vjp(product, X)
+    assert out == 6.0
+    for scale in (2.0, -1.0, 1.0):
+        assert np.array_equal(pull(scale)[0], scale * X[::-1])
+
+
+@njit
+def curved(x):
+    return 0.5 * np.sum(x * x)
+
+
+@ar.augmented_primal(curved)
+def _(config, ret: Active, x: Duplicated):
+    return ar.AugmentedReturn(curved(x.val), None, (x.val.copy(), x.dval))
+
+
+@ar.reverse(curved)
+def _(config, dret: Active, tape, x: Duplicated):
+    value, shadow = tape
+    shadow += dret.val * value
+
+
+def test_what_a_reverse_adds_to_a_shadow_on_its_tape_is_added():
+    x_bar = np.ones(2)
+    ar.autodiff(ar.Reverse, curved, ar.Duplicated(X, x_bar))
+    assert np.array_equal(x_bar, 1.0 + X)
+
+
+def through_flat(config, dret: Active, tape, x: Duplicated):
+    for i in range(len(tape)):
+        tape.flat[i] = dret.val * tape[i]
+    ar.accumulate(x, tape)
+
+
+def through_out(config, dret: Active, tape, x: Duplicated):
+    np.dot(dret.val * np.eye(len(tape)), tape.copy(), tape)
+    ar.accumulate(x, tape)
+
+
+def through_an_alias(config, dret: Active, tape, x: Duplicated):
+    spent = np.ascontiguousarray(tape)
+    spent *= dret.val
+    ar.accumulate(x, spent)
+
+
+@pytest.mark.parametrize("reverse", [through_flat, through_out, through_an_alias])
+def test_what_numba_lets_write_into_a_tape_writes_into_a_copy(reverse):
+    product = product_rule(njit(lambda x: x[::-1].copy()), reverse)
+    _, pull = ar.vjp(product, X)
+    for scale in (2.0, -1.0):
+        assert np.array_equal(pull(scale)[0], scale * X[::-1])
+
+
+def spending_a_list(config, dret: Active, tape, x: Duplicated):
+    numbers, arrays = tape
+    numbers[0] *= dret.val
+    arrays[0] *= dret.val
+    x.dval[0] += arrays[0][1]
+    x.dval[1] += numbers[0]
+
+
+def test_a_reverse_that_writes_into_a_list_of_its_tape_works_on_a_copy(unfreed):
+    product = product_rule(njit(lambda x: ([x[0], 7.0], [x.copy()])), spending_a_list)
+    _, pull = ar.vjp(product, X)
+    for scale in (2.0, -1.0, 3.0):
+        assert np.array_equal(pull(scale)[0], scale * X[::-1])
+    assert unfreed(lambda: pull(2.0)) == 0
+
+
+def test_reads_of_a_tape_are_known_for_reads():
+    def read(tape):
+        matrix, (vector, n) = tape
+        return (matrix.T @ vector)[n] + np.dot(vector, vector) + vector.sum()
+
+    def written(tape):
+        np.ascontiguousarray(tape[1][0])[0] = 1.0
+
+    matrix = types.Array(types.float64, 2, "C", readonly=True)
+    vector = types.Array(types.float64, 1, "C", readonly=True)
+    tape = types.Tuple((matrix, types.Tuple((vector, types.int64))))
+    assert only_reads_arrays(compile_to_link(to_link(read), (tape,)), 0)
+    assert not only_reads_arrays(compile_to_link(to_link(written), (tape,)), 0)
+
+
+@njit
+def squares(out, x):
+    out[:] = x * x
+
+
+@ar.augmented_primal(squares)
+def _(config, ret: Const, out: Duplicated, x: Duplicated):
+    squares(out.val, x.val)
+    return ar.AugmentedReturn(None, None, None)
+
+
+@ar.reverse(squares, saves="x")
+def _(config, dret: Const, tape, out: Duplicated, x: Duplicated):
+    ar.accumulate(x, 2.0 * x.val * out.dval)
+    out.dval[:] = 0.0
+
+
+@ar.forward(squares)
+def _(config, ret: Const, out: Duplicated, x: Duplicated):
+    out.dval[:] = 2.0 * x.val * x.dval
+    squares(out.val, x.val)
+
+
+@njit
+def squared_onto(x, from_, to):
+    y = np.concatenate((x, x))
+    squares(y[to : to + 3 : 2], y[from_ : from_ + 3 : 2])
+    return np.sum(y)
+
+
+def squared_along(*args):
+    return ar.jvp(squared_onto, args, (X, 0, 0))
+
+
+@njit
+def refuse(out, x):
+    if len(out) == len(x):
+        raise ValueError("as the check does")
+
+
+@njit
+def refused_by_itself(x, from_, to):
+    y = np.concatenate((x, x))
+    refuse(y[to : to + 3 : 2], y[from_ : from_ + 3 : 2])
+    return np.sum(y)
+
+
+def test_arguments_that_share_memory_are_refused_where_it_is_written(unfreed):
+    def refused():
+        with pytest.raises(ar.RuleArgumentsOverlap, match="arrays passed to squares share memory"):
+            derivative(X, 0, 0)
+
+    def by_itself():
+        with pytest.raises(ValueError, match="as the check does"):
+            refused_by_itself(X, 0, 0)
+
+    lost = unfreed(by_itself)
+    for derivative, most in ((ar.grad(squared_onto), lost), (squared_along, 2 * lost)):
+        assert unfreed(refused) <= most
+
+
+def test_arguments_whose_items_lie_between_each_other_share_none():
+    # y = (x0, x1, x0, x1), and y1, y3 become y0**2, y2**2.
+    assert np.array_equal(ar.grad(squared_onto)(X, 0, 1), [2 + 4 * X[0], 0.0])

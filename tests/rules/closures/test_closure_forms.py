@@ -1,0 +1,255 @@
+"""Every form in which a rule may write its closure gives the same explicit pair."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+from activerules.chainrules import (
+    InplaceableThunk,
+    NoTangent,
+    Thunk,
+    extern,
+    rrule,
+    unthunk,
+)
+from activerules.chainrules.registry import RRULES
+from activerules.rules.closures.convert import convert
+from activerules.testing import check_gradient
+from rules.closures.explicit_rules import explicit, f
+
+
+def one_capture(f, scale, x):
+    def pullback(dy):
+        return NoTangent(), x**3 * dy, 3 * scale * x**2 * dy
+
+    return scale * x**3, pullback
+
+
+def several_captures(f, scale, x):
+    square = x * x
+    cube = square * x
+
+    def pullback(dy):
+        return NoTangent(), cube * dy, 3 * scale * square * dy
+
+    return scale * cube, pullback
+
+
+def a_lambda(f, scale, x):
+    return scale * x**3, lambda dy: (NoTangent(), x**3 * dy, 3 * scale * x**2 * dy)
+
+
+def a_named_lambda(f, scale, x):
+    pullback = lambda dy: (NoTangent(), x**3 * dy, 3 * scale * x**2 * dy)  # noqa: E731
+    return scale * x**3, pullback
+
+
+def through_a_variable(f, scale, x):
+    def inner(dy):
+        return NoTangent(), x**3 * dy, 3 * scale * x**2 * dy
+
+    pullback = inner
+    both = scale * x**3, pullback
+    return both
+
+
+def late_binding(f, scale, x):
+    power = x
+
+    def pullback(dy):
+        return NoTangent(), x**3 * dy, 3 * scale * power * dy
+
+    power = x * x
+    return scale * x**3, pullback
+
+
+def defaults_are_early(f, scale, x):
+    power = x * x
+
+    def pullback(dy, slope=3 * power):
+        return NoTangent(), x**3 * dy, scale * slope * dy
+
+    power = 0.0
+    return scale * x**3, pullback
+
+
+def nested_closures(f, scale, x):
+    def helper(t):
+        def inner(u):
+            return u * x
+
+        return inner(t) * x
+
+    def pullback(dy):
+        def weighted(w):
+            return w * scale * helper(dy)
+
+        return NoTangent(), x * helper(dy), weighted(3.0)
+
+    return helper(scale * x), pullback
+
+
+def helper_as_a_lambda(f, scale, x):
+    power = lambda n: x**n  # noqa: E731
+
+    def pullback(dy):
+        return NoTangent(), power(3) * dy, 3 * scale * power(2) * dy
+
+    return scale * power(3), pullback
+
+
+def several_returns(f, scale, x):
+    def pullback(dy):
+        if big:
+            return NoTangent(), x**3 * dy, 3 * scale * x**2 * dy
+        return (NoTangent(), x**3 * dy, 3 * scale * x**2 * dy)
+
+    big = abs(x) > 1.0
+    if big:
+        return x**3 * scale, pullback
+    return scale * x**3, pullback
+
+
+def the_same_in_both_branches(f, scale, x):
+    if x > 0:
+        slope = 3 * x * x
+
+        def pullback(dy):
+            return NoTangent(), x**3 * dy, scale * slope * dy
+    else:
+        slope = 3 * x**2
+
+        def pullback(dy):
+            return NoTangent(), x**3 * dy, scale * slope * dy
+
+    return scale * x**3, pullback
+
+
+def arguments_assigned_to(f, scale, x):
+    x = x * x * x
+
+    def pullback(dy):
+        return NoTangent(), x * dy, 3 * scale * np.cbrt(x) ** 2 * dy
+
+    return scale * x, pullback
+
+
+def an_answer_with_a_name(f, scale, x):
+    def pullback(dy):
+        answer = (NoTangent(), x**3 * dy, 3 * scale * x**2 * dy)
+        return answer
+
+    return scale * x**3, pullback
+
+
+def names_of_ours(f, scale, x):
+    active = config = tape = result = deliver = given_x = x
+
+    def pullback(dy):
+        dret = config * tape * deliver
+        return NoTangent(), dret * dy, 3 * scale * active * given_x * dy
+
+    return scale * result**3, pullback
+
+
+def thunks(f, scale, x):
+    def pullback(dy):
+        dy = unthunk(dy)
+        of_scale = Thunk(lambda: x**3 * dy)
+        return NoTangent(), of_scale, InplaceableThunk(lambda to: to, Thunk(lambda: slope() * dy))
+
+    def slope():
+        return 3 * scale * x**2
+
+    return scale * x**3, pullback
+
+
+SCALAR_FORMS = [
+    one_capture,
+    several_captures,
+    a_lambda,
+    a_named_lambda,
+    through_a_variable,
+    late_binding,
+    defaults_are_early,
+    nested_closures,
+    helper_as_a_lambda,
+    several_returns,
+    the_same_in_both_branches,
+    arguments_assigned_to,
+    an_answer_with_a_name,
+    names_of_ours,
+    thunks,
+]
+
+
+def primal_of(rule):
+    """A function of its own for each rule."""
+
+    @njit
+    def scaled_cube(scale, x):
+        return scale * x * x * x
+
+    rrule.register(scaled_cube)(rule)
+    return scaled_cube
+
+
+@pytest.mark.parametrize("rule", SCALAR_FORMS, ids=lambda rule: rule.__name__)
+def test_scalar_forms(rule):
+    function = primal_of(rule)
+    y, pullback = rrule(function, 2.0, -1.5)
+    assert y == pytest.approx(2.0 * -(1.5**3))
+    expected = (-(1.5**3) * 0.5, 3 * 2.0 * 1.5**2 * 0.5)
+    assert extern(pullback(0.5))[1:] == pytest.approx(expected)
+    conversion = RRULES.rules_for(function)[0].conversion
+    assert explicit(conversion, 2.0, -1.5, 0.5) == pytest.approx(expected)
+
+
+def test_all_forms_in_one_compiled_program():
+    """One compile for all of them; each rule is off by a factor that shows that it was used."""
+    functions = tuple(primal_of(rule) for rule in SCALAR_FORMS[:8])
+    a, b, c, d, e, g, h, i = functions
+
+    @njit
+    def program(x):
+        total = 0.0
+        for k in range(3):
+            s = x + k
+            total += a(s, x) + b(x, s) + c(s, x) + d(x, s) + e(s, x) + g(x, s)
+            total += h(s, x) * i(x, s)
+        return total
+
+    check_gradient(program, (0.7,))
+
+
+def test_the_other_forms_in_a_compiled_program():
+    functions = tuple(primal_of(rule) for rule in SCALAR_FORMS[8:])
+    a, b, c, d, e, g, h = functions
+
+    @njit
+    def program(x):
+        total = 0.0
+        for k in range(3):
+            s = x + k
+            total += a(s, x) + b(x, s - 2.0) + c(s, x) + d(x, s) + e(s, x) + g(x, s)
+            total += h(s, x)
+        return total
+
+    check_gradient(program, (0.7,))
+
+
+def test_positions_are_those_of_the_rule():
+    conversion = convert(several_captures, f)
+    first = several_captures.__code__.co_firstlineno
+    assert conversion.augmented.__code__.co_filename == __file__
+    assert conversion.augmented.__code__.co_firstlineno == first
+    lines = {line for *_, line in conversion.reverse.__code__.co_lines() if line}
+    assert {first + 5} <= lines <= set(range(first, first + 8))
+
+
+def test_arguments_travel_only_if_they_may_be_overwritten():
+    conversion = convert(one_capture, f)
+    assert conversion.tape == ("scale", "x")
+    assert "if config.overwritten[1]:\n        x_kept = copied(x)" in conversion.source
+    assert convert(late_binding, f).tape == ("scale", "x", "power")
+    assert convert(nested_closures, f).tape == ("scale", "x")
