@@ -7,10 +7,11 @@ which Numba's own cache sees nothing; that of the engine by the files of this pa
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,29 @@ import numpy as np
 
 from activerules.annotations.containers import is_array, is_dict, is_list, is_tuple
 from activerules.rules.rule import Rule
+
+Chain = tuple[str, ...]
+"""Names of attributes, each of what the one before it gives."""
+
+
+@dataclass(frozen=True)
+class _Reads:
+    """What is read of a value: attributes; where `()` is one of the chains, the value itself, of
+    which any of `names` may be read later.
+    """
+
+    chains: frozenset[Chain] = frozenset()
+    names: frozenset[str] = frozenset()
+
+    def attributes(self) -> dict[str, _Reads]:
+        """What is read of each attribute."""
+        found = {(name,) for name in self.names} if () in self.chains else set[Chain]()
+        found |= {chain for chain in self.chains if chain}
+        names = {chain[0] for chain in found}
+        return {
+            name: _Reads(frozenset(c[1:] for c in found if c[0] == name), self.names)
+            for name in sorted(names)
+        }
 
 
 def digest(parts: Iterable[object]) -> str:
@@ -57,16 +81,19 @@ def of_function(plain: Any) -> str:
     return digest([_Writer().value(plain)])
 
 
+_NOTHING_READ = _Reads()
+
+
 class _Writer:
     """Writes values as text, the same in every process; each function and module once."""
 
     def __init__(self) -> None:
         self._seen: dict[int, Any] = {}
 
-    def value(self, value: Any, names: Sequence[str] = ()) -> str:
+    def value(self, value: Any, read: _Reads = _NOTHING_READ) -> str:
         """The value as text; where it has none that says all of it, one that is of this process.
 
-        Of a module, what it has under one of `names`: those that its reader mentions.
+        Of a module, what its reader reads of it.
         """
         if value is None or isinstance(value, bool | int | float | complex | str | bytes):
             return f"{type(value).__qualname__} {value!r}"
@@ -79,11 +106,11 @@ class _Writer:
             return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
         if issubclass(type(value), np.generic):
             return f"{type(value).__name__} {value!r}"
-        return self._named(value, names)
+        return self._named(value, read)
 
-    def _named(self, value: Any, names: Sequence[str]) -> str:
+    def _named(self, value: Any, read: _Reads) -> str:
         if isinstance(value, ModuleType):
-            return self._once(value, lambda: self._module(value, names), names)
+            return self._once(value, lambda: self._module(value, read), read)
         if is_dataclass(value) and not isinstance(value, type):  # a mode of differentiation
             parts = tuple(getattr(value, field.name) for field in fields(value))
             return f"{type(value).__qualname__} {self.value(parts)}"
@@ -94,30 +121,29 @@ class _Writer:
         own = f"{type(value).__qualname__} {getattr(value, '__name__', '')}"
         return f"{own} {self._once(plain, lambda: self._function(plain))}"
 
-    def _once(self, value: Any, write: Callable[[], str], names: Sequence[str] = ()) -> str:
-        key = hash((id(value), tuple(names)))
+    def _once(self, value: Any, write: Callable[[], str], read: _Reads = _NOTHING_READ) -> str:
+        key = hash((id(value), read))
         if key in self._seen:
             return f"the one of {list(self._seen).index(key)}"
         self._seen[key] = value
         return write()
 
-    def _module(self, module: ModuleType, names: Sequence[str]) -> str:
+    def _module(self, module: ModuleType, read: _Reads) -> str:
         if _is_known(module.__name__):
             return module.__name__
-        mentioned = (name for name in names if name in vars(module))
-        written = (f"{name} = {self.value(vars(module)[name], names)}" for name in mentioned)
+        found = ((name, of) for name, of in read.attributes().items() if name in vars(module))
+        written = (f"{name} = {self.value(vars(module)[name], of)}" for name, of in found)
         return "\n".join((module.__name__, *written))
 
     def _function(self, plain: Any) -> str:
         code = plain.__code__
         if _is_known(plain.__module__ or "") or code.co_filename.startswith(_PACKAGE):
             return f"{plain.__module__}.{plain.__qualname__}"
-        names = sorted(_names_in(code))
-        cells = (cell.cell_contents for cell in plain.__closure__ or () if is_filled(cell))
-        found = [self.value(each, names) for each in cells]
-        scope = plain.__globals__
-        read = (name for name in names if name in scope)
-        found += [f"{name} = {self.value(scope[name], names)}" for name in read]
+        read = _read_in(code)
+        cells = zip(code.co_freevars, plain.__closure__ or (), strict=True)
+        scope = plain.__globals__ | {k: cell.cell_contents for k, cell in cells if is_filled(cell)}
+        names = sorted(name for name in read if name in scope)
+        found = [f"{name} = {self.value(scope[name], read[name])}" for name in names]
         return "\n".join((_written_code(code), self.value(plain.__defaults__), *found))
 
 
@@ -135,10 +161,49 @@ def _name_of(value: Any) -> str:
     return f"{id(value)} {_PROCESS}"
 
 
+def _read_in(code: CodeType) -> dict[str, _Reads]:
+    """The names that a function, and functions inside it, read from around them, each with what is
+    read of it at once: of `np.linalg.norm`, `linalg` and `norm` behind `np`.
+
+    What is done with a value later is not followed: any attribute may then be read of it.
+    """
+    names = frozenset(_names_in(code))
+    chains = _chains_in(code)
+    return {name: _Reads(frozenset(found), names) for name, found in chains.items()}
+
+
+def _chains_in(code: CodeType) -> dict[str, set[Chain]]:
+    found: dict[str, set[Chain]] = {}
+    name, chain = "", Chain()
+    for i in (*dis.get_instructions(code), None):
+        if i is not None and name and i.opname in _ATTRIBUTES:
+            chain += (i.argval,)
+        elif i is None or i.opname not in _NOTHING:
+            if name:
+                found.setdefault(name, set()).add(chain)
+            name, chain = (i.argval if i is not None and i.opname in _READS else ""), Chain()
+    for inner in _inside(code):
+        for name, chains in _chains_in(inner).items():
+            found.setdefault(name, set()).update(chains)
+    return found
+
+
 def _names_in(code: CodeType) -> set[str]:
-    """The names of globals and attributes that a function mentions, and functions inside it."""
-    inner = (_names_in(each) for each in code.co_consts if isinstance(each, CodeType))
-    return {*code.co_names}.union(*inner)
+    """The names and texts in a function and in functions inside it: whatever it may read."""
+    texts = {each for each in code.co_consts if isinstance(each, str)}
+    return texts.union(code.co_names, *map(_names_in, _inside(code)))
+
+
+def _inside(code: CodeType) -> list[CodeType]:
+    return [each for each in code.co_consts if isinstance(each, CodeType)]
+
+
+_READS = frozenset(
+    "LOAD_GLOBAL LOAD_NAME LOAD_DEREF LOAD_CLASSDEREF LOAD_CLOSURE LOAD_FROM_DICT_OR_GLOBALS "
+    "LOAD_FROM_DICT_OR_DEREF".split()
+)
+_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+_NOTHING = frozenset({"EXTENDED_ARG", "CACHE", "NOP"})
 
 
 def _is_known(module: str) -> bool:

@@ -487,3 +487,32 @@ def reads(x):
     unknown = object()
     assert of_values(unknown, 1.0) == of_values(unknown, 1.0) != of_values(object(), 1.0)
     assert len({registry_of(1.0, "n"), registry_of(2.0, "n"), registry_of(1.0, "x")}) == 3
+
+
+def test_a_fingerprint_is_of_what_a_function_reads_and_of_no_other_name():
+    code = """
+def attribute(x): return x.elsewhere
+def chain(x): return x * elsewhere.values.used
+def alias(x):
+    module = elsewhere
+    return module.values.used
+def by_name(x): return getattr(elsewhere, "values").used
+def inside(x): return (lambda y: (lambda z: z * elsewhere.values.used)(y))(x)
+"""
+
+    def digests(used, unused):
+        values, elsewhere = ModuleType("values"), ModuleType("elsewhere")
+        values.used, values.x, elsewhere.used, elsewhere.values = used, unused, unused, values
+        scope = {"__name__": __name__, "elsewhere": elsewhere, "used": unused, "values": unused}
+        exec(code, scope)
+        names = ("attribute", "chain", "inside", "alias", "by_name")
+        return {name: of_function(scope[name]) for name in names}
+
+    first, other = digests(1.0, 2.0), digests(7.0, 2.0)
+    assert [name for name in first if first[name] == other[name]] == ["attribute"]
+    other = digests(1.0, object())  # what no name of is read, and has no digest
+    assert [name for name in first if first[name] == other[name]] == [
+        "attribute",
+        "chain",
+        "inside",
+    ]
