@@ -54,9 +54,7 @@ interface
 testing
 __main__
 """
-FLOOR_OF = {
-    entry: height for height, row in enumerate(FLOORS.split("\n")) for entry in row.split()
-}
+FLOOR_OF = {entry: height for height, row in enumerate(FLOORS.split("\n")) for entry in row.split()}
 
 # What still goes up, and why.
 UP: dict[tuple[str, str], str] = {

@@ -44,7 +44,6 @@ from activerules.rules.written import function_from
 ArgNums = int | str | tuple[int | str, ...]
 
 
-
 def grad(
     function: Callable[..., Any], argnums: ArgNums = 0, has_aux: bool = False, **options: Any
 ) -> DerivedFunction:

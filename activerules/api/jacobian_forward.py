@@ -147,9 +147,7 @@ def _derivative(
     activities: list[ActivityName] = ["const"] * len(found)
     activities[i] = "duplicated"
     arguments = [Argument(*one) for one in zip(names, found, activities, strict=True)]
-    return compiled_forward(
-        dispatcher, arguments, True, width, again=again, needs_primal=False
-    )
+    return compiled_forward(dispatcher, arguments, True, width, again=again, needs_primal=False)
 
 
 def copied_arguments(

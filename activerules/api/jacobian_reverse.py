@@ -246,12 +246,16 @@ def _lanes(
         return None
     kinds: dict[type[Annotation], type[Annotation]] = {Duplicated: BatchDuplicated}
     spec = replace(plain, arguments=tuple(kinds.get(kind, kind) for kind in plain.arguments))
-    asked, call = read_split(spec, function, [
-        AnnotationType(kind, ty, types.UniTuple(shadow_type(ty), WIDTH))
-        if kind is BatchDuplicated
-        else (ty if kind is Const else AnnotationType(kind, ty))
-        for kind, ty in zip(spec.arguments, found, strict=True)
-    ])  # fmt: skip
+    asked, call = read_split(
+        spec,
+        function,
+        [
+            AnnotationType(kind, ty, types.UniTuple(shadow_type(ty), WIDTH))
+            if kind is BatchDuplicated
+            else (ty if kind is Const else AnnotationType(kind, ty))
+            for kind, ty in zip(spec.arguments, found, strict=True)
+        ],
+    )
     together = call.gradient.width == WIDTH and is_number_array(call.gradient.result_type)
     return (spec, asked, call) if together else None
 

@@ -367,9 +367,7 @@ def _saved(writer: _Writer) -> tuple[str, ...]:
 def call_of(asked: ReadCall) -> Any:
     """A compiled function that stands for a call: of annotated arguments, or of plain ones."""
     call = asked.call
-    way = Way(
-        call.dispatcher, asked.arguments, asked.seeded, asked.with_primal, call.mode.options
-    )
+    way = Way(call.dispatcher, asked.arguments, asked.seeded, asked.with_primal, call.mode.options)
     key = ("nested", call)
     if has_number_lists(asked):
         return COMPILED.get(way.dispatcher, key, lambda: call_by_arrays(asked, _written(way)))
@@ -424,7 +422,6 @@ def _compiled(writer: _Writer, names: Sequence[str], lines: Sequence[str], **mor
     source = f"def call({', '.join(names)}):\n " + "\n ".join(lines)
     call = function_from(source, "call", {**writer.texts.classes, **more}, module=__name__)
     return njit(**NO_C_WRAPPER)(call)
-
 
 
 # --- what the rules call ---

@@ -41,9 +41,7 @@ def _served(spec: DerivativeSpec, gradient: Gradient) -> Iterator[DerivativeSpec
     """
     needs = {spec.needs_primal} if gradient.returns_of_rule else {True, False}
     for width, needs_primal in product({spec.width, gradient.width}, needs):
-        yield replace(
-            spec, width=width, deferred=gradient.deferred, needs_primal=needs_primal
-        )
+        yield replace(spec, width=width, deferred=gradient.deferred, needs_primal=needs_primal)
 
 
 def _reverse(dispatcher: Any, spec: DerivativeSpec) -> Gradient:

@@ -79,9 +79,14 @@ def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> ForwardDer
 
     def make(shadowed: tuple[ArgumentActivity, ...]) -> ForwardPlan:
         request = make_request(
-            captured, module, shadowed, returned, rules,
-            forward=True, changing=changing_arguments(dispatcher),
-        )  # fmt: skip
+            captured,
+            module,
+            shadowed,
+            returned,
+            rules,
+            forward=True,
+            changing=changing_arguments(dispatcher),
+        )
         # Arguments may overlap if their shadows do likewise: nothing is kept that could change.
         request = replace(
             with_options(request, spec.options),

@@ -113,11 +113,21 @@ def make_request(
     result = returned_type(captured.signature.return_type)
     returned = meminfo_offsets(result, cpu_context().target_data)
     return Request(
-        module, function, STEM, tuple(parameters), returns, rules,
-        separate=True, tape_limit=_tape_limit(), stack_limit=_stack_limit(),
-        pointees=tuple(pointees.values()), changing=changed, result_meminfos=returned,
-        display_name=captured.name, location=captured.location,
-    )  # fmt: skip
+        module,
+        function,
+        STEM,
+        tuple(parameters),
+        returns,
+        rules,
+        separate=True,
+        tape_limit=_tape_limit(),
+        stack_limit=_stack_limit(),
+        pointees=tuple(pointees.values()),
+        changing=changed,
+        result_meminfos=returned,
+        display_name=captured.name,
+        location=captured.location,
+    )
 
 
 def _pointees(

@@ -91,8 +91,14 @@ def _derive(dispatcher: Any, spec: DerivativeSpec, view: RuleView) -> Derivation
     rules = NumbaRuleCompiler(captured.marked, RULES)
     try:
         plan, careful, scratch = stage(
-            "plan", _planned, captured, module, spec, rules, changing_arguments(dispatcher),
-        )  # fmt: skip
+            "plan",
+            _planned,
+            captured,
+            module,
+            spec,
+            rules,
+            changing_arguments(dispatcher),
+        )
         stage.apart("rules", "plan", rules.seconds)
         plan, careful = _widened(plan, careful, spec.width)
         functions, declarations, layout, memory = _generated(stage, plan, careful)

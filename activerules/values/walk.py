@@ -253,10 +253,13 @@ def _elements_in_order(em: Emit, visit: Visit) -> _Parts:
     """Of arrays that lie in memory without gaps, all of one layout."""
     arrays = [_array_of(em, slot) for slot in visit.slots]
     with cgutils.for_range(em.builder, arrays[0].nitems) as loop:
-        yield EACH, [
-            _element(em, slot, em.builder.gep(array.data, [loop.index]))
-            for slot, array in zip(visit.slots, arrays, strict=True)
-        ]
+        yield (
+            EACH,
+            [
+                _element(em, slot, em.builder.gep(array.data, [loop.index]))
+                for slot, array in zip(visit.slots, arrays, strict=True)
+            ],
+        )
 
 
 def _elements_by_index(em: Emit, visit: Visit) -> _Parts:
@@ -264,10 +267,13 @@ def _elements_by_index(em: Emit, visit: Visit) -> _Parts:
     shape = cgutils.unpack_tuple(em.builder, arrays[0].shape, visit.node.numba_type.ndim)
     address = partial(cgutils.get_item_pointer, em.context, em.builder)
     with cgutils.loop_nest(em.builder, shape, cgutils.intp_t) as index:
-        yield EACH, [
-            _element(em, slot, address(slot.node.numba_type, array, index))
-            for slot, array in zip(visit.slots, arrays, strict=True)
-        ]
+        yield (
+            EACH,
+            [
+                _element(em, slot, address(slot.node.numba_type, array, index))
+                for slot, array in zip(visit.slots, arrays, strict=True)
+            ],
+        )
 
 
 def _array_of(em: Emit, slot: Slot) -> Any:

@@ -119,9 +119,14 @@ def analyse_activity(
     shared = [*_shared_pointers(body, memory), *_shared_objects(body, memory, calls)]
     _extend_to_neighbours(shared, memory, active_memory, seeds.results, shadowable)
     return Activity(
-        frozenset(varied), frozenset(useful), frozenset(varied_memory), frozenset(useful_memory),
-        frozenset(active_memory), memory, carried,
-    )  # fmt: skip
+        frozenset(varied),
+        frozenset(useful),
+        frozenset(varied_memory),
+        frozenset(useful_memory),
+        frozenset(active_memory),
+        memory,
+        carried,
+    )
 
 
 def may_have_shadow(o: MemoryObject, seeds: Seeds) -> bool:

@@ -113,9 +113,13 @@ class _Reverser:
         self.iterations: dict[Loop, Instruction] = {}
         name = suffixed(plan.request.name, ".reverse")
         self.function = Function(
-            name, I32, self.parameters.arguments, self.blocks, "internal",
+            name,
+            I32,
+            self.parameters.arguments,
+            self.blocks,
+            "internal",
             "" if plan.request.callee else "alwaysinline",
-        )  # fmt: skip
+        )
 
     def build(self) -> Function:
         start = Block(self.namer("start"))

@@ -112,10 +112,16 @@ class _Splitter:
         result = None if self.call.type is VOID else self.namer("result")
         arm.append(
             Instruction(
-                "call", self.call.type, list(self.call.operands), result, self.call.flags,
-                [], GlobalRef(name), kept,
+                "call",
+                self.call.type,
+                list(self.call.operands),
+                result,
+                self.call.flags,
+                [],
+                GlobalRef(name),
+                kept,
             )
-        )  # fmt: skip
+        )
         Builder(arm, self.namer).br(join)
         return arm
 

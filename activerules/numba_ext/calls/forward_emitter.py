@@ -87,9 +87,14 @@ class ForwardEmitter(Emitter):
 
         if not self.owns_shadows:
             memory.check_lanes(
-                self.context, self.builder, self.arguments, fields, self.gradient,
-                self.gradient.width, release,
-            )  # fmt: skip
+                self.context,
+                self.builder,
+                self.arguments,
+                fields,
+                self.gradient,
+                self.gradient.width,
+                release,
+            )
         link_derivative(self.context, self.gradient)
         returned, excinfo = self._result_memory(), self._excinfo()
         status = self._run([*self._parameters(fields, returned, excinfo)], cgutils.false_bit)

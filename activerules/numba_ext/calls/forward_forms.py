@@ -45,9 +45,13 @@ def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
         read = read_forward_arguments(names, args[skipped:])
     options = mode.value.options
     gradient = compiled_forward(
-        dispatcher, read.arguments, _is_wanted(marker), read.width,
-        options=options, needs_primal=mode.value.returns_primal,
-    )  # fmt: skip
+        dispatcher,
+        read.arguments,
+        _is_wanted(marker),
+        read.width,
+        options=options,
+        needs_primal=mode.value.returns_primal,
+    )
     call = ForwardCall(read.arguments, gradient, shadows=read.shadows, batched=read.batched)
     result_type = call.tangent_type
     if mode.value.returns_primal:

@@ -133,9 +133,12 @@ def gradient_form(typing_context, spec, function, *args):
         asked = NestedCall(dispatcher, plain, gradient=request)
         return nested_form(typing_context, asked, (spec, function), args)
     gradient = compiled(
-        dispatcher, arguments, "active",
-        deferred=request.deferred, needs_primal=request.with_value,
-    )  # fmt: skip
+        dispatcher,
+        arguments,
+        "active",
+        deferred=request.deferred,
+        needs_primal=request.with_value,
+    )
     call = Call(arguments, gradient)
     gradient_types = [gradient_type_of(arguments[i].numba_type) for i in request.argnums]
     gradient_type = gradient_types[0] if request.single else types.Tuple(gradient_types)
@@ -210,9 +213,13 @@ def _read_call(
             checks.require_holomorphic(arguments)
         returned = "active"
     gradient = compiled(
-        dispatcher, arguments, returned,
-        options=mode.options, deferred=deferred, needs_primal=mode.returns_primal,
-    )  # fmt: skip
+        dispatcher,
+        arguments,
+        returned,
+        options=mode.options,
+        deferred=deferred,
+        needs_primal=mode.returns_primal,
+    )
     return Call(arguments, gradient, holomorphic=holomorphic), skipped
 
 

@@ -104,10 +104,15 @@ def _define_maker(context: Any, module: Any) -> Any:
     before, site = (builder.extract_value(held, k) for k in range(2))
     is_error, status = cgutils.true_bit, RETCODE_USEREXC
     caught = Status(
-        code=status, is_ok=cgutils.false_bit, is_none=cgutils.false_bit, is_error=is_error,
-        is_stop_iteration=cgutils.false_bit, is_python_exc=cgutils.false_bit,
-        is_user_exc=is_error, excinfoptr=before,
-    )  # fmt: skip
+        code=status,
+        is_ok=cgutils.false_bit,
+        is_none=cgutils.false_bit,
+        is_error=is_error,
+        is_stop_iteration=cgutils.false_bit,
+        is_python_exc=cgutils.false_bit,
+        is_user_exc=is_error,
+        excinfoptr=before,
+    )
     packed = context.call_conv.unpack_exception(builder, api, caught)
     with cgutils.if_unlikely(builder, cgutils.is_null(builder, packed)):
         builder.ret(packed)

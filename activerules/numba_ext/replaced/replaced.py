@@ -80,6 +80,7 @@ def derived(
     """What `derive` gives for a dispatcher; where it finds that declared pointers are replaced in
     memory of arguments, for the one that works on copies of these. Raises what `derive` raises.
     """
+
     def on_copies(refused: Any, error: ActiverulesError) -> tuple[Any, str] | None:
         copied = _on_copies(refused, argtypes, error, view)
         if copied is None:

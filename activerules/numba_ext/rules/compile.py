@@ -294,8 +294,11 @@ class NumbaRuleCompiler:
         def make(stem: str | None) -> tuple[str, Any, list[str]]:
             compiling = partial(
                 compile_forward_rule,
-                marked, request=request, written=written, noalias=self._is_new_memory(marked),
-            )  # fmt: skip
+                marked,
+                request=request,
+                written=written,
+                noalias=self._is_new_memory(marked),
+            )
             rule = compiling(chosen=chosen)
             if self._registry.debug is not None:
                 rule = compiling(chosen=checked_forward(marked, chosen, self._registry.debug, rule))
@@ -352,8 +355,11 @@ class NumbaRuleCompiler:
         def make(stem: str | None) -> tuple[RuleCode, Any, list[str]]:
             compiling = partial(
                 compile_rule,
-                marked, request=request, written=written, noalias=self._is_new_memory(marked),
-            )  # fmt: skip
+                marked,
+                request=request,
+                written=written,
+                noalias=self._is_new_memory(marked),
+            )
             rule = compiling(pair=pair)
             if self._registry.debug is not None:
                 rule = compiling(pair=checked_pair(marked, pair, self._registry.debug, rule))

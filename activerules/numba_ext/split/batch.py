@@ -45,17 +45,26 @@ def batch_form(mode, function, args, deferred):
     checks.refuse_holomorphic(mode.value)
     returned, options = return_activity(marker), mode.value.options
     gradient = compiled(
-        dispatcher, arguments, returned, options=options,
-        width=width, deferred=deferred, needs_primal=mode.value.returns_primal,
-    )  # fmt: skip
+        dispatcher,
+        arguments,
+        returned,
+        options=options,
+        width=width,
+        deferred=deferred,
+        needs_primal=mode.value.returns_primal,
+    )
     run = _together
     if gradient.width != width:
         checks.refuse_runtime_activity(options, "with several shadows per argument")
         refuse_shared_records(arguments)
         gradient = compiled(
-            dispatcher, arguments, returned,
-            split=True, options=options, needs_primal=mode.value.returns_primal,
-        )  # fmt: skip
+            dispatcher,
+            arguments,
+            returned,
+            split=True,
+            options=options,
+            needs_primal=mode.value.returns_primal,
+        )
         run = _one_by_one
     call = Call(arguments, gradient)
     by_argument = lane_tuples(call.derivative_types, width, batched=True)
@@ -193,10 +202,14 @@ class Lanes:
             if not all(isinstance(leaf, types.Array) for leaf in leaves_of(found)):
                 primals[k] = shadow
         memory.check_lanes(
-            self.context, self.builder, emitter.arguments,
-            list(zip(primals, self.lanes, strict=True)), emitter.gradient,
-            self.width, lambda: None,
-        )  # fmt: skip
+            self.context,
+            self.builder,
+            emitter.arguments,
+            list(zip(primals, self.lanes, strict=True)),
+            emitter.gradient,
+            self.width,
+            lambda: None,
+        )
 
     def _release(self, fields: Any, tape: Any) -> None:
         for argument, (_, working) in zip(self.emitter.arguments, fields, strict=True):

@@ -211,9 +211,14 @@ def read_split(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[Sp
     arguments = read_kinds(asked, dispatcher, args)
     activity = _ACTIVITIES.get(asked.result, "duplicated")
     gradient = compiled(
-        dispatcher, arguments, activity, split=True, options=asked.options,
-        width=width_of([a.name for a in arguments], args), needs_primal=_wants_primal(asked),
-    )  # fmt: skip
+        dispatcher,
+        arguments,
+        activity,
+        split=True,
+        options=asked.options,
+        width=width_of([a.name for a in arguments], args),
+        needs_primal=_wants_primal(asked),
+    )
     return read_result(asked, dispatcher, gradient.result_type), Call(arguments, gradient)
 
 

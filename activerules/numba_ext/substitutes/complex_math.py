@@ -126,9 +126,16 @@ def _power_definitions() -> str:
         parts = (("re", "%a, %a", "%b, %b", "fsub"), ("im", "%a, %b", "%b, %a", "fadd"))
         for index, (part, first, second, combine) in enumerate(parts):
             text += _POWER_PART.format(
-                t=t, suffix=suffix, helper=helper, part=part, first=first, second=second,
-                combine=combine, index=index, number=90 + 2 * k + index,
-            )  # fmt: skip
+                t=t,
+                suffix=suffix,
+                helper=helper,
+                part=part,
+                first=first,
+                second=second,
+                combine=combine,
+                index=index,
+                number=90 + 2 * k + index,
+            )
     return text
 
 

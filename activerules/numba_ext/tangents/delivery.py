@@ -152,9 +152,8 @@ def _delivered(found: Any, x_bar: Any) -> Any:
         entries = _entries(found, x_bar)
         scope = {f"give{i}": _delivered(types_of(found)[i], t) for i, (_, t) in enumerate(entries)}
         items = "".join(
-            f"give{i}(x[{i}], dval[{i}], {text}), "
-            for i, (text, _) in enumerate(entries)
-        )  # fmt: skip
+            f"give{i}(x[{i}], dval[{i}], {text}), " for i, (text, _) in enumerate(entries)
+        )
         source = f"def give(x, dval, tangent):\n return ({items})"
         return register_jitable(function_from(source, "give", scope, module=__name__))
     if not isinstance(found, types.Array) or is_zero_type(x_bar):

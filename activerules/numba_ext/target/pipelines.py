@@ -86,7 +86,12 @@ def compile_kernel(context: Any, kernel: Any, signature: Any, locals: Any, flags
     flags.no_cfunc_wrapper = True
     library = context.codegen().create_library(kernel.__name__)
     pipeline = _Kernels(
-        context.typing_context, context, library,
-        signature.args, signature.return_type, flags, locals or {},
-    )  # fmt: skip
+        context.typing_context,
+        context,
+        library,
+        signature.args,
+        signature.return_type,
+        flags,
+        locals or {},
+    )
     return pipeline.compile_extra(kernel)

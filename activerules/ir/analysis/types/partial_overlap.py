@@ -117,7 +117,10 @@ def _through_phis(place: Place, memory: MemoryFacts) -> Place:
             place.stride, starts[0].stride, *(n for way in steps for n in (way.offset, way.stride))
         )
         place = replace(
-            place, base=starts[0].base, offset=place.offset + starts[0].offset, stride=stride,
+            place,
+            base=starts[0].base,
+            offset=place.offset + starts[0].offset,
+            stride=stride,
             low=None,
-        )  # fmt: skip
+        )
     return place
