@@ -1,14 +1,14 @@
 """A call of a derivative in code that is differentiated, as a call of a function written for it.
 
-    batched arguments     a call per lane                                 nested_lanes
-    options               the call without them                           nested_options
-    lists of numbers      the call with arrays in their place             nested_lists
-    what is left          a function with rules: its pull                 gradient_rules
+    batched arguments     a call per lane                                 batches
+    options               the call without them                           options
+    lists of numbers      the call with arrays in their place             lists
+    what is left          a function with rules: its pull                 pull
 
 Each of the first three ends in a call of `autodiff` that is rewritten again, until a pull is left.
 What a rule does is reverse over forward, so that no code with a tape is ever differentiated: see
 docs/decisions/0008-nested-derivatives.md. Pullbacks and split halves, which are values, have
-stubs of their own (`nested_pullbacks`).
+stubs of their own (`pullbacks`).
 """
 
 from __future__ import annotations

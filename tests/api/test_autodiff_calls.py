@@ -370,7 +370,7 @@ CACHED_PROGRAM = """
 import numpy as np
 from numba import njit
 import activerules as ar
-from activerules.api import vjp as pullback as ar_pullback
+from activerules.numba_ext.codegen.made_once import COMPILED
 
 @njit(cache=True)
 def energy(x):
@@ -388,7 +388,8 @@ def scaled(by):
 by_keys = ar.grad(njit(cache=True)(lambda p: p["w"].sum() * p["b"]))
 
 out, pullback = ar.vjp(energy, np.ones(2))
-halves = next(each for each in ar_pullback._stubs.values() if isinstance(each, tuple))[:2]
+made = COMPILED._made[energy].values()
+halves = next(each for each in made if isinstance(each, tuple))[:2]
 
 # two functions in one line, of different values
 slopes = [ar.grad(scaled(by), cache=True) for by in (2.0, 3.0)]

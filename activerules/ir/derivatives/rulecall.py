@@ -108,7 +108,7 @@ class CallInfo:
     active; `hands_out`: what it returns may be memory of its arguments; `borrows`: when it has
     returned, it is known to hold on to nothing that it was passed; `receives`: data in its result
     enters by another way than its arguments; `sites`: where a rule of it fails the derivative calls
-    `runtime_calls.FAILED_AT`, which is defined where the derivative is linked.
+    `normal.effects.FAILED_AT`, which is defined where the derivative is linked.
     """
 
     name: str

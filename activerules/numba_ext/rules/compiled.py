@@ -70,8 +70,8 @@ class SharedCheck:
     """The check that nothing is written into what two arguments share.
 
     places      the positions of the two
-    keep        compile result of `rulechecks.kept_if_shared`, which runs before the rule
-    check       compile result of `rulechecks.unwritten`, which runs after it
+    keep        compile result of `checks.kept_if_shared`, which runs before the rule
+    check       compile result of `checks.unwritten`, which runs after it
     """
 
     places: tuple[int, int]
@@ -89,7 +89,7 @@ class ObjectCheck:
     """The checks of an object that a rule is passed (O1 and O2 of `objects`).
 
     place       the position of the argument
-    identity    compile result of `ruleobjects.identity_of`
+    identity    compile result of `objects.identity_of`
     held, let_go   compile results of these, around a rule, for its shadow
     unchanged   compile result of that, of the object and of its shadow after a rule ran, and of the
                 object when the reverse begins
@@ -125,9 +125,9 @@ class CompiledRule:
     handed            compile results of what makes of such a copy what the reverse is given, by
                       position: of its own where the function writes into the argument, as what
                       runs the function again does; and laid out as the shadow
-    apart, alike      compile results of `rulechecks.apart` and `alike`, by types
+    apart, alike      compile results of `checks.apart` and `alike`, by types
     detachers         compile results of what keeps a part of the tape as it is, by its type and the
-                      position of an argument that may be overwritten, or what `ruletapes.of_result`
+                      position of an argument that may be overwritten, or what `tapes.of_result`
                       gives for a part of the result
     copiers           compile results of `own_leaf`, by the types of the arrays and lists of the
                       tape that the reverse works on a copy of; they take all shadows, too

@@ -67,7 +67,7 @@ class CompiledForwardRule:
     compiled         compile result of (config, ret, *annotations)
     primal, tangent  where they stand in what it returns; None: not there, and not asked for
     copies           compile results of `copy_of`, by the type of the value
-    apart, alike     compile results of `rulechecks.apart` and `alike`, by types
+    apart, alike     compile results of `checks.apart` and `alike`, by types
     """
 
     marked: MarkedCall

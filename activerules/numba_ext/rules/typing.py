@@ -205,7 +205,7 @@ def checks_of_objects(
 def alike_checks(
     marked: MarkedCall, result: type[Annotation]
 ) -> dict[tuple[types.Type, types.Type], Any]:
-    """Compile results of `rulechecks.alike` for a returned array and its shadow."""
+    """Compile results of `checks.alike` for a returned array and its shadow."""
     if result in (Const, Active):
         return {}
     message = f"the shadow that the rule of {marked.name} returns has not the shape of the primal"
@@ -278,7 +278,7 @@ def _is_array(found: types.Type) -> bool:
 def alias_checks(
     marked: MarkedCall, arguments: Sequence[RuleArgument]
 ) -> dict[tuple[types.Type, types.Type], Any]:
-    """Compile results of `rulechecks.apart` for a returned array and each array it may share memory
+    """Compile results of `checks.apart` for a returned array and each array it may share memory
     with, by their types.
     """
     arrays = array_types(marked.result_type)

@@ -93,7 +93,7 @@ def test_code_of_a_rule(overwritten, size):
     code = choose(sum_scaled, argtypes, activities, "duplicated", (overwritten, False, False))
     assert (code.tape_size, code.tape_alignment) == (size, 8)
     assert code.drop is not None
-    assert "test_rulecompile.py" in code.description
+    assert "test_compile.py" in code.description
 
 
 def test_compiled_once_per_request_and_its_libraries_define_it():
