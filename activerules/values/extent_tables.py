@@ -1,4 +1,4 @@
-"""Spans: rows of extents whose number is known at run time, and the comparison of them.
+"""Spans: tables of extents whose length is known at run time, and their comparison.
 
 Gives       `Span`: extents collected by code that goes through what is in a list
             `DEFINITION`: LLVM functions that compare spans, and that make them longer; linked with
@@ -7,8 +7,8 @@ Invariants  S1  a row is {data, low, high}; a span is {ptr to its rows, number o
                 k-th row of the span of a shadow belongs to the k-th row of that of its primal
             S2  rows that one span holds are compared with one another, but no row with itself
 
-            S3  where there are many rows that are all apart, none are compared in pairs: of a
-                thousand there are a million. They are sorted, and compared with the next.
+            S3  many rows that do not overlap are not compared in pairs (a thousand rows make a
+                million): they are sorted, and each is compared with the next
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Span:
         builder.store(self.place.type.pointee(None), self.place)
 
     def push(self, data: Any, low: Any, high: Any) -> None:
-        """Add an extent."""
+        """Add a row with the extent of an array to the table."""
         arguments = [self._address(), data, low, high]
         function_type = ir.FunctionType(ir.VoidType(), [a.type for a in arguments])
         self.builder.call(self._function(function_type, _PUSH), arguments)
@@ -56,7 +56,7 @@ class Span:
         return self.builder.icmp_unsigned("!=", self._field(_FAILED), _I64(0))
 
     def free(self) -> None:
-        """Give its memory back."""
+        """Free the memory of the table."""
         function_type = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t])
         self.builder.call(self._function(function_type, _FREE), [self._address()])
 

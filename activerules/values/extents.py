@@ -121,7 +121,7 @@ def _all(builder: Any, conditions: Sequence[Any]) -> Any:
 
 @dataclass(frozen=True)
 class Refusal:
-    """The fields of an error."""
+    """The text of a `ShadowMismatch` or other error, as the fields of its class."""
 
     what: str
     why: str
@@ -167,7 +167,7 @@ class Tests:
         self._conditions.append((condition, refusal))
 
     def keep_apart(self, first: int, second: int, refusal: Refusal) -> None:
-        """Refuse two extents that meet."""
+        """Add the test that two extents do not overlap, with the error where they do."""
         self._tests.append(_Test(APART, first, second, (refusal,)))
 
     def tell(self, first: int, second: int) -> None:

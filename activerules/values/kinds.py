@@ -1,4 +1,4 @@
-"""What values of a Numba type are to a derivative.
+"""The activity that values of a Numba type can have.
 
 A value is a tree: tuples, and leaves that are no tuples. A leaf is a *number* (float or complex:
 its derivative is a value), *memory* with numbers in it (an array, a record, an instance, a list:

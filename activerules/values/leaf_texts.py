@@ -31,12 +31,12 @@ class Leaf:
 
     @property
     def text(self) -> str:
-        """What it is read by."""
+        """The expression that reads the leaf."""
         return self.root + self.place
 
     @property
     def name(self) -> str:
-        """An identifier of its own."""
+        """The expression as an identifier."""
         return self.text.replace("][", "_").replace("[", "_").replace("]", "")
 
     @property
@@ -51,7 +51,7 @@ class Leaf:
 
     @property
     def number(self) -> Any:
-        """The type of its numbers."""
+        """The Numba type of the number, or of an array's items."""
         return self.found.dtype if self.is_array else self.found
 
 

@@ -1,4 +1,4 @@
-"""Soundness: programs for which no right derivative can be made are refused.
+"""Soundness: programs for which no correct derivative can be made are refused.
 
 Needs       what `analyse_activity` needs, and its Activity
 Gives       `refuse_unsound`: raises for the first instruction in the way

@@ -10,8 +10,9 @@ Invariants  S1  an instruction outside the set is followed, in every run that su
 LLVM computes `1 / x` ahead of the condition in `1 / x if x != 0 else 0`, as that cannot trap, and
 keeps what it wanted by a `select`; it moves such instructions out of loops, too. Where the program
 would not have computed the value, it is no part of the derivative, also if the slope is infinite or
-not a number: 0 · ∞ is no derivative of the program as it was written. That the cotangent is zero
-does not tell: it is in `r * r` with `r = sqrt(x) if x >= 0 else 0.0` as well, which uses the root.
+not a number: 0 · ∞ is no derivative of the program as it was written. A zero
+cotangent is no sign of it: `r * r` with `r = sqrt(x) if x >= 0 else 0.0` has one as well, and uses
+the root.
 """
 
 from __future__ import annotations

@@ -175,11 +175,11 @@ class CallsIn:
         return self.summaries.callee(call) is not None
 
     def summary(self, call: Instruction, groups: Groups, apart: bool) -> Summary:
-        """Its effects."""
+        """The effects of the function that a call reaches."""
         return self.summaries.of(self.variant(call, groups, apart))
 
     def variant(self, call: Instruction, groups: Groups, apart: bool) -> Variant:
-        """The way it is called."""
+        """The variant of the callee: for these memory groups and this kind of failure."""
         return Variant(call.callee_name or "", groups, apart, fails_with(call, self.returns))
 
 

@@ -13,7 +13,7 @@ Where a function has no derivative, the convention is
     x ** y                         in x: 0 if y is 0; in y: 0 if the result is 0
     frem, fmod, remainder          the quotient is locally constant
 
-A slope of 0 is a factor as any other: 0 · inf is NaN in both modes. What a select, min, max or fdim
+A slope of 0 is a factor like others: 0 · inf is NaN in both modes. What a select, min, max or fdim
 does not choose is no part of the derivative: see `rows.Partial.used`.
 
 Source: Griewank and Walther, Evaluating Derivatives (2nd ed., 2008), section 2.1; Abramowitz and

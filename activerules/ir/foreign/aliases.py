@@ -38,7 +38,7 @@ def own_names(text: str) -> dict[str, str]:
 
 
 def unaliased(text: str) -> str:
-    """See the module docstring."""
+    """The text in which second names of functions and variables are replaced by the first."""
     names = own_names(text)
     if not names:
         return text

@@ -1,4 +1,4 @@
-"""Allocators of other languages, and memory that is resized, are told by malloc and free.
+"""Allocators of other languages, and resizing of memory, are expressed by malloc and free.
 
 Needs       the text of a module as LLVM prints it
 Gives       the text in which calls of `realloc`, `posix_memalign`, aligned and nothrow operator new
@@ -144,7 +144,7 @@ _OWN = re.compile(
 
 
 def by_malloc(text: str) -> str:
-    """See the module docstring."""
+    """The text in which allocators of other languages are functions on `malloc` and `free`."""
     text = _RUST_MARK.sub("", _OWN.sub(r"declare \1\2", text))
     return redirect(text, _kind_of, _DEFINITIONS, _NEEDED)
 

@@ -46,7 +46,7 @@ class Escaped:
 
     @classmethod
     def of(cls, text: str) -> Escaped:
-        """Those of a text."""
+        """The escaped names in a text."""
         found = (one["name"] for one in _NAMED.finditer(text) if one["kind"])
         return cls(tuple(dict.fromkeys(found)) if "\\" in text else ())
 

@@ -37,7 +37,7 @@ _CONSTANT = re.compile(r"^(?!external )(?:\w+ |\w+\([^)]*\) )*constant ")
 
 
 def call_by_name(module: Module, function: str) -> bool:
-    """See the module docstring."""
+    """Replace calls through constant tables in all that a function reaches; whether any was."""
     tables = _tables(module)
     changed = False
     done: set[str] = set()

@@ -120,5 +120,5 @@ _DECLARATIONS = {
 
 
 def with_one_result(text: str) -> str:
-    """See the module docstring."""
+    """The text in which functions that return several results are ones of one result each."""
     return redirect(text, _NAMES.get, _DEFINITIONS, _DECLARATIONS)

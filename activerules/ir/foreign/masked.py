@@ -26,7 +26,7 @@ _WITH_RESULT = {"load", "gather"}
 
 
 def lane_by_lane(text: str) -> str:
-    """See the module docstring."""
+    """The text in which loads and stores of some lanes are branches around scalar ones."""
     if "@llvm.masked." not in text:
         return text
     made: dict[str, str] = {}

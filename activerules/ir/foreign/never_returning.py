@@ -1,4 +1,4 @@
-"""What is only done on the way to an abort: functions that never return, and what they alone call.
+"""Code that only leads to an abort: functions that never return, and what only they call.
 
 Needs       the text of a module, as LLVM prints it; the function to differentiate
 Gives       the text in which those are declared, where there are any. Nothing is undone once they
@@ -27,7 +27,7 @@ _ONLY_DEFINED = re.compile(
 
 
 def declared_if_never_returning(text: str, function: str) -> str:
-    """See the module docstring."""
+    """The text in which functions that only lead to an abort are declared, without code."""
     if "noreturn" not in text:
         return text
     found = {one["name"].strip('"'): one for one in DEFINITION.finditer(text)}

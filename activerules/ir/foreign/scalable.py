@@ -20,7 +20,7 @@ _SCALABLE = re.compile(r"<vscale x \d+ x [^>]+>+|target\(\"aarch64\.svcount\"\)"
 
 
 def refuse_scalable(text: str, function: str) -> str:
-    """See the module docstring."""
+    """Return the text; `UnsupportedIR` if the function reaches vectors of unknown length."""
     if not _SCALABLE.search(text):
         return text
     names = _scalable_types(text)

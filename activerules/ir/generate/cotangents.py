@@ -5,8 +5,9 @@ Gives       `Cotangents`
 Invariants  B1  what is added to a value before it is taken is what is taken, on every path
             B2  after that it is zero: the definition may run again in an earlier iteration
 
-            B3  what may be speculation has with its cotangent whether the program used it: whether
-                a way of choices (see `rows.Partial.used`) led from it to what is certain
+            B3  a value that may be speculated carries with its cotangent whether the program used
+                it: whether a chain of choices (see `rows.Partial.used`) leads from it to an
+                instruction that certainly runs
 
 A value whose uses are all in its block has its cotangent as a value of the same block of the sweep.
 The others live in stack slots, which LLVM turns into registers.
@@ -51,7 +52,7 @@ class Cotangents:
         return per_lane(self._width, lambda lane: self.take_one(value, lane))
 
     def take_one(self, value: Value, lane: int) -> Value:
-        """The same in one lane."""
+        """The cotangent of a value in one lane, which is zero from here on."""
         zero = self._b.const(value.type, 0.0)
         if value not in self._shared:
             return self._sums.pop((value, lane), zero)

@@ -37,7 +37,7 @@ class AtHand:
         self.memo: dict[tuple[Node, int], Value] = {}
 
     def primal(self, value: Value) -> Value:
-        """A value of the primal."""
+        """A primal value where code is generated: available, loaded from the tape or recomputed."""
         if not isinstance(value, Instruction):
             return self.parameters.primal.get(value, value)
         return self.have(Primal(value))

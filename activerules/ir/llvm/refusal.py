@@ -1,4 +1,4 @@
-"""How the engine says no: an error that carries the instruction and its place in the source."""
+"""How the engine refuses: an error that carries the instruction and its position in the source."""
 
 from __future__ import annotations
 

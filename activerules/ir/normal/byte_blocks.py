@@ -1,11 +1,11 @@
-"""Records that are assigned whole: the copies that they are.
+"""Records assigned as a whole become copies of bytes.
 
 Needs       the text of a module before LLVM's passes
 Gives       `as_copies`: loads of `[n x i8]` that the next instruction stores are `llvm.memmove`
 Invariants  B1  the same bytes are where they were; nothing happens between the two
 
-Numba moves a record as one value, an array of bytes. LLVM takes it apart into bytes that are loaded
-and stored one by one, and what floats are among them is no more seen; of a copy it is.
+Numba moves a record as one value, an array of bytes. LLVM would split it into loads and stores of
+single bytes, in which floats cannot be recognised; in a copy they can.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DECLARED = "declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1 immarg)"
 
 
 def as_copies(text: str) -> str:
-    """See the module docstring."""
+    """The text in which records that are assigned whole are copied by `llvm.memmove`."""
     if " x i8], ptr " not in text:
         return text
     changed = _MOVED.sub(_copy, text)

@@ -74,7 +74,7 @@ def fits(call: Instruction, function: Function | None) -> bool:
 
 
 class _Splitter:
-    """Rewrites one call."""
+    """Rewrites a call through a table as comparisons and calls by name."""
 
     def __init__(self, function: Function, call: Instruction, names: list[str]) -> None:
         self.function, self.call, self.names = function, call, names

@@ -76,7 +76,7 @@ class _Restorer:
         self.replaced: dict[Instruction, list[Instruction]] = {}
 
     def run(self, casts: list[Instruction]) -> None:
-        """Replace what can be replaced."""
+        """Replace integer operations on the bits of floats by float operations where possible."""
         for cast in casts:
             twin = self._attempt(lambda c=cast: self._twin(c.operands[0], c.type, 0))
             if twin is not None:

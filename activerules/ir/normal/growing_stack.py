@@ -8,7 +8,7 @@ Gives       the module, changed in place: where it is known at which places it e
             what was made in the one before
 Invariants  G1  memory is released where the stack would have released it, and only if it was made
             G2  what stays is refused by `normal_form`: memory made in a loop that does not restore
-                the stack, or on some of the ways to its end alone
+                the stack, or only on some of the paths to its end
 
 The reverse sweep needs such memory again when the stack is gone; what is freed is kept for it.
 """
@@ -29,7 +29,7 @@ _MALLOC_ALIGNMENT = 16
 
 
 def from_heap(module: Module) -> None:
-    """See the module docstring."""
+    """Allocate stack memory whose size is known only at run time from the heap."""
     for function in module.defined():
         late = [
             i for block in function.blocks[1:] for i in block.instructions if i.opcode == "alloca"
@@ -58,7 +58,7 @@ def _change(function: Function, late: list[Instruction], module: Module) -> None
 
 
 class _Stack:
-    """The stack of one function."""
+    """Moves allocations of a function from the stack to the heap, with the frees they need."""
 
     def __init__(self, function: Function, flow: ControlFlow, module: Module) -> None:
         self.function, self.flow, self.module = function, flow, module
@@ -145,7 +145,7 @@ class _Stack:
         return b.call(name, result, operands)
 
     def _insert(self, where: Instruction, made: list[Instruction]) -> None:
-        """In front of an instruction."""
+        """Insert instructions in front of another one."""
         block = where.owner
         k = block.instructions.index(where)
         block.instructions[k:k] = made

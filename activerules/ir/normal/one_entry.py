@@ -5,7 +5,7 @@ Gives       `enter_once`: the function, changed in place; whether it was
 Invariants  E1  what runs, and in which order, stays as it is
             E2  every cycle is a natural loop then, but for those entered by an exception
 
-A generator goes on where it stopped: into the middle of its loops. All ways into such a cycle, and
+A generator goes on where it stopped: into the middle of its loops. All paths into such a cycle, and
 those inside that lead to one of its entries, go through a block that sends each where it went.
 A value made in the cycle does not reach behind an entry, as there is a way to that from outside:
 only the phis of the entries have to move.

@@ -21,7 +21,7 @@ _GROUP = re.compile(r"(#\d+)\b")
 
 
 def keep_promises(module: Module) -> None:
-    """See the module docstring."""
+    """Mark the calls of functions that touch no memory with NO_MEMORY (P1), in place."""
     groups = {
         line.split()[1]
         for line in module.trailer

@@ -10,10 +10,10 @@ caller's tape: the callee's frame is reserved there, and the caller keeps a poin
 `enter` reserves the frame, stores its address in `frame.at` and runs the augmented primal. If the
 caller fails whenever the function returns anything but 0, the status `enter` gives is that of the
 primal; otherwise it is 0, what the primal returns is left in `result` (and the shadow of a pointer
-in `shadow`), and every way out of the function is differentiated. OUT_OF_MEMORY ends it all.
+in `shadow`), and every exit of the function is differentiated. OUT_OF_MEMORY ends it all.
 
 Needs       the facts of the calling function
-Gives       CalleeUse per call, and in a `Family` one Request per way a function is called
+Gives       CalleeUse per call, and in a `Family` one Request per variant of a function
 Invariants  F1  one name stands for one function, one activity per parameter and one set of facts
                 about the caller's memory; so recursion ends
             F2  every plan has a copy of the function to itself

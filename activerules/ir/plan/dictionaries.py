@@ -1,4 +1,4 @@
-"""What is said of dictionaries that functions which are not inlined add keys to.
+"""The error about dictionaries to which functions that are not inlined add keys.
 
 Needs       a refusal of memory that may be active or not, and the memory of the function it is of
 Gives       `explained`: the refusal, in words about the dictionary where it is about one

@@ -55,7 +55,7 @@ class ForwardRule:
 
 @dataclass(frozen=True, eq=False)
 class ForwardPlan(Facts):
-    """Everything the forward generator needs."""
+    """Every decision about a forward derivative; what the generator reads."""
 
     rules: dict[Instruction, ForwardRule]
     derived: dict[Instruction, CalleeUse]

@@ -60,7 +60,7 @@ class Field:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of one loop."""
+    """The layout of the tape rows of one loop, one row per iteration."""
 
     loop: Loop
     known_length: bool

@@ -1,7 +1,7 @@
 """Reversed control flow: where the reverse sweep goes after it has undone a block.
 
 Needs       ControlFlow, Returns, and which blocks hold work (something to undo)
-Gives       Reversal, frozen: per live block the blocks to go to, and how the way is chosen
+Gives       Reversal, frozen: per live block the blocks to go to, and how one is chosen
 Invariants  V1  the reverse sweep visits the blocks that hold work in exactly the opposite order of
                 the primal
             V2  a region (a loop, the arms of an `if`) without work is passed over at once, and

@@ -321,7 +321,7 @@ class Emitter:
             self.return_error(status)
 
     def return_error(self, status: Any) -> None:
-        """Leave with the primal's exception."""
+        """Return the error status of the primal from the function being generated."""
         return_error(self.context, self.builder, status)
 
     def _rebuilt(self, found: Any, floats: Iterator[Any]) -> Any:

@@ -1,7 +1,7 @@
 """Functions that make functions (`grad`, `hessian`, …), called inside `@njit`.
 
-Such a call is evaluated while its caller is typed: the function it is given is a dispatcher, the
-rest are literals, and its value is a dispatcher, of which nothing is left at run time.
+Such a call is evaluated while its caller is typed: its first argument is a dispatcher, the others
+are literals, and its value is a dispatcher, which needs no code at run time.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ class ForwardEmitter(Emitter):
         return self._array_tangent(found, primal, tangent)
 
     def _optional_tangent(self, found: Any, primal: Any, tangent: Any) -> Any:
-        """None where the primal is."""
+        """The tangent of a value that may be None: None where the primal is None."""
         context, builder = self.context, self.builder
         values, tangents = (context.make_helper(builder, found, one) for one in (primal, tangent))
         result = context.make_helper(builder, tangent_of(found))

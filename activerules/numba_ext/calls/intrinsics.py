@@ -3,9 +3,9 @@ stubs.
 
 The derivative is compiled while the call is typed, so that our errors reach the user as they are;
 its IR is linked while the call is lowered. The forms are intrinsics, not overloads: the
-differentiated function is then nowhere a value, and what calls a derivative can be cached on disk.
+differentiated function is then never a runtime value, and callers can be cached on disk.
 
-The layer above says, once, who compiles derivatives (`use_compiler`), of every mode.
+The layer above registers the compiler of derivatives for every mode (`use_compiler`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def use_compiler(compiler: DerivativeCompiler) -> None:
 
 
 def compile_spec(dispatcher: Any, spec: DerivativeSpec) -> Gradient:
-    """What the layer above compiles."""
+    """The compiled derivative for a specification, from the compiler of the layer above."""
     (compiler,) = _compilers
     return compiler(dispatcher, spec)
 

@@ -9,8 +9,8 @@ Invariants  K1  a shadow has the shape of its primal, and its strides wherever t
             K5  the shadows of one lane overlap none of another
             K6  no two items of one shadow are the same memory
 
-An overlap that K3 and K4 admit is the aliasing of the program itself: the conservative version of
-the derivative is right for it.
+An overlap that K3 and K4 admit is aliasing in the program itself: the conservative version of
+the derivative handles it correctly.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Functions that machine code of LLVM calls though no IR names them.
+"""Functions that LLVM's machine code calls although the IR does not name them.
 
 `llvm.powi`, which fast-math makes of `pow(x, float(n))`, becomes a call of `__powidf2`. Compilers
-link it in from their run time library; Numba does not, and a process that runs into it ends. It is
-taken from `libgcc_s` here, once for the process.
+link it from their runtime library; Numba does not, and a process that reaches the call ends. It is
+taken from `libgcc_s` here, once per process.
 """
 
 from __future__ import annotations

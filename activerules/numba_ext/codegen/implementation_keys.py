@@ -1,10 +1,10 @@
-"""Which implementation a call was typed with, for each session apart.
+"""The implementation that a call was typed with, recorded per session.
 
-Numba notes it in the type of the function, by the argument types, and all typing contexts share
-that type: whoever typed such a call last has the say. A derivative that is compiled while its
+Numba records it in the type of the function, by argument types, and all typing contexts share
+that type: the last one to type such a call decides. A derivative that is compiled while its
 caller is between typing and lowering would leave the caller an implementation of the AD target, for
-which the caller's context has "no definition". So a session keeps its own notes and puts the
-others' back.
+which the caller's context has "no definition". So a session keeps its own records and restores
+those of the others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numba.core.types.functions import BaseFunction
 
 
 class ImplementationKeys:
-    """The notes of one session."""
+    """Numba's notes on implementations of overloads, kept apart for one session."""
 
     def __init__(self) -> None:
         self._own: dict[tuple[Any, tuple[Any, ...]], Any] = {}

@@ -90,7 +90,7 @@ def make_source(target_context: Any, name: str, text: str, called: Mapping[str, 
 
 
 def _leave_as_is(*_: Any) -> None:
-    """Stand in for an optimisation."""
+    """Do nothing, in place of an optimisation of Numba's."""
 
 
 def _only_for_linking(library: Any) -> None:

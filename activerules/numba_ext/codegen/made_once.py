@@ -1,4 +1,4 @@
-"""What is made of a dispatcher, once.
+"""Objects that are made once per dispatcher.
 
 `MadeOnce`        of the function alone: a copy under other flags, a wrapper with fewer parameters
 `MadeUnderRules`  of the function and of the rules there are: under other rules, again. `COMPILED`
@@ -7,8 +7,8 @@
 Both refer to the dispatcher, which therefore lives on, as the machine code of Numba does.
 
 `make` runs outside of the lock: it may compile, and Numba's compiler has a lock of its own, which
-another thread may hold while it asks here. If two threads make the same thing, the one that is
-finished first is everybody's.
+another thread may hold while it asks here. If two threads make the same thing, both use
+the one that is finished first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What our passes over Numba's own IR begin with."""
+"""The common base of our passes over Numba's own IR."""
 
 from __future__ import annotations
 

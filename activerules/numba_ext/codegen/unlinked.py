@@ -37,7 +37,7 @@ def cpu_context() -> Any:
 
 
 def to_link(function: Callable[..., Any], **options: Any) -> Any:
-    """Return a dispatcher for `compile_to_link`."""
+    """Return a dispatcher whose code is linked into callers and never made machine code alone."""
     jit: Any = numba.njit
     if _has_with(function.__code__):
         return jit(**options)(function)

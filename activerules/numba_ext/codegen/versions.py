@@ -1,8 +1,7 @@
 """The releases of Numba and llvmlite whose private API this package was tested with.
 
-Capture and linking lean on attributes that Numba does not document. A release outside the tested
-range may still work; it is refused, since the failures it causes otherwise are far from their
-reason.
+Capture and linking rely on attributes that Numba does not document. A release outside the tested
+range might work; it is refused, because failures would show far from their cause.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Three compiled functions one after the other, of which the second may raise.
 
-A function that Numba compiles loses the arrays it holds where it raises. Code that makes arrays and
-then runs a user's function is written in steps: what they hold between them is held here, and
-released where the second one fails.
+A function that Numba compiles leaks the arrays it owns when it raises. Code that makes arrays and
+then runs a user's function is written in steps: the arrays shared by the steps are owned here, and
+released if the second step fails.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Copies of a caller's typed lists, for the time of a call, and what becomes of the lists then.
+"""Copies of a caller's typed lists for the duration of a call, and their transfer back.
 
 Needs       typed lists, in code of the AD target
 Gives       intrinsics: `store_floats`, `finish`, `lengthen`, which leave in a list what its copy
             holds; `note_list`, `note_array`, `note_arrays` and `is_reached_twice`, which tell
             whether what is replaced is also reached in another way; `refusing`: what raises then
-Invariants  L1  of all this the engine sees that floats are stored, and nothing else
+Invariants  L1  the engine sees only that floats are stored
             L2  what raises releases what it is given
 
 Notes are rows of hidden memory: what they are of (bits), what they must not meet (bits), and the
@@ -47,7 +47,7 @@ REFUSALS = (_SHARED, _OTHER_WAY)
 
 
 def _struct(context: Any, builder: Any, found: Any, value: Any) -> Any:
-    """The pointer to the NB_List."""
+    """The pointer to the struct `NB_List` of a typed list."""
     return context.make_helper(builder, found, value=value).data
 
 
@@ -148,7 +148,7 @@ def new_notes(typing_context):
 
 @intrinsic
 def note_array(typing_context, notes, what, apart, array):
-    """Take down an array."""
+    """Record the extent of an array for the comparison at the end of the call."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         proxy = context.make_array(array)(context, builder, args[3])

@@ -1,10 +1,10 @@
-"""Copies of a caller's objects, for the time of a call, and what becomes of the objects then.
+"""Copies of a caller's objects for the duration of a call, and their transfer back.
 
 Needs       objects (jitclass instances, StructRefs), in tuples or not, in code of the AD target
 Gives       intrinsics: `copied`, `objects_in`, `arrays_in`, `require_apart`, `running`, `finish`
 Invariants  C1  a copy holds what the object holds, copies of the objects in it in their places
             C2  `finish` leaves in the objects what the function would have left there; the engine
-                sees of it that floats are stored, and nothing else
+                sees only that floats are stored
 """
 
 from __future__ import annotations
@@ -382,7 +382,7 @@ def finish(typing_context, originals, copies, objects):
 def _pairs(
     context: Any, builder: Any, found: Any, originals: Any, objects: Any
 ) -> Iterator[tuple[Any, Any, Any]]:
-    """Each object with its copy."""
+    """Each object in the arguments with its type and its copy."""
     own = _objects(context, builder, found, originals)
     made = cgutils.unpack_tuple(builder, objects, len([*objects_of(found)]))
     for (ty, original), copy in zip([*own], made, strict=True):

@@ -4,8 +4,8 @@ Needs       a dispatcher, the types of its arguments, and in which of these arra
 Gives       `with_copies`: a dispatcher of the same arguments and result, which works on copies of
             the objects; `derived`: a derivative of it where one needs that; `changing_arguments`:
             which they are
-Invariants  R1  the memory of the objects changes when all is read: see `object_runtime`
-            R2  what was in the fields at first is kept until the reverse sweep ends
+Invariants  R1  the memory of the objects changes after the last read: see `object_runtime`
+            R2  the initial contents of the fields are kept until the reverse sweep ends
 
 In the caller's shadow there is, before the call, the cotangent of what is in a field in the end,
 and after it the gradient with respect to what was there at first: of arrays that are replaced as of

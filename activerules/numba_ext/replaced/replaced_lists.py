@@ -7,8 +7,8 @@ Invariants  R1  and R2 of `replaced`
             R3  as far as the list at first and in the end both reach, an item's cotangent is moved
                 as that of a field is (`transfer`); of items that are new in the end it is zero
 
-A caller's shadow is as long as the list at the call. In the reverse sweep it stays so, in forward
-mode it becomes what the list becomes.
+A caller's shadow is as long as the list is at the call. In reverse mode it keeps this length; in
+forward mode it changes as the list does.
 """
 
 from __future__ import annotations

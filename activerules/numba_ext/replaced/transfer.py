@@ -1,11 +1,11 @@
-"""Cotangents of arrays that were replaced: from the caller's shadow to where the sweep begins.
+"""Cotangents of replaced arrays: moved from the caller's shadow to the start of the reverse sweep.
 
 Gives       `settling`: a function of the arrays that were in some fields at first, and of those
             that are in the end. It does nothing; its rules move cotangents and tangents
             `hold`: one whose rule keeps arrays until the reverse sweep ends
             `changes_shadows`: whether an argument's shadow is written though its memory is not
-Invariants  S1  all cotangents are taken before one is given: arrays may have changed places
-            S2  a cotangent, other than of zeros, for which there is no place is an error
+Invariants  S1  all cotangents are taken before the first is given: arrays may have been swapped
+            S2  a nonzero cotangent without an array to go to is an error
 """
 # pyright: reportAttributeAccessIssue=false
 # pyright: reportCallIssue=false, reportIndexIssue=false
@@ -90,7 +90,7 @@ def require_place(lost):
 
 @register_jitable
 def require_tangent_place(lost):
-    """Raise for a tangent."""
+    """Raise `ShadowMismatch` if a tangent would have no array to be put into."""
     if lost:
         raise ShadowMismatch(_FIELD, (), _TANGENT, (_SAME,))
 

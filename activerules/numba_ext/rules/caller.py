@@ -276,7 +276,7 @@ class RuleCaller:
             self.call(checks[found, found], [primal, dual])
 
     def finish(self) -> None:
-        """Return 0."""
+        """Release scratch memory and return the status 0."""
         self._release(*self.scratch)
         self.builder.ret(I32(0))
 

@@ -1,4 +1,4 @@
-"""Small compiled functions that wrappers of rules call: copies, zeros, checks of what rules return.
+"""Small compiled functions that wrappers of rules call: copies, zeros, checks of results.
 
 All of them are compiled for the CPU, by the types of their arguments, and linked with the wrapper.
 """
@@ -21,7 +21,7 @@ from activerules.values.shadows import room_like
 
 
 def make_zero_of(x: Any) -> Any:
-    """Make a scratch shadow."""
+    """Make a shadow of zeros for an argument of a rule that has none."""
     return make_zero(x)
 
 
@@ -38,7 +38,7 @@ def _copied(x):
 
 
 def copy_of(x: Any) -> Any:
-    """Keep what an array holds."""
+    """A copy of an array's items, for `restore`."""
     return copied(x)
 
 
@@ -98,7 +98,7 @@ def _is_of_form(x, shadows):
 
 
 def restore(x: Any, saved: Any) -> None:
-    """Put back what was kept."""
+    """Write back into an array what `copy_of` kept of it."""
     overwrite(x, saved)
 
 

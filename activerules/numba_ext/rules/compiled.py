@@ -80,7 +80,7 @@ class SharedCheck:
 
     @property
     def libraries(self) -> tuple[Any, Any]:
-        """Where its functions are defined."""
+        """The code libraries that define the functions of the check."""
         return self.keep.library, self.check.library
 
 
@@ -103,7 +103,7 @@ class ObjectCheck:
 
     @property
     def results(self) -> tuple[Any, ...]:
-        """The compile results."""
+        """The compile results of all functions of the check."""
         return self.identity, self.held, self.let_go, self.unchanged
 
 

@@ -1,6 +1,6 @@
 """What the checks of debug mode call inside compiled rules; everything is chosen by type.
 
-Values are numbers, arrays of them, lists, and tuples of all these; what else there is, is left
+Values are numbers, arrays of them, lists, and tuples of all these; anything else is left
 alone. Complex numbers pair as in cotangents: Re(conj(x̄) ẋ).
 """
 

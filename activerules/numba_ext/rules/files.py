@@ -2,10 +2,10 @@
 
 Needs       a path, and a key of 32 characters that says what the file is to hold
 Gives       `read`, `write`: what the engine is told of a rule, and its bitcode
-Invariants  F1  a file that cannot be read, is cut short or damaged, or has another key, is as if
-                not there: nothing is unpickled but what was written under its digest
-            F2  a file is replaced at once: a process that reads while another one writes finds all
-                that is in it, or what was there before
+Invariants  F1  a file that cannot be read, is truncated or damaged, or has another key, counts as
+                missing: only what was written under its digest is unpickled
+            F2  a file is replaced atomically: a process that reads while another one writes finds
+                the whole new file or the whole old one
 """
 
 from __future__ import annotations

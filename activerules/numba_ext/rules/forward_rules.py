@@ -8,7 +8,7 @@ Invariants  F1  what the rule returns is checked when it is compiled
                 one did, and leaves them as it did
             F3  a status other than 0 leaves nothing behind: results of earlier lanes are released
 
-A rule may return more than it is asked for: what nobody reads is released.
+A rule may return more than the call needs: unused results are released.
 """
 
 from __future__ import annotations

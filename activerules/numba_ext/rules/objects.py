@@ -146,7 +146,7 @@ def copy_of_object(x: Any) -> Any:
 
 
 def identity_of(x: Any) -> Any:
-    """What is compared later."""
+    """What identifies the memory of an object, to be compared after a rule has run."""
     return identity(x)  # pyright: ignore[reportCallIssue]
 
 
@@ -158,7 +158,7 @@ def _keep(typing_context, x):
 
 @intrinsic
 def _release(typing_context, x):
-    """Count one reference less."""
+    """Drop a reference to a value."""
     return types.none(x), _counting(x, release)
 
 
@@ -217,7 +217,7 @@ def objects_apart(message: str) -> Callable[[Any, Any], Any]:
 
 
 def nothing_kept(x: Any, kept: Any) -> None:
-    """Check nothing behind the rule."""
+    """Do nothing: the check for objects of which nothing was kept."""
 
 
 @cache

@@ -1,10 +1,10 @@
-"""Functions with rules as they are, for the calls of them that no rule serves.
+"""Functions with rules, called without them: the calls that no rule serves.
 
 Needs       marked calls
 Gives       `Primals`: what to call in the place of each; the libraries of what is called
-Invariants  P1  nothing is compiled but for calls that are there
-            P2  what may share memory with an argument is checked at every call, where LLVM has not
-                proved that it does not
+Invariants  P1  a function is compiled only if there is a call of it
+            P2  every call checks that its result shares no memory with an argument, unless LLVM has
+                proved it
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Invariants  D1  what is stored is found again only under the same rule, types, f
                 the same version of activerules, Numba and the processor
             D2  what would mean something else in another process is not written to disk: addresses,
                 Numba environments, functions that no import finds, types that are made at run time
-            D3  a file that cannot be read or written, or holds something else, is as if not there
+            D3  a file that cannot be read or written, or holds something else, counts as missing
 
 Numba infers the types of a rule and lowers it anew in every process, in the time of hundreds of
 gradients that are compiled with it. The rules that come with activerules are kept on disk always,

@@ -113,7 +113,7 @@ class _Another(RuleCaller):
 
 
 class _Half(RuleCaller):
-    """A function of a pair."""
+    """The code between the engine and one half of a rule pair."""
 
     leading: tuple[str, ...]
 

@@ -8,7 +8,7 @@ in and out, since the reverse consumes what it holds.
 
 Invariants  B2  the shadows of all lanes are checked before the primal runs: layout, overlap with
                 primals and with other lanes
-            B3  nothing is held when an exception leaves
+            B3  no reference is held when an exception leaves
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _together(
 def _one_by_one(
     context: Any, builder: Any, call: Call, args: Any, fields: Sequence[Field], width: int
 ) -> tuple[list[list[Any]], Any]:
-    """A reverse sweep per lane."""
+    """Run one reverse sweep per lane, over one tape."""
     result = Active if call.gradient.return_activity == "active" else Const
     asked = SplitSpec(result, (), True, repeated=True)
     emitter = SplitEmitter(context, builder, call, asked, owns_shadows=True)

@@ -108,7 +108,7 @@ class PullbackApart(Pullback):
         self._run_data = run_data
 
     def __call__(self, cotangent: Any) -> Any:
-        """As of any pullback."""
+        """Return the cotangents of the primals, `None` for those that carry no derivative."""
         return restored(Pullback.run(self._run_data, self._data, flattened(cotangent)))
 
 
@@ -133,7 +133,7 @@ def bind(typing_context, stub, data):
 
 @intrinsic
 def data_of(typing_context, pullback):
-    """What a pullback carries."""
+    """The data that a pullback carries: copies, shadows, tape."""
 
     def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
         data = cgutils.create_struct_proxy(pullback)(context, builder, values[0]).data

@@ -63,7 +63,7 @@ class Tape:
         self._type, self._block, self._held = tape_type, block, held
 
     def __repr__(self) -> str:
-        """Say whose tape it is."""
+        """Name the function that the tape belongs to."""
         return f"<tape of {self._type.function}>"
 
     def __reduce__(self) -> Any:
@@ -180,5 +180,5 @@ class Block:
         return self.builder.extract_value(result, 1)
 
     def set_state(self, new: int) -> None:
-        """Store a state."""
+        """Set the state of the tape: FRESH, RUNNING or USED."""
         self.builder.store_atomic(cgutils.int32_t(new), self.state, "release", 4)

@@ -3,8 +3,8 @@
 Needs       Numba IR before types are inferred
 Gives       `ArrayLiterals`, a pass: displays of lists that only `np.array` or `np.asarray` reads
             become displays of tuples
-Invariants  L1  a list is exchanged only if the call, or a list that is exchanged too, is the one
-                place that reads it: nobody else can change it or compare its identity
+Invariants  L1  a list is replaced only if the call, or a list that is replaced too, is its only
+                reader: nothing else can change it or compare its identity
             L2  dtype, shape, order of evaluation and values stay those of Numba, whose `np.array`
                 takes tuples by the rules it takes lists by
             L3  a list without rows in `np.array` is left to Numba, which removes it itself

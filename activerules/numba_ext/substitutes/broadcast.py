@@ -19,7 +19,7 @@ from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 
 @functools.cache
 def install() -> None:
-    """Once for the process."""
+    """Patch Numba's method for the AD target; called once per process."""
     helper: Any = npyimpl._ArrayIndexingHelper
     original = helper.update_indices
 

@@ -1,6 +1,6 @@
 """Powers and square roots of complex numbers for the AD target, in a form that has a derivative.
 
-Numba's own code takes shortcuts that are right for the value alone: `z ** 2` is `z * z` whatever
+Numba's own code takes shortcuts that are correct only for the value: `z ** 2` is `z * z` whatever
 the exponent depends on, other powers are one call on memory, and the square root of a negative real
 number uses `abs(z.imag)`, which has no derivative at 0, in `np.arccosh` as well.
 

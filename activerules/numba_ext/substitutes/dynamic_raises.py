@@ -114,7 +114,7 @@ def handed_over(objects: tuple[Any, ...]) -> Iterator[Any]:
 
 
 class RaisesComputed(Lower):
-    """Lowers a function; see D1."""
+    """Lowers a function so that exceptions with computed arguments lose no reference (D1)."""
 
     def lower_dynamic_raise(self, inst: Any) -> None:
         """As Numba's own, but what the variables held is dropped."""
@@ -135,18 +135,18 @@ class RaisesComputed(Lower):
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class LoweringOfRaises(NativeLowering):
-    """Lowers as Numba's own pass."""
+    """Numba's lowering pass, with `RaisesComputed` as its lowering class."""
 
     _name = "activerules_lowering_of_raises"
 
     @property
     def lowering_class(self) -> Any:
-        """What lowers one function."""
+        """The class that lowers a function."""
         return RaisesComputed
 
 
 class CallConv(CPUCallConv):
-    """Numba's convention on the CPU."""
+    """Numba's calling convention on the CPU, without the references its exceptions leak."""
 
     def emit_unwrap_dynamic_exception_fn(self, module: Any, st_type: Any, nb_types: Any) -> Any:
         """A function that makes objects for Python of what an exception holds.

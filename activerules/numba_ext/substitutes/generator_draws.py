@@ -1,4 +1,4 @@
-"""The samplers that methods of `numpy.random.Generator` call, as far as their draws have no
+"""The samplers that methods of `numpy.random.Generator` call, where their draws have no
 derivative.
 
 Needs       the library of rules, which says why

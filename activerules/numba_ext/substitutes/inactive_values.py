@@ -77,7 +77,7 @@ class InactiveValues(CPUContext):
         return lambda builder, args: implementation(builder, (args[0], _by_value(builder, args[1])))
 
     def make_tuple(self, builder: Any, typ: Any, values: Sequence[Any]) -> Any:
-        """A tuple of these items."""
+        """Make a tuple; in one of an inactive type floats have no derivative."""
         if self.is_inactive_type(typ):
             values = [_stopped(builder, t, v) for t, v in zip(typ, values, strict=True)]
         return super().make_tuple(builder, typ, values)

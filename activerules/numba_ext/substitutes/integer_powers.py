@@ -1,7 +1,7 @@
 """Floats to the power of integers for the AD target: `x ** 2`, `c[k] * x ** k`.
 
-Numba's own code is a loop that squares, for constant exponents, too; the tape would hold a row per
-turn of it. Here it is a product, or one call that the table of derivatives knows.
+Numba's own code is a loop of squarings, even for constant exponents; the tape would hold a row per
+iteration. Here it is a product, or one call that the table of derivatives knows.
 
 Needs       an ADContext
 Gives       `install(context)`: implementations for the target

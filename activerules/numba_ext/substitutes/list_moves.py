@@ -1,7 +1,7 @@
-"""Items of reflected lists that change their places, for the AD target: one by one.
+"""Moves of items within reflected lists, for the AD target: one by one.
 
-Numba moves them as bytes (`pop(0)`, `insert`, `del`, slices, `sort` with a key). Of a copy of bytes
-among which there are floats, integers and pointers the engine does not know which are which.
+Numba moves them as bytes (`pop(0)`, `insert`, `del`, slices, `sort` with a key). In a copy of bytes
+the engine cannot tell floats from integers and pointers.
 
 Gives       `install()`: for this target; other targets keep Numba's own code
 """
@@ -22,7 +22,7 @@ _OF_ONE_TYPE = (ir.FloatType, ir.DoubleType, ir.IntType)
 
 @functools.cache
 def install() -> None:
-    """Once for the process."""
+    """Patch Numba's method for the AD target; called once per process."""
     instance: Any = listobj.ListInstance
     original = instance.move
 

@@ -1,4 +1,4 @@
-"""What changes a caller's objects while a derivative is computed, and what the engine does not see.
+"""Runtime functions that change a caller's objects during a derivative, hidden from the engine.
 
 Gives       `DEFINITIONS`: LLVM functions that count references and copy bytes; the engine takes
             them for calls without an effect on what it reads (`PREFIX`)

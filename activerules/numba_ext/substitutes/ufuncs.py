@@ -45,7 +45,7 @@ class KernelDispatcher(ufuncbuilder.UFuncDispatcher):
         super().__init__(dispatcher.py_func, locals=dict(dispatcher.locals), targetoptions=options)
 
     def compile(self, *args: Any, **kws: Any) -> Any:
-        """Compile one loop."""
+        """Compile the kernel for one loop of a ufunc, for the AD target."""
         with self._for_ad():
             return super().compile(*args, **kws)
 
@@ -71,7 +71,7 @@ class VectorizedTwin(DUFunc):
 
     @classmethod
     def of(cls, original: Any, kernels: KernelDispatcher) -> Any:
-        """The twin of a function."""
+        """The twin of a `@vectorize` function for the AD target."""
         twin: Any = cls.__new__(cls)
         twin._initialize(kernels, original.identity)
         return twin

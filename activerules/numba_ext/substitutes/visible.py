@@ -1,4 +1,4 @@
-"""Runtime functions made visible: what the engine is shown instead of a call of Numba's C code.
+"""Runtime functions made visible: code shown to the engine in place of calls of Numba's C code.
 
 Needs       the text of a captured module
 Gives       `with_definitions`: the same, with the bodies of C functions that have one here

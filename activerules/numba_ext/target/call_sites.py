@@ -3,7 +3,7 @@
 Needs       the calls that are lowered in functions with line tables
 Gives       `CallSites`, of one session: `call_at`, the call on a line that leads to a symbol
             `name_call`: an `UnknownCall` that speaks of this call, and of the rule it needs
-Invariants  W1  nothing is asked of Numba before there is an error
+Invariants  W1  Numba is asked only once there is an error
             W2  a call is named where it is the only one on its line that can lead there
 
 The code of what Numba and its extensions implement has the line of the user's call; the symbol it

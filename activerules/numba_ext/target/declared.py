@@ -7,9 +7,9 @@ Invariants  D1  the signature is the one of them that Numba takes for such a cal
             D2  what is no conversion keeps its own type: a function that is passed, an array of
                 another layout
 
-A function compiled without them would be another function: `h(10**10)` squares an integer where
-Numba squares a float. Numba inlines `inline="always"` functions before it types them, and passes
-over their signatures; so they have none here.
+Compiled without them it would be a different function: `h(10**10)` squares an integer where
+Numba squares a float. Numba inlines `inline="always"` functions before it types them, and ignores
+their signatures; so they have none here.
 """
 
 from __future__ import annotations

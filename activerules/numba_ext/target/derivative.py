@@ -1,4 +1,4 @@
-"""What the pipeline hands to the interface: a compiled derivative and how to call it."""
+"""The result of the pipeline: a compiled derivative and how to call it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which `@njit` dispatcher stands for what the user wants differentiated.
+"""The `@njit` dispatcher of the function that a user wants to differentiate.
 
 That of an `@njit` function, or of what `grad` made; a plain Python function gets one, and what
 Numba knows by itself (`math.sin`, a ufunc) gets a function that calls it.

@@ -4,10 +4,11 @@ Needs       the LLVM function of a compiled callable, after LLVM's passes
 Gives       `only_reads`: whether every write goes to memory of the call itself
             `exchanges`: whether pointers in other memory may be exchanged
             `is_closed`: whether data goes in and out by arguments and the result alone
-Invariants  E1  if in doubt it does: a call of anything unknown, a pointer of unknown origin
+Invariants  E1  conservative: a call of anything unknown, or a pointer of unknown origin, counts as
+                a write
 
-LLVM's own attributes say so of the memory behind a parameter, but not of what pointers in that
-memory lead to: the items of a list, the arrays of an object.
+LLVM's own attributes describe the memory behind a parameter, but not the memory that pointers in
+it lead to: the items of a list, the arrays of an object.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Invariants  a caller asks only where the result has a shadow; everywhere else no
     for t in range(steps):
         x = a * x
 
-Here `x` is one array or another, and the sweep reaches both through one pointer.
+Here `x` is one of two arrays, and the sweep reaches both through one pointer.
 """
 
 from __future__ import annotations

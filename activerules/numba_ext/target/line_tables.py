@@ -75,13 +75,13 @@ class _LowerKernel(_FindsDefinition, Lower):
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class LoweringWithLines(NativeLowering):
-    """Lowers as Numba's own pass."""
+    """Numba's lowering pass, with a lowering class that writes line tables."""
 
     _name = "activerules_lowering"
 
     @property
     def lowering_class(self) -> Any:
-        """What lowers one function."""
+        """The class that lowers a function."""
         return _Lower
 
 

@@ -1,9 +1,9 @@
 """Methods that Numba compiles from a function: those of `@overload_method` and of jitted classes.
 
-Numba keeps one type of a bound method for each type of object, and with it the typing context that
-asked for it first, which then types every call of it. Was that another target's, the implementation
-is compiled for the one and remembered for the other, which has "no definition" of it. So a context
-of the AD target has types of its own for such methods, which the CPU never meets.
+Numba keeps one type of a bound method per type of object, and with it the typing context that
+asked for it first, which then types every call of it. If that context is another target's, the
+implementation is compiled for one target and recorded for the other, which has "no definition" of
+it. So a context of the AD target has its own types of such methods, which the CPU never sees.
 
 A method of a jitted class is typed with the functions of the user that it is given, as what it
 compiles to know the result is for the CPU. It is compiled for this target, with their twins, where
@@ -35,11 +35,11 @@ class Method(types.BoundFunction):
 
     @property
     def key(self) -> Any:
-        """What tells it from others."""
+        """What makes two types equal."""
         return *super().key, self.context
 
     def copy(self, this: types.Type) -> Method:
-        """The method of another object."""
+        """The same method of another object."""
         return Method(self.template, this, self.context)
 
 
@@ -52,15 +52,15 @@ class RuledMethod(types.BoundFunction):
 
     @property
     def key(self) -> Any:
-        """What tells it from others."""
+        """What makes two types equal."""
         return *super().key, self.function
 
     def copy(self, this: types.Type) -> RuledMethod:
-        """The method of another array."""
+        """The same method of another array."""
         return RuledMethod(self.template, this, self.function)
 
     def get_call_type(self, context: Any, args: Any, kws: dict[str, Any]) -> Any:
-        """That of the function."""
+        """The signature of the NumPy function with the array as first argument, as a method."""
         found = self.function.get_call_type(context, (self.this, *args), kws)
         return None if found is None else found.as_method()
 

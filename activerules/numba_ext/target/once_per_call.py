@@ -1,4 +1,4 @@
-"""Code that runs once per call from Python is compiled as it stands.
+"""Code that runs once per call from Python is compiled without optimisation.
 
 An entry for Python takes its arguments apart, tests their memory and calls a derivative. Its own
 instructions run once per call; optimising them took a fifth of Numba's own compile of the primal.

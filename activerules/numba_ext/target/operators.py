@@ -1,4 +1,4 @@
-"""Operators that carry rules are calls: nothing may fuse them, or take another operator for them.
+"""Operators that carry rules are calls: they are neither fused nor replaced by other operators.
 
 Needs       Numba IR before types are inferred; which callables carry a rule
 Gives       `RuledOperators`, a pass: `a % b` becomes a call of `operator.mod` where that carries a

@@ -2,8 +2,8 @@
 
 Needs       Numba's compile result of a function
 Gives       `only_reads_arrays`: true where nothing is written through an argument's arrays
-Invariants  O1  if in doubt it writes: a pointer that is kept in memory, or passed to code that is
-                not seen
+Invariants  O1  conservative: a pointer that is stored in memory, or passed to code that is not
+                seen, counts as written through
 Cost        as much as optimising the function once more: 0.1 s for one of a few lines
 
 Numba's read-only arrays do not say so: `x.flat[i] = y`, `np.dot(a, b, out=x)` and what

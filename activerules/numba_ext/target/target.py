@@ -124,7 +124,7 @@ class ADTypingContext(Context):
 
     @property
     def session(self) -> Session:
-        """The session it belongs to."""
+        """The session whose compiled functions this context knows."""
         return self._session
 
     def resolve_value_type(self, val: Any) -> Any:
@@ -197,7 +197,7 @@ class ADContext(InactiveValues):
 
     @cached_property
     def nrt(self) -> Any:
-        """What counts references."""
+        """The code generator for reference counting; it counts those in generators, too."""
         return counted_generators.CountingNRT(self, self.enable_nrt)
 
     @global_compiler_lock
@@ -215,7 +215,7 @@ class ADContext(InactiveValues):
 
     @property
     def call_conv(self) -> CallConv:
-        """How functions are called."""
+        """The calling convention of the target."""
         return CallConv(self)
 
     def note_call(self, func_ir: Any, expr: Any, callee: Any, signature: Any) -> None:
@@ -262,7 +262,7 @@ class ADContext(InactiveValues):
         return NeverCalled(env, library)
 
     def get_function(self, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
-        """The implementation of a call."""
+        """The implementation of a call, for the AD target."""
         if isinstance(fn, StubType):
             fn, sig = fn.stub, sig.as_function()
         if isinstance(fn, RuledMethod):

@@ -168,7 +168,7 @@ class Integers:
         return Address(pointer, offset)
 
     def _bytes(self, gep: Instruction) -> Poly | None:
-        """What a getelementptr adds."""
+        """The number of bytes that a getelementptr adds, or None if it is not a polynomial."""
         t = gep.attributes["source"]
         total = Poly.number(0)
         for k, index in enumerate(gep.operands[1:]):

@@ -49,12 +49,12 @@ class CalledMemory:
 
     @property
     def reads(self) -> frozenset[MemoryObject]:
-        """What the function may read."""
+        """The memory objects that the callee may read."""
         return self.all_at(self.summary.reads)
 
     @property
     def writes(self) -> frozenset[MemoryObject]:
-        """What the function may write."""
+        """The memory objects that the callee may write."""
         return self.all_at(self.summary.writes)
 
     @property

@@ -1,5 +1,5 @@
-"""Declared memory: what a caller says is in the memory behind a parameter, as nothing in the IR
-tells.
+"""Declared memory: what a caller states about memory behind a parameter; the IR does not
+show it.
 
 Gives       Declared, frozen: where floats are, and where pointers to other declared memory are
             Target: a pointer in declared memory, and what it leads to

@@ -11,7 +11,7 @@ Gives       `is_newest(pointer, object)`
 Invariants  I1  when `is_newest(p, o)`, then wherever `p` is used and leads to `o`, it leads to what
                 the site of `o` made when it was last passed
 
-I1 holds as each step keeps it. A value that does not stand in front of the site on every way to it
+I1 holds as each step keeps it. A value that does not precede the site on every path to it
 is computed again whenever the site is passed on the way to one of its uses; those that do stand in
 front of it, and what is merged where an iteration begins, are refused.
 """

@@ -1,4 +1,4 @@
-"""Memory objects: the pieces of memory the analyses tell from one another.
+"""Memory objects: the regions of memory that the analyses distinguish.
 
 Objects are: each group of pointer parameters that belong to one argument, each alloca, each
 allocation site (a new object every time the site is passed), the fresh memory a marked call, or a

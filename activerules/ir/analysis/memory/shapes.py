@@ -1,4 +1,4 @@
-"""Shapes: where in memory floats and pointers are, for a whole module, by what memory looks like.
+"""Shapes: where in memory floats and pointers are, for a whole module, by the structure of memory.
 
 Needs       a module in normal form; how calls are seen; the function that is differentiated
 Gives       `Shapes`: `may_hold(access, kind)`, `may_be_bits(value)`

@@ -274,7 +274,7 @@ def pieces_of(copy: Instruction, types: ValueTypes) -> list[Piece]:
 
 
 def _record_pieces(length: int, rows: Rows, memory: MemoryFacts) -> list[Piece]:
-    """The floats among `length` bytes."""
+    """The floats among `length` bytes of records; `MixedCopy` if one is cut."""
     found = [
         Piece(start + piece.offset, piece.type)
         for start in range(0, length, rows.period)

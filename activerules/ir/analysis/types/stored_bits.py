@@ -1,4 +1,4 @@
-"""Integers that may be made of a float's bits, by way of memory in which nobody sees a float.
+"""Integers that may hold the bits of a float that went through memory without float accesses.
 
 Needs       a Function; its ValueTypes
 Gives       `carried_bits`: integers, more than `ValueTypes.float_bits`
@@ -6,7 +6,8 @@ Invariants  K1  an integer outside is not computed of the bits of a float that w
                 integers, here or by a function called here
 
 `float_bits` follows integers through arithmetic, and finds those that are read where floats are.
-Bits that went through arithmetic first are stored as integers, and nothing in such memory tells.
+Bits that went through arithmetic first are stored as integers, in memory that no float access
+marks.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from activerules.ir.llvm.model import Instruction, Value
 
 
 def carried_bits(types: ValueTypes) -> frozenset[Value]:
-    """See the module docstring."""
+    """The integers that may hold bits of a float: those of `types`, and others by way of memory."""
     body = [i for block in types.memory.flow.order for i in block.instructions]
     makers = [call for call, made in types.memory.called.items() if made.summary.makes_bits]
     if not types.float_bits and not makers:

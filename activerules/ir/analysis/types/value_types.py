@@ -58,7 +58,7 @@ class ValueTypes:
     shapes: Callable[[], ShapesIn] | None = None
 
     def holds_float(self, memory: MemoryObject) -> bool:
-        """V2."""
+        """Whether memory holds a float: one that is accessed there, or that is declared (V2)."""
         declared = memory in self.declared and bool(self.declared[memory].floats)
         return declared or any(isinstance(a.type, FloatType) for a in self.accesses.get(memory, ()))
 
