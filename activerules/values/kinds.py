@@ -137,10 +137,12 @@ def gradient_type(found: types.Type) -> types.Type:
     """The type of the gradient with respect to a value: values for numbers, new arrays for arrays,
     else None.
     """
-    return map_type(
-        layout_of(found),
-        lambda leaf: shadow_of_leaf(leaf) if leaf.has_shadow else _number_or_none(leaf),
-    )
+    return map_type(layout_of(found), gradient_of_leaf)
+
+
+def gradient_of_leaf(leaf: Node) -> Any:
+    """That of a leaf."""
+    return shadow_of_leaf(leaf) if leaf.has_shadow else _number_or_none(leaf)
 
 
 def _number_or_none(leaf: Node) -> Any:

@@ -172,7 +172,7 @@ def zero_shadow(context: Any, builder: Any, found: Any, primal: Any) -> Any:
     What is constant in tuples is that of `primal`, borrowed; an instance owns what is in it.
     """
     em = Emit(context, builder)
-    return rebuild(em, layout_of(found), primal, _zero_or_borrowed, shadow_of_leaf)
+    return rebuild(em, layout_of(found), (primal,), _zero_or_borrowed, shadow_of_leaf)
 
 
 def _zero_or_borrowed(em: Emit, node: Node, primal: Any) -> Any:

@@ -325,18 +325,23 @@ _ENTER: dict[type, Callable[[Emit, Visit, _Options], _Parts]] = {
 def rebuild(
     em: Emit,
     node: Node,
-    value: Any,
-    leaf: Callable[[Emit, Node, Any], Any],
+    values: Sequence[Any],
+    leaf: Callable[..., Any],
     leaf_type: Callable[[Node], Any] = lambda leaf: leaf.numba_type,
 ) -> Any:
-    """The tuple of what `leaf` gives for each leaf of a value; its type is what `map_type` makes
-    with `leaf_type`.
+    """The tuple of what `leaf(em, node, *values)` gives for each leaf of values of one form; its
+    type is what `map_type` makes with `leaf_type`. Of a value that is None, as of a derivative
+    where there is none, every leaf is None.
     """
     if not node.is_tuple:
-        return leaf(em, node, value)
-    parts = cgutils.unpack_tuple(em.builder, value, len(node.children))
-    rows = zip(node.children, parts, strict=True)
-    items = [rebuild(em, child, part, leaf, leaf_type) for (_, child), part in rows]
+        return leaf(em, node, *values)
+    count = len(node.children)
+    columns = [
+        [None] * count if value is None else cgutils.unpack_tuple(em.builder, value, count)
+        for value in values
+    ]
+    rows = zip(node.children, zip(*columns, strict=True), strict=True)
+    items = [rebuild(em, child, parts, leaf, leaf_type) for (_, child), parts in rows]
     return em.context.make_tuple(em.builder, map_type(node, leaf_type), items)
 
 
@@ -357,7 +362,7 @@ class Making:
 def fresh(em: Emit, node: Node, value: Any, making: Making) -> Any:
     """A new value of the form of another, which the caller owns."""
     if node.is_tuple:
-        return rebuild(em, node, value, partial(_fresh_leaf, making))
+        return rebuild(em, node, (value,), partial(_fresh_leaf, making))
     if not making.opened(node):
         return making.leaf(em, node, value)
     make = _fresh_items if isinstance(node, Items) else _fresh_instance

@@ -20,6 +20,7 @@ from activerules.numba_ext.calls.emitter import Call, Emitter, link_derivative
 from activerules.numba_ext.target.derivative import Gradient
 from activerules.values.argument import Argument
 from activerules.values.kinds import has_shadow, optional_leaf
+from activerules.values.kinds import shadow_type as shadow_type_of
 from activerules.values.shadows import zero_shadow
 
 Lanes = Sequence[Any]  # tangents, one per lane
@@ -55,7 +56,7 @@ def tangent_of(found: Any) -> Any:
     if isinstance(found, types.Float | types.Complex):
         return found
     if isinstance(found, types.Array) and isinstance(found.dtype, types.Float | types.Complex):
-        return memory.shadow_type(found)
+        return shadow_type_of(found)
     if isinstance(found, types.BaseTuple):
         items = tuple(map(tangent_of, checks.items_of(found)))
         return types.BaseTuple.from_types(items, getattr(found, "instance_class", None))
@@ -179,7 +180,7 @@ class ForwardEmitter(Emitter):
         """The layout of the primal, the memory of its shadow; zeros where there is none (W2)."""
         builder = self.builder
         shadow = self.context.make_array(found)(self.context, builder, tangent)
-        array_type = memory.shadow_type(found)
+        array_type = shadow_type_of(found)
         result = cgutils.alloca_once(builder, self.context.get_value_type(array_type))
         with builder.if_else(cgutils.is_null(builder, shadow.data)) as (nowhere, there):
             with nowhere:

@@ -39,11 +39,15 @@ from activerules.numba_ext.target.derivative import (
 from activerules.rules.registry import RULES
 from activerules.values import zeros  # noqa: F401  make_zero
 from activerules.values.argument import Argument
-from activerules.values.fields import items_of
+from activerules.values.kinds import (
+    gradient_of_leaf,
+    has_numbers,
+    has_shadows,
+)
 from activerules.values.kinds import gradient_type as gradient_type_of
-from activerules.values.kinds import has_numbers, has_shadow, has_shadows, is_number
-from activerules.values.regions import parts_of
+from activerules.values.layout import Node, Number, layout_of
 from activerules.values.shadows import zero_shadow
+from activerules.values.walk import Emit, rebuild
 
 _compilers: list[DerivativeCompiler] = []
 
@@ -174,22 +178,14 @@ def gradient_form(typing_context, spec, function, *args):
 
 def _joined(context: Any, builder: Any, found: Any, derivative: Any, shadow: Any = None) -> Any:
     """The gradient with respect to one argument: values for numbers, shadows for arrays."""
-    if has_shadow(found):
-        return shadow
-    if not isinstance(found, types.BaseTuple):
-        return derivative if is_number(found) else context.get_dummy_value()
-    if not has_shadows(found):
-        return derivative
-    parts = parts_of(builder, found, shadow)
-    if has_numbers(found):
-        entries = cgutils.unpack_tuple(builder, derivative, len(items_of(found)))
-    else:
-        entries = [None] * len(items_of(found))
-    items = [
-        _joined(context, builder, item, entry, part)
-        for (item, (part,)), entry in zip(parts, entries, strict=True)
-    ]
-    return context.make_tuple(builder, gradient_type_of(found), items)
+
+    def part(em: Emit, leaf: Node, derivative: Any, shadow: Any) -> Any:
+        if leaf.has_shadow:
+            return shadow
+        return derivative if isinstance(leaf, Number) else context.get_dummy_value()
+
+    pair = derivative if has_numbers(found) else None, shadow
+    return rebuild(Emit(context, builder), layout_of(found), pair, part, gradient_of_leaf)
 
 
 def _read_call(

@@ -34,20 +34,19 @@ from activerules.values.fields import (
     items_in,
 )
 from activerules.values.kinds import (
-    has_shadow,
     has_shadows,
-    shadow_type,
 )
+from activerules.values.layout import Node, layout_of, shadow_of_leaf
 from activerules.values.regions import (
     Entries,
     data_of_piece,
     each_item,
     entries_of,
     extent_of_piece,
-    parts_of,
     pieces_of,
 )
 from activerules.values.shadows import zero_shadow
+from activerules.values.walk import Depth, Emit, rebuild, walk
 
 
 @dataclass(frozen=True)
@@ -452,11 +451,11 @@ def release(context: Any, builder: Any, found: Any, shadow: Any) -> None:
     By a function of our own: next to an `NRT_decref`, Numba does not prune what it holds itself,
     and an exception would leak that.
     """
-    if isinstance(found, types.BaseTuple):
-        for item, (part,) in parts_of(builder, found, shadow):
-            release(context, builder, item, part)
-    elif has_shadow(found) and not isinstance(found, types.Record):
-        release_counted(builder, context.make_helper(builder, found, value=shadow).meminfo)
+    for visit in walk(Emit(context, builder), layout_of(found), (shadow,), depth=Depth.TUPLES):
+        one = visit.node.numba_type
+        if visit.node.has_shadow and not isinstance(one, types.Record):
+            helper = context.make_helper(builder, one, value=visit.values[0])
+            release_counted(builder, helper.meminfo)
 
 
 def release_counted(builder: Any, meminfo: Any) -> None:
@@ -485,11 +484,14 @@ def constant_where_same(context: Any, builder: Any, found: Any, primal: Any, sha
     What holds at run time decides; a reference to all counted memory in the result is the caller's.
     A record cannot be told: it is returned as it is.
     """
-    if isinstance(found, types.BaseTuple):
-        parts = parts_of(builder, found, primal, shadow)
-        items = [constant_where_same(context, builder, item, *pair) for item, pair in parts]
-        return context.make_tuple(builder, shadow_type(found), items)
-    if not has_shadow(found) or isinstance(found, types.Record):
+    em = Emit(context, builder)
+    pair = primal, shadow
+    return rebuild(em, layout_of(found), pair, _constant_where_same, shadow_of_leaf)
+
+
+def _constant_where_same(em: Emit, leaf: Node, primal: Any, shadow: Any) -> Any:
+    context, builder, found = em.context, em.builder, leaf.numba_type
+    if not leaf.has_shadow or isinstance(found, types.Record):
         return shadow
     own, other = (data_of_piece(context, builder, found, value) for value in (primal, shadow))
     result = cgutils.alloca_once_value(builder, shadow)

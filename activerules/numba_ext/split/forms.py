@@ -60,6 +60,7 @@ from activerules.rules.pattern import type_name
 from activerules.values.argument import Argument
 from activerules.values.identity import identity_of
 from activerules.values.kinds import is_number, optional_leaf, returned_type
+from activerules.values.kinds import shadow_type as shadow_type_of
 from activerules.values.layout import layout_of
 from activerules.values.shadows import own_constants
 from activerules.values.walk import Emit
@@ -189,7 +190,7 @@ def halves_form(make: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
 def tape_type(call: Call) -> TapeType:
     """The type of the tapes of one derivative."""
     held = tuple(
-        memory.shadow_type(argument.numba_type)
+        shadow_type_of(argument.numba_type)
         for argument, own in zip(call.arguments, _owned(call), strict=True)
         for _ in range(call.gradient.width * own)
     )

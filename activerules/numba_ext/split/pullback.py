@@ -25,7 +25,6 @@ from activerules.annotations.activity import Const, Duplicated, MixedDuplicated
 from activerules.annotations.signature import SplitSpec
 from activerules.annotations.trees import flattened, restored
 from activerules.errors import NotYetSupported, ShadowMismatch, TapeError
-from activerules.numba_ext.calls import memory
 from activerules.numba_ext.calls.checks import refuse_buffer
 from activerules.numba_ext.calls.emitter import BY_SHADOW, Call, Field
 from activerules.numba_ext.codegen.stubs import StubType
@@ -37,7 +36,13 @@ from activerules.numba_ext.split.split_results import shadow_of
 from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, Block
 from activerules.rules.pattern import type_name
 from activerules.values.fields import items_of
-from activerules.values.kinds import has_shadow, is_number, is_number_array, returned_type
+from activerules.values.kinds import (
+    gradient_of_leaf,
+    is_number_array,
+    returned_type,
+)
+from activerules.values.kinds import shadow_type as shadow_type_of
+from activerules.values.layout import Node, Number, layout_of, map_type, shadow_of_leaf
 from activerules.values.shadows import (
     add_cotangent,
     clear_shadow,
@@ -45,6 +50,7 @@ from activerules.values.shadows import (
     own_constants,
     zero_shadow,
 )
+from activerules.values.walk import Emit, rebuild
 
 
 class PullbackType(StubType):
@@ -268,7 +274,7 @@ def _annotated(asked: SplitSpec, args: Sequence[Any]) -> list[Any]:
     return [
         ty
         if kind is Const
-        else AnnotationType(kind, ty, *([memory.shadow_type(ty)] if kind in _SHADOWED else []))
+        else AnnotationType(kind, ty, *([shadow_type_of(ty)] if kind in _SHADOWED else []))
         for kind, ty in zip(asked.arguments, args, strict=True)
     ]
 
@@ -278,19 +284,17 @@ _SHADOWED = (Duplicated, MixedDuplicated)
 
 def _pulled_type(found: Any) -> Any:
     """The type of a cotangent that a pullback hands out: its arrays and objects are new."""
-    if isinstance(found, types.BaseTuple):
-        entries = tuple(map(_pulled_type, items_of(found)))
-        return types.BaseTuple.from_types(entries, getattr(found, "instance_class", None))
-    if is_number_array(found):
-        return memory.shadow_type(found).copy(layout="C")
-    if has_shadow(found):
-        return memory.shadow_type(found)
-    return found if is_number(found) else types.none
+    return map_type(layout_of(found), _pulled_leaf_type)
+
+
+def _pulled_leaf_type(leaf: Node) -> Any:
+    result = gradient_of_leaf(leaf)
+    return result.copy(layout="C") if is_number_array(result) else result
 
 
 def _data_type(call: Call, args: Sequence[Any]) -> types.BaseTuple:
     """The types of tape, primals, working shadows, and the shadow of the result."""
-    shadows = [memory.shadow_type(a.numba_type) for a in call.arguments if a.activity in BY_SHADOW]
+    shadows = [shadow_type_of(a.numba_type) for a in call.arguments if a.activity in BY_SHADOW]
     result = shadow_of(call.gradient.result_type)
     return types.Tuple([tape_type(call), types.Tuple(args), types.Tuple(shadows), result])
 
@@ -362,21 +366,19 @@ class _Run:
         ]
 
     def _pulled(self, ty: Any, shadow: Any, bar: Any) -> Any:
-        """One part of a cotangent: a copy of its shadow, or the derivative `bar`."""
+        """One cotangent: copies of the shadow, and the derivatives in `bar`."""
+        em = Emit(self.context, self.builder)
+        return rebuild(em, layout_of(ty), (shadow, bar), self._pulled_leaf, _pulled_leaf_type)
+
+    def _pulled_leaf(self, em: Emit, leaf: Node, shadow: Any, bar: Any) -> Any:
+        ty = leaf.numba_type
         if is_number_array(ty):
-            source = memory.shadow_type(ty)
+            source = shadow_of_leaf(leaf)
             result = source.copy(layout="C")
             return self._internal(cotangents.copied, result, (source,), (shadow,))
-        if has_shadow(ty):
+        if leaf.has_shadow:
             return copy_of_shadow(self.context, self.builder, ty, shadow)
-        if not isinstance(ty, types.BaseTuple):
-            return bar if is_number(ty) else self.context.get_dummy_value()
-        count = len(ty)
-        shadows = cgutils.unpack_tuple(self.builder, shadow, count)
-        bars = [None] * count if bar is None else cgutils.unpack_tuple(self.builder, bar, count)
-        parts = zip(items_of(ty), shadows, bars, strict=True)
-        items = [self._pulled(*part) for part in parts]
-        return self.context.make_tuple(self.builder, _pulled_type(ty), items)
+        return bar if isinstance(leaf, Number) else self.context.get_dummy_value()
 
     def _internal(self, function: Any, result: Any, argtypes: Any, values: Any) -> Any:
         return self.emitter.call_jitable(function, signature(result, *argtypes), values)

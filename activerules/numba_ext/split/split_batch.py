@@ -21,7 +21,7 @@ from numba.core.typing.templates import signature
 from activerules.annotations.activity import Active, Const
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import NotYetSupported, TapeError
-from activerules.numba_ext.calls import checks, memory
+from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.emitter import Call, all_fields
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.lanes import (
@@ -43,6 +43,7 @@ from activerules.numba_ext.split.forms import (
     wrong_tape,
 )
 from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, USED, Block
+from activerules.values.kinds import shadow_type as shadow_type_of
 from activerules.values.shadows import own_constants
 
 
@@ -145,7 +146,7 @@ def _read(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[SplitSp
 def _tape_type(call: Call) -> Any:
     """The tape of one lane, and the working shadows."""
     shadows = [
-        memory.shadow_type(a.numba_type) for a in call.arguments if a.activity == "duplicated"
+        shadow_type_of(a.numba_type) for a in call.arguments if a.activity == "duplicated"
     ]
     return types.Tuple([tape_type(call), types.Tuple(shadows)])
 
