@@ -34,6 +34,7 @@ from activerules.annotations.activity import (
     MixedDuplicated,
 )
 from activerules.annotations.containers import is_array, is_tuple, like_tuple
+from activerules.api.autodiff import NO_C_WRAPPER
 from activerules.chainrules.pairs import filled
 from activerules.errors import RuleCheckError
 from activerules.numba_ext.target.call_facts import RuleFunctionCompiler
@@ -213,7 +214,9 @@ def _rule_function(function: Any, compiled: bool) -> Any:
     if not compiled:
         return plain
     if plain not in _compiled:
-        _compiled[plain] = numba.njit(pipeline_class=RuleFunctionCompiler, boundscheck=True)(plain)
+        _compiled[plain] = numba.njit(
+            pipeline_class=RuleFunctionCompiler, boundscheck=True, **NO_C_WRAPPER
+        )(plain)
     return _compiled[plain]
 
 
@@ -227,7 +230,7 @@ def _driver(
     source = f"def driver({head}{names}): return function({passed}{names})"
     scope = {"function": function, "config": config, "ret": result}
     driver = function_from(source, "driver", scope, module=__name__)
-    return numba.njit(driver) if compiled else driver
+    return numba.njit(**NO_C_WRAPPER)(driver) if compiled else driver
 
 
 def _overwritten(config: RuleConfig, annotated: Sequence[Annotation], primal: Any) -> list[Any]:
