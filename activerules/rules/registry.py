@@ -345,7 +345,8 @@ class Registry:
         types = (*argument_types, return_type)
         call = Call(display_name(function), types, _kinds(*activities, result_activity))
         with self._lock, self._with_reason(function):
-            return choose(self._rules_of(function, "reverse", call), call)
+            chosen = choose(self._rules_of(function, "reverse", call), call)
+        return replace(chosen, beside=self._of_other_mode(function, "reverse"))
 
     def find_forward(
         self,
@@ -366,7 +367,20 @@ class Registry:
         call = Call(display_name(function), types, kinds, forward=True)
         with self._lock, self._with_reason(function) as reason:
             rules = self._rules_of(function, "forward", call)
-            return choose_forward(rules, call, width) if rules or reason else None
+            chosen = choose_forward(rules, call, width) if rules or reason else None
+        beside = self._of_other_mode(function, "forward")
+        return None if chosen is None else replace(chosen, beside=beside)
+
+    def _of_other_mode(self, function: Any, which: Half) -> str:
+        """Where a user's rule is for the other mode, if there is none for this one."""
+        users = {
+            half: each.location
+            for rule in self.rules_for(function)
+            for half, each in rule.halves.items()
+            if not is_of_library(each.module)
+        }
+        other: Half = "forward" if which == "reverse" else "reverse"
+        return "" if which in users else users.get(other, "")
 
     @contextmanager
     def _with_reason(self, function: Any) -> Generator[str]:

@@ -90,6 +90,8 @@ class RulePair:
     saves                positions of the arguments that the reverse finds as they were.
     keeps_shadow         whether the augmented primal must run for every shadow of its arguments.
     lost                 where the rule of the library is that would serve, or "".
+    beside               where a user's rule is that is for the other mode alone, if this one is the
+                         library's, or "".
     """
 
     name: str
@@ -104,6 +106,7 @@ class RulePair:
     saves: frozenset[int] = frozenset()
     keeps_shadow: bool = True
     lost: str = ""
+    beside: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,8 @@ class ForwardRule:
                          rule gets a tangent of zeros.
     looped               the rule is of width 1 and the call is not: it runs once per lane.
     lost                 where the rule of the library is that would serve, or "".
+    beside               where a user's rule is that is for the other mode alone, if this one is the
+                         library's, or "".
     """
 
     name: str
@@ -125,6 +130,7 @@ class ForwardRule:
     looped: bool
     location: str
     lost: str = ""
+    beside: str = ""
 
 
 def is_of_library(module: str | None) -> bool:

@@ -72,6 +72,29 @@ def find(kinds=("duplicated", "duplicated"), found=Matrix):
     return RULES.find(np.linalg.solve, [found, found], found, kinds, "duplicated")
 
 
+def test_a_pair_alone_leaves_forward_mode_to_the_library_and_the_report_says_so():
+    @ar.augmented_primal(operator.matmul)
+    def _(config, ret: Duplicated, a: Duplicated, b: Duplicated):
+        y = a.val @ b.val
+        return ar.AugmentedReturn(y, np.zeros_like(y), None)
+
+    @ar.reverse(operator.matmul)
+    def pair(config, dret: Duplicated, tape, a: Duplicated, b: Duplicated):
+        ar.accumulate(a, 7.0 * dret.dval)
+
+    @njit
+    def square(a):
+        return a @ a
+
+    a, a_dot = np.array([[2.0, 1.0], [0.0, 3.0]]), np.array([[0.5, 0.0], [1.0, -1.0]])
+    np.testing.assert_allclose(ar.jvp(square, (a,), (a_dot,))[1], a @ a_dot + a_dot @ a)
+    (product,) = ar.explain(square, Duplicated(a, a_dot), mode=ar.Forward).rules
+    line = pair.__code__.co_firstlineno
+    assert product.rule.endswith(f"{__file__}:{line}, is for reverse mode alone")
+    found = RULES.find(operator.matmul, [Matrix] * 2, Matrix, ["duplicated"] * 2, "duplicated")
+    assert found.beside == ""
+
+
 def test_it_wins_where_it_must_be_lowered_and_leaves_other_types_to_the_library():
     define_product(np.linalg.solve, 7.0, Duplicated[Matrix])
     chosen = find(("duplicated", "const"))

@@ -514,6 +514,9 @@ def _written(chosen: RulePair | ForwardRule, marked: MarkedCall) -> str:
         lowered.append("for one tangent: it runs once per lane")
     if chosen.lost:
         lowered.append(f"it wins over the library's rule, {chosen.lost}")
+    if chosen.beside:
+        mode = "forward" if isinstance(chosen, RulePair) else "reverse"
+        lowered.append(f"the library's; your rule, {chosen.beside}, is for {mode} mode alone")
     return "; ".join([written, *lowered])
 
 
