@@ -280,6 +280,43 @@ def test_no_more_is_lost_than_by_a_primal_whose_callee_raises(unfreed):
 
 
 @njit
+def raises_with_arrays(x):
+    y = x * 2.0
+    for i in range(len(x)):
+        z = y * x[i]
+        if z[0] < 0.0:
+            raise ValueError("negative")
+    return z.sum()
+
+
+@njit
+def calls_it(x):
+    return raises_with_arrays(x)
+
+
+@njit
+def calls_its_gradient(x):
+    return ar.grad(raises_with_arrays)(x)
+
+
+def test_what_calls_a_derivative_loses_what_calls_the_primal_loses(unfreed):
+    """`hvp` is the gradient of code that calls forward mode, with two values for each."""
+    x = np.array([1.5, -0.5, 1.0])
+
+    def fails(f, *args):
+        def run():
+            with pytest.raises(ValueError, match="negative"):
+                f(*args)
+
+        return unfreed(run)
+
+    assert fails(ar.grad(raises_with_arrays), x) <= fails(raises_with_arrays, x)
+    lost = fails(calls_it, x)
+    assert fails(calls_its_gradient, x) <= lost
+    assert fails(ar.hvp, raises_with_arrays, x, x) <= 2 * lost
+
+
+@njit
 def tells_its_row(x, name):
     y = x * 2.0
     if y[1] < 0.0:
