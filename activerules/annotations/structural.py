@@ -211,7 +211,7 @@ def tangent_of(primal: type, backing: Mapping[Key, Any]) -> Tangent:
 
 
 def names_of(primal: Any) -> tuple[str, ...] | None:
-    """The fields of a class, if they can be told."""
+    """The fields of a class, if they are known."""
     named: Any = getattr(primal, "_fields", None)
     if named is not None:
         return tuple(named)

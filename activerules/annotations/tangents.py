@@ -63,7 +63,7 @@ class _Identity(AbstractTangent):
         return type(self), ()
 
     def conjugate(self) -> Any:
-        """Conjugation leaves it as it is."""
+        """Conjugation does not change it."""
         return self
 
     @property

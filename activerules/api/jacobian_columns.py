@@ -84,7 +84,7 @@ class Columns:
         return f"t_{self._root}"
 
     def begin(self) -> list[str]:
-        """Lines that make what is held."""
+        """Lines that allocate the arrays in `held`."""
         tangents = [
             f"e_{x.name}_{c} = make_zero({x.text})"
             for x in self._arrays

@@ -131,7 +131,7 @@ class _Stack:
         self._values.append(None)
 
     def nothing(self, instruction: dis.Instruction, effect: int) -> None:
-        """What leaves the stack as it is."""
+        """An instruction that does not change the stack."""
 
 
 _MAKERS: dict[str, Callable[[_Stack, dis.Instruction, int], None]] = {

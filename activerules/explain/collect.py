@@ -143,7 +143,7 @@ class _Reader:
         )
 
     def _reason(self, call: Instruction) -> str:
-        """Why a call with rules is served as it is."""
+        """Why a call is served by this rule, or by none."""
         raise NotImplementedError
 
     def _followed(self) -> Iterable[RuleCall]:

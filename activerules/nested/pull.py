@@ -117,7 +117,7 @@ class Way:
 
 @dataclass
 class _Writer:
-    """Writes the functions that belong to one way."""
+    """Writes the functions of one pull."""
 
     way: Way
     leaves: list[Leaf] = field(default_factory=list)
@@ -338,7 +338,7 @@ def _written(way: Way) -> tuple[bool, ...]:
 
 
 def pull_of(way: Way) -> tuple[Any, _Writer]:
-    """The pull of a way, with its rules, as a compiled function; and who wrote it."""
+    """The compiled pull with its rules, and its writer."""
 
     def make() -> tuple[Any, _Writer]:
         writer = _Writer(way)

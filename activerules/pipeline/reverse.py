@@ -210,7 +210,7 @@ def _assumes(plan: Plan) -> bool:
 
 
 def _keeps(plan: Plan) -> tuple[object, ...]:
-    """What tells two plans of one function apart: the tape, and what the rules are told."""
+    """What distinguishes two plans of one function: the tape, and what rules are told."""
     rules = [use.request for use in plan.rules.values()]
     # plans of callees have copies of the functions to themselves: no two are alike
     return plan.cache.kept, plan.retained, rules, plan.pairs

@@ -235,7 +235,7 @@ class RuleCheck:
                     yield kinds, result
 
     def check_pairs(self, compiled: bool) -> int:
-        """Check every combination; gives how many a rule served."""
+        """Check every combination; returns how many a rule served."""
         served = 0
         for kinds, result in self.situations():
             pair = self.pair(kinds, result)

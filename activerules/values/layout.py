@@ -374,7 +374,7 @@ class Optional(Node):
 
 @dataclass(frozen=True)
 class Opaque(Node):
-    """Nothing is known: a type of somebody else, or one that refers to itself."""
+    """A value of which nothing is known: of a foreign type, or one that refers to itself."""
 
     @property
     def known(self) -> bool:

@@ -95,7 +95,7 @@ class Slot:
         em.context.pack_value(em.builder, self.node.numba_type, value, self.address, self.align)
 
     def at(self, node: Node, address: Any) -> Slot:
-        """A part of this one that lies in memory."""
+        """A part of this value that lies in memory."""
         return Slot(self.em, node, None, address, self.align, self.as_value)
 
 

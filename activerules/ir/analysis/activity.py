@@ -103,7 +103,7 @@ class Activity:
 def analyse_activity(
     memory: MemoryFacts, types: ValueTypes, returns: Returns, calls: Calls, seeds: Seeds
 ) -> Activity:
-    """Find what is active; `soundness.refuse_unsound` tells whether a derivative can be right."""
+    """Find active values and memory; `soundness.refuse_unsound` checks what is left."""
     body = [i for block in memory.flow.order if block in returns.live for i in block.instructions]
     carried = carried_bits(types)
     spread = _Spread(memory, types, calls, returns, seeds, carried)
@@ -386,7 +386,7 @@ def _shared_pointers(
 def _shared_objects(
     body: list[Instruction], memory: MemoryFacts, calls: Calls
 ) -> Iterable[frozenset[MemoryObject]]:
-    """What the objects that rules take are made of: they have a shadow of all of it."""
+    """The parts of objects passed to rules: all of an object has a shadow, or none of it."""
     for i in body:
         info = calls.marked(i) if i.opcode == "call" else None
         if info is not None and not info.inactive:

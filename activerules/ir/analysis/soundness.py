@@ -97,7 +97,7 @@ class _Check:
                 pass
 
     def overlaps(self, returns: Returns) -> None:
-        """Refuse floats of which another access may read or write a part."""
+        """Refuse a float that another access may read or write in part."""
         for o in self.activity.active_memory:
             for pair in partly_overlapping(o, self.types):
                 for i in pair:
@@ -135,7 +135,7 @@ class _Check:
             self._float_bits(i)
 
     def _carries_bits(self, value: Value) -> bool:
-        """Whether an integer may be made of the bits of a float that varies."""
+        """Whether an integer may hold bits of a float that varies."""
         facts = self.activity
         return value in facts.carried and are_varied_bits(
             value, facts.varied, facts.varied_memory, facts.memory

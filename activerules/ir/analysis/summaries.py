@@ -89,7 +89,7 @@ class ModuleSummaries:
         return ShapesIn(self._shapes, {v.name: v for v in values if v.name is not None})
 
     def of(self, variant: Variant) -> Summary:
-        """The summary of a function, called in this way."""
+        """The summary of a variant of a function."""
         if variant not in self._known:
             self._known[variant] = Summary()
             self._new.append(variant)

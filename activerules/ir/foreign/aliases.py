@@ -21,7 +21,7 @@ _USED = re.compile(r"c\"[^\"]*\"|(?<!^)@(\"[^\"]*\"|[-\w.$]+)", re.MULTILINE)
 
 
 def own_names(text: str) -> dict[str, str]:
-    """What aliases of a module stand for, by their names."""
+    """The names that the aliases of a module stand for."""
     if " alias " not in text:
         return {}
     direct = {

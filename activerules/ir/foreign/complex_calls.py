@@ -121,7 +121,7 @@ _DECLARATIONS = {
 
 
 def by_parts(text: str) -> str:
-    """See the module docstring. Code for other machines is left as it is."""
+    """The text with complex products, quotients, moduli and angles by parts (x86-64 only)."""
     if "x86_64" not in text:
         return text
     kinds = {kind if kind.startswith("c") else f"__{kind}": kind for kind in _DEFINITIONS}

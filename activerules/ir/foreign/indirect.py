@@ -65,7 +65,7 @@ def _tables(module: Module) -> Tables:
 
 
 def _resolve(function: Function, module: Module, tables: Tables) -> bool:
-    """Rewrite the calls that can be told; those assumed harmless on the way are found to be so."""
+    """Rewrite the calls with known targets; those assumed harmless so far are verified."""
     calls = {i for i in function.instructions() if _is_indirect(i)}
     assumed = {call for call in calls if not call.type.is_pointer}
     found: dict[Instruction, list[str]] = {}

@@ -71,7 +71,7 @@ def _definition(name: str, kind: str, lanes: int, t: str, alignment: int) -> str
 
 
 def _merged(k: int, kind: str, vector: str) -> list[str]:
-    """The lanes up to the one before `k`, whichever way was taken."""
+    """The lanes up to the one before `k`, whichever branch was taken."""
     if kind not in _WITH_RESULT or k == 0:
         return []
     before = k - 1

@@ -56,7 +56,7 @@ def with_declared(text: str, names: Set[str]) -> str:
 
 
 def _marks(definition: str) -> list[str]:
-    """What is said of a function behind its parameters."""
+    """The attributes of a function behind its parameters."""
     return definition.partition("\n")[0].rpartition(")")[2].split()
 
 

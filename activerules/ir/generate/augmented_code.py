@@ -229,7 +229,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         return self._is_in_row(call.operands[0])
 
     def _place(self, function: str, i: Instruction) -> Value:
-        """An array in a row, or a shadow, in place of what is allocated."""
+        """Allocate an array, or its shadow, in a row of the tape."""
         made = self.b.call(function, PTR, [self.parameters.tape, self._value(i.operands[0])])
         effect = effect_of(i.callee_name)
         assert effect is not None
@@ -259,7 +259,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         return shadow
 
     def _own(self, function: GlobalRef, thing: Value) -> None:
-        """Put an object on the list of what is released at the end."""
+        """Add an object to the list that is released at the end."""
         self.b.declarations.setdefault(function.name, f"declare void @{function.name}(ptr)")
         fine = self.b.call("activerules.tape.own", I1, [self.parameters.tape, function, thing])
         self._fail_unless(fine)

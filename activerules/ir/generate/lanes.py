@@ -122,7 +122,7 @@ class LaneBuilder(Builder):
 
 
 def per_lane(width: int, make: Callable[[int], Value]) -> tuple[Value, ...]:
-    """What `make` gives for each lane."""
+    """The results of `make` for each lane."""
     return tuple(make(k) for k in range(width))
 
 

@@ -56,7 +56,7 @@ class Scopes:
 
     @property
     def fixed(self) -> str:
-        """The metadata of a load from memory that nobody writes any more."""
+        """The metadata of a load from memory that is not written any more."""
         if self._fixed is None:
             self._fixed = f", !invariant.load {self._define('!{}')}"
         return self._fixed
@@ -98,7 +98,7 @@ class Scopes:
         return scopes | {_TOGETHER: scopes.get(_TOGETHER, shared)}
 
     def _piece(self, memory: MemoryObject) -> MemoryObject:
-        """The object itself, or the one that stands for all that may overlap each other."""
+        """The object, or the representative of all objects that may overlap it."""
         alone = memory.is_local or (memory.kind == "argument" and self._separate)
         return memory if alone else _TOGETHER
 

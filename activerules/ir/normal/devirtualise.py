@@ -22,7 +22,7 @@ MOST_CALLEES = 16
 
 
 def devirtualise(module: Module) -> None:
-    """Rewrite what can be told; other calls through pointers stay as they are."""
+    """Rewrite calls through pointers whose targets are known."""
     listed = dict(line.split(" = ", 1) for line in module.trailer if line.startswith("!"))
     for function in module.defined():
         for call in [i for i in function.instructions() if i.opcode == "call"]:

@@ -88,7 +88,7 @@ class _Restorer:
             self._remove_unused()
 
     def _attempt(self, make: Callable[[], Value]) -> Value | None:
-        """What `make` gives; nothing is kept of an attempt that fails."""
+        """The result of `make`; an attempt that fails leaves nothing behind."""
         twins = dict(self.twins)
         behind = {i: list(made) for i, made in self.behind.items()}
         try:

@@ -87,7 +87,7 @@ def _postorder_of_all(
 
 
 def _send(function: Function, blocks: list[Block], entries: list[Block]) -> None:
-    """Let all ways to `entries` go through one block."""
+    """Redirect all paths to `entries` through one block."""
     namer = Namer("enter", function.local_names())
     sender = Block(namer("enter"), parent=function)
     ways: list[tuple[Block, Block, Block]] = []

@@ -171,7 +171,7 @@ def _of_argument(call: Instruction, argument: CallArgument, facts: Facts) -> Act
 
 
 def _refuse_lost_write(call: Instruction, argument: CallArgument, facts: Facts) -> None:
-    """What is overwritten loses its cotangent, and nobody can tell how much of it is."""
+    """Refuse an inactive call that may overwrite active memory: cotangents would be lost."""
     if not argument.written:
         return
     if any(facts.activity.has_shadow(call.operands[k]) for k in argument.memory_operands):

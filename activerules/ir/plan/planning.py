@@ -121,7 +121,7 @@ class _Planner:
         )
 
     def _kept(self) -> tuple[dict[Instruction, frozenset[Node]], Reversal, CachePlan]:
-        """What each instruction needs, the way back, and what the primal keeps for both."""
+        """What each instruction needs, the reversed control flow, and what the primal keeps."""
         needs: dict[Instruction, frozenset[Node]] = {}
         work: set[Block] = set()
         joins: set[Block] = set()
@@ -444,7 +444,7 @@ class _Planner:
     # --- memory that must outlive the primal ---
 
     def _shared_with_calls(self) -> set[MemoryObject]:
-        """What callees are given and give back, and what a callee gives back to its caller."""
+        """Memory that callees take and return, and that a callee returns to its caller."""
         found: set[MemoryObject] = set()
         for call in self.derived:
             found |= self.memory.called[call].reached | {self.memory.called[call].fresh}
@@ -454,7 +454,7 @@ class _Planner:
         return found
 
     def _retained(self, cache: CachePlan) -> frozenset[MemoryObject]:
-        """Objects the reverse sweep reads primal data from; the tape holds on to them."""
+        """Objects that the reverse sweep reads primal data from; the tape retains them."""
         found: set[MemoryObject] = set()
         for node in cache.computed.keys() | cache.needed:
             match node:

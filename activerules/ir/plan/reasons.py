@@ -61,7 +61,7 @@ _VARIABLE = re.compile(r"([A-Za-z_]\w*)(?:\.\d+)+(?:\.(?:ph|lcssa))?[\d.]*$")
 
 @dataclass(frozen=True, eq=False)
 class Reason:
-    """Why a node is kept. `culprit`: the instruction that is in the way of computing it again."""
+    """Why a node is kept. `culprit`: the instruction that prevents its recomputation."""
 
     text: str
     culprit: Instruction | None = None

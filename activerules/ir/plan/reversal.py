@@ -150,7 +150,7 @@ class _Planner:
         return found if isinstance(found, Decision) else None
 
     def _follow(self, at: Block, join: Block, depth: int) -> Decision | Block | None:
-        """The decision between the ways from `at` to `join`; a block if there is one way."""
+        """The decision between the paths from `at` to `join`; a block if there is one path."""
         behind = self._behind_loop(at, join)
         if depth > 6 or behind is None:
             return None

@@ -48,7 +48,7 @@ def _borrows(call: Instruction, facts: Facts) -> bool:
 def placed(
     facts: Facts, kept: Collection[MemoryObject], unseen: Collection[MemoryObject]
 ) -> frozenset[MemoryObject]:
-    """The arrays in rows: those that are kept for the reverse and held on to by nobody else."""
+    """The arrays in rows: kept for the reverse, and owned by nothing else."""
     found = {o for o in kept if o not in unseen and _is_plain_site(o, facts)}
     freed = [
         {o for o in facts.memory.objects(call.operands[0]) if _may_be_freed(o, facts)}

@@ -324,7 +324,7 @@ def refuse_declared_inactive(name: str, found: Any) -> None:
 
 
 def require_known_leaves(name: str, found: Any) -> None:
-    """Refuse what holds something whose floats nobody would see."""
+    """Refuse a value with floats that the engine would not see."""
     refuse_declared_inactive(name, found)
     for leaf in leaves_of(found):
         _require_known_fields(name, leaf)
@@ -503,7 +503,7 @@ def refuse_holomorphic(mode: Mode, where: str = "with batched arguments or in sp
 
 
 def refuse_runtime_activity(options: Collection[str], where: str) -> None:
-    """Refuse the option where nobody compares the pointers."""
+    """Refuse the option where pointers are not compared."""
     if "runtime_activity" in options:
         raise NotYetSupported(
             f"the option .runtime_activity() {where} is not yet supported",

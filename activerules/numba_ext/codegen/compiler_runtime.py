@@ -26,7 +26,7 @@ def provide() -> None:
 
 
 def missing(text: str) -> tuple[str, ...]:
-    """Those that the machine code of an IR text needs, and that nobody defines."""
+    """The runtime functions that the machine code of an IR text needs and nothing defines."""
     if "llvm.powi." not in text:
         return ()
     return tuple(name for name in NAMES if llvm.address_of_symbol(name) is None)

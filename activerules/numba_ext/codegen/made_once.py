@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class MadeOnce:
-    """What is made of dispatchers, by dispatcher and key."""
+    """Objects made from dispatchers, by dispatcher and key."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -60,7 +60,7 @@ class MadeOnce:
 
 
 class MadeUnderRules(MadeOnce):
-    """What is made of dispatchers and of the rules: `RULES.epoch` is part of every key."""
+    """Objects made from dispatchers under the rules: `RULES.epoch` is part of every key."""
 
     def _stored_as(self, key: Hashable) -> Hashable:
         return RULES.epoch, key

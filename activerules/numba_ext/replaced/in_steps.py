@@ -83,7 +83,7 @@ class _Step:
         self.result = self._called.return_type
 
     def call(self, context: Any, builder: Any, values: Sequence[Any], held: Any) -> Any:
-        """Emit the call; where it raises, what is held is released."""
+        """Emit the call; if it raises, the arrays of the step before are released."""
         compiled = self._dispatcher.overloads[self._called.args]
         context.add_linking_libs([compiled.library])
         cast = zip(values, self._args, self._called.args, strict=True)

@@ -138,7 +138,7 @@ def _note(builder: Any, notes: Any, what: Any, apart: Any, low: Any, high: Any) 
 
 @intrinsic
 def new_notes(typing_context):
-    """Room for notes; `is_reached_twice` gives it back."""
+    """Allocate rows for notes; `is_reached_twice` frees them."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return object_runtime.call(builder, "notes", result=_I64)

@@ -217,7 +217,7 @@ def _copy_of_instance(context: Any, builder: Any, found: Any, value: Any) -> Any
 
 @intrinsic
 def require_apart(typing_context, x, others):
-    """Raise where an object in `x` is reached by two ways, in `x` or in the other arguments."""
+    """Raise if an object in `x` is reached along two paths, in `x` or in other arguments."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         own = [*_objects_set_or_not(context, builder, x, args[0])]

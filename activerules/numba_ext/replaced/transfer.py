@@ -83,7 +83,7 @@ def has_no_place(shadow, first, last):
 
 @register_jitable
 def require_place(lost):
-    """Raise for a cotangent; nothing is held here, which an exception would lose."""
+    """Raise for a cotangent without a place; it owns nothing that an exception would lose."""
     if lost:
         raise ShadowMismatch(_FIELD, (), _COTANGENT, (_ZERO, _SAME))
 

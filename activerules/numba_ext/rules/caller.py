@@ -203,7 +203,7 @@ class RuleCaller:
             self.call(check.check, [self.primals[check.places[0]], before])
 
     def identities(self, checks: Sequence[ObjectCheck], fields: Sequence[Any]) -> list[list[Any]]:
-        """What tells of each object, and of its shadow, what it is made of."""
+        """The identities of each object and of its shadow."""
         found: list[list[Any]] = []
         for check in checks:
             primal, *shadow = self._identified(check, fields)
@@ -223,7 +223,7 @@ class RuleCaller:
     def check_objects(
         self, checks: Sequence[ObjectCheck], fields: Sequence[Any], before: Sequence[Any]
     ) -> None:
-        """Leave with an error if a rule exchanged what an object, or its shadow, is made of."""
+        """Return an error if a rule exchanged parts of an object or of its shadow."""
         self._let_go()
         self.held.clear()
         for check, known in zip(checks, before, strict=True):

@@ -101,7 +101,7 @@ def _made(make: Any) -> Stored:
 def _on_disk(
     file: File, found: Sequence[types.Type], facts: Sequence[Hashable], make: Any
 ) -> Stored:
-    """What the file holds; else what `make` gives, which is written to it."""
+    """The contents of the file; if there are none, the result of `make`, which is written to it."""
     what = [*file.names, *map(repr, (*found, *facts, *settings()))]
     path = f"{file.path}.{_digest(what)}.rule"
     key = _digest([*what, file.stamp])  # the next version of a rule takes the place of this one
@@ -145,7 +145,7 @@ class File:
 
 
 def file_of(functions: Sequence[Any], found: Sequence[types.Type]) -> File | None:
-    """None for what is not to be written to disk (D2)."""
+    """The file of a rule, or None if it may not be written to disk (D2)."""
     plain = [getattr(function, "py_func", function) for function in functions]
     if not (all(map(_is_importable, plain)) and all(map(_is_plain, found))):
         return None

@@ -111,7 +111,7 @@ def copied(shadow: Any) -> Any:
 
 
 def _present(typing_context, x):
-    """What may be None where it is not; anything else as it is."""
+    """The value of an optional that is not None; anything else unchanged."""
     inner = returned_type(x)
 
     def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:

@@ -145,9 +145,7 @@ def _read(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[SplitSp
 
 def _tape_type(call: Call) -> Any:
     """The tape of one lane, and the working shadows."""
-    shadows = [
-        shadow_type_of(a.numba_type) for a in call.arguments if a.activity == "duplicated"
-    ]
+    shadows = [shadow_type_of(a.numba_type) for a in call.arguments if a.activity == "duplicated"]
     return types.Tuple([tape_type(call), types.Tuple(shadows)])
 
 

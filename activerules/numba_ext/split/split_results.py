@@ -38,7 +38,7 @@ def read_result(asked: SplitSpec, dispatcher: Any, found: Any) -> SplitSpec:
 
 
 def _require_result(name: str, asked: type[Annotation], found: Any) -> None:
-    """Raise `ActivityError` unless the activity of the return fits what is returned."""
+    """Raise `ActivityError` unless the return activity fits the type of the result."""
     kinds = set(_kinds(found))
     if asked is Const:
         return

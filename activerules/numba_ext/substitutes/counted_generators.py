@@ -154,7 +154,7 @@ class CountingNRT(NRTContext):
         builder.store(builder.sub(count, _I64(1)), counter)
 
     def clear(self, builder: Any, typ: Any, place: Any) -> None:
-        """Drop the generator in a place, if one is there that nobody can reach after that."""
+        """Drop the generator in a stack slot, if nothing can reach it any more."""
         builder.call(self._clearing(builder, typ), [place])
 
     def drop(self, builder: Any, typ: Any, value: Any, place: Any) -> None:

@@ -146,7 +146,7 @@ class LowersGenerators(Lower):
         self._owned: list[tuple[Any, Any]] = []
 
     def owns(self, typ: Any, place: Any) -> None:
-        """Note that only variables of this function hold what is in a place."""
+        """Note that only variables of this function own the contents of a stack slot."""
         if isinstance(typ, types.Generator) and is_counted(self.context, typ):
             self._owned.append((typ, place))
 
@@ -256,7 +256,7 @@ class LowersGenerators(Lower):
         return place
 
     def _copy_of(self, typ: Any, lent: Any) -> Any:
-        """A generator that a variable can go on with; what is lent stays an argument."""
+        """An owned copy of a generator that is an argument, which is borrowed."""
         struct = self.builder.load(lent)
         place = self.place_of(typ)
         if place is None:
@@ -275,7 +275,7 @@ class LowersGenerators(Lower):
             self.context.nrt.drop(self.builder, typ, val, place)
 
     def lower_yield(self, retty: Any, inst: Any) -> Any:
-        """Return what is yielded, and go on behind that."""
+        """Return the yielded value, and resume behind it."""
         point = self.generator_info.yield_points[inst.index]
         value, found = self.loadvar(inst.value.name), self.typeof(inst.value.name)
         yielded = self.gentype.yield_type
@@ -312,7 +312,7 @@ def iteration(context: Any, fn: Any, args: Any) -> Any:
 
 @iternext_impl(RefType.NEW)
 def _next(context: Any, builder: Any, sig: Any, args: Any, result: Any) -> None:
-    """As Numba's own, which takes what is yielded for borrowed."""
+    """As Numba's own, which takes yielded values as borrowed."""
     implementation = context.get_generator_impl(sig.args[0])
     status, value = implementation(context, builder, sig, args)
     with cgutils.if_likely(builder, status.is_ok):

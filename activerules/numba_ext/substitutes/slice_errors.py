@@ -21,7 +21,7 @@ from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 
 
 class SliceMismatch(ValueError):
-    """What compiled code raises; what is made of it is a plain `ValueError`."""
+    """The exception in compiled code; Python sees a plain `ValueError`."""
 
     def __new__(cls, *shapes: object) -> Any:
         """The exception for two shapes, of the source and of the target."""

@@ -144,7 +144,7 @@ class _Function:
                 return True
 
     def _is_number(self, value: Any) -> bool:
-        """Whether what is stored is no pointer, and no part of one that is copied."""
+        """Whether a stored value is a number: no pointer, nor part of a copied one."""
         if _NO_ADDRESS.fullmatch(str(value.type)):
             return True
         made = self.by_name.get(value.name)

@@ -112,7 +112,7 @@ class Integers:
         return infeasible([*facts, too_large]) and infeasible([*facts, too_small])
 
     def _same_on_all_ways(self, phi: Instruction, of: Callable[[Value], Poly]) -> Poly | None:
-        """What a join of equal values is: values are equal under what holds on their way in."""
+        """The value of a join whose operands are equal under the facts on their edges."""
         block = phi.owner
         loop = self.flow.loop_of(block)
         if loop is not None and loop.header is block:
@@ -230,7 +230,7 @@ class Integers:
         return self.flow.loop_of(atom.owner) if isinstance(atom, Instruction) else None
 
     def _edge(self, source: Block, target: Block) -> tuple[list[Poly], list[Poly]]:
-        """What is not negative, and what is zero, where control goes from one block to another."""
+        """What is nonnegative, and what is zero, when control follows an edge."""
         known = list(self.facts(source))
         equal: list[Poly] = []
         branch = source.terminator

@@ -109,7 +109,7 @@ def _facts(loop: Loop, flow: ControlFlow, returns: Returns) -> LoopFacts:
 
 
 def inductions_of(loop: Loop) -> dict[Instruction, Induction]:
-    """The header phis of a loop that step by what is the same in all iterations."""
+    """The header phis of a loop whose step is invariant in it."""
     found = {phi: _induction(phi, loop) for phi in loop.header.phis}
     return {phi: one for phi, one in found.items() if one is not None}
 

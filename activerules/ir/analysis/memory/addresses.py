@@ -116,7 +116,7 @@ def place_of(
 
 
 def is_renamed(i: Instruction) -> bool:
-    """Whether an instruction gives its operand as it is: a phi behind a loop with one way out."""
+    """Whether an instruction copies its operand: a phi behind a loop with one exit."""
     return i.opcode == "phi" and len(i.operands) == 1
 
 

@@ -32,7 +32,7 @@ class CalledMemory:
     reached: frozenset[MemoryObject]
 
     def at(self, place: Place) -> frozenset[MemoryObject]:
-        """The objects a place of the summary stands for."""
+        """The memory objects that a place of the summary denotes at this call."""
         if place.root == FRESH:
             return frozenset([MemoryObject("result", self.call)])
         if isinstance(place.root, int):

@@ -54,14 +54,14 @@ class Instances:
         return self._known[key]
 
     def _stands_before(self, value: Instruction, site: Instruction) -> bool:
-        """Whether every way to the site passes `value` first."""
+        """Whether `value` precedes the site on every path to it."""
         if value.owner is site.owner:
             instructions = value.owner.instructions
             return instructions.index(value) < instructions.index(site)
         return self.flow.dominates(value.owner, site.owner)
 
     def _keeps(self, pointer: Instruction, memory: MemoryObject, site: Instruction) -> bool:
-        """Whether a pointer is the newest because those it is made of are."""
+        """Whether a pointer is the newest because the pointers it is computed from are."""
         match pointer.opcode:
             case opcode if opcode in _SAME_OBJECT:
                 return self.is_newest(pointer.operands[0], memory)

@@ -44,7 +44,7 @@ def widest(one: Place, other: Place) -> Place:
 
 
 def shifted(place: Place, start: Place, end: Place) -> Place:
-    """Where a copy from `start` to `end` puts what is at `place`."""
+    """The target of `place` in a copy from `start` to `end`."""
     stride = gcd(place.stride, start.stride, end.stride)
     low = end.low if end.stride else end.offset
     return span_of(place.offset - start.offset + end.offset, stride, low)

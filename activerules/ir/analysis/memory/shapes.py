@@ -284,7 +284,7 @@ class Shapes:
             self._unknown_call(i)
 
     def _move(self, i: Instruction, operands: Iterable[Value]) -> None:
-        """What gives one of its operands."""
+        """The transfer function of an instruction whose result is one of its operands."""
         for operand in operands:
             self._hand_on(operand, i)
         if i.opcode == "inttoptr" and i not in self._cells:
@@ -460,7 +460,7 @@ class Shapes:
         self._flow(node.data, self._of(i))
 
     def _marked_call(self, i: Instruction, effect: CallEffect) -> None:
-        """What it only reads, and cannot put elsewhere, stays as it is."""
+        """The transfer function of a marked call; memory that it only reads does not change."""
         if effect.hands_out or effect.follows or i.type.is_pointer:
             self._unknown_call(i)
         else:

@@ -103,7 +103,7 @@ def _is_filled_with_integers(o: MemoryObject, types: ValueTypes) -> bool:
 
 
 def mixed_copy(copy: Instruction) -> ActiverulesError:
-    """The error to raise about a copy of which `MixedCopy` was raised."""
+    """The error to raise for a copy that raised `MixedCopy`."""
     return refusal(
         copy,
         "a copy of memory that mixes types carries a derivative",
