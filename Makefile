@@ -19,7 +19,7 @@ help:
 	@echo "make format   let ruff sort imports and format"
 	@echo "make bench    measure gradient / primal ratios, write benchmarks/results.json and the README table"
 	@echo "make docs     build the documentation, warnings are errors"
-	@echo "make generate rewrite the generated pages (docs/errors.md, docs/design.md, docs/all_rules.md)"
+	@echo "make generate rewrite the generated pages (docs/errors.md, design.md, all_rules.md, numba_private.md)"
 	@echo "make coverage run a program per feature of Numba, write docs/coverage.md (an hour; ARGS='np.sort')"
 	@echo "make values   ask of every kind of value what can be asked of it, write docs/values.md (ARGS='list')"
 	@echo "make clean    remove the virtual environment and build products"
@@ -67,6 +67,7 @@ generate: $(VENV)/.installed-tests
 	$(BIN)/python docs/generate_errors.py
 	$(BIN)/python docs/generate_design.py
 	$(BIN)/python docs/generate_rules.py
+	$(BIN)/python docs/generate_numba_private.py
 
 coverage: $(VENV)/.installed-tests
 	$(BIN)/python docs/generate_coverage.py $(ARGS)

@@ -57,6 +57,12 @@ def test_the_errors_page_is_current():
     assert script.PAGE.read_text() == script.render()
 
 
+def test_the_page_of_what_is_used_of_numba_is_current():
+    """`make generate` rewrites it. A name that Numba does not have fails where it is read."""
+    script = load("generate_numba_private")
+    assert script.PAGE.read_text() == script.render()
+
+
 def test_the_page_of_all_rules_is_current():
     """`make generate` rewrites it. In a process of its own: other tests register rules, too."""
     script = load("generate_rules")
@@ -88,7 +94,7 @@ def test_links_to_files_exist(page):
 
 def test_every_module_of_the_glossary_exists():
     text = (ROOT / "docs" / "glossary.md").read_text()
-    folders = "annotations|ir|numba_ext|rules|testing"
+    folders = "annotations|api|ir|nested|numba_ext|pipeline|rules|testing|values"
     for name in re.findall(rf"`((?:{folders})/[a-z_/]*(?:\.py)?)`", text):
         assert (ROOT / "activerules" / name).exists(), name
 

@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 
 import activerules as ar
-from activerules.numba_ext.codegen.versions import TESTED
+from activerules.numba_ext.codegen.numba_versions import TESTED
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -50,7 +50,7 @@ from numba.stencils.stencil import StencilFunc
 from numba.typed import dictobject
 
 from activerules.errors import UnsupportedVersion
-from activerules.numba_ext.codegen import versions
+from activerules.numba_ext.codegen import numba_versions as versions
 
 PRIVATE = [
     # what a pullback can hold in Python
