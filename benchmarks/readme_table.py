@@ -66,8 +66,8 @@ def _arrays(found: dict) -> list[str]:
         ),
         "",
         f"Geometric mean {total['geometric_mean']:.2f}, largest {total['largest']:.2f}. Medians of "
-        f"{found['rounds']} rounds over a second copy of each program in one process; of all "
-        f"seconds: {', '.join(shares)}.",
+        f"{found['rounds']} rounds over a second copy of each program in one process, noise at "
+        f"most {100 * total['noise']:.0f} %; of all seconds: {', '.join(shares)}.",
     ]
 
 
