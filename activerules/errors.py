@@ -315,7 +315,8 @@ class RepeatedValues(ActiverulesError, ArithmeticError):
     them one that could be had from theirs. The values have, `eigvalsh(a)` or `svd(a)[1]`, and so
     have vectors of other values. What is a smooth function of the matrix all the same, as its
     exponential or its square root, has to be computed without the vectors, or be given a rule.
-    Equal means: not further apart than the rounding of the decomposition.
+    Equal means: not further apart than the rounding of the decomposition. docs/maths.md has the
+    rule of the orthogonal factor U Vᵀ as an example.
     """
 
     def __init__(

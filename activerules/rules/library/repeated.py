@@ -12,6 +12,10 @@ forward     tangents of vectors that a pair of equal values has no share in are 
             are NaN, and `vectors_of`, through which a program gets its vectors, refuses those. The
             values alone do not come through it.
 
+That cotangents of U and V cancel in a pair, as those of U Vᵀ do, is not enough to take their smooth
+part: U f(S) Vᵀ has the same ones for any f that is 1 there, and f' is missing; U.sum() + V.sum()
+has such at the identity, and no derivative (docs/maths.md, with the rule that U Vᵀ can be given).
+
 Values are equal if their distance is within the rounding of LAPACK.
 """
 # pyright: reportAttributeAccessIssue=false
@@ -62,13 +66,17 @@ def rounding(values):
 
 @register_jitable
 def size_of_used(V_bar, k):
-    """Return the norm of a column of a cotangent; -1 if nothing was ever added to it."""
+    """Return the norm of a column of a cotangent, infinite if it is not a number; -1 if nothing was
+    ever added to it.
+    """
     touched, squares = False, 0.0
     for i in range(V_bar.shape[0]):
         x = V_bar[i, k]
         if x != 0 or math.copysign(1.0, x.real) > 0:
             touched = True
         squares += abs(x) ** 2
+    if math.isnan(squares):
+        return math.inf
     return math.sqrt(squares) if touched else -1.0
 
 
@@ -76,10 +84,13 @@ def size_of_used(V_bar, k):
 def require_nothing(share, sizes, values, i, j):
     """Refuse the pair (i, j) of equal values if its vectors were used and have a share in a
     cotangent of these sizes; `j` is -1 where value `i` is alone, and zero.
+
+    A share that is not a number is refused, too: second derivatives of values alone meet the
+    tangents of vectors that there are none of.
     """
     used = max(sizes[0], sizes[1]) >= 0
     size = max(sizes[0], 0.0) + max(sizes[1], 0.0)
-    if used and (share > 25 * precision(values) * size or size == 0):
+    if used and (not share <= 25 * precision(values) * size or size == 0):
         refuse(values, i, j)
 
 

@@ -6,6 +6,7 @@ import pytest
 from numba import float64, njit
 
 import activerules as ar
+from activerules.rules.library.repeated import over_gaps_of_cotangents
 from activerules.testing.gradient import check_gradient
 from activerules.testing.numeric import directional_derivative, rand_tangent, shifted
 
@@ -138,13 +139,21 @@ def test_a_part_of_a_matrix_is_overwritten_in_a_loop():
 
 
 @njit
-def last_column(a):
-    return np.linalg.svd(a)[0][0, 3]
+def of_singular_vectors(a, which):
+    """Of square ones, a sum, an entry of A AᵀA, and one of the orthogonal factor."""
+    u, s, vt = np.linalg.svd(a)
+    if which == 0:
+        return u[0, 3]
+    if which == 1:
+        return u.sum() + vt.sum()
+    if which == 2:
+        return (u * s**3 @ vt)[0, 1]
+    return (u @ vt)[0, 1]
 
 
 def test_columns_without_a_derivative_are_refused():
     with pytest.raises(ar.NotYetSupported, match="last columns of a full U"):
-        ar.grad(last_column)(TALL)
+        ar.grad(of_singular_vectors)(TALL, 0)
 
 
 def test_eigenvalues_that_are_not_real():
@@ -192,7 +201,8 @@ def test_a_permutation_of_active_values():
 
 @njit
 def of_singular_values(a):
-    return (np.linalg.svd(a)[1] ** 2).sum()
+    """|AᵀA|²."""
+    return (np.linalg.svd(a)[1] ** 4).sum()
 
 
 @njit
@@ -211,11 +221,44 @@ TWICE = np.linalg.qr(SQUARE[:3, :3])[0]
 TWICE = TWICE * np.array([1.0, 1.0, 2.0]) @ TWICE.T
 
 
-def test_derivatives_of_repeated_values():
-    """Σ s² is the sum of squares. Vectors of other values do not mind a pair that is equal."""
-    np.testing.assert_allclose(ar.grad(of_singular_values)(np.eye(3)), 2 * np.eye(3), atol=1e-14)
-    _, tangent = ar.jvp(of_singular_values, (np.eye(3),), (SQUARE[:3, :3],))
-    assert tangent == pytest.approx(2 * np.trace(SQUARE[:3, :3]), rel=1e-13)
+EQUAL = {
+    "identity": np.eye(3),
+    "twice": np.diag([2.0, 2.0, 3.0]),
+    "of rank 2": np.diag([2.0, 2.0, 0.0]),
+    "of rank 1": np.diag([2.0, 0.0, 0.0]),
+    "tall": np.eye(4)[:, :3].copy(),
+    "wide": np.eye(3, 4),
+}
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_derivatives_of_repeated_singular_values(name):
+    a = EQUAL[name]
+    expected = 4 * a @ a.T @ a
+    np.testing.assert_allclose(ar.grad(of_singular_values)(a), expected, atol=1e-13)
+    direction = np.linspace(-1.0, 2.0, a.size).reshape(a.shape)
+    _, tangent = ar.jvp(of_singular_values, (a,), (direction,))
+    assert tangent == pytest.approx((expected * direction).sum(), rel=1e-13)
+
+
+@pytest.mark.parametrize("name", ["identity", "twice", "of rank 2"])
+def test_singular_vectors_of_repeated_values_are_refused(name):
+    """Even if their cotangents cancel in the pair: they do not hold a derivative."""
+    for which in (1, 2, 3):
+        with pytest.raises(ar.RepeatedValues, match="are equal") as error:
+            ar.grad(of_singular_vectors)(EQUAL[name], which)
+        assert error.value.where[0][1] == "u, s, vt = np.linalg.svd(a)"
+
+
+def test_cotangents_that_are_not_numbers_are_refused():
+    """Second derivatives of values meet the tangents of vectors, which are NaN for equal ones."""
+    bad = np.full((2, 2), np.nan)
+    with pytest.raises(ar.RepeatedValues, match="values 0 and 1 are equal"):
+        over_gaps_of_cotangents(bad, np.ones(2), bad)
+    assert not over_gaps_of_cotangents(np.zeros((2, 2)), np.ones(2), -np.zeros((2, 2))).any()
+
+
+def test_vectors_of_other_values_do_not_mind_a_pair_that_is_equal():
     check_gradient(of_another_vector, (TWICE,), trials=1)
 
 
@@ -231,4 +274,6 @@ def test_vectors_of_repeated_values_are_refused():
 def test_values_that_nearly_repeat():
     """The sum of the entries of log(A) along the identity is that of A⁻¹."""
     near = np.diag([1.0, 1.0 + 1e-10, 2.0])
+    factor = ar.grad(of_singular_vectors)(near, 3)
+    np.testing.assert_allclose(factor, [[0, 0.5, 0], [-0.5, 0, 0], [0, 0, 0]], atol=1e-9)
     assert np.trace(ar.grad(logarithm)(near)) == pytest.approx(2.5, rel=1e-5)
