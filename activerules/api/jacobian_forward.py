@@ -44,7 +44,7 @@ def jacobian_forward(spec: Any, function: Any, *args: Any) -> Any:
 
 
 def jacobian_form(typing_context, spec, function, *args):
-    """The form of `jacobian_forward`."""
+    """The compiled form of `jacobian_forward`: its signature and code generator."""
     if not isinstance(spec, SpecType):
         return None
     by_lists = by_arrays(typing_context, jacobian_forward, spec, function, args)

@@ -74,7 +74,7 @@ class _Stack:
         self._values += [None] * (1 + max(effect, 0))
 
     def constant(self, instruction: dis.Instruction, effect: int) -> None:
-        """A literal."""
+        """Push a literal, which is known."""
         self._values.append(_constant(instruction.argval))
 
     def variable(self, instruction: dis.Instruction, effect: int) -> None:

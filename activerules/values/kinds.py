@@ -141,7 +141,7 @@ def gradient_type(found: types.Type) -> types.Type:
 
 
 def gradient_of_leaf(leaf: Node) -> Any:
-    """That of a leaf."""
+    """The type of a gradient with respect to a leaf."""
     return shadow_of_leaf(leaf) if leaf.has_shadow else _number_or_none(leaf)
 
 

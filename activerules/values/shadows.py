@@ -260,7 +260,7 @@ def keep(em: Emit, node: Node, value: Any) -> None:
 
 
 def release(em: Emit, node: Node, value: Any) -> None:
-    """Count one reference less."""
+    """Drop a reference to each counted part of a value."""
     _count(em, node, value, em.context.nrt.decref)
 
 

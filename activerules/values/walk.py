@@ -90,7 +90,7 @@ class Slot:
         return context.unpack_value(builder, found, self.address, self.align)
 
     def store(self, value: Any) -> None:
-        """Put a number there."""
+        """Store a number at the address."""
         em = self.em
         em.context.pack_value(em.builder, self.node.numba_type, value, self.address, self.align)
 

@@ -29,7 +29,7 @@ _NEVER = 1e18
 
 @dataclass(frozen=True, eq=False)
 class CachePlan:
-    """Frozen result of `plan_cache`."""
+    """What the tape keeps and what the reverse computes again: result of `plan_cache`."""
 
     needed: frozenset[Node]
     kept: frozenset[Node]

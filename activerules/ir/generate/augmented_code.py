@@ -42,7 +42,7 @@ from activerules.ir.tape.runtime import DATA_OFFSET
 
 
 class AugmentedCode(PrimalCopy[Plan, Builder]):
-    """The function under construction."""
+    """Writes the instructions of an augmented primal into its blocks."""
 
     def __init__(
         self, plan: Plan, layout: Layout, scopes: Scopes, declarations: dict[str, str]

@@ -199,7 +199,7 @@ class Slots:
         b.store(value, address, metadata=self.scopes.tape_access)
 
     def read(self, b: Builder, node: Node) -> Value:
-        """Fetch a kept value."""
+        """Load a kept value from the frame or its row of the tape."""
         address, slot = self.address(b, node)
         assert slot.type is not None
         value = b.load(slot.type, address, metadata=self.scopes.tape_access)

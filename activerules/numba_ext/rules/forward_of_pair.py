@@ -122,7 +122,7 @@ class _Writer:
         return [plain_type(each) for each in self.marked.signature.args]
 
     def function(self) -> Any:
-        """The rule."""
+        """The forward rule, made from its source."""
         numbers = range(len(self.found))
         lines = [line for k in numbers for line in self._annotated(k)]
         passed = "".join(f", b{k}" for k in numbers)

@@ -68,7 +68,7 @@ class Poly:
 
     @property
     def atoms(self) -> set[Atom]:
-        """All atoms it mentions."""
+        """All atoms that occur in the polynomial."""
         return {atom for monomial in self.terms for atom in monomial}
 
     def coefficient(self, atom: Atom) -> int:
