@@ -32,6 +32,7 @@ from activerules.testing.numeric import (
     shifted,
 )
 from activerules.testing.reordering import may_reorder
+from activerules.testing.trees import held, is_object
 
 # A comparison is only worth something where finite differences resolve the derivative: RESOLUTION
 # bounds their estimated error, FLOOR is what rounding may add in a long program; both relative.
@@ -263,6 +264,8 @@ def completed(x: Any, other: Any) -> Any:
 def _dtypes(x: Any) -> set[type]:
     if isinstance(x, tuple):
         return {kind for entry in x for kind in _dtypes(entry)}
+    if is_object(x):
+        return _dtypes(tuple(held(x)))
     return {np.asarray(x).dtype.type} if is_differentiable(x) else set()
 
 
@@ -273,9 +276,11 @@ def precision_of(values: Sequence[Any]) -> np.dtype:
 
 
 def identical(x: Any, y: Any) -> bool:
-    """Whether two values are the same bit for bit, through tuples; NaN equals NaN."""
+    """Whether two values are the same bit for bit, through tuples and objects; NaN equals NaN."""
     if isinstance(x, tuple) and isinstance(y, tuple):
         return len(x) == len(y) and all(map(identical, x, y))
+    if is_object(x) and is_object(y):
+        return identical(tuple(held(x)), tuple(held(y)))
     if is_differentiable(x):
         return np.array_equal(x, y, equal_nan=True)
     return bool(np.array_equal(x, y))

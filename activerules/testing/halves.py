@@ -46,6 +46,7 @@ from activerules.testing.gradient import SHADOWED
 from activerules.testing.numeric import shifted
 from activerules.testing.situations import Lane, annotate
 from activerules.testing.spoiling import spoil
+from activerules.testing.trees import held, is_object
 
 
 @dataclass
@@ -179,12 +180,14 @@ def _detached(tape: Any, overwritten: Sequence[Any]) -> Any:
 
 
 def arrays_in(value: Any) -> Iterator[Any]:
-    """The arrays in a value, in tuples and lists too."""
+    """The arrays in a value, in tuples, lists and objects too."""
     if isinstance(value, np.ndarray):
         yield value
     elif isinstance(value, tuple | list):
         for item in value:
             yield from arrays_in(item)
+    elif is_object(value):
+        yield from arrays_in(held(value))
 
 
 def run_forward(

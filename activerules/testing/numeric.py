@@ -18,7 +18,15 @@ import numpy as np
 
 from activerules.annotations.containers import like_tuple
 from activerules.testing.schemes import FiniteDifference, central_fdm
-from activerules.testing.trees import entries, is_tree, rand_object, rebuilt
+from activerules.testing.trees import (
+    entries,
+    held,
+    holding,
+    is_object,
+    is_tree,
+    rand_object,
+    rebuilt,
+)
 
 
 def directional_derivative(
@@ -84,9 +92,13 @@ def rand_tangent(x: Any, rng: np.random.Generator | None = None) -> Any:
 
 
 def is_differentiable(x: Any) -> bool:
-    """Whether `x` is a float, a complex number or an array of them, or a tuple that holds one."""
+    """Whether `x` is a float, a complex number or an array of them, or a tuple, or an object of
+    Numba, that holds one.
+    """
     if isinstance(x, tuple):
         return any(is_differentiable(entry) for entry in x)
+    if is_object(x):
+        return any(map(is_differentiable, held(x)))
     if isinstance(x, np.ndarray):
         return np.issubdtype(x.dtype, np.inexact)
     return isinstance(x, (float, complex, np.inexact))
@@ -101,6 +113,9 @@ def shifted(x: Any, t: float, tangent: Any) -> Any:
         own = entries(x)
         along = [None] * len(own) if tangent is None else entries(tangent)
         return rebuilt(x, [shifted(a, t, v) for a, v in zip(own, along, strict=True)])
+    if is_object(x):
+        along = [None] * len(held(x)) if tangent is None else _tangents_in(tangent)
+        return holding(x, [shifted(a, t, v) for a, v in zip(held(x), along, strict=True)])
     if isinstance(x, np.ndarray):
         result = copy_layout(x)
         if tangent is not None:
@@ -115,6 +130,8 @@ def scaled(tangent: Any, factor: float) -> Any:
         return like_tuple(type(tangent), [scaled(entry, factor) for entry in tangent])
     if is_tree(tangent):
         return rebuilt(tangent, [scaled(entry, factor) for entry in entries(tangent)])
+    if is_object(tangent):
+        return holding(tangent, [scaled(entry, factor) for entry in _tangents_in(tangent)])
     if isinstance(tangent, np.ndarray):
         result = copy_layout(tangent)
         result *= factor
@@ -137,10 +154,18 @@ def inner_terms(x_bar: Any, x_dot: Any) -> Iterator[float]:
     if isinstance(x_bar, tuple) or is_tree(x_bar):
         for bar, dot in zip(entries(x_bar), entries(x_dot), strict=True):
             yield from inner_terms(bar, dot)
+    elif is_object(x_bar):
+        for bar, dot in zip(_tangents_in(x_bar), _tangents_in(x_dot), strict=True):
+            yield from inner_terms(bar, dot)
     else:
         wide = np.result_type(np.asarray(x_bar).dtype, np.float64)
         product = np.conj(np.asarray(x_bar, dtype=wide)) * np.asarray(x_dot)
         yield from np.real(product).ravel().tolist()
+
+
+def _tangents_in(x: Any) -> list[Any]:
+    """What a tangent that is an object holds, with None in place of what has none."""
+    return [each if is_differentiable(each) else None for each in held(x)]
 
 
 def same_layout(x: np.ndarray) -> np.ndarray:

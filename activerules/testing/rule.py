@@ -63,6 +63,7 @@ from activerules.testing.situations import (
     arguments_of,
     result_kinds,
 )
+from activerules.testing.trees import is_object
 
 __all__ = ["RuleCheck", "arg", "check_rule"]
 
@@ -102,6 +103,9 @@ def check_rule(
         fdm       the scheme of the finite differences: `forward_fdm(5)` of an argument at a
                   boundary, `central_fdm(3, max_range=1e-3)` near one.
 
+    Objects are instances of a jitclass, `numba.typed.List` and `Dict`: the direction is such an
+    object, with a number in each float. Lists and dictionaries of Python are refused.
+
     Checked, of a pair: every combination of activities, each with arguments kept and with arguments
     overwritten between the halves, with and without need of the primal; interpreted always,
     compiled in every combination of activities. Shadows start non-zero. Of a forward rule: every
@@ -132,7 +136,8 @@ def _require_known(argument: Argument) -> None:
     if any(kind is not Const for kind in argument.kinds) and not is_differentiable(argument.value):
         raise NotYetSupported(
             f"check_rule with a derivative with respect to a {type(argument.value).__name__}",
-            why="it knows directions in numbers, arrays and tuples of them",
+            why="it knows directions in numbers, arrays, tuples of them, instances of jitclasses, "
+            "typed lists and dictionaries; those of Python have no shadow in a rule",
             instead=["check_gradient(g, arrays) of a function g that makes the object of arrays"],
         )
 
@@ -468,8 +473,11 @@ class RuleCheck:
     # --- direct calls ---
 
     def check_direct(self) -> int:
-        """Check `rrule` and `frule` where they answer."""
-        varies = [is_differentiable(a.value) and a.kinds != (Const,) for a in self.arguments]
+        """Check `rrule` and `frule` where they answer; to them objects are constants."""
+        varies = [
+            is_differentiable(a.value) and not is_object(a.value) and a.kinds != (Const,)
+            for a in self.arguments
+        ]
         kinds = tuple(Duplicated if each else Const for each in varies)
         situation = Situation(kinds, Duplicated, (False,) * len(kinds))
         copies = tuple(shifted(x, 0.0, None) for x in self.values)

@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from activerules.annotations.activity import Annotation, Const, alternatives
+from activerules.annotations.activity import Annotation, Const, Duplicated, alternatives
 from activerules.annotations.values import kind_of
+from activerules.testing.numeric import is_differentiable
+from activerules.testing.trees import is_object
 
 Kind = type[Annotation]
 
@@ -99,7 +101,8 @@ def annotate(kind: Kind, x: Any, shadow: Any = None) -> Annotation:
 
 def fitting(value: Any) -> tuple[Kind, ...]:
     """The activities a plain value may have."""
-    return tuple(dict.fromkeys((Const, kind_of(value))))
+    held_in_memory = is_object(value) and is_differentiable(value)
+    return tuple(dict.fromkeys((Const, Duplicated if held_in_memory else kind_of(value))))
 
 
 def result_kinds(result: Any, ret: Any) -> tuple[Kind, ...]:

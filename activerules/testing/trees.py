@@ -2,7 +2,8 @@
 
 Needs       a value
 Gives       `is_tree`, `entries`, `rebuilt`: of lists, dictionaries and dataclasses, whose tangents
-            have None in place of what has none; `rand_object`: a tangent of an object of Numba
+            have None in place of what has none; `is_object`, `held`, `holding`, `rand_object`: the
+            same of objects of Numba, whose tangents are such objects
 """
 
 from __future__ import annotations
@@ -39,6 +40,38 @@ def rebuilt(x: Any, new: Sequence[Any]) -> Any:
         return list(new)
     names = [field.name for field in dataclasses.fields(x) if field.init]
     return dataclasses.replace(x, **dict(zip(names, new, strict=True)))
+
+
+def is_object(x: Any) -> bool:
+    """Whether `x` is an object of Numba whose fields or items can be set from Python: an instance
+    of a jitclass, a typed list or a typed dictionary.
+    """
+    found = getattr(x, "_numba_type_", None)
+    return found is not None and (hasattr(found, "struct") or hasattr(x, "__setitem__"))
+
+
+def held(x: Any) -> list[Any]:
+    """What an object holds; of a dictionary in the order of its keys."""
+    fields = getattr(x._numba_type_, "struct", None)
+    if fields is not None:
+        return [getattr(x, name) for name in fields]
+    return list(x.values()) if hasattr(x, "keys") else list(x)
+
+
+def holding(x: Any, new: Sequence[Any]) -> Any:
+    """A new object like `x` with other contents; None: as a shadow of it has there."""
+    made = make_zero(x)
+    fields = getattr(x._numba_type_, "struct", None)
+    if fields is not None:
+        for name, value in zip(fields, new, strict=True):
+            if value is not None:
+                setattr(made, name, value)
+        return made
+    places = list(x) if hasattr(x, "keys") else range(len(x))
+    for place, value in zip(places, new, strict=True):
+        if value is not None:
+            made[place] = value
+    return made
 
 
 def rand_object(x: Any, rng: np.random.Generator) -> Any:

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import float64, int64, njit, typed
+from numba.experimental import jitclass
 from numba.extending import overload
 
 import activerules as ar
@@ -568,3 +569,61 @@ def test_differences_that_stay_on_one_side():
         check_rule(from_two, 2.0, compiled=False)
     check_rule(from_two, 2.0, compiled=False, fdm=forward_fdm(5))
     check_rule(from_two, 2.1, compiled=False, fdm=central_fdm(3, max_range=0.05))
+
+
+@jitclass([("w", float64[::1]), ("scale", float64), ("count", int64)])
+class Unit:
+    def __init__(self, w, scale, count):
+        self.w = w
+        self.scale = scale
+        self.count = count
+
+
+def pair_of_unit(error):
+    """A function of an object, whose pair is off by an error in the derivative of its number."""
+
+    @njit
+    def output(u, x):
+        return u.count * u.scale * np.dot(u.w, x)
+
+    @ar.augmented_primal(output)
+    def _(config, ret: ar.Active, u: ar.Duplicated, x: ar.Duplicated | ar.Const):
+        return ar.AugmentedReturn(output(u.val, x.val), None, None)
+
+    @ar.reverse(output, saves=("u", "x"))
+    def _(config, dret: ar.Active, tape, u: ar.Duplicated, x: ar.Duplicated | ar.Const):
+        g = u.val.count * dret.val
+        u.dval.scale += (g + error) * np.dot(u.val.w, x.val)
+        u.dval.w[:] += g * u.val.scale * x.val
+        ar.accumulate(x, g * u.val.scale * u.val.w)
+
+    return output
+
+
+def test_objects_are_checked_in_each_number():
+    unit, x = Unit(np.array([1.0, 2.0, 0.5]), 1.7, 2), np.array([0.3, -0.7, 2.0])
+    check_rule(pair_of_unit(0.0), unit, x)
+    assert (unit.scale, unit.count, unit.w.tolist()) == (1.7, 2, [1.0, 2.0, 0.5])
+    with pytest.raises(RuleCheckError, match="derivative of argument 0"):
+        check_rule(pair_of_unit(1e-3), unit, x, compiled=False)
+
+
+def test_typed_lists_are_checked_and_those_of_python_refused():
+    @njit
+    def product(items):
+        return items[0] * items[1]
+
+    @ar.augmented_primal(product)
+    def _(config, ret: ar.Active, items: ar.Duplicated):
+        return ar.AugmentedReturn(product(items.val), None, (items.val[0], items.val[1]))
+
+    @ar.reverse(product)
+    def _(config, dret: ar.Active, tape, items: ar.Duplicated):
+        items.dval[0] += tape[1] * dret.val
+        items.dval[1] += tape[1] * dret.val
+
+    with pytest.raises(RuleCheckError, match="derivative of argument 0"):
+        check_rule(product, typed.List([2.0, 3.0]), compiled=False)
+    check_rule(product, typed.List([3.0, 3.0]), compiled=False)
+    with pytest.raises(ar.NotYetSupported, match="derivative with respect to a list"):
+        check_rule(product, ar.testing.arg([2.0, 3.0], ar.Duplicated), compiled=False)
