@@ -1,11 +1,12 @@
 """An exception that a rule raises names the call of the source that the rule was run for.
 
-Needs       where a rule fails: the exception it leaves, the site of its call
-(`ir.generate.rule_sites`) Gives       `link_into`: defines what derivatives call there, for the
-function being lowered Invariants  S1  nothing of Python runs, and no lock is taken, until Numba
-                makes an object of the exception: one that compiled code catches costs one small
-            piece of memory S2  class, arguments and traceback are those that the rule gave; an
-                error of ours has the site among its places, any other has a note (PEP 678)
+Needs       where a rule fails: the exception it leaves, and the site of its call
+            (`ir.generate.rule_sites`)
+Gives       `link_into`: defines what derivatives call there, for the function being lowered
+Invariants  S1  nothing of Python runs, and no lock is taken, until Numba makes an object of the
+                exception: one that compiled code catches costs one small piece of memory
+            S2  class, arguments and traceback are those that the rule gave; an error of ours has
+                the site among its places, any other has a note (PEP 678)
 
 Numba's record of an exception says how to make it: a pickle of (class, arguments, line), which may
 be read only once it is raised, and a function that makes objects of arguments that were computed.
