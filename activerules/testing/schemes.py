@@ -62,20 +62,31 @@ _ATTEMPTS = 3
 _SAFETY = 10.0
 # Rounding errors in a value, in units of the precision: a function is more than one operation.
 _OPERATIONS = 10.0
+_SINGLE = float(np.finfo(np.float32).eps)
 
 
 class _Samples:
     """Values of `f` around `x`, each computed once.
 
-    `eps` is the relative rounding error of the values; by default that of their type.
+    `eps` is the relative rounding error of the values, where it is given. Otherwise it is that of
+    their type, or of single precision if all values have it: a compiled function that returns a
+    float32 gives Python a float, and below its precision it is a staircase.
     """
 
     def __init__(self, f: Callable[[float], Any], x: float, eps: float | None) -> None:
         self.x = x
         self.size_of_x = max(1.0, abs(x))
-        self.eps = eps or 0.0
-        self._f, self._given = f, eps
+        self._f, self._given, self._of_type = f, eps, 0.0
         self._known: dict[float, Any] = {}
+        self._is_single, self._varies = True, False
+
+    @property
+    def eps(self) -> float:
+        """The relative rounding error, by the values so far."""
+        if self._given is not None:
+            return self._given
+        in_single = self._is_single and self._varies
+        return max(self._of_type, _SINGLE) if in_single else self._of_type
 
     def at(self, distance: float) -> Any:
         """The value so far from x, in double precision."""
@@ -83,9 +94,12 @@ class _Samples:
             value = np.asarray(self._f(self.x + distance))
             if not np.issubdtype(value.dtype, np.inexact):
                 value = value.astype(np.float64)
-            if self._given is None:
-                self.eps = float(np.finfo(value.dtype).eps)
-            self._known[distance] = value.astype(np.result_type(value.dtype, np.float64))
+            self._of_type = float(np.finfo(value.dtype).eps)
+            value = value.astype(np.result_type(value.dtype, np.float64))
+            first = next(iter(self._known.values()), value)
+            self._varies = self._varies or not np.array_equal(value, first)
+            self._is_single = self._is_single and _is_single(value)
+            self._known[distance] = value
         return self._known[distance]
 
     def weighed(self, grid: np.ndarray, weights: np.ndarray, h: float) -> tuple[Any, float]:
@@ -395,6 +409,13 @@ def _weights(grid: np.ndarray, derivative: int) -> np.ndarray:
     weights = np.linalg.solve(moments, unit)
     weights[np.abs(weights) < 1e-12 * np.max(np.abs(weights))] = 0.0
     return weights
+
+
+def _is_single(value: Any) -> bool:
+    """Whether every entry is a number of single precision."""
+    single = np.complex64 if np.iscomplexobj(value) else np.float32
+    with np.errstate(over="ignore"):
+        return np.array_equal(value.astype(single), value)
 
 
 def _size(value: Any) -> float:

@@ -227,11 +227,14 @@ def _check_call(primal, gradient, compiled, function, activities, args, rng, tol
             float(np.sum(c.astype(float) * v)) for c, v in zip(cotangents, outputs, strict=True)
         )
 
-    expected_scalars = [_slope(objective, args, k, None, None) for k in active]
+    single = any(v.dtype == np.float32 for v in _floats(args)) or any(
+        a.type == FloatType("float") for a in f.arguments
+    )
+    expected_scalars = [_slope(objective, args, k, None, None, single) for k in active]
     expected = [
         np.array(
             [
-                _slope(objective, args, None, (n, index), duplicated)
+                _slope(objective, args, None, (n, index), duplicated, single)
                 for index in np.ndindex(view.shape)
             ]
         ).reshape(view.shape)
@@ -251,9 +254,6 @@ def _check_call(primal, gradient, compiled, function, activities, args, rng, tol
     )
     for a, b in zip(_floats(after), _floats(mine), strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-12, err_msg="memory the gradient leaves behind")
-    single = any(v.dtype == np.float32 for v in _floats(args)) or any(
-        a.type == FloatType("float") for a in f.arguments
-    )
     limit = max(tolerance, 2e-2 if single else 0.0)
     for k, number, slope in zip(active, got, expected_scalars, strict=True):
         np.testing.assert_allclose(
@@ -263,8 +263,11 @@ def _check_call(primal, gradient, compiled, function, activities, args, rng, tol
         np.testing.assert_allclose(view, slope, rtol=limit, atol=limit, err_msg=f"shadow {n}")
 
 
-def _slope(objective, args, scalar: int | None, entry, duplicated) -> float:
-    """The derivative of the objective along one number of the input."""
+def _slope(objective, args, scalar: int | None, entry, duplicated, single: bool) -> float:
+    """The derivative of the objective along one number of the input.
+
+    single   whether it is computed in single precision, which does not show in what it returns
+    """
     if scalar is not None:
         start = float(args[scalar])
     else:
@@ -279,7 +282,6 @@ def _slope(objective, args, scalar: int | None, entry, duplicated) -> float:
             list(_floats([values[k] for k in duplicated]))[n][index] = x
         return objective(values)
 
-    single = any(v.dtype == np.float32 for v in _floats(args))
     return central_fdm(3).estimate(along, start, eps=1e-7 if single else None)[0]
 
 

@@ -214,6 +214,27 @@ def test_single_precision_states_its_own_precision():
     assert 1e-8 < error < 1e-2
 
 
+def in_single_precision(f):
+    return lambda x: float(np.float32(f(np.float32(x))))
+
+
+@pytest.mark.parametrize("order", [3, 5])
+@pytest.mark.parametrize(
+    ("f", "derivative"),
+    [
+        (lambda x: x * x, 0.6),
+        (np.sin, math.cos(0.3)),
+        (lambda x: x * np.float32(1.5) + np.float32(0.1), 1.5),
+        (lambda x: np.float32(1e5) / x, -1e5 / 0.09),
+    ],
+)
+def test_single_precision_behind_a_float_is_no_staircase(f, derivative, order):
+    """As compiled functions that return a float32: below its precision their values stand still."""
+    value, error = central_fdm(order).estimate(in_single_precision(f), 0.3)
+    assert abs(value - derivative) <= 10 * error
+    assert error < 1e-3 * abs(derivative)
+
+
 @pytest.mark.parametrize(("order", "derivative"), [(1, 1), (3, 3), (3, 0)])
 def test_schemes_that_do_not_exist(order, derivative):
     with pytest.raises(ValueError, match="points give no derivative"):
