@@ -27,7 +27,7 @@ from numba.extending import is_jitted
 from activerules.annotations.activity import Active, Const, Duplicated, MixedDuplicated, Narrowed
 from activerules.chainrules.capabilities import NOTHING, Requirement, RuleConfig
 from activerules.errors import RuleDefinitionError
-from activerules.numba_ext.rules.typing import callable_rule
+from activerules.numba_ext.rules.functions import callable_rule
 from activerules.rules import pattern as patterns
 from activerules.rules.closures.convert import Conversion, convert
 from activerules.rules.closures.frule import forward_rule

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from activerules.annotations.activity import BY_NAME, Const
-from activerules.errors import AmbiguousRule, NoRuleForActivity, RuleError
+from activerules.errors import NoRuleForActivity, RuleError
 from activerules.rules import pattern as patterns
 from activerules.rules.choose import (
     Call,
@@ -52,6 +52,7 @@ from activerules.rules.rule import (
     is_generic,
     is_of_library,
 )
+from activerules.rules.ties import key_of, refuse_foreign, refuse_ties
 
 
 @dataclass
@@ -250,11 +251,11 @@ class Registry:
             entry = self._entries.get(_identity(function)) or _Entry(function)
             group = entry.rules.setdefault("forward" if which == "forward" else "reverse", [])
             equals = [r for r in group if r.of_library == is_of_library(half.module)]
-            same = next((r for r in equals if _key(r) == _key(rule)), None)
+            same = next((r for r in equals if key_of(r) == key_of(rule)), None)
             if same is None:
-                _refuse_ties(rule, half, equals)
+                refuse_ties(rule, half, equals)
             elif which in same.halves:
-                _refuse_foreign(same.halves[which], half, rule, replace)
+                refuse_foreign(same.halves[which], half, rule, replace)
             _refuse_misfit(entry, same or rule, which, half, replace)
             if same is None:
                 group.append(rule)
@@ -494,46 +495,6 @@ def _kinds(*activities: str | Kind) -> tuple[Kind, ...]:
     return tuple(BY_NAME[a] if isinstance(a, str) else a for a in activities)
 
 
-def _key(rule: Rule) -> tuple[object, ...]:
-    return tuple(map(patterns.pattern_key, rule.signature))
-
-
-def _refuse_ties(rule: Rule, half: RuleHalf, existing: Sequence[Rule]) -> None:
-    for other in existing:
-        if not patterns.is_tie(rule.signature, other.signature):
-            continue
-        both = patterns.meet(rule.signature, other.signature)
-        if any(_settles(third, both, rule, other) for third in existing):
-            continue
-        raise AmbiguousRule(
-            f"{half.function.__name__} overlaps {other.name}, and neither is more specific",
-            where=[
-                ("the new rule", _written(rule, half), half.location),
-                ("the rule that exists", str(other), other.location),
-            ],
-            why="a call that fits both signatures would have no rule to prefer",
-            instead=[
-                "narrow the annotations of one of them",
-                f"first define a rule for what both admit: {_written(rule, half, both)}",
-            ],
-        )
-
-
-def _settles(third: Rule, both: Sequence[Pattern], rule: Rule, other: Rule) -> bool:
-    """Whether a third rule takes every call that two others tie on."""
-    return (
-        third is not other
-        and patterns.covers(third.signature, both)
-        and not patterns.is_tie(third.signature, rule.signature)
-        and not patterns.is_tie(third.signature, other.signature)
-    )
-
-
-def _written(rule: Rule, half: RuleHalf, signature: Sequence[Pattern] | None = None) -> str:
-    *arguments, result = signature or rule.signature
-    return str(Rule(rule.name, tuple(arguments), result, {"reverse": half}))
-
-
 def _refuse_misfit(entry: _Entry, rule: Rule, which: Half, half: RuleHalf, replace: bool) -> None:
     """Refuse a half that does not fit what is declared already; with `replace` that goes."""
     try:
@@ -545,16 +506,3 @@ def _refuse_misfit(entry: _Entry, rule: Rule, which: Half, half: RuleHalf, repla
         rule.halves.clear()
     if not (replace or entry.inactive is None or may_replace(half.module, entry.inactive)):
         refuse_dormant(rule.name, half, entry.inactive)
-
-
-def _refuse_foreign(old: RuleHalf, new: RuleHalf, rule: Rule, replace: bool) -> None:
-    if replace or old.module == new.module:
-        return
-    raise AmbiguousRule(
-        f"{rule.name} has a rule of this signature from another module",
-        where=[
-            ("the new rule", _written(rule, new), new.location),
-            ("the rule that exists", f"in module {old.module}", old.location),
-        ],
-        instead=["pass replace=True to the decorator to take its place"],
-    )

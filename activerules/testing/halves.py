@@ -34,6 +34,7 @@ from activerules.annotations.activity import (
     MixedDuplicated,
 )
 from activerules.annotations.containers import is_array, is_tuple, like_tuple
+from activerules.annotations.tangents import NoTangent, ZeroTangent
 from activerules.api.autodiff import NO_C_WRAPPER
 from activerules.chainrules.pairs import filled
 from activerules.errors import RuleCheckError
@@ -42,8 +43,8 @@ from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
 from activerules.rules.rule import ForwardRule, RulePair, display_name
 from activerules.rules.written import function_from
-from activerules.testing.gradient import SHADOWED
-from activerules.testing.numeric import shifted
+from activerules.testing.gradient import SHADOWED, arrays_of
+from activerules.testing.numeric import is_differentiable, shifted
 from activerules.testing.situations import Lane, annotate
 from activerules.testing.spoiling import spoil
 from activerules.testing.trees import held, is_object
@@ -265,3 +266,25 @@ def _entries(returned: Any, annotated: Sequence[Annotation]) -> tuple[Any, ...]:
     if isinstance(returned, tuple) and len(returned) == len(annotated):
         return returned
     return tuple(returned if isinstance(x, Active | MixedDuplicated) else None for x in annotated)
+
+
+def is_like(found: Any, wanted: Any) -> bool:
+    """Whether a derivative is as deep and as long in tuples as a tangent; None is zero."""
+    if found is None or not isinstance(wanted, tuple):
+        return found is None or not isinstance(found, tuple)
+    return (
+        isinstance(found, tuple) and len(found) == len(wanted) and all(map(is_like, found, wanted))
+    )
+
+
+def start_of(tangent: Any) -> Any:
+    """What a shadow starts with: nothing in place of the numbers in a tuple with arrays."""
+    arrays = arrays_of(tangent)
+    return arrays if isinstance(tangent, tuple) and is_differentiable(arrays) else tangent
+
+
+def tangent_of(direction: Any, varies: bool) -> Any:
+    """The tangent of an argument for an frule."""
+    if direction is None:
+        return NoTangent()
+    return direction if varies else ZeroTangent()

@@ -14,19 +14,19 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numba
 import numpy as np
 
-from activerules.annotations.activity import Annotation, Const, Duplicated, MixedDuplicated
-from activerules.annotations.tangents import NoTangent, ZeroTangent, is_zero
+from activerules.annotations.activity import Const, Duplicated, MixedDuplicated
+from activerules.annotations.tangents import NoTangent, is_zero
 from activerules.annotations.thunks import extern
 from activerules.annotations.values import make_zero
 from activerules.chainrules import frule, rrule
-from activerules.errors import NoRuleForActivity, NotYetSupported, RuleCheckError
+from activerules.errors import NoRuleForActivity, RuleCheckError
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
 from activerules.rules.rule import ForwardRule, RulePair, display_name
@@ -42,7 +42,16 @@ from activerules.testing.gradient import (
     identical,
     precision_of,
 )
-from activerules.testing.halves import Outcome, arrays_in, require_noalias, run_forward, run_pair
+from activerules.testing.halves import (
+    Outcome,
+    arrays_in,
+    is_like,
+    require_noalias,
+    run_forward,
+    run_pair,
+    start_of,
+    tangent_of,
+)
 from activerules.testing.numeric import (
     directional_derivative,
     inner,
@@ -58,9 +67,12 @@ from activerules.testing.situations import (
     Kind,
     Lane,
     Situation,
+    activities,
     annotate,
     arg,
     arguments_of,
+    is_explicit,
+    require_known,
     result_kinds,
 )
 from activerules.testing.trees import is_object
@@ -121,25 +133,9 @@ def check_rule(
         ValueError          directions that are not those of the arguments.
     """
     arguments = arguments_of(f, args, kwargs)
-    asked = _is_explicit(args, kwargs)
+    asked = is_explicit(args, kwargs)
     tolerance = Tolerance(rtol, atol, fdm)
     RuleCheck(f, arguments, ret, seed, asked, directions, tolerance).run(compiled)
-
-
-def _is_explicit(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether activities were asked for, which must then be served."""
-    return any(isinstance(x, Annotation | Argument) for x in (*args, *kwargs.values()))
-
-
-def _require_known(argument: Argument) -> None:
-    """Refuse what there are no directions for: a check that compares nothing would pass."""
-    if any(kind is not Const for kind in argument.kinds) and not is_differentiable(argument.value):
-        raise NotYetSupported(
-            f"check_rule with a derivative with respect to a {type(argument.value).__name__}",
-            why="it knows directions in numbers, arrays, tuples of them, instances of jitclasses, "
-            "typed lists and dictionaries; those of Python have no shadow in a rule",
-            instead=["check_gradient(g, arrays) of a function g that makes the object of arrays"],
-        )
 
 
 class RuleCheck:
@@ -162,12 +158,12 @@ class RuleCheck:
         self.asked = asked
         self.values = tuple(a.value for a in self.arguments)
         for each in self.arguments:
-            _require_known(each)
+            require_known(each)
         rng = np.random.default_rng(seed)
         self.result, self.ends = self.primal(self.values)
         self.results = result_kinds(self.result, ret)
         self.result_bar = rand_tangent(self.result, rng)
-        self.starts = tuple(_start(rand_tangent(x, rng)) for x in self.values)
+        self.starts = tuple(start_of(rand_tangent(x, rng)) for x in self.values)
         random = [rand_tangent(x, rng) for x in self.values]
         self.directions = directions_of(f, random, directions)
         self.along = "a random direction" if directions is None else "the direction asked for"
@@ -232,24 +228,16 @@ class RuleCheck:
 
     # --- pairs ---
 
-    def situations(self) -> Iterator[tuple[tuple[Kind, ...], Kind]]:
-        """Every combination of activities in which something is differentiated."""
-        for result in self.results:
-            for kinds in itertools.product(*(a.kinds for a in self.arguments)):
-                if any(kind is not Const for kind in kinds):
-                    yield kinds, result
-
     def check_pairs(self, compiled: bool) -> int:
         """Check every combination; returns how many a rule served."""
         served = 0
-        for kinds, result in self.situations():
+        for kinds, result in itertools.product(activities(self.arguments), self.results):
             pair = self.pair(kinds, result)
             if pair is None:
                 continue
             served += 1
             memory = tuple(any(True for _ in arrays_in(x)) for x in self.values)
-            kept = (False,) * len(memory)
-            for overwritten in dict.fromkeys([kept, memory]):
+            for overwritten in dict.fromkeys([(False,) * len(memory), memory]):
                 for needs_primal in (True, False):
                     self.check_pair(pair, Situation(kinds, result, overwritten, needs_primal))
             if compiled:
@@ -373,7 +361,7 @@ class RuleCheck:
         if kind is MixedDuplicated:
             found = completed(entry, arrays_of(lane.shadows[i]))
         direction = self.directions[i]
-        if isinstance(direction, tuple) and not _is_like(found, direction):
+        if isinstance(direction, tuple) and not is_like(found, direction):
             wanted = f"a tuple of {len(direction)} entries, None for what is no float"
             raise self.failure(f"derivative of argument {i}", found, wanted, situation)
         terms = list(inner_terms(found, direction))
@@ -388,14 +376,8 @@ class RuleCheck:
 
     def check_forward(self, compiled: bool) -> int:
         """Check every combination of Const and Duplicated."""
-        choices = [
-            tuple(dict.fromkeys(Const if kind is Const else Duplicated for kind in a.kinds))
-            for a in self.arguments
-        ]
         served = 0
-        for kinds in itertools.product(*choices):
-            if all(kind is Const for kind in kinds):
-                continue
+        for kinds in activities(self.arguments, forward=True):
             single, batch = self.forward_rule(kinds, 1), self.forward_rule(kinds, 2)
             rules = [(single, 1)] if single is not None else []
             rules += [(batch, 2)] if batch is not None and not batch.looped else []
@@ -485,7 +467,7 @@ class RuleCheck:
         if pulled is not None:
             self.same("result of rrule", pulled[0], self.result, situation)
             self.check_cotangents(extern(pulled[1](self.result_bar)), situation)
-        own = [_tangent(v, each) for v, each in zip(self.directions, varies, strict=True)]
+        own = [tangent_of(v, each) for v, each in zip(self.directions, varies, strict=True)]
         copies = tuple(shifted(x, 0.0, None) for x in self.values)  # rrule may have written to them
         pushed = frule((NoTangent(), *own), self.f, *copies)
         if pushed is not None and any(varies):
@@ -566,25 +548,3 @@ class RuleCheck:
             where=[("in the situation", str(situation), "")],
             why=why,
         )
-
-
-def _is_like(found: Any, wanted: Any) -> bool:
-    """Whether a derivative is as deep and as long in tuples as a tangent; None is zero."""
-    if found is None or not isinstance(wanted, tuple):
-        return found is None or not isinstance(found, tuple)
-    return (
-        isinstance(found, tuple) and len(found) == len(wanted) and all(map(_is_like, found, wanted))
-    )
-
-
-def _start(tangent: Any) -> Any:
-    """What a shadow starts with: nothing in place of the numbers in a tuple with arrays."""
-    arrays = arrays_of(tangent)
-    return arrays if isinstance(tangent, tuple) and is_differentiable(arrays) else tangent
-
-
-def _tangent(direction: Any, varies: bool) -> Any:
-    """The tangent of an argument for an frule."""
-    if direction is None:
-        return NoTangent()
-    return direction if varies else ZeroTangent()

@@ -8,12 +8,14 @@ Invariants  S1  a default that was not passed is Const, as in a call that leaves
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from activerules.annotations.activity import Annotation, Const, Duplicated, alternatives
 from activerules.annotations.values import kind_of
+from activerules.errors import NotYetSupported
 from activerules.testing.numeric import is_differentiable
 from activerules.testing.trees import is_object
 
@@ -118,3 +120,36 @@ def _argument(x: Any) -> Argument:
     if isinstance(x, Annotation):
         return Argument(x.fields[0], (type(x),))
     return Argument(x, fitting(x))
+
+
+def is_explicit(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether activities were asked for, which must then be served."""
+    return any(isinstance(x, Annotation | Argument) for x in (*args, *kwargs.values()))
+
+
+def require_known(argument: Argument) -> None:
+    """Refuse what there are no directions for: a check that compares nothing would pass."""
+    if any(kind is not Const for kind in argument.kinds) and not is_differentiable(argument.value):
+        raise NotYetSupported(
+            f"check_rule with a derivative with respect to a {type(argument.value).__name__}",
+            why="it knows directions in numbers, arrays, tuples of them, instances of jitclasses, "
+            "typed lists and dictionaries; those of Python have no shadow in a rule",
+            instead=["check_gradient(g, arrays) of a function g that makes the object of arrays"],
+        )
+
+
+def activities(
+    arguments: Sequence[Argument], *, forward: bool = False
+) -> Iterator[tuple[Kind, ...]]:
+    """Every combination of activities in which something is differentiated; in forward mode of
+    Const and Duplicated.
+    """
+    choices = [a.kinds for a in arguments]
+    if forward:
+        choices = [
+            tuple(dict.fromkeys(Const if kind is Const else Duplicated for kind in kinds))
+            for kinds in choices
+        ]
+    for combination in itertools.product(*choices):
+        if any(kind is not Const for kind in combination):
+            yield combination

@@ -18,8 +18,8 @@ from __future__ import annotations
 from activerules.ir.generate.lanes import per_lane
 from activerules.ir.generate.sweep import Lanes
 from activerules.ir.llvm.builder import Builder
-from activerules.ir.llvm.model import Function, Instruction, Value
-from activerules.ir.llvm.types import I1
+from activerules.ir.llvm.model import Argument, Function, Instruction, Value
+from activerules.ir.llvm.types import I1, StructType
 from activerules.ir.plan.plan import Plan
 
 SUM = ("reassoc", "nsz")
@@ -132,3 +132,18 @@ def _used_elsewhere(function: Function) -> set[Value]:
                 if isinstance(o, Instruction) and (leaves or o.owner is not block)
             )
     return found
+
+
+def derivatives_type(plan: Plan) -> StructType:
+    """The struct the derivatives of the Active parameters are written to, in order; those of all
+    lanes side by side.
+    """
+    active = [p.argument.type for p in plan.request.parameters if p.activity == "active"]
+    return StructType(tuple(t for t in active for _ in range(plan.request.width)))
+
+
+def seeds_of(plan: Plan) -> list[Argument]:
+    """The parameters for the cotangents of an Active return."""
+    if plan.request.returns != "active":
+        return []
+    return [Argument("ar.seed", plan.request.function.result) for _ in range(plan.request.width)]

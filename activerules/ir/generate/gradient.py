@@ -14,7 +14,7 @@ long. Whatever the outcome, the tape is released.
 
 from __future__ import annotations
 
-from activerules.ir.generate.reverse import derivatives_type, seeds_of
+from activerules.ir.generate.cotangents import derivatives_type, seeds_of
 from activerules.ir.generate.sweep import (
     make_parameters,
     names_of,

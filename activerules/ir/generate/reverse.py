@@ -33,7 +33,7 @@ from activerules.ir.analysis.types.copies import (
 )
 from activerules.ir.derivatives.rows import Access, Partial
 from activerules.ir.derivatives.table import row_for
-from activerules.ir.generate.cotangents import SUM, Cotangents
+from activerules.ir.generate.cotangents import SUM, Cotangents, derivatives_type, seeds_of
 from activerules.ir.generate.materialise import AtHand
 from activerules.ir.generate.rule_sites import tell_site
 from activerules.ir.generate.scopes import Scopes
@@ -70,21 +70,6 @@ def build_reverse(
     Its last parameters: the seed (one per lane) if the return is Active, and `ptr derivatives`.
     """
     return _Reverser(plan, layout, scopes, declarations).build()
-
-
-def derivatives_type(plan: Plan) -> StructType:
-    """The struct the derivatives of the Active parameters are written to, in order; those of all
-    lanes side by side.
-    """
-    active = [p.argument.type for p in plan.request.parameters if p.activity == "active"]
-    return StructType(tuple(t for t in active for _ in range(plan.request.width)))
-
-
-def seeds_of(plan: Plan) -> list[Argument]:
-    """The parameters for the cotangents of an Active return."""
-    if plan.request.returns != "active":
-        return []
-    return [Argument("ar.seed", plan.request.function.result) for _ in range(plan.request.width)]
 
 
 class _Reverser:

@@ -16,8 +16,8 @@ The memory holds the tape, its first chunk, and the frame.
 
 from __future__ import annotations
 
+from activerules.ir.generate.cotangents import seeds_of
 from activerules.ir.generate.gradient import bound_stack
-from activerules.ir.generate.reverse import seeds_of
 from activerules.ir.generate.sweep import make_parameters, suffixed
 from activerules.ir.llvm.builder import Builder, Namer
 from activerules.ir.llvm.model import Argument, Block, Function, Value

@@ -30,7 +30,8 @@ from activerules.numba_ext.codegen.types import ConfigType
 from activerules.numba_ext.rules import debug_checks as checks
 from activerules.numba_ext.rules.compiled import CompiledRule
 from activerules.numba_ext.rules.forward_rules import CompiledForwardRule, Place
-from activerules.numba_ext.rules.typing import callable_rule, returns_entries
+from activerules.numba_ext.rules.functions import callable_rule
+from activerules.numba_ext.rules.typing import returns_entries
 from activerules.numba_ext.target.calls import MarkedCall, plain_type
 from activerules.numba_ext.target.dispatchers import with_flags
 from activerules.rules.protocol import AugmentedReturn

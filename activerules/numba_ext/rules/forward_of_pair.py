@@ -27,7 +27,8 @@ from activerules.annotations.activity import Active, Const, Duplicated, MixedDup
 from activerules.annotations.values import make_zero
 from activerules.errors import NotYetSupported
 from activerules.numba_ext.rules.checks import copied, copy_in_place, own_leaf
-from activerules.numba_ext.rules.typing import callable_rule, converts
+from activerules.numba_ext.rules.functions import callable_rule
+from activerules.numba_ext.rules.typing import converts
 from activerules.numba_ext.target.calls import MarkedCall, plain_type
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import ForwardRule, Kind, RulePair

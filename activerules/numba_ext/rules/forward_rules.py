@@ -36,13 +36,12 @@ from activerules.numba_ext.rules.compiled import (
     SharedCheck,
     types_of,
 )
+from activerules.numba_ext.rules.functions import callable_rule, compile_function
 from activerules.numba_ext.rules.objects import copy_of_object
 from activerules.numba_ext.rules.typing import (
     alias_checks,
     alike_checks,
-    callable_rule,
     checks_of_objects,
-    compile_function,
     converts,
     cpu_typing_context,
     parameters_of,

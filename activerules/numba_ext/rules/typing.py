@@ -16,17 +16,15 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from typing import Any
 
-import numba
 from numba.core import types
 from numba.core.registry import cpu_target
 from numba.core.target_extension import target_override
 from numba.core.typeconv.castgraph import Conversion
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
-from activerules.errors import ActiverulesError, NotCompilable, RuleReturnError, TapeMismatch
+from activerules.errors import NotCompilable, RuleReturnError, TapeMismatch
 from activerules.ir.derivatives.rulecall import ForwardRuleRequest, RuleRequest
 from activerules.numba_ext.codegen.types import ConfigType
-from activerules.numba_ext.codegen.unlinked import compile_to_link, to_link
 from activerules.numba_ext.rules.checks import (
     alike,
     apart,
@@ -49,6 +47,7 @@ from activerules.numba_ext.rules.compiled import (
     shadow_arrays,
     types_of,
 )
+from activerules.numba_ext.rules.functions import Chosen, compile_function, rule_location
 from activerules.numba_ext.rules.objects import (
     apart_from_object,
     copy_of_object,
@@ -67,9 +66,7 @@ from activerules.numba_ext.rules.tapes import (
     of_result,
 )
 from activerules.numba_ext.rules.wrap import build_primal
-from activerules.numba_ext.target.call_facts import RuleFunctionCompiler
 from activerules.numba_ext.target.calls import (
-    NUMBA_REFUSES,
     MarkedCall,
     plain_type,
     uninherited_flags,
@@ -77,10 +74,8 @@ from activerules.numba_ext.target.calls import (
 from activerules.numba_ext.target.readonly import only_reads_arrays
 from activerules.rules.pattern import type_name
 from activerules.rules.protocol import AugmentedReturn, RuleConfig
-from activerules.rules.rule import ForwardRule, RulePair, location_of
+from activerules.rules.rule import RulePair
 from activerules.values.kinds import anonymous, derivative_type, is_object, leaves_of
-
-Chosen = RulePair | ForwardRule
 
 
 def compile_rule(
@@ -353,29 +348,6 @@ def parameters_of(marked: MarkedCall, rule: Chosen, width: int = 1) -> tuple[Par
     )
 
 
-# Per function: compiling again would give code of the same behaviour, and lose what was compiled.
-_dispatchers: dict[Any, Any] = {}
-
-
-def _dispatcher(function: Any) -> Any:
-    if function not in _dispatchers:
-        options = dict(getattr(function, "targetoptions", {}))
-        options.pop("nopython", None)
-        plain = getattr(function, "py_func", function)
-        _dispatchers[function] = to_link(plain, pipeline_class=RuleFunctionCompiler, **options)
-    return _dispatchers[function]
-
-
-def callable_rule(function: Any, **more: Any) -> Any:
-    """A dispatcher of a function of a rule that other compiled functions can call, with `more`
-    options of `@njit`.
-    """
-    options = {**getattr(function, "targetoptions", {}), **more}
-    options.pop("nopython", None)
-    plain = getattr(function, "py_func", function)
-    return numba.njit(pipeline_class=RuleFunctionCompiler, **options)(plain)
-
-
 def checked_primal(marked: MarkedCall, symbol: str) -> Any:
     """The library of the function itself with the check of what it returns."""
     arguments = [
@@ -386,21 +358,6 @@ def checked_primal(marked: MarkedCall, symbol: str) -> Any:
         stack.enter_context(target_override("cpu"))
         stack.enter_context(uninherited_flags())
         return build_primal(marked, arguments, alias_checks(marked, arguments), symbol)
-
-
-def compile_function(function: Any, args: tuple[types.Type, ...], pair: Chosen | MarkedCall) -> Any:
-    """The compile result of one function of a rule; `NotCompilable` where Numba refuses it."""
-    try:
-        return compile_to_link(_dispatcher(function), args)
-    except ActiverulesError:
-        raise
-    except (*NUMBA_REFUSES, NotImplementedError) as error:
-        raise NotCompilable(
-            f"Numba cannot compile the rule of {pair.name} in nopython mode",
-            where=[rule_location(function, args)],
-            why=str(error).strip(),
-            instead=["add into a shadow: x.dval[:] += …"] if ".dval = " in str(error) else [],
-        ) from error
 
 
 def _compile_reverse(
@@ -558,11 +515,3 @@ def wrong_return(function: Any, pair: Chosen, found: types.Type, expected: str) 
         f"the rule of {pair.name} returns {type_name(found)}, expected {expected}",
         where=[rule_location(function, ())],
     )
-
-
-def rule_location(function: Any, args: tuple[types.Type, ...]) -> tuple[str, str, str]:
-    """Where a function of a rule is, as an entry of an error."""
-    plain = getattr(function, "py_func", function)
-    annotated = ", ".join("config" if isinstance(a, ConfigType) else type_name(a) for a in args)
-    text = f"{plain.__name__}({annotated})" if args else plain.__name__
-    return "in the rule", text, location_of(plain)

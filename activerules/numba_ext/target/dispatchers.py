@@ -15,6 +15,7 @@ from typing import Any
 from numba import config, jit, njit
 from numba.core.errors import NumbaError
 from numba.core.registry import cpu_target
+from numba.core.targetconfig import ConfigStack
 from numba.core.types import Function, NumberClass
 from numba.extending import is_jitted
 from numba.np.ufunc.gufunc import GUFunc
@@ -101,6 +102,23 @@ def named_flags(options: Mapping[str, Any]) -> str:
 def _word(flag: Any) -> str:
     names = sorted(map(str, flag)) if isinstance(flag, set | frozenset) else [str(flag)]
     return "_".join(names)
+
+
+def explicit_options(options: dict[str, Any], *, checked: bool) -> dict[str, Any]:
+    """The `@njit` options a twin is compiled with: nothing left to inherit (T4), sequential, no
+    full debug info. `checked`: with bounds checks, whatever the options say.
+    """
+    inherited = ConfigStack.top_or_none()
+    explicit = dict(options)
+    debug = explicit.pop("debug", False)
+    explicit["parallel"] = explicit["debug"] = False
+    if checked or explicit.get("boundscheck") is None:
+        explicit["boundscheck"] = checked or bool(debug)
+    if explicit.get("error_model") is None:
+        explicit["error_model"] = inherited.error_model if inherited else "python"
+    if explicit.get("fastmath") is None:
+        explicit["fastmath"] = inherited.fastmath if inherited else False
+    return explicit
 
 
 def with_flags(dispatcher: Any, options: Mapping[str, Any]) -> Any:

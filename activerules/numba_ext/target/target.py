@@ -47,7 +47,6 @@ from numba.core.target_extension import (
     target_override,
     target_registry,
 )
-from numba.core.targetconfig import ConfigStack
 from numba.core.typing.context import Context
 from numba.core.typing.templates import make_concrete_template
 from numba.np.ufunc.dufunc import DUFunc
@@ -93,6 +92,7 @@ from activerules.numba_ext.target.calls import (
     uninherited_flags,
 )
 from activerules.numba_ext.target.declared import declared_signature
+from activerules.numba_ext.target.dispatchers import explicit_options
 from activerules.numba_ext.target.line_tables import LineTable, on_its_line
 from activerules.numba_ext.target.methods import (
     Method,
@@ -395,23 +395,6 @@ class ADJit(JitDecorator):
 target_registry[AD_TARGET] = ADTarget
 dispatcher_registry[ADTarget] = ADDispatcher
 jit_registry[ADTarget] = ADJit
-
-
-def explicit_options(options: dict[str, Any], *, checked: bool) -> dict[str, Any]:
-    """The `@njit` options a twin is compiled with: nothing left to inherit (T4), sequential, no
-    full debug info. `checked`: with bounds checks, whatever the options say.
-    """
-    inherited = ConfigStack.top_or_none()
-    explicit = dict(options)
-    debug = explicit.pop("debug", False)
-    explicit["parallel"] = explicit["debug"] = False
-    if checked or explicit.get("boundscheck") is None:
-        explicit["boundscheck"] = checked or bool(debug)
-    if explicit.get("error_model") is None:
-        explicit["error_model"] = inherited.error_model if inherited else "python"
-    if explicit.get("fastmath") is None:
-        explicit["fastmath"] = inherited.fastmath if inherited else False
-    return explicit
 
 
 class Session:

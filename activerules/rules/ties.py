@@ -1,0 +1,70 @@
+"""Which rules of a function stand against each other: one signature twice, or a tie.
+
+Two rules tie where some call fits both and neither is more specific. A third one that takes every
+such call settles it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from activerules.errors import AmbiguousRule
+from activerules.rules import pattern as patterns
+from activerules.rules.pattern import Pattern
+from activerules.rules.rule import Rule, RuleHalf
+
+
+def key_of(rule: Rule) -> tuple[object, ...]:
+    """The signature as a key: two rules with the same one are one rule."""
+    return tuple(map(patterns.pattern_key, rule.signature))
+
+
+def refuse_ties(rule: Rule, half: RuleHalf, existing: Sequence[Rule]) -> None:
+    """Raise `AmbiguousRule` if a new rule ties with one that exists."""
+    for other in existing:
+        if not patterns.is_tie(rule.signature, other.signature):
+            continue
+        both = patterns.meet(rule.signature, other.signature)
+        if any(_settles(third, both, rule, other) for third in existing):
+            continue
+        raise AmbiguousRule(
+            f"{half.function.__name__} overlaps {other.name}, and neither is more specific",
+            where=[
+                ("the new rule", _written(rule, half), half.location),
+                ("the rule that exists", str(other), other.location),
+            ],
+            why="a call that fits both signatures would have no rule to prefer",
+            instead=[
+                "narrow the annotations of one of them",
+                f"first define a rule for what both admit: {_written(rule, half, both)}",
+            ],
+        )
+
+
+def _settles(third: Rule, both: Sequence[Pattern], rule: Rule, other: Rule) -> bool:
+    """Whether a third rule takes every call that two others tie on."""
+    return (
+        third is not other
+        and patterns.covers(third.signature, both)
+        and not patterns.is_tie(third.signature, rule.signature)
+        and not patterns.is_tie(third.signature, other.signature)
+    )
+
+
+def _written(rule: Rule, half: RuleHalf, signature: Sequence[Pattern] | None = None) -> str:
+    *arguments, result = signature or rule.signature
+    return str(Rule(rule.name, tuple(arguments), result, {"reverse": half}))
+
+
+def refuse_foreign(old: RuleHalf, new: RuleHalf, rule: Rule, replace: bool) -> None:
+    """Raise `AmbiguousRule` if a half takes the place of one of another module, unasked."""
+    if replace or old.module == new.module:
+        return
+    raise AmbiguousRule(
+        f"{rule.name} has a rule of this signature from another module",
+        where=[
+            ("the new rule", _written(rule, new), new.location),
+            ("the rule that exists", f"in module {old.module}", old.location),
+        ],
+        instead=["pass replace=True to the decorator to take its place"],
+    )
