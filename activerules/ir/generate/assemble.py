@@ -135,7 +135,7 @@ def assemble(
     missing = [
         text
         for name, text in declarations.items()
-        if name not in result.functions and name not in supplied
+        if name not in supplied and name not in result.functions and name not in result.globals
     ]
     parts = [print_module(result)]
     for text in supplied.values():

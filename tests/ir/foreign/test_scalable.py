@@ -6,7 +6,7 @@ import sys
 SCALABLE = """
 from activerules.errors import UnsupportedIR
 from activerules import Active
-from activerules.ir.foreign import differentiate
+from activerules.ir import differentiate
 
 BODY = '''
   %v = insertelement <vscale x 2 x double> zeroinitializer, double %x, i32 0

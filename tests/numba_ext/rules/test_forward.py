@@ -158,7 +158,7 @@ def no_primal(config, ret: ar.Duplicated, x: ar.Duplicated):
 @pytest.mark.parametrize("body", [wrong_type, no_primal])
 def test_what_a_forward_rule_returns_is_checked(body):
     with pytest.raises(RuleReturnError, match=r"expected \(float64, float64\) as primal and tan"):
-        ar.autodiff(ar.Forward, rule_of(body), ar.Duplicated(1.0, 1.0))
+        ar.autodiff(ar.ForwardWithPrimal, rule_of(body), ar.Duplicated(1.0, 1.0))
 
 
 def test_no_forward_rule_for_an_activity():
