@@ -374,7 +374,7 @@ def _fresh_leaf(making: Making, em: Emit, node: Node, value: Any) -> Any:
 
 
 def _fresh_instance(em: Emit, node: Node, value: Any, making: Making) -> Any:
-    result = _new_object(em, node.numba_type)
+    result = new_object(em.context, em.builder, node.numba_type)
     source, target = (
         struct_of(em.context, em.builder, node.numba_type, one) for one in (value, result)
     )
@@ -383,9 +383,8 @@ def _fresh_instance(em: Emit, node: Node, value: Any, making: Making) -> Any:
     return result
 
 
-def _new_object(em: Emit, found: Any) -> Any:
+def new_object(context: Any, builder: Any, found: Any) -> Any:
     """A reference to a new object of a class, all zero; its destructor is that of the class."""
-    context, builder = em.context, em.builder
     memory_type = struct_type(found)
     size = context.get_constant(types.uintp, context.get_abi_sizeof(memory_type))
     destructor = imp_dtor(context, builder.module, found)

@@ -14,7 +14,6 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.experimental.jitclass.base import imp_dtor
 from numba.extending import intrinsic
 
 from activerules.errors import NotYetSupported, ShadowMismatch
@@ -31,6 +30,7 @@ from activerules.values.fields import (
 )
 from activerules.values.kinds import is_container, is_number_array
 from activerules.values.regions import field_values, memory_of, parts_of
+from activerules.values.walk import new_object
 
 _I64 = ir.IntType(64)
 _BYTES = cgutils.voidptr_t
@@ -198,17 +198,7 @@ def _copy(context: Any, builder: Any, found: Any, value: Any) -> Any:
 
 
 def _copy_of_instance(context: Any, builder: Any, found: Any, value: Any) -> Any:
-    memory_type = struct_type(found)
-    size = context.get_constant(types.uintp, context.get_abi_sizeof(memory_type))
-    destructor = imp_dtor(context, builder.module, found)
-    meminfo = context.nrt.meminfo_alloc_dtor(builder, size, destructor)
-    data = builder.bitcast(context.nrt.meminfo_data(builder, meminfo), memory_type.as_pointer())
-    builder.store(cgutils.get_null_value(memory_type), data)
-    reference = context.make_helper(builder, found)
-    reference.meminfo = meminfo
-    if not isinstance(found, types.StructRef):
-        reference.data = data
-    result = reference._getvalue()
+    result = new_object(context, builder, found)
     struct = _struct(context, builder, found, result)
     for k, (ty, part) in enumerate(_fields(context, builder, found, value)):
         struct[k] = _copy(context, builder, ty, part)
