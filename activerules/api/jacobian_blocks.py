@@ -27,13 +27,13 @@ from activerules.values.kinds import (
     optional_leaf,
     returned_type,
 )
-from activerules.values.leaf_texts import Leaf, TupleTexts, leaves_at
+from activerules.values.leaf_texts import LeafText, TupleTexts, leaves_at
 from activerules.values.overwriting import overwrite
 
-Block = Callable[[Leaf, Leaf], str]
+Block = Callable[[LeafText, LeafText], str]
 
 
-def carrying(root: str, found: Any) -> list[Leaf]:
+def carrying(root: str, found: Any) -> list[LeafText]:
     """The leaves of a value that have a derivative."""
     return [leaf for leaf in leaves_at(root, found) if leaf.carries]
 
@@ -119,7 +119,7 @@ def require_copyable(name: str, found: Any) -> None:
 def arranged(texts: TupleTexts, result: Any, args: Sequence[Any], asked: Any, block: Block) -> str:
     """The text of a Jacobian: `block` for each leaf of the result and of the arguments."""
 
-    def by_arguments(row: Leaf) -> str:
+    def by_arguments(row: LeafText) -> str:
         if not row.carries:
             return "None"
         entries = [

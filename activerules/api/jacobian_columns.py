@@ -20,7 +20,7 @@ from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
 from activerules.numba_ext.rules.checks import apart
 from activerules.rules.written import function_from
-from activerules.values.leaf_texts import Leaf, TupleTexts, leaves_at
+from activerules.values.leaf_texts import LeafText, TupleTexts, leaves_at
 
 keep_apart = njit(
     apart(
@@ -48,7 +48,7 @@ class Columns:
         args: Sequence[Any],
         width: int,
         push: Callable[[list[str]], str],
-        rows: Sequence[Leaf],
+        rows: Sequence[LeafText],
         written: Sequence[bool],
         texts: TupleTexts,
     ) -> None:
@@ -60,7 +60,7 @@ class Columns:
         self._width = width
         self._texts = texts
 
-    def block(self, row: Leaf, column: Leaf) -> str:
+    def block(self, row: LeafText, column: LeafText) -> str:
         """The text of a block, once the lines have run."""
         if self._at_once:
             return f"t_{self._root}[{self._leaves.index(column)}]{row.place}"
@@ -130,7 +130,7 @@ class Columns:
         return [*lines, f"n_{self._root} = {end}", "k = 0"]
 
     @property
-    def _arrays(self) -> list[Leaf]:
+    def _arrays(self) -> list[LeafText]:
         return [x for x in self._leaves if x.is_array]
 
     def _before(self) -> list[str]:
@@ -146,13 +146,13 @@ class Columns:
         lanes = range(self._width)
         return self._push([self._tangent(lambda x, c=c: self._unit(x, c)) for c in lanes])
 
-    def _unit(self, x: Leaf, lane: int) -> str:
+    def _unit(self, x: LeafText, lane: int) -> str:
         if x.is_array:
             return f"e_{x.name}_{lane}"
         return f"unit({x.text}, {_number(x, lane)})"
 
-    def _tangent(self, text: Callable[[Leaf], str]) -> str:
-        def of(leaf: Leaf) -> str:
+    def _tangent(self, text: Callable[[LeafText], str]) -> str:
+        def of(leaf: LeafText) -> str:
             return text(leaf) if leaf.carries else leaf.text
 
         return self._texts.rebuilt(self._found, of, self._root)
@@ -165,7 +165,7 @@ class Columns:
             for c in range(self._width)
         ]
 
-    def _matrix(self, row: Leaf, column: Leaf) -> str:
+    def _matrix(self, row: LeafText, column: LeafText) -> str:
         return f"b_{row.name}_{column.name}"
 
 
@@ -185,12 +185,12 @@ def lines_apart(args: Sequence[Any], copies: Sequence[int]) -> list[str]:
     ]
 
 
-def _number(x: Leaf, lane: int) -> str:
+def _number(x: LeafText, lane: int) -> str:
     """Which number of a leaf a lane is for."""
     return f"k + {lane} - o_{x.name}"
 
 
-def _one(x: Leaf, chosen: bool) -> str:
+def _one(x: LeafText, chosen: bool) -> str:
     return f"type({x.text})({1.0 if chosen else 0.0})"
 
 

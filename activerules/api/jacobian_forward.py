@@ -31,7 +31,7 @@ from activerules.numba_ext.calls.forward_forms import compiled_forward, compiles
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.codegen.types import SpecType
 from activerules.numba_ext.target.derivative import ActivityName, Gradient
-from activerules.values.argument import Argument
+from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import leaves_of
 from activerules.values.leaf_texts import TupleTexts
 
@@ -146,7 +146,7 @@ def _derivative(
 ) -> Gradient:
     activities: list[ActivityName] = ["const"] * len(found)
     activities[i] = "duplicated"
-    arguments = [Argument(*one) for one in zip(names, found, activities, strict=True)]
+    arguments = [ArgumentSpec(*one) for one in zip(names, found, activities, strict=True)]
     return compiled_forward(dispatcher, arguments, True, width, again=again, needs_primal=False)
 
 

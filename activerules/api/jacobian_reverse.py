@@ -37,7 +37,7 @@ from activerules.api.split import play, record
 from activerules.api.vjp import spec_of, vjp_stub
 from activerules.errors import ActivityError, UnknownOption
 from activerules.numba_ext.calls import checks
-from activerules.numba_ext.calls.emitter import Call
+from activerules.numba_ext.calls.emitter import DerivativeCall
 from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
@@ -49,7 +49,7 @@ from activerules.numba_ext.split.forms import read_split
 from activerules.numba_ext.split.pullback import read_plain
 from activerules.rules.written import function_from
 from activerules.values.kinds import is_number_array, shadow_type
-from activerules.values.leaf_texts import Leaf, TupleTexts, leaves_at
+from activerules.values.leaf_texts import LeafText, TupleTexts, leaves_at
 from activerules.values.overwriting import overwrite
 
 
@@ -181,7 +181,7 @@ def _form_by_size(typing_context, spec, function, *args):
 give_compiled_form(jacobian_by_size, _form_by_size)
 
 
-def _forward_sweeps(request: Any, inputs: Sequence[Leaf]) -> str:
+def _forward_sweeps(request: Any, inputs: Sequence[LeafText]) -> str:
     """How many runs the forward mode takes."""
     counts = []
     for k in request.argnums:
@@ -191,12 +191,12 @@ def _forward_sweeps(request: Any, inputs: Sequence[Leaf]) -> str:
     return " + ".join(counts)
 
 
-def _size(leaves: Sequence[Leaf]) -> str:
+def _size(leaves: Sequence[LeafText]) -> str:
     """How many numbers there are in some leaves."""
     return f"({' + '.join(f'{x.text}.size' if x.is_array else '1' for x in leaves)})"
 
 
-def _forward_block(sweeps: _Sweeps, row: Leaf, x: Leaf) -> str:
+def _forward_block(sweeps: _Sweeps, row: LeafText, x: LeafText) -> str:
     """A block of the forward Jacobian; an array of the layout that the reverse one has."""
     argument = "" if sweeps.request.single else f"[{sweeps.request.argnums.index(int(x.root[1:]))}]"
     text = f"forward{row.place}{argument}{x.place}"
@@ -235,7 +235,7 @@ def _sweeps_of(dispatcher: Any, function: Any, found: Sequence[Any], request: An
 
 def _lanes(
     plain: SplitSpec, function: Any, found: Sequence[Any]
-) -> tuple[SplitSpec, SplitSpec, Call] | None:
+) -> tuple[SplitSpec, SplitSpec, DerivativeCall] | None:
     """How to ask for `WIDTH` cotangents in one sweep, if that is possible and of use: the spec, the
     same with the activity of the result, and the call.
     """
@@ -294,12 +294,12 @@ class _Sweeps:
     texts: TupleTexts = field(default_factory=TupleTexts)
 
     @property
-    def outputs(self) -> list[Leaf]:
+    def outputs(self) -> list[LeafText]:
         """The leaves of the result that have rows in the Jacobian."""
         return carrying("out", self.result)
 
     @property
-    def inputs(self) -> list[tuple[int, Leaf]]:
+    def inputs(self) -> list[tuple[int, LeafText]]:
         """The leaves to differentiate with respect to, each with the number of its argument."""
         argnums = self.request.argnums
         return [(k, x) for k in argnums for x in carrying(f"x{k}", self.found[k])]
@@ -310,7 +310,7 @@ class _Sweeps:
         return f"({size} + {WIDTH - 1}) // {WIDTH}" if self.lanes else size
 
     @property
-    def _kept(self) -> list[Leaf]:
+    def _kept(self) -> list[LeafText]:
         """The arrays that the function writes into."""
         return [
             leaf
@@ -366,20 +366,20 @@ class _Sweeps:
             lines += self._sweep_rows(row)
         return lines
 
-    def _turned(self, row: Leaf) -> bool:
+    def _turned(self, row: LeafText) -> bool:
         """Whether a second sweep is needed: by a real number x, the cotangents 1 and i of a complex
         result u + iv give u_x and v_x.
         """
         return isinstance(row.number, types.Complex) and not self.request.holomorphic
 
-    def _bar(self, row: Leaf, k: int, x: Leaf) -> str:
+    def _bar(self, row: LeafText, k: int, x: LeafText) -> str:
         flat = ".ravel()" if x.is_array else ""
         bar = f"bars[{k}]{x.place}{flat}"
         if self.request.holomorphic:  # a cotangent is the conjugate of f'(z) times the result's
             return f"np.conj({bar})"
         return bar + (f" + 1j * turned[{k}]{x.place}{flat}" if self._turned(row) else "")
 
-    def _sweep_rows(self, row: Leaf) -> list[str]:
+    def _sweep_rows(self, row: LeafText) -> list[str]:
         """Lines that fill the blocks of a leaf of the result, one row at a time."""
         put = [
             f"  overwrite({_matrix(row, x)}[row], {self._bar(row, k, x)})"
@@ -402,23 +402,23 @@ class _Sweeps:
             *put,
         ]
 
-    def _cotangent(self, row: Leaf, unit: str) -> str:
+    def _cotangent(self, row: LeafText, unit: str) -> str:
         """A cotangent of the result; `unit` is that of the leaf `row`, if it is a number."""
 
-        def entry(leaf: Leaf) -> str:
+        def entry(leaf: LeafText) -> str:
             if leaf.is_array:
                 return f"e_{leaf.name}"
             return (unit if leaf == row else "0.0") if leaf.carries else "None"
 
         return self.texts.rebuilt(self.result, entry, "out")
 
-    def _lanes_of(self, row: Leaf) -> list[str]:
+    def _lanes_of(self, row: LeafText) -> list[str]:
         """Lines that fill the blocks, `WIDTH` rows at a time; lanes left over stay zero."""
         loop = f"for row in range(0, {row.text}.size, {WIDTH}):"
         second = self._lane_sweep(row, "1j", "1j") if self._turned(row) else []
         return [loop, *self._lane_sweep(row, "1.0", ""), *second]
 
-    def _lane_sweep(self, row: Leaf, unit: str, start: str) -> list[str]:
+    def _lane_sweep(self, row: LeafText, unit: str, start: str) -> list[str]:
         """One sweep; what it gives begins the rows, or is added to them."""
         assert self.lanes is not None
         clear = [f"  d{k}_{c}[...] = 0" for k, x in self.inputs if x.is_array for c in range(WIDTH)]
@@ -443,7 +443,7 @@ class _Sweeps:
         """The text of the Jacobian, of blocks."""
         return arranged(self.texts, self.result, self.found, self.request, block)
 
-    def result_of(self, row: Leaf, x: Leaf) -> str:
+    def result_of(self, row: LeafText, x: LeafText) -> str:
         """The text of a block with the shape `out.shape + x.shape`."""
         return f"shaped({_matrix(row, x)}, {row.text}, {x.text})"
 
@@ -487,11 +487,11 @@ class _Sweeps:
         return njit(**options)(function_from(source, name, scope, module=__name__))
 
 
-def _matrix(row: Leaf, x: Leaf) -> str:
+def _matrix(row: LeafText, x: LeafText) -> str:
     return f"j_{row.name}_{x.name}"
 
 
-def _dtype_name(row: Leaf, x: Leaf) -> str:
+def _dtype_name(row: LeafText, x: LeafText) -> str:
     return f"dtype_{row.name}_{x.name}"
 
 

@@ -37,7 +37,7 @@ from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.rules.written import function_from
 
 _lock = threading.Lock()
-_thunks: dict[Any, tuple[Thunk, Thunk]] = {}
+_thunks: dict[Any, tuple[SplitHalf, SplitHalf]] = {}
 
 
 def autodiff_thunk(
@@ -45,7 +45,7 @@ def autodiff_thunk(
     function: Callable[..., Any],
     result: type[Annotation],
     *activities: type[Annotation],
-) -> tuple[Thunk, Thunk]:
+) -> tuple[SplitHalf, SplitHalf]:
     """Return the two halves of the derivative of a function, `(augmented, reverse)`.
 
     Arguments
@@ -108,18 +108,18 @@ def autodiff_thunk(
     return thunks(target, spec)
 
 
-def thunks(target: Any, spec: SplitSpec) -> tuple[Thunk, Thunk]:
+def thunks(target: Any, spec: SplitSpec) -> tuple[SplitHalf, SplitHalf]:
     """The two halves; made once for a function and a specification."""
     with _lock:
         if (target, spec) not in _thunks:
             _thunks[target, spec] = (
-                Thunk(target, spec, "augmented"),
-                Thunk(target, spec, "reverse"),
+                SplitHalf(target, spec, "augmented"),
+                SplitHalf(target, spec, "reverse"),
             )
         return _thunks[target, spec]
 
 
-class Thunk:
+class SplitHalf:
     """One half of a split derivative; `dispatcher` is the `@njit` function behind it."""
 
     def __init__(self, target: Any, spec: SplitSpec, half: str) -> None:
@@ -189,8 +189,8 @@ def _takes_cotangent(spec: SplitSpec) -> bool:
     return spec.result in (Active, MixedDuplicated)
 
 
-@typeof_impl.register(Thunk)
-def _typeof_thunk(value: Thunk, _context: Any) -> Any:
+@typeof_impl.register(SplitHalf)
+def _typeof_thunk(value: SplitHalf, _context: Any) -> Any:
     return StubType(value.dispatcher)
 
 
@@ -232,4 +232,4 @@ def _by_target(ordinary: Callable[..., Any], nested: Callable[..., Any]) -> Call
 give_compiled_form(record, _by_target(recording, nested_record_form))
 give_compiled_form(play, _by_target(playing, nested_play_form))
 
-__all__ = ["Thunk", "autodiff_thunk", "thunks"]
+__all__ = ["SplitHalf", "autodiff_thunk", "thunks"]

@@ -25,7 +25,7 @@ from activerules.pipeline.forward import ForwardDerivation, derive_forward
 from activerules.pipeline.reverse import Derivation, derive
 from activerules.rules.registry import RULES
 from activerules.rules.views import ForwardReportView, ReverseReportView
-from activerules.values.argument import Argument
+from activerules.values.argument import ArgumentSpec
 
 # Of each one for the process: what was captured for a report is there for the next.
 _FORWARD_VIEW, _REVERSE_VIEW = ForwardReportView(RULES), ReverseReportView(RULES)
@@ -36,7 +36,7 @@ class Question:
     """A derivative that is asked about: the dispatcher, its arguments and the return's activity."""
 
     dispatcher: Any
-    arguments: tuple[Argument, ...]
+    arguments: tuple[ArgumentSpec, ...]
     return_activity: ActivityName | None
     forward: bool = False
     width: int = 1

@@ -16,10 +16,10 @@ from activerules.explain.report import (
     Kept,
     Line,
     LoopLength,
-    Place,
     Recomputed,
     Report,
     RuleCall,
+    SourceLine,
 )
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Node, Primal, Taken
@@ -89,20 +89,20 @@ class _Reader:
 
     # --- places ---
 
-    def _place(self, instruction: Instruction | None) -> Place:
+    def _place(self, instruction: Instruction | None) -> SourceLine:
         """Where an instruction is, if it says so itself; the function's own line says nothing."""
         if instruction is None or "!dbg" not in instruction.attributes.get("metadata", ""):
-            return Place()
+            return SourceLine()
         file, _, line = self.locator.of(instruction).rpartition(":")
-        return self._place_at(file, int(line)) if line not in ("", "0") else Place()
+        return self._place_at(file, int(line)) if line not in ("", "0") else SourceLine()
 
-    def _own_place(self) -> Place:
+    def _own_place(self) -> SourceLine:
         return self._place_at(self.code.co_filename, self.code.co_firstlineno)
 
-    def _place_at(self, file: str, line: int) -> Place:
+    def _place_at(self, file: str, line: int) -> SourceLine:
         shown = _shown(file)
         source = linecache.getline(self.code.co_filename if shown == self.file else file, line)
-        return Place(shown, line, source.rstrip("\n"))
+        return SourceLine(shown, line, source.rstrip("\n"))
 
     # --- sections of both ---
 
@@ -111,18 +111,18 @@ class _Reader:
         return False
 
     def _lines(self) -> list[Line]:
-        values: Counter[Place] = Counter()
-        writes: Counter[Place] = Counter()
+        values: Counter[SourceLine] = Counter()
+        writes: Counter[SourceLine] = Counter()
         for block in self.plan.flow.order:
             for i in block.instructions if block in self.plan.returns.live else ():
                 values[self._place(i)] += self.plan.activity.is_active(i)
                 writes[self._place(i)] += self._is_undone(i)
         own = self._own_lines()
-        called = sorted({*values} - {*own, Place()}, key=lambda p: (p.file, p.line))
+        called = sorted({*values} - {*own, SourceLine()}, key=lambda p: (p.file, p.line))
         every = [(place, False) for place in own] + [(place, True) for place in called]
         return [Line(place, values[place], writes[place], of) for place, of in every]
 
-    def _own_lines(self) -> list[Place]:
+    def _own_lines(self) -> list[SourceLine]:
         """The lines of the function itself, whether or not there is code for them."""
         try:
             source, start = inspect.getsourcelines(self.code)
@@ -198,12 +198,12 @@ class _Collector(_Reader):
             row_bytes=rows.size if rows is not None else 0,
         )
 
-    def _place_of_loop(self, loop: Loop) -> Place:
+    def _place_of_loop(self, loop: Loop) -> SourceLine:
         place = self._place(loop_branch(loop))
-        if place != Place():
+        if place != SourceLine():
             return place
         inside = (self._place(i) for block in loop.blocks for i in block.instructions)
-        return min((p for p in inside if p.line), key=lambda p: p.line, default=Place())
+        return min((p for p in inside if p.line), key=lambda p: p.line, default=SourceLine())
 
     def _kept(self, node: Node) -> Kept:
         home = self.plan.home(node)
@@ -217,7 +217,7 @@ class _Collector(_Reader):
             reason=reason.text + (f" at line {culprit.line}" if culprit.line else ""),
         )
 
-    def _place_of(self, node: Node) -> Place:
+    def _place_of(self, node: Node) -> SourceLine:
         match node:
             case LeavingIteration(loop) | Link(loop):
                 return self._place_of_loop(loop)
@@ -230,7 +230,7 @@ class _Collector(_Reader):
                     return place
                 return self._place_of_block(about.parent)
 
-    def _place_of_block(self, block: Block) -> Place:
+    def _place_of_block(self, block: Block) -> SourceLine:
         """For what LLVM made where control flow meets, and gave no line of its own."""
         loop = self.plan.flow.loop_of(block)
         if loop is not None and loop.header is block:
@@ -250,7 +250,7 @@ class _Collector(_Reader):
         )
         return [Recomputed(what, place, count) for (what, place), count in found.items()]
 
-    def _retained(self) -> Iterable[Place]:
+    def _retained(self) -> Iterable[SourceLine]:
         calls = [o.key for o in self.plan.retained if isinstance(o.key, Instruction)]
         places = {self._place(call) for call in calls}
         return sorted(places, key=lambda p: (p.file, p.line))

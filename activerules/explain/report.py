@@ -13,7 +13,7 @@ from activerules.explain import html, text
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceLine:
     """A line of source: `text` is the line itself, "" if the source is not at hand."""
 
     file: str = ""
@@ -33,7 +33,7 @@ class Line:
     writes    stores, copies and calls with rules that the reverse sweep undoes
     """
 
-    place: Place
+    place: SourceLine
     values: int
     writes: int
     called: bool = False
@@ -51,7 +51,7 @@ class LoopLength:
     row_bytes    what the tape keeps per iteration, inner loops not counted
     """
 
-    place: Place
+    place: SourceLine
     depth: int
     known: bool
     undone: bool
@@ -63,9 +63,9 @@ class Kept:
     """A value on the tape: `bytes` per iteration of `loop`, or per call if that is None."""
 
     what: str
-    place: Place
+    place: SourceLine
     bytes: int
-    loop: Place | None
+    loop: SourceLine | None
     reason: str
 
 
@@ -74,7 +74,7 @@ class Recomputed:
     """What the reverse sweep computes again on a line, `count` times."""
 
     what: str
-    place: Place
+    place: SourceLine
     count: int
 
 
@@ -88,7 +88,7 @@ class RuleCall:
     """
 
     name: str
-    place: Place
+    place: SourceLine
     activities: tuple[str, ...]
     rule: str | None
     reason: str
@@ -114,12 +114,12 @@ class Report:
 
     function: str
     signature: str
-    place: Place
+    place: SourceLine
     lines: tuple[Line, ...]
     loops: tuple[LoopLength, ...]
     cached: tuple[Kept, ...]
     recomputed: tuple[Recomputed, ...]
-    retained: tuple[Place, ...]
+    retained: tuple[SourceLine, ...]
     rules: tuple[RuleCall, ...]
     frame_bytes: int
     overlap: str

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from activerules.explain.report import LoopLength, Place, Report, RuleCall
+    from activerules.explain.report import LoopLength, Report, RuleCall, SourceLine
 
 Row = Sequence[str]
 
@@ -60,7 +60,7 @@ def _counted(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def where(place: Place, here: str) -> str:
+def where(place: SourceLine, here: str) -> str:
     """`line 12`, or `file.py:12` for another file than `here`."""
     if place.file == here and place.line:
         return f"line {place.line}"
@@ -87,7 +87,7 @@ def _call(call: RuleCall, here: str) -> Row:
     return where(call.place, here), written, call.rule or f"{without}: {call.reason}"
 
 
-def _amount(size: int, loop: Place | None, here: str) -> str:
+def _amount(size: int, loop: SourceLine | None, here: str) -> str:
     if loop is None:
         return f"{_bytes(size)} per call"
     return f"{_bytes(size)} per iteration of the loop at {where(loop, here)}"

@@ -47,7 +47,7 @@ from activerules.rules.define import define_on
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
-from activerules.values.argument import Argument
+from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import has_shadow, is_number, is_number_array
 from activerules.values.leaf_texts import TupleTexts, leaves_at
 
@@ -57,7 +57,7 @@ _OVERLAP = (
 
 
 @dataclass(frozen=True)
-class Leaf:
+class ArgumentLeaf:
     """One leaf of an argument.
 
     role     "array": it has a shadow; "number": its derivative is returned; "plain": neither.
@@ -94,7 +94,7 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Way:
+class PullSpec:
     """One way to differentiate a function.
 
     arguments      with their activities
@@ -104,7 +104,7 @@ class Way:
     """
 
     dispatcher: Any
-    arguments: tuple[Argument, ...]
+    arguments: tuple[ArgumentSpec, ...]
     seeded: bool
     with_primal: bool
     options: frozenset[str] = frozenset()
@@ -119,8 +119,8 @@ class Way:
 class _Writer:
     """Writes the functions of one pull."""
 
-    way: Way
-    leaves: list[Leaf] = field(default_factory=list)
+    way: PullSpec
+    leaves: list[ArgumentLeaf] = field(default_factory=list)
     texts: TupleTexts = field(default_factory=TupleTexts)
 
     def __post_init__(self) -> None:
@@ -129,14 +129,14 @@ class _Writer:
             for leaf in leaves_at(f"x{k}", argument.numba_type):
                 role = _role(argument, leaf.found)
                 self.leaves.append(
-                    Leaf(len(self.leaves), k, leaf.place, leaf.found, role, written[k])
+                    ArgumentLeaf(len(self.leaves), k, leaf.place, leaf.found, role, written[k])
                 )
 
-    def of_role(self, role: str) -> list[Leaf]:
+    def of_role(self, role: str) -> list[ArgumentLeaf]:
         """The leaves with a role, in order."""
         return [leaf for leaf in self.leaves if leaf.role == role]
 
-    def rebuilt(self, k: int, text: Callable[[Leaf], str]) -> str:
+    def rebuilt(self, k: int, text: Callable[[ArgumentLeaf], str]) -> str:
         """Argument `k` with `text` for each of its leaves."""
         leaves = (leaf for leaf in self.leaves if leaf.argument == k)
         return self.texts.put_together(self.way.arguments[k].numba_type, leaves, text)
@@ -166,7 +166,7 @@ class _Writer:
         mode = way.mode.with_primal() if way.with_primal else way.mode
         return self._function("pull", names, [*lines, _returned(found)], _mode=mode)
 
-    def along(self, varied: Sequence[Leaf], extra: str) -> Any:
+    def along(self, varied: Sequence[ArgumentLeaf], extra: str) -> Any:
         """`along(x…, t…, [extra])`: the derivative of f along tangents of the leaves `varied`.
 
         extra "weight": returns ṙ + weight r; "kept": stores (r, ṙ) there; "": returns ṙ.
@@ -314,7 +314,7 @@ def _returned(items: Sequence[str]) -> str:
     return f"return ({''.join(item + ', ' for item in items)})" if items else "return None"
 
 
-def _role(argument: Argument, found: Any) -> str:
+def _role(argument: ArgumentSpec, found: Any) -> str:
     if is_number(found) and argument.activity in ("active", "mixed"):
         return "number"
     if is_number_array(found) and argument.activity in _SHADOWED:
@@ -328,16 +328,16 @@ def _role(argument: Argument, found: Any) -> str:
     return "plain"
 
 
-def _written(way: Way) -> tuple[bool, ...]:
+def _written(way: PullSpec) -> tuple[bool, ...]:
     """Which arguments the function writes into."""
     moved = [
-        Argument(a.name, a.numba_type, "const" if a.activity == "const" else "duplicated")
+        ArgumentSpec(a.name, a.numba_type, "const" if a.activity == "const" else "duplicated")
         for a in way.arguments
     ]
     return compiled_forward(way.dispatcher, moved, way.seeded, 1, again=True).written
 
 
-def pull_of(way: Way) -> tuple[Any, _Writer]:
+def pull_of(way: PullSpec) -> tuple[Any, _Writer]:
     """The compiled pull with its rules, and its writer."""
 
     def make() -> tuple[Any, _Writer]:
@@ -367,7 +367,9 @@ def _saved(writer: _Writer) -> tuple[str, ...]:
 def call_of(asked: ReadCall) -> Any:
     """A compiled function that stands for a call: of annotated arguments, or of plain ones."""
     call = asked.call
-    way = Way(call.dispatcher, asked.arguments, asked.seeded, asked.with_primal, call.mode.options)
+    way = PullSpec(
+        call.dispatcher, asked.arguments, asked.seeded, asked.with_primal, call.mode.options
+    )
     key = ("nested", call)
     if has_number_lists(asked):
         return COMPILED.get(way.dispatcher, key, lambda: call_by_arrays(asked, _written(way)))
@@ -402,7 +404,7 @@ def _gradient_call(asked: ReadCall, pull: Any, writer: _Writer) -> Any:
     given = [f"a{x.argument}{x.place}" for x in writer.leaves] + [x.shadow for x in arrays]
     lines.append(f"found = pull({', '.join(given)})")
 
-    def entry(leaf: Leaf) -> str:
+    def entry(leaf: ArgumentLeaf) -> str:
         if leaf in numbers:
             return f"found[{numbers.index(leaf)}]"
         return leaf.shadow if leaf in arrays else "None"

@@ -26,9 +26,9 @@ from activerules.numba_ext.rules.compile import NumbaRuleCompiler
 from activerules.numba_ext.target.capture import Captured
 from activerules.numba_ext.target.derivative import ArgumentActivity
 from activerules.pipeline.stages import STEM
-from activerules.values.abi import Slot, flatten, meminfo_offsets
+from activerules.values.abi import AbiParameter, flatten, meminfo_offsets
 from activerules.values.fields import (
-    Items,
+    ItemMemory,
     declared_of,
     inner_of,
     is_collection,
@@ -131,7 +131,11 @@ def make_request(
 
 
 def _pointees(
-    found: types.Type | Items, holder: MemoryObject, activity: ActivityName, *, many: bool = False
+    found: types.Type | ItemMemory,
+    holder: MemoryObject,
+    activity: ActivityName,
+    *,
+    many: bool = False,
 ) -> dict[object, Pointee]:
     """What is behind the pointers in the memory of an argument, however deep, by its group.
 
@@ -147,13 +151,13 @@ def _pointees(
         one = Pointee(
             holder,
             tuple((k, "somewhere") for k, _ in inner.pointers) if anywhere else inner.pointers,
-            activity if isinstance(ty, Items) or has_shadow(ty) else "const",
+            activity if isinstance(ty, ItemMemory) or has_shadow(ty) else "const",
             (*start, *inner.path),
             private=_private(ty),
             declared=declared_of(ty),
         )
         pieces[one.group] = one
-        pieces |= _pointees(ty, one.memory, one.activity, many=many or isinstance(ty, Items))
+        pieces |= _pointees(ty, one.memory, one.activity, many=many or isinstance(ty, ItemMemory))
     return pieces
 
 
@@ -174,15 +178,17 @@ def _multiple(role: str, leaf: types.Type, activity: ArgumentActivity) -> int:
     return declared.period if known and declared and activity != "const" else 1
 
 
-def _private(found: types.Type | Items) -> bool | str:
+def _private(found: types.Type | ItemMemory) -> bool | str:
     """Of an instance, list or dictionary, and of the items of a list, nothing but those of its type
     can be in the same place.
     """
-    named = isinstance(found, Items) or is_instance(found) or is_collection(found)
+    named = isinstance(found, ItemMemory) or is_instance(found) or is_collection(found)
     return str(found) if named else False
 
 
-def _grouped_slots(number: int, found: types.Type) -> Iterator[tuple[Group, types.Type, Slot]]:
+def _grouped_slots(
+    number: int, found: types.Type
+) -> Iterator[tuple[Group, types.Type, AbiParameter]]:
     """Each LLVM parameter of an argument, with its group and the leaf type it is a part of."""
     is_tuple = isinstance(found, types.BaseTuple)
     for k, leaf in enumerate(leaves_of(found)):

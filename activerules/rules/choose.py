@@ -1,7 +1,7 @@
 """Which rule serves a call: a user's before one of the library, and of these the most specific one,
 by Numba types first and then by activities.
 
-Needs       the rules of one function and a `Call`: types and activities of arguments and result
+Needs       the rules of a function, and a `RuleQuery`: types and activities of arguments and result
 Gives       `choose`: a whole pair; `choose_forward`: a forward rule; they raise
             NoRuleForActivity, IncompleteRule, AmbiguousRule
 Invariants  C1  an activity is lowered (Const where a rule wants more) only if no rule fits as it is
@@ -32,7 +32,7 @@ from activerules.rules.rule import ForwardRule, Half, Kind, Lowering, Rule, Rule
 
 
 @dataclass(frozen=True)
-class Call:
+class RuleQuery:
     """What a lookup is for: types and activities of the arguments and, last, of the result.
 
     `forward`: every value that carries a derivative is Duplicated, floats too.
@@ -83,13 +83,13 @@ class Candidate:
         return order is Order.NARROWER
 
 
-def choose(rules: Sequence[Rule], call: Call) -> RulePair:
+def choose(rules: Sequence[Rule], call: RuleQuery) -> RulePair:
     """Return the pair that serves a call."""
     serving, lost = _serving(rules, call)
     return replace(_pair(_best(serving, call), call), lost=_lost(lost, call))
 
 
-def choose_forward(rules: Sequence[Rule], call: Call, width: int) -> ForwardRule:
+def choose_forward(rules: Sequence[Rule], call: RuleQuery, width: int) -> ForwardRule:
     """Return the forward rule that serves a call of some width.
 
     With several lanes a rule for BatchDuplicated comes first; a rule for Duplicated serves them one
@@ -119,7 +119,7 @@ def choose_forward(rules: Sequence[Rule], call: Call, width: int) -> ForwardRule
     )
 
 
-def _serving(rules: Sequence[Rule], *calls: Call) -> tuple[Sequence[Rule], Sequence[Rule]]:
+def _serving(rules: Sequence[Rule], *calls: RuleQuery) -> tuple[Sequence[Rule], Sequence[Rule]]:
     """The rules to choose from, those of users if one of them serves one of the calls; and those
     that have lost to them (C3).
     """
@@ -131,12 +131,12 @@ def _serving(rules: Sequence[Rule], *calls: Call) -> tuple[Sequence[Rule], Seque
     return rules, []
 
 
-def _lost(rules: Sequence[Rule], call: Call) -> str:
+def _lost(rules: Sequence[Rule], call: RuleQuery) -> str:
     """Where the rule is that would serve a call, if there is one."""
     return _best(rules, call).rule.location if _candidates(rules, call) else ""
 
 
-def _with_some_tangent(rules: Sequence[Rule], call: Call) -> Call:
+def _with_some_tangent(rules: Sequence[Rule], call: RuleQuery) -> RuleQuery:
     """The call as a rule for results with a tangent expects it: with an argument that has one.
 
     Memory that only stands where active arrays do has a shadow, and nothing active goes into it.
@@ -186,7 +186,7 @@ def _is_selective(signature: Sequence[Pattern], found: Sequence[Any]) -> bool:
 
 
 def chooses_body(
-    opted_out: Sequence[tuple[Pattern, ...] | None], rules: Sequence[Rule], call: Call
+    opted_out: Sequence[tuple[Pattern, ...] | None], rules: Sequence[Rule], call: RuleQuery
 ) -> bool:
     """Tell whether a call is opted out with its activities; in forward mode Active is as good as
     Duplicated.
@@ -289,11 +289,11 @@ def _is_narrower(first: Sequence[Any], second: Sequence[Any]) -> bool:
     return patterns.combined(orders) is Order.NARROWER
 
 
-def _candidates(rules: Sequence[Rule], call: Call) -> list[Candidate]:
+def _candidates(rules: Sequence[Rule], call: RuleQuery) -> list[Candidate]:
     return [c for c in (_serve(rule, call) for rule in rules) if c is not None]
 
 
-def _best(rules: Sequence[Rule], call: Call) -> Candidate:
+def _best(rules: Sequence[Rule], call: RuleQuery) -> Candidate:
     candidates = _candidates(rules, call)
     if not candidates:
         raise _no_rule(rules, call)
@@ -313,7 +313,7 @@ _WITHOUT_VALUE: dict[Kind, Kind] = {
 }
 
 
-def _serve(rule: Rule, call: Call) -> Candidate | None:
+def _serve(rule: Rule, call: RuleQuery) -> Candidate | None:
     if len(rule.signature) != len(call.types):
         return None
     served: list[Narrowed] = []
@@ -329,7 +329,7 @@ def _serve(rule: Rule, call: Call) -> Candidate | None:
     return Candidate(rule, tuple(served), lowered)
 
 
-def _lowered(pattern: Pattern, kind: Kind, found: Any, call: Call) -> Narrowed | None:
+def _lowered(pattern: Pattern, kind: Kind, found: Any, call: RuleQuery) -> Narrowed | None:
     """The alternative that serves an activity it does not name; None if none does."""
     if kind in _WITHOUT_VALUE:
         # The rule promises not to read the value; it is there all the same.
@@ -347,7 +347,7 @@ def _differentiable_kind(found: Any) -> Kind:
     return BY_NAME[layout_of(found).activity]
 
 
-def _pair(chosen: Candidate, call: Call) -> RulePair:
+def _pair(chosen: Candidate, call: RuleQuery) -> RulePair:
     rule = chosen.rule
     halves: tuple[Half, Half] = ("augmented_primal", "reverse")
     for present, missing in (halves, halves[::-1]):
@@ -390,7 +390,7 @@ def _lowering(found: Kind, wanted: Kind) -> Lowering:
     return "drop result" if wanted is Active else "scratch shadow"
 
 
-def _no_rule(rules: Sequence[Rule], call: Call) -> NoRuleForActivity:
+def _no_rule(rules: Sequence[Rule], call: RuleQuery) -> NoRuleForActivity:
     names = _argument_names(rules, len(call.types) - 1)
     signature = tuple((Narrowed(kind),) for kind in call.kinds)
     mode = "forward" if call.forward else "reverse"
@@ -406,7 +406,7 @@ def _no_rule(rules: Sequence[Rule], call: Call) -> NoRuleForActivity:
     )
 
 
-def _misfits(rules: Sequence[Rule], call: Call) -> list[int]:
+def _misfits(rules: Sequence[Rule], call: RuleQuery) -> list[int]:
     """Positions of the arguments, and of the result, whose activity no rule covers."""
     signatures = [rule.signature for rule in rules if len(rule.signature) == len(call.types)]
     return [
@@ -419,7 +419,7 @@ def _misfits(rules: Sequence[Rule], call: Call) -> list[int]:
     ]
 
 
-def _declarations(call: Call, names: Sequence[str], misfits: Sequence[int]) -> list[str]:
+def _declarations(call: RuleQuery, names: Sequence[str], misfits: Sequence[int]) -> list[str]:
     """What to declare if the result does not depend smoothly on the arguments no rule covers; where
     each is covered by some rule, on those with a derivative.
     """
@@ -443,7 +443,9 @@ def _argument_names(rules: Sequence[Rule], count: int) -> tuple[str, ...]:
     return tuple(f"x{i}" for i in range(count))
 
 
-def _why(rules: Sequence[Rule], call: Call, names: Sequence[str], misfits: Sequence[int]) -> str:
+def _why(
+    rules: Sequence[Rule], call: RuleQuery, names: Sequence[str], misfits: Sequence[int]
+) -> str:
     """Name the arguments whose activity no rule covers."""
     if not any(len(rule.signature) == len(call.types) for rule in rules):
         return f"no rule takes {len(call.types) - 1} arguments"
@@ -456,7 +458,7 @@ def _why(rules: Sequence[Rule], call: Call, names: Sequence[str], misfits: Seque
 
 
 def _skeleton(
-    call: Call, names: Sequence[str], signature: Sequence[Pattern], halves: Sequence[str]
+    call: RuleQuery, names: Sequence[str], signature: Sequence[Pattern], halves: Sequence[str]
 ) -> str:
     """Return the head of a rule to paste."""
     *arguments, result = map(patterns.show, signature)

@@ -21,7 +21,7 @@ from activerules.annotations.activity import BY_NAME, Const
 from activerules.errors import NoRuleForActivity, RuleError
 from activerules.rules import pattern as patterns
 from activerules.rules.choose import (
-    Call,
+    RuleQuery,
     choose,
     choose_forward,
     chooses_body,
@@ -344,7 +344,7 @@ class Registry:
         in two ways of the same rank.
         """
         types = (*argument_types, return_type)
-        call = Call(display_name(function), types, _kinds(*activities, result_activity))
+        call = RuleQuery(display_name(function), types, _kinds(*activities, result_activity))
         with self._lock, self._with_reason(function):
             chosen = choose(self._rules_of(function, "reverse", call), call)
         return replace(chosen, beside=self._of_other_mode(function, "reverse"))
@@ -365,7 +365,7 @@ class Registry:
         """
         types = (*argument_types, return_type)
         kinds = _kinds(*activities, result_activity)
-        call = Call(display_name(function), types, kinds, forward=True)
+        call = RuleQuery(display_name(function), types, kinds, forward=True)
         with self._lock, self._with_reason(function) as reason:
             rules = self._rules_of(function, "forward", call)
             chosen = choose_forward(rules, call, width) if rules or reason else None
@@ -401,14 +401,14 @@ class Registry:
         return_type: Any,
         activities: Sequence[str | Kind],
         result_activity: str | Kind,
-    ) -> tuple[Call, RulePair]:
+    ) -> tuple[RuleQuery, RulePair]:
         """The call as forward mode has it, and the pair that serves it in reverse mode.
 
         Activities are those of `find_forward`; it raises as `find` does.
         """
         types = (*argument_types, return_type)
         kinds = _kinds(*activities, result_activity)
-        asked = Call(display_name(function), types, kinds)
+        asked = RuleQuery(display_name(function), types, kinds)
         reverse = replace(
             asked,
             kinds=tuple(
@@ -435,7 +435,7 @@ class Registry:
             self._entries.setdefault(_identity(function), _Entry(function)).by_body = True
             self._changed(function)
 
-    def _rules_of(self, function: Any, which: Half, call: Call) -> list[Rule]:
+    def _rules_of(self, function: Any, which: Half, call: RuleQuery) -> list[Rule]:
         """The rules a call may be served by: those of the function, or its body as a rule."""
         entry = self._entry(function)
         if entry is None:

@@ -72,7 +72,7 @@ def check_gradient(
 
 
 @dataclass
-class Outcome:
+class CallOutcome:
     """What a call left behind: its value, its arguments after it, derivatives if there are any."""
 
     value: Any
@@ -114,12 +114,12 @@ class Check:
                 for _ in range(trials):
                     self.compare(i, found.derivatives[i], written)
 
-    def primal(self, args: tuple[Any, ...]) -> Outcome:
+    def primal(self, args: tuple[Any, ...]) -> CallOutcome:
         """The program on copies of `args`."""
         copies = tuple(shifted(x, 0.0, None) for x in args)
-        return Outcome(self.f(*copies), copies)
+        return CallOutcome(self.f(*copies), copies)
 
-    def gradient(self, expected: Outcome) -> Outcome:
+    def gradient(self, expected: CallOutcome) -> CallOutcome:
         """The program and its reverse sweep on copies; `derivatives` holds shadows as they end."""
         copies = tuple(shifted(x, 0.0, None) for x in self.args)
         shadows = tuple(
@@ -138,7 +138,7 @@ class Check:
             completed(entry, arrays_of(shadow))
             for shadow, entry in zip(shadows, derivatives, strict=True)
         )
-        return Outcome(value, copies, ends)
+        return CallOutcome(value, copies, ends)
 
     def written(self) -> tuple[bool, ...]:
         """Per argument, whether the program writes into it; seen from values that change.

@@ -1,7 +1,7 @@
 """One run of a rule, as the engine would make it: interpreted, or compiled.
 
 Needs       a pair (or a forward rule) chosen for a call, a configuration, annotated arguments
-Gives       `run_pair`, `run_forward`: an `Outcome` with the result and the derivatives
+Gives       `run_pair`, `run_forward`: a `PairOutcome` with the result and the derivatives
 Invariants  H1  between the two halves everything the configuration calls overwritten *is*
                 overwritten, and the result, which belongs to the caller, always is
             H2  what is overwritten after the first half is not changed by the second
@@ -51,7 +51,7 @@ from activerules.testing.trees import held, is_object
 
 
 @dataclass
-class Outcome:
+class PairOutcome:
     """What a run left behind.
 
     primal         the result; None where the rule was not asked for it
@@ -71,7 +71,7 @@ def run_pair(
     lanes: Sequence[Lane],
     *,
     compiled: bool,
-) -> Outcome:
+) -> PairOutcome:
     """Run the first half once, the second for every lane (H3)."""
     augmented, reverse = _halves(pair, compiled)
     annotated = lanes[0].annotated
@@ -111,7 +111,7 @@ def run_pair(
             for array in arrays_in(made.shadow):
                 array[...] = 0
     untouched = all(map(_same, overwritten, spoiled))
-    return Outcome(primal, tuple(entries), untouched)
+    return PairOutcome(primal, tuple(entries), untouched)
 
 
 def _require_no_shadow(pair: RulePair, annotated: Sequence[Annotation], made: Any) -> None:
@@ -193,17 +193,17 @@ def arrays_in(value: Any) -> Iterator[Any]:
 
 def run_forward(
     rule: ForwardRule, config: RuleConfig, annotated: Sequence[Annotation], *, compiled: bool
-) -> Outcome:
+) -> PairOutcome:
     """Run a forward rule; its tangents are in `entries`, one per lane."""
     function = _rule_function(rule.function, compiled)
     run = _driver("forward", function, config, rule.result, len(annotated), compiled)
     returned = run(*annotated)
     if returned is None and rule.result is Const:
-        return Outcome(None, (None,) * config.width)
+        return PairOutcome(None, (None,) * config.width)
     if not isinstance(returned, tuple) or len(returned) != 2:
         raise RuleCheckError(f"{rule.name}: the forward rule returns {returned!r}, not a pair")
     tangents = returned[1] if rule.result is BatchDuplicated else (returned[1],)
-    return Outcome(returned[0], tuple(tangents))
+    return PairOutcome(returned[0], tuple(tangents))
 
 
 def _halves(pair: RulePair, compiled: bool) -> tuple[Any, Any]:

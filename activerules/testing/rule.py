@@ -43,7 +43,7 @@ from activerules.testing.gradient import (
     precision_of,
 )
 from activerules.testing.halves import (
-    Outcome,
+    PairOutcome,
     arrays_in,
     is_like,
     require_noalias,
@@ -63,7 +63,7 @@ from activerules.testing.numeric import (
 )
 from activerules.testing.schemes import FiniteDifference
 from activerules.testing.situations import (
-    Argument,
+    CheckedArgument,
     Kind,
     Lane,
     Situation,
@@ -144,7 +144,7 @@ class RuleCheck:
     def __init__(
         self,
         f: Any,
-        arguments: Sequence[Argument],
+        arguments: Sequence[CheckedArgument],
         ret: Any,
         seed: int,
         asked: bool,
@@ -300,7 +300,7 @@ class RuleCheck:
 
     def run_pair(
         self, pair: RulePair, situation: Situation
-    ) -> tuple[Outcome, list[Lane], tuple[Any, ...]]:
+    ) -> tuple[PairOutcome, list[Lane], tuple[Any, ...]]:
         """One run, the second half for each lane: what came out, the lanes, the arguments at the
         end.
         """
@@ -313,7 +313,7 @@ class RuleCheck:
         )
         return run_pair(pair, config, lanes, compiled=situation.compiled), lanes, copies
 
-    def compare_lanes(self, run: Outcome, lanes: Sequence[Lane], situation: Situation) -> None:
+    def compare_lanes(self, run: PairOutcome, lanes: Sequence[Lane], situation: Situation) -> None:
         """Compare the derivatives of each lane with finite differences."""
         for k, (lane, entries) in enumerate(zip(lanes, run.entries, strict=True)):
             here = replace(situation, lane=k)
@@ -338,7 +338,7 @@ class RuleCheck:
         bar = make_zero(self.result) if is_const else scaled(self.result_bar, scale)
         return Lane(annotated, shadows, bar, scale)
 
-    def check_primal(self, run: Outcome, copies: Sequence[Any], situation: Situation) -> None:
+    def check_primal(self, run: PairOutcome, copies: Sequence[Any], situation: Situation) -> None:
         """The result, and the arguments as the function itself leaves them."""
         if run.primal is not None or situation.needs_primal:
             self.same("result", run.primal, self.result, situation)

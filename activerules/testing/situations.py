@@ -1,7 +1,7 @@
 """What a rule may be told of a call, and what `check_rule` calls it with.
 
 Needs       the arguments of `check_rule`: values, annotations, `arg(value, activities)`
-Gives       `Argument`s in the order of the function's parameters; `Situation`s; `Lane`s
+Gives       `CheckedArgument`s in the order of the function's parameters; `Situation`s; `Lane`s
 Invariants  S1  a default that was not passed is Const, as in a call that leaves it out
 """
 
@@ -23,7 +23,7 @@ Kind = type[Annotation]
 
 
 @dataclass(frozen=True)
-class Argument:
+class CheckedArgument:
     """An argument of `check_rule`: a value and the activities to check it with."""
 
     value: Any
@@ -68,14 +68,14 @@ class Lane:
     scale: float
 
 
-def arg(value: Any, activities: Any = None) -> Argument:
+def arg(value: Any, activities: Any = None) -> CheckedArgument:
     """An argument of a rule: a value, and its activities (`Const | Duplicated`); by default all."""
     if activities is None:
-        return Argument(value, fitting(value))
-    return Argument(value, tuple(dict.fromkeys(a.kind for a in alternatives(activities))))
+        return CheckedArgument(value, fitting(value))
+    return CheckedArgument(value, tuple(dict.fromkeys(a.kind for a in alternatives(activities))))
 
 
-def arguments_of(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Argument]:
+def arguments_of(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[CheckedArgument]:
     """The arguments in the order of the parameters, with the defaults that were left out (S1)."""
     try:
         signature = inspect.signature(getattr(f, "py_func", f))
@@ -90,7 +90,7 @@ def arguments_of(f: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list
     if variadic or not hasattr(f, "py_func"):
         return list(map(_argument, (*args, *kwargs.values())))
     return [
-        _argument(value) if name in given else Argument(value, (Const,))
+        _argument(value) if name in given else CheckedArgument(value, (Const,))
         for name, value in bound.arguments.items()
     ]
 
@@ -114,20 +114,20 @@ def result_kinds(result: Any, ret: Any) -> tuple[Kind, ...]:
     return (fitting(result)[-1],)
 
 
-def _argument(x: Any) -> Argument:
-    if isinstance(x, Argument):
+def _argument(x: Any) -> CheckedArgument:
+    if isinstance(x, CheckedArgument):
         return x
     if isinstance(x, Annotation):
-        return Argument(x.fields[0], (type(x),))
-    return Argument(x, fitting(x))
+        return CheckedArgument(x.fields[0], (type(x),))
+    return CheckedArgument(x, fitting(x))
 
 
 def is_explicit(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether activities were asked for, which must then be served."""
-    return any(isinstance(x, Annotation | Argument) for x in (*args, *kwargs.values()))
+    return any(isinstance(x, Annotation | CheckedArgument) for x in (*args, *kwargs.values()))
 
 
-def require_known(argument: Argument) -> None:
+def require_known(argument: CheckedArgument) -> None:
     """Refuse what there are no directions for: a check that compares nothing would pass."""
     if any(kind is not Const for kind in argument.kinds) and not is_differentiable(argument.value):
         raise NotYetSupported(
@@ -139,7 +139,7 @@ def require_known(argument: Argument) -> None:
 
 
 def activities(
-    arguments: Sequence[Argument], *, forward: bool = False
+    arguments: Sequence[CheckedArgument], *, forward: bool = False
 ) -> Iterator[tuple[Kind, ...]]:
     """Every combination of activities in which something is differentiated; in forward mode of
     Const and Duplicated.

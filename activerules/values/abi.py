@@ -1,7 +1,7 @@
 """How Numba passes a value: the flattened LLVM parameters of a type, and the role of each one.
 
 Needs       a Numba type with a data model
-Gives       `flatten(type)`: one `Slot` per LLVM parameter, in the order of the calling convention;
+Gives       `flatten(type)`: an `AbiParameter` per LLVM parameter, in the order of the convention;
             `meminfo_offsets(type, target)`: where a returned value points to counted memory
 Invariants  B1  the LLVM types are those of Numba's own argument packer
             B2  a type without a special shape gets roles from its LLVM types alone, never an error
@@ -32,14 +32,14 @@ _ADDRESSES = (types.RawPointer, types.PyObject)
 
 
 @dataclass(frozen=True)
-class Slot:
+class AbiParameter:
     """One LLVM parameter: its type as text, and what it means."""
 
     llvm: str
     role: Role
 
 
-def flatten(numba_type: types.Type) -> tuple[Slot, ...]:
+def flatten(numba_type: types.Type) -> tuple[AbiParameter, ...]:
     """Return the slots of one argument of type `numba_type`, in the order of the calling
     convention.
     """
@@ -94,7 +94,7 @@ def _member_offset(whole: ir.Type, index: int, target: Any) -> int:
     return whole.get_element_offset(target, index)
 
 
-def _slots(model: Any) -> Iterator[Slot]:
+def _slots(model: Any) -> Iterator[AbiParameter]:
     if isinstance(model, models.OmittedArgDataModel):
         return
     if isinstance(model.fe_type, types.Buffer):
@@ -107,17 +107,17 @@ def _slots(model: Any) -> Iterator[Slot]:
         yield from element * model.fe_type.count
     else:
         for leaf in _leaves(model.get_argument_type()):
-            yield Slot(_text(leaf), _leaf_role(model.fe_type, leaf))
+            yield AbiParameter(_text(leaf), _leaf_role(model.fe_type, leaf))
 
 
-def _buffer_slots(model: Any) -> Iterator[Slot]:
+def _buffer_slots(model: Any) -> Iterator[AbiParameter]:
     ndim = model.fe_type.ndim
     roles: list[Role] = ["meminfo", "parent", "size", "itemsize", "data"]
     roles += ["shape"] * ndim
     roles += ["stride"] * ndim
     leaves = list(_leaves(model.get_argument_type()))
     for role, leaf in zip(roles, leaves, strict=True):
-        yield Slot(_text(leaf), role)
+        yield AbiParameter(_text(leaf), role)
 
 
 def _leaves(nested: Any) -> Iterator[ir.Type]:

@@ -10,7 +10,7 @@ from activerules.values.layout import ValueActivity
 
 
 @dataclass(frozen=True)
-class Argument:
+class ArgumentSpec:
     """One argument of a differentiated function: its name, Numba type and activity."""
 
     name: str

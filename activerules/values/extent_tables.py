@@ -1,6 +1,6 @@
 """Spans: tables of extents whose length is known at run time, and their comparison.
 
-Gives       `Span`: extents collected by code that goes through what is in a list
+Gives       `ExtentTable`: extents collected by code that goes through what is in a list
             `DEFINITION`: LLVM functions that compare spans, and that make them longer; linked with
             `chunks`, where `free` is declared
 Invariants  S1  a row is {data, low, high}; a span is {ptr to its rows, number of rows}, and the
@@ -26,7 +26,7 @@ _ROWS, _COUNT, _CAPACITY, _FAILED = range(4)
 _PUSH, _FREE = "activerules.memory.push", "activerules.memory.free"
 
 
-class Span:
+class ExtentTable:
     """Extents that are collected at run time; `free` when they have been compared."""
 
     def __init__(self, builder: Any) -> None:

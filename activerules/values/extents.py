@@ -26,7 +26,14 @@ from numba.core.target_extension import current_target
 
 from activerules.errors import NotYetSupported, ShadowMismatch
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
-from activerules.values.extent_tables import ALIKE, APART, COMPARE, MAY_MEET, SHADOWS_ALIKE, Span
+from activerules.values.extent_tables import (
+    ALIKE,
+    APART,
+    COMPARE,
+    MAY_MEET,
+    SHADOWS_ALIKE,
+    ExtentTable,
+)
 
 _I64, _I32 = ir.IntType(64), ir.IntType(32)
 _FEW = 4  # tests that are not worth a table
@@ -153,11 +160,11 @@ class Tests:
     ) -> None:
         self.context, self.builder = context, builder
         self.where, self.release = where, release
-        self._extents: list[Extent | Span] = []
+        self._extents: list[Extent | ExtentTable] = []
         self._conditions: list[tuple[Any, Refusal]] = []
         self._tests: list[_Test] = []
 
-    def add(self, extent: Extent | Span) -> int:
+    def add(self, extent: Extent | ExtentTable) -> int:
         """The number of an extent, or of a span, by which tests name it."""
         self._extents.append(extent)
         return len(self._extents) - 1
@@ -188,7 +195,7 @@ class Tests:
         if not self._tests and not self._conditions:
             return cgutils.false_bit
         if current_target() == AD_TARGET:
-            if any(isinstance(extent, Span) for extent in self._extents):
+            if any(isinstance(extent, ExtentTable) for extent in self._extents):
                 raise NotYetSupported(
                     "a derivative with respect to a list or dictionary of arrays or objects, "
                     "inside a function that is differentiated",
@@ -252,7 +259,7 @@ class Tests:
         for test in self._tests:
             rows.append((test.how, test.first, test.second, len(refusals) + 1))
             refusals += test.refusals
-        spans = [e for e in self._extents if isinstance(e, Span)]
+        spans = [e for e in self._extents if isinstance(e, ExtentTable)]
         by_table = spans or len(rows) > _FEW
         outcome = self._compared(rows) if by_table else self._selected(rows)
         for span in spans:

@@ -20,7 +20,7 @@ from numba.core import types
 from numba.core.registry import cpu_target
 from numba.np import numpy_support
 
-from activerules.ir.analysis.memory.declared import Declared, Way
+from activerules.ir.analysis.memory.declared import Declared, PointerKind
 from activerules.ir.llvm.types import DOUBLE, FLOAT, Type, size_of
 from activerules.values.layout import layout_of, show
 
@@ -39,18 +39,22 @@ _DICT_INTEGERS = frozenset({0})
 DICT_KEYS = 8
 """Where the pointer to keys and values is in the struct of a dictionary (NB_Dict)."""
 # where the pointers are in the struct of an array: meminfo, parent and data
-_ARRAY_POINTERS: tuple[tuple[int, Way], ...] = ((0, "somewhere"), (1, "somewhere"), (4, "start"))
+_ARRAY_POINTERS: tuple[tuple[int, PointerKind], ...] = (
+    (0, "somewhere"),
+    (1, "somewhere"),
+    (4, "start"),
+)
 # number of items, and bytes of one; lengths, and strides behind them
 _ARRAY_SIZES, _ARRAY_SHAPE = (2, 3), 5
 _I64 = ir.IntType(64)
 # of a reference to an instance: meminfo and data, of a StructRef the first alone
-_INSTANCE_POINTERS: tuple[tuple[int, Way], ...] = ((0, "counted"), (1, "start"))
+_INSTANCE_POINTERS: tuple[tuple[int, PointerKind], ...] = ((0, "counted"), (1, "start"))
 # of a reference to a list or dictionary: meminfo, behind which there is a pointer to it, and it
-_LIST_POINTERS: tuple[tuple[int, Way], ...] = ((0, "somewhere"), (1, "start"))
+_LIST_POINTERS: tuple[tuple[int, PointerKind], ...] = ((0, "somewhere"), (1, "start"))
 
 
 @dataclass(frozen=True)
-class Field:
+class InstanceField:
     """A field of an instance: its Numba type, and where it is in the instance's memory."""
 
     name: str
@@ -69,11 +73,11 @@ class Inner:
 
     path: tuple[str | int, ...]
     numba_type: Any
-    pointers: tuple[tuple[int, Way], ...]
+    pointers: tuple[tuple[int, PointerKind], ...]
 
 
 @dataclass(frozen=True)
-class Items:
+class ItemMemory:
     """The memory of the items of a typed list, one after the other, or of the values of a typed
     dictionary, each behind a hash and a key: what stands for its type.
 
@@ -101,11 +105,11 @@ class Items:
         return entry_sizes(_context(), self.key_type, self.item_type)[2]
 
 
-def items_in(found: Any) -> Items:
+def items_in(found: Any) -> ItemMemory:
     """The items of a typed list, or the values of a typed dictionary."""
     if isinstance(found, types.DictType):
-        return Items(found.value_type, found.key_type)
-    return Items(found.item_type)
+        return ItemMemory(found.value_type, found.key_type)
+    return ItemMemory(found.item_type)
 
 
 def items_of(tuple_type: Any) -> tuple[types.Type, ...]:
@@ -182,7 +186,7 @@ def items_array(found: Any) -> types.Array:
     return _records_over(items_in(found))
 
 
-def _records_over(items: Items) -> types.Array:
+def _records_over(items: ItemMemory) -> types.Array:
     declared = declared_of(items)
     assert declared is not None
     if not declared.floats:
@@ -219,7 +223,7 @@ def struct_type(found: Any) -> ir.Type:
     return context.get_data_type(found.get_data_type())
 
 
-def fields_of(found: Any) -> tuple[Field, ...]:
+def fields_of(found: Any) -> tuple[InstanceField, ...]:
     """The fields of an instance, in order."""
     if isinstance(found, types.StructRef):
         named = dict(found.field_dict)
@@ -227,7 +231,8 @@ def fields_of(found: Any) -> tuple[Field, ...]:
         named = dict(found.class_type.struct)
     struct = struct_type(found)
     return tuple(
-        Field(name, ty, _element_offset(struct, k)) for k, (name, ty) in enumerate(named.items())
+        InstanceField(name, ty, _element_offset(struct, k))
+        for k, (name, ty) in enumerate(named.items())
     )
 
 
@@ -246,7 +251,7 @@ def declared_of(found: Any) -> Declared | None:
     """Where the floats are in the memory of a leaf: array, record, instance, the struct of a list
     or dictionary, or the items in one; None for what is none of these, or holds what is not known.
     """
-    if isinstance(found, Items):
+    if isinstance(found, ItemMemory):
         llvm = _data_type(found)
         floats = tuple(_floats_in_struct(found.item_type, llvm, found.offset))
         integers = frozenset(_integers_in_struct(found.item_type, llvm, found.offset))
@@ -279,7 +284,7 @@ def declared_of(found: Any) -> Declared | None:
 
 def inner_of(found: Any) -> Iterator[Inner]:
     """What the pointers in the memory of an instance, list or dictionary lead to, one step."""
-    if isinstance(found, Items):
+    if isinstance(found, ItemMemory):
         yield from _inner(found.item_type, _data_type(found), found.offset, ("each",))
     elif is_known_dict(found):
         yield Inner(("items",), items_in(found), ((DICT_KEYS, "start"),))
@@ -308,8 +313,8 @@ def _inner(found: Any, llvm: ir.Type, offset: int, path: tuple[str | int, ...]) 
 
 
 def _placed(
-    offset: int, llvm: ir.Type, pointers: tuple[tuple[int, Way], ...]
-) -> tuple[tuple[int, Way], ...]:
+    offset: int, llvm: ir.Type, pointers: tuple[tuple[int, PointerKind], ...]
+) -> tuple[tuple[int, PointerKind], ...]:
     return tuple((offset + _element_offset(llvm, k), way) for k, way in pointers)
 
 
@@ -375,7 +380,7 @@ def _size_of_element(found: Any) -> int:
     return context.get_abi_sizeof(context.get_data_type(found))
 
 
-def _data_type(items: Items) -> ir.Type:
+def _data_type(items: ItemMemory) -> ir.Type:
     """The LLVM type of an item of a list, or of a value of a dictionary."""
     return _context().get_data_type(items.item_type)
 

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Leaf:
+class LeafText:
     """One leaf of a value.
 
     root    the text of the value
@@ -55,10 +55,10 @@ class Leaf:
         return self.found.dtype if self.is_array else self.found
 
 
-def leaves_at(root: str, found: Any) -> Iterator[Leaf]:
+def leaves_at(root: str, found: Any) -> Iterator[LeafText]:
     """The leaves of the value `root`, in order."""
     for path, leaf in layout_of(found).leaf_paths:
-        yield Leaf(root, show(path), leaf.numba_type)
+        yield LeafText(root, show(path), leaf.numba_type)
 
 
 class TupleTexts:
@@ -67,7 +67,7 @@ class TupleTexts:
     def __init__(self) -> None:
         self.classes: dict[str, Any] = {}
 
-    def rebuilt(self, found: Any, text: Callable[[Leaf], str], root: str = "") -> str:
+    def rebuilt(self, found: Any, text: Callable[[LeafText], str], root: str = "") -> str:
         """A value of the form of `found`, with `text` for each of its leaves."""
         return self.put_together(found, leaves_at(root, found), text)
 

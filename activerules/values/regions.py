@@ -19,7 +19,7 @@ from numba.core import cgutils, types
 from numba.np.arrayobj import populate_array
 
 from activerules.values import dict_runtime
-from activerules.values.argument import Argument
+from activerules.values.argument import ArgumentSpec
 from activerules.values.extents import Extent, extent_of
 from activerules.values.fields import (
     DICT_KEYS,
@@ -37,8 +37,8 @@ from activerules.values.kinds import has_shadow
 
 
 def pieces_of(
-    context: Any, builder: Any, argument: Argument, values: Sequence[Any]
-) -> Iterator[tuple[Argument, tuple[Any, ...]]]:
+    context: Any, builder: Any, argument: ArgumentSpec, values: Sequence[Any]
+) -> Iterator[tuple[ArgumentSpec, tuple[Any, ...]]]:
     """The pieces of memory in an argument, with what each of `values` has there.
 
     The first value is the primal; a piece without floats is given of that alone. Of a Const
@@ -49,7 +49,7 @@ def pieces_of(
     own = tuple(values) if has_shadow(found) else tuple(values[:1])
     if isinstance(found, types.BaseTuple):
         for i, (item, parts) in enumerate(parts_of(builder, found, *values)):
-            part = Argument(f"{argument.name}[{i}]", item, argument.activity)
+            part = ArgumentSpec(f"{argument.name}[{i}]", item, argument.activity)
             yield from pieces_of(context, builder, part, parts)
     elif isinstance(found, types.Array | types.Record) or (
         is_collection(found) and len(values) > 1
@@ -61,7 +61,9 @@ def pieces_of(
             return
         unpacked = [field_values(context, builder, found, value) for value in own]
         for field, parts in zip(fields_of(found), zip(*unpacked, strict=True), strict=True):
-            part = Argument(f"{argument.name}.{field.name}", field.numba_type, argument.activity)
+            part = ArgumentSpec(
+                f"{argument.name}.{field.name}", field.numba_type, argument.activity
+            )
             yield from pieces_of(context, builder, part, parts)
 
 

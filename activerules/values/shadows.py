@@ -34,10 +34,10 @@ from activerules.values.layout import (
     show,
 )
 from activerules.values.regions import entries_of
-from activerules.values.walk import Depth, Emit, Making, Slot, fresh, rebuild, walk
+from activerules.values.walk import Depth, Emit, Making, WalkedValue, fresh, rebuild, walk
 
 # how a number in memory changes, by the number of another shadow
-_Change = Callable[[Emit, Slot, Slot], None]
+_Change = Callable[[Emit, WalkedValue, WalkedValue], None]
 
 
 def clear_shadow(context: Any, builder: Any, found: Any, shadow: Any) -> None:
@@ -151,11 +151,11 @@ def add_cotangent(
     _change(Emit(context, builder), nodes, pair, 0, _add)
 
 
-def _set(em: Emit, target: Slot, source: Slot) -> None:
+def _set(em: Emit, target: WalkedValue, source: WalkedValue) -> None:
     target.store(source.value)
 
 
-def _add(em: Emit, target: Slot, source: Slot) -> None:
+def _add(em: Emit, target: WalkedValue, source: WalkedValue) -> None:
     found = target.node.numba_type
     plus = em.context.get_function(operator.add, signature(found, found, found))
     value, given = source.value, source.node.numba_type

@@ -65,7 +65,7 @@ class Depth(IntEnum):
 
 
 @dataclass
-class Slot:
+class WalkedValue:
     """One value in a walk: known (`given`), or in memory at `address`.
 
     align     of numbers in unaligned records: 1
@@ -94,9 +94,9 @@ class Slot:
         em = self.em
         em.context.pack_value(em.builder, self.node.numba_type, value, self.address, self.align)
 
-    def at(self, node: Node, address: Any) -> Slot:
+    def at(self, node: Node, address: Any) -> WalkedValue:
         """A part of this value that lies in memory."""
-        return Slot(self.em, node, None, address, self.align, self.as_value)
+        return WalkedValue(self.em, node, None, address, self.align, self.as_value)
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Visit:
 
     path: Path
     node: Node
-    slots: tuple[Slot, ...]
+    slots: tuple[WalkedValue, ...]
 
     @property
     def values(self) -> tuple[Any, ...]:
@@ -118,7 +118,7 @@ class Visit:
         return isinstance(self.node, Number) and self.slots[0].address is not None
 
 
-_Parts = Iterator[tuple[Step, Sequence[Slot]]]
+_Parts = Iterator[tuple[Step, Sequence[WalkedValue]]]
 
 
 def _always(node: Node) -> bool:
@@ -156,7 +156,7 @@ def walk(
     Loops and branches are closed on the way: run it to the end, and never two of them in turns.
     """
     own = (nodes,) * len(values) if isinstance(nodes, Node) else tuple(nodes)
-    slots = tuple(Slot(em, node, value) for node, value in zip(own, values, strict=True))
+    slots = tuple(WalkedValue(em, node, value) for node, value in zip(own, values, strict=True))
     yield from _walk(em, Visit((), own[0], slots), _Options(depth, where, unlike, inside_first))
 
 
@@ -192,31 +192,31 @@ def _struct(em: Emit, visit: Visit, options: _Options) -> _Parts:
         yield visit.node.fields[k][0], slots
 
 
-def _items_of_tuple(em: Emit, slot: Slot) -> list[Slot]:
+def _items_of_tuple(em: Emit, slot: WalkedValue) -> list[WalkedValue]:
     nodes = [child for _, child in slot.node.children]
     if slot.address is not None:
         items = (cgutils.gep_inbounds(em.builder, slot.address, 0, k) for k in range(len(nodes)))
         return [slot.at(*one) for one in zip(nodes, items, strict=True)]
     values = cgutils.unpack_tuple(em.builder, slot.value, len(nodes))
-    return [Slot(em, *one) for one in zip(nodes, values, strict=True)]
+    return [WalkedValue(em, *one) for one in zip(nodes, values, strict=True)]
 
 
-def _fields_of_record(em: Emit, slot: Slot) -> list[Slot]:
+def _fields_of_record(em: Emit, slot: WalkedValue) -> list[WalkedValue]:
     found, base = slot.node.numba_type, slot.value
     align = slot.align if found.aligned else 1
-    made: list[Slot] = []
+    made: list[WalkedValue] = []
     for name, child in slot.node.children:
         address = _moved(em, base, found.offset(name), child.numba_type)
-        made.append(Slot(em, child, address=address, align=align))
+        made.append(WalkedValue(em, child, address=address, align=align))
     return made
 
 
-def _fields_of_instance(em: Emit, slot: Slot) -> list[Slot]:
+def _fields_of_instance(em: Emit, slot: WalkedValue) -> list[WalkedValue]:
     node = slot.node
     struct = struct_of(em.context, em.builder, node.numba_type, slot.value)
     as_value = isinstance(node.numba_type, types.StructRef)
     return [
-        Slot(em, child, address=struct._get_ptr_by_index(k), as_value=as_value)
+        WalkedValue(em, child, address=struct._get_ptr_by_index(k), as_value=as_value)
         for k, (_, child) in enumerate(node.children)
     ]
 
@@ -276,13 +276,13 @@ def _elements_by_index(em: Emit, visit: Visit) -> _Parts:
         )
 
 
-def _array_of(em: Emit, slot: Slot) -> Any:
+def _array_of(em: Emit, slot: WalkedValue) -> Any:
     return em.context.make_array(slot.node.numba_type)(em.context, em.builder, slot.value)
 
 
-def _element(em: Emit, slot: Slot, address: Any) -> Slot:
+def _element(em: Emit, slot: WalkedValue, address: Any) -> WalkedValue:
     align = None if slot.node.numba_type.aligned else 1
-    return Slot(em, slot.node.children[0][1], address=address, align=align)
+    return WalkedValue(em, slot.node.children[0][1], address=address, align=align)
 
 
 def _collection(em: Emit, visit: Visit, options: _Options) -> _Parts:
@@ -302,13 +302,13 @@ def _present(em: Emit, visit: Visit, options: _Options) -> _Parts:
     """What is not None in any of the values."""
     if options.depth < Depth.VALUE:
         return
-    there, slots = cgutils.true_bit, list[Slot]()
+    there, slots = cgutils.true_bit, list[WalkedValue]()
     for slot in visit.slots:
         if isinstance(slot.node, Optional):
             optional = em.context.make_helper(em.builder, slot.node.numba_type, slot.value)
             valid = cgutils.as_bool_bit(em.builder, optional.valid)
             there = em.builder.and_(there, valid)
-            slot = Slot(em, slot.node.item, optional.data)
+            slot = WalkedValue(em, slot.node.item, optional.data)
         slots.append(slot)
     with em.builder.if_then(there):
         yield "?", slots

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from activerules.ir.analysis.memory.called import CalledMemory
-from activerules.ir.analysis.memory.callee import Place
+from activerules.ir.analysis.memory.callee import CalleeMemory
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.memory.points_to import loads_behind
@@ -434,7 +434,7 @@ def followed_by(called: CalledMemory) -> dict[int, frozenset[MemoryObject]]:
 
 
 def _is_followed(called: CalledMemory, group: int) -> bool:
-    deep = Place(group, deep=True)
+    deep = CalleeMemory(group, deep=True)
     return (
         called.summary.everything or deep in called.summary.reads or deep in called.summary.writes
     )

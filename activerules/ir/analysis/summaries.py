@@ -17,7 +17,7 @@ from functools import cache, partial
 from activerules.ir.analysis.activity import results_of
 from activerules.ir.analysis.calls import EngineCalls
 from activerules.ir.analysis.memory.addresses import is_aligned
-from activerules.ir.analysis.memory.callee import FRESH, Groups, Place, PlaceAccess, Summary
+from activerules.ir.analysis.memory.callee import FRESH, CalleeAccess, CalleeMemory, Groups, Summary
 from activerules.ir.analysis.memory.facts import MemoryFacts, analyse_memory
 from activerules.ir.analysis.memory.objects import UNKNOWN, MemoryObject, closure, root
 from activerules.ir.analysis.memory.shapes import CallsOf, Shapes, ShapesIn
@@ -205,7 +205,7 @@ class _Summariser:
         self.everything = False
 
     def result(self) -> Summary:
-        reads, writes, accesses = set[Place](), set[Place](), set[PlaceAccess]()
+        reads, writes, accesses = set[CalleeMemory](), set[CalleeMemory](), set[CalleeAccess]()
         releases = False
         for i in self.body:
             reads |= self._places(self._read_by(i))
@@ -235,10 +235,10 @@ class _Summariser:
             any(map(self._passes_data, self.body)),
         )
 
-    def _place(self, o: MemoryObject) -> Place | None:
+    def _place(self, o: MemoryObject) -> CalleeMemory | None:
         """How a caller names an object; None for one it cannot see."""
         if o.is_local:
-            return Place(FRESH) if o in self.fresh else None
+            return CalleeMemory(FRESH) if o in self.fresh else None
         first = root(o)
         if first == UNKNOWN:
             self.everything = True
@@ -248,10 +248,10 @@ class _Summariser:
             return None
         if first.kind in {"argument", "global"}:
             assert isinstance(first.key, int | str)
-            return Place(first.key, deep=first != o)
+            return CalleeMemory(first.key, deep=first != o)
         return None
 
-    def _places(self, objects: Iterable[MemoryObject]) -> set[Place]:
+    def _places(self, objects: Iterable[MemoryObject]) -> set[CalleeMemory]:
         return {place for o in objects if (place := self._place(o)) is not None}
 
     def _read_by(self, i: Instruction) -> set[MemoryObject]:
@@ -280,7 +280,7 @@ class _Summariser:
             not o.is_local or o in self.fresh for o in self.memory.objects(i.operands[0])
         )
 
-    def _accesses_of(self, i: Instruction) -> Iterable[PlaceAccess]:
+    def _accesses_of(self, i: Instruction) -> Iterable[CalleeAccess]:
         if i.opcode in {"load", "store"}:
             t = i.operands[0].type if i.opcode == "store" else i.type
             yield from self._access(i.operands[-1], t, self._is_aligned(i, t), 0)
@@ -290,11 +290,11 @@ class _Summariser:
             for argument in info.arguments:
                 if argument.element is not None and argument.data_operand is not None:
                     for place in self._places(self.memory.objects(i.operands[argument.pointer])):
-                        yield PlaceAccess(place, argument.element)
+                        yield CalleeAccess(place, argument.element)
 
     def _translated(
-        self, call: Instruction, accesses: Iterable[PlaceAccess]
-    ) -> Iterable[PlaceAccess]:
+        self, call: Instruction, accesses: Iterable[CalleeAccess]
+    ) -> Iterable[CalleeAccess]:
         """What a callee does, as its caller's doing."""
         for access in accesses:
             if access.parameter is not None:
@@ -302,14 +302,14 @@ class _Summariser:
                 yield from self._access(pointer, access.type, access.aligned, access.offset)
             else:
                 for place in self._places(self.memory.called[call].at(access.place)):
-                    yield PlaceAccess(place, access.type, access.aligned)
+                    yield CalleeAccess(place, access.type, access.aligned)
 
     def _is_aligned(self, i: Instruction, t: Type) -> bool:
         return is_aligned(i, size_of(t, self.memory.named_types))
 
     def _access(
         self, pointer: Value, t: Type, aligned: bool, behind: int | None
-    ) -> Iterable[PlaceAccess]:
+    ) -> Iterable[CalleeAccess]:
         at = self.memory.place(pointer)
         places = self._places(self.memory.objects(pointer))
         # one offset is zero: one that grows from call to call would never settle
@@ -317,18 +317,18 @@ class _Summariser:
         if isinstance(at.base, Argument) and fixed and behind is not None:
             number = self.numbers[at.base]
             offset = at.offset + behind
-            return [PlaceAccess(place, t, aligned, number, offset) for place in places]
-        return [PlaceAccess(place, t, aligned) for place in places]
+            return [CalleeAccess(place, t, aligned, number, offset) for place in places]
+        return [CalleeAccess(place, t, aligned) for place in places]
 
-    def _pointers(self) -> set[tuple[Place, Place]]:
-        found: set[tuple[Place, Place]] = set()
+    def _pointers(self) -> set[tuple[CalleeMemory, CalleeMemory]]:
+        found: set[tuple[CalleeMemory, CalleeMemory]] = set()
         for o, held in self.memory.contents.items():
             place = self._place(o)
             if place is not None:
                 found |= {(place, source) for source in self._places(held)}
         return found
 
-    def _copies(self) -> Iterable[tuple[Place, Place]]:
+    def _copies(self) -> Iterable[tuple[CalleeMemory, CalleeMemory]]:
         copied, carried = self.memory.copied, self.memory.carried
         for o in copied.keys() | carried.keys():
             for target in self._places([o]):
@@ -341,14 +341,14 @@ class _Summariser:
             return ()
         return self.memory.objects(self.returned)
 
-    def _bits(self) -> tuple[set[PlaceAccess], bool]:
+    def _bits(self) -> tuple[set[CalleeAccess], bool]:
         """Where a returned integer is read from, and whether it is a float's bits for sure."""
         if self.returned is None or not self.returned.type.is_int:
             return set(), False
         types = analyse_value_types(
             self.function, self.memory, {}, cache(partial(self.shapes, self.function))
         )
-        found: set[PlaceAccess] = set()
+        found: set[CalleeAccess] = set()
         for i in behind(self.returned, lambda i: i.opcode not in {"load", "call"}):
             if i.opcode == "load":
                 aligned = self._is_aligned(i, i.type)
@@ -377,7 +377,7 @@ class _Summariser:
                 for k in self.memory.called[i].summary.takes_bits:
                     yield from self._numbers_behind(i.operands[k])
 
-    def _keeps_bits(self) -> Iterable[tuple[int, PlaceAccess]]:
+    def _keeps_bits(self) -> Iterable[tuple[int, CalleeAccess]]:
         """The integer parameters that go into memory the caller can see, and where."""
         for i in self.body:
             if i.opcode == "store":

@@ -21,7 +21,7 @@ from activerules.ir.llvm.types import Type
 _OPERANDS = "xyzw"
 
 
-class Access:
+class RowOperands:
     """The values a row may use: `x`, `y`, `z`, `w`, `r` as far as `needs` declares them.
 
     `lookup` maps a value of the primal to the value that stands for it where the derivative is
@@ -86,7 +86,7 @@ class Access:
         return self.instruction.callee.name
 
 
-Times = Callable[[Builder, Access, Value], Value]
+Times = Callable[[Builder, RowOperands, Value], Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Partial:
     needs: tuple[str, ...]
     times: Times
     push: Times | None = None
-    used: Callable[[Builder, Access], Value] | None = None
+    used: Callable[[Builder, RowOperands], Value] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +124,12 @@ class Row:
         instruction: Instruction,
         wanted: Sequence[bool],
         lookup: Callable[[Value], Value] | None = None,
-    ) -> Access:
+    ) -> RowOperands:
         """The `i` to hand to `adjoint` or `tangent` for these operands."""
-        return Access(instruction, self.needs_of(wanted), lookup)
+        return RowOperands(instruction, self.needs_of(wanted), lookup)
 
     def adjoint(
-        self, b: Builder, i: Access, g: Value, wanted: Sequence[bool]
+        self, b: Builder, i: RowOperands, g: Value, wanted: Sequence[bool]
     ) -> tuple[Value | None, ...]:
         """The cotangents of the operands; None for one not wanted or whose derivative is zero."""
         return tuple(
@@ -140,7 +140,7 @@ class Row:
     def tangent(
         self,
         b: Builder,
-        i: Access,
+        i: RowOperands,
         tangents: Sequence[Value | None],
         finish: Callable[[Value, Value], Value] = lambda tangent, term: term,
     ) -> Value | None:

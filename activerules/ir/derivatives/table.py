@@ -26,7 +26,7 @@ import math
 import re
 
 from activerules.ir.derivatives.complex_power import POWER_SYMBOLS, power_terms
-from activerules.ir.derivatives.rows import Access, Partial, Row, Times
+from activerules.ir.derivatives.rows import Partial, Row, RowOperands, Times
 from activerules.ir.derivatives.special import digamma
 from activerules.ir.llvm.builder import Builder
 from activerules.ir.llvm.model import BINARY_INT, CASTS, Instruction, Value
@@ -142,13 +142,13 @@ _same = _by("", lambda b, i, g: g)
 _negated = _by("", lambda b, i, g: b.fneg(g))
 
 
-def _remainder_y(b: Builder, i: Access, g: Value) -> Value:
+def _remainder_y(b: Builder, i: RowOperands, g: Value) -> Value:
     # r = x - n y; n from the exact difference, for x / y may round across an integer
     quotient = b.fdiv(b.fsub(i.x, i.r), i.y)
     return b.fneg(b.fmul(g, _m(b, "rint", quotient)))
 
 
-def _sqrt_x(b: Builder, i: Access, g: Value) -> Value:
+def _sqrt_x(b: Builder, i: RowOperands, g: Value) -> Value:
     # the root of -0.0 is -0.0, but the slope is that of the right-hand side
     return b.fdiv(_scaled(b, g, 0.5), _m(b, "fabs", i.r))
 
@@ -163,7 +163,7 @@ def _one_plus_square(b: Builder, x: Value) -> Value:
     return b.fadd(b.fmul(x, x), _c(b, x, 1.0))
 
 
-def _acosh_x(b: Builder, i: Access, g: Value) -> Value:
+def _acosh_x(b: Builder, i: RowOperands, g: Value) -> Value:
     # two roots: the root of the product would be real for x < -1, and could overflow
     one = _c(b, i.x, 1.0)
     roots = b.fmul(_m(b, "sqrt", b.fsub(i.x, one)), _m(b, "sqrt", b.fadd(i.x, one)))
@@ -178,30 +178,30 @@ def _atan2_term(b: Builder, g: Value, numerator: Value, other: Value) -> Value:
     return b.fmul(g, b.fdiv(b.fdiv(p, square), scale))
 
 
-def _erf_x(b: Builder, i: Access, g: Value) -> Value:
+def _erf_x(b: Builder, i: RowOperands, g: Value) -> Value:
     density = _m(b, "exp", b.fneg(b.fmul(i.x, i.x)))
     return b.fmul(g, _scaled(b, density, 2 / math.sqrt(math.pi)))
 
 
-def _pow_x(b: Builder, i: Access, g: Value) -> Value:
+def _pow_x(b: Builder, i: RowOperands, g: Value) -> Value:
     power = _m(b, "pow", i.x, b.fsub(i.y, _c(b, i.y, 1.0)))
     return b.fmul(g, _or_zero(b, _equal(b, i.y, 0.0), b.fmul(i.y, power)))
 
 
-def _pow_y(b: Builder, i: Access, g: Value) -> Value:
+def _pow_y(b: Builder, i: RowOperands, g: Value) -> Value:
     # 0 ** y is 0 for all y > 0, although log(0) is not finite
     slope = b.fmul(i.r, _m(b, "log", i.x))
     return b.fmul(g, _or_zero(b, _equal(b, i.r, 0.0), slope))
 
 
-def _powi_x(b: Builder, i: Access, g: Value) -> Value:
+def _powi_x(b: Builder, i: RowOperands, g: Value) -> Value:
     # by pow: llvm.powi needs compiler-rt, which a JIT need not have
     n = b.cast("sitofp", i.y, i.type)
     slope = b.fmul(n, _m(b, "pow", i.x, b.fsub(n, _c(b, n, 1.0))))
     return b.fmul(g, _or_zero(b, _equal(b, n, 0.0), slope))
 
 
-def _ipow_x(b: Builder, i: Access, g: Value) -> Value:
+def _ipow_x(b: Builder, i: RowOperands, g: Value) -> Value:
     n = b.cast("uitofp", i.y, i.type)
     name = f"activerules.ipow.{'f64' if i.type is DOUBLE else 'f32'}"
     less = b.binary("sub", i.y, b.const(I64, 1))
@@ -216,25 +216,25 @@ def _power_row(part: str) -> Row:
     return _row(*map(by, range(4)))
 
 
-def _hypot_term(b: Builder, i: Access, g: Value, x: Value) -> Value:
+def _hypot_term(b: Builder, i: RowOperands, g: Value, x: Value) -> Value:
     return b.fmul(g, _or_zero(b, _equal(b, i.r, 0.0), b.fdiv(x, i.r)))
 
 
-def _fabs_x(b: Builder, i: Access, g: Value) -> Value:
+def _fabs_x(b: Builder, i: RowOperands, g: Value) -> Value:
     return b.fmul(g, _or_zero(b, _equal(b, i.x, 0.0), _sign(b, i.x)))
 
 
-def _copysign_x(b: Builder, i: Access, g: Value) -> Value:
+def _copysign_x(b: Builder, i: RowOperands, g: Value) -> Value:
     signs = b.fmul(_sign(b, i.x), _sign(b, i.y))
     return b.fmul(g, _or_zero(b, _equal(b, i.x, 0.0), signs))
 
 
 def _chosen(first: bool, predicate: str) -> Partial:
-    def times(b: Builder, i: Access, g: Value) -> Value:
+    def times(b: Builder, i: RowOperands, g: Value) -> Value:
         zero, is_first = _c(b, g, 0.0), b.fcmp(predicate, i.r, i.x)
         return b.select(is_first, g, zero) if first else b.select(is_first, zero, g)
 
-    def used(b: Builder, i: Access) -> Value:
+    def used(b: Builder, i: RowOperands) -> Value:
         return b.fcmp(predicate if first else _OPPOSITE[predicate], i.r, i.x)
 
     return Partial(("x", "r"), times, used=used)
@@ -244,21 +244,21 @@ _OPPOSITE = {"oeq": "une", "ueq": "one"}
 
 
 def _positive_part(negate: bool) -> Partial:
-    def used(b: Builder, i: Access) -> Value:
+    def used(b: Builder, i: RowOperands) -> Value:
         return b.fcmp("ugt", i.r, _c(b, i.r, 0.0))
 
-    def times(b: Builder, i: Access, g: Value) -> Value:
+    def times(b: Builder, i: RowOperands, g: Value) -> Value:
         return b.select(used(b, i), b.fneg(g) if negate else g, _c(b, g, 0.0))
 
     return Partial(("r",), times, used=used)
 
 
 def _select_term(first: bool) -> Partial:
-    def times(b: Builder, i: Access, g: Value) -> Value:
+    def times(b: Builder, i: RowOperands, g: Value) -> Value:
         zero = _c(b, g, 0.0)
         return b.select(i.x, g, zero) if first else b.select(i.x, zero, g)
 
-    def used(b: Builder, i: Access) -> Value:
+    def used(b: Builder, i: RowOperands) -> Value:
         return i.x if first else b.binary("xor", i.x, b.const(I1, 1))
 
     return Partial(("x",), times, used=used)
@@ -272,7 +272,7 @@ def _cast(pull: str, push: str) -> Partial:
     )
 
 
-def _ldexp_x(b: Builder, i: Access, g: Value) -> Value:
+def _ldexp_x(b: Builder, i: RowOperands, g: Value) -> Value:
     return b.call(i.callee, g.type, [g, i.y])
 
 

@@ -46,7 +46,7 @@ from activerules.ir.llvm.model import (
 from activerules.ir.llvm.types import I1, I32, I64, PTR, VOID, ArrayType, StructType, Type, size_of
 from activerules.ir.normal.effects import effect_of, memory_intrinsic
 from activerules.ir.plan.callees import CalleeUse
-from activerules.ir.plan.forward_plan import ForwardPlan, ForwardRule
+from activerules.ir.plan.forward_plan import ForwardPlan, ForwardRuleCall
 from activerules.ir.tape.runtime import STACK_DECLARATIONS, STACK_FLOOR, STACK_LEFT, TOO_DEEP
 from activerules.ir.tape.struct_copies import cut_name
 
@@ -419,7 +419,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
                 other = self._shadow(second, k) if copies else place
                 self.b.call(cut, VOID, [place, other, wide])
 
-    def _rule(self, use: ForwardRule) -> None:
+    def _rule(self, use: ForwardRuleCall) -> None:
         """Call the forward rule in place of the function."""
         call = use.call
         ret, excinfo, *primals = call.operands

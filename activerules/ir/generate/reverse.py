@@ -24,14 +24,14 @@ from collections.abc import Callable, Sequence
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Taken
 from activerules.ir.analysis.speculation import is_linear
 from activerules.ir.analysis.types.copies import (
+    CopiedScalar,
     MixedCopy,
-    Piece,
-    Rows,
+    PeriodicCopy,
     beside_floats,
     copied_pieces,
     mixed_copy,
 )
-from activerules.ir.derivatives.rows import Access, Partial
+from activerules.ir.derivatives.rows import Partial, RowOperands
 from activerules.ir.derivatives.table import row_for
 from activerules.ir.generate.cotangents import SUM, Cotangents, derivatives_type, seeds_of
 from activerules.ir.generate.materialise import AtHand
@@ -374,7 +374,7 @@ class _Reverser:
         source = self.values.shadow(i.operands[1], lane)
         if isinstance(copied, list):
             self._undo_pieces([piece for piece in copied if piece.type.is_float], target, source)
-        elif isinstance(copied, Rows):
+        elif isinstance(copied, PeriodicCopy):
             if copied.floats:
                 self.b.call(undo_rows_name(copied), VOID, [target, source, size])
                 self._tell_cut(i, [target, source], size)
@@ -391,7 +391,7 @@ class _Reverser:
             for place, other in zip(places, reversed(places), strict=True):
                 self.b.call(name, VOID, [place, other, size])
 
-    def _undo_pieces(self, pieces: list[Piece], target: Value, source: Value) -> None:
+    def _undo_pieces(self, pieces: list[CopiedScalar], target: Value, source: Value) -> None:
         """All are taken before any is added: the two places may overlap."""
         places = [displaced(self.b, target, piece.offset) for piece in pieces]
         bars = [
@@ -426,7 +426,7 @@ class _Reverser:
         return self.use
 
     def _used_by(
-        self, operand: Value, partial: Partial, access: Access, used: Value | None
+        self, operand: Value, partial: Partial, access: RowOperands, used: Value | None
     ) -> Value | None:
         """The same of an operand, as far as this use of it goes."""
         if partial.used is None or operand not in self.plan.speculated:

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.nodes import Node, Primal
-from activerules.ir.analysis.types.copies import Piece
+from activerules.ir.analysis.types.copies import CopiedScalar
 from activerules.ir.generate.scopes import Scopes
 from activerules.ir.llvm.builder import Builder, Namer, displaced, suffixed
 from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.model import Argument, Constant, Instruction, Value
 from activerules.ir.llvm.types import I1, I8, I64, PTR, VOID, align_up
 from activerules.ir.plan.facts import Facts
-from activerules.ir.plan.layout import ALIGNMENT, Field, Layout, stack_size
+from activerules.ir.plan.layout import ALIGNMENT, Layout, TapeSlot, stack_size
 from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.request import Request
 
@@ -113,7 +113,7 @@ def clear(b: Builder, pointer: Value, size: Value) -> None:
     b.call("llvm.memset.p0.i64", VOID, [pointer, b.const(I8, 0), size, b.const(I1, 0)])
 
 
-def clear_but(b: Builder, pointer: Value, size: Value, kept: Sequence[Piece]) -> None:
+def clear_but(b: Builder, pointer: Value, size: Value, kept: Sequence[CopiedScalar]) -> None:
     """The same, but for the pointers and integers that a program puts there later: the next sweep
     over a tape finds its way by those in the shadow.
     """
@@ -148,7 +148,7 @@ class Slots:
     scopes: Scopes
     state: dict[Loop, RowState] = field(default_factory=dict[Loop, RowState])
 
-    def address(self, b: Builder, node: Node) -> tuple[Value, Field]:
+    def address(self, b: Builder, node: Node) -> tuple[Value, TapeSlot]:
         """A pointer to the node's slot, in the current iterations."""
         home = self.plan.home(node)
         slot = self.layout.field(node, home)
@@ -176,7 +176,7 @@ class Slots:
         """A pointer to a byte of the frame."""
         return b.gep(I8, self.frame, [b.const(I64, offset)], flags=("inbounds",))
 
-    def _row_address(self, b: Builder, home: Loop, slot: Field) -> Value:
+    def _row_address(self, b: Builder, home: Loop, slot: TapeSlot) -> Value:
         rows, state = self.layout.rows[home], self.state[home]
         if not rows.known_length:
             return b.gep(I8, state.base, [b.const(I64, slot.offset)], flags=("inbounds",))

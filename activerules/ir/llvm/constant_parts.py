@@ -27,7 +27,7 @@ class CannotSplit(Exception):
 
 
 @dataclass(frozen=True)
-class Leaf:
+class ScalarPart:
     """A scalar at `offset` bytes of a value, reached by the indices in `path`."""
 
     path: tuple[int, ...]
@@ -35,15 +35,15 @@ class Leaf:
     type: Type
 
 
-def leaves_of(t: Type, named: NamedTypes) -> list[Leaf]:
+def leaves_of(t: Type, named: NamedTypes) -> list[ScalarPart]:
     """The scalars in a value of type `t`, in order; `CannotSplit` if there are too many."""
-    found: list[Leaf] = []
+    found: list[ScalarPart] = []
     _collect(t, (), 0, named, found)
     return found
 
 
 def _collect(
-    t: Type, path: tuple[int, ...], offset: int, named: NamedTypes, found: list[Leaf]
+    t: Type, path: tuple[int, ...], offset: int, named: NamedTypes, found: list[ScalarPart]
 ) -> None:
     if len(found) > _MOST:
         raise CannotSplit
@@ -61,7 +61,7 @@ def _collect(
                 place = offset + k * size_of(element, named)
                 _collect(element, (*path, k), place, named, found)
         case _:
-            found.append(Leaf(path, offset, t))
+            found.append(ScalarPart(path, offset, t))
 
 
 def parts_of_constant(value: Constant, named: NamedTypes) -> list[Value]:

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from activerules.ir.llvm.builder import Builder, Namer, displaced, suffixed
 from activerules.ir.llvm.cfg import reverse_postorder
-from activerules.ir.llvm.constant_parts import CannotSplit, Leaf, leaves_of, parts_of_constant
+from activerules.ir.llvm.constant_parts import CannotSplit, ScalarPart, leaves_of, parts_of_constant
 from activerules.ir.llvm.constants import integer_of
 from activerules.ir.llvm.model import (
     BINARY_FLOAT,
@@ -234,7 +234,7 @@ class Scalariser:
 
     # --- memory ---
 
-    def _address(self, pointer: Value, leaf: Leaf) -> Value:
+    def _address(self, pointer: Value, leaf: ScalarPart) -> Value:
         return displaced(self.b, pointer, leaf.offset)
 
     def _load(self, i: Instruction) -> None:
@@ -437,7 +437,7 @@ def _bits(t: Type) -> int:
     return getattr(t, "bits", 0)
 
 
-def _aligned(i: Instruction, leaf: Leaf) -> int:
+def _aligned(i: Instruction, leaf: ScalarPart) -> int:
     """The alignment of a leaf: that of the whole as far as the offset keeps it."""
     whole = i.attributes.get("align", 1)
     return whole if leaf.offset == 0 else min(whole, leaf.offset & -leaf.offset)

@@ -27,7 +27,7 @@ from typing import TypeVar
 
 from activerules.errors import ActiverulesError
 from activerules.ir.analysis.memory.called import CalledMemory
-from activerules.ir.analysis.memory.callee import Place
+from activerules.ir.analysis.memory.callee import CalleeMemory
 from activerules.ir.analysis.memory.declared import Declared
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.nodes import CalleeFrame
@@ -68,7 +68,7 @@ class CalleeUse:
 
 
 @dataclass(frozen=True)
-class _Way:
+class _PairKey:
     """What the code of a pair depends on: the key of F1."""
 
     variant: Variant
@@ -94,10 +94,10 @@ class Family:
 
     top: Request
     forward: bool = False
-    known: dict[_Way, Request] = field(default_factory=dict[_Way, Request])
+    known: dict[_PairKey, Request] = field(default_factory=dict[_PairKey, Request])
     todo: list[Request] = field(default_factory=list[Request])
 
-    def request(self, way: _Way, arguments: dict[object, frozenset[object]]) -> Request:
+    def request(self, way: _PairKey, arguments: dict[object, frozenset[object]]) -> Request:
         """The request of a pair; made once."""
         if way not in self.known:
             made = self._make(way, arguments)
@@ -105,7 +105,7 @@ class Family:
             self.todo.append(made)
         return self.known[way]
 
-    def _make(self, way: _Way, arguments: dict[object, frozenset[object]]) -> Request:
+    def _make(self, way: _PairKey, arguments: dict[object, frozenset[object]]) -> Request:
         function = copy_function(self.top.module.functions[way.variant.name])
         number = len(self.known) + (1 if self.top.disjoint else 10_000)
         parameters = tuple(
@@ -222,12 +222,12 @@ def _way(
     returns: ReturnKind,
     result_shadow: bool,
     facts: Facts,
-) -> _Way:
+) -> _PairKey:
     called = facts.memory.called[call]
     numbers = range(len(call.operands))
     objects = [called.group(k) for k in numbers]
     own = facts.request.mirrored
-    return _Way(
+    return _PairKey(
         variant,
         activities,
         returns,
@@ -247,7 +247,7 @@ def _is_written_only(called: CalledMemory, k: int) -> bool:
     group = called.groups[k]
     if group is None or called.summary.everything:
         return False
-    return called.summary.reads.isdisjoint({Place(group), Place(group, deep=True)})
+    return called.summary.reads.isdisjoint({CalleeMemory(group), CalleeMemory(group, deep=True)})
 
 
 def _is_overwritten(call: Instruction, called: CalledMemory, k: int, facts: Facts) -> bool:

@@ -36,7 +36,7 @@ _CARRIED = {"load", "phi", "select", "freeze"}
 
 
 @dataclass(frozen=True, eq=False)
-class ForwardRule:
+class ForwardRuleCall:
     """A marked call that a forward rule serves; `site`: where it is, see `failing`."""
 
     call: Instruction
@@ -57,7 +57,7 @@ class ForwardRule:
 class ForwardPlan(Facts):
     """Every decision about a forward derivative; what the generator reads."""
 
-    rules: dict[Instruction, ForwardRule]
+    rules: dict[Instruction, ForwardRuleCall]
     derived: dict[Instruction, CalleeUse]
     pairs: tuple[ForwardPlan, ...] = ()
 
@@ -77,7 +77,7 @@ def make_forward_plan(request: Request) -> ForwardPlan:
 
 def _plan_one(request: Request, family: Family, summaries: ModuleSummaries) -> ForwardPlan:
     facts = analyse(request, summaries)
-    rules: dict[Instruction, ForwardRule] = {}
+    rules: dict[Instruction, ForwardRuleCall] = {}
     derived: dict[Instruction, CalleeUse] = {}
     plan = ForwardPlan(**vars(facts), rules=rules, derived=derived)
     for block in facts.flow.order:
@@ -96,7 +96,7 @@ def _plan_one(request: Request, family: Family, summaries: ModuleSummaries) -> F
     return plan
 
 
-def _rule(call: Instruction, info: CallInfo, facts: Facts) -> ForwardRule | None:
+def _rule(call: Instruction, info: CallInfo, facts: Facts) -> ForwardRuleCall | None:
     how = activities_of(call, info, facts)
     if how is None:
         return None
@@ -120,7 +120,7 @@ def _rule(call: Instruction, info: CallInfo, facts: Facts) -> ForwardRule | None
             "the call was kept for its rules, and none of them is for forward mode",
             [f"write one: @ar.forward({info.name})"],
         )
-    return ForwardRule(call, info, request, code, site_of(call, info, asked))
+    return ForwardRuleCall(call, info, request, code, site_of(call, info, asked))
 
 
 def _as_forward(activity: ActivityName) -> ActivityName:

@@ -50,7 +50,7 @@ ALIGNMENT = 16
 
 
 @dataclass(frozen=True)
-class Field:
+class TapeSlot:
     """A slot: `size` bytes at `offset` of the frame or row; stored as `type` (None: raw memory)."""
 
     offset: int
@@ -59,12 +59,12 @@ class Field:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RowLayout:
     """The layout of the tape rows of one loop, one row per iteration."""
 
     loop: Loop
     known_length: bool
-    fields: dict[Node, Field]
+    fields: dict[Node, TapeSlot]
     size: int
 
 
@@ -76,12 +76,12 @@ class Layout:
     lanes lie behind each other there, each at a multiple of ALIGNMENT.
     """
 
-    frame: dict[Node, Field]
+    frame: dict[Node, TapeSlot]
     frame_size: int
     stack: dict[tuple[Instruction, bool], int]
-    rows: dict[Loop, Rows]
+    rows: dict[Loop, RowLayout]
 
-    def field(self, node: Node, home: Loop | None) -> Field:
+    def field(self, node: Node, home: Loop | None) -> TapeSlot:
         """The slot of a kept node."""
         return self.frame[node] if home is None else self.rows[home].fields[node]
 
@@ -91,32 +91,32 @@ def make_layout(plan: Plan) -> Layout:
     by_home: dict[Loop | None, list[Node]] = {}
     for node in sorted(plan.cache.kept, key=repr):
         by_home.setdefault(plan.home(node), []).append(node)
-    rows: dict[Loop, Rows] = {}
+    rows: dict[Loop, RowLayout] = {}
     for loop in sorted(plan.loops, key=lambda one: -one.depth):
         links = [Link(child) for child in loop.children if child in rows]
         nodes = by_home.get(loop, []) + links
         if nodes:
             known = plan.loops[loop].trip_count is not None
             fields, size = _pack(nodes, plan, 0 if known else 8)
-            rows[loop] = Rows(loop, known, fields, size)
+            rows[loop] = RowLayout(loop, known, fields, size)
     outer = [Link(loop) for loop in rows if loop.parent is None]
     frame, end = _pack(by_home.get(None, []) + outer, plan, 0)
     stack, end = _place_stack(plan, end)
     return Layout(frame, end, stack, rows)
 
 
-def _pack(nodes: list[Node], plan: Plan, start: int) -> tuple[dict[Node, Field], int]:
+def _pack(nodes: list[Node], plan: Plan, start: int) -> tuple[dict[Node, TapeSlot], int]:
     """Offsets and the end, largest alignment first.
 
     So no gaps arise, and every offset times any length stays aligned.
     """
     sized = [(_extent(node, plan), node) for node in nodes]
     sized.sort(key=lambda one: -one[0][1])
-    fields: dict[Node, Field] = {}
+    fields: dict[Node, TapeSlot] = {}
     end = start
     for (size, alignment, t), node in sized:
         end = align_up(end, alignment)
-        fields[node] = Field(end, size, t)
+        fields[node] = TapeSlot(end, size, t)
         end += size
     return fields, end
 

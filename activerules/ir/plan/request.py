@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from activerules.ir.analysis.memory.declared import Declared, Pointers, Target, Way
+from activerules.ir.analysis.memory.declared import Declared, PointerKind, Pointers, Target
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.derivatives.rulecall import ActivityName, RuleCompiler
 from activerules.ir.llvm.location import Locator
@@ -64,7 +64,7 @@ class Pointee:
     """
 
     holder: MemoryObject
-    pointers: tuple[tuple[int, Way], ...]
+    pointers: tuple[tuple[int, PointerKind], ...]
     activity: ActivityName
     group: object
     private: bool | str = False
@@ -153,8 +153,8 @@ class Request:
                     found.setdefault(p.memory, {})
         for p in self.pointees:
             fields = found.setdefault(p.holder, {})
-            for offset, way in p.pointers:
-                fields[offset] = Target(p.memory, way)
+            for offset, kind in p.pointers:
+                fields[offset] = Target(p.memory, kind)
         return {
             memory: Pointers(at, declared.period, declared.integers)
             for memory, at in found.items()

@@ -11,7 +11,7 @@ made of parts of two.
 
 from __future__ import annotations
 
-from activerules.ir.analysis.types.copies import Rows, may_begin_inside, rows_cut
+from activerules.ir.analysis.types.copies import PeriodicCopy, may_begin_inside, rows_cut
 from activerules.ir.analysis.types.value_types import ValueTypes
 from activerules.ir.llvm.model import Instruction
 from activerules.ir.llvm.types import DOUBLE
@@ -129,7 +129,7 @@ done:
 """
 
 
-def undo_rows_name(rows: Rows) -> str:
+def undo_rows_name(rows: PeriodicCopy) -> str:
     """The name of the function that undoes a copy."""
     return UNDO_ROWS + _described(rows)
 
@@ -145,7 +145,7 @@ def cut_name(copy: Instruction, types: ValueTypes) -> str | None:
     return CUT_ROW + _described(rows) if rows is not None else None
 
 
-def _described(rows: Rows) -> str:
+def _described(rows: PeriodicCopy) -> str:
     fields = (f"{p.offset}{'d' if p.type == DOUBLE else 'f'}" for p in rows.floats)
     return ".".join([str(rows.period), *fields])
 

@@ -40,7 +40,7 @@ from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.rules.pattern import type_name
 from activerules.rules.registry import RULES
 from activerules.rules.rule import location_of
-from activerules.values.argument import Argument
+from activerules.values.argument import ArgumentSpec
 from activerules.values.fields import (
     is_instance,
     is_record_array,
@@ -60,7 +60,7 @@ from activerules.values.kinds import (
 from activerules.values.layout import CONSTANT, ValueActivity
 
 
-def asked_for(function: Any, arguments: Sequence[Argument]) -> Where:
+def asked_for(function: Any, arguments: Sequence[ArgumentSpec]) -> Where:
     """Where an error of a derivative of a dispatcher happened: the entry that comes first."""
     call = f"{function.py_func.__name__}({', '.join(map(str, arguments))})"
     return ("while differentiating", call, location_of(function))
@@ -68,7 +68,7 @@ def asked_for(function: Any, arguments: Sequence[Argument]) -> Where:
 
 @contextmanager
 def asking(
-    function: Any, arguments: Sequence[Argument], activity: str | None = None, *, forward: bool
+    function: Any, arguments: Sequence[ArgumentSpec], activity: str | None = None, *, forward: bool
 ) -> Generator[None, None, None]:
     """Errors raised inside say what was asked for, and how to ask again."""
     try:
@@ -82,7 +82,7 @@ def asking(
         raise
 
 
-def _command(function: Any, arguments: Sequence[Argument], asked: Sequence[str]) -> str:
+def _command(function: Any, arguments: Sequence[ArgumentSpec], asked: Sequence[str]) -> str:
     """The command line that asks for a derivative; none for what a shell has no words for."""
     file = inspect.getsourcefile(function)
     expressible = all(_is_expressible(argument.numba_type) for argument in arguments)
@@ -188,7 +188,7 @@ def _by_position(signature: inspect.Signature) -> inspect.Signature:
     )
 
 
-def read_arguments(names: Sequence[str], found: Sequence[Any]) -> tuple[Argument, ...]:
+def read_arguments(names: Sequence[str], found: Sequence[Any]) -> tuple[ArgumentSpec, ...]:
     """Return a call's arguments; a bare value is Const. Raises `ActivityError`,
     `ShadowMismatch`.
     """
@@ -197,7 +197,7 @@ def read_arguments(names: Sequence[str], found: Sequence[Any]) -> tuple[Argument
 
 def read_gradient_arguments(
     names: Sequence[str], found: Sequence[Any], argnums: Sequence[int]
-) -> tuple[Argument, ...]:
+) -> tuple[ArgumentSpec, ...]:
     """Return the arguments of `grad`: floats of `argnums` are Active, arrays Duplicated, others
     Const. Raises `ArityError` if the call has fewer arguments.
     """
@@ -213,7 +213,7 @@ def read_gradient_arguments(
         if i in argnums:
             _require_differentiable(name, ty)
             activity = activity_of(ty)
-        arguments.append(Argument(name, ty, activity))
+        arguments.append(ArgumentSpec(name, ty, activity))
     return tuple(arguments)
 
 
@@ -274,24 +274,24 @@ def _marked(name: str, found: Any, mode: Mode) -> str:
     }.get(kind, f"Duplicated({name}, make_zero({name}))")
 
 
-def _read_argument(name: str, found: Any) -> Argument:
+def _read_argument(name: str, found: Any) -> ArgumentSpec:
     if not isinstance(found, AnnotationType):
-        return Argument(name, types.unliteral(found), "const")
+        return ArgumentSpec(name, types.unliteral(found), "const")
     if found.kind is Const:
-        return Argument(name, found.val, "const")
+        return ArgumentSpec(name, found.val, "const")
     refuse_declared_inactive(name, found.val)
     refuse_buffer(name, found.val)
     if found.kind is Active:
         _require_active(name, found.val)
-        return Argument(name, found.val, "active")
+        return ArgumentSpec(name, found.val, "active")
     if found.kind in (Duplicated, DuplicatedNoNeed):
         _require_duplicated(name, found.val)
         _require_shadow(name, found.val, found.dval)
-        return Argument(name, found.val, "duplicated")
+        return ArgumentSpec(name, found.val, "duplicated")
     if found.kind is MixedDuplicated:
         _require_mixed(name, found.val)
         _require_shadow(name, found.val, found.dval)
-        return Argument(name, found.val, "mixed")
+        return ArgumentSpec(name, found.val, "mixed")
     raise NotYetSupported(f"`{name}` is marked {found.kind.__name__}, which is not yet supported")
 
 
@@ -472,7 +472,7 @@ def refuse_records(name: str, found: Any, where: str) -> None:
         )
 
 
-def require_holomorphic(arguments: Sequence[Argument]) -> None:
+def require_holomorphic(arguments: Sequence[ArgumentSpec]) -> None:
     """Raise `ActivityError` unless f'(z) makes sense for these arguments: Active complex ones."""
     for argument in arguments:
         complex_only = all(

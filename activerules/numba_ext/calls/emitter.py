@@ -1,6 +1,6 @@
 """The call of a compiled derivative, as it is written into a function that is being lowered.
 
-Needs       a typed `Call`; primal and shadows of every argument as LLVM values (`Field`)
+Needs       a typed `DerivativeCall`; primal and shadows of every argument as LLVM values (`Field`)
 Gives       `Emitter.emit`: checks, the call, the errors it may end with, and the derivatives in the
             structure of the arguments; `link_derivative` adds the derivative's own code
 """
@@ -36,7 +36,7 @@ from activerules.numba_ext.target.derivative import (
     Gradient,
 )
 from activerules.values import dict_runtime, extent_tables
-from activerules.values.argument import Argument
+from activerules.values.argument import ArgumentSpec
 from activerules.values.fields import items_of
 from activerules.values.kinds import derivative_type
 from activerules.values.shadows import zero_shadow
@@ -68,14 +68,14 @@ _libraries: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDict
 
 
 @dataclass(frozen=True)
-class Call:
+class DerivativeCall:
     """A typed call: the arguments of the differentiated function, and its derivative.
 
     holomorphic   whether f'(z) is asked for: the conjugate of what the sweep gives for the real
                   part of f, by the equations of Cauchy and Riemann
     """
 
-    arguments: tuple[Argument, ...]
+    arguments: tuple[ArgumentSpec, ...]
     gradient: Gradient
     holomorphic: bool = field(default=False, kw_only=True)
 
@@ -153,7 +153,7 @@ class Emitter:
     """
 
     def __init__(
-        self, context: Any, builder: Any, call: Call, *, owns_shadows: bool = False
+        self, context: Any, builder: Any, call: DerivativeCall, *, owns_shadows: bool = False
     ) -> None:
         self.context = context
         self.builder = builder
@@ -213,7 +213,9 @@ class Emitter:
             for argument, (primal, lanes), own in zip(self.arguments, fields, owned, strict=True)
         ]
 
-    def _owned_lanes(self, argument: Argument, primal: Any, lanes: Sequence[Any]) -> Sequence[Any]:
+    def _owned_lanes(
+        self, argument: ArgumentSpec, primal: Any, lanes: Sequence[Any]
+    ) -> Sequence[Any]:
         shadows = lanes or [None] * self.gradient.width
         return [self._owned_shadow(argument.numba_type, primal, shadow) for shadow in shadows]
 
@@ -240,7 +242,7 @@ class Emitter:
                 if next(activities) == "duplicated":
                     yield from (lane[k] for lane in lane_slots)
 
-    def _flattened(self, argument: Argument, value: Any) -> Sequence[Any]:
+    def _flattened(self, argument: ArgumentSpec, value: Any) -> Sequence[Any]:
         packer = self.context.get_arg_packer([argument.numba_type])
         return packer.as_arguments(self.builder, [value])
 

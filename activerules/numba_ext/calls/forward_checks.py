@@ -28,7 +28,7 @@ from activerules.numba_ext.calls.checks import (
 )
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.rules.pattern import type_name
-from activerules.values.argument import Argument
+from activerules.values.argument import ArgumentSpec
 from activerules.values.fields import is_instance, items_of
 from activerules.values.kinds import has_shadow, is_number_array, optional_leaf
 
@@ -43,7 +43,7 @@ class ForwardArguments:
     batched   whether the call said so: the result is then a tuple, with one lane too
     """
 
-    arguments: tuple[Argument, ...]
+    arguments: tuple[ArgumentSpec, ...]
     shadows: tuple[tuple[Any, ...], ...]
     width: int
     batched: bool
@@ -74,11 +74,11 @@ def read_forward_arguments(names: Sequence[str], found: Sequence[Any]) -> Forwar
 _SINGLE = (Duplicated, DuplicatedNoNeed)
 
 
-def _read(name: str, found: Any) -> tuple[Argument, tuple[Any, ...]]:
+def _read(name: str, found: Any) -> tuple[ArgumentSpec, tuple[Any, ...]]:
     if not isinstance(found, AnnotationType):
-        return Argument(name, types.unliteral(found), "const"), ()
+        return ArgumentSpec(name, types.unliteral(found), "const"), ()
     if found.kind is Const:
-        return Argument(name, found.val, "const"), ()
+        return ArgumentSpec(name, found.val, "const"), ()
     if found.kind is Active:
         raise ActivityError(
             f"`{name}` is marked Active, which is for reverse mode",
@@ -94,7 +94,7 @@ def _read(name: str, found: Any) -> tuple[Argument, tuple[Any, ...]]:
     lanes = _lanes(name, found)
     for lane in lanes:
         require_tangent(name, found.val, lane)
-    return Argument(name, found.val, "duplicated"), lanes
+    return ArgumentSpec(name, found.val, "duplicated"), lanes
 
 
 def _lanes(name: str, found: AnnotationType) -> tuple[Any, ...]:

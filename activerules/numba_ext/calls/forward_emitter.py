@@ -16,9 +16,9 @@ from typing import Any
 from numba.core import cgutils, types
 
 from activerules.numba_ext.calls import checks, memory
-from activerules.numba_ext.calls.emitter import Call, Emitter, link_derivative
+from activerules.numba_ext.calls.emitter import DerivativeCall, Emitter, link_derivative
 from activerules.numba_ext.target.derivative import Gradient
-from activerules.values.argument import Argument
+from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import has_shadow, optional_leaf
 from activerules.values.kinds import shadow_type as shadow_type_of
 from activerules.values.shadows import zero_shadow
@@ -27,7 +27,7 @@ Lanes = Sequence[Any]  # tangents, one per lane
 
 
 @dataclass(frozen=True)
-class ForwardCall(Call):
+class ForwardCall(DerivativeCall):
     """A typed call of a forward derivative.
 
     shadows   Numba types of the tangents given for each argument, one per lane; empty if Const
@@ -112,7 +112,7 @@ class ForwardEmitter(Emitter):
     # --- arguments ---
 
     def _as_value(
-        self, argument: Argument, field: tuple[Any, Lanes], shadows: tuple[Any, ...]
+        self, argument: ArgumentSpec, field: tuple[Any, Lanes], shadows: tuple[Any, ...]
     ) -> tuple[Any, Lanes]:
         """The tangents with the type of the primal."""
         primal, lanes = field

@@ -31,7 +31,7 @@ from activerules.numba_ext.codegen.types import marker_class
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.target.derivative import DerivativeSpec, Gradient
 from activerules.rules.pattern import type_name
-from activerules.values.argument import Argument
+from activerules.values.argument import ArgumentSpec
 
 
 def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
@@ -86,7 +86,7 @@ def _is_wanted(marker: Any) -> bool:
 
 def compiled_forward(
     dispatcher: Any,
-    arguments: Sequence[Argument],
+    arguments: Sequence[ArgumentSpec],
     wanted: bool,
     width: int,
     *,
@@ -113,7 +113,7 @@ def compiled_forward(
 
 
 def _require_zero(
-    context: Any, builder: Any, gradient: Gradient, argument: Argument, found: Any, tangent: Any
+    context: Any, builder: Any, gradient: Gradient, argument: ArgumentSpec, found: Any, tangent: Any
 ) -> None:
     """Emit the refusal of a tangent that would be lost: an integer carries none."""
     if not isinstance(found, types.Number | types.Boolean):
@@ -151,7 +151,7 @@ def jvp_form(typing_context, function, primals, tangents):
             with checks.naming(dispatcher):
                 require_tangible(name, ty)
                 require_tangent(name, ty, tangent)
-        arguments.append(Argument(name, ty, "const" if constant else "duplicated"))
+        arguments.append(ArgumentSpec(name, ty, "const" if constant else "duplicated"))
         shadows.append(() if constant else (tangent,))
     gradient = compiled_forward(dispatcher, arguments, True, 1)
     call = ForwardCall(tuple(arguments), gradient, shadows=tuple(shadows))

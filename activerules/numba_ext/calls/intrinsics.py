@@ -23,7 +23,7 @@ from activerules.annotations.activity import Active, Const
 from activerules.annotations.signature import Mode, Reverse, no_mode
 from activerules.errors import ActivityError, NotYetSupported
 from activerules.numba_ext.calls import checks
-from activerules.numba_ext.calls.emitter import BY_SHADOW, Call, Emitter, all_fields
+from activerules.numba_ext.calls.emitter import BY_SHADOW, DerivativeCall, Emitter, all_fields
 from activerules.numba_ext.calls.nested_forms import NestedCall, nested_form
 from activerules.numba_ext.calls.outline import outlining
 from activerules.numba_ext.codegen.stubs import StubType
@@ -38,7 +38,7 @@ from activerules.numba_ext.target.derivative import (
 )
 from activerules.rules.registry import RULES
 from activerules.values import zeros  # noqa: F401  make_zero
-from activerules.values.argument import Argument
+from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import (
     gradient_of_leaf,
     has_numbers,
@@ -143,7 +143,7 @@ def gradient_form(typing_context, spec, function, *args):
         deferred=request.deferred,
         needs_primal=request.with_value,
     )
-    call = Call(arguments, gradient)
+    call = DerivativeCall(arguments, gradient)
     gradient_types = [gradient_type_of(arguments[i].numba_type) for i in request.argnums]
     gradient_type = gradient_types[0] if request.single else types.Tuple(gradient_types)
     result_type = gradient_type
@@ -193,7 +193,7 @@ def _read_call(
     args: Sequence[Any],
     mode: Mode = Reverse,
     deferred: bool = False,
-) -> tuple[Call, int]:
+) -> tuple[DerivativeCall, int]:
     """The typed call, and how many of `args` (0 or 1) say the activity of the return."""
     marker = marker_class(args[0]) if args else None
     skipped = 0 if marker is None else 1
@@ -216,7 +216,7 @@ def _read_call(
         deferred=deferred,
         needs_primal=mode.returns_primal,
     )
-    return Call(arguments, gradient, holomorphic=holomorphic), skipped
+    return DerivativeCall(arguments, gradient, holomorphic=holomorphic), skipped
 
 
 def dispatcher_of_type(function: Any) -> Any:
@@ -262,7 +262,7 @@ def return_activity(marker: Any) -> ActivityName | None:
 
 def compiled(
     dispatcher: Any,
-    arguments: Sequence[Argument],
+    arguments: Sequence[ArgumentSpec],
     return_activity: ActivityName | None,
     *,
     split: bool = False,
@@ -291,7 +291,7 @@ def compiled(
 
 
 def _needs_float_return(
-    gradient: Gradient, arguments: Sequence[Argument], asked: ActivityName | None
+    gradient: Gradient, arguments: Sequence[ArgumentSpec], asked: ActivityName | None
 ) -> bool:
     """Whether the derivative is that of the return value: it is seeded, or the result holds numbers
     and there is no other way out of the function. Without a seed all derivatives would be zero.

@@ -23,8 +23,8 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from activerules.numba_ext.target.derivative import Gradient
-from activerules.values.argument import Argument
-from activerules.values.extent_tables import Span
+from activerules.values.argument import ArgumentSpec
+from activerules.values.extent_tables import ExtentTable
 from activerules.values.extents import Extent, Refusal, Tests, share_items
 from activerules.values.fields import (
     has_inner,
@@ -55,7 +55,7 @@ class _Memory:
     of its shadow. `overlap`: whether the two share a byte, where their extents do not tell.
     """
 
-    argument: Argument
+    argument: ArgumentSpec
     written: bool
     primal: int
     shadow: int | None
@@ -65,7 +65,7 @@ class _Memory:
 def check_memory(
     context: Any,
     builder: Any,
-    arguments: Sequence[Argument],
+    arguments: Sequence[ArgumentSpec],
     values: Sequence[tuple[Any, Sequence[Any]]],
     gradient: Gradient,
     release: Callable[[], None],
@@ -101,10 +101,10 @@ def check_memory(
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _Region:
     """A piece of argument memory as LLVM values: its primal, and its shadow in each lane."""
 
-    argument: Argument
+    argument: ArgumentSpec
     written: bool
     primal: Any
     lanes: tuple[Any, ...]
@@ -113,12 +113,12 @@ class _Piece:
 def _pieces(
     context: Any,
     builder: Any,
-    arguments: Sequence[Argument],
+    arguments: Sequence[ArgumentSpec],
     values: Sequence[tuple[Any, Sequence[Any]]],
     gradient: Gradient,
-) -> list[_Piece]:
+) -> list[_Region]:
     return [
-        _Piece(piece, written, primal, tuple(own))
+        _Region(piece, written, primal, tuple(own))
         for argument, written, (whole, lanes) in zip(
             arguments, gradient.written, values, strict=True
         )
@@ -129,7 +129,7 @@ def _pieces(
 def check_lanes(
     context: Any,
     builder: Any,
-    arguments: Sequence[Argument],
+    arguments: Sequence[ArgumentSpec],
     values: Sequence[tuple[Any, Sequence[Any]]],
     gradient: Gradient,
     width: int,
@@ -171,7 +171,7 @@ class _Checker:
         self.tests = Tests(context, builder, (gradient.asked,) if gradient.asked else (), release)
 
     def memories(
-        self, argument: Argument, primal: Any, shadow: Any, written: bool
+        self, argument: ArgumentSpec, primal: Any, shadow: Any, written: bool
     ) -> Iterator[_Memory]:
         """A piece of argument memory by its extents, or what is in a list; checks K1."""
         if shadow is None:
@@ -199,10 +199,10 @@ class _Checker:
         return builder.and_(extent.meets(behind, builder), shared)
 
     def _collection(
-        self, argument: Argument, primal: Any, shadow: Any, written: bool
+        self, argument: ArgumentSpec, primal: Any, shadow: Any, written: bool
     ) -> Iterator[_Memory]:
         """What is in a list or dictionary: memory with a shadow, and without."""
-        own, behind, plain = (Span(self.builder) for _ in range(3))
+        own, behind, plain = (ExtentTable(self.builder) for _ in range(3))
         self._in_loop = True
         self._collect(argument, primal, shadow, (own, behind, plain))
         self._in_loop = False
@@ -219,7 +219,11 @@ class _Checker:
         yield _Memory(argument, written, self.tests.add(plain), None)
 
     def _collect(
-        self, argument: Argument, primal: Any, shadow: Any, spans: tuple[Span, Span, Span]
+        self,
+        argument: ArgumentSpec,
+        primal: Any,
+        shadow: Any,
+        spans: tuple[ExtentTable, ExtentTable, ExtentTable],
     ) -> None:
         """Put the extents of items or entries, and of what is behind them, into spans."""
         context, builder, found = self.context, self.builder, argument.numba_type
@@ -228,7 +232,7 @@ class _Checker:
         self._push(whole, entries.arrays, own, behind)
         if not has_inner(found):
             return
-        inside = Argument(f"{argument.name}[…]", items_in(found).item_type, argument.activity)
+        inside = ArgumentSpec(f"{argument.name}[…]", items_in(found).item_type, argument.activity)
         with each_item(context, builder, found, entries) as pair:
             for piece, values in pieces_of(context, builder, inside, pair):
                 if len(values) == 1:
@@ -239,7 +243,9 @@ class _Checker:
                 else:
                     self._push(piece, values, own, behind)
 
-    def _entries(self, argument: Argument, primal: Any, shadow: Any) -> tuple[Argument, Entries]:
+    def _entries(
+        self, argument: ArgumentSpec, primal: Any, shadow: Any
+    ) -> tuple[ArgumentSpec, Entries]:
         """The items or entries of a list or dictionary and its shadow, with their array type."""
         name, found = argument.name, argument.numba_type
         entries = entries_of(self.context, self.builder, found, (primal, shadow))
@@ -247,9 +253,11 @@ class _Checker:
             what = f"the shadow of `{name}` has other keys"
             unlike = self.builder.not_(entries.alike)
             self._refuse_if(unlike, Refusal(what, _KEY_BY_KEY, _own_shadow(name)))
-        return Argument(name, entries.array_type, argument.activity), entries
+        return ArgumentSpec(name, entries.array_type, argument.activity), entries
 
-    def _push(self, argument: Argument, values: Sequence[Any], own: Span, behind: Span) -> None:
+    def _push(
+        self, argument: ArgumentSpec, values: Sequence[Any], own: ExtentTable, behind: ExtentTable
+    ) -> None:
         extent, other = self._extents(argument, *values)
         own.push(extent.data, extent.low, extent.high)
         behind.push(other.data, other.low, other.high)
@@ -266,7 +274,7 @@ class _Checker:
         flag = self._flags[refusal]
         builder.store(builder.or_(builder.load(flag), condition), flag)
 
-    def _extents(self, argument: Argument, primal: Any, shadow: Any) -> tuple[Extent, Extent]:
+    def _extents(self, argument: ArgumentSpec, primal: Any, shadow: Any) -> tuple[Extent, Extent]:
         """The bytes of a piece of memory and of its shadow; checks K1."""
         found, builder = argument.numba_type, self.builder
         extent = extent_of_piece(self.context, builder, found, primal)
@@ -283,7 +291,7 @@ class _Checker:
             self._refuse_if(missing, refusal)
         return extent, extent.moved(data, builder)  # by K1
 
-    def lanes(self, pieces: Sequence[_Piece], width: int) -> list[list[_Memory]]:
+    def lanes(self, pieces: Sequence[_Region], width: int) -> list[list[_Memory]]:
         """What there is in each lane."""
         return [
             [
@@ -350,7 +358,7 @@ class _Checker:
                     refusal = Refusal(what, _MIXED_UP, _OWN_SHADOW)
                     self.tests.keep_apart(one.shadow, other.shadow, refusal)
 
-    def _same_layout(self, argument: Argument, primal: Any, shadow: Any) -> None:
+    def _same_layout(self, argument: ArgumentSpec, primal: Any, shadow: Any) -> None:
         builder, name = self.builder, argument.name
         shapes = self._axes(argument, primal.shape, shadow.shape)
         strides = self._axes(argument, primal.strides, shadow.strides)
@@ -373,7 +381,7 @@ class _Checker:
             refusal = Refusal(what, _ITEM_BY_ITEM, _own_shadow(name))
             self._refuse_if(condition, refusal)
 
-    def _whole_records(self, argument: Argument, array: Any) -> None:
+    def _whole_records(self, argument: ArgumentSpec, array: Any) -> None:
         """Check that strides are those of whole records: the engine counts on it."""
         builder, count = self.builder, argument.numba_type.ndim
         for stride in cgutils.unpack_tuple(builder, array.strides, count):
@@ -383,7 +391,7 @@ class _Checker:
             refusal = Refusal(what, "records that overlap share floats", ("a copy of the array",))
             self._refuse_if(differs, refusal)
 
-    def _items_apart(self, argument: Argument, array: Any) -> None:
+    def _items_apart(self, argument: ArgumentSpec, array: Any) -> None:
         """Check that no two items are the same memory, as those of `np.broadcast_to` and sliding
         windows are: each would get the derivatives of all of them.
         """
@@ -407,7 +415,7 @@ class _Checker:
         what = f"items of `{argument.name}` share memory"
         self._refuse_if(shared, Refusal(what, _ADDED_UP, (f"{argument.name}.copy()",)))
 
-    def _axes(self, argument: Argument, primal: Any, shadow: Any) -> list[tuple[Any, Any]]:
+    def _axes(self, argument: ArgumentSpec, primal: Any, shadow: Any) -> list[tuple[Any, Any]]:
         count = argument.numba_type.ndim
         both = (cgutils.unpack_tuple(self.builder, axes, count) for axes in (primal, shadow))
         return list(zip(*both, strict=True))
@@ -465,7 +473,7 @@ def release_counted(builder: Any, meminfo: Any) -> None:
     builder.call(function, [meminfo])
 
 
-def owned_shadows(gradient: Gradient, arguments: Sequence[Argument]) -> tuple[bool, ...]:
+def owned_shadows(gradient: Gradient, arguments: Sequence[ArgumentSpec]) -> tuple[bool, ...]:
     """Per argument: whether the call of a derivative makes its shadow, or holds a reference to it:
     scratch, and, with the option runtime_activity, every shadow of memory.
     """

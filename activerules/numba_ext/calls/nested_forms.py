@@ -17,7 +17,7 @@ from activerules.annotations.activity import Annotation
 from activerules.annotations.signature import GradientSpec, Mode, Reverse
 from activerules.errors import NotYetSupported
 from activerules.rules.pattern import type_name
-from activerules.values.argument import Argument
+from activerules.values.argument import ArgumentSpec
 
 REWRITTEN = frozenset({"holomorphic", "runtime_activity"})
 """Options of a mode that a nested call is rewritten without."""
@@ -50,7 +50,7 @@ class ReadCall:
     """
 
     call: NestedCall
-    arguments: tuple[Argument, ...]
+    arguments: tuple[ArgumentSpec, ...]
     seeded: bool
     with_primal: bool
 
@@ -111,7 +111,7 @@ def _called(typing_context: Any, callee: Any, args: Sequence[Any]) -> tuple[Any,
     return called.return_type, call
 
 
-def returned_by(typing_context: Any, dispatcher: Any, arguments: Sequence[Argument]) -> Any:
+def returned_by(typing_context: Any, dispatcher: Any, arguments: Sequence[ArgumentSpec]) -> Any:
     """What a function returns for these arguments."""
     found = typing_context.resolve_value_type(dispatcher)
     argtypes = tuple(argument.numba_type for argument in arguments)

@@ -26,7 +26,7 @@ from activerules.ir.llvm.types import DOUBLE
 from activerules.numba_ext.replaced.local_objects import arrays_in_value
 from activerules.numba_ext.substitutes import object_runtime
 from activerules.values.extents import extent_of
-from activerules.values.fields import LIST_ITEMS, Items, declared_of
+from activerules.values.fields import LIST_ITEMS, ItemMemory, declared_of
 
 _I64 = ir.IntType(64)
 _BYTES = cgutils.voidptr_t
@@ -62,7 +62,7 @@ def _items(context: Any, builder: Any, found: Any, value: Any) -> Any:
 @intrinsic
 def store_floats(typing_context, target, source, index):
     """Copy the floats of an item of one list to the other."""
-    declared = declared_of(Items(target.item_type))
+    declared = declared_of(ItemMemory(target.item_type))
     assert declared is not None
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:

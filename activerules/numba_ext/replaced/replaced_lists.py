@@ -24,7 +24,7 @@ from activerules.numba_ext.replaced import local_lists
 from activerules.numba_ext.replaced.local_objects import running
 from activerules.numba_ext.replaced.transfer import hold, settling_lists
 from activerules.rules.written import in_place_of
-from activerules.values.fields import Items, declared_of, is_known_list, items_of
+from activerules.values.fields import ItemMemory, declared_of, is_known_list, items_of
 from activerules.values.kinds import is_number, is_number_array, leaves_of
 from activerules.values.layout import CONSTANT
 
@@ -223,7 +223,7 @@ def _paths(item: Any, path: str) -> Iterator[tuple[Any, str]]:
 
 def _floats(found: types.ListType) -> bool:
     """Whether there are floats in an item itself."""
-    declared = declared_of(Items(found.item_type))
+    declared = declared_of(ItemMemory(found.item_type))
     return declared is not None and bool(declared.floats)
 
 

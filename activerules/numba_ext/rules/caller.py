@@ -19,8 +19,8 @@ from activerules.annotations.activity import Active
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.rules.compiled import (
     ObjectCheck,
-    Parameter,
     RuleArgument,
+    RuleParameter,
     SharedCheck,
     one_shadow,
     types_of,
@@ -51,7 +51,7 @@ class RuleCaller:
         arguments: Sequence[RuleArgument],
         leading: Sequence[str],
         width: int = 1,
-        parameters: Sequence[Parameter] = (),
+        parameters: Sequence[RuleParameter] = (),
     ) -> None:
         self.context = context
         self.parameters = parameters
@@ -89,7 +89,7 @@ class RuleCaller:
         """The parameters of the rule, made of the `fields` of the arguments."""
         return [self._annotated(each, [fields[i] for i in each.parts]) for each in self.parameters]
 
-    def _annotated(self, parameter: Parameter, parts: Sequence[Sequence[Any]]) -> Any:
+    def _annotated(self, parameter: RuleParameter, parts: Sequence[Sequence[Any]]) -> Any:
         annotation = parameter.annotation
         if not parameter.is_split:
             return self.annotate(annotation, *parts[0])
@@ -102,7 +102,7 @@ class RuleCaller:
         make = partial(self.context.make_tuple, self.builder)
         return put_together(found, iter(leaves), make)
 
-    def _whole_shadow(self, parameter: Parameter, parts: Sequence[Sequence[Any]]) -> Any:
+    def _whole_shadow(self, parameter: RuleParameter, parts: Sequence[Sequence[Any]]) -> Any:
         """The shadow of a tuple, or a tuple of them for a batch: zero for a number of which the
         derivative is returned, the value itself for what has none.
         """

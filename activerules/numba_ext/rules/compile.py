@@ -64,9 +64,9 @@ from activerules.numba_ext.rules.typing import compile_rule, parameters_of
 from activerules.numba_ext.rules.wrap import build
 from activerules.numba_ext.target.calls import MarkedCall, plain_type
 from activerules.numba_ext.target.inactive_results import forward_of_zeros, pair_of_zeros
-from activerules.rules.choose import Call
+from activerules.rules.choose import RuleQuery
 from activerules.rules.rule import DataPaths, ForwardRule, RulePair
-from activerules.values.abi import Slot, flatten, meminfo_offsets
+from activerules.values.abi import AbiParameter, flatten, meminfo_offsets
 from activerules.values.kinds import float_elements, is_container, may_hold_numbers
 
 # NumPy functions that write into an argument; all others only read them.
@@ -130,7 +130,7 @@ class RuleRegistry(Protocol):
         return_type: Any,
         activities: Sequence[Any],
         result_activity: Any,
-    ) -> tuple[Call, RulePair]:
+    ) -> tuple[RuleQuery, RulePair]:
         """The call as forward mode has it, and the pair that serves it in reverse mode."""
         ...
 
@@ -452,7 +452,7 @@ def _is_numpy(marked: MarkedCall) -> bool:
     return module.split(".")[0] in ("numpy", "_operator")
 
 
-def _pointers(slots: Sequence[Slot]) -> list[int]:
+def _pointers(slots: Sequence[AbiParameter]) -> list[int]:
     """The slots through which a function reaches what an argument holds: of a container the only
     one is its owner.
     """

@@ -53,7 +53,7 @@ class RuleArgument:
 
 
 @dataclass(frozen=True)
-class Parameter:
+class RuleParameter:
     """What a rule takes for one argument of the function: the annotation of the whole, of whose
     parts each is a `RuleArgument`.
     """
@@ -140,7 +140,7 @@ class CompiledRule:
     config: types.Type
     return_marker: types.Type
     arguments: tuple[RuleArgument, ...]
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[RuleParameter, ...]
     result: AnnotationType
     result_activity: ActivityName
     augmented: Any
@@ -179,7 +179,7 @@ class CompiledRule:
         return types.Tuple((tape, *more)) if more else tape
 
     @property
-    def returned(self) -> tuple[Parameter, ...]:
+    def returned(self) -> tuple[RuleParameter, ...]:
         """The parameters of which the reverse returns derivatives that the call asks for."""
         return tuple(p for p in self.parameters if has_active(p, self.arguments))
 
@@ -200,7 +200,7 @@ class Symbols:
         return cls(*(f"{stem}.{part}" for part in parts))
 
 
-def has_active(parameter: Parameter, arguments: Sequence[RuleArgument]) -> bool:
+def has_active(parameter: RuleParameter, arguments: Sequence[RuleArgument]) -> bool:
     """Whether a part of a parameter is Active at the call."""
     return any(arguments[i].activity == "active" for i in parameter.parts)
 

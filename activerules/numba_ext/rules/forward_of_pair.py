@@ -35,7 +35,7 @@ from activerules.rules.rule import ForwardRule, Kind, RulePair
 from activerules.rules.written import function_from, over_places
 from activerules.values.fields import items_of
 from activerules.values.kinds import anonymous, derivative_type, is_number_array, leaves_of
-from activerules.values.leaf_texts import Leaf, TupleTexts, leaves_at
+from activerules.values.leaf_texts import LeafText, TupleTexts, leaves_at
 from activerules.values.overwriting import overwrite
 
 _SHADOWED = (Duplicated, MixedDuplicated)
@@ -166,13 +166,13 @@ class _Writer:
 
     # --- arguments ---
 
-    def _moved(self, k: int) -> list[Leaf]:
+    def _moved(self, k: int) -> list[LeafText]:
         """The leaves of an argument that have tangents."""
         if self.kinds[k] is not Duplicated:
             return []
         return [leaf for leaf in leaves_at(f"a{k}", self.found[k]) if leaf.carries]
 
-    def _outputs(self) -> list[Leaf]:
+    def _outputs(self) -> list[LeafText]:
         """The arrays that the function may write into, of those with tangents."""
         return [
             x for k, may in enumerate(self.written) if may for x in self._moved(k) if x.is_array
@@ -217,21 +217,21 @@ class _Writer:
 
     # --- the result ---
 
-    def _leaves_of_result(self) -> Iterator[Leaf]:
+    def _leaves_of_result(self) -> Iterator[LeafText]:
         """The leaves of a result that the reverse is given a shadow of."""
         if self.pair.result in _SHADOWED:
             yield from leaves_at("y", self.marked.result_type)
 
-    def _results(self) -> list[Leaf]:
+    def _results(self) -> list[LeafText]:
         """The leaves of the result that have tangents."""
         if self.kinds[-1] is Const:
             return []
         return [leaf for leaf in leaves_at("y", self.marked.result_type) if leaf.carries]
 
-    def _cotangent(self, seeded: Leaf | None, seed: str) -> str:
+    def _cotangent(self, seeded: LeafText | None, seed: str) -> str:
         """What the reverse is given for the result, with `seed` for one number of it."""
 
-        def number(leaf: Leaf) -> str:
+        def number(leaf: LeafText) -> str:
             if not leaf.carries:
                 return leaf.text
             return seed if leaf == seeded else f"_make_zero({leaf.text})"
@@ -246,7 +246,7 @@ class _Writer:
         )
         return f"_{kind.__name__}(y, {shadow})"
 
-    def _of_result(self, leaf: Leaf) -> list[str]:
+    def _of_result(self, leaf: LeafText) -> list[str]:
         """The tangent of one leaf of the result, `d_…`."""
         made = f"d_{leaf.name} = _make_zero({leaf.text})"
         if leaf.is_array:
@@ -278,12 +278,12 @@ class _Writer:
             or any(x.is_array or isinstance(x.number, types.Complex) for x in results)
         )
 
-    def _of_written(self, leaf: Leaf) -> list[str]:
+    def _of_written(self, leaf: LeafText) -> list[str]:
         """The tangent of an array after the call, `n_…`."""
         made = f"n_{leaf.name} = _make_zero({_value(leaf)})"
         return [made, *self._each_place(leaf, f"s_{leaf.name}", f"n_{leaf.name}")]
 
-    def _each_place(self, leaf: Leaf, seeded: str, into: str) -> list[str]:
+    def _each_place(self, leaf: LeafText, seeded: str, into: str) -> list[str]:
         """The runs for each number of an array, whose cotangent is `seeded`."""
         *loops, innermost = over_places("{place}", into, leaf.found.ndim, "").splitlines()
         place = innermost.strip()
@@ -316,27 +316,27 @@ class _Writer:
         clear = [f"{one}.fill(0)" for one in shadows]
         return [*clear, *seeds, *saved, *back, f"part = {' + '.join(terms) or '0.0'}"]
 
-    def _gradient(self, k: int, leaf: Leaf) -> str:
+    def _gradient(self, k: int, leaf: LeafText) -> str:
         """What the reverse gave for a leaf."""
         if leaf.is_array:
             return f"s_{leaf.name}"
         only = [kind in _RETURNED for kind in self.pair.arguments].count(True) == 1
         return f"_entry(r, {k}, {len(self.found)}, {only:d}, a{k}.val){leaf.place}"
 
-    def _before(self, leaf: Leaf) -> str:
+    def _before(self, leaf: LeafText) -> str:
         """The tangent of a leaf before the call."""
         return f"t_{leaf.name}" if leaf in self._outputs() else _tangent(leaf)
 
 
-def _value(leaf: Leaf) -> str:
+def _value(leaf: LeafText) -> str:
     return f"{leaf.root}.val{leaf.place}"
 
 
-def _tangent(leaf: Leaf) -> str:
+def _tangent(leaf: LeafText) -> str:
     return f"{leaf.root}.dval{leaf.place}"
 
 
-def _ones(leaf: Leaf, one: str, i: str) -> list[tuple[str, str]]:
+def _ones(leaf: LeafText, one: str, i: str) -> list[tuple[str, str]]:
     """The cotangents a leaf is run with, each with what its part of the tangent is multiplied by:
     `one`, and of a complex number `i`.
     """

@@ -31,8 +31,8 @@ from activerules.numba_ext.rules.caller import RuleCaller
 from activerules.numba_ext.rules.checks import copy_of, make_zero_of, owned, restore
 from activerules.numba_ext.rules.compiled import (
     ObjectCheck,
-    Parameter,
     RuleArgument,
+    RuleParameter,
     SharedCheck,
     types_of,
 )
@@ -73,7 +73,7 @@ class CompiledForwardRule:
     request: ForwardRuleRequest
     looped: bool
     arguments: tuple[RuleArgument, ...]
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[RuleParameter, ...]
     config: types.Type
     compiled: Any
     primal: Place

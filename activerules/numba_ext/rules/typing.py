@@ -39,8 +39,8 @@ from activerules.numba_ext.rules.checks import (
 from activerules.numba_ext.rules.compiled import (
     CompiledRule,
     ObjectCheck,
-    Parameter,
     RuleArgument,
+    RuleParameter,
     SharedCheck,
     annotation_type,
     has_active,
@@ -334,10 +334,10 @@ def rule_arguments(
     )
 
 
-def parameters_of(marked: MarkedCall, rule: Chosen, width: int = 1) -> tuple[Parameter, ...]:
+def parameters_of(marked: MarkedCall, rule: Chosen, width: int = 1) -> tuple[RuleParameter, ...]:
     """What the rule takes for the arguments of a call."""
     return tuple(
-        Parameter(
+        RuleParameter(
             name=whole.name,
             value_type=plain_type(whole.numba_type),
             annotation=annotation_type(kind, plain_type(whole.numba_type), width),
@@ -439,7 +439,7 @@ def _check_augmented(
 def _derivative_places(
     reverse: Any,
     arguments: Sequence[RuleArgument],
-    parameters: Sequence[Parameter],
+    parameters: Sequence[RuleParameter],
     pair: RulePair,
 ) -> tuple[int | None, ...]:
     """Where the derivative of each parameter that is Active at the call, or has a part that is,
@@ -465,7 +465,7 @@ def _derivative_places(
 _RETURNED = (Active, MixedDuplicated)
 
 
-def returns_entries(returned: types.Type, parameters: Sequence[Parameter]) -> bool:
+def returns_entries(returned: types.Type, parameters: Sequence[RuleParameter]) -> bool:
     """Whether a reverse returns an entry per parameter, and not the only derivative alone."""
     return (
         isinstance(returned, types.BaseTuple)
@@ -474,7 +474,7 @@ def returns_entries(returned: types.Type, parameters: Sequence[Parameter]) -> bo
     )
 
 
-def _fits(parameter: Parameter, found: types.Type) -> bool:
+def _fits(parameter: RuleParameter, found: types.Type) -> bool:
     if parameter.annotation.kind in _RETURNED:
         wanted = derivative_type(parameter.value_type)
         return converts(found, wanted) or converts(found, anonymous(wanted))
@@ -483,7 +483,7 @@ def _fits(parameter: Parameter, found: types.Type) -> bool:
     return True
 
 
-def _expected_derivatives(parameters: Sequence[Parameter]) -> str:
+def _expected_derivatives(parameters: Sequence[RuleParameter]) -> str:
     entries = [
         type_name(anonymous(derivative_type(p.value_type)))
         if p.annotation.kind in _RETURNED

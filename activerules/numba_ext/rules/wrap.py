@@ -30,8 +30,8 @@ from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.rules.caller import POINTER, RuleCaller
 from activerules.numba_ext.rules.compiled import (
     CompiledRule,
-    Parameter,
     RuleArgument,
+    RuleParameter,
     Symbols,
     needs_drop,
     shadow_arrays,
@@ -361,7 +361,7 @@ class _Reverse(_Half):
             builder.store(value, cgutils.gep_inbounds(builder, place, 0, i))
 
     def _entries(
-        self, parameter: Parameter, found: types.Type, value: Any
+        self, parameter: RuleParameter, found: types.Type, value: Any
     ) -> list[tuple[types.Type, Any]]:
         """The derivatives of the parts that are Active at the call."""
         if not parameter.is_split:

@@ -22,13 +22,13 @@ from numba.core.typing.templates import signature
 from activerules.annotations.activity import Active, Const
 from activerules.annotations.signature import SplitSpec
 from activerules.numba_ext.calls import checks, memory
-from activerules.numba_ext.calls.emitter import BATCHED, Call, Emitter, Field, all_fields
+from activerules.numba_ext.calls.emitter import BATCHED, DerivativeCall, Emitter, Field, all_fields
 from activerules.numba_ext.calls.intrinsics import compiled, dispatcher_in, return_activity
 from activerules.numba_ext.calls.lanes import first_lane, lane_tuples, packed_lanes, width_of
 from activerules.numba_ext.codegen.types import AnnotationType, marker_class
 from activerules.numba_ext.split.forms import SplitEmitter
 from activerules.values import shadows as floats
-from activerules.values.argument import Argument
+from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import leaves_of
 from activerules.values.shadows import zero_shadow
 
@@ -66,7 +66,7 @@ def batch_form(mode, function, args, deferred):
             needs_primal=mode.value.returns_primal,
         )
         run = _one_by_one
-    call = Call(arguments, gradient)
+    call = DerivativeCall(arguments, gradient)
     by_argument = lane_tuples(call.derivative_types, width, batched=True)
     derivatives = types.Tuple(by_argument)
     result_type: Any = derivatives
@@ -87,14 +87,14 @@ def batch_form(mode, function, args, deferred):
 
 
 def _together(
-    context: Any, builder: Any, call: Call, args: Any, fields: Sequence[Field], width: int
+    context: Any, builder: Any, call: DerivativeCall, args: Any, fields: Sequence[Field], width: int
 ) -> tuple[list[list[Any]], Any]:
     """One reverse sweep with all cotangents."""
     return Emitter(context, builder, call).emit(fields)
 
 
 def _one_by_one(
-    context: Any, builder: Any, call: Call, args: Any, fields: Sequence[Field], width: int
+    context: Any, builder: Any, call: DerivativeCall, args: Any, fields: Sequence[Field], width: int
 ) -> tuple[list[list[Any]], Any]:
     """Run one reverse sweep per lane, over one tape."""
     result = Active if call.gradient.return_activity == "active" else Const
@@ -103,7 +103,7 @@ def _one_by_one(
     return Lanes(emitter, args, fields, width).run()
 
 
-def refuse_shared_records(arguments: Sequence[Argument]) -> None:
+def refuse_shared_records(arguments: Sequence[ArgumentSpec]) -> None:
     """Refuse records where there are working shadows: nothing would own those of a record."""
     for argument in arguments:
         if argument.activity != "const":

@@ -21,7 +21,7 @@ from activerules.values.kinds import returned_type
 from activerules.values.layout import Array, Node, Number, Optional, layout_of, pairs
 from activerules.values.overwriting import overwrite
 from activerules.values.shadows import clear_shadow
-from activerules.values.walk import Depth, Emit, Slot, Visit, walk
+from activerules.values.walk import Depth, Emit, Visit, WalkedValue, walk
 
 _COUNTS = types.Integer | types.Boolean
 
@@ -82,7 +82,7 @@ def _unfit(em: Emit, visit: Visit) -> Any:
     return differs
 
 
-def _is_there(em: Emit, slot: Slot) -> Any:
+def _is_there(em: Emit, slot: WalkedValue) -> Any:
     found = slot.node.numba_type
     if not isinstance(slot.node, Optional):
         return cgutils.false_bit if found == types.none else cgutils.true_bit

@@ -31,7 +31,7 @@ from activerules.annotations.signature import SplitSpec
 from activerules.errors import ActivityError, BatchWidthMismatch, TapeError
 from activerules.numba_ext.calls import checks, memory
 from activerules.numba_ext.calls.emitter import (
-    Call,
+    DerivativeCall,
     Emitter,
     Field,
     all_fields,
@@ -54,10 +54,10 @@ from activerules.numba_ext.split.split_results import (
     require_cotangent,
     shadow_of,
 )
-from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, USED, Block, TapeType
+from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, USED, HandleFields, TapeType
 from activerules.numba_ext.target.derivative import ActivityName
 from activerules.rules.pattern import type_name
-from activerules.values.argument import Argument
+from activerules.values.argument import ArgumentSpec
 from activerules.values.identity import identity_of
 from activerules.values.kinds import is_number, optional_leaf, returned_type
 from activerules.values.kinds import shadow_type as shadow_type_of
@@ -148,12 +148,18 @@ def play_form(typing_context, spec, function, *args):
     return signature(result, spec, function, types.Tuple(args)), codegen
 
 
-def _by_lane(ty: Any, call: Call, args: Sequence[Any]) -> Any:
+def _by_lane(ty: Any, call: DerivativeCall, args: Sequence[Any]) -> Any:
     return types.UniTuple(ty, call.gradient.width) if is_batched(args) else ty
 
 
 def read_cotangents(
-    typing_context: Any, asked: SplitSpec, call: Call, dret: Any, width: int, *, batched: bool
+    typing_context: Any,
+    asked: SplitSpec,
+    call: DerivativeCall,
+    dret: Any,
+    width: int,
+    *,
+    batched: bool,
 ) -> list[Any]:
     """The type of the cotangent in each lane; of a batch, `dret` is a tuple of them."""
     lanes: Sequence[Any] = [dret] * width
@@ -187,7 +193,7 @@ def halves_form(make: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
     return form
 
 
-def tape_type(call: Call) -> TapeType:
+def tape_type(call: DerivativeCall) -> TapeType:
     """The type of the tapes of one derivative."""
     held = tuple(
         shadow_type_of(argument.numba_type)
@@ -198,11 +204,13 @@ def tape_type(call: Call) -> TapeType:
     return TapeType(symbol, symbol.split(".")[1], call.gradient.memory, held)
 
 
-def _owned(call: Call) -> tuple[bool, ...]:
+def _owned(call: DerivativeCall) -> tuple[bool, ...]:
     return memory.owned_shadows(call.gradient, call.arguments)
 
 
-def read_split(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[SplitSpec, Call]:
+def read_split(
+    asked: SplitSpec, function: Any, args: Sequence[Any]
+) -> tuple[SplitSpec, DerivativeCall]:
     """Compile the derivative for annotated types.
 
     A result asked for as `Annotation` has the activity that fits it. Of a batch, the derivative may
@@ -220,14 +228,14 @@ def read_split(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[Sp
         width=width_of([a.name for a in arguments], args),
         needs_primal=_wants_primal(asked),
     )
-    return read_result(asked, dispatcher, gradient.result_type), Call(arguments, gradient)
+    return read_result(asked, dispatcher, gradient.result_type), DerivativeCall(arguments, gradient)
 
 
 def _wants_primal(asked: SplitSpec) -> bool:
     return asked.returns_primal and asked.result is not DuplicatedNoNeed
 
 
-def read_kinds(asked: SplitSpec, dispatcher: Any, args: Sequence[Any]) -> tuple[Argument, ...]:
+def read_kinds(asked: SplitSpec, dispatcher: Any, args: Sequence[Any]) -> tuple[ArgumentSpec, ...]:
     """The arguments of a call; `ActivityError` unless they have the activities of the thunk."""
     names = checks.read_arity(dispatcher, len(args))
     for name, ty, kind in zip(names, args, asked.arguments, strict=True):
@@ -253,7 +261,7 @@ class SplitEmitter(Emitter):
         self,
         context: Any,
         builder: Any,
-        call: Call,
+        call: DerivativeCall,
         asked: SplitSpec,
         *,
         owns_shadows: bool = False,
@@ -372,14 +380,14 @@ class SplitEmitter(Emitter):
         block.at(tape.block)
         self._drop_tape(block, self._variant(block))
 
-    def _block(self, words: Sequence[Any]) -> Block:
+    def _block(self, words: Sequence[Any]) -> HandleFields:
         returned = self.context.call_conv.get_return_type(self.gradient.result_type).pointee
         gradient = self.gradient
-        return Block(
+        return HandleFields(
             self.context, self.builder, gradient.memory, returned, len(words), gradient.width
         )
 
-    def _allocated(self, block: Block, overlap: Any, release: Callable[[], None]) -> Any:
+    def _allocated(self, block: HandleFields, overlap: Any, release: Callable[[], None]) -> Any:
         """New memory for a tape; its destructor is that of the sweeps which run."""
         builder = self.builder
         size = cgutils.intp_t(block.size)
@@ -399,14 +407,14 @@ class SplitEmitter(Emitter):
         function_type = ir.FunctionType(ir.VoidType(), parameters)
         return cgutils.get_or_insert_function(self.builder.module, function_type, f"{stem}.drop")
 
-    def _variant(self, block: Block) -> Any:
+    def _variant(self, block: HandleFields) -> Any:
         """Whether the tape is one for arguments that overlap."""
         if self.gradient.conservative_symbol in (None, self.gradient.symbol):
             return cgutils.false_bit
         variant = self.builder.load(block.variant)
         return self.builder.icmp_unsigned("!=", variant, variant.type(0))
 
-    def _drop_tape(self, block: Block, variant: Any) -> None:
+    def _drop_tape(self, block: HandleFields, variant: Any) -> None:
         """Release all that the tape holds: it is used, or its reverse failed half-way."""
         drop = self._drop(self.gradient.symbol)
         if variant is not cgutils.false_bit:
@@ -430,7 +438,7 @@ class SplitEmitter(Emitter):
             node = layout_of(argument.numba_type)
             yield from identity_of(em, argument.name, node, primal, shadows)
 
-    def _require_same(self, block: Block, words: Sequence[tuple[str, Any]]) -> None:
+    def _require_same(self, block: HandleFields, words: Sequence[tuple[str, Any]]) -> None:
         """Refuse other arguments than those the tape was made from."""
         builder = self.builder
         differs: dict[str, Any] = {}

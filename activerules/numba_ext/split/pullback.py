@@ -26,14 +26,14 @@ from activerules.annotations.signature import SplitSpec
 from activerules.annotations.trees import flattened, restored
 from activerules.errors import NotYetSupported, ShadowMismatch, TapeError
 from activerules.numba_ext.calls.checks import refuse_buffer
-from activerules.numba_ext.calls.emitter import BY_SHADOW, Call, Field
+from activerules.numba_ext.calls.emitter import BY_SHADOW, DerivativeCall, Field
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.split import cotangents
 from activerules.numba_ext.split.cotangents import require_fitting
 from activerules.numba_ext.split.forms import SplitEmitter, read_split, tape_type
 from activerules.numba_ext.split.split_results import shadow_of
-from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, Block
+from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, HandleFields
 from activerules.rules.pattern import type_name
 from activerules.values.fields import items_of
 from activerules.values.kinds import (
@@ -264,7 +264,9 @@ def pull_form(typing_context, spec, function, pullback, cotangent):
     return signature(result, spec, function, pullback, cotangent), codegen
 
 
-def read_plain(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[SplitSpec, Call]:
+def read_plain(
+    asked: SplitSpec, function: Any, args: Sequence[Any]
+) -> tuple[SplitSpec, DerivativeCall]:
     """As `read_split`, for the types of plain arguments."""
     return read_split(asked, function, _annotated(asked, args))
 
@@ -292,7 +294,7 @@ def _pulled_leaf_type(leaf: Node) -> Any:
     return result.copy(layout="C") if is_number_array(result) else result
 
 
-def _data_type(call: Call, args: Sequence[Any]) -> types.BaseTuple:
+def _data_type(call: DerivativeCall, args: Sequence[Any]) -> types.BaseTuple:
     """The types of tape, primals, working shadows, and the shadow of the result."""
     shadows = [shadow_type_of(a.numba_type) for a in call.arguments if a.activity in BY_SHADOW]
     result = shadow_of(call.gradient.result_type)
@@ -314,7 +316,7 @@ class _Run:
         self.cotangent_type, self.cotangent = cotangent, values[1]
         tape = cgutils.create_struct_proxy(self.types[0])(context, builder, self.tape)
         # only the state is asked for: what follows it does not matter
-        self.block = Block(context, builder, self.types[0].memory, ir.IntType(8), 0)
+        self.block = HandleFields(context, builder, self.types[0].memory, ir.IntType(8), 0)
         self.block.at(tape.block)
 
     def prepare(self) -> None:

@@ -22,7 +22,7 @@ from activerules.annotations.activity import Active, Const
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import NotYetSupported, TapeError
 from activerules.numba_ext.calls import checks
-from activerules.numba_ext.calls.emitter import Call, all_fields
+from activerules.numba_ext.calls.emitter import DerivativeCall, all_fields
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.lanes import (
     first_lane,
@@ -42,7 +42,7 @@ from activerules.numba_ext.split.forms import (
     tape_type,
     wrong_tape,
 )
-from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, USED, Block
+from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, USED, HandleFields
 from activerules.values.kinds import shadow_type as shadow_type_of
 from activerules.values.shadows import own_constants
 
@@ -126,7 +126,9 @@ def _shares_sweep(asked: SplitSpec, function: Any, args: Sequence[Any]) -> bool:
     return call.gradient.width == width_of(names, args)
 
 
-def _read(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[SplitSpec, Call, int]:
+def _read(
+    asked: SplitSpec, function: Any, args: Sequence[Any]
+) -> tuple[SplitSpec, DerivativeCall, int]:
     """What is asked for in one lane, its call, and the width."""
     dispatcher = dispatcher_of_type(function)
     if asked.result not in (Active, Const):
@@ -143,16 +145,16 @@ def _read(asked: SplitSpec, function: Any, args: Sequence[Any]) -> tuple[SplitSp
     return one, call, width
 
 
-def _tape_type(call: Call) -> Any:
+def _tape_type(call: DerivativeCall) -> Any:
     """The tape of one lane, and the working shadows."""
     shadows = [shadow_type_of(a.numba_type) for a in call.arguments if a.activity == "duplicated"]
     return types.Tuple([tape_type(call), types.Tuple(shadows)])
 
 
-def _block(emitter: SplitEmitter, tape: Any, handle: Any) -> Block:
+def _block(emitter: SplitEmitter, tape: Any, handle: Any) -> HandleFields:
     """The state of a tape; what follows it in the block does not matter."""
     context, builder = emitter.context, emitter.builder
     native = cgutils.create_struct_proxy(tape)(context, builder, handle)
-    block = Block(context, builder, tape.memory, cgutils.int8_t, 0)
+    block = HandleFields(context, builder, tape.memory, cgutils.int8_t, 0)
     block.at(native.block)
     return block

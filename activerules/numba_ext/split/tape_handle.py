@@ -2,8 +2,8 @@
 
 A tape is one counted block of memory (an NRT MemInfo) and the arrays it keeps alive. The block
 holds what the engine shares between the sweeps (`Gradient.memory` bytes, at its start), and behind
-it the fields of `Block`. Its destructor releases what the engine's tape holds; so a tape that is
-dropped unused leaks nothing.
+it `HandleFields`. Its destructor releases what the engine's tape holds; so a tape that is dropped
+unused leaks nothing.
 
 Relies on NRT handing out data that begins at a multiple of 16, as its header of 48 bytes and malloc
 give it; tests/numba_ext/split/test_tape_handle.py looks.
@@ -104,7 +104,7 @@ def _unbox_tape(tape: TapeType, value: Any, c: Any) -> NativeValue:
     return NativeValue(native._getvalue(), is_error=c.builder.load(failed))
 
 
-class Block:
+class HandleFields:
     """The fields behind the engine's memory, in the IR of the function that is being lowered.
 
     state      FRESH, RUNNING or USED

@@ -45,7 +45,7 @@ _ZERO, _NONE, _ONE = (TangentType(value()) for value in (ZeroTangent, NoTangent,
 register_model(TangentType)(models.OpaqueModel)
 
 
-class StructType(types.Type):
+class StructuralTangentType(types.Type):
     """The type of a `Tangent[P]`: the class P, and the types of the fields that were given, in the
     order of P where it has one.
     """
@@ -269,7 +269,7 @@ for _name in LINEAR:
 
 @overload(conjugate)
 def _conjugate(tangent):
-    if isinstance(tangent, StructType):
+    if isinstance(tangent, StructuralTangentType):
         return lambda tangent: tangent.conjugate()
     if isinstance(tangent, types.Complex):
         return lambda tangent: tangent.conjugate()
@@ -290,4 +290,4 @@ def _nothing_to_compute(x):
     return lambda x: x
 
 
-__all__ = ["StructType", "TangentNotImplemented", "refuse_type"]
+__all__ = ["StructuralTangentType", "TangentNotImplemented", "refuse_type"]

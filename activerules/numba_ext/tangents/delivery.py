@@ -26,7 +26,7 @@ from activerules.numba_ext.codegen.types import (
     marker_class,
 )
 from activerules.numba_ext.rules.compiled import types_of
-from activerules.numba_ext.tangents.dataless import StructType, refuse_type
+from activerules.numba_ext.tangents.dataless import StructuralTangentType, refuse_type
 from activerules.rules.closures.delivery import (
     by_argument,
     combined,
@@ -135,7 +135,7 @@ def _entries(found: Any, tangent: Any) -> list[tuple[str, Any]]:
         return [("None", types.none)] * count
     if isinstance(tangent, types.BaseTuple) and len(tangent) == count:
         return [(f"tangent[{i}]", entry) for i, entry in enumerate(types_of(tangent))]
-    if isinstance(tangent, StructType) and tangent.primal is getattr(
+    if isinstance(tangent, StructuralTangentType) and tangent.primal is getattr(
         found, "instance_class", tuple
     ):
         keys = names_of(tangent.primal) or range(count)

@@ -27,7 +27,7 @@ from activerules.annotations.tangents import NoTangent, NotImplementedTangent, O
 from activerules.annotations.thunks import add_inplace, is_inplaceable_destination
 from activerules.errors import TangentMismatch
 from activerules.numba_ext.codegen.types import TangentType, is_zero_type
-from activerules.numba_ext.tangents.dataless import StructType
+from activerules.numba_ext.tangents.dataless import StructuralTangentType
 from activerules.rules.written import function_from
 from activerules.values.fields import items_of
 from activerules.values.kinds import is_number, is_number_array
@@ -175,7 +175,9 @@ def _projected_tuple(primal: Any, dx: Any) -> Any:
     parts = items_of(primal)
     if isinstance(dx, types.BaseTuple) and len(dx) == len(parts):
         given = items_of(dx)
-    elif isinstance(dx, StructType) and len(names_of(dx.primal) or dx.fields) == len(parts):
+    elif isinstance(dx, StructuralTangentType) and len(names_of(dx.primal) or dx.fields) == len(
+        parts
+    ):
         keys = names_of(dx.primal) or tuple(dx.fields)
         given = tuple(dx.fields.get(key, _ZERO) for key in keys)
     else:

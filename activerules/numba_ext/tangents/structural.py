@@ -54,7 +54,7 @@ from activerules.annotations.structural import (
 )
 from activerules.annotations.tangents import ZeroTangent, conjugate
 from activerules.numba_ext.codegen.types import TangentType
-from activerules.numba_ext.tangents.dataless import StructType
+from activerules.numba_ext.tangents.dataless import StructuralTangentType
 from activerules.rules.written import function_from
 
 _ZERO = TangentType(ZeroTangent())
@@ -63,20 +63,22 @@ _ZERO = TangentType(ZeroTangent())
 # --- the struct, to and from Python ---
 
 
-@register_model(StructType)
+@register_model(StructuralTangentType)
 class _Model(models.StructModel):
-    def __init__(self, dmm: Any, fe_type: StructType) -> None:
+    def __init__(self, dmm: Any, fe_type: StructuralTangentType) -> None:
         members = [(f"field{i}", found) for i, found in enumerate(fe_type.fields.values())]
         super().__init__(dmm, fe_type, members)
 
 
-def _struct(primal: Any, given: dict[Key, types.Type]) -> StructType:
+def _struct(primal: Any, given: dict[Key, types.Type]) -> StructuralTangentType:
     names = names_of(primal) or tuple(given)
-    return StructType(primal, tuple((name, given[name]) for name in names if name in given))
+    return StructuralTangentType(
+        primal, tuple((name, given[name]) for name in names if name in given)
+    )
 
 
 @typeof_impl.register(Tangent)
-def _typeof(value: Tangent, c: Any) -> StructType | None:
+def _typeof(value: Tangent, c: Any) -> StructuralTangentType | None:
     fields: dict[Any, Any] = {k: typeof_impl(field, c) for k, field in value.backing.items()}
     return None if None in fields.values() else _struct(value.primal, fields)
 
@@ -102,8 +104,8 @@ def _call_python(c: Any, function: Any, *args: Any) -> Any:
     return result
 
 
-@unbox(StructType)
-def _unbox(ty: StructType, value: Any, c: Any) -> NativeValue:
+@unbox(StructuralTangentType)
+def _unbox(ty: StructuralTangentType, value: Any, c: Any) -> NativeValue:
     native = cgutils.create_struct_proxy(ty)(c.context, c.builder)
     items = _call_python(c, _values, value, tuple(ty.fields))
     failed = cgutils.alloca_once_value(c.builder, cgutils.false_bit)
@@ -125,8 +127,8 @@ def _unbox(ty: StructType, value: Any, c: Any) -> NativeValue:
     )
 
 
-@box(StructType)
-def _box(ty: StructType, value: Any, c: Any) -> Any:
+@box(StructuralTangentType)
+def _box(ty: StructuralTangentType, value: Any, c: Any) -> Any:
     native = cgutils.create_struct_proxy(ty)(c.context, c.builder, value)
     items = []
     for i, found in enumerate(ty.fields.values()):
@@ -225,7 +227,7 @@ def _of_class(x, index):
 # --- fields ---
 
 
-def _field_type(tangent: StructType, key: Any) -> types.Type | None:
+def _field_type(tangent: StructuralTangentType, key: Any) -> types.Type | None:
     """The type of a field; None if the primal has no such field."""
     names = names_of(tangent.primal)
     if key in tangent.fields:
@@ -235,19 +237,21 @@ def _field_type(tangent: StructType, key: Any) -> types.Type | None:
 
 @infer_getattr
 class _Attributes(AttributeTemplate):
-    key = StructType
+    key = StructuralTangentType
 
-    def generic_resolve(self, tangent: StructType, attribute: str) -> types.Type | None:
+    def generic_resolve(self, tangent: StructuralTangentType, attribute: str) -> types.Type | None:
         return _field_type(tangent, _key(tangent, attribute))
 
 
-def _key(tangent: StructType, attribute: str) -> Key:
+def _key(tangent: StructuralTangentType, attribute: str) -> Key:
     positions = {_identifier(key): key for key in tangent.fields}
     return positions.get(attribute, attribute)
 
 
-@lower_getattr_generic(StructType)
-def _get(context: Any, builder: Any, tangent: StructType, value: Any, attribute: str) -> Any:
+@lower_getattr_generic(StructuralTangentType)
+def _get(
+    context: Any, builder: Any, tangent: StructuralTangentType, value: Any, attribute: str
+) -> Any:
     key = _key(tangent, attribute)
     if key not in tangent.fields:
         return context.get_dummy_value()
@@ -258,7 +262,7 @@ def _get(context: Any, builder: Any, tangent: StructType, value: Any, attribute:
 
 @overload(operator.getitem, prefer_literal=True)
 def _item(tangent, index):
-    if not isinstance(tangent, StructType) or not isinstance(index, types.Literal):
+    if not isinstance(tangent, StructuralTangentType) or not isinstance(index, types.Literal):
         return None
     key = index.literal_value
     keys = names_of(tangent.primal) or tuple(tangent.fields)
@@ -271,7 +275,7 @@ def _item(tangent, index):
 
 @overload(len)
 def _len(tangent):
-    if not isinstance(tangent, StructType):
+    if not isinstance(tangent, StructuralTangentType):
         return None
     count = len(names_of(tangent.primal) or tangent.fields)
     return lambda tangent: count
@@ -279,14 +283,14 @@ def _len(tangent):
 
 @overload(tuple)
 def _tuple(tangent):
-    if not isinstance(tangent, StructType):
+    if not isinstance(tangent, StructuralTangentType):
         return None
     keys = names_of(tangent.primal) or tuple(tangent.fields)
     items = "".join(f"tangent.{_identifier(key)}, " for key in keys)
     return _from_source(f"def impl(tangent): return ({items})")
 
 
-def _entries(tangent: StructType) -> list[types.Type]:
+def _entries(tangent: StructuralTangentType) -> list[types.Type]:
     """The types of what a loop over a tangent gives."""
     found: dict[Any, Any] = tangent.fields
     return [found.get(key, _ZERO) for key in names_of(tangent.primal) or found]
@@ -299,7 +303,7 @@ class _Iterator(AbstractTemplate):
     def generic(self, args: Any, kws: Any) -> Any:
         """Entries of one type are iterated over as those of a tuple are."""
         (tangent,) = args
-        if not isinstance(tangent, StructType):
+        if not isinstance(tangent, StructuralTangentType):
             return None
         found = _entries(tangent)
         if len(set(found)) != 1:
@@ -310,7 +314,7 @@ class _Iterator(AbstractTemplate):
         return signature(types.UniTuple(found[0], len(found)).iterator_type, tangent)
 
 
-@lower_builtin("getiter", StructType)
+@lower_builtin("getiter", StructuralTangentType)
 def _iterate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     found = types.UniTuple(_entries(sig.args[0])[0], len(_entries(sig.args[0])))
     native = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
@@ -332,7 +336,7 @@ def _from_source(source: str, **names: Any) -> Any:
     return function_from(source, "impl", scope, module=__name__)
 
 
-def _made(tangent: StructType, head: str, fields: dict[Key, str]) -> Any:
+def _made(tangent: StructuralTangentType, head: str, fields: dict[Key, str]) -> Any:
     """The implementation that gives a tangent of the same class with these fields."""
     entries = ", ".join(
         text if isinstance(key, int) else f"{key}={text}" for key, text in fields.items()
@@ -343,16 +347,16 @@ def _made(tangent: StructType, head: str, fields: dict[Key, str]) -> Any:
 def _sum(x: Any, y: Any) -> Any:
     if isinstance(x, TangentType) or isinstance(y, TangentType):
         return None
-    if isinstance(x, StructType) and isinstance(y, StructType):
+    if isinstance(x, StructuralTangentType) and isinstance(y, StructuralTangentType):
         return _sum_of_tangents(x, y)
-    if isinstance(y, StructType):
+    if isinstance(y, StructuralTangentType):
         return _moved(x, y)
-    if isinstance(x, StructType):
+    if isinstance(x, StructuralTangentType):
         return lambda x, y: y + x
     return None
 
 
-def _sum_of_tangents(x: StructType, y: StructType) -> Any:
+def _sum_of_tangents(x: StructuralTangentType, y: StructuralTangentType) -> Any:
     if x.primal is not y.primal:
         raise TypingError(f"cannot add {y} to {x}: tangents of different types")
     fields: dict[Key, str] = {}
@@ -363,7 +367,7 @@ def _sum_of_tangents(x: StructType, y: StructType) -> Any:
     return _made(x, "x, y", fields)
 
 
-def _moved(x: Any, y: StructType) -> Any:
+def _moved(x: Any, y: StructuralTangentType) -> Any:
     """The primal `x` moved by the tangent `y`: a new value of its type."""
     if isinstance(x, types.BaseTuple):
         named = getattr(x, "instance_class", None)
@@ -392,7 +396,7 @@ def _constructor_fields(x: types.ClassInstanceType) -> tuple[str, ...]:
     return fields
 
 
-def _each(tangent: StructType, head: str, pattern: str) -> Any:
+def _each(tangent: StructuralTangentType, head: str, pattern: str) -> Any:
     """The implementation that does something to every field."""
     fields = {key: pattern.format(f"{head[0]}.{_identifier(key)}") for key in tangent.fields}
     return _made(tangent, head, fields)
@@ -405,21 +409,21 @@ def _register(function: Any, implementation: Any) -> None:
 
 
 def _product(x: Any, y: Any) -> Any:
-    if isinstance(x, StructType) and isinstance(y, types.Number):
+    if isinstance(x, StructuralTangentType) and isinstance(y, types.Number):
         return _each(x, "x, y", "times({}, y)")
-    if isinstance(y, StructType) and isinstance(x, types.Number):
+    if isinstance(y, StructuralTangentType) and isinstance(x, types.Number):
         return lambda x, y: y * x
     return None
 
 
 def _quotient(x: Any, y: Any) -> Any:
-    if isinstance(x, StructType) and isinstance(y, types.Number):
+    if isinstance(x, StructuralTangentType) and isinstance(y, types.Number):
         return _each(x, "x, y", "over({}, y)")
     return None
 
 
 def _difference(x: Any, y: Any) -> Any:
-    if isinstance(y, StructType) and not isinstance(x, TangentType):
+    if isinstance(y, StructuralTangentType) and not isinstance(x, TangentType):
         return lambda x, y: x + (-y)
     return None
 
@@ -436,17 +440,17 @@ for _functions, _implementation in (
 
 @overload(operator.neg)
 def _neg(x):
-    return (lambda x: x * -1.0) if isinstance(x, StructType) else None
+    return (lambda x: x * -1.0) if isinstance(x, StructuralTangentType) else None
 
 
-@overload_method(StructType, "conjugate")
+@overload_method(StructuralTangentType, "conjugate")
 def _conjugate(t):
     return _each(t, "t", "conjugate({})")
 
 
 @overload(canonicalize)
 def _canonicalize(tangent):
-    if not isinstance(tangent, StructType):
+    if not isinstance(tangent, StructuralTangentType):
         return None
     names = names_of(tangent.primal) or tuple(tangent.fields)
     fields = {

@@ -47,19 +47,19 @@ from activerules.numba_ext.target.declared import converts
 from activerules.numba_ext.target.target import Session
 from activerules.rules.rule import location_of
 from activerules.rules.written import function_from
-from activerules.values.abi import Slot, flatten
+from activerules.values.abi import AbiParameter, flatten
 
 ENVIRONMENT_PREFIX = "_ZN08NumbaEnv"
 _UNRESOLVED = ".numba.unresolved$"
 
 
 @dataclass(frozen=True)
-class Argument:
+class LoweredArgument:
     """One Numba argument: `slots[i]` is LLVM parameter number `parameters[i]` of the entry."""
 
     name: str
     numba_type: types.Type
-    slots: tuple[Slot, ...]
+    slots: tuple[AbiParameter, ...]
     parameters: tuple[int, ...]
 
 
@@ -96,7 +96,7 @@ class Captured:
     name: str
     signature: Any
     fndesc: Any
-    arguments: tuple[Argument, ...]
+    arguments: tuple[LoweredArgument, ...]
     marked: Mapping[str, MarkedCall]
     environments: Mapping[str, Any]
     location: str
@@ -214,13 +214,15 @@ def _captured(session: Session, function: Any, result: Any, names: tuple[str, ..
     )
 
 
-def _arguments(names: tuple[str, ...], numba_types: tuple[types.Type, ...]) -> tuple[Argument, ...]:
+def _arguments(
+    names: tuple[str, ...], numba_types: tuple[types.Type, ...]
+) -> tuple[LoweredArgument, ...]:
     arguments = []
     start = 2  # after retptr and excinfo
     for name, numba_type in zip(names, numba_types, strict=True):
         slots = flatten(numba_type)
         parameters = tuple(range(start, start + len(slots)))
-        arguments.append(Argument(name, numba_type, slots, parameters))
+        arguments.append(LoweredArgument(name, numba_type, slots, parameters))
         start += len(slots)
     return tuple(arguments)
 

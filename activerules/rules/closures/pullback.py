@@ -1,7 +1,7 @@
 """Which pullback a rule returns, and what it captures.
 
 Needs       the body of a rule
-Gives       `PullbackFinder.find`: the one `Pullback` that every return of the rule ends in
+Gives       `PullbackFinder.find`: the one `PullbackSource` that every return of the rule ends in
 Invariants  B1  two returns with different pullbacks are refused: a tape has one reader
             B2  a pullback that is used for anything but being returned is refused
             B3  captured variables are in the order of their names, functions among them moved along
@@ -42,7 +42,7 @@ def refuse(
 
 
 @dataclass
-class Pullback:
+class PullbackSource:
     """A pullback as it is written.
 
     definitions   every place it is defined at; they are all the same text.
@@ -129,7 +129,7 @@ class PullbackFinder:
         self._names: set[str] = set()
         self._sources: dict[str, set[str]] = {}
 
-    def find(self) -> Pullback:
+    def find(self) -> PullbackSource:
         """Return the one pullback; refuse rules that have none or several."""
         returns = [node for node in self.nodes if isinstance(node, ast.Return)]
         if not returns:
@@ -138,7 +138,7 @@ class PullbackFinder:
         for node in returns:
             found += self._definitions(self._pair(node).elts[1], node)
         self._check_same(found)
-        pullback = Pullback(self.rule, found)
+        pullback = PullbackSource(self.rule, found)
         self._read(pullback)
         return pullback
 
@@ -218,7 +218,7 @@ class PullbackFinder:
 
     # --- what it captures ---
 
-    def _read(self, pullback: Pullback) -> None:
+    def _read(self, pullback: PullbackSource) -> None:
         self._check_parameters(pullback)
         self._check_rebinding(pullback.node)
         parameters = pullback.node.args.args[1:]
@@ -235,7 +235,7 @@ class PullbackFinder:
             name += "_"
         return name
 
-    def _check_parameters(self, pullback: Pullback) -> None:
+    def _check_parameters(self, pullback: PullbackSource) -> None:
         a = pullback.node.args
         simple = not (a.posonlyargs or a.vararg or a.kwarg or a.kwonlyargs)
         if not simple or not a.args or len(a.args) - len(a.defaults) != 1:
@@ -272,7 +272,7 @@ class PullbackFinder:
                     f"write into a copy: {root.id}.copy()",
                 )
 
-    def _move_helpers(self, pullback: Pullback, captured: set[str]) -> None:
+    def _move_helpers(self, pullback: PullbackSource, captured: set[str]) -> None:
         """Take functions out of `captured`, and add what they capture."""
         for name in self._local_functions(captured):
             (binding,) = self._bindings(name)
@@ -305,7 +305,7 @@ class PullbackFinder:
             names += [name] if functions else []
         return names
 
-    def _used_in_rule(self, name: str, pullback: Pullback) -> bool:
+    def _used_in_rule(self, name: str, pullback: PullbackSource) -> bool:
         """Whether the rule itself, or a function of it that stays, uses a local function."""
         bodies = [n for n in self.nodes if n not in pullback.definitions]
         loads = [n for n in bodies if isinstance(n, ast.Name) and n.id == name]

@@ -19,7 +19,7 @@ from numba import _helperlib
 from scipy import special as scipy_special
 
 from activerules.ir.derivatives import table
-from activerules.ir.derivatives.rows import Access
+from activerules.ir.derivatives.rows import RowOperands
 from activerules.ir.derivatives.special import digamma
 from activerules.ir.derivatives.table import FUNCTIONS, INSTRUCTIONS, row_for
 from activerules.ir.llvm.builder import Builder, Namer
@@ -450,7 +450,7 @@ def _instruction(text, parameters="double %x, double %y, i1 %c, float %s, <2 x d
 
 def test_access_refuses_undeclared_values():
     i = _instruction("fmul double %x, %y")
-    access = Access(i, ("x",))
+    access = RowOperands(i, ("x",))
     assert access.x is i.operands[0]
     for name in "yr":
         with pytest.raises(RuntimeError, match=f"fmul uses {name} undeclared"):

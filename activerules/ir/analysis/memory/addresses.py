@@ -36,7 +36,7 @@ _NO_MULTIPLES: Multiples = {}
 
 
 @dataclass(frozen=True)
-class Place:
+class Address:
     """Offsets from a base: exactly `offset` where `stride` is 0."""
 
     base: Value
@@ -51,7 +51,7 @@ class Place:
         return None if self.low is None else max(self.low, HEADER_BYTES)
 
     def may_overlap(
-        self, size: int, other: Place, other_size: int, *, header: bool = False
+        self, size: int, other: Address, other_size: int, *, header: bool = False
     ) -> bool:
         """Whether `size` bytes here may share one with `other_size` bytes at the other place.
 
@@ -65,7 +65,7 @@ class Place:
         ahead = (other.offset - self.offset) % step
         return ahead < size or step - ahead < other_size
 
-    def cuts(self, size: int, other: Place, other_size: int) -> bool:
+    def cuts(self, size: int, other: Address, other_size: int) -> bool:
         """Whether of `other_size` bytes at the other place some, but not all, lie among `size`
         bytes here, as far as both are one offset. Both must count from one address.
         """
@@ -73,7 +73,7 @@ class Place:
         covered = ahead >= 0 and ahead + other_size <= size
         return not self.stride and not other.stride and -other_size < ahead < size and not covered
 
-    def is_behind(self, other: Place, size: int) -> bool:
+    def is_behind(self, other: Address, size: int) -> bool:
         """Whether all of this lies behind `size` bytes at the other, which is one offset, in memory
         that begins with a header.
         """
@@ -81,18 +81,18 @@ class Place:
         return other.stride == 0 and first is not None and other.offset + size <= first
 
 
-_NO_PLACES: Mapping[Value, Place] = {}
+_NO_PLACES: Mapping[Value, Address] = {}
 
 
 def place_of(
     pointer: Value,
     named: NamedTypes,
     multiples: Multiples = _NO_MULTIPLES,
-    known: Mapping[Value, Place] = _NO_PLACES,
-) -> Place:
+    known: Mapping[Value, Address] = _NO_PLACES,
+) -> Address:
     """Follow a pointer back to where its address arithmetic begins, or to a place that is known."""
     steps: list[tuple[int, int]] = []
-    found: Place | None = None
+    found: Address | None = None
     while found is None:
         found = known.get(pointer)
         if found is None and isinstance(pointer, Instruction):
@@ -104,15 +104,15 @@ def place_of(
                 pointer = pointer.operands[0]
                 continue
             if _gives_data(pointer):
-                found = Place(pointer.operands[0], 0, through=True)
-        found = found or Place(pointer, 0)
+                found = Address(pointer.operands[0], 0, through=True)
+        found = found or Address(pointer, 0)
     offset, stride, low = found.offset, found.stride, found.low
     for constant, variable in reversed(steps):
         if variable and low is None:
             low = offset
         offset += constant
         stride = gcd(stride, variable)
-    return Place(found.base, offset, stride, low, found.through)
+    return Address(found.base, offset, stride, low, found.through)
 
 
 def is_renamed(i: Instruction) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from activerules.ir.analysis.memory.callee import FRESH, Groups, Place, Summaries, Summary
+from activerules.ir.analysis.memory.callee import FRESH, CalleeMemory, Groups, Summaries, Summary
 from activerules.ir.analysis.memory.objects import MemoryObject, closure, overlap
 from activerules.ir.llvm.model import Instruction, Value
 
@@ -31,7 +31,7 @@ class CalledMemory:
     deep: dict[int, frozenset[MemoryObject]]
     reached: frozenset[MemoryObject]
 
-    def at(self, place: Place) -> frozenset[MemoryObject]:
+    def at(self, place: CalleeMemory) -> frozenset[MemoryObject]:
         """The memory objects that a place of the summary denotes at this call."""
         if place.root == FRESH:
             return frozenset([MemoryObject("result", self.call)])
@@ -40,7 +40,7 @@ class CalledMemory:
         memory = MemoryObject("global", place.root)
         return frozenset([MemoryObject("loaded", memory) if place.deep else memory])
 
-    def all_at(self, places: Iterable[Place]) -> frozenset[MemoryObject]:
+    def all_at(self, places: Iterable[CalleeMemory]) -> frozenset[MemoryObject]:
         """The objects several places stand for; all it can reach if it calls what is unknown."""
         found = {o for place in places for o in self.at(place)}
         if self.summary.everything:

@@ -7,8 +7,8 @@ Invariants  S1  a summary leaves nothing out: what is not in it the function doe
             S2  it holds for calls in which pointer operands of different groups lead to different
                 objects
 
-A `Place` is memory a caller can name: what the pointers of one group of parameters point to, a
-global, or memory the call made; `deep`: what is behind pointers stored in it, however far.
+A `CalleeMemory` is memory a caller can name: what the pointers of one group of parameters point to,
+a global, or memory the call made; `deep`: what is behind pointers stored in it, however far.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Groups = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
-class Place:
+class CalleeMemory:
     """`root`: the number of the first parameter of a group; the name of a global; or `FRESH`."""
 
     root: int | str
@@ -33,13 +33,13 @@ class Place:
 
 
 @dataclass(frozen=True)
-class PlaceAccess:
+class CalleeAccess:
     """A load or store of `type`: `offset` bytes behind parameter `parameter`, or anywhere in
     `place` (both None); `aligned`: for sure at an address that its size divides; `without_floats`:
     no function of the module has floats there.
     """
 
-    place: Place
+    place: CalleeMemory
     type: Type
     aligned: bool = False
     parameter: int | None = None
@@ -65,18 +65,18 @@ class Summary:
     passes_data   it, or a function it calls, sends or receives data beside the arguments
     """
 
-    reads: frozenset[Place] = frozenset()
-    writes: frozenset[Place] = frozenset()
-    stores: frozenset[tuple[Place, Place]] = frozenset()
-    returns: frozenset[Place] = frozenset()
-    accesses: frozenset[PlaceAccess] = frozenset()
-    bits: frozenset[PlaceAccess] = frozenset()
+    reads: frozenset[CalleeMemory] = frozenset()
+    writes: frozenset[CalleeMemory] = frozenset()
+    stores: frozenset[tuple[CalleeMemory, CalleeMemory]] = frozenset()
+    returns: frozenset[CalleeMemory] = frozenset()
+    accesses: frozenset[CalleeAccess] = frozenset()
+    bits: frozenset[CalleeAccess] = frozenset()
     releases: bool = False
     returns_bits: bool = False
     everything: bool = False
     takes_bits: frozenset[int] = frozenset()
-    keeps_bits: frozenset[tuple[int, PlaceAccess]] = frozenset()
-    copies: frozenset[tuple[Place, Place]] = frozenset()
+    keeps_bits: frozenset[tuple[int, CalleeAccess]] = frozenset()
+    copies: frozenset[tuple[CalleeMemory, CalleeMemory]] = frozenset()
     makes_bits: bool = False
     passes_data: bool = False
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import Literal
 
-from activerules.ir.analysis.memory.addresses import Place
+from activerules.ir.analysis.memory.addresses import Address
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.llvm.model import Constant
 from activerules.ir.llvm.types import PTR, NamedTypes, Type, size_of
@@ -49,7 +49,7 @@ class Declared:
         """The types of the floats in it."""
         return {t for _, t in self.floats}
 
-    def meets_float(self, t: Type, place: Place | None, named: NamedTypes) -> bool:
+    def meets_float(self, t: Type, place: Address | None, named: NamedTypes) -> bool:
         """Whether an access of type `t` may share a byte with a float; `place` counts from the
         start, None: it may be anywhere.
         """
@@ -57,15 +57,15 @@ class Declared:
             return bool(self.floats)
         size = size_of(t, named)
         return any(
-            place.may_overlap(size, Place(_START, offset, self.period), size_of(kind, named))
+            place.may_overlap(size, Address(_START, offset, self.period), size_of(kind, named))
             for offset, kind in self.floats
         )
 
-    def admits(self, t: Type, place: Place | None) -> bool:
+    def admits(self, t: Type, place: Address | None) -> bool:
         """Whether an access of type `t` can be to declared floats alone. One that moves by less
         than a period, or may be anywhere, is a loop over several of them: an array in a record.
         """
-        place = place or Place(_START, 0, 1)
+        place = place or Address(_START, 0, 1)
         step = gcd(place.stride, self.period)
         met = [
             offset
@@ -79,24 +79,24 @@ class Declared:
 _START = Constant(PTR, "null")
 
 
-Way = Literal["start", "counted", "somewhere"]
+PointerKind = Literal["start", "counted", "somewhere"]
 
 
 @dataclass(frozen=True)
 class Target:
     """What a pointer in declared memory leads to.
 
-    way   to the start of the memory; to the MemInfo the data of which is the memory; or to what
+    kind  to the start of the memory; to the MemInfo the data of which is the memory; or to what
           owns the memory, or is otherwise never computed with
     """
 
     memory: MemoryObject
-    way: Way = "start"
+    kind: PointerKind = "start"
 
-    def is_start(self, place: Place, memory: MemoryObject) -> bool:
+    def is_start(self, place: Address, memory: MemoryObject) -> bool:
         """Whether a place that counts from this pointer counts from the start of `memory`."""
-        counted = self.way == "counted"
-        return self.way != "somewhere" and self.memory == memory and counted == place.through
+        counted = self.kind == "counted"
+        return self.kind != "somewhere" and self.memory == memory and counted == place.through
 
 
 @dataclass(frozen=True)
@@ -111,16 +111,16 @@ class Pointers:
     period: int = 0
     integers: frozenset[int] = frozenset()
 
-    def offset_of(self, place: Place) -> int | None:
+    def offset_of(self, place: Address) -> int | None:
         """Where in one period a place is that counts from the start; None where that varies."""
         if self.period == 0:
             return place.offset if place.stride == 0 else None
         return place.offset % self.period if place.stride % self.period == 0 else None
 
-    def meets(self, place: Place, size: int) -> bool:
+    def meets(self, place: Address, size: int) -> bool:
         """Whether `size` bytes at a place that counts from the start may share one with one."""
         return any(
-            place.may_overlap(size, Place(_START, offset, self.period), size_of(PTR, {}))
+            place.may_overlap(size, Address(_START, offset, self.period), size_of(PTR, {}))
             for offset in self.at
         )
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from activerules.ir.analysis.memory.addresses import Multiples, Place, place_of
+from activerules.ir.analysis.memory.addresses import Address, Multiples, place_of
 from activerules.ir.analysis.memory.called import CalledMemory
 from activerules.ir.analysis.memory.callee import Summaries
 from activerules.ir.analysis.memory.declared import Target, Targets
@@ -85,7 +85,7 @@ class MemoryFacts:
     starts_of: Mapping[Instruction, Target] = field(default_factory=lambda: {})
     tables: Tables = field(default_factory=lambda: {})
     readers: Mapping[Instruction, frozenset[MemoryObject]] = field(default_factory=lambda: {})
-    _places: dict[Value, Place] = field(default_factory=lambda: {})
+    _places: dict[Value, Address] = field(default_factory=lambda: {})
 
     def objects(self, pointer: Value) -> frozenset[MemoryObject]:
         """What `pointer` may point to; empty for null and undef."""
@@ -194,7 +194,7 @@ class MemoryFacts:
             return a.may_overlap(p_size, b, q_size, header=header)
         return True
 
-    def place(self, pointer: Value) -> Place:
+    def place(self, pointer: Value) -> Address:
         """Where in its object a pointer points."""
         found = self._places.get(pointer)
         if found is None:
@@ -202,7 +202,7 @@ class MemoryFacts:
             self._places[pointer] = found
         return found
 
-    def starts(self, place: Place, o: MemoryObject) -> bool:
+    def starts(self, place: Address, o: MemoryObject) -> bool:
         """Whether offsets of a place count from the start of this object (its data, if counted)."""
         match o.kind:
             case "argument":
@@ -214,7 +214,7 @@ class MemoryFacts:
             case _:
                 return place.base is o.key and not place.through
 
-    def _starts_argument(self, place: Place, o: MemoryObject) -> bool:
+    def _starts_argument(self, place: Address, o: MemoryObject) -> bool:
         """Whether a place counts from a parameter of the object, or from a declared pointer (D2).
 
         Two objects of one private name begin at the same place, or do not overlap.

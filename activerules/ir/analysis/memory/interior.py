@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from activerules.ir.analysis.memory.addresses import Place, is_renamed
+from activerules.ir.analysis.memory.addresses import Address, is_renamed
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.memory.points_to import HANDED_ON
 from activerules.ir.llvm.model import Instruction, Value
@@ -27,7 +27,7 @@ class Interior:
     """
 
     objects: Callable[[Value], Iterable[MemoryObject]]
-    place: Callable[[Value], Place]
+    place: Callable[[Value], Address]
     chosen: set[Value] = field(default_factory=lambda: set())
     stored: set[MemoryObject] = field(default_factory=lambda: set())
 
@@ -56,7 +56,7 @@ class Interior:
 def interior_pointers(
     instructions: Iterable[Instruction],
     objects: Callable[[Value], Iterable[MemoryObject]],
-    place: Callable[[Value], Place],
+    place: Callable[[Value], Address],
     reached: Callable[[Instruction], Iterable[MemoryObject]],
 ) -> Interior:
     """Visit what stores pointers, and what chooses between them, until nothing changes."""

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from math import gcd
 
-from activerules.ir.analysis.memory.addresses import Place
+from activerules.ir.analysis.memory.addresses import Address
 from activerules.ir.llvm.model import Constant
 from activerules.ir.llvm.types import PTR
 
 _ORIGIN = Constant(PTR, "null")
-START = Place(_ORIGIN, 0)
-ANYWHERE = Place(_ORIGIN, 0, 1)
+START = Address(_ORIGIN, 0)
+ANYWHERE = Address(_ORIGIN, 0, 1)
 
 
-def moved(span: Place, constant: int, variable: int) -> Place:
+def moved(span: Address, constant: int, variable: int) -> Address:
     """A span a getelementptr further on."""
     low = span.low if span.stride else span.offset
     if low is not None:
@@ -25,12 +25,12 @@ def moved(span: Place, constant: int, variable: int) -> Place:
     return span_of(span.offset + constant, gcd(span.stride, variable), low)
 
 
-def span_of(offset: int, stride: int, low: int | None) -> Place:
+def span_of(offset: int, stride: int, low: int | None) -> Address:
     """One form for each set of offsets."""
-    return Place(_ORIGIN, offset % stride if stride else offset, stride, low if stride else None)
+    return Address(_ORIGIN, offset % stride if stride else offset, stride, low if stride else None)
 
 
-def covers(one: Place, other: Place) -> bool:
+def covers(one: Address, other: Address) -> bool:
     """Whether a span has all offsets of another."""
     if one.stride == 0 or other.stride % one.stride or (other.offset - one.offset) % one.stride:
         return one == other
@@ -38,12 +38,12 @@ def covers(one: Place, other: Place) -> bool:
     return one.low is None or (low is not None and low >= one.low)
 
 
-def widest(one: Place, other: Place) -> Place:
+def widest(one: Address, other: Address) -> Address:
     """A span that has all offsets of two."""
     return span_of(one.offset, gcd(one.stride, other.stride, one.offset - other.offset), None)
 
 
-def shifted(place: Place, start: Place, end: Place) -> Place:
+def shifted(place: Address, start: Address, end: Address) -> Address:
     """The target of `place` in a copy from `start` to `end`."""
     stride = gcd(place.stride, start.stride, end.stride)
     low = end.low if end.stride else end.offset

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Literal
 
-from activerules.ir.analysis.memory.addresses import Place, step_of
+from activerules.ir.analysis.memory.addresses import Address, step_of
 from activerules.ir.analysis.memory.offsets import ANYWHERE, START, covers, moved, shifted, widest
 from activerules.ir.llvm.constants import integer_of
 from activerules.ir.llvm.model import (
@@ -64,8 +64,8 @@ class _Node:
     merged: _Node | None = None
     open: bool = False
     header: bool | None = None
-    places: set[tuple[Place, int, Kind]] = field(default_factory=lambda: set())
-    fields: dict[Place, _Cell] = field(default_factory=lambda: {})
+    places: set[tuple[Address, int, Kind]] = field(default_factory=lambda: set())
+    fields: dict[Address, _Cell] = field(default_factory=lambda: {})
     data: _Cell | None = None
 
 
@@ -77,7 +77,7 @@ class _Cell:
     """
 
     node: _Node
-    spans: set[Place] = field(default_factory=lambda: set())
+    spans: set[Address] = field(default_factory=lambda: set())
     changes: int = 0
 
 
@@ -207,7 +207,7 @@ class Shapes:
             if (cell := self._cell(value)) is not None:
                 self._open(cell.node)
 
-    def _reach(self, cell: _Cell, spans: Iterable[Place]) -> None:
+    def _reach(self, cell: _Cell, spans: Iterable[Address]) -> None:
         """A pointer may lead to these places, too."""
         for span in list(spans):
             if not any(covers(known, span) for known in cell.spans):
@@ -362,7 +362,7 @@ class Shapes:
             self._open(cell.node)
         return cell
 
-    def _note(self, node: _Node, places: set[tuple[Place, int, Kind]]) -> None:
+    def _note(self, node: _Node, places: set[tuple[Address, int, Kind]]) -> None:
         node = _find(node)
         if not node.places.issuperset(places):
             node.places |= places
@@ -377,7 +377,7 @@ class Shapes:
             if any(_meet(node, place, _POINTER, span, _POINTER) for span in cell.spans)
         ]
 
-    def _field(self, cell: _Cell, span: Place) -> _Cell:
+    def _field(self, cell: _Cell, span: Address) -> _Cell:
         node = _find(cell.node)
         if span not in node.fields:
             node.fields[span] = self._fresh()
@@ -504,11 +504,11 @@ def _find(node: _Node) -> _Node:
     return node
 
 
-def _meet(node: _Node, one: Place, size: int, other: Place, other_size: int) -> bool:
+def _meet(node: _Node, one: Address, size: int, other: Address, other_size: int) -> bool:
     return one.may_overlap(size, other, other_size, header=node.header is not False)
 
 
-def _is_copied(node: _Node, place: Place, length: int, start: Place, size: int | None) -> bool:
+def _is_copied(node: _Node, place: Address, length: int, start: Address, size: int | None) -> bool:
     """Whether a copy of `size` bytes from `start` may move `length` bytes at `place`."""
     if size is not None:
         return _meet(node, start, size, place, length)

@@ -23,12 +23,12 @@ from dataclasses import dataclass
 from math import gcd
 
 from activerules.errors import ActiverulesError
-from activerules.ir.analysis.memory.addresses import Place, divisor
+from activerules.ir.analysis.memory.addresses import Address, divisor
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.types.record_copies import record_fields
 from activerules.ir.analysis.types.same_layout import is_same_layout
-from activerules.ir.analysis.types.value_types import Access, ValueTypes, is_zero
+from activerules.ir.analysis.types.value_types import TypedAccess, ValueTypes, is_zero
 from activerules.ir.llvm.constants import integer_of
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.refusal import refusal
@@ -41,7 +41,7 @@ class MixedCopy(Exception):
 
 
 @dataclass(frozen=True)
-class Piece:
+class CopiedScalar:
     """A float or pointer among the copied bytes: `offset` bytes behind their start."""
 
     offset: int
@@ -170,16 +170,16 @@ def _clears(i: Instruction) -> bool:
 
 
 @dataclass(frozen=True)
-class Rows:
+class PeriodicCopy:
     """What is copied in a length known at run time: floats at these offsets, every `period` bytes;
     once, if that is 0.
     """
 
     period: int
-    floats: tuple[Piece, ...]
+    floats: tuple[CopiedScalar, ...]
 
 
-def rows_of(copy: Instruction, types: ValueTypes) -> Rows:
+def rows_of(copy: Instruction, types: ValueTypes) -> PeriodicCopy:
     """The floats of a copy of structs, of whatever length.
 
     Raises `MixedCopy` if they are not known, or pointers or other floats are beside them.
@@ -200,7 +200,7 @@ def rows_of(copy: Instruction, types: ValueTypes) -> Rows:
             raise MixedCopy
         if start >= 0:
             found.add((start, t))
-    pieces = sorted((Piece(*one) for one in found), key=lambda piece: piece.offset)
+    pieces = sorted((CopiedScalar(*one) for one in found), key=lambda piece: piece.offset)
     # floats that are only accessed where copies of these bytes are must be among them, too
     copied_on = any(not a.type.is_int for o in group - behind for a in types.accesses.get(o, ()))
     local = all(o.is_local for o in group) and not copied_on
@@ -209,10 +209,12 @@ def rows_of(copy: Instruction, types: ValueTypes) -> Rows:
     if others or (not period and (len(behind) < 2 or not local)):
         raise MixedCopy
     _check(pieces, period, memory, local)
-    return Rows(period, floats)
+    return PeriodicCopy(period, floats)
 
 
-def _record_rows(copy: Instruction, group: frozenset[MemoryObject], types: ValueTypes) -> Rows:
+def _record_rows(
+    copy: Instruction, group: frozenset[MemoryObject], types: ValueTypes
+) -> PeriodicCopy:
     """The floats of a copy of records, or of a part of one, of a layout that is declared."""
     found = record_fields(copy, group, types)
     if found is None:
@@ -220,7 +222,9 @@ def _record_rows(copy: Instruction, group: frozenset[MemoryObject], types: Value
     period, fields = found
     if any(at + size_of(t, types.memory.named_types) > period for at, t in fields):
         raise MixedCopy
-    return Rows(period, tuple(Piece(at, t) for at, t in sorted(fields, key=lambda one: one[0])))
+    return PeriodicCopy(
+        period, tuple(CopiedScalar(at, t) for at, t in sorted(fields, key=lambda one: one[0]))
+    )
 
 
 def _spots(pointer: Value, types: ValueTypes) -> list[tuple[int, int, Type]]:
@@ -237,7 +241,7 @@ def _spots(pointer: Value, types: ValueTypes) -> list[tuple[int, int, Type]]:
     return spots
 
 
-def pieces_of(copy: Instruction, types: ValueTypes) -> list[Piece]:
+def pieces_of(copy: Instruction, types: ValueTypes) -> list[CopiedScalar]:
     """The floats and pointers of a copy of known length, in order.
 
     Raises `MixedCopy` if not all are known.
@@ -268,15 +272,15 @@ def pieces_of(copy: Instruction, types: ValueTypes) -> list[Piece]:
         if not _clears(access.instruction)
         for piece in _placed_in(access, memory.place(pointer), o, length, memory)
     }
-    pieces = sorted((Piece(*one) for one in found), key=lambda piece: piece.offset)
+    pieces = sorted((CopiedScalar(*one) for one in found), key=lambda piece: piece.offset)
     _check(pieces, length, memory, all(o.is_local for o in group))
     return [piece for piece in pieces if not piece.type.is_int]
 
 
-def _record_pieces(length: int, rows: Rows, memory: MemoryFacts) -> list[Piece]:
+def _record_pieces(length: int, rows: PeriodicCopy, memory: MemoryFacts) -> list[CopiedScalar]:
     """The floats among `length` bytes of records; `MixedCopy` if one is cut."""
     found = [
-        Piece(start + piece.offset, piece.type)
+        CopiedScalar(start + piece.offset, piece.type)
         for start in range(0, length, rows.period)
         for piece in rows.floats
         if start + piece.offset < length
@@ -287,15 +291,17 @@ def _record_pieces(length: int, rows: Rows, memory: MemoryFacts) -> list[Piece]:
 
 
 def _placed_in(
-    access: Access, start: Place, o: MemoryObject, length: int, memory: MemoryFacts
-) -> Iterable[Piece]:
+    access: TypedAccess, start: Address, o: MemoryObject, length: int, memory: MemoryFacts
+) -> Iterable[CopiedScalar]:
     """Where among `length` bytes from `start` on, in an object, an access to that is."""
     if not memory.starts(start, o):
         raise MixedCopy
     return _placed(access, start, length, memory)
 
 
-def _placed(access: Access, start: Place, length: int, memory: MemoryFacts) -> Iterable[Piece]:
+def _placed(
+    access: TypedAccess, start: Address, length: int, memory: MemoryFacts
+) -> Iterable[CopiedScalar]:
     """Where among `length` bytes from `start` on an access is, if both count from one place."""
     if access.place is None:
         raise MixedCopy
@@ -308,7 +314,7 @@ def _placed(access: Access, start: Place, length: int, memory: MemoryFacts) -> I
             raise MixedCopy
     while offset < length:
         if offset >= 0 and offset + size <= length:
-            yield Piece(offset, access.type)
+            yield CopiedScalar(offset, access.type)
         elif offset + size > 0:
             raise MixedCopy
         if not period:
@@ -316,7 +322,7 @@ def _placed(access: Access, start: Place, length: int, memory: MemoryFacts) -> I
         offset += period
 
 
-def _check(pieces: list[Piece], length: int, memory: MemoryFacts, local: bool) -> None:
+def _check(pieces: list[CopiedScalar], length: int, memory: MemoryFacts, local: bool) -> None:
     """Pieces must not overlap, but for integers; bytes of the caller's memory must all be known."""
     end = 0
     for k, piece in enumerate(pieces):
@@ -331,7 +337,9 @@ def _check(pieces: list[Piece], length: int, memory: MemoryFacts, local: bool) -
         raise MixedCopy
 
 
-def copied_pieces(copy: Instruction, types: ValueTypes) -> Type | list[Piece] | Rows | None:
+def copied_pieces(
+    copy: Instruction, types: ValueTypes
+) -> Type | list[CopiedScalar] | PeriodicCopy | None:
     """`kind_of`, or `pieces_of` where it is not known, or `rows_of` where the length is not; raises
     `MixedCopy`.
     """
@@ -343,7 +351,7 @@ def copied_pieces(copy: Instruction, types: ValueTypes) -> Type | list[Piece] | 
         return pieces_of(copy, types)
 
 
-def rows_cut(copy: Instruction, types: ValueTypes) -> Rows | None:
+def rows_cut(copy: Instruction, types: ValueTypes) -> PeriodicCopy | None:
     """The floats of a copy, or of what `memset` clears, if it may end inside of one."""
     if copy.callee_name == COPY_RESIZED:
         return None  # of memory that is allocated as a whole
@@ -352,8 +360,8 @@ def rows_cut(copy: Instruction, types: ValueTypes) -> Rows | None:
     except MixedCopy:
         return None
     if isinstance(rows, Type):
-        rows = Rows(size_of(rows, types.memory.named_types), (Piece(0, rows),))
-    if not isinstance(rows, Rows) or not rows.floats:
+        rows = PeriodicCopy(size_of(rows, types.memory.named_types), (CopiedScalar(0, rows),))
+    if not isinstance(rows, PeriodicCopy) or not rows.floats:
         return None
     factor = divisor(copy.operands[2], types.memory.multiples)
     return None if rows.period and factor % rows.period == 0 else rows
@@ -381,7 +389,7 @@ def cuts_floats(clear: Instruction, types: ValueTypes) -> bool:
     )
 
 
-def _is_inside(access: Access, end: int, stride: int, types: ValueTypes) -> bool:
+def _is_inside(access: TypedAccess, end: int, stride: int, types: ValueTypes) -> bool:
     """Whether offsets `end + stride * integers` are behind the first byte of what is accessed, and
     not behind the last.
     """
@@ -429,7 +437,7 @@ def has_pointers(pointer: Value, types: ValueTypes) -> bool:
     )
 
 
-def beside_floats(clear: Instruction, types: ValueTypes) -> list[Piece]:
+def beside_floats(clear: Instruction, types: ValueTypes) -> list[CopiedScalar]:
     """The pointers and integers that a program has where a memset of known length clears, as far as
     it is known where they are; nothing where it has no pointers.
     """
@@ -451,4 +459,7 @@ def beside_floats(clear: Instruction, types: ValueTypes) -> list[Piece]:
             within = 0 <= offset <= length - size_of(a.type, memory.named_types)
             if within and not types.touches_floats(a.instruction):
                 found.add((offset, a.type))
-    return [Piece(offset, t) for offset, t in sorted(found, key=lambda one: (one[0], str(one[1])))]
+    return [
+        CopiedScalar(offset, t)
+        for offset, t in sorted(found, key=lambda one: (one[0], str(one[1])))
+    ]

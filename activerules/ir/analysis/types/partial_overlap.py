@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from math import gcd
 
-from activerules.ir.analysis.memory.addresses import Place
+from activerules.ir.analysis.memory.addresses import Address
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject, has_header
-from activerules.ir.analysis.types.value_types import Access, ValueTypes
+from activerules.ir.analysis.types.value_types import TypedAccess, ValueTypes
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.types import Type, size_of
 
@@ -37,7 +37,7 @@ class _Spot:
     instruction: Instruction
     type: Type
     base: Value | None
-    place: Place | None
+    place: Address | None
     size: int
     aligned: bool
 
@@ -58,7 +58,7 @@ def partly_overlapping(
             yield a.instruction, b.instruction
 
 
-def _may_write_floats(a: Access, o: MemoryObject, types: ValueTypes) -> bool:
+def _may_write_floats(a: TypedAccess, o: MemoryObject, types: ValueTypes) -> bool:
     """Whether this stores an integer, and not where the caller says that no floats are."""
     if not a.type.is_int or a.instruction.opcode != "store":
         return False
@@ -93,7 +93,7 @@ def _cuts(ahead: int, size: int, other_size: int) -> bool:
     return -other_size < ahead < size and not 0 <= ahead <= size - other_size
 
 
-def _spot(access: Access, o: MemoryObject, memory: MemoryFacts) -> _Spot:
+def _spot(access: TypedAccess, o: MemoryObject, memory: MemoryFacts) -> _Spot:
     i, size = access.instruction, size_of(access.type, memory.named_types)
     if i.opcode not in {"load", "store"}:
         return _Spot(i, access.type, None, access.place, size, access.aligned)
@@ -102,7 +102,7 @@ def _spot(access: Access, o: MemoryObject, memory: MemoryFacts) -> _Spot:
     return _Spot(i, access.type, base, place, size, access.aligned)
 
 
-def _through_phis(place: Place, memory: MemoryFacts) -> Place:
+def _through_phis(place: Address, memory: MemoryFacts) -> Address:
     """Count from where a pointer that goes through memory in a loop starts."""
     for _ in range(_DEPTH):
         phi = place.base

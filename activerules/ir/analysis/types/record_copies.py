@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from activerules.ir.analysis.memory.declared import Declared
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject
-from activerules.ir.analysis.types.value_types import Access, ValueTypes, is_zero
+from activerules.ir.analysis.types.value_types import TypedAccess, ValueTypes, is_zero
 from activerules.ir.llvm.model import Instruction
 from activerules.ir.llvm.types import Type
 from activerules.ir.normal.effects import COPY_RESIZED, memory_intrinsic
@@ -134,7 +134,7 @@ def _agrees(o: MemoryObject, begin: int, layout: Declared, types: ValueTypes) ->
     )
 
 
-def _fits(access: Access, layout: Declared, types: ValueTypes) -> bool:
+def _fits(access: TypedAccess, layout: Declared, types: ValueTypes) -> bool:
     if access.type.is_float:
         return layout.admits(access.type, access.place)
     named = types.memory.named_types

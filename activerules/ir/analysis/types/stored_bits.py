@@ -16,7 +16,7 @@ from collections import defaultdict
 
 from activerules.ir.analysis.memory.objects import MemoryObject, has_header
 from activerules.ir.analysis.types.value_types import (
-    Access,
+    TypedAccess,
     ValueTypes,
     accesses_of_callee,
     takes_bits,
@@ -39,7 +39,7 @@ class _Carried:
     def __init__(self, types: ValueTypes, body: list[Instruction]) -> None:
         self._types, self._memory, self._body = types, types.memory, body
         self._values = set(types.float_bits)
-        self._places: dict[MemoryObject, set[Access]] = defaultdict(set)
+        self._places: dict[MemoryObject, set[TypedAccess]] = defaultdict(set)
 
     def result(self) -> frozenset[Value]:
         before = -1
@@ -69,7 +69,7 @@ class _Carried:
         for o in self._memory.objects(store.operands[1]):
             place = self._memory.place(store.operands[1])
             known = place if self._memory.starts(place, o) else None
-            self._places[o].add(Access(store, value.type, known, aligned=False))
+            self._places[o].add(TypedAccess(store, value.type, known, aligned=False))
 
     def _is_read(self, load: Instruction) -> bool:
         if load.opcode != "load":
@@ -77,7 +77,7 @@ class _Carried:
         place, named = self._memory.place(load.operands[0]), self._memory.named_types
         for o in self._memory.objects(load.operands[0]):
             known = place if self._memory.starts(place, o) else None
-            mine = Access(load, load.type, known, aligned=False)
+            mine = TypedAccess(load, load.type, known, aligned=False)
             if any(p.overlaps(mine, named, header=has_header(o)) for p in self._places.get(o, ())):
                 return True
         return False
@@ -92,14 +92,14 @@ class _Carried:
         if reads:
             made |= self._memory.changed_by(i)
         for o in made:
-            self._places[o].add(Access(i, i.type, None, aligned=False))
+            self._places[o].add(TypedAccess(i, i.type, None, aligned=False))
         if i.type.is_int and (reads or any(o in self._values for o in i.operands)):
             self._values.add(i)
 
     def _copy(self) -> None:
         for target, sources in self._memory.copied.items():
             copied = {
-                Access(p.instruction, p.type, None, aligned=False)
+                TypedAccess(p.instruction, p.type, None, aligned=False)
                 for source in sources
                 for p in self._places.get(source, ())
             }

@@ -16,8 +16,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from activerules.ir.analysis.memory.addresses import Place, is_aligned
-from activerules.ir.analysis.memory.callee import PlaceAccess
+from activerules.ir.analysis.memory.addresses import Address, is_aligned
+from activerules.ir.analysis.memory.callee import CalleeAccess
 from activerules.ir.analysis.memory.declared import Declared
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject, has_header
@@ -28,7 +28,7 @@ from activerules.ir.llvm.types import FloatType, IntType, NamedTypes, Type, size
 
 
 @dataclass(frozen=True)
-class Access:
+class TypedAccess:
     """A load or store of `type` at a place in an object; None: it may be anywhere in it.
 
     aligned    whether it is for sure at an address that its size divides.
@@ -36,10 +36,10 @@ class Access:
 
     instruction: Instruction
     type: Type
-    place: Place | None
+    place: Address | None
     aligned: bool
 
-    def overlaps(self, other: Access, named: NamedTypes, *, header: bool) -> bool:
+    def overlaps(self, other: TypedAccess, named: NamedTypes, *, header: bool) -> bool:
         """Whether two accesses of one object may share a byte."""
         if self.place is None or other.place is None:
             return True
@@ -51,7 +51,7 @@ class Access:
 class ValueTypes:
     """Frozen result of `analyse_value_types`."""
 
-    accesses: Mapping[MemoryObject, tuple[Access, ...]]
+    accesses: Mapping[MemoryObject, tuple[TypedAccess, ...]]
     declared: Mapping[MemoryObject, Declared]
     float_bits: frozenset[Value]
     memory: MemoryFacts
@@ -116,7 +116,7 @@ class ValueTypes:
         shapes = self.shapes
         return shapes is not None and not shapes().may_hold(pointer, t, "float")
 
-    def may_keep_float(self, call: Instruction, access: PlaceAccess) -> bool:
+    def may_keep_float(self, call: Instruction, access: CalleeAccess) -> bool:
         """Whether what a callee stores so may be read as a float: here, or by the caller."""
         return not access.without_floats and any(
             self._meets_others(o, made, "float")
@@ -172,11 +172,11 @@ class ValueTypes:
             known = place if self.memory.starts(place, memory) else None
             if known is not None and memory in told:
                 continue
-            if self._meets_others(memory, Access(access, t, known, aligned=False), kind):
+            if self._meets_others(memory, TypedAccess(access, t, known, aligned=False), kind):
                 return True
         return False
 
-    def _meets_others(self, memory: MemoryObject, mine: Access, kind: Kind) -> bool:
+    def _meets_others(self, memory: MemoryObject, mine: TypedAccess, kind: Kind) -> bool:
         named, header = self.memory.named_types, has_header(memory)
         return any(
             (other.type.is_float if kind == "float" else other.type.is_pointer)
@@ -184,7 +184,7 @@ class ValueTypes:
             for other in self.accesses.get(memory, ())
         )
 
-    def may_be_copied(self, access: Access, o: MemoryObject, pointer: Value) -> bool:
+    def may_be_copied(self, access: TypedAccess, o: MemoryObject, pointer: Value) -> bool:
         """Whether bytes from `pointer` on, which may lead into `o`, may be those of an access."""
         if o not in self.memory.objects(pointer):
             return False
@@ -205,7 +205,7 @@ def analyse_value_types(
     """`declared`: what the caller knows of objects; `shapes`: those of the module, asked for where
     objects leave it open what is at a place.
     """
-    accesses: dict[MemoryObject, list[Access]] = defaultdict(list)
+    accesses: dict[MemoryObject, list[TypedAccess]] = defaultdict(list)
     for block in memory.flow.order:
         for i in block.instructions:
             if i.opcode in {"load", "store"}:
@@ -215,7 +215,7 @@ def analyse_value_types(
                 aligned = is_aligned(i, size_of(t, memory.named_types))
                 for o in memory.objects(pointer):
                     known = place if memory.starts(place, o) else None
-                    accesses[o].append(Access(i, t, known, aligned))
+                    accesses[o].append(TypedAccess(i, t, known, aligned))
             elif i in memory.called:
                 for access in memory.called[i].summary.accesses:
                     for o, made in accesses_of_callee(i, access, memory):
@@ -226,19 +226,19 @@ def analyse_value_types(
 
 
 def accesses_of_callee(
-    call: Instruction, access: PlaceAccess, memory: MemoryFacts
-) -> Iterable[tuple[MemoryObject, Access]]:
+    call: Instruction, access: CalleeAccess, memory: MemoryFacts
+) -> Iterable[tuple[MemoryObject, TypedAccess]]:
     """What a callee does to memory, as the caller's doing."""
     if access.parameter is None:
         for o in memory.called[call].at(access.place):
-            yield o, Access(call, access.type, None, access.aligned)
+            yield o, TypedAccess(call, access.type, None, access.aligned)
         return
     pointer = call.operands[access.parameter]
     place = memory.place(pointer)
     for o in memory.objects(pointer):
         known = access.offset is not None and memory.starts(place, o)
         behind = replace(place, offset=place.offset + (access.offset or 0), low=None)
-        yield o, Access(call, access.type, behind if known else None, access.aligned)
+        yield o, TypedAccess(call, access.type, behind if known else None, access.aligned)
 
 
 def _float_bits(function: Function, facts: ValueTypes) -> frozenset[Value]:
