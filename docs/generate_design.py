@@ -1,22 +1,30 @@
-"""Write docs/design.md: one example through every stage. Run by `make generate`."""
+"""Write docs/design.md: one example through every stage, and one each for rules, objects and nested
+derivatives. Run by `make generate`.
+"""
 
 import inspect
 import math
 import platform
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import llvmlite.binding as llvm
 import numba
 import numpy as np
 from numba import float64, njit
+from numba.experimental import jitclass
 
 import activerules as ar
 from activerules.ir.llvm.printer import print_function
 from activerules.ir.plan.rendering import render_plan
+from activerules.nested import pull
 from activerules.numba_ext.target.derivative import DerivativeSpec
 from activerules.pipeline.reverse import Derivation, derive
 from activerules.testing import gradient_fd
+from activerules.values.layout import Array, Node, Struct, layout_of
 
 PAGE = Path(__file__).with_name("design.md")
 TEMPLATE = Path(__file__).with_name("design.template")
@@ -31,6 +39,64 @@ def chain(x):
     return s
 
 
+@njit
+def root(a):
+    """The cube root of a >= 0, by Newton's method."""
+    x = max(a, 1.0)
+    while abs(x * x * x - a) > 1e-14 * a:
+        x -= (x * x * x - a) / (3.0 * x * x)
+    return x
+
+
+@ar.augmented_primal(root)
+def root_augmented(config, ret: ar.Active, a: ar.Active):
+    """The tape is the root itself."""
+    x = root(a.val)
+    return ar.AugmentedReturn(x, None, x)
+
+
+@ar.reverse(root)
+def root_reverse(config, dret: ar.Active, x, a: ar.Active):
+    """x**3 = a, so 3 x**2 dx = da."""
+    return dret.val / (3.0 * x * x)
+
+
+@njit
+def surface(a):
+    """The example of a rule: a face of the cube of volume a."""
+    return root(a) ** 2
+
+
+@jitclass([("rates", float64[::1]), ("amount", float64)])
+class Decay:
+    """The example of an object."""
+
+    def __init__(self, rates, amount):
+        self.rates = rates
+        self.amount = amount
+
+
+@njit
+def left(model, t):
+    """What is left of all substances after a time."""
+    s = 0.0
+    for rate in model.rates:
+        s += model.amount * math.exp(-rate * t)
+    return s
+
+
+@njit
+def cube(x):
+    """The third power."""
+    return x * x * x
+
+
+@njit
+def slope(x):
+    """The example of a nested derivative: 3 x**2."""
+    return ar.grad(cube)(x)
+
+
 def versions() -> str:
     """What the printed text depends on; Numba names values after bytecode offsets."""
     python = ".".join(platform.python_version_tuple()[:2])
@@ -39,8 +105,11 @@ def versions() -> str:
 
 def readable(text: str) -> str:
     """Short names instead of mangled ones and of hashes; no debug metadata, no machine's memory."""
-    text = re.sub(r"_ZN\w*5chain\w*", "chain", text)
-    text = re.sub(r"activerules\.chain\.[0-9a-f]{20}", "chain", text)
+    text = re.sub(r"_ZN\w*?\d(chain|surface|left|slope)B\w*", r"\1", text)
+    text = re.sub(r"activerules\.(\w+)\.[0-9a-f]{20}", r"\1", text)
+    text = re.sub(r"(activerules\.(?:rule|rulecode)\.\w+)\.[0-9a-f]{12,16}", r"\1", text)
+    text = re.sub(r"(@activerules\.site)\.[0-9a-f]{16}", r"\1", text)
+    text = re.sub(r" (\S*/)?generate_design\.py:\d+| <string>:1$", "", text, flags=re.M)
     text = re.sub(r", ![\w.]+ ![0-9]+", "", text)
     text = re.sub(r"(@activerules\.tape\.open\(.*i64) \d+\)", r"\1 <limit>)", text)
     text = re.sub(r" (noalias|noundef|writeonly|readnone|readonly|captures\(none\))", "", text)
@@ -72,19 +141,135 @@ def result() -> str:
     return f"{call}\n{gradient!r}\n# finite differences: {differences}"
 
 
+def source(*functions: Any) -> str:
+    """The source of functions and classes, without their docstrings."""
+    texts = [inspect.getsource(getattr(f, "py_func", f)).strip() for f in functions]
+    return without_docstrings("\n\n\n".join(texts))
+
+
+def source_of_class(name: str) -> str:
+    """The source of a class of this module, of which a decorator has made something else."""
+    text = Path(__file__).read_text()
+    found = re.search(rf"^@jitclass.*\nclass {name}:\n(?:(?:    .*)?\n)*", text, re.MULTILINE)
+    if not found:
+        raise LookupError(f"no class {name} here")
+    return without_docstrings(found[0].strip())
+
+
+def without_docstrings(text: str) -> str:
+    """Source without its docstrings of one line."""
+    return re.sub(r'\n *"""[^"]*"""\n+', "\n", text)
+
+
+def section(text: str, *names: str) -> str:
+    """The sections of a rendered plan with these titles."""
+    blocks = text.split("\n\n")
+    return "\n\n".join(block for block in blocks if block.splitlines()[0] in names)
+
+
+def excerpt(text: str, first: str, last: str) -> str:
+    """The lines of a function from one that contains `first` to the next that contains `last`."""
+    lines = text.splitlines()
+    start = next(k for k, line in enumerate(lines) if first in line)
+    stop = next(k for k, line in enumerate(lines) if k >= start and last in line)
+    return "\n".join(lines[start : stop + 1])
+
+
+def tree(node: Node, name: str, indent: str = "") -> list[str]:
+    """A line per node of a description."""
+    if isinstance(node, Struct):
+        lines = [f"{indent}{name}: {node.kind}"]
+        for key, part in node.fields:
+            lines += tree(part, str(key), indent + "  ")
+        return lines
+    kind = "array, by reference" if isinstance(node, Array) else "number, by value"
+    found = node.element.numba_type if isinstance(node, Array) else node.numba_type
+    return [f"{indent}{name}: {kind}, of {found}"]
+
+
+def planned(derivation: Derivation) -> str:
+    """The plan as text."""
+    return readable(render_plan(derivation.plan, derivation.layout))
+
+
+def primal_of(derivation: Derivation, name: str) -> str:
+    """The normalised function."""
+    found = next(f for f in derivation.module.functions.values() if name in f.name)
+    return readable(print_function(found))
+
+
+def rule_parts() -> dict[str, str]:
+    """A call with rules through the stages."""
+    d = derive(surface, DerivativeSpec((float64,), ("active",), "active"))
+    return {
+        "rule-source": source(root, root_augmented, root_reverse, surface),
+        "rule-normalised": primal_of(d, "surface"),
+        "rule-plan": section(planned(d), "kept", "calls with rules"),
+        "rule-reverse": excerpt(
+            readable(function_text(d, ".reverse")), "entry.reverse:", "llvm.memset"
+        ),
+    }
+
+
+def object_parts() -> dict[str, str]:
+    """An argument that is an instance."""
+    instance = Decay.class_type.instance_type  # pyright: ignore[reportAttributeAccessIssue]
+    d = derive(left, DerivativeSpec((instance, float64), ("duplicated", "const"), "active"))
+    return {
+        "object-source": source_of_class("Decay") + "\n\n\n" + source(left),
+        "object-tree": "\n".join(tree(layout_of(instance), "model")),
+        "object-augmented": excerpt(readable(function_text(d, ".augmented")), "define", "%ar2 ="),
+        "object-reverse": excerpt(
+            readable(function_text(d, ".reverse")), "model.1.shadow, i64 32", "store double"
+        ),
+    }
+
+
+def nested_parts() -> dict[str, str]:
+    """A gradient inside a function that is differentiated; the functions written for it."""
+    written: list[str] = []
+    write = pull.function_from
+
+    def record(text: str, *more: Any, **options: Any) -> Any:
+        written.append(text)
+        return write(text, *more, **options)
+
+    with mock.patch.object(pull, "function_from", record):
+        d = derive(slope, DerivativeSpec((float64,), ("active",), "active"))
+    call = ">>> [ar.grad(slope)(2.0), ar.hvp(slope)(2.0, 1.0)]"
+    found = [float(ar.grad(slope)(2.0)), float(ar.hvp(slope)(2.0, 1.0))]
+    return {
+        "nested-source": source(cube, slope),
+        "nested-function": clean(written, "def pull("),
+        "nested-rule": clean(written, "def along(", "def rule(_config, _dret"),
+        "nested-plan": section(planned(d), "calls with rules"),
+        "nested-result": f"{call}\n{found}\n# 6 x and 6",
+    }
+
+
+def clean(texts: Sequence[str], *starts: str) -> str:
+    """The written functions that begin so, one of each, with Python's usual indentation."""
+    found = [next(t for t in texts if t.startswith(start)) for start in starts]
+    return "\n\n\n".join(t.replace("\n ", "\n    ").replace(", )", ",)") for t in found)
+
+
 def parts() -> dict[str, str]:
     """Every marked part of the template."""
+    return {**engine_parts(), **rule_parts(), **object_parts(), **nested_parts()}
+
+
+def engine_parts() -> dict[str, str]:
+    """The first example through every stage."""
     array = float64[::1]
     derivation = derive(chain, DerivativeSpec((array,), ("duplicated",), "active"))
-    primal = next(f for f in derivation.module.functions.values() if "chain" in f.name)
     captured = derivation.captured.text
     return {
         "versions": versions(),
         "source": inspect.getsource(chain.py_func).strip(),
         "capture-lines": str(len(captured.splitlines())),
         "capture": readable(raw_loop(captured)),
-        "normalised": readable(print_function(primal)),
-        "plan": readable(render_plan(derivation.plan, derivation.layout)),
+        "normalised": primal_of(derivation, "chain"),
+        "plan": planned(derivation),
         "augmented": readable(function_text(derivation, ".augmented")),
         "reverse": readable(function_text(derivation, ".reverse")),
         "gradient": readable(function_text(derivation, ".gradient")),
