@@ -24,12 +24,12 @@ from activerules.ir.analysis.memory.called import CalledMemory
 from activerules.ir.analysis.memory.callee import CalleeMemory
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject
-from activerules.ir.analysis.memory.points_to import loads_behind
+from activerules.ir.analysis.memory.points_to import source_loads
 from activerules.ir.analysis.returns import Returns
-from activerules.ir.analysis.types.stored_bits import carried_bits
+from activerules.ir.analysis.types.stored_bits import all_float_bits
 from activerules.ir.analysis.types.value_types import ValueTypes, accesses_of_callee
 from activerules.ir.derivatives.rulecall import CallArgument, CallInfo
-from activerules.ir.llvm.model import Instruction, Value, behind
+from activerules.ir.llvm.model import Instruction, Value, backward_slice
 from activerules.ir.llvm.types import ArrayType, StructType, Type, VectorType
 from activerules.ir.normal.effects import effect_of, memory_intrinsic
 
@@ -74,14 +74,17 @@ class Calls:
         """The record of a marked call; None for any other instruction."""
         raise NotImplementedError
 
-    def carries(self, instruction: Instruction) -> tuple[int, ...] | None:
+    def smooth_operands(self, instruction: Instruction) -> tuple[int, ...] | None:
         """Indices of the operands its float result depends on smoothly; None: not known."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
 class Activity:
-    """Frozen result of `analyse_activity`; `carried` are the integers of `carried_bits`."""
+    """Frozen result of `analyse_activity`; the invariants are in the module docstring.
+
+    all_float_bits   the integers that may hold bits of a float (`types.stored_bits`)
+    """
 
     varied: frozenset[Value]
     useful: frozenset[Value]
@@ -89,7 +92,7 @@ class Activity:
     useful_memory: frozenset[MemoryObject]
     active_memory: frozenset[MemoryObject]
     memory: MemoryFacts
-    carried: frozenset[Value]
+    all_float_bits: frozenset[Value]
 
     def is_active(self, value: Value) -> bool:
         """Whether a float value needs a cotangent."""
@@ -105,8 +108,8 @@ def analyse_activity(
 ) -> Activity:
     """Find active values and memory; `soundness.refuse_unsound` checks what is left."""
     body = [i for block in memory.flow.order if block in returns.live for i in block.instructions]
-    carried = carried_bits(types)
-    spread = _Spread(memory, types, calls, returns, seeds, carried)
+    float_bits = all_float_bits(types)
+    spread = _Spread(memory, types, calls, returns, seeds, float_bits)
     varied, varied_memory = spread.forwards(body)
     useful, useful_memory = spread.backwards(body)
     returned = memory.handed_over(seeds.results)
@@ -125,7 +128,7 @@ def analyse_activity(
         frozenset(useful_memory),
         frozenset(active_memory),
         memory,
-        carried,
+        float_bits,
     )
 
 
@@ -148,7 +151,7 @@ class _Spread:
     calls: Calls
     returns: Returns
     seeds: Seeds
-    carried: frozenset[Value]
+    all_float_bits: frozenset[Value]
 
     def forwards(self, body: list[Instruction]) -> tuple[set[Value], set[MemoryObject]]:
         """The values and memory that depend on an independent."""
@@ -238,14 +241,14 @@ class _Spread:
                 values.add(call)
         for k, kept in self.memory.called[call].summary.keeps_bits:
             bits = call.operands[k]
-            if bits in self.carried and are_varied_bits(bits, values, objects, self.memory):
+            if bits in self.all_float_bits and are_varied_bits(bits, values, objects, self.memory):
                 objects.update(o for o, _ in accesses_of_callee(call, kept, self.memory))
 
     def _backward(self, i: Instruction, values: set[Value], objects: set[MemoryObject]) -> None:
         at = self.memory.objects
         match i.opcode:
             case "load":
-                if i in values or (i in self.carried and i.type.is_int):
+                if i in values or (i in self.all_float_bits and i.type.is_int):
                     objects.update(at(i.operands[0]))
             case "store":
                 if holds_float(i.operands[0].type) and not objects.isdisjoint(at(i.operands[1])):
@@ -294,7 +297,7 @@ class _Spread:
                 objects.update(self.memory.objects(call.operands[argument.pointer]))
             elif argument.is_deep:
                 values.update(argument.floats(call))
-                objects.update(behind_argument(call, argument, self.memory))
+                objects.update(reachable_from_argument(call, argument, self.memory))
 
     def _stores_bits(
         self, store: Instruction, values: set[Value], objects: set[MemoryObject]
@@ -304,14 +307,14 @@ class _Spread:
         What was loaded from the caller's memory may be a float, too, if it goes where floats are.
         """
         value = store.operands[0]
-        if value in self.carried:
+        if value in self.all_float_bits:
             return are_varied_bits(value, values, objects, self.memory)
         return (
             value.type.is_int
             and self.types.touches_floats(store)
             and any(
                 not o.is_local and o in objects
-                for load in loads_behind(value)
+                for load in source_loads(value)
                 if load.type == value.type
                 for o in self.memory.objects(load.operands[0])
             )
@@ -326,10 +329,10 @@ class _Spread:
             return [v for v, b in zip(i.operands, i.blocks, strict=True) if b in live]
         if i.opcode == "freeze":
             return i.operands
-        carried = self.calls.carries(i)
-        if carried is None:
+        all_float_bits = self.calls.smooth_operands(i)
+        if all_float_bits is None:
             return [o for o in i.operands if holds_float(o.type)]
-        return [i.operands[k] for k in carried]
+        return [i.operands[k] for k in all_float_bits]
 
     def _touches(
         self, call: Instruction, info: CallInfo, values: set[Value], objects: set[MemoryObject]
@@ -392,7 +395,7 @@ def _shared_objects(
         if info is not None and not info.inactive:
             for argument in info.arguments:
                 if argument.kind == "object":
-                    yield behind_argument(i, argument, memory)
+                    yield reachable_from_argument(i, argument, memory)
 
 
 def results_of(call: Instruction, info: CallInfo, memory: MemoryFacts) -> set[MemoryObject]:
@@ -402,7 +405,7 @@ def results_of(call: Instruction, info: CallInfo, memory: MemoryFacts) -> set[Me
         if argument.kind == "memory" and (argument.written or argument.shadow_written):
             found |= memory.objects(call.operands[argument.pointer])
         elif argument.is_deep and (argument.written or argument.shadow_written):
-            found |= behind_argument(call, argument, memory)
+            found |= reachable_from_argument(call, argument, memory)
     return found
 
 
@@ -413,15 +416,15 @@ def _received_by(call: Instruction, info: CallInfo, memory: MemoryFacts) -> set[
         found |= {*memory.objects(call.operands[0]), MemoryObject("result", call)}
     for argument in info.arguments:
         if argument.received:
-            found |= behind_argument(call, argument, memory)
+            found |= reachable_from_argument(call, argument, memory)
     return found
 
 
-def behind_argument(
+def reachable_from_argument(
     call: Instruction, argument: CallArgument, memory: MemoryFacts
 ) -> frozenset[MemoryObject]:
     """All memory a function reaches through an argument of a marked call."""
-    reached = (memory.behind(call.operands[k]) for k in argument.pointers)
+    reached = (memory.reachable_from(call.operands[k]) for k in argument.pointers)
     return frozenset[MemoryObject]().union(*reached)
 
 
@@ -446,7 +449,7 @@ def is_unknown_call(i: Instruction, calls: Calls) -> bool:
         i.opcode == "call"
         and calls.marked(i) is None
         and effect_of(i.callee_name) is None
-        and calls.carries(i) is None
+        and calls.smooth_operands(i) is None
     )
 
 
@@ -475,4 +478,4 @@ def are_varied_bits(
             from_varied = i.opcode == "call" and bool(objects) and not name.startswith("llvm.")
         return from_varied or not values.isdisjoint(i.operands)
 
-    return any(map(holds_varied, behind(value, lambda i: i.opcode != "load")))
+    return any(map(holds_varied, backward_slice(value, lambda i: i.opcode != "load")))

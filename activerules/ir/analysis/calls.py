@@ -53,7 +53,7 @@ class EngineCalls(Calls):
         name = call.callee_name or ""
         return name.startswith(IGNORE_PREFIX) or is_pure_call(name) or is_inactive_math(name)
 
-    def carries(self, instruction: Instruction) -> tuple[int, ...] | None:
+    def smooth_operands(self, instruction: Instruction) -> tuple[int, ...] | None:
         """Indices of the operands its float result depends on smoothly; None: not known."""
         name = instruction.callee_name if instruction.opcode == "call" else None
         if name is not None and (name.startswith(IGNORE_PREFIX) or is_inactive_math(name)):

@@ -24,14 +24,14 @@ from activerules.ir.analysis.activity import (
     Calls,
     Seeds,
     are_varied_bits,
-    behind_argument,
     followed_by,
     holds_float,
     is_unknown_call,
+    reachable_from_argument,
 )
 from activerules.ir.analysis.memory.called import CalledMemory
 from activerules.ir.analysis.memory.objects import UNKNOWN, MemoryObject, closure, root
-from activerules.ir.analysis.memory.points_to import loads_behind
+from activerules.ir.analysis.memory.points_to import source_loads
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.types.copies import cuts_floats
 from activerules.ir.analysis.types.partial_overlap import partly_overlapping
@@ -137,7 +137,7 @@ class _Check:
     def _carries_bits(self, value: Value) -> bool:
         """Whether an integer may hold bits of a float that varies."""
         facts = self.activity
-        return value in facts.carried and are_varied_bits(
+        return value in facts.all_float_bits and are_varied_bits(
             value, facts.varied, facts.varied_memory, facts.memory
         )
 
@@ -208,8 +208,8 @@ class _Check:
         objects = self.activity.memory.objects
         unknown = any(
             any(self._is_from_outside(o) for o in objects(load.operands[0]))
-            and not self.types.is_no_place_of_floats(load)
-            for load in loads_behind(value)
+            and not self.types.is_free_of_floats(load)
+            for load in source_loads(value)
             if load.type == value.type
         )
         return unknown and (
@@ -229,8 +229,8 @@ class _Check:
             return True
         return any(
             (self.types.touches_pointers(load) or self.types.touches_pointers(store))
-            and not facts.active_memory.isdisjoint(facts.memory.inside(o))
-            for load in loads_behind(store.operands[0])
+            and not facts.active_memory.isdisjoint(facts.memory.pointees(o))
+            for load in source_loads(store.operands[0])
             if load.type == I64
             for o in facts.memory.objects(load.operands[0])
         )
@@ -287,7 +287,7 @@ class _Check:
 
     def _float_bits(self, i: Instruction) -> None:
         mixed = "floats, pointers and integers in a list, dictionary or object cannot be told apart"
-        if any(map(self._is_mixed_up, (i, *loads_behind(i.operands[0])))):
+        if any(map(self._is_mixed_up, (i, *source_loads(i.operands[0])))):
             raise refusal(
                 i,
                 mixed,
@@ -327,7 +327,7 @@ class _Check:
         return any(
             (o.kind == "loaded" and o != UNKNOWN)
             or any(
-                a.place is None and a.type.is_float and a.instruction in memory.called
+                a.address is None and a.type.is_float and a.instruction in memory.called
                 for a in self.types.accesses.get(o, ())
             )
             for o in memory.objects(i.operands[-1])
@@ -363,7 +363,7 @@ class _Check:
         """What a value without derivative leads to must not be active."""
         facts = self.activity
         matters = facts.varied_memory & facts.useful_memory
-        if not matters.isdisjoint(facts.memory.behind(mark.operands[0])):
+        if not matters.isdisjoint(facts.memory.reachable_from(mark.operands[0])):
             raise refusal(
                 mark,
                 "memory with active data is in a value of a type that was declared inactive",
@@ -379,12 +379,12 @@ class _Check:
     def _object(self, i: Instruction, argument: CallArgument) -> None:
         """A rule is given a shadow of everything in an object, or of nothing."""
         facts = self.activity
-        if facts.active_memory.isdisjoint(behind_argument(i, argument, facts.memory)):
+        if facts.active_memory.isdisjoint(reachable_from_argument(i, argument, facts.memory)):
             return
         # a shadow that the caller made is whole: nothing behind its pointers is looked at
         found = closure(
             (o for k in argument.pointers for o in facts.memory.objects(i.operands[k])),
-            lambda o: facts.memory.inside(o) if o.is_local else (),
+            lambda o: facts.memory.pointees(o) if o.is_local else (),
         )
         bare = {o for o in found - facts.active_memory if not self._is_nothing(o)}
         if bare:

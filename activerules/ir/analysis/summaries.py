@@ -24,7 +24,7 @@ from activerules.ir.analysis.memory.shapes import CallsOf, Shapes, ShapesIn
 from activerules.ir.analysis.returns import Returns, analyse_returns, fails_with
 from activerules.ir.analysis.types.value_types import analyse_value_types
 from activerules.ir.llvm.cfg import control_flow
-from activerules.ir.llvm.model import Argument, Function, Instruction, Module, Value, behind
+from activerules.ir.llvm.model import Argument, Function, Instruction, Module, Value, backward_slice
 from activerules.ir.llvm.types import Type, size_of
 from activerules.ir.normal import normal_form
 from activerules.ir.normal.effects import RELEASING, effect_of
@@ -97,10 +97,10 @@ class ModuleSummaries:
             self._read[self._reader][variant] = None
             self._readers[variant][self._reader] = None
         elif self._new:
-            self._settle()
+            self._solve()
         return self._known[variant]
 
-    def _settle(self) -> None:
+    def _solve(self) -> None:
         """Summarise what is new, and again what has read a summary that has grown since.
 
         Callees before their callers: so a function is looked at twice, unless it calls itself.
@@ -208,21 +208,21 @@ class _Summariser:
         reads, writes, accesses = set[CalleeMemory](), set[CalleeMemory](), set[CalleeAccess]()
         releases = False
         for i in self.body:
-            reads |= self._places(self._read_by(i))
+            reads |= self._callee_memories(self._read_by(i))
             accesses.update(self._accesses_of(i))
             releases |= self._releases(i)
             if (info := self.calls.marked(i)) is not None:
-                writes |= self._places(results_of(i, info, self.memory))
+                writes |= self._callee_memories(results_of(i, info, self.memory))
         for write in self.memory.writes:
             self.everything |= write.everything
-            writes |= self._places(self.memory.written_by(write))
+            writes |= self._callee_memories(self.memory.written_by(write))
         pointers = self._pointers()
         bits, returns_bits = self._bits()
         return Summary(
             frozenset(reads),
             frozenset(writes),
             frozenset(pointers),
-            frozenset(self._places(self._returned_objects())),
+            frozenset(self._callee_memories(self._returned_objects())),
             frozenset(accesses),
             frozenset(bits),
             releases,
@@ -235,7 +235,7 @@ class _Summariser:
             any(map(self._passes_data, self.body)),
         )
 
-    def _place(self, o: MemoryObject) -> CalleeMemory | None:
+    def _callee_memory(self, o: MemoryObject) -> CalleeMemory | None:
         """How a caller names an object; None for one it cannot see."""
         if o.is_local:
             return CalleeMemory(FRESH) if o in self.fresh else None
@@ -251,8 +251,8 @@ class _Summariser:
             return CalleeMemory(first.key, deep=first != o)
         return None
 
-    def _places(self, objects: Iterable[MemoryObject]) -> set[CalleeMemory]:
-        return {place for o in objects if (place := self._place(o)) is not None}
+    def _callee_memories(self, objects: Iterable[MemoryObject]) -> set[CalleeMemory]:
+        return {named for o in objects if (named := self._callee_memory(o)) is not None}
 
     def _read_by(self, i: Instruction) -> set[MemoryObject]:
         at = self.memory.objects
@@ -270,7 +270,7 @@ class _Summariser:
         if info is not None:
             found |= {o for k in i.operands[2:] if k.type.is_pointer for o in at(k)}
             containers = (k for a in info.arguments if a.container for k in a.pointers)
-            found |= {o for k in containers for o in self.memory.behind(i.operands[k])}
+            found |= {o for k in containers for o in self.memory.reachable_from(i.operands[k])}
         return found
 
     def _releases(self, i: Instruction) -> bool:
@@ -289,8 +289,10 @@ class _Summariser:
         elif (info := self.calls.marked(i)) is not None:
             for argument in info.arguments:
                 if argument.element is not None and argument.data_operand is not None:
-                    for place in self._places(self.memory.objects(i.operands[argument.pointer])):
-                        yield CalleeAccess(place, argument.element)
+                    for memory in self._callee_memories(
+                        self.memory.objects(i.operands[argument.pointer])
+                    ):
+                        yield CalleeAccess(memory, argument.element)
 
     def _translated(
         self, call: Instruction, accesses: Iterable[CalleeAccess]
@@ -301,40 +303,41 @@ class _Summariser:
                 pointer = call.operands[access.parameter]
                 yield from self._access(pointer, access.type, access.aligned, access.offset)
             else:
-                for place in self._places(self.memory.called[call].at(access.place)):
-                    yield CalleeAccess(place, access.type, access.aligned)
+                for memory in self._callee_memories(self.memory.called[call].at(access.memory)):
+                    yield CalleeAccess(memory, access.type, access.aligned)
 
     def _is_aligned(self, i: Instruction, t: Type) -> bool:
         return is_aligned(i, size_of(t, self.memory.named_types))
 
     def _access(
-        self, pointer: Value, t: Type, aligned: bool, behind: int | None
+        self, pointer: Value, t: Type, aligned: bool, offset: int | None
     ) -> Iterable[CalleeAccess]:
-        at = self.memory.place(pointer)
-        places = self._places(self.memory.objects(pointer))
-        # one offset is zero: one that grows from call to call would never settle
-        fixed = not (at.stride or at.through) and (at.offset == 0 or behind == 0)
-        if isinstance(at.base, Argument) and fixed and behind is not None:
-            number = self.numbers[at.base]
-            offset = at.offset + behind
-            return [CalleeAccess(place, t, aligned, number, offset) for place in places]
-        return [CalleeAccess(place, t, aligned) for place in places]
+        address = self.memory.address(pointer)
+        reached = self._callee_memories(self.memory.objects(pointer))
+        # one offset is zero: one that grows from call to call would never converge
+        fixed = not (address.stride or address.through) and (address.offset == 0 or offset == 0)
+        if isinstance(address.base, Argument) and fixed and offset is not None:
+            number, total = self.numbers[address.base], address.offset + offset
+            return [CalleeAccess(memory, t, aligned, number, total) for memory in reached]
+        return [CalleeAccess(memory, t, aligned) for memory in reached]
 
     def _pointers(self) -> set[tuple[CalleeMemory, CalleeMemory]]:
         found: set[tuple[CalleeMemory, CalleeMemory]] = set()
-        for o, held in self.memory.contents.items():
-            place = self._place(o)
-            if place is not None:
-                found |= {(place, source) for source in self._places(held)}
+        for o, pointees in self.memory.contents.items():
+            holder = self._callee_memory(o)
+            if holder is not None:
+                found |= {(holder, pointee) for pointee in self._callee_memories(pointees)}
         return found
 
     def _copies(self) -> Iterable[tuple[CalleeMemory, CalleeMemory]]:
-        copied, carried = self.memory.copied, self.memory.carried
-        for o in copied.keys() | carried.keys():
-            for target in self._places([o]):
-                for source in closure([o], lambda s: (*copied.get(s, ()), *carried.get(s, ()))):
-                    for place in self._places([source]):
-                        yield target, place
+        copy_sources, integer_sources = self.memory.copy_sources, self.memory.integer_sources
+        for o in copy_sources.keys() | integer_sources.keys():
+            for target in self._callee_memories([o]):
+                for source in closure(
+                    [o], lambda s: (*copy_sources.get(s, ()), *integer_sources.get(s, ()))
+                ):
+                    for origin in self._callee_memories([source]):
+                        yield target, origin
 
     def _returned_objects(self) -> Iterable[MemoryObject]:
         if self.returned is None:
@@ -349,7 +352,7 @@ class _Summariser:
             self.function, self.memory, {}, cache(partial(self.shapes, self.function))
         )
         found: set[CalleeAccess] = set()
-        for i in behind(self.returned, lambda i: i.opcode not in {"load", "call"}):
+        for i in backward_slice(self.returned, lambda i: i.opcode not in {"load", "call"}):
             if i.opcode == "load":
                 aligned = self._is_aligned(i, i.type)
                 found.update(self._access(i.operands[0], i.type, aligned, 0))

@@ -18,7 +18,7 @@ import re
 from dataclasses import dataclass
 
 from activerules.ir.analysis.calls import EngineCalls
-from activerules.ir.analysis.memory.addresses import place_of
+from activerules.ir.analysis.memory.addresses import address_of
 from activerules.ir.analysis.memory.callee import Groups, Summary
 from activerules.ir.analysis.memory.facts import MemoryFacts, analyse_memory
 from activerules.ir.analysis.memory.objects import MemoryObject
@@ -134,7 +134,7 @@ def _is_harmless(name: str, module: Module, seen: set[str]) -> bool:
 
 
 def _is_own(pointer: Value) -> bool:
-    base = place_of(pointer, {}).base
+    base = address_of(pointer, {}).base
     return isinstance(base, Instruction) and base.opcode == "alloca"
 
 

@@ -22,7 +22,7 @@ from activerules.ir.generate.augmented_code import AugmentedCode
 from activerules.ir.generate.lanes import per_lane
 from activerules.ir.generate.scopes import Scopes
 from activerules.ir.generate.sweep import RowState, clear, null, suffixed
-from activerules.ir.llvm.builder import Builder, add_incoming, displaced
+from activerules.ir.llvm.builder import Builder, add_incoming, at_offset
 from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.constants import constant
 from activerules.ir.llvm.model import Block, Function, Instruction, Value
@@ -252,6 +252,6 @@ class _Augmenter(AugmentedCode):
             self.b.store(self._value(end.operands[0]), self.results[0])
         for start in self.results[1:]:
             for k in range(self.width):
-                place = displaced(self.b, start, 8 * k)
+                place = at_offset(self.b, start, 8 * k)
                 self.b.store(self._shadow(end.operands[0], k), place)
         self.b.ret(self.b.const(I32, 0))

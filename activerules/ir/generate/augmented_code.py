@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from activerules.ir.analysis.memory.objects import MemoryObject, is_counted
 from activerules.ir.analysis.nodes import Node, Primal, RuleTape, SavedStruct, Shadow
-from activerules.ir.analysis.types.copies import MixedCopy, copied_pieces, has_pointers
+from activerules.ir.analysis.types.copies import MixedCopy, copied_scalars, has_pointers
 from activerules.ir.derivatives.rulecall import CallInfo
 from activerules.ir.generate.lanes import per_lane
 from activerules.ir.generate.mirror import (
@@ -30,7 +30,7 @@ from activerules.ir.generate.sweep import (
     result_parameters,
     suffixed,
 )
-from activerules.ir.llvm.builder import Builder, displaced
+from activerules.ir.llvm.builder import Builder, at_offset
 from activerules.ir.llvm.model import Argument, Block, Function, GlobalRef, Instruction, Value
 from activerules.ir.llvm.types import I1, I32, I64, PTR, VOID, ArrayType, Type
 from activerules.ir.normal.effects import RELEASING, UNSIZED, effect_of, memory_intrinsic
@@ -202,14 +202,14 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
     def _mirror_pointers(self, i: Instruction, lane: int) -> None:
         """Copy the shadows of pointers alone; the reverse refuses what is not known to be one."""
         try:
-            copied = copied_pieces(i, self.plan.types)
+            copied = copied_scalars(i, self.plan.types)
         except MixedCopy:
             return
         pieces = [p for p in copied if p.type.is_pointer] if isinstance(copied, list) else []
         target, source = (self._shadow(o, lane) for o in i.operands[:2])
-        found = [self.b.load(p.type, displaced(self.b, source, p.offset), align=1) for p in pieces]
+        found = [self.b.load(p.type, at_offset(self.b, source, p.offset), align=1) for p in pieces]
         for piece, pointer in zip(pieces, found, strict=True):
-            self.b.store(pointer, displaced(self.b, target, piece.offset), align=1)
+            self.b.store(pointer, at_offset(self.b, target, piece.offset), align=1)
 
     def _allocation(self, i: Instruction, copy: Instruction) -> None:
         effect = effect_of(i.callee_name)
@@ -236,7 +236,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         if effect.counted:
             return made
         self._fail_if_null(made)
-        return self.b.load(PTR, displaced(self.b, made, DATA_OFFSET))
+        return self.b.load(PTR, at_offset(self.b, made, DATA_OFFSET))
 
     def _shadow_of_allocation(self, i: Instruction) -> None:
         if MemoryObject("allocation", i) in self.plan.activity.active_memory:
@@ -354,7 +354,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             operands = [self._shadow(ret, 0), shadow, self._value(use.call.operands[1])]
             status = self.b.call(use.code.another, I32, operands)
             self._fail_unless(self.b.icmp("eq", status, self.b.const(I32, 0)))
-        slot = displaced(self.b, self._slot(saved), shadow_offset(saved, lane))
+        slot = at_offset(self.b, self._slot(saved), shadow_offset(saved, lane))
         self._copy(slot, shadow, saved.size)
         for place in self._places(shadow, use.info.result_meminfos):
             self._own(GlobalRef("NRT_decref"), self.b.load(PTR, place))
@@ -384,7 +384,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             self.values[call] = self.b.load(call.type, places[0])
         if use.result_shadow:
             self.shadows[call] = per_lane(
-                self.width, lambda k: self.b.load(PTR, displaced(self.b, places[1], 8 * k))
+                self.width, lambda k: self.b.load(PTR, at_offset(self.b, places[1], 8 * k))
             )
 
     def _local(self, t: Type) -> Value:

@@ -332,7 +332,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             return self.b.const(value.type, 0)
         request, objects = self.plan.request, self.plan.memory.objects(i.operands[1])
         filled = request.copied_integers
-        if self.plan.types.is_no_place_of_floats(i):
+        if self.plan.types.is_free_of_floats(i):
             # the length of a list that a function is passed: its destructor reads it in the shadow
             filled |= request.mirrored
         return self._value(value) if all(o.is_local or o in filled for o in objects) else None

@@ -22,7 +22,7 @@ from activerules.ir.generate.sweep import (
     result_parameters,
     suffixed,
 )
-from activerules.ir.llvm.builder import Builder, Namer, displaced
+from activerules.ir.llvm.builder import Builder, Namer, at_offset
 from activerules.ir.llvm.model import Argument, Block, Function, Value
 from activerules.ir.llvm.types import I1, I32, I64, PTR, VOID, StructType, Type
 from activerules.ir.plan.layout import Layout, stack_type
@@ -98,7 +98,7 @@ class _Gradient:
         self.b.target = failed
         result = self.plan.request.parameters[0].argument
         for offset in offsets:
-            self.b.call("NRT_decref", VOID, [self.b.load(PTR, displaced(self.b, result, offset))])
+            self.b.call("NRT_decref", VOID, [self.b.load(PTR, at_offset(self.b, result, offset))])
         self.b.br(done)
         return [reverse, failed]
 

@@ -15,7 +15,7 @@ from activerules.ir.analysis.nodes import LeavingIteration, Node, Primal, Shadow
 from activerules.ir.generate.constant_shadows import shadow_of_constant
 from activerules.ir.generate.mirror import derived_shadow
 from activerules.ir.generate.sweep import Parameters, Slots, null
-from activerules.ir.llvm.builder import Builder, displaced
+from activerules.ir.llvm.builder import Builder, at_offset
 from activerules.ir.llvm.model import Constant, Instruction, Value
 from activerules.ir.llvm.types import I64, PTR
 from activerules.ir.plan.layout import Layout
@@ -178,7 +178,7 @@ class AtHand:
         """What `NRT_MemInfo_data_fast` gives, in words that LLVM takes out of loops: it does not
         know that what a loop writes is never a header.
         """
-        place = displaced(self.b, meminfo, DATA_OFFSET)
+        place = at_offset(self.b, meminfo, DATA_OFFSET)
         return self.b.load(PTR, place, metadata=self.slots.scopes.fixed)
 
 

@@ -28,7 +28,7 @@ from activerules.ir.analysis.types.copies import (
     MixedCopy,
     PeriodicCopy,
     beside_floats,
-    copied_pieces,
+    copied_scalars,
     mixed_copy,
 )
 from activerules.ir.derivatives.rows import Partial, RowOperands
@@ -48,7 +48,7 @@ from activerules.ir.generate.sweep import (
     null,
     suffixed,
 )
-from activerules.ir.llvm.builder import Builder, displaced
+from activerules.ir.llvm.builder import Builder, at_offset
 from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.model import Argument, Block, Function, Instruction, Value
 from activerules.ir.llvm.types import I1, I8, I32, I64, PTR, VOID, StructType
@@ -368,7 +368,7 @@ class _Reverser:
             self._tell_cut(i, [target], size)
             return
         try:
-            copied = copied_pieces(i, self.plan.types)
+            copied = copied_scalars(i, self.plan.types)
         except MixedCopy:
             raise mixed_copy(i) from None
         source = self.values.shadow(i.operands[1], lane)
@@ -393,14 +393,14 @@ class _Reverser:
 
     def _undo_pieces(self, pieces: list[CopiedScalar], target: Value, source: Value) -> None:
         """All are taken before any is added: the two places may overlap."""
-        places = [displaced(self.b, target, piece.offset) for piece in pieces]
+        places = [at_offset(self.b, target, piece.offset) for piece in pieces]
         bars = [
             self.b.load(p.type, place, align=1) for p, place in zip(pieces, places, strict=True)
         ]
         for piece, place in zip(pieces, places, strict=True):
             self.b.store(self.b.const(piece.type, 0.0), place, align=1)
         for piece, bar in zip(pieces, bars, strict=True):
-            place = displaced(self.b, source, piece.offset)
+            place = at_offset(self.b, source, piece.offset)
             old = self.b.load(piece.type, place, align=1)
             self.b.store(self.b.fadd(old, bar), place, align=1)
 
@@ -453,7 +453,7 @@ class _Reverser:
         ret = self.slots.address(self.b, use.result)[0] if use.result else null()
         if use.result_shadow is not None:
             start = self.slots.address(self.b, use.result_shadow)[0]
-            ret_shadow = displaced(self.b, start, shadow_offset(use.result_shadow, lane))
+            ret_shadow = at_offset(self.b, start, shadow_offset(use.result_shadow, lane))
             self._take_cotangents(use, ret_shadow, lane)
         else:
             seeded = use.request.result == "active"
@@ -488,8 +488,8 @@ class _Reverser:
         it: the arrays of this call are there.
         """
         for offset, t in use.info.result_floats:
-            place = displaced(self.b, self.values.shadow(use.call.operands[0], lane), offset)
-            self.b.store(self.b.load(t, place), displaced(self.b, ret_shadow, offset))
+            place = at_offset(self.b, self.values.shadow(use.call.operands[0], lane), offset)
+            self.b.store(self.b.load(t, place), at_offset(self.b, ret_shadow, offset))
             self.b.store(self.b.const(t, 0.0), place)
 
     def _unless_caught(self, use: RuleUse, bars: Value, fields: StructType) -> Block:

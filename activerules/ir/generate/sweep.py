@@ -13,7 +13,7 @@ from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.nodes import Node, Primal
 from activerules.ir.analysis.types.copies import CopiedScalar
 from activerules.ir.generate.scopes import Scopes
-from activerules.ir.llvm.builder import Builder, Namer, displaced, suffixed
+from activerules.ir.llvm.builder import Builder, Namer, at_offset, suffixed
 from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.model import Argument, Constant, Instruction, Value
 from activerules.ir.llvm.types import I1, I8, I64, PTR, VOID, align_up
@@ -117,7 +117,7 @@ def clear_but(b: Builder, pointer: Value, size: Value, kept: Sequence[CopiedScal
     """The same, but for the pointers and integers that a program puts there later: the next sweep
     over a tape finds its way by those in the shadow.
     """
-    places = [displaced(b, pointer, piece.offset) for piece in kept]
+    places = [at_offset(b, pointer, piece.offset) for piece in kept]
     found = [b.load(p.type, place, align=1) for p, place in zip(kept, places, strict=True)]
     clear(b, pointer, size)
     for value, place in zip(found, places, strict=True):
@@ -160,11 +160,11 @@ class Slots:
         """Keep the shadows of all lanes, side by side."""
         start, _ = self.address(b, node)
         for k, lane in enumerate(lanes):
-            b.store(lane, displaced(b, start, 8 * k), metadata=self.scopes.tape_access)
+            b.store(lane, at_offset(b, start, 8 * k), metadata=self.scopes.tape_access)
 
     def read_lane(self, b: Builder, node: Node, lane: int) -> Value:
         """Fetch the shadow in one lane."""
-        place = displaced(b, self.address(b, node)[0], 8 * lane)
+        place = at_offset(b, self.address(b, node)[0], 8 * lane)
         return b.load(PTR, place, metadata=self.scopes.tape_access)
 
     def stack_shadow(self, b: Builder, alloca: Instruction, lane: int) -> Value:

@@ -270,7 +270,7 @@ class Builder:
         return self.emit("unreachable", VOID, [])
 
 
-def displaced(b: Builder, pointer: Value, count: int) -> Value:
+def at_offset(b: Builder, pointer: Value, count: int) -> Value:
     """The address `count` bytes behind `pointer`."""
     return b.gep(I8, pointer, [b.const(I64, count)]) if count else pointer
 

@@ -255,7 +255,7 @@ CASTS = frozenset(
 )
 
 
-def behind(value: Value, goes_on: Callable[[Instruction], bool]) -> Iterator[Instruction]:
+def backward_slice(value: Value, goes_on: Callable[[Instruction], bool]) -> Iterator[Instruction]:
     """The instructions a value comes from, each once: its own, and those behind the operands of
     instructions of which `goes_on` is true.
     """

@@ -20,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import ClassVar
 
-from activerules.ir.llvm.builder import Builder, Namer, displaced
+from activerules.ir.llvm.builder import Builder, Namer, at_offset
 from activerules.ir.llvm.constants import float_of_bits, integer_of
 from activerules.ir.llvm.model import (
     Argument,
@@ -31,7 +31,7 @@ from activerules.ir.llvm.model import (
     Instruction,
     Module,
     Value,
-    behind,
+    backward_slice,
 )
 from activerules.ir.llvm.types import DOUBLE, FLOAT, IntType, Type, size_of
 
@@ -71,7 +71,7 @@ class _Restorer:
         self.function, self.module = function, module
         self.namer = Namer("bits", function.local_names())
         self.twins: dict[tuple[Value, Type, int], Value] = {}
-        self.behind: dict[Instruction, list[Instruction]] = defaultdict(list)
+        self.after: dict[Instruction, list[Instruction]] = defaultdict(list)
         self.values: dict[Value, Value] = {}
         self.replaced: dict[Instruction, list[Instruction]] = {}
 
@@ -90,11 +90,11 @@ class _Restorer:
     def _attempt(self, make: Callable[[], Value]) -> Value | None:
         """The result of `make`; an attempt that fails leaves nothing behind."""
         twins = dict(self.twins)
-        behind = {i: list(made) for i, made in self.behind.items()}
+        after = {i: list(made) for i, made in self.after.items()}
         try:
             return make()
         except _NotFloat:
-            self.twins, self.behind = twins, defaultdict(list, behind)
+            self.twins, self.after = twins, defaultdict(list, after)
             return None
 
     # --- stores ---
@@ -112,7 +112,7 @@ class _Restorer:
             def pieces(t: Type = t, size: int = size, b: Builder = b) -> Value:
                 for shift in range(0, _width(value), size):
                     twin = self._twin(value, t, shift)
-                    b.store(twin, displaced(b, pointer, shift // 8), align=_aligned(store, shift))
+                    b.store(twin, at_offset(b, pointer, shift // 8), align=_aligned(store, shift))
                 return value
 
             if self._attempt(pieces) is not None:
@@ -129,7 +129,7 @@ class _Restorer:
         def goes_on(i: Instruction) -> bool:
             return i.opcode in _REMOVABLE and i.opcode != "load"
 
-        return any(map(shows, behind(value, goes_on)))
+        return any(map(shows, backward_slice(value, goes_on)))
 
     # --- floats ---
 
@@ -149,7 +149,7 @@ class _Restorer:
         return self.twins[key]
 
     def _at(self, anchor: Instruction) -> Builder:
-        return Builder(self.behind[anchor], self.namer)
+        return Builder(self.after[anchor], self.namer)
 
     def _bitcast(self, i: Instruction, t: Type, shift: int) -> Value:
         if i.operands[0].type is not t or shift:
@@ -160,7 +160,7 @@ class _Restorer:
         if {"volatile", "atomic"} & i.attributes.keys() or shift % 8 or _width(i) % 8:
             raise _NotFloat
         b = self._at(i)
-        made = b.load(t, displaced(b, i.operands[0], shift // 8), align=_aligned(i, shift))
+        made = b.load(t, at_offset(b, i.operands[0], shift // 8), align=_aligned(i, shift))
         made.attributes |= {k: v for k, v in i.attributes.items() if k == "location"}
         return made
 
@@ -263,7 +263,7 @@ class _Restorer:
             to = phis if i.opcode == "phi" else others
             if i not in self.values:
                 to += self.replaced.get(i, [i])
-            for made in self.behind.get(i, ()):
+            for made in self.after.get(i, ()):
                 (phis if made.opcode == "phi" else others).append(made)
         return [*phis, *others]
 

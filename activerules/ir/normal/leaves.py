@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import ClassVar
 
-from activerules.ir.llvm.builder import Builder, Namer, displaced, suffixed
+from activerules.ir.llvm.builder import Builder, Namer, at_offset, suffixed
 from activerules.ir.llvm.cfg import reverse_postorder
 from activerules.ir.llvm.constant_parts import CannotSplit, ScalarPart, leaves_of, parts_of_constant
 from activerules.ir.llvm.constants import integer_of
@@ -235,7 +235,7 @@ class Scalariser:
     # --- memory ---
 
     def _address(self, pointer: Value, leaf: ScalarPart) -> Value:
-        return displaced(self.b, pointer, leaf.offset)
+        return at_offset(self.b, pointer, leaf.offset)
 
     def _load(self, i: Instruction) -> None:
         self._ordinary(i)

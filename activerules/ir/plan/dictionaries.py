@@ -59,6 +59,6 @@ def _written(
             continue
         name = _PARAMETER.match(holder.name)
         given = call.operands[function.arguments.index(holder)]
-        behind = closure(memory.objects(given), memory.inside)
-        if name and (i is call or not behind.isdisjoint(memory.objects(i.operands[-1]))):
+        reachable = closure(memory.objects(given), memory.pointees)
+        if name and (i is call or not reachable.isdisjoint(memory.objects(i.operands[-1]))):
             yield name[1]

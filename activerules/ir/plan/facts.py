@@ -56,7 +56,7 @@ class Facts:
         return self.types.touches_floats(store) or (
             self._is_from_outside(store.operands[1])
             and not self.types.is_read_as_integer(store)
-            and not self.types.is_no_place_of_floats(store)
+            and not self.types.is_free_of_floats(store)
         )
 
     def _is_from_outside(self, pointer: Value) -> bool:
@@ -87,7 +87,7 @@ def analyse(request: Request, summaries: ModuleSummaries | None = None) -> Facts
     if changed is not None:
         request = without_pointees(request, memory, changed)
         memory = _memory(request, flow, returns, calls, callees)
-    if memory.carried and retype_pointer_copies(
+    if memory.integer_sources and retype_pointer_copies(
         function, analyse_value_types(function, memory, {}, shapes)
     ):
         memory = _memory(request, flow, returns, calls, callees)

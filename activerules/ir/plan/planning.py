@@ -386,9 +386,9 @@ class _Planner:
         """Whether a value is an address in memory that is resized: it may be another one later."""
         if isinstance(value, Instruction) and value.opcode == "ptrtoint":
             value = value.operands[0]
-        place = self.memory.place(value)
-        return place.through and not all(
-            is_counted(o) and not has_header(o) for o in self.memory.objects(place.base)
+        address = self.memory.address(value)
+        return address.through and not all(
+            is_counted(o) and not has_header(o) for o in self.memory.objects(address.base)
         )
 
     def _refuse_moving(self, i: Instruction) -> None:

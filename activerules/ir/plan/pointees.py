@@ -55,10 +55,10 @@ def _hits(write: Write, holder: MemoryObject, memory: MemoryFacts) -> bool:
 
 def _beside(pointer: Value, size: int | None, holder: MemoryObject, memory: MemoryFacts) -> bool:
     """Whether a write is known to lie between the declared pointers of what it writes to."""
-    place = memory.place(pointer)
-    if size is None or not memory.starts(place, holder):
+    address = memory.address(pointer)
+    if size is None or not memory.starts(address, holder):
         return False
-    return not memory.targets[holder].meets(place, size)
+    return not memory.targets[holder].meets(address, size)
 
 
 def without_pointees(request: Request, memory: MemoryFacts, changed: Instruction) -> Request:

@@ -11,7 +11,7 @@ made of parts of two.
 
 from __future__ import annotations
 
-from activerules.ir.analysis.types.copies import PeriodicCopy, may_begin_inside, rows_cut
+from activerules.ir.analysis.types.copies import PeriodicCopy, may_begin_inside, may_end_inside
 from activerules.ir.analysis.types.value_types import ValueTypes
 from activerules.ir.llvm.model import Instruction
 from activerules.ir.llvm.types import DOUBLE
@@ -141,7 +141,7 @@ def cut_name(copy: Instruction, types: ValueTypes) -> str | None:
     kind = may_begin_inside(copy, types)
     if kind is not None:
         return f"{CUT_ENDS}{kind}"
-    rows = rows_cut(copy, types)
+    rows = may_end_inside(copy, types)
     return CUT_ROW + _described(rows) if rows is not None else None
 
 

@@ -1,7 +1,7 @@
 """Places: where in an object a pointer points, as far as its address arithmetic says.
 
 Needs       pointers of a function in normal form
-Gives       `place_of(pointer)`: the base it counts from, and the set of its offsets
+Gives       `address_of(pointer)`: the base it counts from, and the set of its offsets
 Invariants  O1  every offset the pointer may have from its base is in `offset + stride * integers`
             O2  with `through`, the base is a reference-counted object and offsets count from the
                 start of its data, wherever that is at the moment
@@ -60,7 +60,7 @@ class Address:
         step = gcd(self.stride, other.stride)
         if step == 0:
             return self.offset < other.offset + other_size and other.offset < self.offset + size
-        if header and (self.is_behind(other, other_size) or other.is_behind(self, size)):
+        if header and (self.lies_after(other, other_size) or other.lies_after(self, size)):
             return False
         ahead = (other.offset - self.offset) % step
         return ahead < size or step - ahead < other_size
@@ -73,7 +73,7 @@ class Address:
         covered = ahead >= 0 and ahead + other_size <= size
         return not self.stride and not other.stride and -other_size < ahead < size and not covered
 
-    def is_behind(self, other: Address, size: int) -> bool:
+    def lies_after(self, other: Address, size: int) -> bool:
         """Whether all of this lies behind `size` bytes at the other, which is one offset, in memory
         that begins with a header.
         """
@@ -81,14 +81,14 @@ class Address:
         return other.stride == 0 and first is not None and other.offset + size <= first
 
 
-_NO_PLACES: Mapping[Value, Address] = {}
+_NO_ADDRESSES: Mapping[Value, Address] = {}
 
 
-def place_of(
+def address_of(
     pointer: Value,
     named: NamedTypes,
     multiples: Multiples = _NO_MULTIPLES,
-    known: Mapping[Value, Address] = _NO_PLACES,
+    known: Mapping[Value, Address] = _NO_ADDRESSES,
 ) -> Address:
     """Follow a pointer back to where its address arithmetic begins, or to a place that is known."""
     steps: list[tuple[int, int]] = []

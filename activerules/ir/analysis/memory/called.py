@@ -14,7 +14,7 @@ from activerules.ir.analysis.memory.objects import MemoryObject, closure, overla
 from activerules.ir.llvm.model import Instruction, Value
 
 ObjectsOf = Callable[[Value], Iterable[MemoryObject]]
-Inside = Callable[[MemoryObject], Iterable[MemoryObject]]
+Pointees = Callable[[MemoryObject], Iterable[MemoryObject]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,18 +31,18 @@ class CalledMemory:
     deep: dict[int, frozenset[MemoryObject]]
     reached: frozenset[MemoryObject]
 
-    def at(self, place: CalleeMemory) -> frozenset[MemoryObject]:
+    def at(self, region: CalleeMemory) -> frozenset[MemoryObject]:
         """The memory objects that a place of the summary denotes at this call."""
-        if place.root == FRESH:
+        if region.root == FRESH:
             return frozenset([MemoryObject("result", self.call)])
-        if isinstance(place.root, int):
-            return (self.deep if place.deep else self.direct)[place.root]
-        memory = MemoryObject("global", place.root)
-        return frozenset([MemoryObject("loaded", memory) if place.deep else memory])
+        if isinstance(region.root, int):
+            return (self.deep if region.deep else self.direct)[region.root]
+        global_memory = MemoryObject("global", region.root)
+        return frozenset([MemoryObject("loaded", global_memory) if region.deep else global_memory])
 
-    def all_at(self, places: Iterable[CalleeMemory]) -> frozenset[MemoryObject]:
+    def all_at(self, regions: Iterable[CalleeMemory]) -> frozenset[MemoryObject]:
         """The objects several places stand for; all it can reach if it calls what is unknown."""
-        found = {o for place in places for o in self.at(place)}
+        found = {o for region in regions for o in self.at(region)}
         if self.summary.everything:
             found |= self.reached
         return frozenset(found)
@@ -69,7 +69,7 @@ class CalledMemory:
 
 
 def called_memory(
-    call: Instruction, objects: ObjectsOf, inside: Inside, summaries: Summaries, disjoint: bool
+    call: Instruction, objects: ObjectsOf, pointees: Pointees, summaries: Summaries, disjoint: bool
 ) -> CalledMemory:
     """Group the operands of a call, and look its summary up."""
     points = {k: frozenset(objects(o)) for k, o in enumerate(call.operands) if o.type.is_pointer}
@@ -78,10 +78,10 @@ def called_memory(
         g: frozenset(o for k in points if groups[k] == g for o in points[k])
         for g in set(groups.values())
     }
-    deep = {g: frozenset(_behind(found, inside)) for g, found in direct.items()}
+    deep = {g: frozenset(_deep(found, pointees)) for g, found in direct.items()}
     numbers = tuple(groups.get(k) for k in range(len(call.operands)))
     addresses = [o for k in call.operands if k.type.is_int for o in objects(k)]
-    everything = closure([*addresses, *(o for found in direct.values() for o in found)], inside)
+    everything = closure([*addresses, *(o for found in direct.values() for o in found)], pointees)
     apart = not any(
         overlap(a, b, disjoint)
         for g, found in direct.items()
@@ -94,8 +94,8 @@ def called_memory(
     return CalledMemory(call, numbers, apart, summary, direct, deep, frozenset(everything))
 
 
-def _behind(start: Iterable[MemoryObject], inside: Inside) -> set[MemoryObject]:
-    return closure((behind for o in start for behind in inside(o)), inside)
+def _deep(start: Iterable[MemoryObject], pointees: Pointees) -> set[MemoryObject]:
+    return closure((pointee for o in start for pointee in pointees(o)), pointees)
 
 
 def _grouped(points: dict[int, frozenset[MemoryObject]]) -> dict[int, int]:

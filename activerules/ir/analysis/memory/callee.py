@@ -35,11 +35,11 @@ class CalleeMemory:
 @dataclass(frozen=True)
 class CalleeAccess:
     """A load or store of `type`: `offset` bytes behind parameter `parameter`, or anywhere in
-    `place` (both None); `aligned`: for sure at an address that its size divides; `without_floats`:
+    `memory` (both None); `aligned`: for sure at an address that its size divides; `without_floats`:
     no function of the module has floats there.
     """
 
-    place: CalleeMemory
+    memory: CalleeMemory
     type: Type
     aligned: bool = False
     parameter: int | None = None

@@ -49,29 +49,29 @@ class Declared:
         """The types of the floats in it."""
         return {t for _, t in self.floats}
 
-    def meets_float(self, t: Type, place: Address | None, named: NamedTypes) -> bool:
-        """Whether an access of type `t` may share a byte with a float; `place` counts from the
+    def meets_float(self, t: Type, address: Address | None, named: NamedTypes) -> bool:
+        """Whether an access of type `t` may share a byte with a float; `address` counts from the
         start, None: it may be anywhere.
         """
-        if place is None:
+        if address is None:
             return bool(self.floats)
         size = size_of(t, named)
         return any(
-            place.may_overlap(size, Address(_START, offset, self.period), size_of(kind, named))
+            address.may_overlap(size, Address(_START, offset, self.period), size_of(kind, named))
             for offset, kind in self.floats
         )
 
-    def admits(self, t: Type, place: Address | None) -> bool:
+    def admits(self, t: Type, address: Address | None) -> bool:
         """Whether an access of type `t` can be to declared floats alone. One that moves by less
         than a period, or may be anywhere, is a loop over several of them: an array in a record.
         """
-        place = place or Address(_START, 0, 1)
-        step = gcd(place.stride, self.period)
+        address = address or Address(_START, 0, 1)
+        step = gcd(address.stride, self.period)
         met = [
             offset
             for offset, kind in self.floats
             if kind == t
-            and ((offset - place.offset) % step == 0 if step else offset == place.offset)
+            and ((offset - address.offset) % step == 0 if step else offset == address.offset)
         ]
         return len(met) > (1 if step != self.period else 0)
 
@@ -93,10 +93,10 @@ class Target:
     memory: MemoryObject
     kind: PointerKind = "start"
 
-    def is_start(self, place: Address, memory: MemoryObject) -> bool:
+    def is_start(self, address: Address, memory: MemoryObject) -> bool:
         """Whether a place that counts from this pointer counts from the start of `memory`."""
         counted = self.kind == "counted"
-        return self.kind != "somewhere" and self.memory == memory and counted == place.through
+        return self.kind != "somewhere" and self.memory == memory and counted == address.through
 
 
 @dataclass(frozen=True)
@@ -111,16 +111,16 @@ class Pointers:
     period: int = 0
     integers: frozenset[int] = frozenset()
 
-    def offset_of(self, place: Address) -> int | None:
+    def offset_of(self, address: Address) -> int | None:
         """Where in one period a place is that counts from the start; None where that varies."""
         if self.period == 0:
-            return place.offset if place.stride == 0 else None
-        return place.offset % self.period if place.stride % self.period == 0 else None
+            return address.offset if address.stride == 0 else None
+        return address.offset % self.period if address.stride % self.period == 0 else None
 
-    def meets(self, place: Address, size: int) -> bool:
+    def meets(self, address: Address, size: int) -> bool:
         """Whether `size` bytes at a place that counts from the start may share one with one."""
         return any(
-            place.may_overlap(size, Address(_START, offset, self.period), size_of(PTR, {}))
+            address.may_overlap(size, Address(_START, offset, self.period), size_of(PTR, {}))
             for offset in self.at
         )
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from activerules.ir.analysis.memory.addresses import Address, Multiples, place_of
+from activerules.ir.analysis.memory.addresses import Address, Multiples, address_of
 from activerules.ir.analysis.memory.called import CalledMemory
 from activerules.ir.analysis.memory.callee import Summaries
 from activerules.ir.analysis.memory.declared import Target, Targets
@@ -36,8 +36,8 @@ from activerules.ir.analysis.memory.points_to import (
     HANDED_ON,
     Solver,
     Tables,
-    inside_of,
     objects_of_constant,
+    pointees_in,
     reached_by,
 )
 from activerules.ir.analysis.memory.writes import Write, writes_of
@@ -58,13 +58,15 @@ from activerules.ir.normal.promises import touches_memory
 class MemoryFacts:
     """Frozen result of `analyse_memory`; the invariants are in the module docstring.
 
-    `called` are the calls of functions of the module, `followed` what marked calls reach through
-    containers; `clobbered` tells the objects that may change after the return, so that everything
-    read from them counts as overwritten; `copied` are the objects from which bytes of unknown type
-    are copied to an object, `carried` those from which integers are, which may be pointers;
-    `starts_of` are the loads of pointers the caller declared (`ir/analysis/memory/declared.py`);
-    `readers` are the marked calls that store no pointers but in their result, each with that
-    memory.
+    called            the calls of functions of the module
+    followed          what marked calls reach through containers
+    clobbered         whether an object may change after the return, so that everything read from
+                      it counts as overwritten
+    copy_sources      per object, those whose bytes, of whatever type, are copied to it
+    integer_sources   per object, those from which integers that may be pointers are moved to it
+    starts_of         loads of pointers that the caller declared (`ir/analysis/memory/declared.py`)
+    readers           marked calls that store pointers only in the memory they write, with that
+                      memory
     """
 
     points_to: dict[Value, frozenset[MemoryObject]]
@@ -78,23 +80,27 @@ class MemoryFacts:
     called: Mapping[Instruction, CalledMemory] = field(default_factory=lambda: {})
     followed: Mapping[Instruction, frozenset[MemoryObject]] = field(default_factory=lambda: {})
     clobbered: Callable[[MemoryObject], bool] = lambda memory: False
-    copied: Mapping[MemoryObject, frozenset[MemoryObject]] = field(default_factory=lambda: {})
-    carried: Mapping[MemoryObject, frozenset[MemoryObject]] = field(default_factory=lambda: {})
+    copy_sources: Mapping[MemoryObject, frozenset[MemoryObject]] = field(default_factory=lambda: {})
+    integer_sources: Mapping[MemoryObject, frozenset[MemoryObject]] = field(
+        default_factory=lambda: {}
+    )
     targets: Targets = field(default_factory=lambda: {})
     multiples: Multiples = field(default_factory=lambda: {})
     starts_of: Mapping[Instruction, Target] = field(default_factory=lambda: {})
     tables: Tables = field(default_factory=lambda: {})
     readers: Mapping[Instruction, frozenset[MemoryObject]] = field(default_factory=lambda: {})
-    _places: dict[Value, Address] = field(default_factory=lambda: {})
+    _addresses: dict[Value, Address] = field(default_factory=lambda: {})
 
     def objects(self, pointer: Value) -> frozenset[MemoryObject]:
         """What `pointer` may point to; empty for null and undef."""
         return self.points_to.get(pointer) or objects_of_constant(pointer)
 
-    def inside(self, memory: MemoryObject) -> frozenset[MemoryObject]:
+    def pointees(self, memory: MemoryObject) -> frozenset[MemoryObject]:
         """What pointers stored in `memory` may point to."""
-        held = inside_of(memory, self.contents, self.copied, self.carried, self.tables)
-        return frozenset(held)
+        found = pointees_in(
+            memory, self.contents, self.copy_sources, self.integer_sources, self.tables
+        )
+        return frozenset(found)
 
     def copied_with(self, memory: MemoryObject) -> frozenset[MemoryObject]:
         """The objects whose bytes may come from this one by copies, or go there; itself, too."""
@@ -103,7 +109,7 @@ class MemoryFacts:
     @cached_property
     def _copied_both_ways(self) -> dict[MemoryObject, set[MemoryObject]]:
         found: dict[MemoryObject, set[MemoryObject]] = {}
-        for target, sources in self.copied.items():
+        for target, sources in self.copy_sources.items():
             for source in sources:
                 found.setdefault(target, set()).add(source)
                 found.setdefault(source, set()).add(target)
@@ -116,14 +122,14 @@ class MemoryFacts:
         """
         if not touches_memory(call):
             return frozenset()
-        given = frozenset(reached_by(call, self.objects, self.inside))
+        given = frozenset(reached_by(call, self.objects, self.pointees))
         if call.callee_name in (MAKES_ROOM, GIVES_ROOM_BACK):
             return given
         return given | self._exposed
 
-    def behind(self, pointer: Value) -> frozenset[MemoryObject]:
+    def reachable_from(self, pointer: Value) -> frozenset[MemoryObject]:
         """All memory that can be got at by a pointer."""
-        return frozenset(closure(self.objects(pointer), self.inside))
+        return frozenset(closure(self.objects(pointer), self.pointees))
 
     def read_by(self, call: Instruction) -> frozenset[MemoryObject]:
         """What a function of the module may read when it is called here."""
@@ -144,7 +150,7 @@ class MemoryFacts:
         known: set[MemoryObject] = {o for o in self.all_objects | written if o.kind == "global"}
         work = [*known, *(o for o in self.contents if not o.is_local)]
         while work:
-            new = self.inside(work.pop()) - known
+            new = self.pointees(work.pop()) - known
             known |= new
             work += new
         return frozenset(known)
@@ -186,7 +192,7 @@ class MemoryFacts:
             return False
         if p_size is None or q_size is None:
             return True
-        a, b = self.place(p), self.place(q)
+        a, b = self.address(p), self.address(q)
         if (a.base is b.base and a.through == b.through and self._is_one_address(a.base)) or (
             all(self.starts(a, o) and self.starts(b, o) for o in self.objects(p) | self.objects(q))
         ):
@@ -194,38 +200,40 @@ class MemoryFacts:
             return a.may_overlap(p_size, b, q_size, header=header)
         return True
 
-    def place(self, pointer: Value) -> Address:
+    def address(self, pointer: Value) -> Address:
         """Where in its object a pointer points."""
-        found = self._places.get(pointer)
+        found = self._addresses.get(pointer)
         if found is None:
-            found = place_of(pointer, self.named_types, self.multiples, self._places)
-            self._places[pointer] = found
+            found = address_of(pointer, self.named_types, self.multiples, self._addresses)
+            self._addresses[pointer] = found
         return found
 
-    def starts(self, place: Address, o: MemoryObject) -> bool:
+    def starts(self, address: Address, o: MemoryObject) -> bool:
         """Whether offsets of a place count from the start of this object (its data, if counted)."""
         match o.kind:
             case "argument":
-                return self._starts_argument(place, o)
+                return self._starts_argument(address, o)
             case "allocation" if is_counted(o):
-                return place.through or self._leads_to_start(place.base, o)
-            case "allocation" | "alloca" if place.base is not o.key:
-                return not place.through and self._leads_to_start(place.base, o)
+                return address.through or self._leads_to_start(address.base, o)
+            case "allocation" | "alloca" if address.base is not o.key:
+                return not address.through and self._leads_to_start(address.base, o)
             case _:
-                return place.base is o.key and not place.through
+                return address.base is o.key and not address.through
 
-    def _starts_argument(self, place: Address, o: MemoryObject) -> bool:
+    def _starts_argument(self, address: Address, o: MemoryObject) -> bool:
         """Whether a place counts from a parameter of the object, or from a declared pointer (D2).
 
         Two objects of one private name begin at the same place, or do not overlap.
         """
-        (memory, *others) = self.objects(place.base) or (None,)
+        (memory, *others) = self.objects(address.base) or (None,)
         if memory is None or others or (memory != o and not _begin_alike(memory, o)):
             return False
-        if isinstance(place.base, Instruction):
-            target = self.starts_of.get(place.base)
-            return target is not None and target.is_start(place, memory)
-        return isinstance(place.base, Argument) and (not place.through or memory in self.targets)
+        if isinstance(address.base, Instruction):
+            target = self.starts_of.get(address.base)
+            return target is not None and target.is_start(address, memory)
+        return isinstance(address.base, Argument) and (
+            not address.through or memory in self.targets
+        )
 
     def _leads_to_start(self, base: Value, o: MemoryObject) -> bool:
         """Whether a pointer that was loaded or chosen is one to the start of the data of `o`."""
@@ -235,7 +243,7 @@ class MemoryFacts:
     @cached_property
     def _interior(self) -> Interior:
         instructions = (i for block in self.flow.order for i in block.instructions)
-        return interior_pointers(instructions, self.objects, self.place, self._stored_into)
+        return interior_pointers(instructions, self.objects, self.address, self._stored_into)
 
     def _stored_into(self, call: Instruction) -> frozenset[MemoryObject]:
         """Where a call may store pointers."""
@@ -283,7 +291,7 @@ class MemoryFacts:
 
     def container_overwritten(self, call: Instruction, pointer: Value) -> bool:
         """Whether what a marked call can reach by a pointer may change after it."""
-        objects = self.behind(pointer)
+        objects = self.reachable_from(pointer)
         return (self.split and not self._callers.isdisjoint(objects)) or self._any_overwritten(
             call, objects
         )
@@ -470,8 +478,8 @@ def analyse_memory(
         followed=solver.followed,
         readers=_readers(solver, flow, marked),
         clobbered=clobbered,
-        copied={o: frozenset(s) for o, s in solver.copied.items()},
-        carried={o: frozenset(s) for o, s in solver.carried.items()},
+        copy_sources={o: frozenset(s) for o, s in solver.copy_sources.items()},
+        integer_sources={o: frozenset(s) for o, s in solver.integer_sources.items()},
         targets=solver.targets,
         multiples=multiples or {},
         tables=tables or {},
@@ -493,5 +501,5 @@ def _readers(
         if effect is None or effect.hands_out or effect.follows:
             continue
         written = {o for p in (i.operands[k] for k in effect.writes) for o in solver.objects(p)}
-        found[i] = frozenset(closure(written, solver.inside))
+        found[i] = frozenset(closure(written, solver.pointees))
     return found

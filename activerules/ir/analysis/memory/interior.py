@@ -27,7 +27,7 @@ class Interior:
     """
 
     objects: Callable[[Value], Iterable[MemoryObject]]
-    place: Callable[[Value], Address]
+    address: Callable[[Value], Address]
     chosen: set[Value] = field(default_factory=lambda: set())
     stored: set[MemoryObject] = field(default_factory=lambda: set())
 
@@ -45,22 +45,22 @@ class Interior:
             return False
         if pointer.opcode in HANDED_ON:
             return any(self.may_be(pointer, o) for o in self.objects(pointer))
-        place = self.place(pointer)
-        if place.offset or place.stride or pointer.opcode == "inttoptr":
+        address = self.address(pointer)
+        if address.offset or address.stride or pointer.opcode == "inttoptr":
             return True
-        if isinstance(place.base, Instruction) and place.base.opcode in HANDED_ON:
-            return self.leads_inside(place.base)
-        return not place.through and place.base is not pointer
+        if isinstance(address.base, Instruction) and address.base.opcode in HANDED_ON:
+            return self.leads_inside(address.base)
+        return not address.through and address.base is not pointer
 
 
 def interior_pointers(
     instructions: Iterable[Instruction],
     objects: Callable[[Value], Iterable[MemoryObject]],
-    place: Callable[[Value], Address],
+    address: Callable[[Value], Address],
     reached: Callable[[Instruction], Iterable[MemoryObject]],
 ) -> Interior:
     """Visit what stores pointers, and what chooses between them, until nothing changes."""
-    found = Interior(objects, place)
+    found = Interior(objects, address)
     visited = [i for i in instructions if _hands_on(i)]
     size = -1
     while size != (size := len(found.chosen) + len(found.stored)):

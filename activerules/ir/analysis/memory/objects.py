@@ -61,7 +61,7 @@ def overlap(a: MemoryObject, b: MemoryObject, disjoint: bool) -> bool:
 
 
 def closure(
-    start: Iterable[MemoryObject], inside: Callable[[MemoryObject], Iterable[MemoryObject]]
+    start: Iterable[MemoryObject], pointees: Callable[[MemoryObject], Iterable[MemoryObject]]
 ) -> set[MemoryObject]:
     """The objects in `start`, and all that pointers stored in them lead to, however far."""
     reached: set[MemoryObject] = set()
@@ -70,7 +70,7 @@ def closure(
         memory = work.pop()
         if memory not in reached:
             reached.add(memory)
-            work.extend(inside(memory))
+            work.extend(pointees(memory))
     return reached
 
 

@@ -1,6 +1,6 @@
 """Spans: where in blocks of one shape a pointer may point, counted from the start of the block.
 
-Gives       `span_of`, `moved`, `covers`, `widest`, `shifted` on places that all have one base
+Gives       `offsets_of`, `moved`, `covers`, `widest`, `shifted` on places that all have one base
 Invariants  O1 and O3 of `addresses`; a set of offsets has one form
 """
 
@@ -17,15 +17,15 @@ START = Address(_ORIGIN, 0)
 ANYWHERE = Address(_ORIGIN, 0, 1)
 
 
-def moved(span: Address, constant: int, variable: int) -> Address:
+def moved(address: Address, constant: int, variable: int) -> Address:
     """A span a getelementptr further on."""
-    low = span.low if span.stride else span.offset
+    low = address.low if address.stride else address.offset
     if low is not None:
         low += constant
-    return span_of(span.offset + constant, gcd(span.stride, variable), low)
+    return offsets_of(address.offset + constant, gcd(address.stride, variable), low)
 
 
-def span_of(offset: int, stride: int, low: int | None) -> Address:
+def offsets_of(offset: int, stride: int, low: int | None) -> Address:
     """One form for each set of offsets."""
     return Address(_ORIGIN, offset % stride if stride else offset, stride, low if stride else None)
 
@@ -40,11 +40,11 @@ def covers(one: Address, other: Address) -> bool:
 
 def widest(one: Address, other: Address) -> Address:
     """A span that has all offsets of two."""
-    return span_of(one.offset, gcd(one.stride, other.stride, one.offset - other.offset), None)
+    return offsets_of(one.offset, gcd(one.stride, other.stride, one.offset - other.offset), None)
 
 
-def shifted(place: Address, start: Address, end: Address) -> Address:
-    """The target of `place` in a copy from `start` to `end`."""
-    stride = gcd(place.stride, start.stride, end.stride)
+def shifted(address: Address, start: Address, end: Address) -> Address:
+    """The target of `address` in a copy from `start` to `end`."""
+    stride = gcd(address.stride, start.stride, end.stride)
     low = end.low if end.stride else end.offset
-    return span_of(place.offset - start.offset + end.offset, stride, low)
+    return offsets_of(address.offset - start.offset + end.offset, stride, low)

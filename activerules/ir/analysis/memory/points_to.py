@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from activerules.ir.analysis.memory.addresses import place_of
+from activerules.ir.analysis.memory.addresses import address_of
 from activerules.ir.analysis.memory.called import CalledMemory, called_memory
 from activerules.ir.analysis.memory.callee import Summaries
 from activerules.ir.analysis.memory.declared import Target, Targets
@@ -35,7 +35,7 @@ from activerules.ir.llvm.model import (
     GlobalRef,
     Instruction,
     Value,
-    behind,
+    backward_slice,
 )
 from activerules.ir.llvm.types import I64, PTR, IntType, NamedTypes, size_of
 from activerules.ir.normal.effects import CallEffect, effect_of
@@ -54,13 +54,13 @@ _NOWHERE = {"null", "undef", "poison"}
 _CARRIES_ADDRESS = BINARY_INT | {"phi", "select", "trunc", "zext", "sext", "freeze"}
 
 
-def loads_behind(value: Value) -> list[Instruction]:
+def source_loads(value: Value) -> list[Instruction]:
     """The loads a value comes from, through phi, select, freeze and arithmetic on its sign."""
 
     def goes_on(i: Instruction) -> bool:
         return i.opcode in {"phi", "select", "freeze"} or _changes_sign(i)
 
-    return [i for i in behind(value, goes_on) if i.opcode == "load"]
+    return [i for i in backward_slice(value, goes_on) if i.opcode == "load"]
 
 
 def _changes_sign(i: Instruction) -> bool:
@@ -86,34 +86,34 @@ Tables = Mapping[MemoryObject, frozenset[MemoryObject]]
 """What pointers in constant globals lead to: functions, and other globals."""
 
 
-def inside_of(
+def pointees_in(
     memory: MemoryObject,
     contents: _Objects,
-    copied: _Objects,
-    carried: _Objects,
+    copy_sources: _Objects,
+    integer_sources: _Objects,
     tables: Tables,
 ) -> set[MemoryObject]:
     """What pointers in `memory` may point to, those copied there from other memory included."""
-    held: set[MemoryObject] = set()
-    for one in closure([memory], lambda o: (*copied.get(o, ()), *carried.get(o, ()))):
-        held.update(contents.get(one, ()))
+    found: set[MemoryObject] = set()
+    for one in closure([memory], lambda o: (*copy_sources.get(o, ()), *integer_sources.get(o, ()))):
+        found.update(contents.get(one, ()))
         if one in tables:
-            held.update(tables[one])
+            found.update(tables[one])
         elif one.kind in {"argument", "loaded", "global"}:
-            held.add(one if one.kind == "loaded" else MemoryObject("loaded", one))
+            found.add(one if one.kind == "loaded" else MemoryObject("loaded", one))
         elif one == RUNTIME:
-            held.add(RUNTIME)
-    return held
+            found.add(RUNTIME)
+    return found
 
 
 def reached_by(
     call: Instruction,
     objects: Callable[[Value], Iterable[MemoryObject]],
-    inside: Callable[[MemoryObject], Iterable[MemoryObject]],
+    pointees: Callable[[MemoryObject], Iterable[MemoryObject]],
 ) -> set[MemoryObject]:
     """All memory a call gets at by its operands."""
     addresses = (o for o in call.operands if o.type.is_pointer or o.type.is_int)
-    return closure((o for address in addresses for o in objects(address)), inside)
+    return closure((o for address in addresses for o in objects(address)), pointees)
 
 
 def _is_shorter(o: MemoryObject, least: int) -> bool:
@@ -148,9 +148,9 @@ class Solver:
         self.followed: dict[Instruction, frozenset[MemoryObject]] = {}
         self.points_to: dict[Value, set[MemoryObject]] = {}
         self.contents: dict[MemoryObject, set[MemoryObject]] = {}
-        self.copied: dict[MemoryObject, set[MemoryObject]] = {}
-        self.carried: dict[MemoryObject, set[MemoryObject]] = {}
-        self.carried_anywhere: set[MemoryObject] = set()
+        self.copy_sources: dict[MemoryObject, set[MemoryObject]] = {}
+        self.integer_sources: dict[MemoryObject, set[MemoryObject]] = {}
+        self.integers_anywhere: set[MemoryObject] = set()
         self.fields: dict[tuple[MemoryObject, int | None], set[MemoryObject]] = {}
         self.changed = False
 
@@ -158,7 +158,7 @@ class Solver:
         """`value` may point to `objects`, too."""
         self._grow(self.points_to.setdefault(value, set()), objects)
 
-    def hold(
+    def add_contents(
         self, memory: MemoryObject, objects: Iterable[MemoryObject], offset: int | None = None
     ) -> None:
         """Pointers in `memory` may point to `objects`, too: the one at `offset`, or any."""
@@ -175,21 +175,23 @@ class Solver:
         """What `value` may point to, as far as is known."""
         return self.points_to.get(value) or set(objects_of_constant(value))
 
-    def inside(self, memory: MemoryObject) -> set[MemoryObject]:
+    def pointees(self, memory: MemoryObject) -> set[MemoryObject]:
         """What pointers stored in `memory` may point to."""
-        return inside_of(memory, self.contents, self.copied, self.carried, self.tables)
+        return pointees_in(
+            memory, self.contents, self.copy_sources, self.integer_sources, self.tables
+        )
 
     def copy(self, target: MemoryObject, source: MemoryObject) -> None:
         """`target` may hold bytes of `source`, pointers among them."""
         if target != source:
-            self._grow(self.copied.setdefault(target, set()), {source})
+            self._grow(self.copy_sources.setdefault(target, set()), {source})
         if self.contents.get(source):
-            self.hold(target, self.contents[source])
+            self.add_contents(target, self.contents[source])
 
     def solve(self) -> None:
         """Visit all instructions until nothing changes."""
         for holder, pointers in self.targets.items():
-            self.hold(holder, (target.memory for target in pointers.at.values()))
+            self.add_contents(holder, (target.memory for target in pointers.at.values()))
         self.changed = True
         while self.changed:
             self.changed = False
@@ -260,9 +262,9 @@ class Solver:
         One struct often holds pointers to several kinds of memory, and what was read from it may
         be any of them; where in it the next pointer is tells the short ones from the long.
         """
-        place = place_of(pointer, self.named_types)
-        stored = isinstance(place.base, Instruction) and place.base.opcode in HANDED_ON
-        least = place.offset if stored and place.stride == 0 and not place.through else 0
+        address = address_of(pointer, self.named_types)
+        stored = isinstance(address.base, Instruction) and address.base.opcode in HANDED_ON
+        least = address.offset if stored and address.stride == 0 and not address.through else 0
         return [o for o in self.objects(pointer) if not _is_shorter(o, least)]
 
     def _offset_in_declared(self, memory: MemoryObject, pointer: Value) -> int | None:
@@ -272,43 +274,45 @@ class Solver:
         pointers = self.targets.get(memory)
         if pointers is None or not pointers.at:
             return None
-        place = place_of(pointer, self.named_types)
-        base = self.starts_of.get(place.base) if isinstance(place.base, Instruction) else None
-        at_start = isinstance(place.base, Argument) or (
-            base is not None and base.is_start(place, memory)
+        address = address_of(pointer, self.named_types)
+        base = self.starts_of.get(address.base) if isinstance(address.base, Instruction) else None
+        at_start = isinstance(address.base, Argument) or (
+            base is not None and base.is_start(address, memory)
         )
-        return pointers.offset_of(place) if at_start else None
+        return pointers.offset_of(address) if at_start else None
 
     def _inside_at(self, memory: MemoryObject, pointer: Value) -> set[MemoryObject]:
         """What the pointer in `memory` that another one points to may point to."""
         offset = self._offset_in(memory, pointer)
-        if offset is None or memory in self.copied or memory in self.carried_anywhere:
-            return self.inside(memory)
+        if offset is None or memory in self.copy_sources or memory in self.integers_anywhere:
+            return self.pointees(memory)
         fields = self.fields
         return fields.get((memory, offset), set()) | fields.get((memory, None), set())
 
     def _store(self, i: Instruction) -> None:
         for memory in self._within(i.operands[1]):
-            self.hold(memory, self.objects(i.operands[0]), self._offset_in(memory, i.operands[1]))
+            self.add_contents(
+                memory, self.objects(i.operands[0]), self._offset_in(memory, i.operands[1])
+            )
 
     def _offset_in(self, memory: MemoryObject, pointer: Value) -> int | None:
         """Where a pointer points in memory of the function's own, if that is one aligned place."""
         if memory.kind not in {"alloca", "allocation"}:
             return None
-        place = place_of(pointer, self.named_types)
-        is_start = place.base is memory.key and place.through == is_counted(memory)
-        exact = is_start and place.stride == 0 and place.offset % size_of(PTR, {}) == 0
-        return place.offset if exact else None
+        address = address_of(pointer, self.named_types)
+        is_start = address.base is memory.key and address.through == is_counted(memory)
+        exact = is_start and address.stride == 0 and address.offset % size_of(PTR, {}) == 0
+        return address.offset if exact else None
 
     def _store_integer(self, i: Instruction) -> None:
         """An integer that was loaded, or is made from an address, may be a pointer."""
         for target in self.objects(i.operands[1]):
-            self.hold(target, self.points_to.get(i.operands[0], ()))
-        for load in loads_behind(i.operands[0]):
+            self.add_contents(target, self.points_to.get(i.operands[0], ()))
+        for load in source_loads(i.operands[0]):
             if load.type == I64:
                 sources = {o for o in self.objects(load.operands[0]) if self._has_pointer(o, load)}
                 for target in self.objects(i.operands[1]) if sources else ():
-                    self._grow(self.carried.setdefault(target, set()), sources)
+                    self._grow(self.integer_sources.setdefault(target, set()), sources)
                     self._carry_to(target, i.operands[1], sources, load)
 
     def _carry_to(
@@ -321,10 +325,10 @@ class Solver:
         """What may be a pointer is in one place of `target`, if it is known which."""
         offset = self._offset_in(target, pointer)
         if offset is None:
-            self._grow(self.carried_anywhere, {target})
+            self._grow(self.integers_anywhere, {target})
         else:
             for source in sources:
-                self.hold(target, self._inside_at(source, load.operands[0]), offset)
+                self.add_contents(target, self._inside_at(source, load.operands[0]), offset)
 
     def _has_pointer(self, memory: MemoryObject, load: Instruction) -> bool:
         """Whether an integer that is loaded may be a pointer: not if none was stored just there, or
@@ -364,7 +368,7 @@ class Solver:
         if effect.hands_over:
             for holder in self.objects(call.operands[0]):
                 for source in self.objects(call.operands[1]):
-                    self.hold(holder, self.contents.get(source, ()))
+                    self.add_contents(holder, self.contents.get(source, ()))
         elif effect.allocates:
             self.point(call, {MemoryObject("allocation", call)})
         elif effect.returns is not None:
@@ -386,37 +390,37 @@ class Solver:
         fresh = MemoryObject("result", call)
         returned = {fresh}
         if effect.follows or effect.hands_out:
-            anything = {fresh, *reached_by(call, self.objects, self.inside)}
+            anything = {fresh, *reached_by(call, self.objects, self.pointees)}
             containers = {o for k in effect.follows for o in self.objects(call.operands[k])}
-            self.followed[call] = frozenset(closure(containers, self.inside))
+            self.followed[call] = frozenset(closure(containers, self.pointees))
             for memory in self.followed[call] if effect.exchanges else ():
                 if self.contents.get(memory) is not None:
-                    self.hold(memory, anything)
+                    self.add_contents(memory, anything)
             if effect.hands_out:
                 returned = anything
-                self.hold(fresh, returned)
+                self.add_contents(fresh, returned)
         for memory in self.objects(call.operands[0]):
-            self.hold(memory, returned)
+            self.add_contents(memory, returned)
 
     def _derived_call(self, call: Instruction, callees: Summaries) -> None:
-        called = called_memory(call, self.objects, self.inside, callees, self.disjoint)
+        called = called_memory(call, self.objects, self.pointees, callees, self.disjoint)
         self.called[call] = called
-        for place, source in called.summary.stores:
-            for memory in called.at(place):
-                self.hold(memory, called.at(source))
-        for place, source in called.summary.copies:
-            for target in called.at(place):
-                for memory in called.at(source):
-                    self.copy(target, memory)
+        for target, pointee in called.summary.stores:
+            for memory in called.at(target):
+                self.add_contents(memory, called.at(pointee))
+        for target, origin in called.summary.copies:
+            for memory in called.at(target):
+                for source in called.at(origin):
+                    self.copy(memory, source)
         if called.summary.everything:
             self._unknown_call(call)
         if call.type.is_pointer:
             self.point(call, (o for p in called.summary.returns for o in called.at(p)))
 
     def _unknown_call(self, call: Instruction) -> None:
-        reached = reached_by(call, self.objects, self.inside)
+        reached = reached_by(call, self.objects, self.pointees)
         for memory in reached:
             if self.contents.get(memory) is not None or memory.kind == "alloca":
-                self.hold(memory, reached)
+                self.add_contents(memory, reached)
         if call.type.is_pointer:
             self.point(call, reached | {UNKNOWN})

@@ -42,9 +42,9 @@ from activerules.ir.normal.effects import CallEffect, effect_of, memory_intrinsi
 
 Kind = Literal["float", "pointer"]
 
-_MOST_SPANS = 12
+_MOST_ADDRESSES = 12
 _MOST_CHANGES = 40
-_MOST_PLACES = 200
+_MOST_ENTRIES = 200
 _POINTER = size_of(PTR, {})
 _MOVES = frozenset("phi select freeze bitcast addrspacecast ptrtoint inttoptr".split())
 _COMPUTES = BINARY_INT | {"trunc", "zext", "sext"}
@@ -64,7 +64,7 @@ class _Node:
     merged: _Node | None = None
     open: bool = False
     header: bool | None = None
-    places: set[tuple[Address, int, Kind]] = field(default_factory=lambda: set())
+    scalars: set[tuple[Address, int, Kind]] = field(default_factory=lambda: set())
     fields: dict[Address, _Cell] = field(default_factory=lambda: {})
     data: _Cell | None = None
 
@@ -77,7 +77,7 @@ class _Cell:
     """
 
     node: _Node
-    spans: set[Address] = field(default_factory=lambda: set())
+    addresses: set[Address] = field(default_factory=lambda: set())
     changes: int = 0
 
 
@@ -122,13 +122,13 @@ class Shapes:
     def may_hold(self, pointer: Value, t: Type, kind: Kind) -> bool:
         """Whether a value of this kind may share a byte with one of type `t` at a pointer."""
         cell = self._cells.get(pointer)
-        if cell is None or not cell.spans:
+        if cell is None or not cell.addresses:
             return True
         node, size = _find(cell.node), self._size(t)
         return node.open or any(
-            k == kind and _meet(node, span, size, place, length)
-            for place, length, k in node.places
-            for span in cell.spans
+            k == kind and _meet(node, address, size, scalar, length)
+            for scalar, length, k in node.scalars
+            for address in cell.addresses
         )
 
     def may_be_bits(self, value: Value) -> bool:
@@ -161,7 +161,7 @@ class Shapes:
     def _spread(self) -> None:
         """H3: what is reached from an open node is open."""
         nodes = {_find(cell.node) for cell in self._cells.values()}
-        work = [n for n in nodes if n.open or (n.data is not None and (n.fields or n.places))]
+        work = [n for n in nodes if n.open or (n.data is not None and (n.fields or n.scalars))]
         seen: set[_Node] = set()
         while work:
             node = _find(work.pop())
@@ -207,21 +207,23 @@ class Shapes:
             if (cell := self._cell(value)) is not None:
                 self._open(cell.node)
 
-    def _reach(self, cell: _Cell, spans: Iterable[Address]) -> None:
+    def _reach(self, cell: _Cell, addresses: Iterable[Address]) -> None:
         """A pointer may lead to these places, too."""
-        for span in list(spans):
-            if not any(covers(known, span) for known in cell.spans):
-                cell.spans = {known for known in cell.spans if not covers(span, known)} | {span}
+        for address in list(addresses):
+            if not any(covers(known, address) for known in cell.addresses):
+                cell.addresses = {
+                    known for known in cell.addresses if not covers(address, known)
+                } | {address}
                 cell.changes += 1
                 self._changed = True
         # a pointer that goes down in a loop would begin further in front in every round
-        if len(cell.spans) > _MOST_SPANS or cell.changes > _MOST_CHANGES:
-            cell.spans = {reduce(widest, cell.spans, next(iter(cell.spans)))}
+        if len(cell.addresses) > _MOST_ADDRESSES or cell.changes > _MOST_CHANGES:
+            cell.addresses = {reduce(widest, cell.addresses, next(iter(cell.addresses)))}
 
     def _flow(self, source: _Cell, target: _Cell) -> None:
         """`target` may be whatever `source` is."""
         self._unify(source.node, target.node)
-        self._reach(target, source.spans)
+        self._reach(target, source.addresses)
 
     def _unify(self, a: _Node, b: _Node) -> None:
         a, b = sorted((_find(a), _find(b)), key=lambda node: node.number)
@@ -231,10 +233,10 @@ class Shapes:
         b.merged = a
         a.open |= b.open
         a.header = b.header if a.header is None else a.header and b.header is not False
-        a.places |= b.places
-        for place, cell in b.fields.items():
+        a.scalars |= b.scalars
+        for address, cell in b.fields.items():
             # merging one field may merge this node with others
-            known = _find(a).fields.setdefault(place, cell)
+            known = _find(a).fields.setdefault(address, cell)
             self._same(cell, known)
         if b.data is not None:
             a = _find(a)
@@ -247,7 +249,7 @@ class Shapes:
         self._flow(other, one)
 
     def _limit(self, node: _Node) -> None:
-        if len(node.fields) + len(node.places) > _MOST_PLACES:
+        if len(node.fields) + len(node.scalars) > _MOST_ENTRIES:
             self._open(node)
 
     def _size(self, t: Type) -> int:
@@ -309,7 +311,7 @@ class Shapes:
             if operand in self._loads:
                 self._come_from(i, self._loads[operand])
             cell = self._cell(operand)
-            if cell is not None and cell.spans:
+            if cell is not None and cell.addresses:
                 self._unify(cell.node, self._of(i).node)
                 self._reach(self._of(i), [ANYWHERE])
 
@@ -323,7 +325,7 @@ class Shapes:
         if cell is not None:
             constant, variable = step_of(i, self._module.types)
             self._unify(cell.node, self._of(i).node)
-            self._reach(self._of(i), [moved(s, constant, variable) for s in cell.spans])
+            self._reach(self._of(i), [moved(s, constant, variable) for s in cell.addresses])
 
     def _load(self, i: Instruction) -> None:
         cell = self._access(i.operands[0], i.type)
@@ -339,12 +341,12 @@ class Shapes:
 
     def _store(self, i: Instruction) -> None:
         value, pointer = i.operands
-        cell, held = self._access(pointer, value.type), self._cell(value)
+        cell, stored = self._access(pointer, value.type), self._cell(value)
         if cell is None:
             return
-        if held is not None:
-            for span in set(cell.spans):
-                self._flow(held, self._field(cell, span))
+        if stored is not None:
+            for address in set(cell.addresses):
+                self._flow(stored, self._field(cell, address))
         for load in set(self._loads.get(value, ())):
             origin = self._cell(load.operands[0])
             if origin is not None:
@@ -357,15 +359,15 @@ class Shapes:
             return None
         if t.is_float or t.is_pointer:
             kind: Kind = "float" if t.is_float else "pointer"
-            self._note(cell.node, {(span, self._size(t), kind) for span in cell.spans})
+            self._note(cell.node, {(address, self._size(t), kind) for address in cell.addresses})
         elif not t.is_int:
             self._open(cell.node)
         return cell
 
-    def _note(self, node: _Node, places: set[tuple[Address, int, Kind]]) -> None:
+    def _note(self, node: _Node, scalars: set[tuple[Address, int, Kind]]) -> None:
         node = _find(node)
-        if not node.places.issuperset(places):
-            node.places |= places
+        if not node.scalars.issuperset(scalars):
+            node.scalars |= scalars
             self._changed = True
             self._limit(node)
 
@@ -373,32 +375,32 @@ class Shapes:
         node = _find(cell.node)
         return [
             target
-            for place, target in list(node.fields.items())
-            if any(_meet(node, place, _POINTER, span, _POINTER) for span in cell.spans)
+            for at, target in list(node.fields.items())
+            if any(_meet(node, at, _POINTER, address, _POINTER) for address in cell.addresses)
         ]
 
-    def _field(self, cell: _Cell, span: Address) -> _Cell:
+    def _field(self, cell: _Cell, address: Address) -> _Cell:
         node = _find(cell.node)
-        if span not in node.fields:
-            node.fields[span] = self._fresh()
+        if address not in node.fields:
+            node.fields[address] = self._fresh()
             self._changed = True
             self._limit(node)
-        return node.fields[span]
+        return node.fields[address]
 
     def _copy(self, origin: _Cell, target: _Cell, size: int | None) -> None:
         """Bytes go from one place to another, with all that is known to be in them."""
         source = _find(origin.node)
-        for start in set(origin.spans):
-            for end in set(target.spans):
-                for place, cell in list(source.fields.items()):
-                    if _is_copied(source, place, _POINTER, start, size):
-                        self._flow(cell, self._field(target, shifted(place, start, end)))
+        for start in set(origin.addresses):
+            for end in set(target.addresses):
+                for address, cell in list(source.fields.items()):
+                    if _is_copied(source, address, _POINTER, start, size):
+                        self._flow(cell, self._field(target, shifted(address, start, end)))
                 self._note(
                     target.node,
                     {
-                        (shifted(place, start, end), length, kind)
-                        for place, length, kind in _find(source).places
-                        if _is_copied(source, place, length, start, size)
+                        (shifted(address, start, end), length, kind)
+                        for address, length, kind in _find(source).scalars
+                        if _is_copied(source, address, length, start, size)
                     },
                 )
 
@@ -508,10 +510,12 @@ def _meet(node: _Node, one: Address, size: int, other: Address, other_size: int)
     return one.may_overlap(size, other, other_size, header=node.header is not False)
 
 
-def _is_copied(node: _Node, place: Address, length: int, start: Address, size: int | None) -> bool:
-    """Whether a copy of `size` bytes from `start` may move `length` bytes at `place`."""
+def _is_copied(
+    node: _Node, address: Address, length: int, start: Address, size: int | None
+) -> bool:
+    """Whether a copy of `size` bytes from `start` may move `length` bytes at `address`."""
     if size is not None:
-        return _meet(node, start, size, place, length)
-    if place.stride or start.stride:
-        return node.header is False or not start.is_behind(place, length)
-    return place.offset + length > start.offset
+        return _meet(node, start, size, address, length)
+    if address.stride or start.stride:
+        return node.header is False or not start.lies_after(address, length)
+    return address.offset + length > start.offset

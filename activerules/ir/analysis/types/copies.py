@@ -2,16 +2,16 @@
 
 Needs       MemoryFacts and ValueTypes of a function
 Gives       `kind_of(copy)`: the one float type all of it has, None if there are no floats in it;
-            `pieces_of(copy)`: where its floats and pointers are, if it mixes types;
-            `rows_of(copy)`: where its floats are, if its length is known at run time alone;
-            `rows_cut(copy)`: the floats it may end inside of, `memset` as well;
+            `scalars_of(copy)`: where its floats and pointers are, if it mixes types;
+            `periodic_copy(copy)`: where its floats are, if its length is known at run time alone;
+            `may_end_inside(copy)`: the floats it may end inside of, `memset` as well;
             `cuts_floats(memset)`: whether it begins or ends inside of one for sure;
             `may_begin_inside(copy)`: the type of the floats it may begin inside of
 Invariants  C1  what is known of a piece of memory holds for memory its bytes are copied to or from
             C2  a byte that may hold a float of a derivative is in a float piece, or the program is
                 refused (`MixedCopy`)
             C3  a copy that may begin or end inside of a float is refused, or told at run time
-                (`rows_cut`, `may_begin_inside`)
+                (`may_end_inside`, `may_begin_inside`)
             C4  of memory that is only copied nothing is known but the copies: floats are where they
                 begin
 """
@@ -88,7 +88,7 @@ def may_mix_types(copy: Instruction, types: ValueTypes) -> bool:
     shadow, whatever they are.
     """
     try:
-        copied_pieces(copy, types)
+        copied_scalars(copy, types)
     except MixedCopy:
         _, objects = _objects_of(copy, types)
         return any(types.holds_float(o) or _is_filled_with_integers(o, types) for o in objects)
@@ -119,12 +119,12 @@ def _is_seen_through(o: MemoryObject, types: ValueTypes) -> bool:
     if o.is_local or o in types.declared:
         return True
     places = [
-        (a.place, size_of(a.type, types.memory.named_types))
+        (a.address, size_of(a.type, types.memory.named_types))
         for a in types.accesses.get(o, ())
-        if a.place is not None and a.place.stride
+        if a.address is not None and a.address.stride
     ]
-    period = gcd(*(place.stride for place, _ in places))
-    covered = {(place.offset + k) % period for place, size in places for k in range(size)}
+    period = gcd(*(address.stride for address, _ in places))
+    covered = {(address.offset + k) % period for address, size in places for k in range(size)}
     return bool(places) and len(covered) == period
 
 
@@ -145,13 +145,13 @@ def _phases(
     size, memory = size_of(kind, types.memory.named_types), types.memory
     found: set[int] = set()
     for pointer in _pointers(copy):
-        start = memory.place(pointer)
+        start = memory.address(pointer)
         for o in behind & memory.objects(pointer):
             for access in types.accesses.get(o, ()):
-                if access.type == kind and access.place is not None and memory.starts(start, o):
-                    period = gcd(start.stride, access.place.stride)
+                if access.type == kind and access.address is not None and memory.starts(start, o):
+                    period = gcd(start.stride, access.address.stride)
                     if period % size == 0:
-                        found.add((access.place.offset - start.offset) % size)
+                        found.add((access.address.offset - start.offset) % size)
     return found
 
 
@@ -179,7 +179,7 @@ class PeriodicCopy:
     floats: tuple[CopiedScalar, ...]
 
 
-def rows_of(copy: Instruction, types: ValueTypes) -> PeriodicCopy:
+def periodic_copy(copy: Instruction, types: ValueTypes) -> PeriodicCopy:
     """The floats of a copy of structs, of whatever length.
 
     Raises `MixedCopy` if they are not known, or pointers or other floats are beside them.
@@ -229,19 +229,19 @@ def _record_rows(
 
 def _spots(pointer: Value, types: ValueTypes) -> list[tuple[int, int, Type]]:
     """Offsets from where a copy begins, their stride and type, of what its memory is known for."""
-    start = types.memory.place(pointer)
+    start = types.memory.address(pointer)
     spots: list[tuple[int, int, Type]] = []
     for o in types.memory.objects(pointer):
         for access in types.accesses.get(o, ()):
-            if access.place is None or not types.memory.starts(start, o):
+            if access.address is None or not types.memory.starts(start, o):
                 raise MixedCopy
             if not _clears(access.instruction):
-                offset = access.place.offset - start.offset
-                spots.append((offset, gcd(access.place.stride, start.stride), access.type))
+                offset = access.address.offset - start.offset
+                spots.append((offset, gcd(access.address.stride, start.stride), access.type))
     return spots
 
 
-def pieces_of(copy: Instruction, types: ValueTypes) -> list[CopiedScalar]:
+def scalars_of(copy: Instruction, types: ValueTypes) -> list[CopiedScalar]:
     """The floats and pointers of a copy of known length, in order.
 
     Raises `MixedCopy` if not all are known.
@@ -258,7 +258,7 @@ def pieces_of(copy: Instruction, types: ValueTypes) -> list[CopiedScalar]:
     if any(not a.type.is_int for o in elsewhere for a in types.accesses.get(o, ())):
         if not is_same_layout(group, memory):
             raise MixedCopy  # it is not known where in this copy that is
-        start = memory.place(copy.operands[0])
+        start = memory.address(copy.operands[0])
         for o in elsewhere:
             for access in types.accesses.get(o, ()):
                 if not _clears(access.instruction):
@@ -270,7 +270,7 @@ def pieces_of(copy: Instruction, types: ValueTypes) -> list[CopiedScalar]:
         for o in memory.objects(pointer)
         for access in types.accesses.get(o, ())
         if not _clears(access.instruction)
-        for piece in _placed_in(access, memory.place(pointer), o, length, memory)
+        for piece in _placed_in(access, memory.address(pointer), o, length, memory)
     }
     pieces = sorted((CopiedScalar(*one) for one in found), key=lambda piece: piece.offset)
     _check(pieces, length, memory, all(o.is_local for o in group))
@@ -303,11 +303,11 @@ def _placed(
     access: TypedAccess, start: Address, length: int, memory: MemoryFacts
 ) -> Iterable[CopiedScalar]:
     """Where among `length` bytes from `start` on an access is, if both count from one place."""
-    if access.place is None:
+    if access.address is None:
         raise MixedCopy
     size = size_of(access.type, memory.named_types)
-    period = gcd(access.place.stride, start.stride)
-    offset = access.place.offset - start.offset
+    period = gcd(access.address.stride, start.stride)
+    offset = access.address.offset - start.offset
     if period:
         offset %= period
         if offset + size > period:
@@ -337,26 +337,28 @@ def _check(pieces: list[CopiedScalar], length: int, memory: MemoryFacts, local: 
         raise MixedCopy
 
 
-def copied_pieces(
+def copied_scalars(
     copy: Instruction, types: ValueTypes
 ) -> Type | list[CopiedScalar] | PeriodicCopy | None:
-    """`kind_of`, or `pieces_of` where it is not known, or `rows_of` where the length is not; raises
-    `MixedCopy`.
+    """What floats and pointers a copy moves: the answer of `kind_of`; where that is not known, of
+    `scalars_of`, or of `periodic_copy` if the length is not a literal.
+
+    Raises `MixedCopy` if none of them knows.
     """
     try:
         return kind_of(copy, types)
     except MixedCopy:
         if integer_of(copy.operands[2]) is None:
-            return rows_of(copy, types)
-        return pieces_of(copy, types)
+            return periodic_copy(copy, types)
+        return scalars_of(copy, types)
 
 
-def rows_cut(copy: Instruction, types: ValueTypes) -> PeriodicCopy | None:
+def may_end_inside(copy: Instruction, types: ValueTypes) -> PeriodicCopy | None:
     """The floats of a copy, or of what `memset` clears, if it may end inside of one."""
     if copy.callee_name == COPY_RESIZED:
         return None  # of memory that is allocated as a whole
     try:
-        rows = copied_pieces(copy, types)
+        rows = copied_scalars(copy, types)
     except MixedCopy:
         return None
     if isinstance(rows, Type):
@@ -376,11 +378,11 @@ def cuts_floats(clear: Instruction, types: ValueTypes) -> bool:
         # In packed records floats are not at multiples of their size, counted from one of them.
         if len(_phases(clear, kind, behind, types)) < 2:
             return _cuts_one(clear, kind, behind, types)
-    start, length = types.memory.place(clear.operands[0]), integer_of(clear.operands[2])
+    start, length = types.memory.address(clear.operands[0]), integer_of(clear.operands[2])
     ends = [start.offset, *([start.offset + length] if length is not None else [])]
     return any(
         access.type.is_float
-        and access.place is not None
+        and access.address is not None
         and types.memory.starts(start, o)
         and _is_inside(access, end, start.stride, types)
         for o in behind
@@ -393,8 +395,8 @@ def _is_inside(access: TypedAccess, end: int, stride: int, types: ValueTypes) ->
     """Whether offsets `end + stride * integers` are behind the first byte of what is accessed, and
     not behind the last.
     """
-    assert access.place is not None
-    period, ahead = gcd(stride, access.place.stride), end - access.place.offset
+    assert access.address is not None
+    period, ahead = gcd(stride, access.address.stride), end - access.address.offset
     return (
         0 < (ahead % period if period else ahead) < size_of(access.type, types.memory.named_types)
     )
@@ -405,22 +407,22 @@ def may_begin_inside(copy: Instruction, types: ValueTypes) -> Type | None:
     at one of them, and each is known to be at an address that its size divides.
     """
     try:
-        kind = copied_pieces(copy, types)
+        kind = copied_scalars(copy, types)
     except MixedCopy:
         return None
     if copy.callee_name == COPY_RESIZED or not isinstance(kind, Type):
         return None
     size, memory = size_of(kind, types.memory.named_types), types.memory
     for pointer in _pointers(copy):
-        start = memory.place(pointer)
+        start = memory.address(pointer)
         if start.offset % size == 0 and start.stride % size == 0:
             continue
         for o in memory.objects(pointer):
             floats = [a for a in types.accesses.get(o, ()) if a.type == kind]
             if any(a.aligned for a in floats) and not any(
-                a.place is not None
+                a.address is not None
                 and memory.starts(start, o)
-                and gcd(start.stride, a.place.stride) % size == 0
+                and gcd(start.stride, a.address.stride) % size == 0
                 for a in floats
             ):
                 return kind
@@ -432,7 +434,7 @@ def has_pointers(pointer: Value, types: ValueTypes) -> bool:
     memory = types.memory
     return any(
         memory.contents.get(o)
-        or (o in memory.copied and any(a.type.is_pointer for a in types.accesses.get(o, ())))
+        or (o in memory.copy_sources and any(a.type.is_pointer for a in types.accesses.get(o, ())))
         for o in memory.objects(pointer)
     )
 
@@ -442,20 +444,20 @@ def beside_floats(clear: Instruction, types: ValueTypes) -> list[CopiedScalar]:
     it is known where they are; nothing where it has no pointers.
     """
     memory, pointer = types.memory, clear.operands[0]
-    start, length = memory.place(pointer), integer_of(clear.operands[2])
+    start, length = memory.address(pointer), integer_of(clear.operands[2])
     if length is None or start.stride or not has_pointers(pointer, types):
         return []
     found: set[tuple[int, Type]] = set()
     for o in memory.objects(pointer):
         for a in types.accesses.get(o, ()):
-            place = a.place
-            if a.type.is_float or place is None or place.stride:
+            address = a.address
+            if a.type.is_float or address is None or address.stride:
                 continue
-            if place.base is not start.base and not (
-                memory.starts(place, o) and memory.starts(start, o)
+            if address.base is not start.base and not (
+                memory.starts(address, o) and memory.starts(start, o)
             ):
                 continue
-            offset = place.offset - start.offset
+            offset = address.offset - start.offset
             within = 0 <= offset <= length - size_of(a.type, memory.named_types)
             if within and not types.touches_floats(a.instruction):
                 found.add((offset, a.type))

@@ -37,7 +37,7 @@ class _Spot:
     instruction: Instruction
     type: Type
     base: Value | None
-    place: Address | None
+    address: Address | None
     size: int
     aligned: bool
 
@@ -62,23 +62,23 @@ def _may_write_floats(a: TypedAccess, o: MemoryObject, types: ValueTypes) -> boo
     """Whether this stores an integer, and not where the caller says that no floats are."""
     if not a.type.is_int or a.instruction.opcode != "store":
         return False
-    if a.place is None or o not in types.as_declared:
+    if a.address is None or o not in types.as_declared:
         return True
-    return types.declared[o].meets_float(a.type, a.place, types.memory.named_types)
+    return types.declared[o].meets_float(a.type, a.address, types.memory.named_types)
 
 
 def _meet(a: _Spot, b: _Spot, o: MemoryObject) -> bool:
     """Whether one may share bytes with a float without having all of it."""
-    if a.place is None or b.place is None:
+    if a.address is None or b.address is None:
         return o.kind != "loaded" and a.type.is_float and b.type.is_float and a.size != b.size
-    step = gcd(a.place.stride, b.place.stride)
+    step = gcd(a.address.stride, b.address.stride)
     if a.base is not b.base or not step:
         return False
     if a.type.is_float and b.type.is_float and a.size != b.size:
-        return a.place.may_overlap(a.size, b.place, b.size, header=has_header(o))
+        return a.address.may_overlap(a.size, b.address, b.size, header=has_header(o))
     if has_header(o) or (a.aligned and b.aligned and a.size == b.size):
         return False
-    ahead = (b.place.offset - a.place.offset) % step
+    ahead = (b.address.offset - a.address.offset) % step
     return any(
         (a.type.is_float and _cuts(-d, b.size, a.size))
         or (b.type.is_float and _cuts(d, a.size, b.size))
@@ -96,31 +96,33 @@ def _cuts(ahead: int, size: int, other_size: int) -> bool:
 def _spot(access: TypedAccess, o: MemoryObject, memory: MemoryFacts) -> _Spot:
     i, size = access.instruction, size_of(access.type, memory.named_types)
     if i.opcode not in {"load", "store"}:
-        return _Spot(i, access.type, None, access.place, size, access.aligned)
-    place = _through_phis(memory.place(i.operands[-1]), memory)
-    base = None if memory.starts(place, o) else place.base
-    return _Spot(i, access.type, base, place, size, access.aligned)
+        return _Spot(i, access.type, None, access.address, size, access.aligned)
+    address = _through_phis(memory.address(i.operands[-1]), memory)
+    base = None if memory.starts(address, o) else address.base
+    return _Spot(i, access.type, base, address, size, access.aligned)
 
 
-def _through_phis(place: Address, memory: MemoryFacts) -> Address:
+def _through_phis(address: Address, memory: MemoryFacts) -> Address:
     """Count from where a pointer that goes through memory in a loop starts."""
     for _ in range(_DEPTH):
-        phi = place.base
-        if place.through or not isinstance(phi, Instruction) or phi.opcode != "phi":
+        phi = address.base
+        if address.through or not isinstance(phi, Instruction) or phi.opcode != "phi":
             break
-        ways = [memory.place(o) for o in phi.operands]
+        ways = [memory.address(o) for o in phi.operands]
         steps = [way for way in ways if way.base is phi and not way.through]
         starts = [way for way in ways if way.base is not phi]
         if len(starts) != 1 or starts[0].through:
             break
         stride = gcd(
-            place.stride, starts[0].stride, *(n for way in steps for n in (way.offset, way.stride))
+            address.stride,
+            starts[0].stride,
+            *(n for way in steps for n in (way.offset, way.stride)),
         )
-        place = replace(
-            place,
+        address = replace(
+            address,
             base=starts[0].base,
-            offset=place.offset + starts[0].offset,
+            offset=address.offset + starts[0].offset,
             stride=stride,
             low=None,
         )
-    return place
+    return address

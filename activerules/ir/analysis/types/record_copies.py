@@ -73,7 +73,7 @@ def _copies_among(group: Collection[MemoryObject], memory: MemoryFacts) -> list[
         found.append(joined)
         edges |= {(t, s) for t in target for s in source}
     # a callee may copy, too
-    seen = all((o, source) in edges for o in group for source in memory.copied.get(o, ()))
+    seen = all((o, source) in edges for o in group for source in memory.copy_sources.get(o, ()))
     return found if seen else None
 
 
@@ -90,12 +90,12 @@ def _joined(copy: Instruction, memory: MemoryFacts) -> _Joined | None:
     ends: list[tuple[MemoryObject, int]] = []
     strides: list[int] = []
     for pointer in (o for o in copy.operands[:2] if o.type.is_pointer):
-        place = memory.place(pointer)
+        address = memory.address(pointer)
         for o in memory.objects(pointer):
-            if not memory.starts(place, o):
+            if not memory.starts(address, o):
                 return None
-            ends.append((o, place.offset))
-        strides.append(place.stride)
+            ends.append((o, address.offset))
+        strides.append(address.stride)
     return _Joined(tuple(ends), tuple(strides))
 
 
@@ -126,8 +126,10 @@ def _beginnings(
 def _agrees(o: MemoryObject, begin: int, layout: Declared, types: ValueTypes) -> bool:
     """R2. Of integers in declared memory the declaration is trusted."""
     return all(
-        _fits(replace(a, place=replace(a.place, offset=a.place.offset - begin)), layout, types)
-        if a.place is not None
+        _fits(
+            replace(a, address=replace(a.address, offset=a.address.offset - begin)), layout, types
+        )
+        if a.address is not None
         else o in types.as_declared
         for a in types.accesses.get(o, ())
         if not (a.type.is_int and (o in types.declared or _clears(a.instruction)))
@@ -136,9 +138,9 @@ def _agrees(o: MemoryObject, begin: int, layout: Declared, types: ValueTypes) ->
 
 def _fits(access: TypedAccess, layout: Declared, types: ValueTypes) -> bool:
     if access.type.is_float:
-        return layout.admits(access.type, access.place)
+        return layout.admits(access.type, access.address)
     named = types.memory.named_types
-    return access.type.is_int and not layout.meets_float(access.type, access.place, named)
+    return access.type.is_int and not layout.meets_float(access.type, access.address, named)
 
 
 def _clears(i: Instruction) -> bool:

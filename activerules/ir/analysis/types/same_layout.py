@@ -28,15 +28,15 @@ def is_same_layout(group: Set[MemoryObject], memory: MemoryFacts) -> bool:
 def _copied_by_callees(group: Set[MemoryObject], memory: MemoryFacts) -> bool:
     """Whether a function that is called copies any of it: where to, its summary does not say."""
     return any(
-        not group.isdisjoint(called.at(place))
+        not group.isdisjoint(called.at(end))
         for called in memory.called.values()
-        for pair in called.summary.copies
-        for place in pair
+        for ends in called.summary.copies
+        for end in ends
     )
 
 
 def _keeps_offsets(copy: Instruction, memory: MemoryFacts) -> bool:
-    target, source = (memory.place(p) for p in copy.operands[:2])
+    target, source = (memory.address(p) for p in copy.operands[:2])
     return (
         copy.callee_name != COPY_RESIZED
         and target.stride == source.stride == 0

@@ -1,7 +1,7 @@
 """Integers that may hold the bits of a float that went through memory without float accesses.
 
 Needs       a Function; its ValueTypes
-Gives       `carried_bits`: integers, more than `ValueTypes.float_bits`
+Gives       `all_float_bits`: integers, more than `ValueTypes.float_bits`
 Invariants  K1  an integer outside is not computed of the bits of a float that were stored as
                 integers, here or by a function called here
 
@@ -24,7 +24,7 @@ from activerules.ir.analysis.types.value_types import (
 from activerules.ir.llvm.model import Instruction, Value
 
 
-def carried_bits(types: ValueTypes) -> frozenset[Value]:
+def all_float_bits(types: ValueTypes) -> frozenset[Value]:
     """The integers that may hold bits of a float: those of `types`, and others by way of memory."""
     body = [i for block in types.memory.flow.order for i in block.instructions]
     makers = [call for call, made in types.memory.called.items() if made.summary.makes_bits]
@@ -39,7 +39,7 @@ class _Carried:
     def __init__(self, types: ValueTypes, body: list[Instruction]) -> None:
         self._types, self._memory, self._body = types, types.memory, body
         self._values = set(types.float_bits)
-        self._places: dict[MemoryObject, set[TypedAccess]] = defaultdict(set)
+        self._stored: dict[MemoryObject, set[TypedAccess]] = defaultdict(set)
 
     def result(self) -> frozenset[Value]:
         before = -1
@@ -51,7 +51,7 @@ class _Carried:
         return frozenset(self._values)
 
     def _size(self) -> int:
-        return len(self._values) + sum(map(len, self._places.values()))
+        return len(self._values) + sum(map(len, self._stored.values()))
 
     def _visit(self, i: Instruction) -> None:
         if i.opcode == "store":
@@ -67,18 +67,18 @@ class _Carried:
 
     def _put(self, store: Instruction, value: Value) -> None:
         for o in self._memory.objects(store.operands[1]):
-            place = self._memory.place(store.operands[1])
-            known = place if self._memory.starts(place, o) else None
-            self._places[o].add(TypedAccess(store, value.type, known, aligned=False))
+            address = self._memory.address(store.operands[1])
+            known = address if self._memory.starts(address, o) else None
+            self._stored[o].add(TypedAccess(store, value.type, known, aligned=False))
 
     def _is_read(self, load: Instruction) -> bool:
         if load.opcode != "load":
             return False
-        place, named = self._memory.place(load.operands[0]), self._memory.named_types
+        address, named = self._memory.address(load.operands[0]), self._memory.named_types
         for o in self._memory.objects(load.operands[0]):
-            known = place if self._memory.starts(place, o) else None
+            known = address if self._memory.starts(address, o) else None
             mine = TypedAccess(load, load.type, known, aligned=False)
-            if any(p.overlaps(mine, named, header=has_header(o)) for p in self._places.get(o, ())):
+            if any(p.overlaps(mine, named, header=has_header(o)) for p in self._stored.get(o, ())):
                 return True
         return False
 
@@ -88,20 +88,20 @@ class _Carried:
         for k, kept in called.summary.keeps_bits:
             if i.operands[k] in self._values:
                 made |= {o for o, _ in accesses_of_callee(i, kept, self._memory)}
-        reads = not self._memory.read_by(i).isdisjoint(self._places)
+        reads = not self._memory.read_by(i).isdisjoint(self._stored)
         if reads:
             made |= self._memory.changed_by(i)
         for o in made:
-            self._places[o].add(TypedAccess(i, i.type, None, aligned=False))
+            self._stored[o].add(TypedAccess(i, i.type, None, aligned=False))
         if i.type.is_int and (reads or any(o in self._values for o in i.operands)):
             self._values.add(i)
 
     def _copy(self) -> None:
-        for target, sources in self._memory.copied.items():
-            copied = {
+        for target, sources in self._memory.copy_sources.items():
+            stored = {
                 TypedAccess(p.instruction, p.type, None, aligned=False)
                 for source in sources
-                for p in self._places.get(source, ())
+                for p in self._stored.get(source, ())
             }
-            if copied:
-                self._places[target] |= copied
+            if stored:
+                self._stored[target] |= stored

@@ -36,15 +36,15 @@ class TypedAccess:
 
     instruction: Instruction
     type: Type
-    place: Address | None
+    address: Address | None
     aligned: bool
 
     def overlaps(self, other: TypedAccess, named: NamedTypes, *, header: bool) -> bool:
         """Whether two accesses of one object may share a byte."""
-        if self.place is None or other.place is None:
+        if self.address is None or other.address is None:
             return True
         size, other_size = size_of(self.type, named), size_of(other.type, named)
-        return self.place.may_overlap(size, other.place, other_size, header=header)
+        return self.address.may_overlap(size, other.address, other_size, header=header)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,15 +69,15 @@ class ValueTypes:
 
     def is_read_as_integer(self, store: Instruction) -> bool:
         """Whether the very place a store writes is also read as an integer: then it is one."""
-        place = self.memory.place(store.operands[1])
+        address = self.memory.address(store.operands[1])
         objects = self.memory.objects(store.operands[1])
-        return place.stride == 0 and all(
-            self.memory.starts(place, o)
+        return address.stride == 0 and all(
+            self.memory.starts(address, o)
             and any(
                 other.instruction.opcode == "load"
                 and other.type == store.operands[0].type
-                and other.place is not None
-                and (other.place.offset, other.place.stride) == (place.offset, 0)
+                and other.address is not None
+                and (other.address.offset, other.address.stride) == (address.offset, 0)
                 for other in self.accesses.get(o, ())
             )
             for o in objects
@@ -97,7 +97,7 @@ class ValueTypes:
             o
             for o, declared in self.declared.items()
             if all(
-                declared.admits(a.type, a.place)
+                declared.admits(a.type, a.address)
                 for a in self.accesses.get(o, ())
                 if a.type.is_float
             )
@@ -107,7 +107,7 @@ class ValueTypes:
         """Whether a load or store of another type acts on a place where floats are, too."""
         return self._meets_declared(access) or self._touches(access, "float", self.as_declared)
 
-    def is_no_place_of_floats(self, access: Instruction) -> bool:
+    def is_free_of_floats(self, access: Instruction) -> bool:
         """Whether nobody in the module has floats where a load or store acts: not the callers
         either.
         """
@@ -132,9 +132,11 @@ class ValueTypes:
     def _meets_declared(self, access: Instruction) -> bool:
         pointer = access.operands[-1]
         t = access.operands[0].type if access.opcode == "store" else access.type
-        place, named = self.memory.place(pointer), self.memory.named_types
+        address, named = self.memory.address(pointer), self.memory.named_types
         return any(
-            self.declared[o].meets_float(t, place if self.memory.starts(place, o) else None, named)
+            self.declared[o].meets_float(
+                t, address if self.memory.starts(address, o) else None, named
+            )
             for o in self.memory.objects(pointer)
             if o in self.declared
         )
@@ -143,13 +145,13 @@ class ValueTypes:
         """Whether a load or store acts on a part of a float that is elsewhere read or written."""
         pointer = access.operands[-1]
         t = access.operands[0].type if access.opcode == "store" else access.type
-        place, named = self.memory.place(pointer), self.memory.named_types
+        address, named = self.memory.address(pointer), self.memory.named_types
         return any(
             other.type.is_float
-            and other.place is not None
-            and place.cuts(size_of(t, named), other.place, size_of(other.type, named))
+            and other.address is not None
+            and address.cuts(size_of(t, named), other.address, size_of(other.type, named))
             for memory in self.memory.objects(pointer)
-            if self.memory.starts(place, memory)
+            if self.memory.starts(address, memory)
             for other in self.accesses.get(memory, ())
         )
 
@@ -167,9 +169,9 @@ class ValueTypes:
         self, access: Instruction, t: Type, kind: Kind, told: Collection[MemoryObject]
     ) -> bool:
         pointer = access.operands[-1]
-        place = self.memory.place(pointer)
+        address = self.memory.address(pointer)
         for memory in self.memory.objects(pointer):
-            known = place if self.memory.starts(place, memory) else None
+            known = address if self.memory.starts(address, memory) else None
             if known is not None and memory in told:
                 continue
             if self._meets_others(memory, TypedAccess(access, t, known, aligned=False), kind):
@@ -188,11 +190,13 @@ class ValueTypes:
         """Whether bytes from `pointer` on, which may lead into `o`, may be those of an access."""
         if o not in self.memory.objects(pointer):
             return False
-        place = self.memory.place(pointer)
-        if access.place is None or access.place.stride or not self.memory.starts(place, o):
+        address = self.memory.address(pointer)
+        if access.address is None or access.address.stride or not self.memory.starts(address, o):
             return True
-        start = place.offset if place.stride == 0 else place.first_item if has_header(o) else None
-        end = access.place.offset + size_of(access.type, self.memory.named_types)
+        start = (
+            address.offset if address.stride == 0 else address.first_item if has_header(o) else None
+        )
+        end = access.address.offset + size_of(access.type, self.memory.named_types)
         return start is None or end > start
 
 
@@ -211,10 +215,10 @@ def analyse_value_types(
             if i.opcode in {"load", "store"}:
                 t = i.operands[0].type if i.opcode == "store" else i.type
                 pointer = i.operands[-1]
-                place = memory.place(pointer)
+                address = memory.address(pointer)
                 aligned = is_aligned(i, size_of(t, memory.named_types))
                 for o in memory.objects(pointer):
-                    known = place if memory.starts(place, o) else None
+                    known = address if memory.starts(address, o) else None
                     accesses[o].append(TypedAccess(i, t, known, aligned))
             elif i in memory.called:
                 for access in memory.called[i].summary.accesses:
@@ -230,15 +234,15 @@ def accesses_of_callee(
 ) -> Iterable[tuple[MemoryObject, TypedAccess]]:
     """What a callee does to memory, as the caller's doing."""
     if access.parameter is None:
-        for o in memory.called[call].at(access.place):
+        for o in memory.called[call].at(access.memory):
             yield o, TypedAccess(call, access.type, None, access.aligned)
         return
     pointer = call.operands[access.parameter]
-    place = memory.place(pointer)
+    address = memory.address(pointer)
     for o in memory.objects(pointer):
-        known = access.offset is not None and memory.starts(place, o)
-        behind = replace(place, offset=place.offset + (access.offset or 0), low=None)
-        yield o, TypedAccess(call, access.type, behind if known else None, access.aligned)
+        known = access.offset is not None and memory.starts(address, o)
+        shifted = replace(address, offset=address.offset + (access.offset or 0), low=None)
+        yield o, TypedAccess(call, access.type, shifted if known else None, access.aligned)
 
 
 def _float_bits(function: Function, facts: ValueTypes) -> frozenset[Value]:
@@ -286,7 +290,7 @@ def _returns_bits(call: Instruction, facts: ValueTypes) -> bool:
     if called.summary.returns_bits:
         return True
     return (facts.shapes is None or facts.shapes().may_be_bits(call)) and any(
-        (o in facts.declared and facts.declared[o].meets_float(read.type, read.place, named))
+        (o in facts.declared and facts.declared[o].meets_float(read.type, read.address, named))
         or any(
             a.type.is_float and a.overlaps(read, named, header=has_header(o))
             for a in facts.accesses.get(o, ())

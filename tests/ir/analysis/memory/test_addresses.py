@@ -1,6 +1,6 @@
 """Places: where pointers point, and which of them cannot share a byte."""
 
-from activerules.ir.analysis.memory.addresses import divisor, place_of
+from activerules.ir.analysis.memory.addresses import address_of, divisor
 from activerules.ir.llvm.parser import parse_module
 
 MODULE = """
@@ -52,7 +52,10 @@ def places():
     module = parse_module(MODULE)
     function = module.functions["f"]
     return {
-        i.name: place_of(i, module.types) for b in function.blocks for i in b.instructions if i.name
+        i.name: address_of(i, module.types)
+        for b in function.blocks
+        for i in b.instructions
+        if i.name
     }
 
 
@@ -87,7 +90,7 @@ def test_places_counted_from_places_that_are_known():
     known = {}
     for i in module.functions["f"].instructions():
         if i.type.is_pointer:
-            found = place_of(i, module.types, known=known)
-            assert found == place_of(i, module.types)
+            found = address_of(i, module.types, known=known)
+            assert found == address_of(i, module.types)
             known[i] = found
     assert len(known) > 10

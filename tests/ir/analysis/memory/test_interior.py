@@ -1,6 +1,6 @@
 """Interior pointers: which of those that were chosen or loaded may point into the middle."""
 
-from activerules.ir.analysis.memory.addresses import place_of
+from activerules.ir.analysis.memory.addresses import address_of
 from activerules.ir.analysis.memory.interior import interior_pointers
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.llvm.parser import parse_module
@@ -41,7 +41,7 @@ def test_pointers_that_move_or_were_stored_from_the_middle_may_be_interior():
     interior = interior_pointers(
         (i for block in blocks for i in block.instructions),
         lambda value: objects.get(value, {a}) if value.type.is_pointer else set(),
-        lambda pointer: place_of(pointer, module.types),
+        lambda pointer: address_of(pointer, module.types),
         lambda call: (),
     )
     into_a = {n for n in ("start", "moving", "sunk", "kept") if interior.may_be(named[n], a)}
