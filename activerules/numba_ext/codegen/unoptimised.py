@@ -2,7 +2,8 @@
 
 Needs       Numba's own code libraries, which these classes cut short
 Gives       `ADCodegen`, which makes `ADCodeLibrary` objects: callees linked in (T1 of `target`), no
-            pass run, nothing executable; `NeverCalled`; the name of the target
+            pass run, nothing executable; `NeverCalled`; the name of the target; `LOWERING`, the
+            registry of implementations that are its own
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 from numba.core import codegen
+from numba.core.imputils import Registry
 
 AD_TARGET = "activerules_ad"
+LOWERING = Registry(AD_TARGET)
 
 
 class ADCodeLibrary(codegen.JITCodeLibrary):

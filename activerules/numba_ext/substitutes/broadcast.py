@@ -5,6 +5,9 @@ every loop around carries, and that the tape would hold in every iteration. Here
 loop's where the dimension is longer than one, and 0 where it is not, which is the same.
 
 Gives       `install()`: for this target; other targets keep Numba's own code
+
+The only thing of Numba's that is assigned to: what lowers an array expression looks up the function
+that makes its loop in Numba's module, by its name, and there is nothing of a target to ask for.
 """
 
 from __future__ import annotations

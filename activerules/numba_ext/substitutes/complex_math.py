@@ -4,8 +4,7 @@ Numba's own code takes shortcuts that are correct only for the value: `z ** 2` i
 the exponent depends on, other powers are one call on memory, and the square root of a negative real
 number uses `abs(z.imag)`, which has no derivative at 0, in `np.arccosh` as well.
 
-Needs       an ADContext
-Gives       `install(context)`: implementations for the target; `ufunc_loops`: the same for ufuncs
+Gives       implementations in `LOWERING`; `ufunc_loops`: the same for ufuncs
             `POWER_DEFINITIONS`: LLVM IR of what they call, for where a derivative is linked
 Invariants  C1  values are those of Numba, bit for bit
             C2  a power is two calls, one for each part of the result, that the table of derivatives
@@ -18,6 +17,7 @@ import cmath
 import math
 import operator
 from collections.abc import Callable, Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -25,16 +25,10 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.cpython import mathimpl
 
+from activerules.numba_ext.codegen.unoptimised import LOWERING
+
 _BITS_OF_TWO = {types.complex128: 0x4000000000000000, types.complex64: 0x40000000}
 _SUFFIX = {types.complex128: "f64", types.complex64: "f32"}
-
-
-def install(context: Any) -> None:
-    """Give the target its own complex powers and square roots."""
-    for number in _SUFFIX:
-        for power in (pow, operator.pow, operator.ipow):
-            context.insert_func_defn([(_power, power, (number, number))])
-        context.insert_func_defn([(_square_root, cmath.sqrt, (number,))])
 
 
 def ufunc_loops(ufunc: Any) -> Mapping[str, Callable[..., Any]]:
@@ -62,6 +56,10 @@ def _power(context: Any, builder: Any, sig: Any, args: Any) -> Any:
             result.real = _part(builder, "re", number, operands)
             result.imag = _part(builder, "im", number, operands)
     return result._getvalue()
+
+
+for _number, _operator in product(_SUFFIX, (pow, operator.pow, operator.ipow)):
+    LOWERING.lower(_operator, _number, _number)(_power)
 
 
 def _is_constant_two(builder: Any, number: Any, exponent: Any) -> Any:
@@ -145,6 +143,8 @@ POWER_DEFINITIONS = _power_definitions()
 # --- square roots ---
 
 
+@LOWERING.lower(cmath.sqrt, types.complex128)
+@LOWERING.lower(cmath.sqrt, types.complex64)
 def _square_root(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     single = sig.args[0] == types.complex64
     threshold = (mathimpl.FLT_MAX if single else mathimpl.DBL_MAX) / (1 + math.sqrt(2))

@@ -4,8 +4,7 @@ Numba's own calls a C function that writes the exponent to memory. Here the expo
 `ilogb`, which has no derivative, and the mantissa is `ldexp(x, -exponent)`, whose slope is a power
 of two.
 
-Needs       an ADContext
-Gives       `install(context)`
+Gives       an implementation in `LOWERING`
 Invariants  P1  values are those of Numba, bit for bit: scaling to a mantissa in [0.5, 1) rounds
                 nothing, and the exponent of zeros, infinities and NaN is 0
 """
@@ -19,15 +18,13 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.typing.templates import signature
 
+from activerules.numba_ext.codegen.unoptimised import LOWERING
+
 _ILOGB = {types.float64: "ilogb", types.float32: "ilogbf"}
 
 
-def install(context: Any) -> None:
-    """Give the target its own `frexp`."""
-    for number in _ILOGB:
-        context.insert_func_defn([(_frexp, math.frexp, (number,))])
-
-
+@LOWERING.lower(math.frexp, types.float64)
+@LOWERING.lower(math.frexp, types.float32)
 def _frexp(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     (number,), (x,) = sig.args, args
     int32 = ir.IntType(32)

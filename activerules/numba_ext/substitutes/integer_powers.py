@@ -3,8 +3,7 @@
 Numba's own code is a loop of squarings, even for constant exponents; the tape would hold a row per
 iteration. Here it is a product, or one call that the table of derivatives knows.
 
-Needs       an ADContext
-Gives       `install(context)`: implementations for the target
+Gives       implementations in `LOWERING`
             `DEFINITIONS`: LLVM IR of what they call, for where a derivative is linked
 Invariants  W1  values are those of Numba, bit for bit; errors too
 """
@@ -13,6 +12,7 @@ from __future__ import annotations
 
 import math
 import operator
+from itertools import product
 from typing import Any
 
 from llvmlite import ir
@@ -20,18 +20,12 @@ from numba.core import cgutils, types
 from numba.core.typing.templates import signature
 from numba.extending import intrinsic
 
+from activerules.numba_ext.codegen.unoptimised import LOWERING
+
 _SUFFIX = {types.float64: "f64", types.float32: "f32"}
 _EXPONENTS = (types.int64, types.int32, types.uint64)
 _LARGEST = 0x10000
 """Numba leaves larger exponents to `math.pow`."""
-
-
-def install(context: Any) -> None:
-    """Give the target its own powers with integer exponents."""
-    for number in _SUFFIX:
-        for exponent in _EXPONENTS:
-            for power in (pow, operator.pow, operator.ipow):
-                context.insert_func_defn([(_power, power, (number, exponent))])
 
 
 def _power(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -48,6 +42,11 @@ def _power(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return _whole_power(x, n)  # pyright: ignore[reportCallIssue]
 
     return context.compile_internal(builder, power, sig, args)
+
+
+for _number, _exponent in product(_SUFFIX, _EXPONENTS):
+    for _operator in (pow, operator.pow, operator.ipow):
+        LOWERING.lower(_operator, _number, _exponent)(_power)
 
 
 @intrinsic

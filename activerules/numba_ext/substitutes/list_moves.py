@@ -3,41 +3,53 @@
 Numba moves them as bytes (`pop(0)`, `insert`, `del`, slices, `sort` with a key). In a copy of bytes
 the engine cannot tell floats from integers and pointers.
 
-Gives       `install()`: for this target; other targets keep Numba's own code
+Gives       implementations in `LOWERING`: Numba's own, of a list that moves its items so
 """
 
 from __future__ import annotations
 
-import functools
+import operator
+from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils
+from numba.core import cgutils, types
 from numba.cpython import listobj
 
-from activerules.numba_ext.codegen.unoptimised import AD_TARGET
+from activerules.numba_ext.codegen.unoptimised import LOWERING
 
 _OF_ONE_TYPE = (ir.FloatType, ir.DoubleType, ir.IntType)
 
 
-@functools.cache
-def install() -> None:
-    """Patch Numba's method for the AD target; called once per process."""
-    instance: Any = listobj.ListInstance
-    original = instance.move
+class _List(listobj.ListInstance):
+    """A list of a program that is lowered."""
 
-    def move(self: Any, dest_idx: Any, src_idx: Any, count: Any) -> None:
-        item = self._context.get_value_type(self.dtype)
-        if self._context.target_name != AD_TARGET or isinstance(item, _OF_ONE_TYPE):
-            original(self, dest_idx, src_idx, count)
+    def move(self, dest_idx: Any, src_idx: Any, count: Any) -> None:
+        """Move `count` items from `src_idx` to `dest_idx`; the two ranges may overlap."""
+        own: Any = self
+        builder = own._builder
+        if isinstance(own._context.get_value_type(own.dtype), _OF_ONE_TYPE):
+            super().move(dest_idx, src_idx, count)
             return
-        builder = self._builder
         last = builder.sub(count, count.type(1))
         is_down = builder.icmp_signed("<", dest_idx, src_idx)
         with cgutils.for_range(builder, count) as loop:
             k = builder.select(is_down, loop.index, builder.sub(last, loop.index))
-            source, target = (self._gep(builder.add(at, k)) for at in (src_idx, dest_idx))
+            source, target = (own._gep(builder.add(at, k)) for at in (src_idx, dest_idx))
             builder.store(builder.load(source), target)
-        self.set_dirty(True)
+        own.set_dirty(True)
 
-    instance.move = move
+
+def _with_own_list(numbas: Callable[..., Any]) -> Callable[..., Any]:
+    """An implementation of Numba's that makes `_List` where it says `ListInstance`."""
+    return FunctionType(numbas.__code__, {**numbas.__globals__, "ListInstance": _List})
+
+
+for _method, _arguments, _numbas in (
+    ("list.insert", (types.List, types.Integer, types.Any), listobj.list_insert),
+    ("list.pop", (types.List, types.Integer), listobj.list_pop_integer),
+    (operator.delitem, (types.List, types.SliceType), listobj.delitem_list),
+    (operator.setitem, (types.List, types.SliceType, types.Any), listobj.setitem_list_slice),
+):
+    LOWERING.lower(_method, *_arguments)(_with_own_list(_numbas))

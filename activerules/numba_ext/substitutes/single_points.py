@@ -4,8 +4,7 @@ derivative of the function there, and not that of the branch.
 Numba's own code returns a constant where `x % y` is zero, `x + log(2)` where the arguments of
 `logaddexp` are equal, the sample where `np.interp` is asked for a knot: right for the value alone.
 
-Needs       an ADContext
-Gives       `install(context)`, `ufunc_loops`: implementations for the target
+Gives       implementations in `LOWERING`; `ufunc_loops`: the same for ufuncs
             `DEFINITIONS`: LLVM IR of what they call, for where a derivative is linked
 Invariants  E1  values are those of Numba, bit for bit; errors too
             E2  where the function is smooth, derivatives are its own, the second as well; at a kink
@@ -29,7 +28,7 @@ from numba.cpython import numbers
 from numba.extending import intrinsic, overload, register_jitable
 from numba.np import arraymath, npyfuncs
 
-from activerules.numba_ext.codegen.unoptimised import AD_TARGET
+from activerules.numba_ext.codegen.unoptimised import AD_TARGET, LOWERING
 
 _SYMBOLS = {
     types.float64: "activerules.with_value.f64",
@@ -40,14 +39,6 @@ DEFINITIONS = "".join(
     f"  ret {t} %value\n}}\n"
     for number, t in ((types.float64, "double"), (types.float32, "float"))
 )
-
-
-def install(context: Any) -> None:
-    """Give the target its own remainders."""
-    for number in _SYMBOLS:
-        for remainder in (operator.mod, operator.imod):
-            context.insert_func_defn([(_remainder, remainder, (number, number))])
-        context.insert_func_defn([(_quotient_and_remainder, divmod, (number, number))])
 
 
 def ufunc_loops(ufunc: Any) -> Mapping[str, Callable[..., Any]]:
@@ -98,6 +89,12 @@ def _quotient_and_remainder(
     quotient, value = cgutils.unpack_tuple(builder, both, 2)
     remainder = _with_value(builder, sig.args[0], _smooth_remainder(builder, *args), value)
     return cgutils.pack_array(builder, (quotient, remainder))
+
+
+for _number in _SYMBOLS:
+    for _operator in (operator.mod, operator.imod):
+        LOWERING.lower(_operator, _number, _number)(_remainder)
+    LOWERING.lower(divmod, _number, _number)(_quotient_and_remainder)
 
 
 # --- ufuncs ---

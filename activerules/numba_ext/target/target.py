@@ -58,6 +58,7 @@ from activerules.numba_ext.codegen.implementation_keys import ImplementationKeys
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.codegen.unoptimised import (
     AD_TARGET,
+    LOWERING,
     ADCodegen,
     ADCodeLibrary,
     NeverCalled,
@@ -66,10 +67,10 @@ from activerules.numba_ext.substitutes import (
     broadcast,
     complex_math,
     counted_generators,
-    float_parts,
+    float_parts,  # noqa: F401  (registers what it implements)
     generators,
-    integer_powers,
-    list_moves,
+    integer_powers,  # noqa: F401
+    list_moves,  # noqa: F401
     single_points,
 )
 from activerules.numba_ext.substitutes.dynamic_raises import CallConv
@@ -207,11 +208,13 @@ class ADContext(InactiveValues):
         self._internal_codegen = ADCodegen("activerules.ad")
         externals.c_math_functions.install(self)
         broadcast.install()
-        list_moves.install()
-        complex_math.install(self)
-        integer_powers.install(self)
-        float_parts.install(self)
-        single_points.install(self)
+
+    def refresh(self) -> None:
+        """Load what was registered since; the target's own implementations behind Numba's, so that
+        they win for equal signatures.
+        """
+        super().refresh()
+        self.install_registry(LOWERING)
 
     @property
     def call_conv(self) -> CallConv:
