@@ -53,7 +53,7 @@ class Taken:
     block: Block
 
     def __repr__(self) -> str:
-        return f"way into {self.block.name}"
+        return f"predecessor of {self.block.name}"
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from activerules.ir.normal.effects import COPIED_SIZE, COPY_RESIZED, GROW_SHADOW
 from activerules.ir.plan.forward_plan import ForwardPlan
 from activerules.ir.plan.layout import Layout, make_layout
 from activerules.ir.plan.plan import Plan
-from activerules.ir.plan.tape_arrays import PLACED_ARRAY, PLACED_SHADOW, PLACED_TEXT
+from activerules.ir.plan.tape_arrays import TAPE_ARRAY, TAPE_ARRAY_TEXT, TAPE_SHADOW
 from activerules.ir.tape import runtime
 from activerules.ir.tape.struct_copies import rows_function
 
@@ -192,8 +192,8 @@ def _support(functions: list[Function], *, whole: bool) -> _Support:
     texts: list[str] = []
     if any(name.startswith(runtime.PREFIX) for name in called):
         texts += [runtime.TEXT, runtime.CHUNKS if whole else runtime.CHUNKS_ELSEWHERE]
-    if PLACED_ARRAY in called or PLACED_SHADOW in called:
-        texts.append(PLACED_TEXT)
+    if TAPE_ARRAY in called or TAPE_SHADOW in called:
+        texts.append(TAPE_ARRAY_TEXT)
     if GROW_SHADOW in called:
         texts.append(runtime.GROW_TEXT)
     if whole and (runtime.STACK_LEFT in called or runtime.STACK_FLOOR in called):

@@ -101,7 +101,7 @@ class _Augmenter(AugmentedCode):
                 hint = suffixed(phi.name or "", ".shadow").strip('"')
                 self.shadows[phi] = per_lane(self.width, lambda _, h=hint: self.b.phi(PTR, hint=h))
         taken = None
-        if self._kept(Taken(block)):
+        if self._is_kept(Taken(block)):
             taken = self.b.phi(taken_type(self.plan, block))
             self.taken[block] = taken
         loop = self.plan.flow.loop_of(block)
@@ -128,7 +128,7 @@ class _Augmenter(AugmentedCode):
         if count is None:
             return
         rows = self.layout.rows.get(loop)
-        if rows is None and not self._kept(LeavingIteration(loop)):
+        if rows is None and not self._is_kept(LeavingIteration(loop)):
             return
         leaving = count.emit(self.b, self._value(count.start), self._value(count.bound))
         self._keep(LeavingIteration(loop), leaving)
@@ -147,7 +147,7 @@ class _Augmenter(AugmentedCode):
         """At the start of an iteration: count it, and have a row for it."""
         rows = self.layout.rows.get(loop)
         known = self.plan.loops[loop].trip_count is not None
-        leaving = self._kept(LeavingIteration(loop)) and not known
+        leaving = self._is_kept(LeavingIteration(loop)) and not known
         if rows is None and not leaving:
             return
         iteration = self.b.phi(I64, hint="iteration") if known or leaving else None
@@ -202,13 +202,13 @@ class _Augmenter(AugmentedCode):
         for loop in self.plan.reversal.loops:
             if self.plan.loops[loop].trip_count is not None:
                 continue
-            if loop not in self.layout.rows and not self._kept(LeavingIteration(loop)):
+            if loop not in self.layout.rows and not self._is_kept(LeavingIteration(loop)):
                 continue
             for inside, outside in self.plan.returns.exits_of(loop):
                 self._open(self._edge(inside, outside))
                 state = self.slots.state[loop]
                 end = self.current.instructions.pop()
-                if self._kept(LeavingIteration(loop)):
+                if self._is_kept(LeavingIteration(loop)):
                     assert state.iteration is not None
                     self.slots.write(self.b, LeavingIteration(loop), state.iteration)
                 if loop in self.layout.rows:
@@ -252,6 +252,6 @@ class _Augmenter(AugmentedCode):
             self.b.store(self._value(end.operands[0]), self.results[0])
         for start in self.results[1:]:
             for k in range(self.width):
-                place = at_offset(self.b, start, 8 * k)
-                self.b.store(self._shadow(end.operands[0], k), place)
+                address = at_offset(self.b, start, 8 * k)
+                self.b.store(self._shadow(end.operands[0], k), address)
         self.b.ret(self.b.const(I32, 0))

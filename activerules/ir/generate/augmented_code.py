@@ -20,7 +20,7 @@ from activerules.ir.generate.mirror import (
     is_dropped,
 )
 from activerules.ir.generate.primal_copy import PrimalCopy
-from activerules.ir.generate.rule_sites import tell_site
+from activerules.ir.generate.rule_sites import add_site
 from activerules.ir.generate.scopes import Scopes
 from activerules.ir.generate.sweep import (
     Slots,
@@ -37,7 +37,7 @@ from activerules.ir.normal.effects import RELEASING, UNSIZED, effect_of, memory_
 from activerules.ir.plan.callees import CalleeUse
 from activerules.ir.plan.layout import Layout, shadow_offset
 from activerules.ir.plan.plan import Plan, RuleUse
-from activerules.ir.plan.tape_arrays import PLACED_ARRAY, PLACED_SHADOW, is_plain
+from activerules.ir.plan.tape_arrays import TAPE_ARRAY, TAPE_SHADOW, is_plain
 from activerules.ir.tape.runtime import DATA_OFFSET
 
 
@@ -64,15 +64,15 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
 
     # --- values ---
 
-    def _kept(self, node: Node) -> bool:
+    def _is_kept(self, node: Node) -> bool:
         return node in self.plan.cache.kept
 
     def _keep(self, node: Node, value: Value) -> None:
-        if self._kept(node):
+        if self._is_kept(node):
             self.slots.write(self.b, node, value)
 
     def _keep_shadow(self, value: Value) -> None:
-        if value in self.shadows and self._kept(Shadow(value)):
+        if value in self.shadows and self._is_kept(Shadow(value)):
             self.slots.write_lanes(self.b, Shadow(value), self.shadows[value])
 
     # --- blocks ---
@@ -82,7 +82,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
 
     def _is_in_row(self, pointer: Value) -> bool:
         objects = self.plan.memory.objects(pointer)
-        return bool(objects) and objects <= self.plan.placed
+        return bool(objects) and objects <= self.plan.in_rows
 
     # --- instructions ---
 
@@ -145,13 +145,13 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
                 self._callee(self.plan.derived[i])
             return
         info = self.plan.calls.marked(i)
-        if self._is_void(i):
+        if self._is_needless(i):
             return
         if live and name in RELEASING and self._leads_to_retained(i.operands[0]):
             self._own(GlobalRef(UNSIZED.get(name, name)), self._value(i.operands[0]))
             return
-        if live and MemoryObject("allocation", i) in self.plan.placed:
-            self.values[i] = self._place(PLACED_ARRAY, i)
+        if live and MemoryObject("allocation", i) in self.plan.in_rows:
+            self.values[i] = self._allocate_in_row(TAPE_ARRAY, i)
             self._shadow_of_allocation(i)
             return
         copy = self._clone(i)
@@ -205,11 +205,11 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             copied = copied_scalars(i, self.plan.types)
         except MixedCopy:
             return
-        pieces = [p for p in copied if p.type.is_pointer] if isinstance(copied, list) else []
+        scalars = [p for p in copied if p.type.is_pointer] if isinstance(copied, list) else []
         target, source = (self._shadow(o, lane) for o in i.operands[:2])
-        found = [self.b.load(p.type, at_offset(self.b, source, p.offset), align=1) for p in pieces]
-        for piece, pointer in zip(pieces, found, strict=True):
-            self.b.store(pointer, at_offset(self.b, target, piece.offset), align=1)
+        found = [self.b.load(p.type, at_offset(self.b, source, p.offset), align=1) for p in scalars]
+        for scalar, pointer in zip(scalars, found, strict=True):
+            self.b.store(pointer, at_offset(self.b, target, scalar.offset), align=1)
 
     def _allocation(self, i: Instruction, copy: Instruction) -> None:
         effect = effect_of(i.callee_name)
@@ -219,16 +219,16 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             self._own(GlobalRef("NRT_decref"), copy)
         self._shadow_of_allocation(i)
 
-    def _is_void(self, call: Instruction) -> bool:
+    def _is_needless(self, call: Instruction) -> bool:
         """Whether a call counts, or frees, nothing but arrays in rows of the tape (O2, O3)."""
         if call.callee_name in RELEASING:
             objects = self.plan.memory.objects(call.operands[0])
-            return any(o in self.plan.placed and not is_counted(o) for o in objects)
+            return any(o in self.plan.in_rows and not is_counted(o) for o in objects)
         if call.callee_name not in {"NRT_incref", "NRT_decref"}:
             return False
         return self._is_in_row(call.operands[0])
 
-    def _place(self, function: str, i: Instruction) -> Value:
+    def _allocate_in_row(self, function: str, i: Instruction) -> Value:
         """Allocate an array, or its shadow, in a row of the tape."""
         made = self.b.call(function, PTR, [self.parameters.tape, self._value(i.operands[0])])
         effect = effect_of(i.callee_name)
@@ -244,8 +244,8 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
 
     def _new_shadow(self, i: Instruction) -> Value:
         """A shadow of memory that is allocated, of zeros, released with the tape."""
-        if is_plain(i) and MemoryObject("allocation", i) not in self.plan.unseen:
-            shadow = self._place(PLACED_SHADOW, i)
+        if is_plain(i) and MemoryObject("allocation", i) not in self.plan.escaped:
+            shadow = self._allocate_in_row(TAPE_SHADOW, i)
             self._fail_if_null(shadow)
             return shadow
         effect = effect_of(i.callee_name)
@@ -266,13 +266,13 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
 
     def _retain_result(self, i: Instruction, info: CallInfo) -> None:
         """Hold on to memory a call returned."""
-        for place in self._result_places(i, info):
-            meminfo = self.b.load(PTR, place)
+        for address in self._result_addresses(i, info):
+            meminfo = self.b.load(PTR, address)
             self.b.call("NRT_incref", VOID, [meminfo])
             self._own(GlobalRef("NRT_decref"), meminfo)
 
-    def _result_places(self, i: Instruction, info: CallInfo) -> list[Value]:
-        return self._places(self._value(i.operands[0]), info.result_meminfos)
+    def _result_addresses(self, i: Instruction, info: CallInfo) -> list[Value]:
+        return self._addresses(self._value(i.operands[0]), info.result_meminfos)
 
     def _rule(self, use: RuleUse) -> None:
         """Call the rule's augmented primal in place of the function: once, as it keeps no shadow
@@ -301,7 +301,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         self.b.cond_br(self.b.icmp("eq", status, self.b.const(I32, 0)), fine, failed)
         if use.site is not None:
             self._open(failed)
-            tell_site(self.b, use.site, self._value(call.operands[1]), status)
+            add_site(self.b, use.site, self._value(call.operands[1]), status)
             self.b.br(done)
         self._open(fine)
         self._keep_results(use, tape)
@@ -323,9 +323,9 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         objects, request = self.plan.memory.objects(pointer), self.plan.request
         if isinstance(pointer, Argument) and not (request.callee or request.split):
             return True
-        return bool(objects) and all(map(self._is_held, objects))
+        return bool(objects) and all(map(self._is_retained, objects))
 
-    def _is_held(self, o: MemoryObject) -> bool:
+    def _is_retained(self, o: MemoryObject) -> bool:
         """Whether the tape is given a reference when an object is made."""
         if o not in self.plan.retained or not isinstance(o.key, Instruction):
             return False
@@ -356,8 +356,8 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             self._fail_unless(self.b.icmp("eq", status, self.b.const(I32, 0)))
         slot = at_offset(self.b, self._slot(saved), shadow_offset(saved, lane))
         self._copy(slot, shadow, saved.size)
-        for place in self._places(shadow, use.info.result_meminfos):
-            self._own(GlobalRef("NRT_decref"), self.b.load(PTR, place))
+        for address in self._addresses(shadow, use.info.result_meminfos):
+            self._own(GlobalRef("NRT_decref"), self.b.load(PTR, address))
 
     def _callee(self, use: CalleeUse) -> None:
         """Call the augmented primal of the callee in place of the callee."""
@@ -369,22 +369,22 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
                 operands += [self._shadow(o, k) for k in range(self.width)]
         operands += [self.slots.address(self.b, use.frame)[0], self.parameters.tape]
         handed_back = use.returns != "status" and call.type is not VOID
-        places: list[Value] = []
+        outputs: list[Value] = []
         if handed_back:
-            places.append(self._local(call.type))
+            outputs.append(self._local(call.type))
         if use.result_shadow:
-            places.append(self._local(ArrayType(self.width, PTR)))
-        status = self.b.call(suffixed(use.stem, ".enter"), I32, [*operands, *places])
+            outputs.append(self._local(ArrayType(self.width, PTR)))
+        status = self.b.call(suffixed(use.stem, ".enter"), I32, [*operands, *outputs])
         if use.returns == "status":
             self.values[call] = status
             self._return_if(self._has_ended(status), status)
             return
         self._return_if(self.b.icmp("ne", status, self.b.const(I32, 0)), status)
         if handed_back:
-            self.values[call] = self.b.load(call.type, places[0])
+            self.values[call] = self.b.load(call.type, outputs[0])
         if use.result_shadow:
             self.shadows[call] = per_lane(
-                self.width, lambda k: self.b.load(PTR, at_offset(self.b, places[1], 8 * k))
+                self.width, lambda k: self.b.load(PTR, at_offset(self.b, outputs[1], 8 * k))
             )
 
     def _local(self, t: Type) -> Value:

@@ -30,7 +30,7 @@ from activerules.ir.generate.mirror import (
     is_dropped,
 )
 from activerules.ir.generate.primal_copy import PrimalCopy
-from activerules.ir.generate.rule_sites import tell_site
+from activerules.ir.generate.rule_sites import add_site
 from activerules.ir.generate.scopes import Scopes
 from activerules.ir.generate.sweep import clear, names_of, null, suffixed
 from activerules.ir.llvm.builder import Builder, add_incoming
@@ -163,10 +163,10 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             self.b.store(self._value(end.operands[0]), self.results[0])
         for start in self.results[1:]:
             for k, lane in enumerate(self._lanes(end.operands[0])):
-                self.b.store(lane, self._place(start, lane.type, k))
+                self.b.store(lane, self._lane_address(start, lane.type, k))
         self.b.ret(self.b.const(I32, 0))
 
-    def _place(self, start: Value, t: Type, lane: int) -> Value:
+    def _lane_address(self, start: Value, t: Type, lane: int) -> Value:
         return self.b.gep(t, start, [self.b.const(I64, lane)])
 
     # --- what stands for a value of the primal ---
@@ -415,9 +415,9 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             else:
                 clear(self.b, self._shadow(target, k), wide)
             if cut is not None:
-                place = self._shadow(target, k)
-                other = self._shadow(second, k) if copies else place
-                self.b.call(cut, VOID, [place, other, wide])
+                target_shadow = self._shadow(target, k)
+                other = self._shadow(second, k) if copies else target_shadow
+                self.b.call(cut, VOID, [target_shadow, other, wide])
 
     def _rule(self, use: ForwardRuleCall) -> None:
         """Call the forward rule in place of the function."""
@@ -435,29 +435,29 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             failed, done = Block(self.namer("rule.failed")), Block(self.namer("rule.done"))
             self.b.cond_br(self.b.icmp("eq", status, self.b.const(I32, 0)), done, failed)
             self._open(failed)
-            tell_site(self.b, use.site, self._value(excinfo), status)
+            add_site(self.b, use.site, self._value(excinfo), status)
             self.b.br(done)
             self._open(done)
 
     def _callee(self, use: CalleeUse) -> None:
         """Call the forward derivative of the callee in place of the callee."""
         call, operands = use.call, self._passed(use)
-        places: list[Value] = []
+        outputs: list[Value] = []
         if use.returns != "status" and call.type != VOID:
-            places.append(self._local(call.type))
+            outputs.append(self._local(call.type))
             if use.returns == "active" or use.result_shadow:
-                places.append(self._local(ArrayType(self.width, call.type)))
+                outputs.append(self._local(ArrayType(self.width, call.type)))
         if self.floor is not None and use.stem in self.recursive:
             self._fail_unless(self.b.call(STACK_LEFT, I1, [self.floor]), TOO_DEEP)
-        status = self.b.call(suffixed(use.stem, ".forward"), I32, [*operands, *places])
+        status = self.b.call(suffixed(use.stem, ".forward"), I32, [*operands, *outputs])
         if use.returns == "status":
             self.values[call] = status
         self._return_if(self._has_ended(status), status)
-        if places:
-            self.values[call] = self.b.load(call.type, places[0])
-        if len(places) > 1:
+        if outputs:
+            self.values[call] = self.b.load(call.type, outputs[0])
+        if len(outputs) > 1:
             lanes = [
-                self.b.load(call.type, self._place(places[1], call.type, k))
+                self.b.load(call.type, self._lane_address(outputs[1], call.type, k))
                 for k in range(self.width)
             ]
             if use.result_shadow:

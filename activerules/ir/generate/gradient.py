@@ -159,9 +159,9 @@ def build_enter(plan: Plan, layout: Layout, declarations: dict[str, str]) -> Fun
     """The augmented primal of a callee with its frame on the tape (ir/plan/callees.py)."""
     results = result_parameters(plan.request)
     parameters = make_parameters(plan, results)
-    place = Argument(parameters.frame.name, PTR)
+    frame_at = Argument(parameters.frame.name, PTR)
     own = len(parameters.arguments) - 2 - len(results)
-    arguments = [*parameters.arguments[:own], place, parameters.tape, *results]
+    arguments = [*parameters.arguments[:own], frame_at, parameters.tape, *results]
     namer = names_of(plan)
     hints = ("entry", "frame", "fine", "out.of.memory", "too.deep")
     entry, room, fine, failed, too_deep = (Block(namer(hint)) for hint in hints)
@@ -176,7 +176,7 @@ def build_enter(plan: Plan, layout: Layout, declarations: dict[str, str]) -> Fun
     else:
         b.br(fine)
     b.target = fine
-    b.store(frame, place)
+    b.store(frame, frame_at)
     operands = [*arguments[:own], frame, parameters.tape, *results]
     b.ret(b.call(suffixed(plan.request.name, ".augmented"), I32, operands))
     b.target = failed

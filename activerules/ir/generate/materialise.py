@@ -178,8 +178,8 @@ class AtHand:
         """What `NRT_MemInfo_data_fast` gives, in words that LLVM takes out of loops: it does not
         know that what a loop writes is never a header.
         """
-        place = at_offset(self.b, meminfo, DATA_OFFSET)
-        return self.b.load(PTR, place, metadata=self.slots.scopes.fixed)
+        address = at_offset(self.b, meminfo, DATA_OFFSET)
+        return self.b.load(PTR, address, metadata=self.slots.scopes.fixed)
 
 
 def _is_one(step: Value) -> bool:

@@ -88,7 +88,7 @@ class PrimalCopy(Generic[P, B]):
             if copy.opcode != "phi":
                 copy.blocks = [self.heads[t] for t in copy.blocks]
 
-    def _places(self, start: Value, offsets: Sequence[int]) -> list[Value]:
+    def _addresses(self, start: Value, offsets: Sequence[int]) -> list[Value]:
         return [self.b.gep(I8, start, [self.b.const(I64, offset)]) for offset in offsets]
 
     # --- where it ends and the primal does not ---

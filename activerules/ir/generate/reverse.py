@@ -35,7 +35,7 @@ from activerules.ir.derivatives.rows import Partial, RowOperands
 from activerules.ir.derivatives.table import row_for
 from activerules.ir.generate.cotangents import SUM, Cotangents, derivatives_type, seeds_of
 from activerules.ir.generate.materialise import AtHand
-from activerules.ir.generate.rule_sites import tell_site
+from activerules.ir.generate.rule_sites import add_site
 from activerules.ir.generate.scopes import Scopes
 from activerules.ir.generate.sweep import (
     Lanes,
@@ -300,8 +300,8 @@ class _Reverser:
             zero = self.b.const(argument.type, 0.0)
             bars = self.bars.take(argument) if argument in self.bars else (zero,) * self.width
             for bar in bars:
-                place = [self.b.const(I32, 0), self.b.const(I32, k)]
-                self.b.store(bar, self.b.gep(fields, self.derivatives, place))
+                indices = [self.b.const(I32, 0), self.b.const(I32, k)]
+                self.b.store(bar, self.b.gep(fields, self.derivatives, indices))
                 k += 1
         self.b.ret(self.b.const(I32, 0))
 
@@ -335,29 +335,29 @@ class _Reverser:
                 self._undo_arithmetic(i, lane)
 
     def _undo_load(self, i: Instruction, lane: int) -> None:
-        g, place = self.bars.take_one(i, lane), self.values.shadow(i.operands[0], lane)
+        g, shadow = self.bars.take_one(i, lane), self.values.shadow(i.operands[0], lane)
         align, scope = i.attributes.get("align"), self._scope(i.operands[0], lane)
-        old = self.b.load(g.type, place, align=align, metadata=scope)
+        old = self.b.load(g.type, shadow, align=align, metadata=scope)
         if is_tracked(i, self.plan.tracked, self.plan.memory):
             new = tracked_sum(self.b, old, g, self._use_of(i, lane))
         else:
             new = self.b.fadd(old, g, flags=SUM)
-        self.b.store(new, place, align=align, metadata=scope)
+        self.b.store(new, shadow, align=align, metadata=scope)
 
     def _undo_store(self, i: Instruction, lane: int) -> None:
         value, pointer = i.operands
-        place = self.values.shadow(pointer, lane)
+        shadow = self.values.shadow(pointer, lane)
         align, scope = i.attributes.get("align"), self._scope(pointer, lane)
         if not value.type.is_float:
-            self.b.store(self.b.const(value.type, 0), place, align=align, metadata=scope)
+            self.b.store(self.b.const(value.type, 0), shadow, align=align, metadata=scope)
             return
         if self.plan.activity.is_active(value):
-            g = self.b.load(value.type, place, align=align, metadata=scope)
-            self.b.store(self.b.const(value.type, 0.0), place, align=align, metadata=scope)
-            is_told = lane == 0 and is_tracked(i, self.plan.tracked, self.plan.memory)
-            self.bars.add_one(value, g, lane, was_used(self.b, g) if is_told else None)
+            g = self.b.load(value.type, shadow, align=align, metadata=scope)
+            self.b.store(self.b.const(value.type, 0.0), shadow, align=align, metadata=scope)
+            knows_use = lane == 0 and is_tracked(i, self.plan.tracked, self.plan.memory)
+            self.bars.add_one(value, g, lane, was_used(self.b, g) if knows_use else None)
         else:
-            self.b.store(self.b.const(value.type, 0.0), place, align=align, metadata=scope)
+            self.b.store(self.b.const(value.type, 0.0), shadow, align=align, metadata=scope)
 
     def _undo_memory(self, i: Instruction, lane: int) -> None:
         target, length = self.values.shadow(i.operands[0], lane), self.values.primal(i.operands[2])
@@ -365,7 +365,7 @@ class _Reverser:
         if memory_intrinsic(i) == "memset" or not self.plan.activity.has_shadow(i.operands[1]):
             kept = beside_floats(i, self.plan.types) if self.plan.request.split else []
             clear_but(self.b, target, size, kept)
-            self._tell_cut(i, [target], size)
+            self._mark_cut(i, [target], size)
             return
         try:
             copied = copied_scalars(i, self.plan.types)
@@ -373,36 +373,39 @@ class _Reverser:
             raise mixed_copy(i) from None
         source = self.values.shadow(i.operands[1], lane)
         if isinstance(copied, list):
-            self._undo_pieces([piece for piece in copied if piece.type.is_float], target, source)
+            self._undo_scalars(
+                [scalar for scalar in copied if scalar.type.is_float], target, source
+            )
         elif isinstance(copied, PeriodicCopy):
             if copied.floats:
                 self.b.call(undo_rows_name(copied), VOID, [target, source, size])
-                self._tell_cut(i, [target, source], size)
+                self._mark_cut(i, [target, source], size)
         elif copied is not None:
             if i.callee_name == COPY_RESIZED:
                 size = self.b.call(COPIED_SIZE, I64, [source, size])
             self.b.call(f"activerules.undo_copy.{copied}", VOID, [target, source, size])
-            self._tell_cut(i, [target, source], size)
+            self._mark_cut(i, [target, source], size)
 
-    def _tell_cut(self, i: Instruction, places: list[Value], size: Value) -> None:
+    def _mark_cut(self, i: Instruction, shadows: list[Value], size: Value) -> None:
         """No derivative is right by a float that a copy begins or ends in: `copies`, C3."""
         name = cut_name(i, self.plan.types)
         if name is not None:
-            for place, other in zip(places, reversed(places), strict=True):
-                self.b.call(name, VOID, [place, other, size])
+            for shadow, other in zip(shadows, reversed(shadows), strict=True):
+                self.b.call(name, VOID, [shadow, other, size])
 
-    def _undo_pieces(self, pieces: list[CopiedScalar], target: Value, source: Value) -> None:
-        """All are taken before any is added: the two places may overlap."""
-        places = [at_offset(self.b, target, piece.offset) for piece in pieces]
+    def _undo_scalars(self, scalars: list[CopiedScalar], target: Value, source: Value) -> None:
+        """All are taken before any is added: the source and the target may overlap."""
+        addresses = [at_offset(self.b, target, scalar.offset) for scalar in scalars]
         bars = [
-            self.b.load(p.type, place, align=1) for p, place in zip(pieces, places, strict=True)
+            self.b.load(p.type, address, align=1)
+            for p, address in zip(scalars, addresses, strict=True)
         ]
-        for piece, place in zip(pieces, places, strict=True):
-            self.b.store(self.b.const(piece.type, 0.0), place, align=1)
-        for piece, bar in zip(pieces, bars, strict=True):
-            place = at_offset(self.b, source, piece.offset)
-            old = self.b.load(piece.type, place, align=1)
-            self.b.store(self.b.fadd(old, bar), place, align=1)
+        for scalar, address in zip(scalars, addresses, strict=True):
+            self.b.store(self.b.const(scalar.type, 0.0), address, align=1)
+        for scalar, bar in zip(scalars, bars, strict=True):
+            address = at_offset(self.b, source, scalar.offset)
+            old = self.b.load(scalar.type, address, align=1)
+            self.b.store(self.b.fadd(old, bar), address, align=1)
 
     def _undo_arithmetic(self, i: Instruction, lane: int) -> None:
         row = row_for(i)
@@ -469,18 +472,18 @@ class _Reverser:
                 if operand.type.is_pointer
                 else self.values.primal(operand)
             )
-        behind = self._unless_caught(use, bars, named) if use.caught else None
+        after = self._unless_caught(use, bars, named) if use.caught else None
         status = self.b.call(use.code.reverse, I32, operands)
-        self._return_unless_zero(status, lambda: tell_site(self.b, use.site, excinfo, status))
+        self._return_unless_zero(status, lambda: add_site(self.b, use.site, excinfo, status))
         if use.request.result == "active":
             clear(self.b, ret_shadow, self.b.const(I64, use.info.result_size))
         elif use.result_shadow is not None and self.plan.request.split:
             for offset in use.info.result_meminfos:
-                place = self.b.gep(I8, ret_shadow, [self.b.const(I64, offset)])
-                self.b.call("activerules.tape.clear_counted", VOID, [self.b.load(PTR, place)])
-        if behind is not None:
-            self.b.br(behind)
-            self._open(behind)
+                address = self.b.gep(I8, ret_shadow, [self.b.const(I64, offset)])
+                self.b.call("activerules.tape.clear_counted", VOID, [self.b.load(PTR, address)])
+        if after is not None:
+            self.b.br(after)
+            self._open(after)
         self._add_from(bars, named, use.active_operands(), [lane])
 
     def _take_cotangents(self, use: RuleUse, ret_shadow: Value, lane: int) -> None:
@@ -488,22 +491,22 @@ class _Reverser:
         it: the arrays of this call are there.
         """
         for offset, t in use.info.result_floats:
-            place = at_offset(self.b, self.values.shadow(use.call.operands[0], lane), offset)
-            self.b.store(self.b.load(t, place), at_offset(self.b, ret_shadow, offset))
-            self.b.store(self.b.const(t, 0.0), place)
+            address = at_offset(self.b, self.values.shadow(use.call.operands[0], lane), offset)
+            self.b.store(self.b.load(t, address), at_offset(self.b, ret_shadow, offset))
+            self.b.store(self.b.const(t, 0.0), address)
 
     def _unless_caught(self, use: RuleUse, bars: Value, fields: StructType) -> Block:
         """Go on where the call succeeded: one that failed has left no tape, and no derivative.
         Gives the block where both ways meet.
         """
         for k, t in enumerate(fields.elements):
-            place = self.b.gep(fields, bars, [self.b.const(I32, 0), self.b.const(I32, k)])
-            self.b.store(self.b.const(t, 0.0), place)
-        fine, behind = Block(self.namer("rule.succeeded")), Block(self.namer("rule.behind"))
+            address = self.b.gep(fields, bars, [self.b.const(I32, 0), self.b.const(I32, k)])
+            self.b.store(self.b.const(t, 0.0), address)
+        fine, after = Block(self.namer("rule.succeeded")), Block(self.namer("rule.after"))
         succeeded = self.b.icmp("eq", self.values.primal(use.call), self.b.const(I32, 0))
-        self.b.cond_br(succeeded, fine, behind)
+        self.b.cond_br(succeeded, fine, after)
         self._open(fine)
-        return behind
+        return after
 
     def _undo_callee(self, use: CalleeUse) -> None:
         """Call the callee's reverse on the frame its augmented primal left."""
@@ -526,8 +529,8 @@ class _Reverser:
         self, bars: Value, fields: StructType, operands: list[Value], lanes: Sequence[int]
     ) -> None:
         for k, (operand, lane) in enumerate(itertools.product(operands, lanes)):
-            place = self.b.gep(fields, bars, [self.b.const(I32, 0), self.b.const(I32, k)])
-            self.bars.add_one(operand, self.b.load(operand.type, place), lane)
+            address = self.b.gep(fields, bars, [self.b.const(I32, 0), self.b.const(I32, k)])
+            self.bars.add_one(operand, self.b.load(operand.type, address), lane)
 
     def _return_unless_zero(self, status: Value, first: Callable[[], None] | None = None) -> None:
         failed, fine = Block(self.namer("rule.failed")), Block(self.namer("rule.ok"))

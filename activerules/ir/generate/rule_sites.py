@@ -19,7 +19,7 @@ from activerules.ir.normal.effects import FAILED_AT
 _SITE = "activerules.site."
 
 
-def tell_site(b: Builder, site: str | None, excinfo: Value, status: Value) -> None:
+def add_site(b: Builder, site: str | None, excinfo: Value, status: Value) -> None:
     """Add the site of a call to the exception that its rule has left with `status`."""
     if site is None:
         return

@@ -77,11 +77,11 @@ class Scopes:
 
     def _of(self, lane: int | None, objects: Iterable[MemoryObject]) -> str:
         kind = self._primals if lane is None else self._shadows[lane]
-        mine = frozenset(self._piece(o) for o in objects).intersection(kind)
+        mine = frozenset(self._region(o) for o in objects).intersection(kind)
         if not mine:
             return ""
         if (lane, mine) not in self._accesses:
-            own = [scope for piece, scope in kind.items() if piece in mine]
+            own = [scope for region, scope in kind.items() if region in mine]
             everything = [self._tape, *self._primals.values(), *self._all_shadows]
             # what several pieces share is left out by `_access` where it is in `own`
             self._accesses[lane, mine] = self._access(own, everything)
@@ -89,15 +89,15 @@ class Scopes:
 
     def _scopes(self, objects: Iterable[MemoryObject]) -> dict[MemoryObject, str]:
         """A scope per piece of memory; what is too many, or may overlap, shares one."""
-        pieces = dict.fromkeys(self._piece(o) for o in sorted(objects, key=repr))
-        alone = [piece for piece in pieces if piece != _TOGETHER]
+        regions = dict.fromkeys(self._region(o) for o in sorted(objects, key=repr))
+        alone = [region for region in regions if region != _TOGETHER]
         if len(alone) > _MOST:
             alone = []
         shared = self._scope()
-        scopes = {piece: self._scope() if piece in alone else shared for piece in pieces}
+        scopes = {region: self._scope() if region in alone else shared for region in regions}
         return scopes | {_TOGETHER: scopes.get(_TOGETHER, shared)}
 
-    def _piece(self, memory: MemoryObject) -> MemoryObject:
+    def _region(self, memory: MemoryObject) -> MemoryObject:
         """The object, or the representative of all objects that may overlap it."""
         alone = memory.is_local or (memory.kind == "argument" and self._separate)
         return memory if alone else _TOGETHER
@@ -111,8 +111,10 @@ class Scopes:
     def _scope(self) -> str:
         return self._define(f"distinct !{{SELF, {self._domain}}}")
 
-    def _access(self, scopes: Iterable[str], apart: Iterable[str]) -> str:
+    def _access(self, scopes: Iterable[str], disjoint: Iterable[str]) -> str:
         own = dict.fromkeys(scopes)
         inside = self._define(f"!{{{', '.join(own)}}}")
-        outside = self._define(f"!{{{', '.join(s for s in dict.fromkeys(apart) if s not in own)}}}")
+        outside = self._define(
+            f"!{{{', '.join(s for s in dict.fromkeys(disjoint) if s not in own)}}}"
+        )
         return f", !alias.scope {inside}, !noalias {outside}"

@@ -117,11 +117,11 @@ def clear_but(b: Builder, pointer: Value, size: Value, kept: Sequence[CopiedScal
     """The same, but for the pointers and integers that a program puts there later: the next sweep
     over a tape finds its way by those in the shadow.
     """
-    places = [at_offset(b, pointer, piece.offset) for piece in kept]
-    found = [b.load(p.type, place, align=1) for p, place in zip(kept, places, strict=True)]
+    addresses = [at_offset(b, pointer, scalar.offset) for scalar in kept]
+    found = [b.load(p.type, address, align=1) for p, address in zip(kept, addresses, strict=True)]
     clear(b, pointer, size)
-    for value, place in zip(found, places, strict=True):
-        b.store(value, place, align=1)
+    for value, address in zip(found, addresses, strict=True):
+        b.store(value, address, align=1)
 
 
 @dataclass(eq=False)
@@ -164,8 +164,8 @@ class Slots:
 
     def read_lane(self, b: Builder, node: Node, lane: int) -> Value:
         """Fetch the shadow in one lane."""
-        place = at_offset(b, self.address(b, node)[0], 8 * lane)
-        return b.load(PTR, place, metadata=self.scopes.tape_access)
+        address = at_offset(b, self.address(b, node)[0], 8 * lane)
+        return b.load(PTR, address, metadata=self.scopes.tape_access)
 
     def stack_shadow(self, b: Builder, alloca: Instruction, lane: int) -> Value:
         """The shadow of stack memory in one lane."""

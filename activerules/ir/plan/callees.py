@@ -94,30 +94,30 @@ class Family:
 
     top: Request
     forward: bool = False
-    known: dict[_PairKey, Request] = field(default_factory=dict[_PairKey, Request])
+    requests: dict[_PairKey, Request] = field(default_factory=dict[_PairKey, Request])
     todo: list[Request] = field(default_factory=list[Request])
 
-    def request(self, way: _PairKey, arguments: dict[object, frozenset[object]]) -> Request:
+    def request(self, key: _PairKey, arguments: dict[object, frozenset[object]]) -> Request:
         """The request of a pair; made once."""
-        if way not in self.known:
-            made = self._make(way, arguments)
-            self.known[way] = made
+        if key not in self.requests:
+            made = self._make(key, arguments)
+            self.requests[key] = made
             self.todo.append(made)
-        return self.known[way]
+        return self.requests[key]
 
-    def _make(self, way: _PairKey, arguments: dict[object, frozenset[object]]) -> Request:
-        function = copy_function(self.top.module.functions[way.variant.name])
-        number = len(self.known) + (1 if self.top.disjoint else 10_000)
+    def _make(self, key: _PairKey, arguments: dict[object, frozenset[object]]) -> Request:
+        function = copy_function(self.top.module.functions[key.variant.name])
+        number = len(self.requests) + (1 if self.top.disjoint else 10_000)
         parameters = tuple(
             Parameter(
                 argument,
-                way.activities[k],
-                group=way.variant.groups[k] if argument.type.is_pointer else ("value", k),
-                private=way.private[k],
-                declared=way.declared[k],
-                overwritten=way.overwritten[k],
-                copies_pointers=way.copies_pointers[k],
-                copies_integers=way.copies_integers[k],
+                key.activities[k],
+                group=key.variant.groups[k] if argument.type.is_pointer else ("value", k),
+                private=key.private[k],
+                declared=key.declared[k],
+                overwritten=key.overwritten[k],
+                copies_pointers=key.copies_pointers[k],
+                copies_integers=key.copies_integers[k],
             )
             for k, argument in enumerate(function.arguments)
         )
@@ -126,13 +126,13 @@ class Family:
             function=function,
             name=suffixed(self.top.name, f".callee{number}"),
             parameters=parameters,
-            returns=way.returns,
-            disjoint=way.disjoint,
+            returns=key.returns,
+            disjoint=key.disjoint,
             separate=False,
-            display_name=way.variant.name,
+            display_name=key.variant.name,
             callee=number,
-            fresh_shadow=way.fresh_shadow,
-            result_shadow=way.result_shadow,
+            fresh_shadow=key.fresh_shadow,
+            result_shadow=key.result_shadow,
             arguments=arguments,
         )
 
@@ -151,18 +151,18 @@ def plan_callees(family: Family, plan_one: Callable[[Request], P]) -> tuple[P, .
 
 
 def use_callee(
-    call: Instruction, facts: Facts, family: Family, *, keeps: bool = False
+    call: Instruction, facts: Facts, family: Family, *, retains: bool = False
 ) -> CalleeUse | None:
     """The pair for a call of a function of the module; None where the primal may be called.
 
     That is where no derivative comes out of it, it makes no shadow, and no memory that the tape
-    has to hold on to (`keeps`), and calls no function past whose arguments data goes.
+    has to hold on to (`retains`), and calls no function past whose arguments data goes.
     """
     called = facts.memory.called[call]
     active = facts.activity.active_memory
     result_shadow = call.type.is_pointer and facts.activity.has_shadow(call)
     is_needed = (
-        keeps
+        retains
         or facts.activity.is_active(call)
         or result_shadow
         or called.summary.releases
@@ -181,8 +181,8 @@ def use_callee(
         returns = "status"
     elif facts.activity.is_active(call):
         returns = "active"
-    way = _way(call, variant, activities, returns, result_shadow, facts)
-    request = family.request(way, _arguments_behind(called, facts))
+    key = _pair_key(call, variant, activities, returns, result_shadow, facts)
+    request = family.request(key, _arguments_reached(called, facts))
     frame = CalleeFrame(call)
     return CalleeUse(call, request.name, activities, returns, result_shadow, frame)
 
@@ -215,7 +215,7 @@ def _is_scalar(t: Type) -> bool:
     return t.is_float or t.is_int or t.is_pointer
 
 
-def _way(
+def _pair_key(
     call: Instruction,
     variant: Variant,
     activities: tuple[ActivityName, ...],
@@ -275,7 +275,7 @@ def _declared(objects: Iterable[MemoryObject], facts: Facts) -> Declared | None:
     return found if is_uniform or (found is not None and found.is_plain) else None
 
 
-def _arguments_behind(called: CalledMemory, facts: Facts) -> dict[object, frozenset[object]]:
+def _arguments_reached(called: CalledMemory, facts: Facts) -> dict[object, frozenset[object]]:
     """The arguments of the whole derivative that each group of operands may lead to."""
     own = facts.request.arguments
     return {

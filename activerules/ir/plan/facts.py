@@ -162,8 +162,8 @@ def _clobbered(request: Request) -> Callable[[MemoryObject], bool]:
 
 
 def _declared_memory(request: Request) -> dict[MemoryObject, Declared]:
-    pieces = (*request.parameters, *request.pointees)
-    return {p.memory: p.declared for p in pieces if p.declared is not None}
+    holders = (*request.parameters, *request.pointees)
+    return {p.memory: p.declared for p in holders if p.declared is not None}
 
 
 def _float_memory_of_calls(

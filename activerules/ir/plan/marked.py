@@ -110,9 +110,9 @@ def _is_variable(call: Instruction, info: CallInfo) -> bool:
 
 def _reads(call: Instruction, facts: Facts) -> list[Instruction]:
     """What may read the variable a call returns into."""
-    place = call.operands[0]
-    users = facts.flow.users.get(place, ())
-    return [i for i in users if i is not call and not _only_writes(i, place)]
+    slot = call.operands[0]
+    users = facts.flow.users.get(slot, ())
+    return [i for i in users if i is not call and not _only_writes(i, slot)]
 
 
 def _return_slots(facts: Facts) -> set[Value]:
@@ -144,10 +144,10 @@ def _passes_on(value: Value) -> bool:
     return value.type.is_float and (value.opcode == "load" or value.opcode in _LINEAR)
 
 
-def _only_writes(i: Instruction, place: Value) -> bool:
+def _only_writes(i: Instruction, slot: Value) -> bool:
     """Whether an instruction that mentions a variable can only write into it."""
     if i.opcode == "store":
-        return i.operands[0] is not place
+        return i.operands[0] is not slot
     return i.opcode == "call" and (i.callee_name or "").startswith(("llvm.memset", "llvm.lifetime"))
 
 

@@ -71,13 +71,12 @@ class RuleUse:
 class Plan(Facts):
     """Everything the generators need; see the module docstring.
 
-    overwriters   by load: what may later write what it reads
-    assumptions   on the arguments, without which the plan is wrong
-    copies        by load: the value it has from an earlier load or store
-    unseen        memory made here that may be held on to by who is not seen: the caller, a function
-                  that is called
-    placed        the arrays that are in rows of the tape
-    tracked       those whose shadows tell what is used
+    overwriters   per load, an instruction that may later write the memory it reads
+    assumptions   about the arguments, without which the plan is wrong
+    copies        per load, the value of an earlier load or store that it reads again
+    escaped       memory made here to which the caller or a called function may keep a reference
+    in_rows       the arrays that are allocated in rows of the tape
+    tracked       those whose shadows tell which of their floats the program used
     """
 
     loops: dict[Loop, LoopFacts]
@@ -92,8 +91,8 @@ class Plan(Facts):
     overwriters: dict[Instruction, Instruction] = field(default_factory=lambda: {})
     assumptions: tuple[Assumption, ...] = ()
     copies: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
-    unseen: frozenset[MemoryObject] = frozenset()
-    placed: frozenset[MemoryObject] = frozenset()
+    escaped: frozenset[MemoryObject] = frozenset()
+    in_rows: frozenset[MemoryObject] = frozenset()
     tracked: frozenset[MemoryObject] = frozenset()
 
     def home(self, node: Node) -> Loop | None:

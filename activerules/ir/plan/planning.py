@@ -42,7 +42,7 @@ from activerules.ir.plan.marked import activities_of, choosing_for, is_read, sit
 from activerules.ir.plan.plan import Plan, RuleUse, home_of
 from activerules.ir.plan.request import Request
 from activerules.ir.plan.reversal import Decision, Reversal, plan_reversal
-from activerules.ir.plan.tape_arrays import placed, unseen
+from activerules.ir.plan.tape_arrays import arrays_in_rows, escaped
 from activerules.ir.plan.tracking import is_tracked, tracked_memory
 from activerules.ir.rewrite.forward_loads import repeated_loads
 
@@ -85,7 +85,7 @@ class _Planner:
         self.flow, self.memory, self.activity = draft.flow, draft.memory, draft.activity
         self.rules: dict[Instruction, RuleUse] = {}
         self.derived: dict[Instruction, CalleeUse] = {}
-        self.keeping: set[Instruction] = set()
+        self.retaining: set[Instruction] = set()
         self.dependence = Dependence(
             draft.integers, may_assume=draft.request.checked and not draft.request.callee
         )
@@ -94,13 +94,13 @@ class _Planner:
 
     def finish(self) -> Plan:
         while True:
-            needs, reversal, cache = self._kept()
-            retained, held = self._retained(cache), unseen(self.plan)
-            lost = self._lost(retained)
-            if not lost:
+            needs, reversal, cache = self._plan_cache()
+            retained, escaped_memory = self._retained(cache), escaped(self.plan)
+            more = self._calls_to_augment(retained)
+            if not more:
                 break
-            self.keeping |= lost
-        tracked = tracked_memory(self.plan, held)
+            self.retaining |= more
+        tracked = tracked_memory(self.plan, escaped_memory)
         return replace(
             self.plan,
             reversal=reversal,
@@ -116,11 +116,11 @@ class _Planner:
             overwriters={load: by for load, by in self.overwriters.items() if by is not None},
             assumptions=tuple(self.dependence.assumptions),
             copies=self.copies,
-            unseen=held,
-            placed=placed(self.plan, retained, held),
+            escaped=escaped_memory,
+            in_rows=arrays_in_rows(self.plan, retained, escaped_memory),
         )
 
-    def _kept(self) -> tuple[dict[Instruction, frozenset[Node]], Reversal, CachePlan]:
+    def _plan_cache(self) -> tuple[dict[Instruction, frozenset[Node]], Reversal, CachePlan]:
         """What each instruction needs, the reversed control flow, and what the primal keeps."""
         needs: dict[Instruction, frozenset[Node]] = {}
         work: set[Block] = set()
@@ -188,7 +188,7 @@ class _Planner:
         return needed
 
     def _needs_of_callee(self, call: Instruction) -> set[Node] | None:
-        use = use_callee(call, self.plan, self.family, keeps=call in self.keeping)
+        use = use_callee(call, self.plan, self.family, retains=call in self.retaining)
         if use is None:
             return None
         self.derived[call] = use
@@ -327,7 +327,9 @@ class _Planner:
             pointer, size = load.operands[0], size_of(load.type, self.memory.named_types)
             writes = [w.instruction for w in self.memory.overwriting(load, pointer, size)]
             self.overwriters[load] = self.dependence.met_later(load, writes)
-        return self.overwriters[load] is not None or self.memory.left_to_others(load.operands[0])
+        return self.overwriters[load] is not None or self.memory.written_by_callers(
+            load.operands[0]
+        )
 
     def _recipe_of_phi(self, phi: Instruction) -> Recipe:
         induction = self._induction(phi)
@@ -370,12 +372,12 @@ class _Planner:
                 return Recipe((Shadow(value.operands[0]),), RELOAD_COST)
             case "phi" if (induction := self._induction(value)) is not None:
                 return Recipe((Shadow(induction.start), Primal(induction.step)), INDUCTION_COST)
-            case "call" if (source := self._points_where(value)) is not None:
+            case "call" if (source := self._base_of_result(value)) is not None:
                 return Recipe((Shadow(source),), RELOAD_COST)
             case _:
                 return MUST_KEEP
 
-    def _points_where(self, call: Instruction) -> Value | None:
+    def _base_of_result(self, call: Instruction) -> Value | None:
         """The operand whose memory a call's result points into, if the call may be repeated."""
         effect = effect_of(call.callee_name)
         if effect is None or effect.returns is None or not effect.pure:
@@ -477,11 +479,11 @@ class _Planner:
                 found.add(MemoryObject("result", use.call))
         return frozenset(o for o in found | self._owners(found) if o.kind in _MADE)
 
-    def _lost(self, retained: frozenset[MemoryObject]) -> set[Instruction]:
+    def _calls_to_augment(self, retained: frozenset[MemoryObject]) -> set[Instruction]:
         """Calls of functions whose primal would let memory go that the reverse sweep reads."""
         called = self.memory.called.items()
-        lost = {call for call, memory in called if memory.fresh in retained}
-        return lost - self.derived.keys() - self.keeping
+        more = {call for call, memory in called if memory.fresh in retained}
+        return more - self.derived.keys() - self.retaining
 
     def _owners(self, found: set[MemoryObject]) -> set[MemoryObject]:
         """Reference-counted memory that leads to plain memory in the set, which it may release."""

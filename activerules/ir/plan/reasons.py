@@ -88,7 +88,7 @@ def describe(node: Node, plan: Plan, name_of: NameOf = name_of_memory) -> str:
         case Primal(value):
             return _describe_value(value, plan, name_of)
         case Shadow(value):
-            return f"an address in the shadow of {_memory_behind(value, plan, name_of)}"
+            return f"an address in the shadow of {_memory_at(value, plan, name_of)}"
         case LeavingIteration():
             return "how often the loop ran"
         case Taken():
@@ -175,7 +175,7 @@ def _describe_value(value: Value, plan: Plan, name_of: NameOf) -> str:
             how = "at the start of an iteration" if _is_carried(value, plan) else "after a branch"
             return f"{name} {how}"
         case "load":
-            return f"a value of {_memory_behind(value.operands[0], plan, name_of)}"
+            return f"a value of {_memory_at(value.operands[0], plan, name_of)}"
         case "call":
             return f"the result of {_call_name(value, plan)}"
         case opcode:
@@ -224,6 +224,6 @@ def _call_name(call: Instruction, plan: Plan) -> str:
     return info.name if info is not None else function_of(name) or plain_name(name)
 
 
-def _memory_behind(pointer: Value, plan: Plan, name_of: NameOf) -> str:
+def _memory_at(pointer: Value, plan: Plan, name_of: NameOf) -> str:
     names = sorted({name_of(o) for o in plan.memory.objects(pointer)})
     return " or ".join(names) or "unknown memory"

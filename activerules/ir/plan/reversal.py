@@ -151,10 +151,10 @@ class _Planner:
 
     def _follow(self, at: Block, join: Block, depth: int) -> Decision | Block | None:
         """The decision between the paths from `at` to `join`; a block if there is one path."""
-        behind = self._behind_loop(at, join)
-        if depth > 6 or behind is None:
+        after = self._after_loop(at, join)
+        if depth > 6 or after is None:
             return None
-        at = behind
+        at = after
         arms = [t for t in at.successors if t in self.returns.live]
         if join in arms and len(arms) == 1:
             return at
@@ -179,14 +179,14 @@ class _Planner:
             return if_true if if_true is if_false else None
         return Decision(branch.operands[0], if_true, if_false)
 
-    def _behind_loop(self, at: Block, join: Block) -> Block | None:
+    def _after_loop(self, at: Block, join: Block) -> Block | None:
         """`at`; if it is in a loop that does not hold the join, where all ways out of that lead."""
         loop = self.flow.loop_of(at)
         while loop is not None and join not in loop.blocks:
-            ways_out = {target for _, target in self.returns.exits_of(loop)}
-            if len(ways_out) != 1 or join in ways_out:
+            exits = {target for _, target in self.returns.exits_of(loop)}
+            if len(exits) != 1 or join in exits:
                 return None
-            (at,) = ways_out
+            (at,) = exits
             loop = self.flow.loop_of(at)
         return at if loop is self.flow.loop_of(join) else None
 

@@ -1,14 +1,15 @@
-"""Arrays in rows of the tape: those that live as long as it does.
+"""Arrays that are allocated in rows of the tape, and live as long as the tape does.
 
-Needs       a draft of the plan, what the reverse needs of what is allocated
-Gives       `unseen`: what must not be in a row; `placed`: what is; `is_plain`: the calls whose
-            memory may be; the IR of `activerules.tape.array` and `.shadow`, which are called in
-            their place
-Invariants  O1  a row is given back with the tape, so nobody may hold on to an array in it longer
-            O2  the tape alone releases an array: its count is so high that no reference counts, and
-                counting them may be left out wherever it is known to be such an array
-            O3  memory that is not counted is placed only if no call that frees it may free other
-                memory
+Needs       the facts of the function; the memory that the reverse sweep reads
+Gives       `escaped`: memory that outlives the call, which must not be in a row; `arrays_in_rows`:
+            the arrays that are; `is_plain`: the calls whose memory may be; the IR of
+            `activerules.tape.array` and `.shadow`, which replace those calls
+Invariants  O1  a row is freed with the tape, so no reference to an array in it may outlive the tape
+            O2  the tape alone releases such an array: its reference count is so high that it never
+                reaches zero, and wherever an array is known to be one of them, the instructions
+                that count its references may be left out
+            O3  memory without a reference count is put in a row only if every call that may free
+                it frees nothing but memory in rows
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from activerules.ir.normal.effects import RELEASING, effect_of
 from activerules.ir.plan.facts import Facts
 
 
-def unseen(facts: Facts) -> frozenset[MemoryObject]:
-    """What is made here and may be held on to by the caller, or by a function with code that is
-    not seen (O1).
+def escaped(facts: Facts) -> frozenset[MemoryObject]:
+    """Memory made here to which the caller, or a function whose code is not visible, may keep a
+    reference (O1).
     """
     end = facts.returns.exit.terminator
     found = set(facts.memory.escaping(end.operands[0] if end.operands else None))
-    # where it fails as well: an exception holds what it is given
+    # on failing paths too: an exception keeps its arguments alive
     for call in facts.request.function.instructions():
         if call.opcode == "call" and not _borrows(call, facts):
             for operand in call.operands:
@@ -37,7 +38,7 @@ def unseen(facts: Facts) -> frozenset[MemoryObject]:
 
 
 def _borrows(call: Instruction, facts: Facts) -> bool:
-    """Whether a function is known to hold on to nothing that it is passed."""
+    """Whether a function is known to keep no reference to its arguments."""
     info = facts.calls.marked(call)
     if info is not None:
         return info.borrows
@@ -45,11 +46,11 @@ def _borrows(call: Instruction, facts: Facts) -> bool:
     return effect is not None and not effect.keeps
 
 
-def placed(
-    facts: Facts, kept: Collection[MemoryObject], unseen: Collection[MemoryObject]
+def arrays_in_rows(
+    facts: Facts, kept: Collection[MemoryObject], escaped: Collection[MemoryObject]
 ) -> frozenset[MemoryObject]:
-    """The arrays in rows: kept for the reverse, and owned by nothing else."""
-    found = {o for o in kept if o not in unseen and _is_plain_site(o, facts)}
+    """The arrays that go into rows: the reverse sweep reads them, and nothing else owns them."""
+    found = {o for o in kept if o not in escaped and _is_plain_site(o, facts)}
     freed = [
         {o for o in facts.memory.objects(call.operands[0]) if _may_be_freed(o, facts)}
         for block in facts.request.function.blocks
@@ -66,8 +67,10 @@ def placed(
 
 
 def _may_be_freed(o: MemoryObject, facts: Facts) -> bool:
-    """Whether an object may be memory that is freed by hand: the copy of an array that overlaps
-    another is freed where the pointer may also lead to that array, which is not.
+    """Whether an object may be memory that is freed explicitly.
+
+    Numba frees the copy of an array that overlaps another one through a pointer that may also point
+    to that array itself, which is not freed then.
     """
     if o.kind == "result" and isinstance(o.key, Instruction):
         return facts.calls.marked(o.key) is None
@@ -84,9 +87,7 @@ def _is_plain_site(o: MemoryObject, facts: Facts) -> bool:
 
 
 def is_plain(call: Instruction) -> bool:
-    """Whether a call allocates memory of the runtime for numbers: not resized, nothing runs when it
-    is released.
-    """
+    """Whether a call allocates memory for numbers: it is never resized and has no destructor."""
     match call.callee_name:
         case "NRT_MemInfo_alloc" | "NRT_MemInfo_alloc_safe" | "NRT_Allocate":
             return True
@@ -97,10 +98,10 @@ def is_plain(call: Instruction) -> bool:
             return False
 
 
-PLACED_SHADOW = "activerules.tape.shadow"
-PLACED_ARRAY = "activerules.tape.array"
+TAPE_SHADOW = "activerules.tape.shadow"
+TAPE_ARRAY = "activerules.tape.array"
 
-PLACED_TEXT = """
+TAPE_ARRAY_TEXT = """
 ; an NRT MemInfo {refcount, destructor, its argument, data, size, allocator} that lives as long as
 ; the tape: in a row if it is small; else the runtime allocates it, and the tape owns it.
 ; Its count never comes to zero. null: out of memory

@@ -1,6 +1,6 @@
 """Arrays of which the reverse sweep knows the floats that the program used.
 
-Needs       Facts; the memory that others may hold on to (`placed.unseen`)
+Needs       Facts; the memory that outlives the call (`tape_arrays.escaped`)
 Gives       `tracked_memory`: allocations whose shadows tell it, by the sign of a zero
             `is_tracked`: which loads and stores are of them
             `tracked_sum`, `was_used`: code of the reverse sweep
@@ -35,12 +35,12 @@ _STEEP = frozenset(
 )
 
 
-def tracked_memory(facts: Facts, unseen: frozenset[MemoryObject]) -> frozenset[MemoryObject]:
+def tracked_memory(facts: Facts, escaped: frozenset[MemoryObject]) -> frozenset[MemoryObject]:
     """The allocations that are tracked; none where nothing steep is stored."""
     steep = _steep_memory(facts)
     if not steep:
         return frozenset()
-    hidden = set(unseen)
+    hidden = set(escaped)
     for i in _live(facts):
         hidden.update(*_hidden_by(i, facts))
     return frozenset(o for o in steep if o not in hidden and _is_array(o))

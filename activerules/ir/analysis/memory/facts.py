@@ -264,9 +264,9 @@ class MemoryFacts:
 
         With `split`, until the reverse sweep: the caller may write what it can reach.
         """
-        return self.left_to_others(pointer) or any(self.overwriting(instruction, pointer, size))
+        return self.written_by_callers(pointer) or any(self.overwriting(instruction, pointer, size))
 
-    def left_to_others(self, pointer: Value) -> bool:
+    def written_by_callers(self, pointer: Value) -> bool:
         """Whether callers may write what `pointer` leads to before the reverse sweep runs."""
         objects = self.objects(pointer)
         if self.split and not self._callers.isdisjoint(objects):
