@@ -39,8 +39,8 @@ end:
 ;     none
 ;
 ; computed again
-;     %positive      the outcome of a comparison
-;     way into end   which branch was taken
+;     %positive            the outcome of a comparison
+;     predecessor of end   which branch was taken
 ;
 ; calls with rules
 ;     none
