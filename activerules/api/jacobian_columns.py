@@ -17,6 +17,7 @@ from activerules.errors import ShadowMismatch
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.nested_forms import calling
 from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
 from activerules.numba_ext.rules.checks import apart
 from activerules.rules.written import function_from
@@ -195,7 +196,7 @@ def _one(x: LeafText, chosen: bool) -> str:
 
 
 def columns_form(
-    typing_context: Any,
+    typing_context: TypingContext,
     before: Sequence[Any],
     args: Sequence[Any],
     columns: Sequence[Columns],

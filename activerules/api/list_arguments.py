@@ -21,6 +21,7 @@ from activerules.errors import ShadowMismatch
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.nested_forms import calling
 from activerules.numba_ext.codegen.made_once import COMPILED, MadeOnce
+from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.rules.written import function_from
 from activerules.values.kinds import is_number
@@ -75,7 +76,9 @@ def of_arrays(dispatcher: Any, found: Sequence[Any], written: Sequence[int] = ()
     return _of_arrays.get(dispatcher, tuple(lines), make)
 
 
-def by_arrays(typing_context: Any, stub: Any, spec: Any, function: Any, args: Sequence[Any]) -> Any:
+def by_arrays(
+    typing_context: TypingContext, stub: Any, spec: Any, function: Any, args: Sequence[Any]
+) -> Any:
     """The form of a stub that is asked for derivatives by lists: a call of the stub by arrays, of
     the function of arrays. None where there are no lists among those arguments.
     """

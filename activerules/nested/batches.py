@@ -22,11 +22,12 @@ from activerules.numba_ext.calls.forward_checks import has_tangent, read_forward
 from activerules.numba_ext.calls.lanes import BATCHED, first_lane, width_of
 from activerules.numba_ext.calls.nested_forms import NestedCall, returned_by
 from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.rules.written import function_from
 
 
-def call_per_lane(typing_context: Any, call: NestedCall) -> Any:
+def call_per_lane(typing_context: TypingContext, call: NestedCall) -> Any:
     """The compiled function that stands for a call with batched arguments."""
     dispatcher, mode, marker, annotated = call.dispatcher, call.mode, call.marker, call.given
     with checks.naming(dispatcher):

@@ -29,6 +29,7 @@ from activerules.api.list_arguments import array_of, is_number_list, typed_list_
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.nested_forms import REWRITTEN, NestedCall, returned_by
 from activerules.numba_ext.codegen.made_once import COMPILED, MadeOnce
+from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.rules.written import function_from
 from activerules.values.kinds import is_number
@@ -38,7 +39,7 @@ _real_parts = MadeOnce()
 _SHADOWED: tuple[type[Annotation], ...] = (Duplicated, DuplicatedNoNeed, MixedDuplicated)
 
 
-def call_without_options(typing_context: Any, call: NestedCall) -> Any:
+def call_without_options(typing_context: TypingContext, call: NestedCall) -> Any:
     """The compiled function that stands for a call with options of `REWRITTEN`."""
     dispatcher, asked, marker, annotated = call.dispatcher, call.mode, call.marker, call.given
     texts = TupleTexts()
@@ -90,7 +91,9 @@ def _rewritten(asked: Mode) -> Mode:
     return replace(mode, returns_primal=False) if "holomorphic" in asked.options else mode
 
 
-def _require_holomorphic(typing_context: Any, dispatcher: Any, annotated: Sequence[Any]) -> Any:
+def _require_holomorphic(
+    typing_context: TypingContext, dispatcher: Any, annotated: Sequence[Any]
+) -> Any:
     """Raise unless arguments and result are complex; the type of the result."""
     names = checks.read_arity(dispatcher, len(annotated))
     arguments = checks.read_arguments(names, annotated)

@@ -34,6 +34,7 @@ from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.lanes import is_batched, one_lane, width_of
 from activerules.numba_ext.calls.nested_forms import calling, returned_by
 from activerules.numba_ext.codegen.made_once import COMPILED
+from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.stubs import Stub
 from activerules.numba_ext.rules.checks import apart
 from activerules.numba_ext.split.cotangents import clear, present, require_fitting
@@ -199,7 +200,9 @@ def _value(name: str, kind: Any) -> str:
     return name if kind is Const else f"{name}.val"
 
 
-def _read(typing_context: Any, asked: SplitSpec, function: Any, args: Sequence[Any]) -> Any:
+def _read(
+    typing_context: TypingContext, asked: SplitSpec, function: Any, args: Sequence[Any]
+) -> Any:
     dispatcher = dispatcher_of_type(function)
     found = [types.unliteral(ty) for ty in args]
     arguments = read_kinds(asked, dispatcher, found)

@@ -29,10 +29,11 @@ from activerules.numba_ext.calls.nested_forms import (
     returned_by,
     use_nested,
 )
+from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.values.kinds import is_number
 
 
-def rewrite(typing_context: Any, call: NestedCall) -> Any:
+def rewrite(typing_context: TypingContext, call: NestedCall) -> Any:
     """The compiled function that stands for a call, with the same arguments.
 
     Raises what reading the call raises, and `NotYetSupported` where the value is asked for and is
@@ -45,7 +46,7 @@ def rewrite(typing_context: Any, call: NestedCall) -> Any:
     return call_of(_read(typing_context, call))
 
 
-def _read(typing_context: Any, call: NestedCall) -> ReadCall:
+def _read(typing_context: TypingContext, call: NestedCall) -> ReadCall:
     names = checks.read_arity(call.dispatcher, len(call.given))
     if call.gradient is not None:
         arguments = checks.read_gradient_arguments(names, call.given, call.gradient.argnums)

@@ -12,6 +12,8 @@ from numba.core import types
 from numba.core.imputils import lower_constant
 from numba.extending import NativeValue, models, register_model, typeof_impl, unbox
 
+from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
+
 
 class StubType(types.Callable, types.Opaque):
     """The type of one compiled stub."""
@@ -25,7 +27,7 @@ class StubType(types.Callable, types.Opaque):
         """What makes two types equal."""
         return self.stub.key
 
-    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+    def get_call_type(self, context: TypingContext, args: Any, kws: Any) -> Any:
         """The signature of a call, which is compiled now."""
         found = context.resolve_value_type(self.stub.dispatcher)
         return found.get_call_type(context, args, kws)
@@ -55,7 +57,7 @@ register_model(StubType)(models.OpaqueModel)
 
 
 @lower_constant(StubType)
-def _constant(context: Any, builder: Any, ty: Any, value: Any) -> Any:
+def _constant(context: Context, builder: Builder, ty: Any, value: Any) -> Any:
     return context.get_dummy_value()
 
 

@@ -31,6 +31,7 @@ from activerules.annotations.activity import KINDS, Annotation
 from activerules.annotations.signature import GradientSpec, Mode
 from activerules.annotations.tangents import is_zero
 from activerules.errors import ActivityError
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.rules.pattern import type_name
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.registry import RULES
@@ -100,7 +101,7 @@ class _AnnotationAttributes(AttributeTemplate):
 
 def _lower_field(name: str) -> None:
     @lower_getattr(AnnotationType, name)
-    def _get(context: Any, builder: Any, annotation: AnnotationType, value: Any) -> Any:
+    def _get(context: Context, builder: Builder, annotation: AnnotationType, value: Any) -> Any:
         field = getattr(cgutils.create_struct_proxy(annotation)(context, builder, value), name)
         index = annotation.kind.__slots__.index(name)
         context.nrt.incref(builder, annotation.fields[index], field)
@@ -123,7 +124,7 @@ def _register_constructor(kind: type[Annotation]) -> None:
         return with_shadow
 
     @lower_builtin(kind, *[types.Any] * len(kind.__slots__))
-    def _construct(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def _construct(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
         annotation = cgutils.create_struct_proxy(sig.return_type)(context, builder)
         for name, source, target, value in zip(
             kind.__slots__, sig.args, sig.return_type.fields, args, strict=True
@@ -225,7 +226,7 @@ def register_static(python_class: type, numba_class: type[StaticType]) -> None:
         return numba_class(value)
 
     @lower_constant(numba_class)
-    def _constant(context: Any, builder: Any, ty: Any, value: Any) -> Any:
+    def _constant(context: Context, builder: Builder, ty: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     @unbox(numba_class)
@@ -274,7 +275,7 @@ class _ConfigAttributes(AttributeTemplate):
 
 def _lower_fact(name: str) -> None:
     @lower_getattr(ConfigType, name)
-    def _get(context: Any, builder: Any, config: ConfigType, value: Any) -> Any:
+    def _get(context: Context, builder: Builder, config: ConfigType, value: Any) -> Any:
         fact = getattr(config.value, name)
         ty = _ConfigAttributes(context.typing_context).generic_resolve(config, name)
         return context.get_constant_generic(builder, ty, fact)

@@ -16,6 +16,7 @@ from numba.core.typing.templates import signature
 
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.calls.outline import return_error
+from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Steps:
 
 
 def steps_form(
-    typing_context: Any, steps: Steps, before: Sequence[Any], args: Sequence[Any]
+    typing_context: TypingContext, steps: Steps, before: Sequence[Any], args: Sequence[Any]
 ) -> Any:
     """A form that takes the steps for a call whose last parameter is a tuple of `args`."""
     args = tuple(map(types.unliteral, args))
@@ -41,7 +42,7 @@ def steps_form(
     run = _Step(typing_context, steps.run, (make.result, *args))
     finish = _Step(typing_context, steps.finish, (make.result, run.result, *args))
 
-    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
         given = cgutils.unpack_tuple(builder, values[-1], len(args))
         made = make.call(context, builder, given, [])
         first = run.call(context, builder, [made, *given], [(make.result, made)])
@@ -61,11 +62,11 @@ def passing(function: Any, *args: Any) -> Any:
     raise NotImplementedError("this function only has a compiled form")
 
 
-def _passing_form(typing_context: Any, function: Any, *args: Any) -> Any:
+def _passing_form(typing_context: TypingContext, function: Any, *args: Any) -> Any:
     args = tuple(map(types.unliteral, args))
     step = _Step(typing_context, dispatcher_of_type(function), args)
 
-    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
         given = cgutils.unpack_tuple(builder, values[-1], len(args))
         return step.call(context, builder, given, [])
 
@@ -76,13 +77,13 @@ give_compiled_form(passing, _passing_form)
 
 
 class _Step:
-    def __init__(self, typing_context: Any, dispatcher: Any, args: Sequence[Any]) -> None:
+    def __init__(self, typing_context: TypingContext, dispatcher: Any, args: Sequence[Any]) -> None:
         found = typing_context.resolve_value_type(dispatcher)
         self._dispatcher, self._args = dispatcher, args
         self._called = found.get_call_type(typing_context, tuple(args), {})
         self.result = self._called.return_type
 
-    def call(self, context: Any, builder: Any, values: Sequence[Any], held: Any) -> Any:
+    def call(self, context: Context, builder: Builder, values: Sequence[Any], held: Any) -> Any:
         """Emit the call; if it raises, the arrays of the step before are released."""
         compiled = self._dispatcher.overloads[self._called.args]
         context.add_linking_libs([compiled.library])

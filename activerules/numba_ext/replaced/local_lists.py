@@ -23,6 +23,7 @@ from numba.extending import intrinsic
 
 from activerules.errors import NotYetSupported, ShadowMismatch
 from activerules.ir.llvm.types import DOUBLE
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.numba_ext.replaced.local_objects import arrays_in_value
 from activerules.numba_ext.substitutes import object_runtime
 from activerules.values.extents import extent_of
@@ -46,12 +47,12 @@ REFUSALS = (_SHARED, _OTHER_WAY)
 # --- places ---
 
 
-def _struct(context: Any, builder: Any, found: Any, value: Any) -> Any:
+def _struct(context: Context, builder: Builder, found: Any, value: Any) -> Any:
     """The pointer to the struct `NB_List` of a typed list."""
     return context.make_helper(builder, found, value=value).data
 
 
-def _items(context: Any, builder: Any, found: Any, value: Any) -> Any:
+def _items(context: Context, builder: Builder, found: Any, value: Any) -> Any:
     place = cgutils.pointer_add(builder, _struct(context, builder, found, value), _I64(LIST_ITEMS))
     return builder.load(builder.bitcast(place, _BYTES.as_pointer()))
 
@@ -65,7 +66,7 @@ def store_floats(typing_context, target, source, index):
     declared = declared_of(ItemMemory(target.item_type))
     assert declared is not None
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         item = context.get_data_type(target.item_type).as_pointer()
         to, at = (
             builder.gep(builder.bitcast(_items(context, builder, target, one), item), [args[2]])
@@ -90,14 +91,14 @@ def store_floats(typing_context, target, source, index):
 def finish(typing_context, original, copy):
     """The items of a list become those of its copy, as far as both have some."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         _finish(context, builder, original, *args)
         return context.get_dummy_value()
 
     return types.none(original, copy), codegen
 
 
-def _finish(context: Any, builder: Any, found: Any, original: Any, copy: Any) -> None:
+def _finish(context: Context, builder: Builder, found: Any, original: Any, copy: Any) -> None:
     items = (_items(context, builder, found, one) for one in (original, copy))
     structs = (_struct(context, builder, found, one) for one in (original, copy))
     object_runtime.call(builder, "items", *items, *structs)
@@ -107,20 +108,20 @@ def _finish(context: Any, builder: Any, found: Any, original: Any, copy: Any) ->
 def lengthen(typing_context, original, copy):
     """A list becomes as long as its copy, with the copy's items at the end."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         _lengthen(context, builder, original, *args)
         return context.get_dummy_value()
 
     return types.none(original, copy), codegen
 
 
-def _lengthen(context: Any, builder: Any, found: Any, original: Any, copy: Any) -> None:
+def _lengthen(context: Context, builder: Builder, found: Any, original: Any, copy: Any) -> None:
     structs = (_struct(context, builder, found, one) for one in (original, copy))
     object_runtime.call(builder, "length", *structs)
 
 
 def finish_all(
-    context: Any, builder: Any, found: Any, originals: Any, copies: Any, rest: Any
+    context: Context, builder: Builder, found: Any, originals: Any, copies: Any, rest: Any
 ) -> None:
     """The lists in a tuple become what their copies are, where the function raised."""
     unpacked = (cgutils.unpack_tuple(builder, one, len(found)) for one in (originals, copies))
@@ -132,7 +133,7 @@ def finish_all(
 # --- what is reached twice ---
 
 
-def _note(builder: Any, notes: Any, what: Any, apart: Any, low: Any, high: Any) -> None:
+def _note(builder: Builder, notes: Any, what: Any, apart: Any, low: Any, high: Any) -> None:
     object_runtime.call(builder, "note", notes, what, apart, low, high)
 
 
@@ -140,7 +141,7 @@ def _note(builder: Any, notes: Any, what: Any, apart: Any, low: Any, high: Any) 
 def new_notes(typing_context):
     """Allocate rows for notes; `is_reached_twice` frees them."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         return object_runtime.call(builder, "notes", result=_I64)
 
     return types.intp(), codegen
@@ -150,7 +151,7 @@ def new_notes(typing_context):
 def note_array(typing_context, notes, what, apart, array):
     """Record the extent of an array for the comparison at the end of the call."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         proxy = context.make_array(array)(context, builder, args[3])
         extent = extent_of(builder, array, proxy)
         _note(builder, *args[:3], extent.low, extent.high)
@@ -163,7 +164,7 @@ def note_array(typing_context, notes, what, apart, array):
 def note_arrays(typing_context, notes, what, x):
     """Take down all arrays in a value, those in objects too; and the lists in tuples."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         for found, value in arrays_in_value(context, builder, x, args[2]):
             extent = extent_of(builder, found, context.make_array(found)(context, builder, value))
             _note(builder, args[0], args[1], _I64(0), extent.low, extent.high)
@@ -176,7 +177,7 @@ def note_arrays(typing_context, notes, what, x):
 def note_list(typing_context, notes, what, apart, x):
     """Take down where a list is."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         low = builder.ptrtoint(_struct(context, builder, x, args[3]), _I64)
         _note(builder, *args[:3], low, builder.add(low, _I64(1)))
         return context.get_dummy_value()
@@ -188,7 +189,7 @@ def note_list(typing_context, notes, what, apart, x):
 def is_reached_twice(typing_context, notes):
     """Whether two rows meet that must not; the end of the notes."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         return object_runtime.call(builder, "meet", args[0], result=ir.IntType(1))
 
     return types.boolean(types.intp), codegen
@@ -198,7 +199,7 @@ def is_reached_twice(typing_context, notes):
 def is_another(typing_context, first, last):
     """Whether two arrays are not the same piece of memory, read in the same way."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         one, other = (context.make_array(first)(context, builder, value) for value in args)
         result = builder.icmp_unsigned("!=", one.data, other.data)
         for packed in ("shape", "strides"):
@@ -217,7 +218,7 @@ def refusing(number: int) -> Any:
 
     @intrinsic
     def refuse_if(typing_context, condition, held):
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
             with cgutils.if_unlikely(builder, args[0]):
                 for _ in ("the tuple", "the variables in it"):
                     context.nrt.decref(builder, held, args[1])

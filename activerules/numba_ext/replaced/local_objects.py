@@ -19,6 +19,7 @@ from numba.extending import intrinsic
 from activerules.errors import NotYetSupported, ShadowMismatch
 from activerules.ir.llvm.types import DOUBLE
 from activerules.numba_ext.calls.outline import return_error
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.numba_ext.substitutes import object_runtime
 from activerules.values.extents import extent_of
 from activerules.values.fields import (
@@ -80,7 +81,9 @@ def arrays_of(found: Any) -> Iterator[types.Array]:
 # --- values ---
 
 
-def _objects(context: Any, builder: Any, found: Any, value: Any) -> Iterator[tuple[Any, Any]]:
+def _objects(
+    context: Context, builder: Builder, found: Any, value: Any
+) -> Iterator[tuple[Any, Any]]:
     """The objects in a value, borrowed, each with its type."""
     if isinstance(found, types.BaseTuple):
         for item, (part,) in parts_of(builder, found, value):
@@ -92,7 +95,7 @@ def _objects(context: Any, builder: Any, found: Any, value: Any) -> Iterator[tup
 
 
 def arrays_in_value(
-    context: Any, builder: Any, found: Any, value: Any
+    context: Context, builder: Builder, found: Any, value: Any
 ) -> Iterator[tuple[Any, Any]]:
     """The arrays in a value, those in objects too, borrowed, each with its type."""
     if isinstance(found, types.BaseTuple):
@@ -105,13 +108,15 @@ def arrays_in_value(
         yield found, value
 
 
-def _fields(context: Any, builder: Any, found: Any, value: Any) -> Iterator[tuple[Any, Any]]:
+def _fields(
+    context: Context, builder: Builder, found: Any, value: Any
+) -> Iterator[tuple[Any, Any]]:
     struct = _struct(context, builder, found, value)
     for k, field in enumerate(fields_of(found)):
         yield field.numba_type, struct[k]
 
 
-def _place(context: Any, builder: Any, found: Any, value: Any) -> Any:
+def _place(context: Context, builder: Builder, found: Any, value: Any) -> Any:
     """The pointer to the memory of an object, which is set."""
     reference = context.make_helper(builder, found, value=value)
     if not isinstance(found, types.StructRef):
@@ -120,7 +125,7 @@ def _place(context: Any, builder: Any, found: Any, value: Any) -> Any:
     return builder.bitcast(data, struct_type(found).as_pointer())
 
 
-def _struct(context: Any, builder: Any, found: Any, value: Any) -> Any:
+def _struct(context: Context, builder: Builder, found: Any, value: Any) -> Any:
     """As `struct_of`, in a form in which the engine sees which memory it is."""
     pointer = _place(context, builder, found, value)
     payload = found.get_data_type()
@@ -133,7 +138,7 @@ def _tuple_of(found: Sequence[Any]) -> Any:
     return types.BaseTuple.from_types(tuple(found))
 
 
-def _packed(context: Any, builder: Any, found: Any, values: Sequence[Any]) -> Any:
+def _packed(context: Context, builder: Builder, found: Any, values: Sequence[Any]) -> Any:
     for ty, value in zip(items_of(found), values, strict=True):
         context.nrt.incref(builder, ty, value)
     return context.make_tuple(builder, found, values)
@@ -144,7 +149,7 @@ def objects_in(typing_context, x):
     """The objects in a value, in order."""
     found = _tuple_of([*objects_of(x)])
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         values = [value for _, value in _objects(context, builder, x, args[0])]
         return _packed(context, builder, found, values)
 
@@ -156,7 +161,7 @@ def _arrays_where(chosen: Callable[[Any], bool]) -> Any:
     def arrays_in(typing_context, x):
         found = _tuple_of([ty for ty in arrays_of(x) if chosen(ty)])
 
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
             values = [
                 value for ty, value in arrays_in_value(context, builder, x, args[0]) if chosen(ty)
             ]
@@ -181,13 +186,13 @@ others_in = _arrays_where(lambda found: not is_number_array(found))
 def copied(typing_context, x):
     """The value with copies of all objects in it."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         return _copy(context, builder, x, args[0])
 
     return x(x), codegen
 
 
-def _copy(context: Any, builder: Any, found: Any, value: Any) -> Any:
+def _copy(context: Context, builder: Builder, found: Any, value: Any) -> Any:
     if isinstance(found, types.BaseTuple):
         items = [_copy(context, builder, ty, one) for ty, (one,) in parts_of(builder, found, value)]
         return context.make_tuple(builder, found, items)
@@ -197,7 +202,7 @@ def _copy(context: Any, builder: Any, found: Any, value: Any) -> Any:
     return value
 
 
-def _copy_of_instance(context: Any, builder: Any, found: Any, value: Any) -> Any:
+def _copy_of_instance(context: Context, builder: Builder, found: Any, value: Any) -> Any:
     result = new_object(context, builder, found)
     struct = _struct(context, builder, found, result)
     for k, (ty, part) in enumerate(_fields(context, builder, found, value)):
@@ -209,7 +214,7 @@ def _copy_of_instance(context: Any, builder: Any, found: Any, value: Any) -> Any
 def require_apart(typing_context, x, others):
     """Raise if an object in `x` is reached along two paths, in `x` or in other arguments."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         own = [*_objects_set_or_not(context, builder, x, args[0])]
         others_in = [*_objects_set_or_not(context, builder, others, args[1])]
         shared: Any = cgutils.false_bit
@@ -231,7 +236,7 @@ def require_apart(typing_context, x, others):
 
 
 def _raise_if(
-    context: Any, builder: Any, condition: Any, error: Any, texts: tuple[str, str, str]
+    context: Context, builder: Builder, condition: Any, error: Any, texts: tuple[str, str, str]
 ) -> None:
     what, why, instead = texts
     with cgutils.if_unlikely(builder, condition):
@@ -239,7 +244,7 @@ def _raise_if(
 
 
 def _objects_set_or_not(
-    context: Any, builder: Any, found: Any, value: Any
+    context: Context, builder: Builder, found: Any, value: Any
 ) -> Iterator[tuple[Any, Any]]:
     if isinstance(found, types.BaseTuple):
         for item, (part,) in parts_of(builder, found, value):
@@ -270,7 +275,7 @@ def running(
         called = found.get_call_type(typing_context, tuple(argtypes), {})
         _require_plain(called.return_type)
 
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
             compiled = found.dispatcher.overloads[called.args]
             context.add_linking_libs([compiled.library])
             values = cgutils.unpack_tuple(builder, args[0], len(argtypes))
@@ -311,7 +316,7 @@ def require_settled(typing_context, lost, before, after, others, objects, result
     `result` a variable that it needs.
     """
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         first, last, rest = (
             [_Known(context, builder, *one) for one in arrays_in_value(context, builder, ty, value)]
             for ty, value in zip((before, after, others), args[1:4], strict=True)
@@ -337,7 +342,7 @@ def require_settled(typing_context, lost, before, after, others, objects, result
 class _Known:
     """An array, its struct and its extent."""
 
-    def __init__(self, context: Any, builder: Any, found: Any, value: Any) -> None:
+    def __init__(self, context: Context, builder: Builder, found: Any, value: Any) -> None:
         self.builder = builder
         self.array = context.make_array(found)(context, builder, value)
         self.extent = extent_of(builder, found, self.array)
@@ -362,7 +367,7 @@ def finish(typing_context, originals, copies, objects):
     Gives whether that cannot be differentiated: another object is in the place of one.
     """
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         _store_floats(context, builder, originals, args[0], args[2])
         return _finish_objects(context, builder, originals, *args)
 
@@ -370,7 +375,7 @@ def finish(typing_context, originals, copies, objects):
 
 
 def _pairs(
-    context: Any, builder: Any, found: Any, originals: Any, objects: Any
+    context: Context, builder: Builder, found: Any, originals: Any, objects: Any
 ) -> Iterator[tuple[Any, Any, Any]]:
     """Each object in the arguments with its type and its copy."""
     own = _objects(context, builder, found, originals)
@@ -379,7 +384,9 @@ def _pairs(
         yield ty, original, copy
 
 
-def _store_floats(context: Any, builder: Any, found: Any, originals: Any, objects: Any) -> None:
+def _store_floats(
+    context: Context, builder: Builder, found: Any, originals: Any, objects: Any
+) -> None:
     for ty, original, copy in _pairs(context, builder, found, originals, objects):
         declared = declared_of(ty)
         assert declared is not None
@@ -397,7 +404,7 @@ def _store_floats(context: Any, builder: Any, found: Any, originals: Any, object
 
 
 def _finish_objects(
-    context: Any, builder: Any, found: Any, originals: Any, copies: Any, objects: Any
+    context: Context, builder: Builder, found: Any, originals: Any, copies: Any, objects: Any
 ) -> Any:
     """Behind the engine's back; whether an object, list or array of records was replaced."""
     replaced: Any = cgutils.false_bit
@@ -412,7 +419,7 @@ def _finish_objects(
 
 
 def _finish_field(
-    context: Any, builder: Any, found: Any, target: Any, source: Any, pairs: Sequence[Any]
+    context: Context, builder: Builder, found: Any, target: Any, source: Any, pairs: Sequence[Any]
 ) -> Any:
     if isinstance(found, types.BaseTuple):
         replaced: Any = cgutils.false_bit
@@ -441,8 +448,8 @@ def _finish_field(
 
 
 def _finish_reference(
-    context: Any,
-    builder: Any,
+    context: Context,
+    builder: Builder,
     found: Any,
     old: tuple[Any, Any],
     new: tuple[Any, Any],
@@ -462,12 +469,12 @@ def _finish_reference(
     return builder.not_(stays)
 
 
-def _differ(builder: Any, first: Any, second: Any) -> Any:
+def _differ(builder: Builder, first: Any, second: Any) -> Any:
     return builder.icmp_unsigned("!=", first, second)
 
 
 def _write(
-    context: Any, builder: Any, found: Any, old: tuple[Any, Any], new: tuple[Any, Any]
+    context: Context, builder: Builder, found: Any, old: tuple[Any, Any], new: tuple[Any, Any]
 ) -> None:
     (target, before), (source, after) = old, new
     for _, meminfo in context.nrt.get_meminfos(builder, found, after):

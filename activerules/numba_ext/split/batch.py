@@ -25,6 +25,7 @@ from activerules.numba_ext.calls import checks, memory
 from activerules.numba_ext.calls.emitter import BATCHED, DerivativeCall, Emitter, Field, all_fields
 from activerules.numba_ext.calls.intrinsics import compiled, dispatcher_in, return_activity
 from activerules.numba_ext.calls.lanes import first_lane, lane_tuples, packed_lanes, width_of
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.numba_ext.codegen.types import AnnotationType, marker_class
 from activerules.numba_ext.split.forms import SplitEmitter
 from activerules.values import shadows as floats
@@ -73,7 +74,7 @@ def batch_form(mode, function, args, deferred):
     if mode.value.returns_primal:
         result_type = types.Tuple([derivatives, gradient.result_type])
 
-    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
         fields = all_fields(context, builder, args, values[2])[len(args) - len(annotated) :]
         lanes, primal = run(context, builder, call, annotated, fields, width)
         items = packed_lanes(context, builder, by_argument, lanes)
@@ -87,14 +88,24 @@ def batch_form(mode, function, args, deferred):
 
 
 def _together(
-    context: Any, builder: Any, call: DerivativeCall, args: Any, fields: Sequence[Field], width: int
+    context: Context,
+    builder: Builder,
+    call: DerivativeCall,
+    args: Any,
+    fields: Sequence[Field],
+    width: int,
 ) -> tuple[list[list[Any]], Any]:
     """One reverse sweep with all cotangents."""
     return Emitter(context, builder, call).emit(fields)
 
 
 def _one_by_one(
-    context: Any, builder: Any, call: DerivativeCall, args: Any, fields: Sequence[Field], width: int
+    context: Context,
+    builder: Builder,
+    call: DerivativeCall,
+    args: Any,
+    fields: Sequence[Field],
+    width: int,
 ) -> tuple[list[list[Any]], Any]:
     """Run one reverse sweep per lane, over one tape."""
     result = Active if call.gradient.return_activity == "active" else Const

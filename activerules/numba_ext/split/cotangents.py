@@ -16,6 +16,7 @@ from numba.core.typing.templates import signature
 from numba.extending import intrinsic, register_jitable
 
 from activerules.errors import ActivityError
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.rules.pattern import type_name
 from activerules.values.kinds import returned_type
 from activerules.values.layout import Array, Node, Number, Optional, layout_of, pairs
@@ -56,7 +57,7 @@ def _holds(node: Node, other: Node) -> bool:
     return isinstance(other.numba_type, types.Float | types.Integer | types.Boolean)
 
 
-def fits(context: Any, builder: Any, found: tuple[Any, Any], pair: tuple[Any, Any]) -> Any:
+def fits(context: Context, builder: Builder, found: tuple[Any, Any], pair: tuple[Any, Any]) -> Any:
     """Whether the arrays of a cotangent have the shapes of the result's: of a shadow and it."""
     em, nodes = Emit(context, builder), tuple(map(layout_of, found))
     result = cgutils.alloca_once_value(builder, cgutils.true_bit)
@@ -95,7 +96,7 @@ def _is_there(em: Emit, slot: WalkedValue) -> Any:
 def clear(typing_context, shadow):
     """Make the arrays in a shadow zero."""
 
-    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
         clear_shadow(context, builder, shadow, values[0])
         return context.get_dummy_value()
 
@@ -114,7 +115,7 @@ def _present(typing_context, x):
     """The value of an optional that is not None; anything else unchanged."""
     inner = returned_type(x)
 
-    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
         value = values[0]
         if inner != x:
             value = context.make_helper(builder, x, value).data

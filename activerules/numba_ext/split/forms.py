@@ -40,6 +40,7 @@ from activerules.numba_ext.calls.emitter import (
 )
 from activerules.numba_ext.calls.intrinsics import compiled, dispatcher_in, dispatcher_of_type
 from activerules.numba_ext.calls.lanes import first_lane, lane_tuples, packed_lanes, width_of
+from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.codegen.types import (
     AnnotationType,
@@ -90,7 +91,7 @@ def record_form(typing_context, spec, function, *args):
         _by_lane(shadow_of(result), call, args) if has_shadow(asked.result) else types.none,
     )
 
-    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
         fields = all_fields(context, builder, args, values[2])
         tape, primal, shadows = SplitEmitter(context, builder, call, asked).record(fields)
         nothing = context.get_dummy_value()
@@ -132,7 +133,7 @@ def play_form(typing_context, spec, function, *args):
     bars = read_cotangents(typing_context, asked, call, dret, width, batched=batched)
     by_argument = lane_tuples(call.derivative_types, width, batched=batched)
 
-    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
         fields = all_fields(context, builder, args, values[2])
         (cotangent, _), (handle, _) = fields[-2:]
         emitter = SplitEmitter(context, builder, call, asked)
@@ -153,7 +154,7 @@ def _by_lane(ty: Any, call: DerivativeCall, args: Sequence[Any]) -> Any:
 
 
 def read_cotangents(
-    typing_context: Any,
+    typing_context: TypingContext,
     asked: SplitSpec,
     call: DerivativeCall,
     dret: Any,
@@ -184,7 +185,7 @@ def halves_form(make: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
         halves = make(mode.value, dispatcher_of_type(function), *map(marker_class, activities))
         result = types.Tuple([StubType(half.dispatcher) for half in halves])
 
-        def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+        def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
             items = [context.get_dummy_value() for _ in halves]
             return context.make_tuple(builder, typed.return_type, items)
 
@@ -259,8 +260,8 @@ class SplitEmitter(Emitter):
 
     def __init__(
         self,
-        context: Any,
-        builder: Any,
+        context: Context,
+        builder: Builder,
         call: DerivativeCall,
         asked: SplitSpec,
         *,

@@ -27,6 +27,7 @@ from activerules.annotations.trees import flattened, restored
 from activerules.errors import NotYetSupported, ShadowMismatch, TapeError
 from activerules.numba_ext.calls.checks import refuse_buffer
 from activerules.numba_ext.calls.emitter import BY_SHADOW, DerivativeCall, Field
+from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.split import cotangents
@@ -66,7 +67,7 @@ class PullbackType(StubType):
         """What makes two types equal."""
         return self.stub.key, self.data
 
-    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+    def get_call_type(self, context: TypingContext, args: Any, kws: Any) -> Any:
         """The signature of a call, with the pullback as its receiver."""
         if kws:
             raise TypeError("a pullback takes the cotangent, and no keyword")
@@ -128,7 +129,7 @@ def bind(typing_context, stub, data):
     """A pullback with a stub of its own, which carries `data`."""
     bound = PullbackType(stub.stub.dispatcher, data)
 
-    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
         pullback = cgutils.create_struct_proxy(bound)(context, builder)
         pullback.data = values[1]
         context.nrt.incref(builder, data, values[1])
@@ -141,7 +142,7 @@ def bind(typing_context, stub, data):
 def data_of(typing_context, pullback):
     """The data that a pullback carries: copies, shadows, tape."""
 
-    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
         data = cgutils.create_struct_proxy(pullback)(context, builder, values[0]).data
         context.nrt.incref(builder, pullback.data, data)
         return data
@@ -210,7 +211,7 @@ def make_form(typing_context, stub, spec, function, *args):
     result = call.gradient.result_type
     pullback_type = PullbackType(stub.stub.dispatcher, _data_type(call, args))
 
-    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
         primals = cgutils.unpack_tuple(builder, values[3], len(args))
         fields = [
             (
@@ -251,7 +252,7 @@ def pull_form(typing_context, spec, function, pullback, cotangent):
         for kind, ty in zip(asked.arguments, args, strict=True)
     ]
 
-    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
         emitter = SplitEmitter(context, builder, call, asked)
         run = _Run(emitter, pullback, cotangent, values[2:])
         run.prepare()

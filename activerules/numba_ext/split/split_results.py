@@ -23,6 +23,7 @@ from activerules.annotations.activity import (
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import ActivityError, NotYetSupported
 from activerules.numba_ext.calls import checks
+from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.rules.pattern import type_name
 from activerules.values.kinds import optional_leaf, returned_type
 from activerules.values.layout import Node, Optional, layout_of, map_type, shadow_of_leaf
@@ -116,7 +117,7 @@ def _shadow_of_leaf(leaf: Node) -> Any:
     return shadow_of_leaf(leaf)
 
 
-def require_cotangent(typing_context: Any, asked: Any, result: Any, dret: Any) -> None:
+def require_cotangent(typing_context: TypingContext, asked: Any, result: Any, dret: Any) -> None:
     """Raise `ActivityError` unless a cotangent has the type of the result it is asked for."""
     if asked not in (Active, MixedDuplicated):
         return
@@ -127,7 +128,7 @@ def require_cotangent(typing_context: Any, asked: Any, result: Any, dret: Any) -
         )
 
 
-def _fits(typing_context: Any, dret: Any, result: Any) -> bool:
+def _fits(typing_context: TypingContext, dret: Any, result: Any) -> bool:
     inner = optional_leaf(result)
     if inner is not None:
         return dret == types.none or _fits(typing_context, returned_type(dret), inner)

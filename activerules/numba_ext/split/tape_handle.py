@@ -24,6 +24,8 @@ from numba.extending import (
     unbox,
 )
 
+from activerules.numba_ext.codegen.protocols import Builder, Context
+
 I64 = ir.IntType(64)
 BLOCK = types.MemInfoPointer(types.voidptr)
 
@@ -115,8 +117,8 @@ class HandleFields:
 
     def __init__(
         self,
-        context: Any,
-        builder: Any,
+        context: Context,
+        builder: Builder,
         memory: int,
         returned: ir.Type,
         arguments: int,

@@ -25,6 +25,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.cpython import mathimpl
 
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.numba_ext.codegen.unoptimised import LOWERING
 
 _BITS_OF_TWO = {types.complex128: 0x4000000000000000, types.complex64: 0x40000000}
@@ -42,7 +43,7 @@ def ufunc_loops(ufunc: Any) -> Mapping[str, Callable[..., Any]]:
 # --- powers ---
 
 
-def _power(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _power(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
     number = sig.args[0]
     base, exponent = (context.make_complex(builder, number, value=value) for value in args)
     result = context.make_complex(builder, number)
@@ -62,7 +63,7 @@ for _number, _operator in product(_SUFFIX, (pow, operator.pow, operator.ipow)):
     LOWERING.lower(_operator, _number, _number)(_power)
 
 
-def _is_constant_two(builder: Any, number: Any, exponent: Any) -> Any:
+def _is_constant_two(builder: Builder, number: Any, exponent: Any) -> Any:
     """Whether LLVM finds the exponent to be the constant 2; compared as bits, which LLVM folds."""
     width = number.underlying_float.bitwidth
     known = cgutils.true_bit
@@ -76,7 +77,7 @@ def _is_constant_two(builder: Any, number: Any, exponent: Any) -> Any:
     return known
 
 
-def _part(builder: Any, part: str, number: Any, operands: list[Any]) -> Any:
+def _part(builder: Builder, part: str, number: Any, operands: list[Any]) -> Any:
     function_type = ir.FunctionType(operands[0].type, [operands[0].type] * 4)
     name = f"activerules.cpow.{part}.{_SUFFIX[number]}"
     function = cgutils.get_or_insert_function(builder.module, function_type, name)
@@ -145,7 +146,7 @@ POWER_DEFINITIONS = _power_definitions()
 
 @LOWERING.lower(cmath.sqrt, types.complex128)
 @LOWERING.lower(cmath.sqrt, types.complex64)
-def _square_root(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _square_root(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
     single = sig.args[0] == types.complex64
     threshold = (mathimpl.FLT_MAX if single else mathimpl.DBL_MAX) / (1 + math.sqrt(2))
 
@@ -179,7 +180,7 @@ def _square_root(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return context.compile_internal(builder, square_root, sig, args)
 
 
-def _inverse_cosh(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _inverse_cosh(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
     """As Numba's, which calls its own square root."""
     one = np.complex64(1) if sig.args[0] == types.complex64 else np.complex128(1)
 

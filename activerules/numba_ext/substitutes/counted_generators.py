@@ -26,6 +26,7 @@ from numba.core.generators import GeneratorDescriptor
 from numba.core.runtime.context import NRTContext
 
 from activerules.errors import NotYetSupported
+from activerules.numba_ext.codegen.protocols import Builder, Context
 
 _I64 = ir.IntType(64)
 COUNT = 3  # behind the index, the arguments, and the state
@@ -46,13 +47,13 @@ class CountedGenerator(GeneratorModel):
         self._be_type = ir.LiteralStructType([*self._be_type.elements, _I64])
         self._be_ptr_type = self._be_type.as_pointer()
 
-    def from_data(self, builder: Any, value: Any) -> Any:
+    def from_data(self, builder: Builder, value: Any) -> Any:
         """The struct in a place on the stack, one for each place in the code."""
         place = cgutils.alloca_once(builder, value.type)
         put(builder, value, place)
         return place
 
-    def as_data(self, builder: Any, value: Any) -> Any:
+    def as_data(self, builder: Builder, value: Any) -> Any:
         """The struct, for a reference that is given: it is moved with the last one; before that it
         is copied, and what it holds has new references. There may be no generator.
         """
@@ -70,7 +71,7 @@ class CountedGenerator(GeneratorModel):
         return found
 
 
-def put(builder: Any, value: Any, place: Any) -> None:
+def put(builder: Builder, value: Any, place: Any) -> None:
     """Write a generator where another may be: variables that still hold that hold this now.
 
     If a call fails whose exception is caught, a variable holds what it has not returned.
@@ -82,7 +83,7 @@ def put(builder: Any, value: Any, place: Any) -> None:
     builder.store(builder.insert_value(value, count, COUNT), place)
 
 
-def data_models(context: Any) -> DataModelManager:
+def data_models(context: Context) -> DataModelManager:
     """Numba's data models, but for generators, for a target context and its copies."""
     found = DataModelManager().chain(default_manager)
     # not `context.nrt`: that is of each copy, and may count nothing
@@ -124,26 +125,26 @@ def refuse_returned(typ: Any, function: str) -> None:
 class CountingNRT(NRTContext):
     """Counts references to generators, too (H1)."""
 
-    def incref(self, builder: Any, typ: Any, value: Any) -> None:
+    def incref(self, builder: Builder, typ: Any, value: Any) -> None:
         """Count a reference to each generator in a value."""
         super().incref(builder, typ, value)
         for found, place in self._generators(builder, typ, value):
             builder.call(self._counting(builder, found, "take", 1), [place, place])
 
-    def decref(self, builder: Any, typ: Any, value: Any) -> None:
+    def decref(self, builder: Builder, typ: Any, value: Any) -> None:
         """Drop a reference to each generator in a value."""
         super().decref(builder, typ, value)
         for found, place in self._generators(builder, typ, value):
             self.drop(builder, found, place, place)
 
-    def hold(self, builder: Any, typ: Any, value: Any) -> None:
+    def hold(self, builder: Builder, typ: Any, value: Any) -> None:
         """Take references to what a value holds that was copied, and has none."""
         super().incref(builder, typ, value)
         for found, place in self._generators(builder, typ, value):
             self._context.get_generator_impl(found)  # links it
             builder.call(self._holding(builder.module, found), [place])
 
-    def move(self, builder: Any, typ: Any, place: Any) -> None:
+    def move(self, builder: Builder, typ: Any, place: Any) -> None:
         """Give away a reference to a generator whose struct will be copied."""
         if not is_counted(self._context, typ):
             return
@@ -153,15 +154,15 @@ class CountingNRT(NRTContext):
             self.hold(builder, typ, place)
         builder.store(builder.sub(count, _I64(1)), counter)
 
-    def clear(self, builder: Any, typ: Any, place: Any) -> None:
+    def clear(self, builder: Builder, typ: Any, place: Any) -> None:
         """Drop the generator in a stack slot, if nothing can reach it any more."""
         builder.call(self._clearing(builder, typ), [place])
 
-    def drop(self, builder: Any, typ: Any, value: Any, place: Any) -> None:
+    def drop(self, builder: Builder, typ: Any, value: Any, place: Any) -> None:
         """Drop a reference to a generator that is in a place, if a variable has it."""
         builder.call(self._counting(builder, typ, "drop", -1), [value, place])
 
-    def _generators(self, builder: Any, typ: Any, value: Any) -> Iterator[tuple[Any, Any]]:
+    def _generators(self, builder: Builder, typ: Any, value: Any) -> Iterator[tuple[Any, Any]]:
         if isinstance(typ, types.Generator):
             if is_counted(self._context, typ):
                 yield typ, value
@@ -170,7 +171,7 @@ class CountingNRT(NRTContext):
                 if may_hold_generators(self._context, inner):
                     yield from self._generators(builder, inner, get(value))
 
-    def _counting(self, builder: Any, typ: Any, verb: str, change: int) -> Any:
+    def _counting(self, builder: Builder, typ: Any, verb: str, change: int) -> Any:
         """The function that changes the count; there may be no generator yet."""
         function, known = self._function(builder, typ, verb, 2)
         if known:
@@ -187,7 +188,7 @@ class CountingNRT(NRTContext):
         b.ret_void()
         return function
 
-    def _clearing(self, builder: Any, typ: Any) -> Any:
+    def _clearing(self, builder: Builder, typ: Any) -> Any:
         function, known = self._function(builder, typ, "clear", 1)
         if known:
             return function
@@ -211,12 +212,12 @@ class CountingNRT(NRTContext):
         name = f"hold_{self._context.get_generator_desc(typ).mangled_name}"
         return cgutils.get_or_insert_function(module, function_type, name)
 
-    def _finalize(self, builder: Any, typ: Any, place: Any) -> None:
+    def _finalize(self, builder: Builder, typ: Any, place: Any) -> None:
         function_type = ir.FunctionType(ir.VoidType(), [place.type])
         name = self._context.get_generator_desc(typ).llvm_finalizer_name
         builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), [place])
 
-    def _function(self, builder: Any, typ: Any, verb: str, arity: int) -> tuple[Any, bool]:
+    def _function(self, builder: Builder, typ: Any, verb: str, arity: int) -> tuple[Any, bool]:
         """A function of this module, and whether it is there already."""
         self._context.get_generator_impl(typ)  # links it
         name = f"activerules.generator.{verb}.{self._context.get_generator_desc(typ).mangled_name}"
@@ -231,7 +232,7 @@ class CountingNRT(NRTContext):
         return function, False
 
 
-def is_counted(context: Any, typ: Any) -> bool:
+def is_counted(context: Context, typ: Any) -> bool:
     """Whether generators of a type were lowered here."""
     known = context._generators.get(typ)
     return known is not None and isinstance(known[0], CountedDescriptor)
@@ -240,7 +241,7 @@ def is_counted(context: Any, typ: Any) -> bool:
 _holders: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
 
-def may_hold_generators(context: Any, typ: Any) -> bool:
+def may_hold_generators(context: Context, typ: Any) -> bool:
     """Whether a generator may be in a value of a type."""
     if typ not in _holders:
         members = context.data_model_manager[typ].traverse(None)

@@ -36,13 +36,14 @@ from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering
 
 from activerules.ir.normal.effects import CATCHES, RAISES
+from activerules.numba_ext.codegen.protocols import Builder, Context
 
 _PACKS, _UNWRAPS = "__excinfo_unwrap_args", "activerules.unwrap."
 
 
 def raise_dynamic(
-    context: Any,
-    builder: Any,
+    context: Context,
+    builder: Builder,
     exception: type[BaseException],
     arguments: Sequence[tuple[Any, Any]],
     where: tuple[Any, str],
@@ -67,8 +68,8 @@ def raise_dynamic(
 
 
 def _raiser(
-    context: Any,
-    builder: Any,
+    context: Context,
+    builder: Builder,
     exception: type[BaseException],
     arguments: Sequence[tuple[Any, Any]],
     where: tuple[Any, str],
@@ -174,7 +175,7 @@ class CallConv(CPUCallConv):
         builder.ret(handed)
         return function
 
-    def unset_try_status(self, builder: Any) -> None:
+    def unset_try_status(self, builder: Builder) -> None:
         """End a `try`."""
         if self.context.enable_nrt:
             caught = builder.load(self._get_excinfo_argument(builder.function))
@@ -183,7 +184,7 @@ class CallConv(CPUCallConv):
         super().unset_try_status(builder)
 
 
-def _releaser(context: Any, builder: Any, excinfo_type: Any) -> Any:
+def _releaser(context: Context, builder: Builder, excinfo_type: Any) -> Any:
     """A function that releases an exception, if its arguments are computed: as Numba's own, by
     objects for Python of all that it holds.
 

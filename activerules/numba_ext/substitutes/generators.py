@@ -24,6 +24,7 @@ from numba.core.generators import GeneratorLower, LowerYield
 from numba.core.imputils import RefType, iternext_impl
 from numba.core.lowering import Lower
 
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.numba_ext.substitutes.counted_generators import (
     COUNT,
     CountedDescriptor,
@@ -58,12 +59,14 @@ class _GeneratorLower(GeneratorLower):
         super().lower_finalize_func(lower)
         self.context.nrt.lower_holding(self.gentype, lower.module, self._each_held)
 
-    def lower_finalize_func_body(self, builder: Any, genptr: Any) -> None:
+    def lower_finalize_func_body(self, builder: Builder, genptr: Any) -> None:
         """Drop the arguments, and what waits for the generator to go on."""
         builder.function.attributes.add("alwaysinline")
         self._each_held(builder, genptr, self.context.nrt.decref)
 
-    def _each_held(self, builder: Any, genptr: Any, does: Callable[[Any, Any, Any], None]) -> None:
+    def _each_held(
+        self, builder: Builder, genptr: Any, does: Callable[[Any, Any, Any], None]
+    ) -> None:
         """The code of a function that does something to the arguments, and to what waits."""
         for held, value in self.arg_packer.load(builder, self.get_args_ptr(builder, genptr)):
             does(builder, held, value)
@@ -303,7 +306,7 @@ def _raises(end: Any) -> bool:
 # --- what loops call ---
 
 
-def iteration(context: Any, fn: Any, args: Any) -> Any:
+def iteration(context: Context, fn: Any, args: Any) -> Any:
     """What is called for the next value of a generator that was lowered here."""
     if fn == "iternext" and isinstance(args[0], types.Generator) and is_counted(context, args[0]):
         return _next
@@ -311,7 +314,7 @@ def iteration(context: Any, fn: Any, args: Any) -> Any:
 
 
 @iternext_impl(RefType.NEW)
-def _next(context: Any, builder: Any, sig: Any, args: Any, result: Any) -> None:
+def _next(context: Context, builder: Builder, sig: Any, args: Any, result: Any) -> None:
     """As Numba's own, which takes yielded values as borrowed."""
     implementation = context.get_generator_impl(sig.args[0])
     status, value = implementation(context, builder, sig, args)

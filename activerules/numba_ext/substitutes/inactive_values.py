@@ -20,6 +20,7 @@ from numba.core import cgutils, types
 from numba.core.cpu import CPUContext
 
 from activerules.ir.normal.effects import HELD_MEMORY
+from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
 from activerules.values.kinds import may_hold_numbers
 
 IGNORE_FUNCTIONS = {
@@ -61,10 +62,10 @@ class InactiveValues(CPUContext):
         implementation = super().get_getattr(typ, attr)
         if implementation is None or not self._is_inactive(typ):
             return implementation
-        typing_context: Any = self.typing_context
+        typing_context: TypingContext = self.typing_context
         found = typing_context.resolve_getattr(typ, attr)
 
-        def read(context: Any, builder: Any, typ: Any, value: Any, attr: str) -> Any:
+        def read(context: Context, builder: Builder, typ: Any, value: Any, attr: str) -> Any:
             return _stopped(builder, found, implementation(context, builder, typ, value, attr))
 
         return read
@@ -76,7 +77,7 @@ class InactiveValues(CPUContext):
             return implementation
         return lambda builder, args: implementation(builder, (args[0], _by_value(builder, args[1])))
 
-    def make_tuple(self, builder: Any, typ: Any, values: Sequence[Any]) -> Any:
+    def make_tuple(self, builder: Builder, typ: Any, values: Sequence[Any]) -> Any:
         """Make a tuple; in one of an inactive type floats have no derivative."""
         if self.is_inactive_type(typ):
             values = [_stopped(builder, t, v) for t, v in zip(typ, values, strict=True)]
@@ -89,13 +90,13 @@ class InactiveValues(CPUContext):
         )
 
 
-def _stopped(builder: Any, found: Any, value: Any) -> Any:
+def _stopped(builder: Builder, found: Any, value: Any) -> Any:
     """A value whose floats are constants, and whose memory is marked."""
     marks = may_hold_numbers(found)
     return _by_value(builder, value, _mark if marks else None)
 
 
-def _by_value(builder: Any, value: Any, mark: Callable[[Any, Any], None] | None = None) -> Any:
+def _by_value(builder: Builder, value: Any, mark: Callable[[Any, Any], None] | None = None) -> Any:
     if value.type in IGNORE_FUNCTIONS:
         function_type = ir.FunctionType(value.type, [value.type])
         return _call(builder, function_type, IGNORE_FUNCTIONS[value.type], value)
@@ -114,13 +115,13 @@ def _is_value(arg: Any) -> bool:
     return hasattr(arg, "type")
 
 
-def _mark(builder: Any, pointer: Any) -> None:
+def _mark(builder: Builder, pointer: Any) -> None:
     function_type = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t])
     memory = builder.bitcast(pointer, cgutils.voidptr_t)
     _call(builder, function_type, HELD_MEMORY, memory).callee.attributes.add("inaccessiblememonly")
 
 
-def _call(builder: Any, function_type: Any, name: str, operand: Any) -> Any:
+def _call(builder: Builder, function_type: Any, name: str, operand: Any) -> Any:
     function = cgutils.get_or_insert_function(builder.module, function_type, name)
     function.attributes.add("nounwind")
     return builder.call(function, [operand])
@@ -137,7 +138,7 @@ class _Stopped:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._implementation, name)
 
-    def __call__(self, builder: Any, args: Sequence[Any], loc: Any = None) -> Any:
+    def __call__(self, builder: Builder, args: Sequence[Any], loc: Any = None) -> Any:
         if self._arguments:
             # subscripts that are known are no values of LLVM
             args = [args[0], *(_by_value(builder, a) if _is_value(a) else a for a in args[1:])]

@@ -17,6 +17,7 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from activerules.numba_ext.codegen import link
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.values.fields import LIST_ITEMS
 
 PREFIX = "activerules.object."
@@ -207,7 +208,7 @@ done:
 _libraries: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
-def link_into(context: Any) -> Any:
+def link_into(context: Context) -> Any:
     """Link the functions into the one that is being lowered; their library."""
     if context not in _libraries:
         _libraries[context] = link.make_library(context, f"{PREFIX}support", DEFINITIONS)
@@ -215,7 +216,7 @@ def link_into(context: Any) -> Any:
     return _libraries[context]
 
 
-def call(builder: Any, name: str, *data: Any, result: Any = None) -> Any:
+def call(builder: Builder, name: str, *data: Any, result: Any = None) -> Any:
     """Emit the call of one of the functions, by what follows `PREFIX`."""
     function_type = ir.FunctionType(result or ir.VoidType(), [one.type for one in data])
     function = cgutils.get_or_insert_function(builder.module, function_type, f"{PREFIX}{name}")

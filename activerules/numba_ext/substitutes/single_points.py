@@ -28,6 +28,7 @@ from numba.cpython import numbers
 from numba.extending import intrinsic, overload, register_jitable
 from numba.np import arraymath, npyfuncs
 
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET, LOWERING
 
 _SYMBOLS = {
@@ -47,7 +48,7 @@ def ufunc_loops(ufunc: Any) -> Mapping[str, Callable[..., Any]]:
     return {} if loop is None else {f"{t * ufunc.nin}->{t}": loop for t in "fd"}
 
 
-def _with_value(builder: Any, number: Any, x: Any, value: Any) -> Any:
+def _with_value(builder: Builder, number: Any, x: Any, value: Any) -> Any:
     function_type = ir.FunctionType(value.type, [value.type, value.type])
     function = cgutils.insert_pure_function(builder.module, function_type, _SYMBOLS[number])
     return builder.call(function, [x, value])
@@ -57,7 +58,7 @@ def _with_value(builder: Any, number: Any, x: Any, value: Any) -> Any:
 def with_value(typing_context, x, value):
     """`value`, of the derivative of `x`, which is cast to its type; both are floats."""
 
-    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
         same = context.cast(builder, values[0], x, value)
         return _with_value(builder, value, same, values[1])
 
@@ -67,7 +68,7 @@ def with_value(typing_context, x, value):
 # --- remainders ---
 
 
-def _smooth_remainder(builder: Any, x: Any, y: Any) -> Any:
+def _smooth_remainder(builder: Builder, x: Any, y: Any) -> Any:
     """The remainder as x - n y, n that of the right-hand side if y > 0; zeros have any sign."""
     remainder, zero = builder.frem(x, y), x.type(0.0)
     other_sign = builder.xor(
@@ -77,13 +78,13 @@ def _smooth_remainder(builder: Any, x: Any, y: Any) -> Any:
     return builder.fadd(remainder, builder.select(differs, y, zero))
 
 
-def _remainder(context: Any, builder: Any, sig: Any, args: Any, loc: Any = None) -> Any:
+def _remainder(context: Context, builder: Builder, sig: Any, args: Any, loc: Any = None) -> Any:
     value = numbers.real_mod_impl(context, builder, sig, args, loc)
     return _with_value(builder, sig.return_type, _smooth_remainder(builder, *args), value)
 
 
 def _quotient_and_remainder(
-    context: Any, builder: Any, sig: Any, args: Any, loc: Any = None
+    context: Context, builder: Builder, sig: Any, args: Any, loc: Any = None
 ) -> Any:
     both = numbers.real_divmod_impl(context, builder, sig, args, loc)
     quotient, value = cgutils.unpack_tuple(builder, both, 2)
@@ -100,7 +101,7 @@ for _number in _SYMBOLS:
 # --- ufuncs ---
 
 
-def _sign(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _sign(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
     """Numba returns the argument where it is zero or NaN."""
     value = numbers.real_sign_impl(context, builder, sig, args)
     return _with_value(builder, sig.return_type, value.type(0.0), value)
@@ -120,7 +121,7 @@ def _sum_of_powers(original: Any, base: float) -> Callable[..., Any]:
             middle += curvature * difference * difference
         return with_value(middle, value)  # pyright: ignore[reportCallIssue]
 
-    def loop(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def loop(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
         value = original(context, builder, sig, args)
         number = sig.return_type
         typed = signature(number, *sig.args, number)

@@ -26,6 +26,7 @@ from numba.extending import intrinsic, register_jitable
 from numba.typed import dictobject
 from numba.typed.typedobjectutils import _container_get_data
 
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.values.dict_runtime import PREFIX
 from activerules.values.fields import DICT_KEYS, entry_sizes, has_no_floats, value_offset
 
@@ -39,22 +40,22 @@ _STRUCT_SIZE = 16
 # --- places ---
 
 
-def _call(builder: Any, name: str, result: ir.Type, *operands: Any) -> Any:
+def _call(builder: Builder, name: str, result: ir.Type, *operands: Any) -> Any:
     function_type = ir.FunctionType(result, [o.type for o in operands])
     function = cgutils.get_or_insert_function(builder.module, function_type, name)
     return builder.call(function, operands)
 
 
-def _hidden(builder: Any, name: str, result: ir.Type, *operands: Any) -> Any:
+def _hidden(builder: Builder, name: str, result: ir.Type, *operands: Any) -> Any:
     return _call(builder, f"{PREFIX}{name}", result, *operands)
 
 
-def _keys_place(builder: Any, data: Any) -> Any:
+def _keys_place(builder: Builder, data: Any) -> Any:
     place = cgutils.pointer_add(builder, data, _I64(DICT_KEYS))
     return builder.bitcast(place, _BYTES.as_pointer())
 
 
-def _value_place(context: Any, builder: Any, found: Any, keys: Any, ix: Any) -> Any:
+def _value_place(context: Context, builder: Builder, found: Any, keys: Any, ix: Any) -> Any:
     """Where the value of an entry is."""
     key_size, _, entry_size = entry_sizes(context, found.key_type, found.value_type)
     slot = _hidden(builder, "slot", _I64, keys, ix)
@@ -64,13 +65,15 @@ def _value_place(context: Any, builder: Any, found: Any, keys: Any, ix: Any) -> 
     return builder.bitcast(place, context.get_data_type(found.value_type).as_pointer())
 
 
-def _current_value_place(context: Any, builder: Any, found: Any, value: Any, ix: Any) -> Any:
+def _current_value_place(
+    context: Context, builder: Builder, found: Any, value: Any, ix: Any
+) -> Any:
     data = _container_get_data(context, builder, found, value)
     keys = builder.load(_keys_place(builder, data))
     return _value_place(context, builder, found, keys, ix)
 
 
-def _stored_key(context: Any, builder: Any, key_type: Any, key: Any) -> Any:
+def _stored_key(context: Context, builder: Builder, key_type: Any, key: Any) -> Any:
     """A key in memory of its own, without bytes that are not set."""
     data = context.data_model_manager[key_type].as_data(builder, key)
     place = cgutils.alloca_once_value(builder, data)
@@ -78,7 +81,7 @@ def _stored_key(context: Any, builder: Any, key_type: Any, key: Any) -> Any:
     return builder.bitcast(place, _BYTES)
 
 
-def _key_of(context: Any, builder: Any, found: Any, data: Any, ix: Any) -> Any:
+def _key_of(context: Context, builder: Builder, found: Any, data: Any, ix: Any) -> Any:
     """The key of an entry, borrowed."""
     model = context.data_model_manager[found.key_type]
     place = cgutils.alloca_once(builder, model.get_data_type())
@@ -86,13 +89,13 @@ def _key_of(context: Any, builder: Any, found: Any, data: Any, ix: Any) -> Any:
     return model.load_from_data_pointer(builder, place)
 
 
-def _value_of(context: Any, builder: Any, found: Any, value: Any, ix: Any) -> Any:
+def _value_of(context: Context, builder: Builder, found: Any, value: Any, ix: Any) -> Any:
     """The value of an entry, borrowed."""
     place = _current_value_place(context, builder, found, value, ix)
     return context.data_model_manager[found.value_type].load_from_data_pointer(builder, place)
 
 
-def _new_memory(context: Any, builder: Any, size: Any) -> Any:
+def _new_memory(context: Context, builder: Builder, size: Any) -> Any:
     memory = _call(builder, "malloc", _BYTES, size)
     with cgutils.if_unlikely(builder, cgutils.is_null(builder, memory)):
         context.call_conv.return_user_exc(builder, MemoryError, ("a dictionary is too large",))
@@ -107,7 +110,7 @@ def _new_sized(typing_context, n_keys, keyty, valty):
     if not has_no_floats(keyty.instance_type):
         return dictobject._dict_new_sized._defn(typing_context, n_keys, keyty, valty)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         types_ = (keyty.instance_type, valty.instance_type)
         sizes = [_I64(size) for size in entry_sizes(context, *types_)]
         size = _hidden(builder, "size", _I64, args[0])
@@ -126,7 +129,7 @@ def _lookup(typing_context, d, key, hashval):
     if not has_no_floats(d.key_type):
         return dictobject._dict_lookup._defn(typing_context, d, key, hashval)
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         ix = _found(context, builder, signature.args, args)
         none = context.make_optional_none(builder, d.value_type)
         result = cgutils.alloca_once_value(builder, none)
@@ -140,7 +143,7 @@ def _lookup(typing_context, d, key, hashval):
     return types.Tuple([types.intp, types.Optional(d.value_type)])(d, key, hashval), codegen
 
 
-def _found(context: Any, builder: Any, arg_types: Any, args: Any) -> Any:
+def _found(context: Context, builder: Builder, arg_types: Any, args: Any) -> Any:
     data = _container_get_data(context, builder, arg_types[0], args[0])
     key = _stored_key(context, builder, arg_types[1], args[1])
     return _hidden(builder, "find", _I64, data, key, args[2])
@@ -150,7 +153,7 @@ def _found(context: Any, builder: Any, arg_types: Any, args: Any) -> Any:
 def _find(typing_context, d, key, hashval):
     """The entry of a key, -1 if there is none."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         return _found(context, builder, signature.args, args)
 
     return types.intp(d, d.key_type, types.intp), codegen
@@ -160,7 +163,7 @@ def _find(typing_context, d, key, hashval):
 def _place(typing_context, d, key, hashval):
     """Add a key that is not there, in the room there is; its entry."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         data = _container_get_data(context, builder, d, args[0])
         stored = _stored_key(context, builder, d.key_type, args[1])
         return _hidden(builder, "place", _I64, data, stored, args[2])
@@ -172,7 +175,7 @@ def _place(typing_context, d, key, hashval):
 def _room(typing_context, d):
     """The number of keys that can be added."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         data = _container_get_data(context, builder, d, args[0])
         return _hidden(builder, "room", _I64, data)
 
@@ -183,7 +186,7 @@ def _room(typing_context, d):
 def _put(typing_context, d, ix, value):
     """Store a value, with a new reference to it."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> None:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
         context.nrt.incref(builder, d.value_type, args[2])
         data = context.data_model_manager[d.value_type].as_data(builder, args[2])
         builder.store(data, _current_value_place(context, builder, d, args[0], args[1]))
@@ -195,7 +198,7 @@ def _put(typing_context, d, ix, value):
 def _drop(typing_context, d, ix):
     """Give back the dictionary's reference to a value."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> None:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
         context.nrt.decref(builder, d.value_type, _value_of(context, builder, d, *args))
 
     return types.void(d, types.intp), codegen
@@ -205,7 +208,7 @@ def _drop(typing_context, d, ix):
 def _forget(typing_context, d, hashval, ix):
     """Remove an entry whose value was dropped."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> None:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
         place = _current_value_place(context, builder, d, args[0], args[2])
         builder.store(place.type.pointee(None), place)
         data = _container_get_data(context, builder, d, args[0])
@@ -218,7 +221,7 @@ def _forget(typing_context, d, hashval, ix):
 def _enlarge(typing_context, d):
     """Move keys and values to a new, larger table."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> None:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
         data = _container_get_data(context, builder, d, args[0])
         place = _keys_place(builder, data)
         size = _hidden(builder, "larger", _I64, data)
@@ -277,7 +280,7 @@ def _delete(typing_context, d, hashval, ix):
 
 
 def _compiled(function: Any) -> Callable[..., Any]:
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         return context.compile_internal(builder, function, signature, args)
 
     return codegen
@@ -289,7 +292,7 @@ def _pop_last(typing_context, d):
         return dictobject._dict_popitem._defn(typing_context, d)
     item_type = types.Tuple([d.key_type, d.value_type])
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         data = _container_get_data(context, builder, d, args[0])
         none = context.make_optional_none(builder, item_type)
         result = cgutils.alloca_once_value(builder, none)
@@ -345,7 +348,7 @@ def iteration(name: Any, arg_types: Sequence[Any]) -> Any:
     return None
 
 
-def _begin_keys(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _begin_keys(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
     found = signature.args[0]
     iterator_type = types.DictKeysIterableType(found).iterator_type
     iterator = context.make_helper(builder, iterator_type)
@@ -353,13 +356,13 @@ def _begin_keys(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return _begun(context, builder, signature, iterator, found)
 
 
-def _begin(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _begin(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
     found = signature.args[0]
     iterator = context.make_helper(builder, found.iterator_type, args[0])
     return _begun(context, builder, signature, iterator, found.parent)
 
 
-def _begun(context: Any, builder: Any, signature: Any, iterator: Any, found: Any) -> Any:
+def _begun(context: Context, builder: Builder, signature: Any, iterator: Any, found: Any) -> Any:
     data = _container_get_data(context, builder, found, iterator.parent)
     table = _hidden(builder, "table", _I64, data)
     with cgutils.if_unlikely(builder, builder.icmp_unsigned("==", table, _I64(0))):
@@ -373,7 +376,7 @@ def _begun(context: Any, builder: Any, signature: Any, iterator: Any, found: Any
 
 
 @iternext_impl(RefType.BORROWED)
-def _next(context: Any, builder: Any, signature: Any, args: Any, result: Any) -> None:
+def _next(context: Context, builder: Builder, signature: Any, args: Any, result: Any) -> None:
     iterator_type = signature.args[0]
     found = iterator_type.parent
     iterator = context.make_helper(builder, iterator_type, args[0])
@@ -391,7 +394,7 @@ def _next(context: Any, builder: Any, signature: Any, args: Any, result: Any) ->
         result.yield_(_yielded(context, builder, iterator_type, iterator.parent, ix))
 
 
-def _yielded(context: Any, builder: Any, iterator_type: Any, d: Any, ix: Any) -> Any:
+def _yielded(context: Context, builder: Builder, iterator_type: Any, d: Any, ix: Any) -> Any:
     found, iterable = iterator_type.parent, iterator_type.iterable
     if isinstance(iterable, types.DictValuesIterableType):
         return _value_of(context, builder, found, d, ix)

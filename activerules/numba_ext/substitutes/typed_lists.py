@@ -24,6 +24,8 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic, register_jitable
 from numba.typed import listobject
 
+from activerules.numba_ext.codegen.protocols import Builder, Context
+
 _I64 = ir.IntType(64)
 _BYTES = cgutils.voidptr_t
 _SIZE, _ALLOCATED, _ITEMS, _WHOLE = 0, 16, 48, 56
@@ -118,13 +120,15 @@ define linkonce_odr void @numba_list_set_is_mutable(ptr %lp, i64 %mutable) alway
 # --- fields and items ---
 
 
-def _field(context: Any, builder: Any, found: Any, value: Any, offset: int, ty: ir.Type) -> Any:
+def _field(
+    context: Context, builder: Builder, found: Any, value: Any, offset: int, ty: ir.Type
+) -> Any:
     """The place of a field in the struct of a list."""
     lp = context.make_helper(builder, found, value=value).data
     return builder.bitcast(cgutils.pointer_add(builder, lp, _I64(offset)), ty.as_pointer())
 
 
-def _item(context: Any, builder: Any, found: Any, value: Any, index: Any) -> Any:
+def _item(context: Context, builder: Builder, found: Any, value: Any, index: Any) -> Any:
     """The place of an item of a list."""
     items = builder.load(_field(context, builder, found, value, _ITEMS, _BYTES))
     item_type = context.get_data_type(found.item_type)
@@ -133,7 +137,7 @@ def _item(context: Any, builder: Any, found: Any, value: Any, index: Any) -> Any
 
 @intrinsic
 def _set_length(typing_context, lst, length):
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> None:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
         builder.store(args[1], _field(context, builder, lst, args[0], _SIZE, _I64))
 
     return types.void(lst, types.intp), codegen
@@ -143,7 +147,7 @@ def _set_length(typing_context, lst, length):
 def _put(typing_context, lst, index, item):
     """Store an item, with a new reference to it."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> None:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
         data = context.data_model_manager[lst.item_type].as_data(builder, args[2])
         builder.store(data, _item(context, builder, lst, args[0], args[1]))
         context.nrt.incref(builder, lst.item_type, args[2])
@@ -155,7 +159,7 @@ def _put(typing_context, lst, index, item):
 def _drop(typing_context, lst, index):
     """Give back the list's reference to an item."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> None:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
         model = context.data_model_manager[lst.item_type]
         item = model.load_from_data_pointer(builder, _item(context, builder, lst, *args))
         context.nrt.decref(builder, lst.item_type, item)
@@ -167,7 +171,7 @@ def _drop(typing_context, lst, index):
 def _move(typing_context, lst, source, target):
     """Copy an item from one place to another, with its reference."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> None:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
         origin = _item(context, builder, lst, args[0], args[1])
         builder.store(builder.load(origin), _item(context, builder, lst, args[0], args[2]))
 
@@ -178,7 +182,7 @@ def _move(typing_context, lst, source, target):
 def _enlarge(typing_context, lst, capacity):
     """Move the items to new memory."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> None:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
         item_type = context.get_data_type(lst.item_type)
         length = builder.load(_field(context, builder, lst, args[0], _SIZE, _I64))
         place = _field(context, builder, lst, args[0], _ITEMS, _BYTES)
@@ -199,7 +203,7 @@ def _enlarge(typing_context, lst, capacity):
     return types.void(lst, types.intp), codegen
 
 
-def _c_function(builder: Any, name: str, result: ir.Type, arguments: list[ir.Type]) -> Any:
+def _c_function(builder: Builder, name: str, result: ir.Type, arguments: list[ir.Type]) -> Any:
     function_type = ir.FunctionType(result, arguments)
     return cgutils.get_or_insert_function(builder.module, function_type, name)
 

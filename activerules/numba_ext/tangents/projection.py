@@ -26,6 +26,7 @@ from activerules.annotations.structural import names_of
 from activerules.annotations.tangents import NoTangent, NotImplementedTangent, One, ZeroTangent
 from activerules.annotations.thunks import add_inplace, is_inplaceable_destination
 from activerules.errors import TangentMismatch
+from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
 from activerules.numba_ext.codegen.types import TangentType, is_zero_type
 from activerules.numba_ext.tangents.dataless import StructuralTangentType
 from activerules.rules.written import function_from
@@ -44,7 +45,7 @@ class ProjectionType(types.Callable):
         self._keys: dict[tuple[types.Type, ...], Any] = {}
         super().__init__(f"ProjectTo({primal})")
 
-    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+    def get_call_type(self, context: TypingContext, args: Any, kws: Any) -> Any:
         """The signature of a call: that of `_project`, with the projection itself in front."""
         function = context.resolve_value_type(_project)
         found = function.get_call_type(context, (self, *args), kws)
@@ -89,7 +90,7 @@ def _projection(x):
 
     @intrinsic
     def made(typing_context, shapes):
-        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        def codegen(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
             found = sig.return_type
             native = cgutils.create_struct_proxy(found)(context, builder)
             native.shapes = args[0]
@@ -102,7 +103,7 @@ def _projection(x):
 
 @intrinsic
 def _remembered(typing_context, projection):
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
         native = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
         return impl_ret_borrowed(context, builder, sig.return_type, native.shapes)
 

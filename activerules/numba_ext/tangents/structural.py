@@ -53,6 +53,7 @@ from activerules.annotations.structural import (
     times,
 )
 from activerules.annotations.tangents import ZeroTangent, conjugate
+from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
 from activerules.numba_ext.codegen.types import TangentType
 from activerules.numba_ext.tangents.dataless import StructuralTangentType
 from activerules.rules.written import function_from
@@ -157,7 +158,7 @@ class ConstructorType(types.Callable, types.Opaque):
         """What makes two types equal."""
         return self.made.primal
 
-    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+    def get_call_type(self, context: TypingContext, args: Any, kws: Any) -> Any:
         """The signature of a call; its parameters are the fields, in their order."""
         try:
             given = self.made.backing(tuple(args), kws)
@@ -192,12 +193,12 @@ register_model(ConstructorType)(models.OpaqueModel)
 
 
 @lower_constant(ConstructorType)
-def _constant(context: Any, builder: Any, ty: Any, value: Any) -> Any:
+def _constant(context: Context, builder: Builder, ty: Any, value: Any) -> Any:
     return context.get_dummy_value()
 
 
 @lower_builtin(ConstructorType, types.VarArg(types.Any))
-def _construct(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _construct(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
     native = cgutils.create_struct_proxy(sig.return_type)(context, builder)
     for i, (value, source) in enumerate(zip(args, sig.args, strict=True)):
         found = tuple(sig.return_type.fields.values())[i]
@@ -250,7 +251,7 @@ def _key(tangent: StructuralTangentType, attribute: str) -> Key:
 
 @lower_getattr_generic(StructuralTangentType)
 def _get(
-    context: Any, builder: Any, tangent: StructuralTangentType, value: Any, attribute: str
+    context: Context, builder: Builder, tangent: StructuralTangentType, value: Any, attribute: str
 ) -> Any:
     key = _key(tangent, attribute)
     if key not in tangent.fields:
@@ -315,7 +316,7 @@ class _Iterator(AbstractTemplate):
 
 
 @lower_builtin("getiter", StructuralTangentType)
-def _iterate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+def _iterate(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
     found = types.UniTuple(_entries(sig.args[0])[0], len(_entries(sig.args[0])))
     native = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
     positions = {key: i for i, key in enumerate(sig.args[0].fields)}

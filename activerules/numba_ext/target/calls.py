@@ -45,6 +45,7 @@ from numba.core.typing.templates import Signature, signature
 
 from activerules.annotations.values import ignore_derivatives
 from activerules.errors import NotYetSupported
+from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
 from activerules.numba_ext.codegen.unlinked import compile_to_link, in_order, single_call
 from activerules.numba_ext.substitutes.counted_generators import counts_otherwise
 from activerules.numba_ext.substitutes.ufuncs import FOR_EACH, for_each_element
@@ -241,7 +242,9 @@ class RuleFunction(types.Callable, types.Opaque):
         """Itself: passes that copy types, as `literal_unroll` does, compare them by identity."""
         return self
 
-    def get_call_type(self, context: Any, args: Sequence[Any], kws: dict[str, Any]) -> Any:
+    def get_call_type(
+        self, context: TypingContext, args: Sequence[Any], kws: dict[str, Any]
+    ) -> Any:
         """The signature of a call: that of the CPU compile where marked (M1), else of `ordinary`
         (M2).
         """
@@ -288,7 +291,7 @@ class RuleFunction(types.Callable, types.Opaque):
 
     def _follow(
         self,
-        context: Any,
+        context: TypingContext,
         args: Sequence[Any],
         kws: dict[str, Any],
         reason: str,
@@ -305,7 +308,9 @@ class RuleFunction(types.Callable, types.Opaque):
             self._followed[followed.args] = (inactive, reason)
         return followed
 
-    def _for_each_element(self, context: Any, marked: MarkedCall, kws: dict[str, Any]) -> Any:
+    def _for_each_element(
+        self, context: TypingContext, marked: MarkedCall, kws: dict[str, Any]
+    ) -> Any:
         """The signature of a call with arrays that is a call for each element."""
         if self._elementwise is None:
             count = element_count(self.function)
@@ -336,7 +341,7 @@ class RuleFunction(types.Callable, types.Opaque):
         """The marked call for a resolved signature; None where the callable's body is used."""
         return self._marked.get(sig.args)
 
-    def without_mark(self, context: Any, sig: Any, implementation: Any) -> Any:
+    def without_mark(self, context: Context, sig: Any, implementation: Any) -> Any:
         """The implementation of a call whose body is followed, with what is inactive stopped; of
         one for each element, which is where those calls are.
         """
@@ -361,7 +366,7 @@ class RuleFunction(types.Callable, types.Opaque):
         table = self._table
 
         def lower_marked_call(
-            context: Any, builder: Any, sig: Any, args: Any, loc: Any = None
+            context: Context, builder: Builder, sig: Any, args: Any, loc: Any = None
         ) -> Any:
             if loc is not None:
                 table.located(marked.symbol, loc)
@@ -375,7 +380,7 @@ class _Stopping:
 
     def __init__(
         self,
-        context: Any,
+        context: Context,
         implementation: Any,
         args: Sequence[Any],
         inactive: frozenset[int],
@@ -390,7 +395,7 @@ class _Stopping:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._implementation, name)
 
-    def __call__(self, builder: Any, args: Sequence[Any], loc: Any = None) -> Any:
+    def __call__(self, builder: Builder, args: Sequence[Any], loc: Any = None) -> Any:
         if loc is not None:
             self._record(loc, builder.function.name)
         context = self._context
@@ -450,11 +455,11 @@ register_default(RuleFunction)(models.OpaqueModel)
 
 
 @lower_constant(RuleFunction)
-def _rule_function_constant(context: Any, builder: Any, ty: Any, pyval: Any) -> Any:
+def _rule_function_constant(context: Context, builder: Builder, ty: Any, pyval: Any) -> Any:
     return context.get_dummy_value()
 
 
-def _lower(marked: MarkedCall, context: Any, builder: Any, args: Any) -> Any:
+def _lower(marked: MarkedCall, context: Context, builder: Builder, args: Any) -> Any:
     fndesc = marked.fndesc
     convention = context.call_conv
     function_type = convention.get_function_type(fndesc.restype, fndesc.argtypes)

@@ -19,13 +19,14 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering
 
+from activerules.numba_ext.codegen.protocols import Builder
 from activerules.numba_ext.substitutes.dynamic_raises import RaisesComputed
 from activerules.numba_ext.substitutes.generators import LowersGenerators
 
 _ARRAY_EXPRESSION = "__numba_array_expr_"
 
 
-def on_its_line(kernel: Any, builder: Any) -> Any:
+def on_its_line(kernel: Any, builder: Builder) -> Any:
     """The kernel of an array expression, with the line it is written on.
 
     Numba compiles it from a text of one line, which it takes for the first of the user's file.

@@ -23,13 +23,14 @@ from numba.core import types
 from numba.core.datamodel.models import handle_bound_function
 from numba.extending import register_model
 
+from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.target.calls import RuleFunction
 
 
 class Method(types.BoundFunction):
     """A method of `@overload_method`, for one typing context."""
 
-    def __init__(self, template: Any, this: types.Type, context: Any) -> None:
+    def __init__(self, template: Any, this: types.Type, context: TypingContext) -> None:
         self.context = context
         super().__init__(template, this)
 
@@ -59,7 +60,7 @@ class RuledMethod(types.BoundFunction):
         """The same method of another array."""
         return RuledMethod(self.template, this, self.function)
 
-    def get_call_type(self, context: Any, args: Any, kws: dict[str, Any]) -> Any:
+    def get_call_type(self, context: TypingContext, args: Any, kws: dict[str, Any]) -> Any:
         """The signature of the NumPy function with the array as first argument, as a method."""
         found = self.function.get_call_type(context, (self.this, *args), kws)
         return None if found is None else found.as_method()
@@ -82,7 +83,7 @@ def function_of(this: types.Type, method: str) -> Callable[..., Any] | None:
     return _FUNCTIONS.get(method) if isinstance(this, types.Array) else None
 
 
-def of_context(found: Any, context: Any) -> Any:
+def of_context(found: Any, context: TypingContext) -> Any:
     """The type of an attribute, as `context` found it; of a method, one of its own."""
     implementation = getattr(getattr(found, "template", None), "_overload_func", None)
     if implementation is None:

@@ -18,6 +18,7 @@ from numba.core import ir, types
 from numba.core.compiler_machinery import register_pass
 
 from activerules.numba_ext.codegen.passes import UntypedPass
+from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.target.calls import CallTable, RuleFunction
 
 _PLAIN: dict[Any, Callable[..., Any]] = {
@@ -38,7 +39,7 @@ class AugmentedOperator(RuleFunction):
         super().__init__(function, ordinary, table)
         self.name = f"Augmented{self.name}"
 
-    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+    def get_call_type(self, context: TypingContext, args: Any, kws: Any) -> Any:
         """That of the operator for numbers, else what Numba has for the assignment."""
         if all(isinstance(found, types.Number) for found in args):
             return super().get_call_type(context, args, kws)

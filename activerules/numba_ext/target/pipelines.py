@@ -16,6 +16,7 @@ from numba.core.targetconfig import ConfigStack
 from numba.core.typed_passes import AnnotateTypes, NativeLowering, NopythonTypeInference
 from numba.core.untyped_passes import InlineInlinables
 
+from activerules.numba_ext.codegen.protocols import Context
 from activerules.numba_ext.substitutes.array_literals import ArrayLiterals
 from activerules.numba_ext.target.line_tables import KernelLowering, LoweringWithLines
 from activerules.numba_ext.target.operators import RuledOperators
@@ -71,7 +72,7 @@ def _ad_steps(step: Any) -> list[Any]:
 _Kernels = _pipeline(compiler.Compiler, partial(_lowered, lowering=KernelLowering))
 
 
-def compile_kernel(context: Any, kernel: Any, signature: Any, locals: Any, flags: Any) -> Any:
+def compile_kernel(context: Context, kernel: Any, signature: Any, locals: Any, flags: Any) -> Any:
     """Compile a function that Numba has made of an array expression or implements something with.
 
     As `BaseContext._compile_subroutine_no_cache`, which knows Numba's own pipeline only: with line

@@ -47,7 +47,7 @@ from numba.core.target_extension import (
     target_override,
     target_registry,
 )
-from numba.core.typing.context import Context
+from numba.core.typing.context import Context as NumbaTypingContext
 from numba.core.typing.templates import make_concrete_template
 from numba.np.ufunc.dufunc import DUFunc
 from numba.np.ufunc.gufunc import GUFunc
@@ -55,6 +55,7 @@ from numba.stencils.stencil import StencilFunc
 
 from activerules.errors import NotYetSupported
 from activerules.numba_ext.codegen.implementation_keys import ImplementationKeys
+from activerules.numba_ext.codegen.protocols import Builder
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.codegen.unoptimised import (
     AD_TARGET,
@@ -114,7 +115,7 @@ class ADTarget(CPU):
 # --- contexts ---
 
 
-class ADTypingContext(Context):
+class ADTypingContext(NumbaTypingContext):
     """Types globals, closure variables and attributes; exchanges what the AD target compiles in its
     own way.
     """
@@ -239,7 +240,7 @@ class ADContext(InactiveValues):
         return {**super().get_ufunc_info(ufunc_key), **own}
 
     def _compile_subroutine_no_cache(
-        self, builder: Any, impl: Any, sig: Any, locals: Any = None, flags: Any = None
+        self, builder: Builder, impl: Any, sig: Any, locals: Any = None, flags: Any = None
     ) -> Any:
         """As on the CPU; array expressions have the line they are written on, and lower as all code
         of this target does.
