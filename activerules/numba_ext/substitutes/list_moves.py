@@ -8,13 +8,13 @@ Gives       implementations in `LOWERING`: Numba's own, of a list that moves its
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import cgutils
+from numba.core.imputils import builtin_registry
 from numba.cpython import listobj
 
 from activerules.numba_ext.codegen.unoptimised import LOWERING
@@ -46,10 +46,6 @@ def _with_own_list(numbas: Callable[..., Any]) -> Callable[..., Any]:
     return FunctionType(numbas.__code__, {**numbas.__globals__, "ListInstance": _List})
 
 
-for _method, _arguments, _numbas in (
-    ("list.insert", (types.List, types.Integer, types.Any), listobj.list_insert),
-    ("list.pop", (types.List, types.Integer), listobj.list_pop_integer),
-    (operator.delitem, (types.List, types.SliceType), listobj.delitem_list),
-    (operator.setitem, (types.List, types.SliceType, types.Any), listobj.setitem_list_slice),
-):
-    LOWERING.lower(_method, *_arguments)(_with_own_list(_numbas))
+for _numbas, _function, _arguments in builtin_registry.functions:
+    if _numbas.__globals__ is vars(listobj) and "move" in _numbas.__code__.co_names:
+        LOWERING.lower(_function, *_arguments)(_with_own_list(_numbas))
