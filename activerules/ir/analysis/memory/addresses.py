@@ -1,13 +1,13 @@
-"""Places: where in an object a pointer points, as far as its address arithmetic says.
+"""Addresses: where in an object a pointer points, as far as its address arithmetic shows.
 
 Needs       pointers of a function in normal form
-Gives       `address_of(pointer)`: the base it counts from, and the set of its offsets
+Gives       `address_of(pointer)`: a base, and the set of possible offsets from it
 Invariants  O1  every offset the pointer may have from its base is in `offset + stride * integers`
             O2  with `through`, the base is a reference-counted object and offsets count from the
                 start of its data, wherever that is at the moment
-            O3  in memory that begins with a header (`CallEffect.header`), an item is not in front
-                of what its address was computed from: offsets are not below `low`; nor is it in
-                the header, where LLVM has made one subscript of header and item
+            O3  in memory that begins with a header (`CallEffect.header`), subscripts only move
+                forwards: offsets are not below `low`, the offset before the first subscript. Nor
+                is an item in the header, even where LLVM has merged the header into the subscript
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from activerules.ir.llvm.types import (
 from activerules.ir.normal.effects import HEADER_BYTES, effect_of
 
 Multiples = Mapping[Value, int]
-"""Of integers the caller passes, numbers that are known to divide them."""
+"""For integers that the caller passes, a number that is known to divide each."""
 _NO_MULTIPLES: Multiples = {}
 
 
 @dataclass(frozen=True)
 class Address:
-    """Offsets from a base: exactly `offset` where `stride` is 0."""
+    """Offsets `offset + stride * integers` from a base; exactly `offset` where `stride` is 0."""
 
     base: Value
     offset: int
@@ -47,15 +47,15 @@ class Address:
 
     @property
     def first_item(self) -> int | None:
-        """The lowest offset there can be in memory that begins with a header (O3)."""
+        """The lowest possible offset, in memory that begins with a header (O3)."""
         return None if self.low is None else max(self.low, HEADER_BYTES)
 
     def may_overlap(
         self, size: int, other: Address, other_size: int, *, header: bool = False
     ) -> bool:
-        """Whether `size` bytes here may share one with `other_size` bytes at the other place.
+        """Whether `size` bytes here may share a byte with `other_size` bytes at `other`.
 
-        Both must count from one address. `header`: O3 holds for the memory they are in.
+        Both must have the same base. `header`: the memory begins with a header (O3).
         """
         step = gcd(self.stride, other.stride)
         if step == 0:
@@ -66,16 +66,17 @@ class Address:
         return ahead < size or step - ahead < other_size
 
     def cuts(self, size: int, other: Address, other_size: int) -> bool:
-        """Whether of `other_size` bytes at the other place some, but not all, lie among `size`
-        bytes here, as far as both are one offset. Both must count from one address.
+        """Whether `size` bytes here contain some, but not all, of `other_size` bytes at `other`.
+
+        Both must have the same base. False where either offset is not exact.
         """
         ahead = other.offset - self.offset
         covered = ahead >= 0 and ahead + other_size <= size
         return not self.stride and not other.stride and -other_size < ahead < size and not covered
 
     def lies_after(self, other: Address, size: int) -> bool:
-        """Whether all of this lies behind `size` bytes at the other, which is one offset, in memory
-        that begins with a header.
+        """Whether every offset here is past `size` bytes at `other`, an exact offset, in memory
+        that begins with a header (O3).
         """
         first = self.first_item
         return other.stride == 0 and first is not None and other.offset + size <= first
@@ -90,7 +91,7 @@ def address_of(
     multiples: Multiples = _NO_MULTIPLES,
     known: Mapping[Value, Address] = _NO_ADDRESSES,
 ) -> Address:
-    """Follow a pointer back to where its address arithmetic begins, or to a place that is known."""
+    """Follow a pointer back to where its address arithmetic begins, or to an address in `known`."""
     steps: list[tuple[int, int]] = []
     found: Address | None = None
     while found is None:
@@ -116,7 +117,7 @@ def address_of(
 
 
 def is_renamed(i: Instruction) -> bool:
-    """Whether an instruction copies its operand: a phi behind a loop with one exit."""
+    """Whether an instruction only renames its operand: a phi after a loop with one exit."""
     return i.opcode == "phi" and len(i.operands) == 1
 
 
@@ -128,9 +129,10 @@ def _gives_data(i: Instruction) -> bool:
 def divisor(
     value: Value, multiples: Multiples, depth: int = 4, assumed: frozenset[Value] = frozenset()
 ) -> int:
-    """A number that divides an integer, whatever it is at run time; 0: it is zero.
+    """A number that divides an integer whatever its value at run time; 0: the integer is zero.
 
-    `assumed` are phis around: what divides all that is added to them on the way divides them.
+    `assumed`: the phis that are being computed. They count as zero, so the divisor of a phi divides
+    its start and everything that is added to it on the way round.
     """
     number = integer_of(value)
     if number is not None:
@@ -147,8 +149,8 @@ def divisor(
         case "mul":
             return below(value.operands[0]) * below(value.operands[1])
         case "shl":
-            places = integer_of(value.operands[1])
-            return below(value.operands[0]) << places if places is not None else 1
+            amount = integer_of(value.operands[1])
+            return below(value.operands[0]) << amount if amount is not None else 1
         case "phi":
             assumed = assumed | {value}
             return gcd(*map(below, value.operands))
@@ -157,7 +159,7 @@ def divisor(
 
 
 def _combined(value: Instruction, below: Callable[[Value], int]) -> int:
-    """What divides a sum, a choice, bits of numbers; `below` tells what divides the operands."""
+    """What divides a sum, a select or a bitwise operation; `below` gives divisors of operands."""
     match value.opcode:
         case "sub" if (period := _rest_of(value.operands[1], value.operands[0])) is not None:
             return period
@@ -174,12 +176,12 @@ def _combined(value: Instruction, below: Callable[[Value], int]) -> int:
 
 
 def _lowest_bit(number: int) -> int:
-    """The power of two that divides a number, which bitwise operations keep; 0: it is zero."""
+    """The largest power of two that divides a number; 0 for zero."""
     return number & -number
 
 
 def _rest_of(rest: Value, whole: Value) -> int | None:
-    """The number of which `rest` is what is left of `whole`; None if it is not."""
+    """The modulus `n` if `rest` is `whole % n`; None otherwise."""
     if not isinstance(rest, Instruction) or rest.opcode not in {"urem", "srem"}:
         return None
     return integer_of(rest.operands[1]) if rest.operands[0] is whole else None
@@ -188,7 +190,7 @@ def _rest_of(rest: Value, whole: Value) -> int | None:
 def step_of(
     gep: Instruction, named: NamedTypes, multiples: Multiples = _NO_MULTIPLES
 ) -> tuple[int, int]:
-    """What a getelementptr adds: a constant, and the common divisor of what varies."""
+    """What a getelementptr adds: a constant, and a divisor of the part that varies."""
     constant, variable = 0, 0
     t: Type = gep.attributes["source"]
     for k, index in enumerate(gep.operands[1:]):
@@ -214,7 +216,7 @@ def step_of(
 
 
 def is_aligned(access: Instruction, size: int) -> bool:
-    """Whether a load or store of `size` bytes is for sure at an address that the size divides.
+    """Whether a load or store of `size` bytes is known to be at a multiple of its size.
 
     One without `align` has the natural alignment of its type.
     """

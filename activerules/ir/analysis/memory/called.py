@@ -19,8 +19,12 @@ Pointees = Callable[[MemoryObject], Iterable[MemoryObject]]
 
 @dataclass(frozen=True, eq=False)
 class CalledMemory:
-    """What a call reads and writes. `direct` and `deep` are the objects of each group; `apart`:
-    those of different groups do not overlap.
+    """What a call reads and writes.
+
+    direct    per group, the objects that its operands point to
+    deep      per group, the objects reachable from there through pointers
+    reached   all objects reachable from the operands
+    apart     objects of different groups do not overlap
     """
 
     call: Instruction
@@ -32,7 +36,7 @@ class CalledMemory:
     reached: frozenset[MemoryObject]
 
     def at(self, region: CalleeMemory) -> frozenset[MemoryObject]:
-        """The memory objects that a place of the summary denotes at this call."""
+        """The memory objects that a region of the summary denotes at this call."""
         if region.root == FRESH:
             return frozenset([MemoryObject("result", self.call)])
         if isinstance(region.root, int):
@@ -41,7 +45,7 @@ class CalledMemory:
         return frozenset([MemoryObject("loaded", global_memory) if region.deep else global_memory])
 
     def all_at(self, regions: Iterable[CalleeMemory]) -> frozenset[MemoryObject]:
-        """The objects several places stand for; all it can reach if it calls what is unknown."""
+        """The objects of several regions; all reachable ones if the callee calls unknown code."""
         found = {o for region in regions for o in self.at(region)}
         if self.summary.everything:
             found |= self.reached
@@ -59,7 +63,7 @@ class CalledMemory:
 
     @property
     def fresh(self) -> MemoryObject:
-        """The memory it may have made and handed out."""
+        """The memory it may have allocated and returned."""
         return MemoryObject("result", self.call)
 
     def group(self, operand: int) -> frozenset[MemoryObject]:
@@ -71,7 +75,7 @@ class CalledMemory:
 def called_memory(
     call: Instruction, objects: ObjectsOf, pointees: Pointees, summaries: Summaries, disjoint: bool
 ) -> CalledMemory:
-    """Group the operands of a call, and look its summary up."""
+    """Group the operands of a call by the memory they reach, and look up its summary."""
     points = {k: frozenset(objects(o)) for k, o in enumerate(call.operands) if o.type.is_pointer}
     groups = _grouped(points)
     direct = {
@@ -99,9 +103,10 @@ def _deep(start: Iterable[MemoryObject], pointees: Pointees) -> set[MemoryObject
 
 
 def _grouped(points: dict[int, frozenset[MemoryObject]]) -> dict[int, int]:
-    """Operands that may point to one object, directly or by others between them, have one number.
+    """Number the operands so that two which may point to a common object have one number (and so
+    have two that share an object each with a third).
 
-    Where different objects may overlap the callee is told so (`apart`), as its caller was.
+    Different objects that may overlap do not join groups: `apart` says so to the callee.
     """
     groups = {k: k for k in points}
     for k in points:

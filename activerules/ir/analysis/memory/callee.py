@@ -1,14 +1,13 @@
-"""What a call of a function of the module does to memory, in terms of the call's operands.
+"""What a function of the module does to memory, in terms of the operands of the call.
 
-Gives       Summary, frozen: the records `ir/analysis/summaries.py` computes for a function, and
-            CalledMemory, the same at one call, in terms of the caller's memory objects
-Invariants  S1  a summary leaves nothing out: what is not in it the function does not do, unless
-                `everything` is set
-            S2  it holds for calls in which pointer operands of different groups lead to different
+Gives       Summary, frozen: the effects of a function, as `ir/analysis/summaries.py` computes them;
+            `ir/analysis/memory/called.py` translates them to the memory objects of a caller
+Invariants  S1  a summary is complete: the function has no other effect, unless `everything` is set
+            S2  it holds for calls in which pointer operands of different groups point to different
                 objects
 
-A `CalleeMemory` is memory a caller can name: what the pointers of one group of parameters point to,
-a global, or memory the call made; `deep`: what is behind pointers stored in it, however far.
+A `CalleeMemory` is memory that a caller can name: what one group of pointer parameters points to,
+a global, or memory that the call allocated; `deep`: what is reachable from there through pointers.
 """
 
 from __future__ import annotations
@@ -34,9 +33,11 @@ class CalleeMemory:
 
 @dataclass(frozen=True)
 class CalleeAccess:
-    """A load or store of `type`: `offset` bytes behind parameter `parameter`, or anywhere in
-    `memory` (both None); `aligned`: for sure at an address that its size divides; `without_floats`:
-    no function of the module has floats there.
+    """A load or store of `type`: `offset` bytes after the pointer parameter number `parameter`, or
+    anywhere in `memory` (both None).
+
+    aligned          its address is known to be a multiple of its size
+    without_floats   no function of the module has floats there
     """
 
     memory: CalleeMemory
@@ -51,18 +52,18 @@ class CalleeAccess:
 class Summary:
     """A function's effects.
 
-    stores        (a, b): a pointer to b may be left in a
+    stores        (a, b): a pointer to b may be stored in a
     copies        (a, b): bytes of b may be copied to a
-    returns       what a pointer it returns may point to
-    releases      it may free memory it did not make
-    bits          from where an integer it returns is read: it may be the bits of a float
-    returns_bits  an integer it returns is made of the bits of a float
-    everything    it calls what nothing is known of
-    takes_bits    the parameters that are integers and may be used as the bits of a float: it makes
-                  a float of them
-    keeps_bits    (parameter, access): an integer may be stored so where the caller can see it
+    returns       what the pointer it returns may point to
+    releases      it may free memory it did not allocate
+    bits          the accesses that read the integer it returns, which may be the bits of a float
+    returns_bits  the integer it returns is computed from the bits of a float
+    everything    it calls a function of which nothing is known
+    takes_bits    the integer parameters that it may convert to floats, as their bits
+    keeps_bits    (parameter, access): the integer may be stored by this access in memory that the
+                  caller can see
     makes_bits    it, or a function it calls, takes the bits of a float as an integer
-    passes_data   it, or a function it calls, sends or receives data beside the arguments
+    passes_data   it, or a function it calls, sends or receives data other than its arguments
     """
 
     reads: frozenset[CalleeMemory] = frozenset()
@@ -100,16 +101,19 @@ class Summary:
 
 
 class Summaries(Protocol):
-    """Who knows the functions of the module."""
+    """What the points-to analysis asks about functions of the module."""
 
     def is_derived(self, call: Instruction) -> bool:
-        """Whether a call is of a function whose body is at hand, and that nothing else stands
-        for: no rule, no row of `normal.effects`.
+        """Whether a call is of a function of the module that is analysed by its body: there is no
+        rule for it, and no row in `normal.effects`.
         """
         ...
 
     def summary(self, call: Instruction, groups: Groups, apart: bool) -> Summary:
-        """The effects of such a call. `groups`: per operand the first operand that may point to
-        the same object; None for one that is no pointer. `apart`: no two groups overlap.
+        """The effects of such a call.
+
+        groups   per operand, the first operand that may point to the same object; None if the
+                 operand is not a pointer
+        apart    no two groups overlap
         """
         ...

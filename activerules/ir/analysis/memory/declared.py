@@ -1,11 +1,11 @@
-"""Declared memory: what a caller states about memory behind a parameter; the IR does not
-show it.
+"""Declared memory: what the caller states about memory that a parameter points to, and the IR does
+not show.
 
 Gives       Declared, frozen: where floats are, and where pointers to other declared memory are
-            Target: a pointer in declared memory, and what it leads to
+            Target: what a pointer in declared memory points to
 Invariants  D1  bytes in which no float is declared never hold (parts of) the bits of a float
-            D2  a declared pointer is not changed while the function runs: a function that may
-                change one gets no targets
+            D2  declared pointers do not change while the function runs: for a function that may
+                change one, no targets are declared
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from activerules.ir.llvm.types import PTR, NamedTypes, Type, size_of
 
 @dataclass(frozen=True)
 class Declared:
-    """What is known of a piece of memory.
+    """The layout of a region of memory.
 
     floats     the offset and type of every float in one period
-    period     the bytes after which the same follows; 0: the memory is one struct
-    integers   offsets in one period of integers of eight bytes that are no pointers
+    period     the number of bytes after which the layout repeats; 0: the memory is one struct
+    integers   the offsets, in one period, of integers of eight bytes that are not pointers
     """
 
     floats: tuple[tuple[int, Type], ...] = ()
@@ -41,7 +41,7 @@ class Declared:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is an array of something that is neither a float nor has one in it."""
+        """Whether it is an array of elements without floats."""
         return bool(self.period) and not self.floats
 
     @property
@@ -51,7 +51,7 @@ class Declared:
 
     def meets_float(self, t: Type, address: Address | None, named: NamedTypes) -> bool:
         """Whether an access of type `t` may share a byte with a float; `address` counts from the
-        start, None: it may be anywhere.
+        start of the memory, None: it may be anywhere.
         """
         if address is None:
             return bool(self.floats)
@@ -62,8 +62,10 @@ class Declared:
         )
 
     def admits(self, t: Type, address: Address | None) -> bool:
-        """Whether an access of type `t` can be to declared floats alone. One that moves by less
-        than a period, or may be anywhere, is a loop over several of them: an array in a record.
+        """Whether an access of type `t` can be to declared floats alone.
+
+        One whose stride is less than the period, or that may be anywhere, must be able to meet
+        several of them: it is a loop over an array inside a record.
         """
         address = address or Address(_START, 0, 1)
         step = gcd(address.stride, self.period)
@@ -84,17 +86,17 @@ PointerKind = Literal["start", "counted", "somewhere"]
 
 @dataclass(frozen=True)
 class Target:
-    """What a pointer in declared memory leads to.
+    """What a pointer in declared memory points to.
 
-    kind  to the start of the memory; to the MemInfo the data of which is the memory; or to what
-          owns the memory, or is otherwise never computed with
+    kind  "start": the start of the memory; "counted": the MemInfo whose data the memory is;
+          "somewhere": the owner of the memory, or anything else no address is computed from
     """
 
     memory: MemoryObject
     kind: PointerKind = "start"
 
     def is_start(self, address: Address, memory: MemoryObject) -> bool:
-        """Whether a place that counts from this pointer counts from the start of `memory`."""
+        """Whether an address with this pointer as its base counts from the start of `memory`."""
         counted = self.kind == "counted"
         return self.kind != "somewhere" and self.memory == memory and counted == address.through
 
@@ -103,7 +105,7 @@ class Target:
 class Pointers:
     """The declared pointers in a piece of memory.
 
-    at                 what each leads to, by its offset in one period
+    at                 what each points to, by its offset in one period
     period, integers   as those of `Declared`
     """
 
@@ -112,13 +114,13 @@ class Pointers:
     integers: frozenset[int] = frozenset()
 
     def offset_of(self, address: Address) -> int | None:
-        """Where in one period a place is that counts from the start; None where that varies."""
+        """The offset in one period of an address from the start; None where it varies."""
         if self.period == 0:
             return address.offset if address.stride == 0 else None
         return address.offset % self.period if address.stride % self.period == 0 else None
 
     def meets(self, address: Address, size: int) -> bool:
-        """Whether `size` bytes at a place that counts from the start may share one with one."""
+        """Whether `size` bytes at an address from the start may overlap a declared pointer."""
         return any(
             address.may_overlap(size, Address(_START, offset, self.period), size_of(PTR, {}))
             for offset in self.at
@@ -126,4 +128,4 @@ class Pointers:
 
 
 Targets = Mapping[MemoryObject, Pointers]
-"""The declared pointers, per memory object they are in."""
+"""Per memory object, the declared pointers in it."""

@@ -1,4 +1,4 @@
-"""Memory: what a pointer may point to, and whether what it points to may change later.
+"""Memory: what a pointer may point to, and whether that memory may change later.
 
 Needs       a Function in normal form; its ControlFlow; which pointer parameters share memory
 Gives       MemoryFacts, frozen: objects(pointer), overwritten(load), may_alias(p, q), writes
@@ -8,8 +8,8 @@ Invariants  M1  every address a pointer may hold at run time lies in one of its 
             M3  `overwritten(i, p)` is False only if no path from `i` to the return writes to what
                 `p` points to
 
-Which objects there are is said in `ir/analysis/memory/objects.py`; M1 is the work of
-`ir/analysis/memory/points_to.py`.
+`ir/analysis/memory/objects.py` defines the objects; `ir/analysis/memory/points_to.py` establishes
+M1.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class MemoryFacts:
         return frozenset(found)
 
     def copied_with(self, memory: MemoryObject) -> frozenset[MemoryObject]:
-        """The objects whose bytes may come from this one by copies, or go there; itself, too."""
+        """The objects joined to this one by copies, in either direction; itself included."""
         return frozenset(closure([memory], lambda o: self._copied_both_ways.get(o, ())))
 
     @cached_property
@@ -116,9 +116,8 @@ class MemoryFacts:
         return found
 
     def reached(self, call: Instruction) -> frozenset[MemoryObject]:
-        """All memory a function can get at.
-
-        By the pointers it is called with, by globals, and by pointers stored outside this function.
+        """All memory that a called function can reach: through its operands, through globals, and
+        through pointers stored in memory that this function did not allocate.
         """
         if not touches_memory(call):
             return frozenset()
@@ -128,7 +127,7 @@ class MemoryFacts:
         return given | self._exposed
 
     def reachable_from(self, pointer: Value) -> frozenset[MemoryObject]:
-        """All memory that can be got at by a pointer."""
+        """All memory reachable from a pointer, directly or through stored pointers."""
         return frozenset(closure(self.objects(pointer), self.pointees))
 
     def read_by(self, call: Instruction) -> frozenset[MemoryObject]:
@@ -140,12 +139,12 @@ class MemoryFacts:
         return self.called[call].writes | self._reached_unseen(call)
 
     def _reached_unseen(self, call: Instruction) -> frozenset[MemoryObject]:
-        """What a function of the module reaches through calls of unknown functions."""
+        """What a function of the module may reach by calling unknown functions."""
         return self.reached(call) if self.called[call].summary.everything else frozenset()
 
     @cached_property
     def _exposed(self) -> frozenset[MemoryObject]:
-        """Globals, and what is behind pointers stored in memory that this function did not make."""
+        """Globals, and memory reachable through pointers in memory not allocated here."""
         written = {o for w in self.writes for o in self.written_by(w)}
         known: set[MemoryObject] = {o for o in self.all_objects | written if o.kind == "global"}
         work = [*known, *(o for o in self.contents if not o.is_local)]
@@ -157,12 +156,12 @@ class MemoryFacts:
 
     @cached_property
     def _callers(self) -> frozenset[MemoryObject]:
-        """What the caller can reach after the return: its own memory, and what it was handed."""
+        """Memory the caller can reach after the return: its own, and what was stored there."""
         outside = {o for o in self.all_objects if o.kind in {"argument", "loaded"}}
         return frozenset(outside) | self.handed_over(outside)
 
     def handed_over(self, holders: Iterable[MemoryObject]) -> frozenset[MemoryObject]:
-        """What pointers that the function stored in `holders` lead to, directly or not."""
+        """Memory reachable through pointers that the function stored in `holders`."""
         found: set[MemoryObject] = set()
         work = list(holders)
         while work:
@@ -176,11 +175,11 @@ class MemoryFacts:
         return overlap(a, b, self.disjoint)
 
     def written_by(self, write: Write) -> frozenset[MemoryObject]:
-        """The objects a write may change; those of an unknown call are not listed."""
+        """The objects a write may change; not those of a write with `everything`."""
         return write.objects.union(*map(self.objects, write.pointers))
 
     def escaping(self, returned: Value | None) -> frozenset[MemoryObject]:
-        """Memory this function made that is still reached when it has returned."""
+        """Memory this function allocated that is still reachable after it has returned."""
         outside = [o for o in self.contents if not o.is_local]
         start = [*outside, *(self.objects(returned) if returned is not None else ())]
         found = closure(start, lambda o: self.contents.get(o, ()))
@@ -201,7 +200,7 @@ class MemoryFacts:
         return True
 
     def address(self, pointer: Value) -> Address:
-        """Where in its object a pointer points."""
+        """The address of a pointer: its base, and its offsets from there."""
         found = self._addresses.get(pointer)
         if found is None:
             found = address_of(pointer, self.named_types, self.multiples, self._addresses)
@@ -209,7 +208,7 @@ class MemoryFacts:
         return found
 
     def starts(self, address: Address, o: MemoryObject) -> bool:
-        """Whether offsets of a place count from the start of this object (its data, if counted)."""
+        """Whether the offsets of an address count from the start of `o` (its data, if counted)."""
         match o.kind:
             case "argument":
                 return self._starts_argument(address, o)
@@ -221,9 +220,9 @@ class MemoryFacts:
                 return address.base is o.key and not address.through
 
     def _starts_argument(self, address: Address, o: MemoryObject) -> bool:
-        """Whether a place counts from a parameter of the object, or from a declared pointer (D2).
+        """Whether the base is a parameter that points to the object, or a declared pointer (D2).
 
-        Two objects of one private name begin at the same place, or do not overlap.
+        Two objects with the same private name start at the same address, or do not overlap.
         """
         (memory, *others) = self.objects(address.base) or (None,)
         if memory is None or others or (memory != o and not _begin_alike(memory, o)):
@@ -236,7 +235,7 @@ class MemoryFacts:
         )
 
     def _leads_to_start(self, base: Value, o: MemoryObject) -> bool:
-        """Whether a pointer that was loaded or chosen is one to the start of the data of `o`."""
+        """Whether a pointer that was loaded or merged points to the start of the data of `o`."""
         handed_on = isinstance(base, Instruction) and base.opcode in HANDED_ON
         return handed_on and not self._interior.may_be(base, o)
 
@@ -251,9 +250,9 @@ class MemoryFacts:
         return self.reached(call) if own is None else own
 
     def _is_one_address(self, base: Value) -> bool:
-        """Whether offsets from `base` tell addresses of one object apart.
+        """Whether offsets from `base` distinguish addresses in one object.
 
-        They do not if it is another address in each iteration.
+        They do not if `base` is a different address in each iteration.
         """
         if not isinstance(base, Instruction) or self.flow.loop_of(base.owner) is None:
             return True
@@ -262,12 +261,12 @@ class MemoryFacts:
     def overwritten(self, instruction: Instruction, pointer: Value, size: int | None) -> bool:
         """M3: whether memory at `pointer` may change between `instruction` and the return.
 
-        With `split`, until the reverse sweep: the caller may write what it can reach.
+        With `split`, between `instruction` and the reverse sweep: the caller may write in between.
         """
         return self.written_by_callers(pointer) or any(self.overwriting(instruction, pointer, size))
 
     def written_by_callers(self, pointer: Value) -> bool:
-        """Whether callers may write what `pointer` leads to before the reverse sweep runs."""
+        """Whether callers may write memory at `pointer` before the reverse sweep runs."""
         objects = self.objects(pointer)
         if self.split and not self._callers.isdisjoint(objects):
             return True
@@ -285,12 +284,12 @@ class MemoryFacts:
                 yield write
 
     def group_overwritten(self, call: Instruction, group: int) -> bool:
-        """Whether what a callee can reach by a group of pointers may change after the call."""
+        """Whether memory a callee reaches through a group of pointers may change after it."""
         called = self.called[call]
         return self._any_overwritten(call, called.direct[group] | called.deep[group])
 
     def container_overwritten(self, call: Instruction, pointer: Value) -> bool:
-        """Whether what a marked call can reach by a pointer may change after it."""
+        """Whether memory a marked call can reach through a pointer may change after it."""
         objects = self.reachable_from(pointer)
         return (self.split and not self._callers.isdisjoint(objects)) or self._any_overwritten(
             call, objects
@@ -316,7 +315,7 @@ class MemoryFacts:
         return b in self._reachable(a, None)
 
     def hitting(self, pointer: Value, size: int | None) -> Iterator[Write]:
-        """The writes that may change memory at `pointer`, whenever they happen."""
+        """The writes that may change memory at `pointer`, at any time."""
         return (write for write in self.writes if self.hits(write, pointer, size))
 
     def hits(self, write: Write, pointer: Value, size: int | None) -> bool:
@@ -337,9 +336,9 @@ class MemoryFacts:
         return self._by_instruction.get(instruction, [])
 
     def _reaches(self, start: Instruction, write: Write, pointer: Value) -> bool:
-        """Whether a write can happen after `start` to what `pointer` led to there.
+        """Whether a write after `start` can change the memory that `pointer` points to at `start`.
 
-        A path through a site makes a new object, and does not count where that is written.
+        A path through an allocation site does not count if only the newest object is written.
         """
         a, b = start.owner, write.instruction.owner
         if a is b and a.instructions.index(start) < a.instructions.index(write.instruction):
@@ -347,7 +346,9 @@ class MemoryFacts:
         return any(b in self._reachable(a, site) for site in self._renewed_in(write, pointer))
 
     def _renewed_in(self, write: Write, pointer: Value) -> set[Block | None]:
-        """Per object at `pointer` that is written: where it is made, if its newest is meant."""
+        """Per object at `pointer` that is written: the block of its site if the write can change
+        only its newest instance; else None.
+        """
         if write.everything:
             return {None}
         written = self.written_by(write)
@@ -359,7 +360,7 @@ class MemoryFacts:
         }
 
     def _site_of_newest(self, write: Write, o: MemoryObject) -> Block | None:
-        """The block of the site of `o`, if a write changes nothing of it but its newest object."""
+        """The block of the site of `o`, if a write can change only its newest instance."""
         if o.kind not in {"allocation", "result"} or not isinstance(o.key, Instruction):
             return None
         pointers = write.pointers
@@ -372,7 +373,7 @@ class MemoryFacts:
 
     @cached_property
     def _stored(self) -> frozenset[MemoryObject]:
-        """The objects that pointers in memory lead to."""
+        """The objects to which pointers are stored in memory."""
         return frozenset[MemoryObject]().union(*self.contents.values())
 
     @cached_property
@@ -380,12 +381,12 @@ class MemoryFacts:
         return Instances(self.flow, self.objects, self._writers)
 
     def _writers(self, load: Instruction) -> Iterator[Instruction]:
-        """What may write, at any time, what a load reads."""
+        """The instructions that may write, at any time, memory that a load reads."""
         size = size_of(load.type, self.named_types)
         return (write.instruction for write in self.hitting(load.operands[0], size))
 
     def _reachable(self, start: Block, without: Block | None) -> set[Block]:
-        """Blocks entered after leaving `start`; `without` is entered but not passed."""
+        """The blocks reachable from the end of `start` on paths that avoid `without`."""
         key = (start, without)
         if key not in self._reach:
             seen: set[Block] = set()
@@ -435,22 +436,22 @@ def analyse_memory(
     """Points-to sets by fixpoint iteration.
 
     Arguments
-        group_of    the argument of the program a pointer parameter belongs to; parameters of one
-                    group share an object
-        private     whether nothing else in the call reaches the parameter's memory (`noalias`), or
-                    nothing but memory of one name
+        group_of    the argument of the program that a pointer parameter belongs to; parameters of
+                    one group share an object
+        private     whether nothing else in the call reaches the parameter's memory (`noalias`); a
+                    name: nothing else but memory of that name does
         disjoint    whether the memory of different groups is known not to overlap (checked by the
                     caller at run time)
-        live        blocks on the way to a successful return: only what they write can be seen by a
-                    reverse sweep
+        live        blocks on a path to a successful return: only their writes matter to a reverse
+                    sweep
         marked      the effect of a marked call, None for other instructions
         arithmetic  whether a call has no effect but its result
         split       whether the caller may write what it can reach before the reverse sweep runs
         callees     the summaries of the functions of the module; None: their calls are unknown
         clobbered   whether an argument's memory, or a global, may change after the return
-        targets     what pointers in argument memory lead to, as far as the caller declares it
+        targets     what pointers in argument memory point to, as far as the caller declares it
         multiples   numbers that divide integer parameters
-        tables      what pointers in constant globals lead to
+        tables      what pointers in constant globals point to
     """
     solver = Solver(flow, marked, callees, disjoint, targets or {}, named_types, tables or {})
     for argument in function.arguments:
@@ -494,7 +495,9 @@ def analyse_memory(
 def _readers(
     solver: Solver, flow: ControlFlow, marked: Callable[[Instruction], CallEffect | None]
 ) -> dict[Instruction, frozenset[MemoryObject]]:
-    """The marked calls that only read what they are given and return none of it."""
+    """The marked calls that keep and return none of the pointers they are given; per call, the
+    memory in which they may store pointers.
+    """
     found: dict[Instruction, frozenset[MemoryObject]] = {}
     for i in (i for block in flow.order for i in block.instructions if i.opcode == "call"):
         effect = marked(i)

@@ -1,19 +1,19 @@
-"""Instances: which pointers lead to what an allocation site made when it was last passed.
+"""Instances: which pointers point to the newest object of an allocation site.
 
-A site in a loop makes a new object in every iteration, and the other analyses know the site alone.
-A write through a pointer to the newest object does not change one made before: with a path through
-the site between a read and such a write, they do not meet. A pointer that was handed on to a later
-iteration, or stored, may lead to an older object.
+A site in a loop allocates a new object in every iteration; the other analyses know only the site.
+A write to the newest object does not change older ones: if the path from a read to such a write
+passes the site, the two access different objects. A pointer that was carried to a later iteration,
+or stored, may point to an older object.
 
-Needs       a Function in normal form; its ControlFlow; the objects of its pointers; what writes
-            the memory a pointer is loaded from
+Needs       a Function in normal form; its ControlFlow; the objects of its pointers; the writers of
+            the memory that a pointer is loaded from
 Gives       `is_newest(pointer, object)`
-Invariants  I1  when `is_newest(p, o)`, then wherever `p` is used and leads to `o`, it leads to what
-                the site of `o` made when it was last passed
+Invariants  I1  if `is_newest(p, o)`, then wherever `p` is used and points to `o`, it points to what
+                the site of `o` allocated when control last passed it
 
-I1 holds as each step keeps it. A value that does not precede the site on every path to it
-is computed again whenever the site is passed on the way to one of its uses; those that do stand in
-front of it, and what is merged where an iteration begins, are refused.
+I1 holds because each step preserves it. A value that does not dominate the site is computed again
+after each pass through the site and before its uses; for values that do dominate the site, and for
+phis where an iteration begins, the answer is no.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SAME_OBJECT = frozenset({"getelementptr", "bitcast", "addrspacecast", "freeze"}
 
 @dataclass(frozen=True, eq=False)
 class Instances:
-    """Answers for one function; `writers` gives the instructions that write what a load reads."""
+    """Answers for one function; `writers`: the instructions that may write what a load reads."""
 
     flow: ControlFlow
     objects: Callable[[Value], Iterable[MemoryObject]]
@@ -39,7 +39,7 @@ class Instances:
     _known: dict[tuple[Value, MemoryObject], bool] = field(default_factory=lambda: {})
 
     def is_newest(self, pointer: Value, memory: MemoryObject) -> bool:
-        """I1: whether `pointer` leads, within `memory`, to its newest object only."""
+        """I1: whether `pointer`, where it points to `memory`, points to its newest object."""
         site = memory.key
         if not isinstance(site, Instruction):
             return False
@@ -47,21 +47,21 @@ class Instances:
             return True
         key = (pointer, memory)
         if key not in self._known:
-            self._known[key] = True  # what a phi merges with itself is what it was before
+            self._known[key] = True  # a phi that is its own operand adds nothing
             self._known[key] = memory not in self.objects(pointer) or (
                 not self._stands_before(pointer, site) and self._keeps(pointer, memory, site)
             )
         return self._known[key]
 
     def _stands_before(self, value: Instruction, site: Instruction) -> bool:
-        """Whether `value` precedes the site on every path to it."""
+        """Whether `value` is computed before the site on every path to it."""
         if value.owner is site.owner:
             instructions = value.owner.instructions
             return instructions.index(value) < instructions.index(site)
         return self.flow.dominates(value.owner, site.owner)
 
     def _keeps(self, pointer: Instruction, memory: MemoryObject, site: Instruction) -> bool:
-        """Whether a pointer is the newest because the pointers it is computed from are."""
+        """Whether a pointer is to the newest object as the pointers it is computed from are."""
         match pointer.opcode:
             case opcode if opcode in _SAME_OBJECT:
                 return self.is_newest(pointer.operands[0], memory)
@@ -82,6 +82,6 @@ class Instances:
         return all(self.is_newest(operand, memory) for operand in pointer.operands)
 
     def _is_handed_on(self, phi: Instruction, site: Instruction) -> bool:
-        """Whether a phi merges what an iteration passing the site hands to the next one."""
+        """Whether a phi carries a pointer into the next iteration of a loop that has the site."""
         loop = self.flow.loop_of(phi.owner)
         return loop is not None and loop.header is phi.owner and site.owner in loop.blocks

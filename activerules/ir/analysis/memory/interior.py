@@ -1,11 +1,11 @@
-"""Interior pointers: which pointers that were stored, or chosen between, may point behind the start
-of their object.
+"""Interior pointers: which pointers that were loaded or merged may point past the start of their
+object.
 
 Needs       a Function in normal form; the objects of its pointers and what calls reach
 Gives       `Interior`, frozen: `may_be(pointer, object)`
-Invariants  P1  when `may_be(p, o)` is False for a load, phi, select or freeze, it is the start of
-                `o` (of its data, if counted) wherever it leads there; or a pointer to the counted
-                object itself, on which nobody does arithmetic
+Invariants  P1  if `may_be(p, o)` is False for a load, phi, select or freeze, then `p` points to the
+                start of `o` (of its data, if counted) wherever it points into `o`; or it points to
+                the counted object itself, from which no address is computed
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from activerules.ir.normal.effects import effect_of
 
 @dataclass(frozen=True, eq=False)
 class Interior:
-    """Grown to a fixpoint by `interior_pointers`. `chosen`: phis, selects and freezes that may be
-    interior; `stored`: objects whose interior pointers may be in memory.
+    """The result of `interior_pointers`, which grows it to a fixpoint.
+
+    chosen   phis, selects and freezes that may be interior pointers
+    stored   objects to which interior pointers may be stored in memory
     """
 
     objects: Callable[[Value], Iterable[MemoryObject]]
@@ -32,13 +34,13 @@ class Interior:
     stored: set[MemoryObject] = field(default_factory=lambda: set())
 
     def may_be(self, pointer: Value, memory: MemoryObject) -> bool:
-        """P1: whether `pointer` may lead into `memory` behind its start."""
+        """P1: whether `pointer` may point into `memory` past its start."""
         if isinstance(pointer, Instruction) and pointer.opcode == "load":
             return memory in self.stored
         return pointer in self.chosen
 
     def leads_inside(self, pointer: Value) -> bool:
-        """Whether a pointer may be interior, as far as is known by now."""
+        """Whether a pointer may be interior, as far as is known so far."""
         while isinstance(pointer, Instruction) and is_renamed(pointer):
             pointer = pointer.operands[0]
         if not isinstance(pointer, Instruction):
@@ -59,7 +61,7 @@ def interior_pointers(
     address: Callable[[Value], Address],
     reached: Callable[[Instruction], Iterable[MemoryObject]],
 ) -> Interior:
-    """Visit what stores pointers, and what chooses between them, until nothing changes."""
+    """Visit the instructions that store or merge pointers until nothing changes."""
     found = Interior(objects, address)
     visited = [i for i in instructions if _hands_on(i)]
     size = -1

@@ -1,9 +1,9 @@
 """Memory objects: the regions of memory that the analyses distinguish.
 
-Objects are: each group of pointer parameters that belong to one argument, each alloca, each
-allocation site (a new object every time the site is passed), the fresh memory a marked call, or a
-function of the module, returns, each global, what is reached through pointers in the memory of a
-parameter, and the runtime's own memory.
+Objects are: the memory of each group of pointer parameters that belong to one argument, each
+alloca, each allocation site (standing for a new object whenever control passes it), the memory that
+a marked call or a function of the module allocates and returns, each global, what is reachable
+through pointers in the memory of a parameter, and the runtime's own memory.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from activerules.ir.normal.effects import CallEffect, effect_of
 
 @dataclass(frozen=True)
 class MemoryObject:
-    """A piece of memory the analysis tells from others.
+    """A region of memory that the analyses distinguish from others.
 
     kind    argument, alloca, allocation, result, global, loaded or runtime
     key     identifies it within its kind: group of an argument, instruction of a site, name of a
             global, the object a pointer to it was loaded from
-    private whether no other argument or global overlaps it; a name: none but what has it, too
+    private whether no other argument or global overlaps it; a name: only those of the same name do
     """
 
     kind: str
@@ -31,7 +31,7 @@ class MemoryObject:
 
     @property
     def is_local(self) -> bool:
-        """Made by this function: no other object can overlap it."""
+        """Whether this function allocated it: then no other object overlaps it."""
         return self.kind in {"alloca", "allocation", "result"}
 
     def __repr__(self) -> str:
@@ -43,7 +43,7 @@ UNKNOWN = MemoryObject("loaded", "integer")
 
 
 def root(memory: MemoryObject) -> MemoryObject:
-    """What one starts from to reach an object by loading pointers; the object itself if none."""
+    """The object from which loads of pointers reach this one; itself if it is not "loaded"."""
     while memory.kind == "loaded" and isinstance(memory.key, MemoryObject):
         memory = memory.key
     return memory
@@ -63,7 +63,7 @@ def overlap(a: MemoryObject, b: MemoryObject, disjoint: bool) -> bool:
 def closure(
     start: Iterable[MemoryObject], pointees: Callable[[MemoryObject], Iterable[MemoryObject]]
 ) -> set[MemoryObject]:
-    """The objects in `start`, and all that pointers stored in them lead to, however far."""
+    """The objects in `start`, and all that are reachable from them through stored pointers."""
     reached: set[MemoryObject] = set()
     work = list(start)
     while work:
@@ -75,19 +75,19 @@ def closure(
 
 
 def made_by(o: MemoryObject) -> CallEffect | None:
-    """The effect of the runtime's call that allocates an object."""
+    """The effect of the call that allocates an object; None for other objects."""
     if o.kind != "allocation" or not isinstance(o.key, Instruction):
         return None
     return effect_of(o.key.callee_name)
 
 
 def is_counted(o: MemoryObject) -> bool:
-    """Whether an object is allocated as a MemInfo, with its data somewhere behind it."""
+    """Whether an object is allocated as a MemInfo, which points to its data."""
     effect = made_by(o)
     return effect is not None and effect.counted
 
 
 def has_header(o: MemoryObject) -> bool:
-    """Whether an object is known to be a header with items behind it; its data may move."""
+    """Whether an object is a header followed by items, which may move."""
     effect = made_by(o)
     return effect is not None and effect.header

@@ -1,7 +1,7 @@
-"""Spans: where in blocks of one shape a pointer may point, counted from the start of the block.
+"""Sets of offsets: where in blocks of one shape a pointer may point, from the start of the block.
 
-Gives       `offsets_of`, `moved`, `covers`, `widest`, `shifted` on places that all have one base
-Invariants  O1 and O3 of `addresses`; a set of offsets has one form
+Gives       `offsets_of`, `moved`, `covers`, `widest`, `shifted`, on addresses with one common base
+Invariants  O1 and O3 of `addresses`; each set of offsets has exactly one representation
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ANYWHERE = Address(_ORIGIN, 0, 1)
 
 
 def moved(address: Address, constant: int, variable: int) -> Address:
-    """A span a getelementptr further on."""
+    """The offsets after a getelementptr that adds a constant and multiples of `variable`."""
     low = address.low if address.stride else address.offset
     if low is not None:
         low += constant
@@ -26,12 +26,12 @@ def moved(address: Address, constant: int, variable: int) -> Address:
 
 
 def offsets_of(offset: int, stride: int, low: int | None) -> Address:
-    """One form for each set of offsets."""
+    """The one representation of a set of offsets."""
     return Address(_ORIGIN, offset % stride if stride else offset, stride, low if stride else None)
 
 
 def covers(one: Address, other: Address) -> bool:
-    """Whether a span has all offsets of another."""
+    """Whether one set of offsets contains another."""
     if one.stride == 0 or other.stride % one.stride or (other.offset - one.offset) % one.stride:
         return one == other
     low = other.low if other.stride else other.offset
@@ -39,12 +39,12 @@ def covers(one: Address, other: Address) -> bool:
 
 
 def widest(one: Address, other: Address) -> Address:
-    """A span that has all offsets of two."""
+    """A set that contains the offsets of both."""
     return offsets_of(one.offset, gcd(one.stride, other.stride, one.offset - other.offset), None)
 
 
 def shifted(address: Address, start: Address, end: Address) -> Address:
-    """The target of `address` in a copy from `start` to `end`."""
+    """Where a copy from `start` to `end` moves the bytes at `address`."""
     stride = gcd(address.stride, start.stride, end.stride)
     low = end.low if end.stride else end.offset
     return offsets_of(address.offset - start.offset + end.offset, stride, low)

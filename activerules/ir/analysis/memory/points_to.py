@@ -2,11 +2,12 @@
 
 Needs       a Function in normal form; its ControlFlow; the effects of marked calls; the summaries
             of the functions of the module; what the caller declares of argument memory
-Gives       `Solver`: points_to (values), contents (what pointers held in an object lead to), copied
-            and carried (objects whose bytes, or integers, are moved to an object), called, followed
+Gives       `Solver`: points_to (of values), contents (what pointers stored in an object point to),
+            copy_sources and integer_sources (per object, those whose bytes, or integers that may
+            be pointers, are moved to it), called, followed
 Invariants  M1 of `facts`: every address a pointer may hold at run time lies in one of its objects
 Source      Andersen (1994), inclusion-based points-to analysis: flow-insensitive; one contents set
-            per object, and in memory of the function's own one per offset, where offsets are known
+            per object, and in memory allocated here one per offset, where offsets are known
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ from activerules.ir.llvm.model import (
 from activerules.ir.llvm.types import I64, PTR, IntType, NamedTypes, size_of
 from activerules.ir.normal.effects import CallEffect, effect_of
 
-# what takes a pointer on from where it was put
+# the instructions that pass on a pointer that was computed or stored elsewhere
 HANDED_ON = frozenset({"load", "phi", "select", "freeze"})
 
-# the operands a pointer points into the memory of, as a slice
+# opcodes whose result points into the memory of their operands; a slice of these
 _SAME_MEMORY = {
     **dict.fromkeys(("getelementptr", "bitcast", "addrspacecast", "freeze"), (0, 1)),
     "phi": (0, None),
@@ -55,7 +56,7 @@ _CARRIES_ADDRESS = BINARY_INT | {"phi", "select", "trunc", "zext", "sext", "free
 
 
 def source_loads(value: Value) -> list[Instruction]:
-    """The loads a value comes from, through phi, select, freeze and arithmetic on its sign."""
+    """The loads a value comes from through phi, select, freeze and arithmetic on its sign bit."""
 
     def goes_on(i: Instruction) -> bool:
         return i.opcode in {"phi", "select", "freeze"} or _changes_sign(i)
@@ -64,7 +65,7 @@ def source_loads(value: Value) -> list[Instruction]:
 
 
 def _changes_sign(i: Instruction) -> bool:
-    """Whether integer arithmetic acts on the highest bit alone, as that of a float's sign does."""
+    """Whether integer arithmetic changes only the highest bit: the sign of a float."""
     if i.opcode not in {"and", "or", "xor"} or not isinstance(i.type, IntType):
         return False
     sign = 1 << (i.type.bits - 1)
@@ -73,7 +74,7 @@ def _changes_sign(i: Instruction) -> bool:
 
 
 def objects_of_constant(value: Value) -> frozenset[MemoryObject]:
-    """The globals a constant pointer mentions; nothing for null, undef and poison."""
+    """The globals a constant pointer refers to; none for null, undef and poison."""
     if isinstance(value, GlobalRef):
         return frozenset([MemoryObject("global", value.name)])
     if isinstance(value, Constant):
@@ -83,7 +84,7 @@ def objects_of_constant(value: Value) -> frozenset[MemoryObject]:
 
 _Objects = Mapping[MemoryObject, Iterable[MemoryObject]]
 Tables = Mapping[MemoryObject, frozenset[MemoryObject]]
-"""What pointers in constant globals lead to: functions, and other globals."""
+"""Per constant global, what pointers in it point to: functions, and other globals."""
 
 
 def pointees_in(
@@ -93,7 +94,7 @@ def pointees_in(
     integer_sources: _Objects,
     tables: Tables,
 ) -> set[MemoryObject]:
-    """What pointers in `memory` may point to, those copied there from other memory included."""
+    """What pointers in `memory` may point to, including those copied there from other memory."""
     found: set[MemoryObject] = set()
     for one in closure([memory], lambda o: (*copy_sources.get(o, ()), *integer_sources.get(o, ()))):
         found.update(contents.get(one, ()))
@@ -111,13 +112,13 @@ def reached_by(
     objects: Callable[[Value], Iterable[MemoryObject]],
     pointees: Callable[[MemoryObject], Iterable[MemoryObject]],
 ) -> set[MemoryObject]:
-    """All memory a call gets at by its operands."""
+    """All memory reachable from the operands of a call."""
     addresses = (o for o in call.operands if o.type.is_pointer or o.type.is_int)
     return closure((o for address in addresses for o in objects(address)), pointees)
 
 
 def _is_shorter(o: MemoryObject, least: int) -> bool:
-    """Whether nothing in an object lies `least` bytes behind its start."""
+    """Whether an object ends before `least` bytes from its start."""
     effect = made_by(o) if least > 0 else None
     if effect is None or not effect.counted or has_header(o) or len(effect.size) != 1:
         return False
@@ -161,7 +162,7 @@ class Solver:
     def add_contents(
         self, memory: MemoryObject, objects: Iterable[MemoryObject], offset: int | None = None
     ) -> None:
-        """Pointers in `memory` may point to `objects`, too: the one at `offset`, or any."""
+        """A pointer in `memory` may point to `objects`, too: the one at `offset`, or any (None)."""
         objects = set(objects)
         self._grow(self.contents.setdefault(memory, set()), objects)
         self._grow(self.fields.setdefault((memory, offset), set()), objects)
@@ -172,7 +173,7 @@ class Solver:
         self.changed |= len(known) != before
 
     def objects(self, value: Value) -> set[MemoryObject]:
-        """What `value` may point to, as far as is known."""
+        """What `value` may point to, as far as is known so far."""
         return self.points_to.get(value) or set(objects_of_constant(value))
 
     def pointees(self, memory: MemoryObject) -> set[MemoryObject]:
@@ -182,7 +183,7 @@ class Solver:
         )
 
     def copy(self, target: MemoryObject, source: MemoryObject) -> None:
-        """`target` may hold bytes of `source`, pointers among them."""
+        """Bytes of `source`, which may include pointers, may be copied to `target`."""
         if target != source:
             self._grow(self.copy_sources.setdefault(target, set()), {source})
         if self.contents.get(source):
@@ -215,7 +216,7 @@ class Solver:
                 self._carry(i)
 
     def _carry(self, i: Instruction) -> None:
-        """An instruction that makes an address, or an integer, from others."""
+        """Visit an instruction that computes an address, or an integer, from others."""
         match i.opcode:
             case "ptrtoint":
                 self.point(i, self.objects(i.operands[0]))
@@ -235,7 +236,7 @@ class Solver:
                 pass
 
     def _choose(self, i: Instruction, operands: Sequence[Value]) -> None:
-        """What is chosen among declared pointers to one memory is one; null leads nowhere."""
+        """A pointer merged from declared pointers to one memory, or null, is one itself."""
         rest = [o for o in operands if not (isinstance(o, Constant) and o.text in _NOWHERE)]
         found = {self.starts_of.get(o) if isinstance(o, Instruction) else None for o in rest}
         target = found.pop() if len(found) == 1 else None
@@ -257,10 +258,10 @@ class Solver:
                 self.point(i, {MemoryObject("loaded", memory)})
 
     def _within(self, pointer: Value) -> list[MemoryObject]:
-        """The objects a pointer may point to that are as long as it is behind what was stored.
+        """The objects a pointer may point to that are long enough for its offset.
 
-        One struct often holds pointers to several kinds of memory, and what was read from it may
-        be any of them; where in it the next pointer is tells the short ones from the long.
+        One struct often holds pointers to several kinds of memory, and a pointer loaded from it
+        may point to any of them; the offset that is added to it rules out the short ones.
         """
         address = address_of(pointer, self.named_types)
         stored = isinstance(address.base, Instruction) and address.base.opcode in HANDED_ON
@@ -268,7 +269,7 @@ class Solver:
         return [o for o in self.objects(pointer) if not _is_shorter(o, least)]
 
     def _offset_in_declared(self, memory: MemoryObject, pointer: Value) -> int | None:
-        """Where in (a period of) memory with declared pointers a pointer points; None where that
+        """The offset of a pointer in (one period of) memory with declared pointers; None where it
         varies, or in other memory.
         """
         pointers = self.targets.get(memory)
@@ -282,7 +283,7 @@ class Solver:
         return pointers.offset_of(address) if at_start else None
 
     def _inside_at(self, memory: MemoryObject, pointer: Value) -> set[MemoryObject]:
-        """What the pointer in `memory` that another one points to may point to."""
+        """What the pointer that is stored in `memory` at `pointer` may point to."""
         offset = self._offset_in(memory, pointer)
         if offset is None or memory in self.copy_sources or memory in self.integers_anywhere:
             return self.pointees(memory)
@@ -296,7 +297,7 @@ class Solver:
             )
 
     def _offset_in(self, memory: MemoryObject, pointer: Value) -> int | None:
-        """Where a pointer points in memory of the function's own, if that is one aligned place."""
+        """The offset of a pointer in memory allocated here, if it is exact and aligned."""
         if memory.kind not in {"alloca", "allocation"}:
             return None
         address = address_of(pointer, self.named_types)
@@ -305,7 +306,7 @@ class Solver:
         return address.offset if exact else None
 
     def _store_integer(self, i: Instruction) -> None:
-        """An integer that was loaded, or is made from an address, may be a pointer."""
+        """An integer that was loaded, or computed from an address, may be a pointer."""
         for target in self.objects(i.operands[1]):
             self.add_contents(target, self.points_to.get(i.operands[0], ()))
         for load in source_loads(i.operands[0]):
@@ -322,7 +323,7 @@ class Solver:
         sources: Iterable[MemoryObject],
         load: Instruction,
     ) -> None:
-        """What may be a pointer is in one place of `target`, if it is known which."""
+        """Note at which offset of `target` the integer, which may be a pointer, is stored."""
         offset = self._offset_in(target, pointer)
         if offset is None:
             self._grow(self.integers_anywhere, {target})
@@ -331,8 +332,8 @@ class Solver:
                 self.add_contents(target, self._inside_at(source, load.operands[0]), offset)
 
     def _has_pointer(self, memory: MemoryObject, load: Instruction) -> bool:
-        """Whether an integer that is loaded may be a pointer: not if none was stored just there, or
-        it is declared to be none.
+        """Whether an integer that is loaded may be a pointer: not if no pointer was stored at that
+        offset, or if it is declared to be an integer.
         """
         pointer = load.operands[0]
         if self._is_declared_integer(memory, pointer):
@@ -345,7 +346,7 @@ class Solver:
         return offset is not None and offset in self.targets[memory].integers
 
     def _integer(self, i: Instruction) -> None:
-        """An integer made from an address keeps pointing; one that was not points nowhere."""
+        """An integer computed from an address points to the same objects."""
         for operand in i.operands:
             if self.points_to.get(operand):
                 self.point(i, self.points_to[operand])
@@ -384,8 +385,8 @@ class Solver:
                 self.copy(target, source)
 
     def _marked_call(self, call: Instruction, effect: CallEffect) -> None:
-        """It writes pointers to fresh memory into the struct behind its first operand; what is in
-        containers it may exchange for anything it was given, and for fresh memory.
+        """A marked call stores pointers to new memory in its result, the struct at operand 0. It
+        may replace pointers in containers by any it was given, and by pointers to new memory.
         """
         fresh = MemoryObject("result", call)
         returned = {fresh}

@@ -1,20 +1,20 @@
-"""Shapes: where in memory floats and pointers are, for a whole module, by the structure of memory.
+"""Shapes: where floats and pointers are in memory, in a whole module, by the structure of memory.
 
-Needs       a module in normal form; how calls are seen; the function that is differentiated
+Needs       a module in normal form; how calls are interpreted; the function to differentiate
 Gives       `Shapes`: `may_hold(access, kind)`, `may_be_bits(value)`
 Invariants  H1  a node stands for blocks of memory; a block belongs to one node, whatever pointer
                 leads to it, or to an open one (H3)
-            H2  a pointer to a block leads to one of its spans, counted from the start of the block
-            H3  of open nodes nothing is known: memory that comes from outside, that goes to a
-                function nothing is known of, or that is reached from such
+            H2  a pointer has one of the addresses of its cell, which count from the start of the
+                block it points into
+            H3  of open nodes nothing is known: memory that comes from outside, that is passed to an
+                unknown function, or that is reachable from such memory
 Source      Lattner, Lenharth, Adve (2007), Making context-sensitive points-to analysis with heap
             cloning practical for the real world; Steensgaard (1996). Without context.
 
-`points_to` tells objects apart by where they are made, and places in them by the pointer they are
-counted from. Where a pointer was loaded, chosen among several, or passed to a function that calls
-itself, what it is counted from is another value each time. Here nodes are unified instead: the
-children of a tree are one node with its root, and a place in it is a number of bytes from the start
-of any of them.
+`points_to` distinguishes objects by their allocation site, and addresses in them by their base.
+Where a pointer was loaded, merged, or passed to a recursive function, its base is a different value
+each time. Here nodes are unified instead: the children of a tree are one node with its root, and an
+address in it is a number of bytes from the start of any of them.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _COMPUTES = BINARY_INT | {"trunc", "zext", "sext"}
 class _Node:
     """Blocks of memory of one shape.
 
-    places   floats and pointers that are read or written: span, size, kind
-    fields   what pointers lead to, by span
-    data     of reference-counted objects: their data
-    header   whether all blocks begin with a header (O3 of `addresses`); None: no block is known
+    scalars  floats and pointers that are read or written: address, size, kind
+    fields   what the pointer at an address points to
+    data     the data of reference-counted objects
+    header   whether all blocks begin with a header (O3 of `addresses`); None: no block is known yet
     """
 
     number: int
@@ -71,9 +71,9 @@ class _Node:
 
 @dataclass(eq=False)
 class _Cell:
-    """What a pointer may be: spans of a node. No span yet: nothing is known to be there.
+    """What a pointer may point to: addresses in a node; none as long as nothing is known of it.
 
-    changes    how often spans were added
+    changes    how often addresses were added
     """
 
     node: _Node
@@ -83,8 +83,11 @@ class _Cell:
 
 @dataclass(frozen=True)
 class CallsOf:
-    """How calls are seen: the function of the module a call goes to, its effect if it has a rule,
-    and whether it has none but its result.
+    """How calls are interpreted.
+
+    callee       the function of the module that a call goes to
+    marked       its effect, if it has a rule
+    arithmetic   whether it has no effect but its result
     """
 
     callee: Callable[[Instruction], Function | None]
@@ -95,8 +98,8 @@ class CallsOf:
 class Shapes:
     """The nodes of a module, found by iteration to a fixpoint.
 
-    `outside` are the pointer parameters that lead to memory the caller has filled; `plain` those to
-    memory in which it has neither floats nor pointers.
+    outside   the pointer parameters to memory that the caller has filled
+    plain     the pointer parameters to memory that holds neither floats nor pointers
     """
 
     def __init__(
@@ -120,7 +123,7 @@ class Shapes:
     # --- answers ---
 
     def may_hold(self, pointer: Value, t: Type, kind: Kind) -> bool:
-        """Whether a value of this kind may share a byte with one of type `t` at a pointer."""
+        """Whether memory at a pointer to a `t` may hold (a part of) a float, or of a pointer."""
         cell = self._cells.get(pointer)
         if cell is None or not cell.addresses:
             return True
@@ -132,7 +135,7 @@ class Shapes:
         )
 
     def may_be_bits(self, value: Value) -> bool:
-        """Whether an integer may have been read from where floats are."""
+        """Whether an integer may have been read from memory that holds floats."""
         loads = self._loads.get(value)
         return loads is None or any(self.may_hold(i.operands[0], i.type, "float") for i in loads)
 
@@ -159,7 +162,7 @@ class Shapes:
             self._spread()
 
     def _spread(self) -> None:
-        """H3: what is reached from an open node is open."""
+        """H3: nodes reachable from an open node are open."""
         nodes = {_find(cell.node) for cell in self._cells.values()}
         work = [n for n in nodes if n.open or (n.data is not None and (n.fields or n.scalars))]
         seen: set[_Node] = set()
@@ -184,7 +187,7 @@ class Shapes:
         return self._cells[key]
 
     def _cell(self, value: Value) -> _Cell | None:
-        """The cell of an operand; None for what is no pointer, as far as is known."""
+        """The cell of an operand; None for one that is not known to be a pointer."""
         if isinstance(value, GlobalRef):
             return self._unknown(value.name)
         if isinstance(value, Constant):
@@ -208,7 +211,7 @@ class Shapes:
                 self._open(cell.node)
 
     def _reach(self, cell: _Cell, addresses: Iterable[Address]) -> None:
-        """A pointer may lead to these places, too."""
+        """A pointer may have these addresses, too."""
         for address in list(addresses):
             if not any(covers(known, address) for known in cell.addresses):
                 cell.addresses = {
@@ -216,12 +219,12 @@ class Shapes:
                 } | {address}
                 cell.changes += 1
                 self._changed = True
-        # a pointer that goes down in a loop would begin further in front in every round
+        # a pointer that is decremented in a loop would get a lower address in every round
         if len(cell.addresses) > _MOST_ADDRESSES or cell.changes > _MOST_CHANGES:
             cell.addresses = {reduce(widest, cell.addresses, next(iter(cell.addresses)))}
 
     def _flow(self, source: _Cell, target: _Cell) -> None:
-        """`target` may be whatever `source` is."""
+        """`target` may point to whatever `source` points to."""
         self._unify(source.node, target.node)
         self._reach(target, source.addresses)
 
@@ -276,17 +279,17 @@ class Shapes:
                 self._make(i)
 
     def _make(self, i: Instruction) -> None:
-        """An instruction that makes a value of its operands."""
+        """Visit an instruction that computes a value from its operands."""
         if i.opcode in _MOVES:
             self._move(i, i.operands[1:] if i.opcode == "select" else i.operands)
         elif i.opcode in _COMPUTES:
             self._compute(i)
         elif i.opcode != "icmp":
-            # aggregates, and what is not looked into
+            # aggregates, and opcodes that are not interpreted
             self._unknown_call(i)
 
     def _move(self, i: Instruction, operands: Iterable[Value]) -> None:
-        """The transfer function of an instruction whose result is one of its operands."""
+        """Visit an instruction whose result is one of its operands."""
         for operand in operands:
             self._hand_on(operand, i)
         if i.opcode == "inttoptr" and i not in self._cells:
@@ -306,7 +309,7 @@ class Shapes:
             self._changed = True
 
     def _compute(self, i: Instruction) -> None:
-        """Arithmetic: an address stays one in the same memory."""
+        """Integer arithmetic: the result may be an address in the memory of an operand."""
         for operand in i.operands:
             if operand in self._loads:
                 self._come_from(i, self._loads[operand])
@@ -353,7 +356,7 @@ class Shapes:
                 self._copy(origin, cell, self._size(load.type))
 
     def _access(self, pointer: Value, t: Type) -> _Cell | None:
-        """Note a load or store; the cell of the pointer."""
+        """Note a load or store; returns the cell of the pointer."""
         cell = self._cell(pointer)
         if cell is None:
             return None
@@ -388,7 +391,7 @@ class Shapes:
         return node.fields[address]
 
     def _copy(self, origin: _Cell, target: _Cell, size: int | None) -> None:
-        """Bytes go from one place to another, with all that is known to be in them."""
+        """Copy bytes, with all that is known about them, from one address to another."""
         source = _find(origin.node)
         for start in set(origin.addresses):
             for end in set(target.addresses):
@@ -447,7 +450,7 @@ class Shapes:
                 self._copy(origin, target, integer_of(i.operands[2]) if exact else None)
 
     def _data(self, i: Instruction) -> None:
-        """The data of a reference-counted object."""
+        """Visit a call that returns the data of a reference-counted object."""
         cell = self._cell(i.operands[0])
         if cell is None:
             return
@@ -462,7 +465,7 @@ class Shapes:
         self._flow(node.data, self._of(i))
 
     def _marked_call(self, i: Instruction, effect: CallEffect) -> None:
-        """The transfer function of a marked call; memory that it only reads does not change."""
+        """Visit a marked call; memory that it only reads does not change."""
         if effect.hands_out or effect.follows or i.type.is_pointer:
             self._unknown_call(i)
         else:
@@ -476,19 +479,20 @@ class Shapes:
 
 @dataclass(frozen=True)
 class ShapesIn:
-    """What `shapes` tell of a function, or of a copy of it: `values` are those of the module, by
-    their names, which copies share.
+    """The answers of `shapes` for a function, or for a copy of it.
+
+    values   the values of the original function by name; a copy has values of the same names
     """
 
     shapes: Shapes
     values: Mapping[str, Value]
 
     def may_hold(self, pointer: Value, t: Type, kind: Kind) -> bool:
-        """`Shapes.may_hold`."""
+        """`Shapes.may_hold`, of a value of the copy."""
         return self.shapes.may_hold(self._original(pointer), t, kind)
 
     def may_be_bits(self, value: Value) -> bool:
-        """`Shapes.may_be_bits`."""
+        """`Shapes.may_be_bits`, of a value of the copy."""
         return self.shapes.may_be_bits(self._original(value))
 
     def _original(self, value: Value) -> Value:
@@ -498,7 +502,7 @@ class ShapesIn:
 
 
 def _find(node: _Node) -> _Node:
-    """The node that one has become."""
+    """The node that a node was merged into; itself if it was not."""
     while node.merged is not None:
         if node.merged.merged is not None:
             node.merged = node.merged.merged

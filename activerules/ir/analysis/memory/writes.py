@@ -17,7 +17,7 @@ from activerules.ir.normal.promises import touches_memory
 @dataclass(frozen=True)
 class Write:
     """An instruction that may write memory: through `pointers`, in `objects`, or anywhere
-    (`everything`). What is in `objects` keeps its pointers where it does not `exchange` them.
+    (`everything`). Unless it `exchanges` them, pointers stored in `objects` stay as they are.
     """
 
     instruction: Instruction
@@ -53,7 +53,7 @@ def writes_of(
                 i, pointers, _constant_length(i), objects=followed, exchanges=effect.exchanges
             )
     elif not arithmetic(i) and touches_memory(i):
-        # without pointer arguments it may still write globals, and what it was given before
+        # without pointer arguments it may still write globals and memory it was given earlier
         yield Write(i, (), None, everything=True)
 
 

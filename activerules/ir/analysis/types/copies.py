@@ -1,18 +1,19 @@
-"""Copies of memory: which bytes that a `memcpy` or `memmove` moves are floats.
+"""Copies of memory: which of the bytes that a `memcpy` or `memmove` moves are floats.
 
 Needs       MemoryFacts and ValueTypes of a function
-Gives       `kind_of(copy)`: the one float type all of it has, None if there are no floats in it;
-            `scalars_of(copy)`: where its floats and pointers are, if it mixes types;
-            `periodic_copy(copy)`: where its floats are, if its length is known at run time alone;
-            `may_end_inside(copy)`: the floats it may end inside of, `memset` as well;
-            `cuts_floats(memset)`: whether it begins or ends inside of one for sure;
-            `may_begin_inside(copy)`: the type of the floats it may begin inside of
-Invariants  C1  what is known of a piece of memory holds for memory its bytes are copied to or from
-            C2  a byte that may hold a float of a derivative is in a float piece, or the program is
-                refused (`MixedCopy`)
-            C3  a copy that may begin or end inside of a float is refused, or told at run time
-                (`may_end_inside`, `may_begin_inside`)
-            C4  of memory that is only copied nothing is known but the copies: floats are where they
+Gives       `kind_of(copy)`: the float type, if all bytes are floats of one type; None if there are
+            no floats among them
+            `scalars_of(copy)`: where the floats and pointers are, if the copy mixes types
+            `periodic_copy(copy)`: where the floats are, if the length is known only at run time
+            `may_end_inside(copy)`: the floats inside which it, or a `memset`, may end
+            `cuts_floats(memset)`: whether it is known to begin or end inside a float
+            `may_begin_inside(copy)`: the type of the floats inside which it may begin
+Invariants  C1  what is known of memory also holds for memory to or from which its bytes are copied
+            C2  a byte that may belong to a float with a derivative is in a `CopiedScalar` of float
+                type, or the program is refused (`MixedCopy`)
+            C3  a copy that may begin or end inside a float is refused, or leaves NaN in the shadow
+                when it does so at run time (`may_end_inside`, `may_begin_inside`)
+            C4  memory that is only copied is known by the copies alone: floats are where copies
                 begin
 """
 
@@ -37,32 +38,32 @@ from activerules.ir.normal.effects import COPY_RESIZED
 
 
 class MixedCopy(Exception):
-    """Which bytes of a copy hold floats is not known."""
+    """It is not known which bytes of a copy hold floats."""
 
 
 @dataclass(frozen=True)
 class CopiedScalar:
-    """A float or pointer among the copied bytes: `offset` bytes behind their start."""
+    """A float or pointer among the copied bytes, `offset` bytes from their start."""
 
     offset: int
     type: Type
 
 
 def kind_of(copy: Instruction, types: ValueTypes) -> Type | None:
-    """The float type of everything copied; None if no floats are copied.
+    """The float type of all that is copied; None if no floats are copied.
 
     Raises `MixedCopy` if neither is known.
     """
-    behind, objects = _objects_of(copy, types)
+    direct, objects = _objects_of(copy, types)
     kinds = {t for o in objects for t in types.float_types(o)}
     if not kinds:
         if not all(_is_seen_through(o, types) for o in objects):
             raise MixedCopy
         return None
-    if len(kinds) > 1 or any(_others(copy, o, types) for o in behind):
+    if len(kinds) > 1 or any(_others(copy, o, types) for o in direct):
         raise MixedCopy
     (kind,) = kinds
-    if kind not in {DOUBLE, FLOAT} or _cuts_one(copy, kind, behind, types):
+    if kind not in {DOUBLE, FLOAT} or _cuts_one(copy, kind, direct, types):
         raise MixedCopy
     return kind
 
@@ -70,22 +71,22 @@ def kind_of(copy: Instruction, types: ValueTypes) -> Type | None:
 def _objects_of(
     copy: Instruction, types: ValueTypes
 ) -> tuple[frozenset[MemoryObject], frozenset[MemoryObject]]:
-    """What a copy acts on; and all memory whose bytes are copied from or to there, too."""
+    """The objects a copy acts on; and these with all objects that copies join to them."""
     memory = types.memory
-    behind = frozenset(o for p in _pointers(copy) for o in memory.objects(p))
-    return behind, behind.union(*map(memory.copied_with, behind))
+    direct = frozenset(o for p in _pointers(copy) for o in memory.objects(p))
+    return direct, direct.union(*map(memory.copied_with, direct))
 
 
 def _pointers(copy: Instruction) -> list[Value]:
-    """The memory it acts on: of `memset`, the second operand is a byte."""
+    """The pointers among the first two operands: the second operand of `memset` is a byte."""
     return [o for o in copy.operands[:2] if o.type.is_pointer]
 
 
 def may_mix_types(copy: Instruction, types: ValueTypes) -> bool:
-    """Whether floats may be copied, and be accessed as something else before or after that.
+    """Whether floats may be copied that are also accessed as something else before or after.
 
-    Where nothing is done with the bytes but copying, the shadow of the copy is a copy of the
-    shadow, whatever they are.
+    Where the bytes are only copied, the shadow of the copy is a copy of the shadow, whatever they
+    are.
     """
     try:
         copied_scalars(copy, types)
@@ -113,8 +114,8 @@ def mixed_copy(copy: Instruction) -> ActiverulesError:
 
 
 def _is_seen_through(o: MemoryObject, types: ValueTypes) -> bool:
-    """Whether an object without known floats has none: it is made here, declared, or every byte of
-    it is accessed as something else, as those of an array are.
+    """Whether an object without known floats has none: it is allocated here, it is declared, or
+    every byte of it is accessed as something else, as in an array of integers.
     """
     if o.is_local or o in types.declared:
         return True
@@ -129,24 +130,24 @@ def _is_seen_through(o: MemoryObject, types: ValueTypes) -> bool:
 
 
 def _cuts_one(
-    copy: Instruction, kind: Type, behind: frozenset[MemoryObject], types: ValueTypes
+    copy: Instruction, kind: Type, direct: frozenset[MemoryObject], types: ValueTypes
 ) -> bool:
-    """Whether a copy among floats for sure begins or ends inside of one."""
+    """Whether a copy among floats is known to begin or end inside one."""
     size, length = size_of(kind, types.memory.named_types), integer_of(copy.operands[2])
     if length is not None and length % size and copy.callee_name != COPY_RESIZED:
         return True
-    return any(_phases(copy, kind, behind, types))
+    return any(_phases(copy, kind, direct, types))
 
 
 def _phases(
-    copy: Instruction, kind: Type, behind: frozenset[MemoryObject], types: ValueTypes
+    copy: Instruction, kind: Type, direct: frozenset[MemoryObject], types: ValueTypes
 ) -> set[int]:
-    """How many bytes behind a multiple of their size floats are, counted from where it begins."""
+    """The offsets of floats from the start of a copy, modulo the size of a float."""
     size, memory = size_of(kind, types.memory.named_types), types.memory
     found: set[int] = set()
     for pointer in _pointers(copy):
         start = memory.address(pointer)
-        for o in behind & memory.objects(pointer):
+        for o in direct & memory.objects(pointer):
             for access in types.accesses.get(o, ()):
                 if access.type == kind and access.address is not None and memory.starts(start, o):
                     period = gcd(start.stride, access.address.stride)
@@ -156,7 +157,7 @@ def _phases(
 
 
 def _others(copy: Instruction, o: MemoryObject, types: ValueTypes) -> bool:
-    """Whether something that is no float may be among the bytes copied from or to an object."""
+    """Whether a value that is not a float may be among the bytes copied from or to an object."""
     return any(
         not a.type.is_float
         and not _clears(a.instruction)
@@ -171,8 +172,8 @@ def _clears(i: Instruction) -> bool:
 
 @dataclass(frozen=True)
 class PeriodicCopy:
-    """What is copied in a length known at run time: floats at these offsets, every `period` bytes;
-    once, if that is 0.
+    """The floats among bytes whose number is known only at run time: at these offsets in every
+    `period` bytes; once, if that is 0.
     """
 
     period: int
@@ -180,16 +181,16 @@ class PeriodicCopy:
 
 
 def periodic_copy(copy: Instruction, types: ValueTypes) -> PeriodicCopy:
-    """The floats of a copy of structs, of whatever length.
+    """The floats of a copy of an array of structs, of any length.
 
-    Raises `MixedCopy` if they are not known, or pointers or other floats are beside them.
+    Raises `MixedCopy` if they are not known, or there are pointers or other float types among them.
     """
     memory = types.memory
-    behind, group = _objects_of(copy, types)
+    direct, objects = _objects_of(copy, types)
     if copy.callee_name == COPY_RESIZED:
         raise MixedCopy
-    if any(o in types.declared for o in group):
-        return _record_rows(copy, group, types)
+    if any(o in types.declared for o in objects):
+        return _record_period(copy, objects, types)
     spots = [_spots(p, types) for p in _pointers(copy)]
     period = gcd(*(stride for one in spots for _, stride, _ in one))
     found: set[tuple[int, Type]] = set()
@@ -200,23 +201,23 @@ def periodic_copy(copy: Instruction, types: ValueTypes) -> PeriodicCopy:
             raise MixedCopy
         if start >= 0:
             found.add((start, t))
-    pieces = sorted((CopiedScalar(*one) for one in found), key=lambda piece: piece.offset)
-    # floats that are only accessed where copies of these bytes are must be among them, too
-    copied_on = any(not a.type.is_int for o in group - behind for a in types.accesses.get(o, ()))
-    local = all(o.is_local for o in group) and not copied_on
-    floats = tuple(p for p in pieces if p.type in {DOUBLE, FLOAT})
-    others = any(not p.type.is_int for p in pieces if p not in floats)
-    if others or (not period and (len(behind) < 2 or not local)):
+    scalars = sorted((CopiedScalar(*one) for one in found), key=lambda scalar: scalar.offset)
+    # floats that are accessed only in copies of these bytes must be among them, too
+    beyond = any(not a.type.is_int for o in objects - direct for a in types.accesses.get(o, ()))
+    local = all(o.is_local for o in objects) and not beyond
+    floats = tuple(p for p in scalars if p.type in {DOUBLE, FLOAT})
+    others = any(not p.type.is_int for p in scalars if p not in floats)
+    if others or (not period and (len(direct) < 2 or not local)):
         raise MixedCopy
-    _check(pieces, period, memory, local)
+    _check(scalars, period, memory, local)
     return PeriodicCopy(period, floats)
 
 
-def _record_rows(
-    copy: Instruction, group: frozenset[MemoryObject], types: ValueTypes
+def _record_period(
+    copy: Instruction, objects: frozenset[MemoryObject], types: ValueTypes
 ) -> PeriodicCopy:
-    """The floats of a copy of records, or of a part of one, of a layout that is declared."""
-    found = record_fields(copy, group, types)
+    """The floats of a copy of records, or of part of one, whose layout is declared."""
+    found = record_fields(copy, objects, types)
     if found is None:
         raise MixedCopy
     period, fields = found
@@ -228,7 +229,7 @@ def _record_rows(
 
 
 def _spots(pointer: Value, types: ValueTypes) -> list[tuple[int, int, Type]]:
-    """Offsets from where a copy begins, their stride and type, of what its memory is known for."""
+    """The accesses of the memory of a copy: offset from the start of the copy, stride, type."""
     start = types.memory.address(pointer)
     spots: list[tuple[int, int, Type]] = []
     for o in types.memory.objects(pointer):
@@ -248,61 +249,61 @@ def scalars_of(copy: Instruction, types: ValueTypes) -> list[CopiedScalar]:
     """
     length = integer_of(copy.operands[2]) if copy.callee_name != COPY_RESIZED else None
     memory = types.memory
-    behind, group = _objects_of(copy, types)
-    elsewhere = group - behind
+    direct, objects = _objects_of(copy, types)
+    copied_on = objects - direct
     if length is None:
         raise MixedCopy
-    if any(o in types.declared for o in group):
-        return _record_pieces(length, _record_rows(copy, group, types), memory)
+    if any(o in types.declared for o in objects):
+        return _record_scalars(length, _record_period(copy, objects, types), memory)
     found: set[tuple[int, Type]] = set()
-    if any(not a.type.is_int for o in elsewhere for a in types.accesses.get(o, ())):
-        if not is_same_layout(group, memory):
-            raise MixedCopy  # it is not known where in this copy that is
+    if any(not a.type.is_int for o in copied_on for a in types.accesses.get(o, ())):
+        if not is_same_layout(objects, memory):
+            raise MixedCopy  # the offsets in this copy are not known
         start = memory.address(copy.operands[0])
-        for o in elsewhere:
+        for o in copied_on:
             for access in types.accesses.get(o, ()):
                 if not _clears(access.instruction):
-                    pieces_there = _placed(access, start, length, memory)
-                    found.update((piece.offset, piece.type) for piece in pieces_there)
+                    occurrences = _occurrences(access, start, length, memory)
+                    found.update((scalar.offset, scalar.type) for scalar in occurrences)
     found |= {
-        (piece.offset, piece.type)
+        (scalar.offset, scalar.type)
         for pointer in _pointers(copy)
         for o in memory.objects(pointer)
         for access in types.accesses.get(o, ())
         if not _clears(access.instruction)
-        for piece in _placed_in(access, memory.address(pointer), o, length, memory)
+        for scalar in _occurrences_in(access, memory.address(pointer), o, length, memory)
     }
-    pieces = sorted((CopiedScalar(*one) for one in found), key=lambda piece: piece.offset)
-    _check(pieces, length, memory, all(o.is_local for o in group))
-    return [piece for piece in pieces if not piece.type.is_int]
+    scalars = sorted((CopiedScalar(*one) for one in found), key=lambda scalar: scalar.offset)
+    _check(scalars, length, memory, all(o.is_local for o in objects))
+    return [scalar for scalar in scalars if not scalar.type.is_int]
 
 
-def _record_pieces(length: int, rows: PeriodicCopy, memory: MemoryFacts) -> list[CopiedScalar]:
+def _record_scalars(length: int, periodic: PeriodicCopy, memory: MemoryFacts) -> list[CopiedScalar]:
     """The floats among `length` bytes of records; `MixedCopy` if one is cut."""
     found = [
-        CopiedScalar(start + piece.offset, piece.type)
-        for start in range(0, length, rows.period)
-        for piece in rows.floats
-        if start + piece.offset < length
+        CopiedScalar(start + scalar.offset, scalar.type)
+        for start in range(0, length, periodic.period)
+        for scalar in periodic.floats
+        if start + scalar.offset < length
     ]
     if any(p.offset + size_of(p.type, memory.named_types) > length for p in found):
         raise MixedCopy
     return found
 
 
-def _placed_in(
+def _occurrences_in(
     access: TypedAccess, start: Address, o: MemoryObject, length: int, memory: MemoryFacts
 ) -> Iterable[CopiedScalar]:
-    """Where among `length` bytes from `start` on, in an object, an access to that is."""
+    """The scalars that an access to an object reads or writes among `length` bytes at `start`."""
     if not memory.starts(start, o):
         raise MixedCopy
-    return _placed(access, start, length, memory)
+    return _occurrences(access, start, length, memory)
 
 
-def _placed(
+def _occurrences(
     access: TypedAccess, start: Address, length: int, memory: MemoryFacts
 ) -> Iterable[CopiedScalar]:
-    """Where among `length` bytes from `start` on an access is, if both count from one place."""
+    """The same for an access whose address has the same base as `start`."""
     if access.address is None:
         raise MixedCopy
     size = size_of(access.type, memory.named_types)
@@ -322,17 +323,17 @@ def _placed(
         offset += period
 
 
-def _check(pieces: list[CopiedScalar], length: int, memory: MemoryFacts, local: bool) -> None:
-    """Pieces must not overlap, but for integers; bytes of the caller's memory must all be known."""
+def _check(scalars: list[CopiedScalar], length: int, memory: MemoryFacts, local: bool) -> None:
+    """Scalars, other than integers, must not overlap, and cover all bytes of a caller's memory."""
     end = 0
-    for k, piece in enumerate(pieces):
-        size = size_of(piece.type, memory.named_types)
-        if not local and piece.offset > end:
+    for k, scalar in enumerate(scalars):
+        size = size_of(scalar.type, memory.named_types)
+        if not local and scalar.offset > end:
             raise MixedCopy
-        before = pieces[k - 1]
-        if piece.offset < end and not (piece.type.is_int and before.type.is_int):
+        before = scalars[k - 1]
+        if scalar.offset < end and not (scalar.type.is_int and before.type.is_int):
             raise MixedCopy
-        end = max(end, piece.offset + size)
+        end = max(end, scalar.offset + size)
     if not local and end < length:
         raise MixedCopy
 
@@ -354,30 +355,32 @@ def copied_scalars(
 
 
 def may_end_inside(copy: Instruction, types: ValueTypes) -> PeriodicCopy | None:
-    """The floats of a copy, or of what `memset` clears, if it may end inside of one."""
+    """The floats of a copy, or of the memory that `memset` clears, if it may end inside one."""
     if copy.callee_name == COPY_RESIZED:
-        return None  # of memory that is allocated as a whole
+        return None  # memory is resized as a whole
     try:
-        rows = copied_scalars(copy, types)
+        periodic = copied_scalars(copy, types)
     except MixedCopy:
         return None
-    if isinstance(rows, Type):
-        rows = PeriodicCopy(size_of(rows, types.memory.named_types), (CopiedScalar(0, rows),))
-    if not isinstance(rows, PeriodicCopy) or not rows.floats:
+    if isinstance(periodic, Type):
+        periodic = PeriodicCopy(
+            size_of(periodic, types.memory.named_types), (CopiedScalar(0, periodic),)
+        )
+    if not isinstance(periodic, PeriodicCopy) or not periodic.floats:
         return None
     factor = divisor(copy.operands[2], types.memory.multiples)
-    return None if rows.period and factor % rows.period == 0 else rows
+    return None if periodic.period and factor % periodic.period == 0 else periodic
 
 
 def cuts_floats(clear: Instruction, types: ValueTypes) -> bool:
-    """Whether a `memset` for sure begins or ends inside of a float."""
-    behind, objects = _objects_of(clear, types)
+    """Whether a `memset` is known to begin or end inside a float."""
+    direct, objects = _objects_of(clear, types)
     kinds = {t for o in objects for t in types.float_types(o)}
-    if len(kinds) == 1 and not any(_others(clear, o, types) for o in behind):
+    if len(kinds) == 1 and not any(_others(clear, o, types) for o in direct):
         (kind,) = kinds
-        # In packed records floats are not at multiples of their size, counted from one of them.
-        if len(_phases(clear, kind, behind, types)) < 2:
-            return _cuts_one(clear, kind, behind, types)
+        # in packed records, the distance of two floats need not be a multiple of their size
+        if len(_phases(clear, kind, direct, types)) < 2:
+            return _cuts_one(clear, kind, direct, types)
     start, length = types.memory.address(clear.operands[0]), integer_of(clear.operands[2])
     ends = [start.offset, *([start.offset + length] if length is not None else [])]
     return any(
@@ -385,15 +388,15 @@ def cuts_floats(clear: Instruction, types: ValueTypes) -> bool:
         and access.address is not None
         and types.memory.starts(start, o)
         and _is_inside(access, end, start.stride, types)
-        for o in behind
+        for o in direct
         for access in types.accesses.get(o, ())
         for end in ends
     )
 
 
 def _is_inside(access: TypedAccess, end: int, stride: int, types: ValueTypes) -> bool:
-    """Whether offsets `end + stride * integers` are behind the first byte of what is accessed, and
-    not behind the last.
+    """Whether offsets `end + stride * integers` are inside what is accessed: past its first byte,
+    and not past its last.
     """
     assert access.address is not None
     period, ahead = gcd(stride, access.address.stride), end - access.address.offset
@@ -403,8 +406,8 @@ def _is_inside(access: TypedAccess, end: int, stride: int, types: ValueTypes) ->
 
 
 def may_begin_inside(copy: Instruction, types: ValueTypes) -> Type | None:
-    """The type of the floats among which a copy or `memset` acts, if nothing tells that it begins
-    at one of them, and each is known to be at an address that its size divides.
+    """The type of the floats that a copy or `memset` acts on, if it is not known to begin at one of
+    them, and each is known to be at a multiple of its size.
     """
     try:
         kind = copied_scalars(copy, types)
@@ -430,7 +433,7 @@ def may_begin_inside(copy: Instruction, types: ValueTypes) -> Type | None:
 
 
 def has_pointers(pointer: Value, types: ValueTypes) -> bool:
-    """Whether memory is known to hold pointers: stored there, or copied and loaded."""
+    """Whether memory is known to hold pointers: stored there, or copied there and loaded."""
     memory = types.memory
     return any(
         memory.contents.get(o)
@@ -440,8 +443,8 @@ def has_pointers(pointer: Value, types: ValueTypes) -> bool:
 
 
 def beside_floats(clear: Instruction, types: ValueTypes) -> list[CopiedScalar]:
-    """The pointers and integers that a program has where a memset of known length clears, as far as
-    it is known where they are; nothing where it has no pointers.
+    """The pointers and integers in memory that a memset of known length clears, as far as their
+    offsets are known; none if the memory holds no pointers.
     """
     memory, pointer = types.memory, clear.operands[0]
     start, length = memory.address(pointer), integer_of(clear.operands[2])

@@ -2,13 +2,14 @@
 
 Needs       ValueTypes of a function
 Gives       `partly_overlapping(object, types)`: pairs of loads, stores and calls that may do so
-Invariants  O1  what is known of offsets and alignment is used, nothing is assumed of variables in
-                them: `f[k]` and `p[i]` of floats and doubles in one array are such a pair
-            O2  pointers that were loaded or chosen elsewhere lead to places of one layout: accesses
-                are compared that count from one base, or from the start of the object
-            O3  memory the caller declares holds floats where it says so
+Invariants  O1  what is known of offsets and alignment is used, and nothing is assumed about
+                variables in them: `f[k]` and `p[i]`, a float and a double in one array, are a pair
+            O2  pointers that were loaded or merged elsewhere point to memory of one layout: two
+                accesses are compared if their addresses have one base, or count from the start of
+                the object
+            O3  memory that the caller declares holds floats where the caller says
 
-At constant offsets `ValueTypes.cuts_floats` tells the same.
+For constant offsets, `ValueTypes.cuts_floats` gives the same answer.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ _DEPTH = 4
 
 @dataclass(frozen=True)
 class _Spot:
-    """An access of a float, or a store of an integer: where it is, as far as that is known, and
-    from where that counts (None: the start of the object).
+    """An access of a float, or a store of an integer, with its address as far as that is known;
+    `base` None: the address counts from the start of the object.
     """
 
     instruction: Instruction
@@ -45,7 +46,7 @@ class _Spot:
 def partly_overlapping(
     o: MemoryObject, types: ValueTypes
 ) -> Iterator[tuple[Instruction, Instruction]]:
-    """Pairs of accesses of floats in an object, by offsets that vary."""
+    """Pairs of accesses in an object, at varying offsets, that may share part of a float."""
     spots = dict.fromkeys(
         _spot(a, o, types.memory)
         for a in types.accesses.get(o, ())
@@ -59,7 +60,7 @@ def partly_overlapping(
 
 
 def _may_write_floats(a: TypedAccess, o: MemoryObject, types: ValueTypes) -> bool:
-    """Whether this stores an integer, and not where the caller says that no floats are."""
+    """Whether this stores an integer where there may be floats, as far as the caller declares."""
     if not a.type.is_int or a.instruction.opcode != "store":
         return False
     if a.address is None or o not in types.as_declared:
@@ -68,7 +69,7 @@ def _may_write_floats(a: TypedAccess, o: MemoryObject, types: ValueTypes) -> boo
 
 
 def _meet(a: _Spot, b: _Spot, o: MemoryObject) -> bool:
-    """Whether one may share bytes with a float without having all of it."""
+    """Whether one access may contain some, but not all, bytes of a float of the other."""
     if a.address is None or b.address is None:
         return o.kind != "loaded" and a.type.is_float and b.type.is_float and a.size != b.size
     step = gcd(a.address.stride, b.address.stride)
@@ -87,8 +88,8 @@ def _meet(a: _Spot, b: _Spot, o: MemoryObject) -> bool:
 
 
 def _cuts(ahead: int, size: int, other_size: int) -> bool:
-    """Whether of `other_size` bytes that begin `ahead` behind `size` others some are among these,
-    but not all.
+    """Whether `size` bytes contain some, but not all, of `other_size` bytes that begin `ahead`
+    bytes after the first of them.
     """
     return -other_size < ahead < size and not 0 <= ahead <= size - other_size
 
@@ -103,20 +104,20 @@ def _spot(access: TypedAccess, o: MemoryObject, memory: MemoryFacts) -> _Spot:
 
 
 def _through_phis(address: Address, memory: MemoryFacts) -> Address:
-    """Count from where a pointer that goes through memory in a loop starts."""
+    """The same address from the start of a pointer that is advanced in a loop."""
     for _ in range(_DEPTH):
         phi = address.base
         if address.through or not isinstance(phi, Instruction) or phi.opcode != "phi":
             break
-        ways = [memory.address(o) for o in phi.operands]
-        steps = [way for way in ways if way.base is phi and not way.through]
-        starts = [way for way in ways if way.base is not phi]
+        incoming = [memory.address(o) for o in phi.operands]
+        steps = [one for one in incoming if one.base is phi and not one.through]
+        starts = [one for one in incoming if one.base is not phi]
         if len(starts) != 1 or starts[0].through:
             break
         stride = gcd(
             address.stride,
             starts[0].stride,
-            *(n for way in steps for n in (way.offset, way.stride)),
+            *(n for step in steps for n in (step.offset, step.stride)),
         )
         address = replace(
             address,

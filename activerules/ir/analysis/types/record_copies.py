@@ -1,11 +1,11 @@
-"""Copies of records: floats are where the caller declared them, in the copies as well.
+"""Copies of records: in the copies, too, floats are where the caller declared them.
 
 Needs       MemoryFacts and ValueTypes of a function
-Gives       `record_fields(copy, group, types)`: the period and the floats of a record, counted from
-            where the copy begins; None if that is not known
-Invariants  R1  memory has the layout of declared memory if copies alone join the two, each of them
-                known to move a byte of a record to the same place in a record
-            R2  nothing is read or written in it that says otherwise
+Gives       `record_fields(copy, group, types)`: the period, and the floats in it with their offsets
+            from the start of the copy; None if they are not known
+Invariants  R1  memory has the layout of declared memory if only copies join the two, and each is
+                known to move every byte of a record to the same offset in a record
+            R2  no access of that memory contradicts the layout
 Source      docs/decisions/0013: declared memory holds floats where the caller says
 """
 
@@ -28,7 +28,7 @@ Fields = tuple[int, list[tuple[int, Type]]]
 def record_fields(
     copy: Instruction, group: Collection[MemoryObject], types: ValueTypes
 ) -> Fields | None:
-    """`group`: the memory the copy (or `memset`) acts on, and all that copies join to it."""
+    """`group`: the memory that the copy (or `memset`) acts on, and all that copies join to it."""
     layouts = {types.declared[o] for o in group if o in types.declared}
     if len(layouts) != 1 or not all(o.is_local or o in types.declared for o in group):
         return None
@@ -41,10 +41,10 @@ def record_fields(
         return None
     if not all(_agrees(o, begins[o], layout, types) for o in group):
         return None
-    joined = _joined(copy, types.memory)
-    if joined is None or any(stride % layout.period for stride in joined.strides):
+    found_ends = _ends_of(copy, types.memory)
+    if found_ends is None or any(stride % layout.period for stride in found_ends.strides):
         return None
-    phases = {(at - begins[o]) % layout.period for o, at in joined.ends}
+    phases = {(at - begins[o]) % layout.period for o, at in found_ends.ends}
     if len(phases) != 1:
         return None
     (phase,) = phases
@@ -52,39 +52,39 @@ def record_fields(
 
 
 @dataclass(frozen=True)
-class _Joined:
-    """Where in each object it may act on a copy begins, and by what steps that moves."""
+class _CopyEnds:
+    """The offsets at which a copy begins in the objects it may act on, and their strides."""
 
     ends: tuple[tuple[MemoryObject, int], ...]
     strides: tuple[int, ...]
 
 
-def _copies_among(group: Collection[MemoryObject], memory: MemoryFacts) -> list[_Joined] | None:
-    """All copies of this memory; None if one begins at a place that is not known."""
-    found: list[_Joined] = []
+def _copies_among(group: Collection[MemoryObject], memory: MemoryFacts) -> list[_CopyEnds] | None:
+    """All copies of this memory; None if one begins at an unknown offset."""
+    found: list[_CopyEnds] = []
     edges: set[tuple[MemoryObject, MemoryObject]] = set()
-    for i in _copies(memory):
+    for i in _all_copies(memory):
         target, source = (memory.objects(o) for o in i.operands[:2])
         if (target | source).isdisjoint(group):
             continue
-        joined = _joined(i, memory)
-        if joined is None:
+        found_ends = _ends_of(i, memory)
+        if found_ends is None:
             return None
-        found.append(joined)
+        found.append(found_ends)
         edges |= {(t, s) for t in target for s in source}
     # a callee may copy, too
     seen = all((o, source) in edges for o in group for source in memory.copy_sources.get(o, ()))
     return found if seen else None
 
 
-def _copies(memory: MemoryFacts) -> Iterator[Instruction]:
+def _all_copies(memory: MemoryFacts) -> Iterator[Instruction]:
     for block in memory.flow.order:
         for i in block.instructions:
             if memory_intrinsic(i) in {"memcpy", "memmove"}:
                 yield i
 
 
-def _joined(copy: Instruction, memory: MemoryFacts) -> _Joined | None:
+def _ends_of(copy: Instruction, memory: MemoryFacts) -> _CopyEnds | None:
     if copy.callee_name == COPY_RESIZED:
         return None
     ends: list[tuple[MemoryObject, int]] = []
@@ -96,13 +96,13 @@ def _joined(copy: Instruction, memory: MemoryFacts) -> _Joined | None:
                 return None
             ends.append((o, address.offset))
         strides.append(address.stride)
-    return _Joined(tuple(ends), tuple(strides))
+    return _CopyEnds(tuple(ends), tuple(strides))
 
 
 def _beginnings(
-    copies: Iterable[_Joined], period: int, types: ValueTypes
+    copies: Iterable[_CopyEnds], period: int, types: ValueTypes
 ) -> dict[MemoryObject, int] | None:
-    """Where in each object a record begins (R1); None if copies do not agree on it."""
+    """The offset at which a record begins in each object (R1); None if copies disagree."""
     begins: dict[MemoryObject, int] = {}
     work = list(copies)
     if any(stride % period for one in work for stride in one.strides):
@@ -124,7 +124,7 @@ def _beginnings(
 
 
 def _agrees(o: MemoryObject, begin: int, layout: Declared, types: ValueTypes) -> bool:
-    """R2. Of integers in declared memory the declaration is trusted."""
+    """R2. For integers in declared memory, the declaration is trusted."""
     return all(
         _fits(
             replace(a, address=replace(a.address, offset=a.address.offset - begin)), layout, types

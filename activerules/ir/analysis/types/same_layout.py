@@ -1,7 +1,7 @@
-"""Memory that is copied as a whole: what is at an offset of one object is at that of the others.
+"""Memory that is copied as a whole: all objects hold the same values at the same offsets.
 
-Gives       `is_same_layout`: whether all copies to and from some objects put bytes where they were
-            counted from the start of an object; so what is known of one holds for all
+Gives       `is_same_layout`: whether all copies between some objects keep the offsets of bytes from
+            the start of the object; then what is known of one object holds for all of them
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from activerules.ir.normal.effects import COPY_RESIZED, memory_intrinsic
 
 
 def is_same_layout(group: Set[MemoryObject], memory: MemoryFacts) -> bool:
-    """See the module docstring; `group` has all memory whose bytes are copied among it."""
+    """See the module docstring; `group` is closed: copies join no other memory to it."""
     body = [i for block in memory.flow.order for i in block.instructions]
     copies = [i for i in body if memory_intrinsic(i) in {"memcpy", "memmove"}]
     return not _copied_by_callees(group, memory) and all(
@@ -26,7 +26,7 @@ def is_same_layout(group: Set[MemoryObject], memory: MemoryFacts) -> bool:
 
 
 def _copied_by_callees(group: Set[MemoryObject], memory: MemoryFacts) -> bool:
-    """Whether a function that is called copies any of it: where to, its summary does not say."""
+    """Whether a callee copies any of it: its summary does not say to which offsets."""
     return any(
         not group.isdisjoint(called.at(end))
         for called in memory.called.values()

@@ -1,13 +1,13 @@
-"""Integers that may hold the bits of a float that went through memory without float accesses.
+"""Integers that may hold bits of a float which passed through memory that no float access reveals.
 
 Needs       a Function; its ValueTypes
-Gives       `all_float_bits`: integers, more than `ValueTypes.float_bits`
-Invariants  K1  an integer outside is not computed of the bits of a float that were stored as
-                integers, here or by a function called here
+Gives       `all_float_bits`: a superset of `ValueTypes.float_bits`
+Invariants  K1  no other integer is computed from the bits of a float that were stored as integers,
+                here or by a function called here
 
-`float_bits` follows integers through arithmetic, and finds those that are read where floats are.
-Bits that went through arithmetic first are stored as integers, in memory that no float access
-marks.
+`float_bits` follows integers through arithmetic, and finds those that are loaded from memory with
+floats. Bits that went through arithmetic before they were stored are in memory that only integer
+accesses reach.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from activerules.ir.llvm.model import Instruction, Value
 
 
 def all_float_bits(types: ValueTypes) -> frozenset[Value]:
-    """The integers that may hold bits of a float: those of `types`, and others by way of memory."""
+    """The integers that may hold bits of a float: those of `types`, and those read from memory."""
     body = [i for block in types.memory.flow.order for i in block.instructions]
     makers = [call for call, made in types.memory.called.items() if made.summary.makes_bits]
     if not types.float_bits and not makers:
@@ -34,7 +34,7 @@ def all_float_bits(types: ValueTypes) -> frozenset[Value]:
 
 
 class _Carried:
-    """The closure: values, and the places bits are stored to."""
+    """The closure: the values that may hold bits, and the accesses that store them."""
 
     def __init__(self, types: ValueTypes, body: list[Instruction]) -> None:
         self._types, self._memory, self._body = types, types.memory, body

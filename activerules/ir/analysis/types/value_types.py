@@ -1,12 +1,12 @@
-"""Value types: where float bits are, in memory and in integers.
+"""Value types: where the bits of floats are, in memory and in integers.
 
-Needs       a Function in normal form; its MemoryFacts; what the caller knows of argument memory
-            (element kinds)
+Needs       a Function in normal form; its MemoryFacts; the layouts of argument memory that the
+            caller declares
 Gives       ValueTypes, frozen
 Invariants  V1  an integer outside `float_bits` holds no bits of a float that varies
             V2  `holds_float(object)` is True if any access reads or writes a float in it, or the
                 caller says so
-            V3  the value of an integer load from a place that holds floats is in `float_bits`
+            V3  an integer loaded from memory that holds floats there is in `float_bits`
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from activerules.ir.llvm.types import FloatType, IntType, NamedTypes, Type, size
 
 @dataclass(frozen=True)
 class TypedAccess:
-    """A load or store of `type` at a place in an object; None: it may be anywhere in it.
+    """A load or store of `type` at an address in an object; None: it may be anywhere in it.
 
-    aligned    whether it is for sure at an address that its size divides.
+    aligned    its address is known to be a multiple of its size
     """
 
     instruction: Instruction
@@ -68,7 +68,9 @@ class ValueTypes:
         return found | (self.declared[memory].float_types if memory in self.declared else set())
 
     def is_read_as_integer(self, store: Instruction) -> bool:
-        """Whether the very place a store writes is also read as an integer: then it is one."""
+        """Whether a value of this type is also loaded at exactly the address of the store: then it
+        is an integer, not the bits of a float.
+        """
         address = self.memory.address(store.operands[1])
         objects = self.memory.objects(store.operands[1])
         return address.stride == 0 and all(
@@ -85,13 +87,13 @@ class ValueTypes:
 
     @cached_property
     def without_floats(self) -> frozenset[MemoryObject]:
-        """Declared memory that never holds the bits of a float: D1."""
+        """Declared memory that never holds the bits of a float (D1)."""
         return frozenset(o for o, declared in self.declared.items() if not declared.floats)
 
     @cached_property
     def as_declared(self) -> frozenset[MemoryObject]:
-        """Declared memory in which floats are read and written where they are declared, and not
-        elsewhere by a view of it as something else: decision 0013.
+        """Declared memory in which floats are read and written only where they are declared, and
+        not through a view of it as something else (decision 0013).
         """
         return frozenset(
             o
@@ -104,12 +106,12 @@ class ValueTypes:
         )
 
     def touches_floats(self, access: Instruction) -> bool:
-        """Whether a load or store of another type acts on a place where floats are, too."""
+        """Whether a load or store of another type may access bytes of a float."""
         return self._meets_declared(access) or self._touches(access, "float", self.as_declared)
 
     def is_free_of_floats(self, access: Instruction) -> bool:
-        """Whether nobody in the module has floats where a load or store acts: not the callers
-        either.
+        """Whether no function of the module, callers included, has floats where a load or store
+        acts.
         """
         pointer = access.operands[-1]
         t = access.operands[0].type if access.opcode == "store" else access.type
@@ -117,7 +119,7 @@ class ValueTypes:
         return shapes is not None and not shapes().may_hold(pointer, t, "float")
 
     def may_keep_float(self, call: Instruction, access: CalleeAccess) -> bool:
-        """Whether what a callee stores so may be read as a float: here, or by the caller."""
+        """Whether what a callee stores by `access` may be read as a float, here or by a caller."""
         return not access.without_floats and any(
             self._meets_others(o, made, "float")
             or o in self.declared
@@ -126,7 +128,7 @@ class ValueTypes:
         )
 
     def touches_pointers(self, access: Instruction) -> bool:
-        """Whether a load or store of another type acts on a place where pointers are, too."""
+        """Whether a load or store of another type may access bytes of a pointer."""
         return self._touches(access, "pointer")
 
     def _meets_declared(self, access: Instruction) -> bool:
@@ -142,7 +144,7 @@ class ValueTypes:
         )
 
     def cuts_floats(self, access: Instruction) -> bool:
-        """Whether a load or store acts on a part of a float that is elsewhere read or written."""
+        """Whether a load or store acts on part of a float that is read or written elsewhere."""
         pointer = access.operands[-1]
         t = access.operands[0].type if access.opcode == "store" else access.type
         address, named = self.memory.address(pointer), self.memory.named_types
@@ -156,23 +158,23 @@ class ValueTypes:
         )
 
     def _touches(
-        self, access: Instruction, kind: Kind, told: Collection[MemoryObject] = ()
+        self, access: Instruction, kind: Kind, trusted: Collection[MemoryObject] = ()
     ) -> bool:
-        """`told`: memory where places that are known need no look at other accesses."""
+        """`trusted`: memory in which an exact address needs no comparison with other accesses."""
         pointer = access.operands[-1]
         t = access.operands[0].type if access.opcode == "store" else access.type
-        return self._meets(access, t, kind, told) and (
+        return self._meets(access, t, kind, trusted) and (
             self.shapes is None or self.shapes().may_hold(pointer, t, kind)
         )
 
     def _meets(
-        self, access: Instruction, t: Type, kind: Kind, told: Collection[MemoryObject]
+        self, access: Instruction, t: Type, kind: Kind, trusted: Collection[MemoryObject]
     ) -> bool:
         pointer = access.operands[-1]
         address = self.memory.address(pointer)
         for memory in self.memory.objects(pointer):
             known = address if self.memory.starts(address, memory) else None
-            if known is not None and memory in told:
+            if known is not None and memory in trusted:
                 continue
             if self._meets_others(memory, TypedAccess(access, t, known, aligned=False), kind):
                 return True
@@ -187,7 +189,7 @@ class ValueTypes:
         )
 
     def may_be_copied(self, access: TypedAccess, o: MemoryObject, pointer: Value) -> bool:
-        """Whether bytes from `pointer` on, which may lead into `o`, may be those of an access."""
+        """Whether bytes from `pointer` on, if it points into `o`, may be those of an access."""
         if o not in self.memory.objects(pointer):
             return False
         address = self.memory.address(pointer)
@@ -206,8 +208,10 @@ def analyse_value_types(
     declared: Mapping[MemoryObject, Declared],
     shapes: Callable[[], ShapesIn] | None = None,
 ) -> ValueTypes:
-    """`declared`: what the caller knows of objects; `shapes`: those of the module, asked for where
-    objects leave it open what is at a place.
+    """Find the accesses of each object, and the integers that may be bits of floats.
+
+    declared   the layouts that the caller declares
+    shapes     the shapes of the module, for what the objects leave open
     """
     accesses: dict[MemoryObject, list[TypedAccess]] = defaultdict(list)
     for block in memory.flow.order:
@@ -232,7 +236,7 @@ def analyse_value_types(
 def accesses_of_callee(
     call: Instruction, access: CalleeAccess, memory: MemoryFacts
 ) -> Iterable[tuple[MemoryObject, TypedAccess]]:
-    """What a callee does to memory, as the caller's doing."""
+    """An access of a callee as one of the call, per object of the caller."""
     if access.parameter is None:
         for o in memory.called[call].at(access.memory):
             yield o, TypedAccess(call, access.type, None, access.aligned)
@@ -246,7 +250,7 @@ def accesses_of_callee(
 
 
 def _float_bits(function: Function, facts: ValueTypes) -> frozenset[Value]:
-    """Integers that may hold (parts of) the bits of a float: V1."""
+    """The integers that may hold bits of a float (V1)."""
     tainted: set[Value] = set()
     changed = True
     while changed:
@@ -259,7 +263,7 @@ def _float_bits(function: Function, facts: ValueTypes) -> frozenset[Value]:
 
 
 def takes_bits(i: Instruction, tainted: Set[Value], facts: ValueTypes) -> bool:
-    """Whether an integer may hold (parts of) the bits of a float if those in `tainted` do."""
+    """Whether an integer may hold bits of a float if those in `tainted` may."""
     match i.opcode:
         case "bitcast":
             return i.operands[0].type.is_float
@@ -282,7 +286,7 @@ def takes_bits(i: Instruction, tainted: Set[Value], facts: ValueTypes) -> bool:
 
 
 def _returns_bits(call: Instruction, facts: ValueTypes) -> bool:
-    """Whether a function of the module returns an integer that is bits of a float in memory."""
+    """Whether a function of the module returns an integer that may be the bits of a float."""
     called = facts.memory.called.get(call)
     if called is None:
         return False
@@ -301,9 +305,9 @@ def _returns_bits(call: Instruction, facts: ValueTypes) -> bool:
 
 
 def _is_sign(shift: Instruction) -> bool:
-    """Whether a shift leaves nothing but the sign of a float, which has no derivative."""
-    places = integer_of(shift.operands[1])
-    return isinstance(shift.type, IntType) and places == shift.type.bits - 1
+    """Whether a shift leaves only the sign of a float, which has no derivative."""
+    amount = integer_of(shift.operands[1])
+    return isinstance(shift.type, IntType) and amount == shift.type.bits - 1
 
 
 def is_zero(value: Value) -> bool:
