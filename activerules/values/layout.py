@@ -484,17 +484,24 @@ def map_type(node: Node, leaf: Callable[[Node], Any], *, named: bool = True) -> 
     return fold(node, leaf, made)
 
 
-def pairs(node: Node, other: Node) -> Iterator[tuple[Node, Node]]:
-    """The parts by value of two types of one form, in step: of a result, and of its cotangent. What
-    may be None is opened in both; where the other is None, or no such tuple, nothing is in it.
+def pairs(node: Node, other: Node, path: Path = ()) -> Iterator[tuple[Path, Node, Node]]:
+    """The parts by value of two types of one form, in step, by path: of a result, and of its
+    cotangent. What may be None is opened in both; where the other is None, or no such tuple,
+    nothing is in it.
     """
-    yield node, other
+    yield path, node, other
     if isinstance(node, Optional):
         if other.numba_type != types.none:
-            yield from pairs(node.item, other.item if isinstance(other, Optional) else other)
-    elif node.is_tuple and other.is_tuple and len(node.children) == len(other.children):
-        for (_, one), (_, another) in zip(node.children, other.children, strict=True):
-            yield from pairs(one, another)
+            item = other.item if isinstance(other, Optional) else other
+            yield from pairs(node.item, item, path)
+    elif has_items_of(node, other):
+        for (step, one), (_, another) in zip(node.children, other.children, strict=True):
+            yield from pairs(one, another, (*path, step))
+
+
+def has_items_of(node: Node, other: Node) -> bool:
+    """Whether both are tuples, of as many items."""
+    return node.is_tuple and other.is_tuple and len(node.children) == len(other.children)
 
 
 def shadow_of_leaf(leaf: Node) -> Any:

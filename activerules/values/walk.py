@@ -324,7 +324,7 @@ _ENTER: dict[type, Callable[[Emit, Visit, _Options], _Parts]] = {
 
 def rebuild(
     em: Emit,
-    node: Node,
+    node: Node | tuple[Node, ...],
     values: Sequence[Any],
     leaf: Callable[..., Any],
     leaf_type: Callable[[Node], Any] = lambda leaf: leaf.numba_type,
@@ -332,17 +332,24 @@ def rebuild(
     """The tuple of what `leaf(em, node, *values)` gives for each leaf of values of one form; its
     type is what `map_type` makes with `leaf_type`. Of a value that is None, as of a derivative
     where there is none, every leaf is None.
+
+    node    the tree of all values, or a tuple with one for each, the first of which leads; `leaf`
+            gets what is given here: a node, or a tuple
     """
-    if not node.is_tuple:
+    trees = (node,) if isinstance(node, Node) else node
+    if not trees[0].is_tuple:
         return leaf(em, node, *values)
-    count = len(node.children)
+    count = len(trees[0].children)
     columns = [
         [None] * count if value is None else cgutils.unpack_tuple(em.builder, value, count)
         for value in values
     ]
-    rows = zip(node.children, zip(*columns, strict=True), strict=True)
-    items = [rebuild(em, child, parts, leaf, leaf_type) for (_, child), parts in rows]
-    return em.context.make_tuple(em.builder, map_type(node, leaf_type), items)
+    items: list[Any] = []
+    for k in range(count):
+        parts = tuple(tree.children[k][1] for tree in trees)
+        part = parts[0] if isinstance(node, Node) else parts
+        items.append(rebuild(em, part, [column[k] for column in columns], leaf, leaf_type))
+    return em.context.make_tuple(em.builder, map_type(trees[0], leaf_type), items)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from activerules.annotations.values import ADDED, make_zero, tree_add, use_compi
 from activerules.rules.written import function_from
 from activerules.values.fields import is_collection, is_instance
 from activerules.values.kinds import has_shadow
-from activerules.values.layout import Number, layout_of, shadow_of_leaf
+from activerules.values.layout import Number, has_items_of, layout_of, shadow_of_leaf
 from activerules.values.shadows import sum_of_shadows, zero_shadow
 
 
@@ -40,7 +40,7 @@ def _zero_instance(typing_context, x):
 @overload(tree_add)
 def _tree_add(x, y):
     node, other = layout_of(x), layout_of(y)
-    if node.is_tuple and other.is_tuple and len(node.children) == len(other.children):
+    if has_items_of(node, other):
         return _sums_of_items(x, len(node.children))
     if isinstance(node, Number) and x == y:
         return lambda x, y: x + y

@@ -164,7 +164,7 @@ def test_one_answer(found, activity, numbers, container, unknown):
 def test_whoever_asks_gets_it(found):
     tree, is_tuple = layout_of(found), isinstance(found, types.BaseTuple)
     assert kinds.activity_of(found) == tree.activity
-    assert choose.Call("f", (found,), ()).lowered(found) is BY_NAME[tree.activity]
+    assert choose.RuleQuery("f", (found,), ()).lowered(found) is BY_NAME[tree.activity]
     assert kinds.has_numbers(found) is tree.carried.by_value
     assert kinds.has_shadows(found) is tree.carried.by_reference
     assert kinds.has_shadow(found) is (tree.carried.by_reference and not is_tuple)
@@ -192,6 +192,6 @@ def test_two_types_in_step_open_what_may_be_none():
     shadow = Tuple([Optional(float64[:]), int64])
     for other, inside in [(Tuple([float64[::1], int64]), True), (UniTuple(types.none, 2), False)]:
         both = pairs(layout_of(shadow), layout_of(other))
-        found = [(one.numba_type, two.numba_type) for one, two in both]
+        found = [(one.numba_type, two.numba_type) for _, one, two in both]
         opened = [(float64[:], float64[::1])] * inside
         assert found == [(shadow, other), (shadow[0], other[0]), *opened, (int64, other[1])]

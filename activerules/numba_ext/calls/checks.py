@@ -44,8 +44,6 @@ from activerules.values.argument import ArgumentSpec
 from activerules.values.fields import (
     is_instance,
     is_record_array,
-    items_in,
-    items_of,
     unknown_field,
 )
 from activerules.values.kinds import (
@@ -57,7 +55,16 @@ from activerules.values.kinds import (
     is_number_array,
     leaves_of,
 )
-from activerules.values.layout import CONSTANT, ValueActivity
+from activerules.values.layout import (
+    CONSTANT,
+    Items,
+    Node,
+    ValueActivity,
+    has_items_of,
+    layout_of,
+    pairs,
+    show,
+)
 
 
 def asked_for(function: Any, arguments: Sequence[ArgumentSpec]) -> Where:
@@ -413,48 +420,48 @@ def _require_mixed(name: str, found: Any) -> None:
 
 
 def _require_shadow(name: str, primal: Any, shadow: Any) -> None:
-    if isinstance(primal, types.BaseTuple):
-        if isinstance(shadow, types.BaseTuple) and len(shadow) == len(primal):
-            pairs = zip(items_of(primal), items_of(shadow), strict=True)
-            for i, (item, other) in enumerate(pairs):
-                _require_shadow(f"{name}[{i}]", item, other)
-            return
-        problem = f"is {type_name(shadow)}, and `{name}` is {type_name(primal)}"
-    elif not is_number_array(primal) and not is_record_array(primal):
+    for path, node, other in pairs(layout_of(primal), layout_of(shadow)):
+        _require_shadow_of_part(name + show(path), node, other)
+
+
+def _require_shadow_of_part(name: str, node: Node, other: Node) -> None:
+    primal, shadow = node.numba_type, other.numba_type
+    problem = f"is {type_name(shadow)}, and `{name}` is {type_name(primal)}"
+    if is_number_array(primal) or is_record_array(primal):
+        if is_array_alike(primal, shadow):
+            if shadow.mutable:
+                return
+            problem = "is read-only, and the derivative is added to it"
+    elif has_items_of(node, other):
+        return
+    elif shadow == primal or types.unliteral(shadow) == types.unliteral(primal):
         # An instance or a record, the contents of which are checked at run time. Or it is not
         # used, but it is passed along in the tuple: it has to have the same form.
-        if shadow == primal or types.unliteral(shadow) == types.unliteral(primal):
-            if not _is_read_only(shadow):
-                return
-            raise ShadowMismatch(
-                f"the shadow of `{name}` holds arrays that are read-only",
-                why="the derivative is added to them",
-                instead=[
-                    f"d[key] = {name}[key].copy() for each, and make_zero of that"
-                    if isinstance(primal, types.DictType)
-                    else f"numba.typed.List([a.copy() for a in {name}]), and make_zero of that"
-                ],
-            )
-        problem = f"is {type_name(shadow)}, and `{name}` is {type_name(primal)}"
-    elif not isinstance(shadow, types.Array) or (shadow.dtype, shadow.ndim) != (
-        primal.dtype,
-        primal.ndim,
-    ):
-        problem = f"is {type_name(shadow)}, and `{name}` is {type_name(primal)}"
-    elif not shadow.mutable:
-        problem = "is read-only, and the derivative is added to it"
-    else:
-        return
+        if not _is_read_only(other):
+            return
+        raise ShadowMismatch(
+            f"the shadow of `{name}` holds arrays that are read-only",
+            why="the derivative is added to them",
+            instead=[
+                f"d[key] = {name}[key].copy() for each, and make_zero of that"
+                if isinstance(primal, types.DictType)
+                else f"numba.typed.List([a.copy() for a in {name}]), and make_zero of that"
+            ],
+        )
     raise ShadowMismatch(f"the shadow of `{name}` {problem}", instead=[f"make_zero({name})"])
 
 
-def _is_read_only(found: Any) -> bool:
+def is_array_alike(primal: Any, shadow: Any) -> bool:
+    """Whether a type is that of an array of the items and axes of an array's."""
+    both = isinstance(primal, types.Array) and isinstance(shadow, types.Array)
+    return both and (shadow.dtype, shadow.ndim) == (primal.dtype, primal.ndim)
+
+
+def _is_read_only(node: Node) -> bool:
     """Whether there are arrays that cannot be written in the items of a list or dictionary."""
-    if isinstance(found, types.ListType | types.DictType):
-        return _is_read_only(items_in(found).item_type)
-    if isinstance(found, types.BaseTuple):
-        return any(map(_is_read_only, items_of(found)))
-    return is_number_array(found) and not found.mutable
+    if node.is_tuple or (isinstance(node, Items) and node.is_typed):
+        return any(_is_read_only(child) for _, child in node.children)
+    return is_number_array(node.numba_type) and not node.numba_type.mutable
 
 
 def refuse_records(name: str, found: Any, where: str) -> None:

@@ -37,9 +37,10 @@ from activerules.numba_ext.target.derivative import (
 )
 from activerules.values import dict_runtime, extent_tables
 from activerules.values.argument import ArgumentSpec
-from activerules.values.fields import items_of
 from activerules.values.kinds import derivative_type
+from activerules.values.layout import Node, Number, layout_of
 from activerules.values.shadows import zero_shadow
+from activerules.values.walk import Emit, rebuild
 
 Field = tuple[Any, Sequence[Any]]
 """An argument as LLVM values: its primal, and its shadow in each lane; none if it has no shadow."""
@@ -328,15 +329,16 @@ class Emitter:
 
     def _rebuilt(self, found: Any, floats: Iterator[Any]) -> Any:
         """Put derivatives, in order, into the structure of the values they belong to."""
-        if isinstance(found, types.Float):
-            return next(floats)
-        if isinstance(found, types.Complex):
-            number = self.context.make_complex(self.builder, found)
+
+        def part(em: Emit, leaf: Node) -> Any:
+            if not isinstance(leaf, Number):
+                return self.context.get_dummy_value()
+            if isinstance(leaf.numba_type, types.Float):
+                return next(floats)
+            number = self.context.make_complex(self.builder, leaf.numba_type)
             number.real, number.imag = next(floats), next(floats)
             if self.holomorphic:
                 number.imag = self.builder.fneg(number.imag)
             return number._getvalue()
-        if isinstance(found, types.BaseTuple):
-            items = [self._rebuilt(item, floats) for item in items_of(found)]
-            return self.context.make_tuple(self.builder, found, items)
-        return self.context.get_dummy_value()
+
+        return rebuild(Emit(self.context, self.builder), layout_of(found), (), part)

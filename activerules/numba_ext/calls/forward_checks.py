@@ -22,6 +22,7 @@ from activerules.annotations.activity import (
 )
 from activerules.errors import ActivityError, BatchWidthMismatch, NotYetSupported, ShadowMismatch
 from activerules.numba_ext.calls.checks import (
+    is_array_alike,
     refuse_buffer,
     refuse_declared_inactive,
     require_known_leaves,
@@ -30,7 +31,16 @@ from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.rules.pattern import type_name
 from activerules.values.argument import ArgumentSpec
 from activerules.values.fields import is_instance, items_of
-from activerules.values.kinds import has_shadow, is_number_array, optional_leaf
+from activerules.values.kinds import is_number, is_number_array, optional_leaf
+from activerules.values.layout import (
+    Array,
+    Node,
+    Number,
+    has_items_of,
+    layout_of,
+    pairs,
+    show,
+)
 
 _BATCHED = (BatchDuplicated, BatchDuplicatedNoNeed)
 _DUPLICATED = (Duplicated, DuplicatedNoNeed, *_BATCHED)
@@ -112,25 +122,27 @@ def _lanes(name: str, found: AnnotationType) -> tuple[Any, ...]:
 def require_tangible(name: str, found: Any) -> None:
     """Raise unless a value of this type can have a tangent."""
     refuse_declared_inactive(name, found)
+    for path, leaf in layout_of(found).leaf_paths:
+        if not (path and _is_constant(leaf.numba_type)):
+            _require_tangible_leaf(name + show(path), leaf)
+
+
+def _require_tangible_leaf(name: str, leaf: Node) -> None:
+    found = leaf.numba_type
     refuse_buffer(name, found)
-    if isinstance(found, types.Float | types.Complex):
+    if isinstance(leaf, Number):
         return
-    if is_instance(found) or (has_shadow(found) and not is_number_array(found)):
+    if is_instance(found) or (leaf.has_shadow and not is_number_array(found)):
         require_known_leaves(name, found)
-        if has_shadow(found):
+        if leaf.has_shadow:
             return
-    if isinstance(found, types.Array):
-        if isinstance(found.dtype, types.Float | types.Complex):
+    if isinstance(leaf, Array):
+        if isinstance(leaf.element, Number):
             return
         if not isinstance(found.dtype, types.Integer | types.Boolean):
             raise NotYetSupported(
                 f"`{name}` is an array of {found.dtype}, which is not yet supported"
             )
-    if isinstance(found, types.BaseTuple):
-        for i, item in enumerate(items_of(found)):
-            if not _is_constant(item):
-                require_tangible(f"{name}[{i}]", item)
-        return
     raise ActivityError(
         f"`{name}` is {type_name(found)}, which has no tangent",
         why="tangents are of floats, of arrays of floats, and of tuples of these",
@@ -148,26 +160,23 @@ def _is_constant(item: Any) -> bool:
 
 def require_tangent(name: str, primal: Any, tangent: Any) -> None:
     """Raise `ShadowMismatch` unless `tangent` is the type of a tangent of `primal`."""
+    for path, node, other in pairs(layout_of(primal), layout_of(tangent)):
+        if not (path and _is_constant(node.numba_type)):
+            _require_tangent_of_part(name + show(path), node, other)
+
+
+def _require_tangent_of_part(name: str, node: Node, other: Node) -> None:
+    primal, tangent = node.numba_type, other.numba_type
     if isinstance(primal, types.Float):
         fits = isinstance(tangent, types.Float | types.Integer)
     elif isinstance(primal, types.Complex):
         fits = isinstance(tangent, types.Complex | types.Float | types.Integer)
     elif isinstance(primal, types.Array):
-        fits = isinstance(tangent, types.Array) and (tangent.dtype, tangent.ndim) == (
-            primal.dtype,
-            primal.ndim,
-        )
-        fits = fits and (tangent.mutable or not primal.mutable)
-    elif has_shadow(primal):
-        fits = tangent == primal
-    elif isinstance(primal, types.BaseTuple):
-        fits = isinstance(tangent, types.BaseTuple) and len(tangent) == len(primal)
-        pairs = zip(items_of(primal), items_of(tangent), strict=True) if fits else ()
-        for i, (item, other) in enumerate(pairs):
-            if not _is_constant(item):
-                require_tangent(f"{name}[{i}]", item, other)
+        fits = is_array_alike(primal, tangent) and (tangent.mutable or not primal.mutable)
+    elif node.is_tuple:
+        fits = has_items_of(node, other)
     else:
-        fits = True
+        fits = tangent == primal or not node.has_shadow
     if isinstance(tangent, types.Array) and not tangent.mutable and not fits:
         raise ShadowMismatch(
             f"the tangent of `{name}` is {type_name(tangent)}, a constant array",
@@ -183,19 +192,15 @@ def require_tangent(name: str, primal: Any, tangent: Any) -> None:
 
 def has_tangent(found: Any) -> bool:
     """Whether a result of this type holds floats. Raises `NotYetSupported` if that is hidden."""
-    if isinstance(found, types.Float | types.Complex):
+    return any([_has_tangent(leaf) for leaf in layout_of(found).leaves])
+
+
+def _has_tangent(leaf: Node) -> bool:
+    found = optional_leaf(leaf.numba_type) or leaf.numba_type
+    if is_number(found) or is_number_array(found):
         return True
-    if isinstance(found, types.BaseTuple):
-        return any([has_tangent(item) for item in items_of(found)])
-    if isinstance(found, types.Array):
-        if isinstance(found.dtype, types.Float | types.Complex):
-            return True
-        if isinstance(found.dtype, WITHOUT):
-            return False
-    elif isinstance(found, WITHOUT):
+    if _is_constant(found):
         return False
-    elif (inner := optional_leaf(found)) is not None:
-        return has_tangent(inner)
     raise NotYetSupported(
         f"a function that returns {type_name(found)} has no tangent yet",
         instead=["return floats, arrays of floats, or tuples of these", "the activity Const"],

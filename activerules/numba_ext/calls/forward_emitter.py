@@ -15,13 +15,20 @@ from typing import Any
 
 from numba.core import cgutils, types
 
-from activerules.numba_ext.calls import checks, memory
+from activerules.numba_ext.calls import memory
 from activerules.numba_ext.calls.emitter import DerivativeCall, Emitter, link_derivative
-from activerules.numba_ext.target.derivative import Gradient
 from activerules.values.argument import ArgumentSpec
-from activerules.values.kinds import has_shadow, optional_leaf
-from activerules.values.kinds import shadow_type as shadow_type_of
+from activerules.values.kinds import is_number, is_number_array, optional_leaf
+from activerules.values.layout import (
+    Node,
+    Number,
+    Optional,
+    layout_of,
+    map_type,
+    shadow_of_leaf,
+)
 from activerules.values.shadows import zero_shadow
+from activerules.values.walk import Emit, rebuild
 
 Lanes = Sequence[Any]  # tangents, one per lane
 
@@ -53,15 +60,16 @@ class ForwardCall(DerivativeCall):
 
 def tangent_of(found: Any) -> Any:
     """The type of a tangent: that of the value, with None in place of what has no derivative."""
-    if isinstance(found, types.Float | types.Complex):
-        return found
-    if isinstance(found, types.Array) and isinstance(found.dtype, types.Float | types.Complex):
-        return shadow_type_of(found)
-    if isinstance(found, types.BaseTuple):
-        items = tuple(map(tangent_of, checks.items_of(found)))
-        return types.BaseTuple.from_types(items, getattr(found, "instance_class", None))
-    inner = tangent_of(optional_leaf(found)) if optional_leaf(found) is not None else types.none
-    return types.none if inner == types.none else types.Optional(inner)
+    return map_type(layout_of(found), _tangent_of_leaf)
+
+
+def _tangent_of_leaf(leaf: Node) -> Any:
+    found = leaf.numba_type
+    if is_number(found) or is_number_array(found):
+        return shadow_of_leaf(leaf)
+    inner = optional_leaf(found)
+    made = types.none if inner is None else tangent_of(inner)
+    return types.none if made == types.none else types.Optional(made)
 
 
 class ForwardEmitter(Emitter):
@@ -116,21 +124,11 @@ class ForwardEmitter(Emitter):
     ) -> tuple[Any, Lanes]:
         """The tangents with the type of the primal."""
         primal, lanes = field
-        found = argument.numba_type
+        em, node = Emit(self.context, self.builder), layout_of(argument.numba_type)
         return primal, [
-            self._cast(found, primal, ty, lane) for ty, lane in zip(shadows, lanes, strict=True)
+            rebuild(em, (node, layout_of(ty)), (primal, lane), _cast)
+            for ty, lane in zip(shadows, lanes, strict=True)
         ]
-
-    def _cast(self, found: Any, primal: Any, ty: Any, tangent: Any) -> Any:
-        if isinstance(found, types.Float | types.Complex):
-            return self.context.cast(self.builder, tangent, ty, found)
-        if isinstance(found, types.BaseTuple):
-            items = checks.items_of(found)
-            primals = cgutils.unpack_tuple(self.builder, primal, len(items))
-            tangents = cgutils.unpack_tuple(self.builder, tangent, len(items))
-            parts = zip(items, primals, checks.items_of(ty), tangents, strict=True)
-            return self.context.make_tuple(self.builder, found, [self._cast(*p) for p in parts])
-        return tangent if has_shadow(found) else primal
 
     # --- results ---
 
@@ -144,54 +142,58 @@ class ForwardEmitter(Emitter):
         if not self.call.wanted:
             return self.context.get_dummy_value()
         found = self.gradient.result_type
-        results = [self._tangent(found, primal, tangent) for tangent in tangents]
+        em, node = Emit(self.context, self.builder), layout_of(found)
+        results = [
+            rebuild(em, node, (primal, tangent), _tangent, _tangent_of_leaf) for tangent in tangents
+        ]
         if not self.call.batched:
             return results[0]
         return self.context.make_tuple(self.builder, self.call.tangent_type, results)
 
-    def _tangent(self, found: Any, primal: Any, tangent: Any) -> Any:
-        """The tangent of a part of the result, from what lies in the shadow of the result."""
-        if isinstance(found, types.Float | types.Complex):
-            return tangent
-        if isinstance(found, types.BaseTuple):
-            items = checks.items_of(found)
-            primals = cgutils.unpack_tuple(self.builder, primal, len(items))
-            inside = cgutils.unpack_tuple(self.builder, tangent, len(items))
-            parts = [self._tangent(*p) for p in zip(items, primals, inside, strict=True)]
-            return self.context.make_tuple(self.builder, tangent_of(found), parts)
-        if tangent_of(found) == types.none:
-            self.context.nrt.decref(self.builder, found, tangent)
-            return self.context.get_dummy_value()
-        if isinstance(found, types.Optional):
-            return self._optional_tangent(found, primal, tangent)
-        return self._array_tangent(found, primal, tangent)
 
-    def _optional_tangent(self, found: Any, primal: Any, tangent: Any) -> Any:
-        """The tangent of a value that may be None: None where the primal is None."""
-        context, builder = self.context, self.builder
-        values, tangents = (context.make_helper(builder, found, one) for one in (primal, tangent))
-        result = context.make_helper(builder, tangent_of(found))
-        result.valid = values.valid
-        with builder.if_then(cgutils.as_bool_bit(builder, values.valid)):
-            result.data = self._tangent(found.type, values.data, tangents.data)
-        return result._getvalue()
-
-    def _array_tangent(self, found: Any, primal: Any, tangent: Any) -> Any:
-        """The layout of the primal, the memory of its shadow; zeros where there is none (W2)."""
-        builder = self.builder
-        shadow = self.context.make_array(found)(self.context, builder, tangent)
-        array_type = shadow_type_of(found)
-        result = cgutils.alloca_once(builder, self.context.get_value_type(array_type))
-        with builder.if_else(cgutils.is_null(builder, shadow.data)) as (nowhere, there):
-            with nowhere:
-                zeros = zero_shadow(self.context, builder, found, primal)
-                builder.store(zeros, result)
-            with there:
-                made = self.context.make_array(array_type)(self.context, builder, primal)
-                made.meminfo, made.parent = shadow.meminfo, shadow.parent
-                made.data = shadow.data
-                builder.store(made._getvalue(), result)
-        return builder.load(result)
+def _cast(em: Emit, leaves: tuple[Node, Node], primal: Any, tangent: Any) -> Any:
+    """A tangent of a leaf with the type of the primal; the primal where there is none."""
+    leaf, other = leaves
+    if isinstance(leaf, Number):
+        return em.context.cast(em.builder, tangent, other.numba_type, leaf.numba_type)
+    return tangent if leaf.has_shadow else primal
 
 
-__all__ = ["ForwardCall", "ForwardEmitter", "Gradient", "tangent_of"]
+def _tangent(em: Emit, leaf: Node, primal: Any, tangent: Any) -> Any:
+    """The tangent of a part of the result, from what lies in the shadow of the result."""
+    if isinstance(leaf, Number):
+        return tangent
+    if _tangent_of_leaf(leaf) == types.none:
+        em.context.nrt.decref(em.builder, leaf.numba_type, tangent)
+        return em.context.get_dummy_value()
+    make = _optional_tangent if isinstance(leaf, Optional) else _array_tangent
+    return make(em, leaf, primal, tangent)
+
+
+def _optional_tangent(em: Emit, leaf: Node, primal: Any, tangent: Any) -> Any:
+    """The tangent of a value that may be None: None where the primal is None."""
+    context, builder, found = em.context, em.builder, leaf.numba_type
+    values, tangents = (context.make_helper(builder, found, one) for one in (primal, tangent))
+    result = context.make_helper(builder, _tangent_of_leaf(leaf))
+    result.valid = values.valid
+    with builder.if_then(cgutils.as_bool_bit(builder, values.valid)):
+        result.data = _tangent(em, layout_of(found.type), values.data, tangents.data)
+    return result._getvalue()
+
+
+def _array_tangent(em: Emit, leaf: Node, primal: Any, tangent: Any) -> Any:
+    """The layout of the primal, the memory of its shadow; zeros where there is none (W2)."""
+    context, builder, found = em.context, em.builder, leaf.numba_type
+    shadow = context.make_array(found)(context, builder, tangent)
+    array_type = shadow_of_leaf(leaf)
+    result = cgutils.alloca_once(builder, context.get_value_type(array_type))
+    with builder.if_else(cgutils.is_null(builder, shadow.data)) as (nowhere, there):
+        with nowhere:
+            zeros = zero_shadow(context, builder, found, primal)
+            builder.store(zeros, result)
+        with there:
+            made = context.make_array(array_type)(context, builder, primal)
+            made.meminfo, made.parent = shadow.meminfo, shadow.parent
+            made.data = shadow.data
+            builder.store(made._getvalue(), result)
+    return builder.load(result)

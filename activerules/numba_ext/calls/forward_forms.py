@@ -32,6 +32,7 @@ from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.target.derivative import DerivativeSpec, Gradient
 from activerules.rules.pattern import type_name
 from activerules.values.argument import ArgumentSpec
+from activerules.values.fields import items_of
 
 
 def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:
@@ -142,8 +143,8 @@ def jvp_form(typing_context, function, primals, tangents):
         raise ArityError(f"jvp has {len(primals)} primals and {len(tangents)} tangents")
     dispatcher = dispatcher_of_type(function)
     names = checks.read_arity(dispatcher, len(primals))
-    found = [types.unliteral(ty) for ty in checks.items_of(primals)]
-    given = [types.unliteral(ty) for ty in checks.items_of(tangents)]
+    found = [types.unliteral(ty) for ty in items_of(primals)]
+    given = [types.unliteral(ty) for ty in items_of(tangents)]
     arguments, shadows = [], []
     for name, ty, tangent in zip(names, found, given, strict=True):
         constant = isinstance(tangent, types.NoneType) or isinstance(ty, WITHOUT)
@@ -164,7 +165,7 @@ def jvp_form(typing_context, function, primals, tangents):
         lanes = [
             (context.cast(builder, value, ty, argument.numba_type), (tangent,) if shadow else ())
             for value, tangent, ty, argument, shadow in zip(
-                *parts, checks.items_of(primals), arguments, shadows, strict=True
+                *parts, items_of(primals), arguments, shadows, strict=True
             )
         ]
         primal, tangent = ForwardEmitter(context, builder, call).push(lanes)

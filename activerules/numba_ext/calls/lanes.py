@@ -14,9 +14,9 @@ from numba.core import types
 from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import ActivityError, BatchWidthMismatch
-from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.emitter import BATCHED, is_batched
 from activerules.numba_ext.codegen.types import AnnotationType
+from activerules.values.fields import items_of
 
 
 def width_of(names: Sequence[str], args: Sequence[Any]) -> int:
@@ -47,7 +47,7 @@ def first_lane(ty: Any) -> Any:
     """The annotation of a call of width one; every lane has its type."""
     if not isinstance(ty, AnnotationType) or ty.kind not in BATCHED:
         return ty
-    lanes = checks.items_of(ty.dval)
+    lanes = items_of(ty.dval)
     if any(lane != lanes[0] for lane in lanes):
         raise ActivityError(f"the shadows of one argument have different types: {ty.dval}")
     return AnnotationType(Duplicated, ty.val, lanes[0])

@@ -19,7 +19,15 @@ from activerules.errors import ActivityError
 from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.rules.pattern import type_name
 from activerules.values.kinds import returned_type
-from activerules.values.layout import Array, Node, Number, Optional, layout_of, pairs
+from activerules.values.layout import (
+    Array,
+    Node,
+    Number,
+    Optional,
+    has_items_of,
+    layout_of,
+    pairs,
+)
 from activerules.values.overwriting import overwrite
 from activerules.values.shadows import clear_shadow
 from activerules.values.walk import Depth, Emit, Visit, WalkedValue, walk
@@ -29,7 +37,7 @@ _COUNTS = types.Integer | types.Boolean
 
 def require_fitting(shadow: Any, cotangent: Any) -> None:
     """Raise `ActivityError` unless the type of a cotangent is one of the result's."""
-    for node, other in pairs(layout_of(shadow), layout_of(cotangent)):
+    for _, node, other in pairs(layout_of(shadow), layout_of(cotangent)):
         if not _is_one(node, other):
             what = f"{type_name(node.numba_type)} is {type_name(other.numba_type)}"
             raise ActivityError(
@@ -42,7 +50,7 @@ def _is_one(node: Node, other: Node) -> bool:
     if isinstance(node, Optional):
         return True
     if node.is_tuple:
-        return other.is_tuple and len(other.children) == len(node.children)
+        return has_items_of(node, other)
     if isinstance(node, Array):
         if other.numba_type == types.none:
             return isinstance(node.element.numba_type, _COUNTS)

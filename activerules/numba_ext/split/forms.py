@@ -59,12 +59,13 @@ from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, USED, Handle
 from activerules.numba_ext.target.derivative import ActivityName
 from activerules.rules.pattern import type_name
 from activerules.values.argument import ArgumentSpec
+from activerules.values.fields import items_of
 from activerules.values.identity import identity_of
 from activerules.values.kinds import is_number, optional_leaf, returned_type
 from activerules.values.kinds import shadow_type as shadow_type_of
-from activerules.values.layout import layout_of
+from activerules.values.layout import Node, Number, layout_of
 from activerules.values.shadows import own_constants
-from activerules.values.walk import Emit
+from activerules.values.walk import Emit, rebuild
 
 _ACTIVITIES: dict[type[Annotation], ActivityName] = {Const: "const", Active: "active"}
 
@@ -170,7 +171,7 @@ def read_cotangents(
                 f"the cotangent is {type_name(dret)}, and the arguments have {width} shadows",
                 instead=[f"a tuple of {width} cotangents"],
             )
-        lanes = checks.items_of(dret)
+        lanes = items_of(dret)
     for lane in lanes:
         require_cotangent(typing_context, asked.result, call.gradient.result_type, lane)
     return list(lanes)
@@ -256,7 +257,10 @@ def read_kinds(asked: SplitSpec, dispatcher: Any, args: Sequence[Any]) -> tuple[
 
 
 class SplitEmitter(Emitter):
-    """Emits one half of a derivative."""
+    """Emits one half of a derivative.
+
+    has_cotangent   whether the shadow of the result holds the cotangent in its arrays already
+    """
 
     def __init__(
         self,
@@ -266,9 +270,11 @@ class SplitEmitter(Emitter):
         asked: SplitSpec,
         *,
         owns_shadows: bool = False,
+        has_cotangent: bool = False,
     ) -> None:
         super().__init__(context, builder, call, owns_shadows=owns_shadows)
         self.asked = asked
+        self.has_cotangent = has_cotangent
         self.tape_type = tape_type(call)
         self.repeated = asked.repeated
 
@@ -305,7 +311,7 @@ class SplitEmitter(Emitter):
         tape = cgutils.create_struct_proxy(self.tape_type)(context, builder)
         tape.block = meminfo
         scratch = self._scratch(fields)
-        for ty, one in zip(checks.items_of(self.tape_type.held), scratch, strict=True):
+        for ty, one in zip(items_of(self.tape_type.held), scratch, strict=True):
             own_constants(context, builder, ty, one)
         tape.held = context.make_tuple(builder, self.tape_type.held, scratch)
         return tape._getvalue(), primal, shadows
@@ -467,29 +473,20 @@ class SplitEmitter(Emitter):
         if self.asked.result not in (Active, MixedDuplicated):
             return None
         result = self.gradient.result_type
-        merged = self._merged(result, self._result(place), *dret)
+        em, nodes = Emit(self.context, self.builder), (layout_of(result), layout_of(dret[0]))
+        merged = rebuild(em, nodes, (self._result(place), dret[1]), self._merged)
         return self.context.get_return_value(self.builder, result, merged)
 
-    def _merged(self, result: Any, shadow: Any, dret_type: Any, dret: Any) -> Any:
-        """`shadow` with the floats of `dret`; its arrays must be those of `dret`."""
-        if isinstance(result, types.Float | types.Complex):
+    def _merged(self, em: Emit, leaves: tuple[Node, Node], shadow: Any, dret: Any) -> Any:
+        """A part of the shadow with the floats of the cotangent; its arrays are those of the
+        shadow, or must be.
+        """
+        result, dret_type = (leaf.numba_type for leaf in leaves)
+        if isinstance(leaves[0], Number):
             return self.context.cast(self.builder, dret, dret_type, result)
         if optional_leaf(result) is not None:
-            return self._merged_optional(result, shadow, dret_type, dret)
-        if isinstance(result, types.BaseTuple):
-            count = len(result)
-            items = [
-                self._merged(*parts)
-                for parts in zip(
-                    checks.items_of(result),
-                    cgutils.unpack_tuple(self.builder, shadow, count),
-                    checks.items_of(dret_type),
-                    cgutils.unpack_tuple(self.builder, dret, count),
-                    strict=True,
-                )
-            ]
-            return self.context.make_tuple(self.builder, result, items)
-        if isinstance(result, types.Array):
+            return self._merged_optional(em, leaves, shadow, dret)
+        if isinstance(result, types.Array) and not self.has_cotangent:
             mine, given = (
                 self.context.make_array(ty)(self.context, self.builder, value).data
                 for ty, value in ((result, shadow), (dret_type, dret))
@@ -498,11 +495,12 @@ class SplitEmitter(Emitter):
             self._refuse_if(self.builder.icmp_unsigned("!=", mine, given), message)
         return shadow
 
-    def _merged_optional(self, result: Any, shadow: Any, dret_type: Any, dret: Any) -> Any:
+    def _merged_optional(self, em: Emit, leaves: tuple[Node, Node], shadow: Any, dret: Any) -> Any:
         """As `_merged`, of what may be None: so may its cotangent, which is that of an array then,
         and zero of a number.
         """
         context, builder = self.context, self.builder
+        result, dret_type = (leaf.numba_type for leaf in leaves)
         merged = context.make_helper(builder, result, shadow)
         if is_number(result.type):
             merged.data = context.get_constant_null(result.type)
@@ -516,5 +514,6 @@ class SplitEmitter(Emitter):
         message = "a cotangent is given for what is None in the result"
         self._refuse_if(builder.and_(given, missing), message)
         with builder.if_then(given):
-            merged.data = self._merged(result.type, merged.data, returned_type(dret_type), value)
+            inside = layout_of(result.type), layout_of(returned_type(dret_type))
+            merged.data = self._merged(em, inside, merged.data, value)
         return merged._getvalue()

@@ -40,7 +40,6 @@ from activerules.values.fields import items_of
 from activerules.values.kinds import (
     gradient_of_leaf,
     is_number_array,
-    returned_type,
 )
 from activerules.values.kinds import shadow_type as shadow_type_of
 from activerules.values.layout import Node, Number, layout_of, map_type, shadow_of_leaf
@@ -253,10 +252,10 @@ def pull_form(typing_context, spec, function, pullback, cotangent):
     ]
 
     def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
-        emitter = SplitEmitter(context, builder, call, asked)
+        emitter = SplitEmitter(context, builder, call, asked, has_cotangent=True)
         run = _Run(emitter, pullback, cotangent, values[2:])
         run.prepare()
-        (bars,) = emitter.play(run.fields(asked), [run.merged()], run.tape)
+        (bars,) = emitter.play(run.fields(asked), [(cotangent, values[3])], run.tape)
         items = run.copies(asked, bars)
         run.block.set_state(FRESH)
         return context.make_tuple(builder, typed.return_type, items)
@@ -333,23 +332,6 @@ class _Run:
         clear_shadow(self.context, builder, self.types[2], self.shadows)
         clear_shadow(self.context, builder, self.types[3], self.shadow)
         add_cotangent(self.context, builder, pair_types, pair)
-
-    def merged(self) -> tuple[Any, Any]:
-        """Type and value of the cotangent, with its arrays replaced by those of the shadow."""
-        return self._merge(self.types[3], self.shadow, self.cotangent_type, self.cotangent)
-
-    def _merge(self, ty: Any, shadow: Any, given_type: Any, given: Any) -> tuple[Any, Any]:
-        if isinstance(returned_type(ty), types.Array):
-            return ty, shadow
-        if not isinstance(ty, types.BaseTuple):
-            return given_type, given
-        unpacked = (cgutils.unpack_tuple(self.builder, one, len(ty)) for one in (shadow, given))
-        pair = items_of(ty), items_of(given_type)
-        parts = zip(pair[0], next(unpacked), pair[1], next(unpacked), strict=True)
-        found = [self._merge(a, b, c, d) for a, b, c, d in parts]
-        merged_type = types.Tuple([one for one, _ in found])
-        items = [value for _, value in found]
-        return merged_type, self.context.make_tuple(self.builder, merged_type, items)
 
     def fields(self, asked: SplitSpec) -> list[Field]:
         """Primal and working shadow of every argument."""

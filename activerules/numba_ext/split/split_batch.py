@@ -44,6 +44,7 @@ from activerules.numba_ext.split.forms import (
     wrong_tape,
 )
 from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, USED, HandleFields
+from activerules.values.fields import items_of
 from activerules.values.kinds import shadow_type as shadow_type_of
 from activerules.values.shadows import own_constants
 
@@ -66,7 +67,7 @@ def recording(typing_context, spec, function, *args):
         fields = lanes.working()
         handle, primal, _ = emitter.record(fields)
         shadows = [shadow for _, working in fields for shadow in working]
-        for ty, one in zip(checks.items_of(tape[1]), shadows, strict=True):
+        for ty, one in zip(items_of(tape[1]), shadows, strict=True):
             own_constants(context, builder, ty, one)
         working = context.make_tuple(builder, tape[1], shadows)
         nothing = context.get_dummy_value()

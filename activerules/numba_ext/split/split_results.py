@@ -22,9 +22,9 @@ from activerules.annotations.activity import (
 )
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import ActivityError, NotYetSupported
-from activerules.numba_ext.calls import checks
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.rules.pattern import type_name
+from activerules.values.fields import items_of
 from activerules.values.kinds import optional_leaf, returned_type
 from activerules.values.layout import Node, Optional, layout_of, map_type, shadow_of_leaf
 
@@ -87,7 +87,7 @@ def _fitting(name: str, found: Any) -> type[Annotation]:
 def _kinds(found: Any) -> Iterator[str]:
     """What a result is made of: float, array, nothing (integers, None) or other."""
     if isinstance(found, types.BaseTuple):
-        for item in checks.items_of(found):
+        for item in items_of(found):
             yield from _kinds(item)
     elif isinstance(found, types.Array):
         numbers = types.Float | types.Complex | types.Integer | types.Boolean
@@ -135,7 +135,7 @@ def _fits(typing_context: TypingContext, dret: Any, result: Any) -> bool:
     if isinstance(result, types.BaseTuple):
         if not isinstance(dret, types.BaseTuple) or len(dret) != len(result):
             return False
-        pairs = zip(checks.items_of(dret), checks.items_of(result), strict=True)
+        pairs = zip(items_of(dret), items_of(result), strict=True)
         return all(_fits(typing_context, one, other) for one, other in pairs)
     if isinstance(result, types.Float | types.Complex):
         return typing_context.can_convert(dret, result) is not None
