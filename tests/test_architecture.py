@@ -56,12 +56,6 @@ __main__
 """
 FLOOR_OF = {entry: height for height, row in enumerate(FLOORS.split("\n")) for entry in row.split()}
 
-# What still goes up, and why.
-UP: dict[tuple[str, str], str] = {
-    ("api.split", "nested.pullbacks"): "the compiled form of a call is chosen where it is typed",
-    ("api.vjp", "nested.pullbacks"): "the compiled form of a call is chosen where it is typed",
-}
-
 MOST_MODULES = 20
 NUMBA_FREE = ("errors", "help", "ir")
 LLVMLITE_ONLY_IN = ("ir.normal.normalise", "ir.generate.assemble", "values", "numba_ext")
@@ -109,11 +103,6 @@ def floor_of(name: str) -> str | None:
     return None
 
 
-def module_of(target: str) -> str:
-    """The module of a name that is imported: `ir.llvm.model` of `ir.llvm.model.Block`."""
-    return target if target in MODULES else target.rpartition(".")[0]
-
-
 def internal_imports(name: str) -> Iterator[tuple[str, int]]:
     for target, line in imports(name):
         if target.startswith(PACKAGE + "."):
@@ -148,15 +137,9 @@ def test_imports_go_down(name):
     wrong = [
         f"{path_of(name)}:{line} imports {target}"
         for target, line in internal_imports(name)
-        if not is_below(target, name) and (name, module_of(target)) not in UP
+        if not is_below(target, name)
     ]
     assert not wrong, "\n".join(wrong)
-
-
-@pytest.mark.parametrize(("name", "target"), UP)
-def test_what_is_listed_as_going_up_does(name, target):
-    assert target in {module_of(each) for each, _ in internal_imports(name)}
-    assert not is_below(target, name)
 
 
 def test_every_row_is_a_package_or_a_module():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from numba import njit
 from numba.extending import typeof_impl
@@ -23,10 +23,10 @@ from activerules.annotations.activity import (
 from activerules.annotations.signature import Mode, PlainSpec, SplitSpec
 from activerules.api.autodiff import NO_C_WRAPPER, make_entry, run_compiled
 from activerules.errors import ActivityError, ArityError
-from activerules.nested.pullbacks import nested_play_form, nested_record_form
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import give_compiled_form
+from activerules.numba_ext.calls.nested_forms import NestedHalf, nested_form
 from activerules.numba_ext.calls.plain import Kinds, plain_form, spread
 from activerules.numba_ext.codegen.arity import first_names
 from activerules.numba_ext.codegen.made_once import COMPILED
@@ -219,17 +219,22 @@ give_compiled_form(_plain_play, plain_form(playing))
 give_compiled_form(autodiff_thunk, halves_form(autodiff_thunk))
 
 
-def _by_target(ordinary: Callable[..., Any], nested: Callable[..., Any]) -> Callable[..., Any]:
+def _by_target(
+    ordinary: Callable[..., Any], half: Literal["augmented", "reverse"]
+) -> Callable[..., Any]:
     """The form of a call: another one where it is differentiated again."""
 
     @functools.wraps(ordinary)
-    def form(*args: Any) -> Any:
-        return (nested if compiles_for_derivative() else ordinary)(*args)
+    def form(typing_context: Any, spec: Any, function: Any, *args: Any) -> Any:
+        if not compiles_for_derivative():
+            return ordinary(typing_context, spec, function, *args)
+        call = NestedHalf(half, spec.value, function, args)
+        return nested_form(typing_context, call, (spec, function), args)
 
     return form
 
 
-give_compiled_form(record, _by_target(recording, nested_record_form))
-give_compiled_form(play, _by_target(playing, nested_play_form))
+give_compiled_form(record, _by_target(recording, "augmented"))
+give_compiled_form(play, _by_target(playing, "reverse"))
 
 __all__ = ["SplitHalf", "autodiff_thunk", "thunks"]

@@ -32,7 +32,7 @@ from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.emitter import RETURNED_NONE
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.calls.lanes import is_batched, one_lane, width_of
-from activerules.numba_ext.calls.nested_forms import calling, returned_by
+from activerules.numba_ext.calls.nested_forms import NestedHalf, returned_by
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.numba_ext.codegen.stubs import Stub
@@ -98,15 +98,16 @@ def _weighted(dispatcher: Any, count: int) -> Any:
 # --- autodiff_thunk ---
 
 
-def nested_record_form(typing_context, spec, function, *args):
-    """`(tape, primal, shadow)`; the tape is a tuple of copies, the shadow, and whether it is used.
+def recording(typing_context: TypingContext, call: NestedHalf) -> Any:
+    """The compiled function that gives `(tape, primal, shadow)`; the tape is a tuple of copies, the
+    shadow, and whether it is used.
 
-    As `split.record_form`; a function that returns memory of its arguments is refused at run time.
+    A function that returns memory of its arguments is refused at run time.
     """
-    asked, arguments, dispatcher, _ = _read(typing_context, spec.value, function, args)
-    width = width_of([a.name for a in arguments], args) if is_batched(args) else None
+    asked, arguments, dispatcher, _ = _read(typing_context, call, call.given)
+    width = width_of([a.name for a in arguments], call.given) if is_batched(call.given) else None
     plan = (dispatcher, asked, tuple(a.activity for a in arguments), width)
-    return calling(typing_context, _once(_record_stub, *plan), (spec, function), args)
+    return _once(_record_stub, *plan)
 
 
 def _record_stub(
@@ -128,10 +129,12 @@ def _record_stub(
     return _compiled("record", names, lines, function=dispatcher)
 
 
-def nested_play_form(typing_context, spec, function, *args):
-    """As `split.play_form`; the last two of `args` are the cotangent (or None) and the tape."""
-    *annotated, dret, tape = map(types.unliteral, args)
-    asked, arguments, dispatcher, result = _read(typing_context, spec.value, function, annotated)
+def playing(typing_context: TypingContext, call: NestedHalf) -> Any:
+    """The compiled function that stands for the reverse; the last two arguments are the cotangent
+    (or None) and the tape.
+    """
+    *annotated, dret, tape = map(types.unliteral, call.given)
+    asked, arguments, dispatcher, result = _read(typing_context, call, annotated)
     if not isinstance(tape, types.BaseTuple) or len(tape) != 3:
         raise TapeError(
             f"{tape} was given to the reverse of {dispatcher.py_func.__name__}",
@@ -141,7 +144,7 @@ def nested_play_form(typing_context, spec, function, *args):
     if asked.result in (Active, MixedDuplicated):
         require_fitting(result if width is None else types.UniTuple(result, width), dret)
     plan = (dispatcher, asked, tuple(a.activity for a in arguments), width)
-    return calling(typing_context, _once(_play_stub, *plan), (spec, function), args)
+    return _once(_play_stub, *plan)
 
 
 def _play_stub(
@@ -200,10 +203,8 @@ def _value(name: str, kind: Any) -> str:
     return name if kind is Const else f"{name}.val"
 
 
-def _read(
-    typing_context: TypingContext, asked: SplitSpec, function: Any, args: Sequence[Any]
-) -> Any:
-    dispatcher = dispatcher_of_type(function)
+def _read(typing_context: TypingContext, call: NestedHalf, args: Sequence[Any]) -> Any:
+    asked, dispatcher = call.spec, dispatcher_of_type(call.function)
     found = [types.unliteral(ty) for ty in args]
     arguments = read_kinds(asked, dispatcher, found)
     result = returned_type(returned_by(typing_context, dispatcher, arguments))

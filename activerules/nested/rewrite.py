@@ -8,7 +8,7 @@
 Each of the first three ends in a call of `autodiff` that is rewritten again, until a pull is left.
 What a rule does is reverse over forward, so that no code with a tape is ever differentiated: see
 docs/decisions/0008-nested-derivatives.md. Pullbacks and split halves, which are values, have
-stubs of their own (`pullbacks`).
+functions of their own (`pullbacks`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from typing import Any
 from activerules.nested.batches import call_per_lane
 from activerules.nested.options import call_without_options
 from activerules.nested.pull import call_of
+from activerules.nested.pullbacks import nested_vjp_stub, playing, recording
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.emitter import is_batched
 from activerules.numba_ext.calls.intrinsics import return_activity
 from activerules.numba_ext.calls.nested_forms import (
     REWRITTEN,
     NestedCall,
+    NestedHalf,
     ReadCall,
     require_float_primal,
     returned_by,
@@ -33,12 +35,14 @@ from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.values.kinds import is_number
 
 
-def rewrite(typing_context: TypingContext, call: NestedCall) -> Any:
+def rewrite(typing_context: TypingContext, call: NestedCall | NestedHalf) -> Any:
     """The compiled function that stands for a call, with the same arguments.
 
     Raises what reading the call raises, and `NotYetSupported` where the value is asked for and is
     not one float.
     """
+    if isinstance(call, NestedHalf):
+        return (recording if call.half == "augmented" else playing)(typing_context, call)
     if is_batched(call.given):
         return call_per_lane(typing_context, call)
     if call.mode.options & REWRITTEN:
@@ -61,4 +65,4 @@ def _read(typing_context: TypingContext, call: NestedCall) -> ReadCall:
     return ReadCall(call, arguments, seeded, call.mode.returns_primal)
 
 
-use_nested(rewrite)
+use_nested(rewrite, nested_vjp_stub)

@@ -1,20 +1,21 @@
 """Derivatives asked for by code that is itself differentiated.
 
 The call of one becomes the call of a compiled function that the layer above writes: `use_nested`
-says who does, for all modes. See `activerules.nested.rewrite`.
+says who does, for all modes, for `vjp` and for the halves of a split derivative. See
+`activerules.nested.rewrite`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from numba.core import cgutils, types
 from numba.core.typing.templates import signature
 
 from activerules.annotations.activity import Annotation
-from activerules.annotations.signature import GradientSpec, Mode, Reverse
+from activerules.annotations.signature import GradientSpec, Mode, Reverse, SplitSpec
 from activerules.errors import NotYetSupported
 from activerules.rules.pattern import type_name
 from activerules.values.argument import ArgumentSpec
@@ -41,6 +42,20 @@ class NestedCall:
 
 
 @dataclass(frozen=True)
+class NestedHalf:
+    """A call of a half of a split derivative of the function of a Numba type.
+
+    given   the Numba types of its annotated arguments; of the reverse, before those of the
+            cotangent (or None) and the tape
+    """
+
+    half: Literal["augmented", "reverse"]
+    spec: SplitSpec
+    function: Any
+    given: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
 class ReadCall:
     """A call of a reverse derivative with its arguments read.
 
@@ -55,22 +70,34 @@ class ReadCall:
     with_primal: bool
 
 
-_rewriters: list[Callable[[Any, NestedCall], Any]] = []
+Rewrite = Callable[[Any, NestedCall | NestedHalf], Any]
+MakeVjp = Callable[[Any, Sequence[Any]], Any]
+_rewriters: list[tuple[Rewrite, MakeVjp]] = []
 
 
-def use_nested(rewrite: Callable[[Any, NestedCall], Any]) -> None:
-    """Say who writes the functions that stand for calls: `rewrite(typing_context, call)`."""
-    _rewriters[:] = [rewrite]
+def use_nested(rewrite: Rewrite, make_vjp: MakeVjp) -> None:
+    """Say who writes the functions that stand for calls.
+
+    rewrite   of `(typing_context, call)`: what stands for the call
+    make_vjp  of `(dispatcher, argtypes)`: what stands for a call of `vjp`
+    """
+    _rewriters[:] = [(rewrite, make_vjp)]
+
+
+def nested_vjp_stub(dispatcher: Any, argtypes: Sequence[Any]) -> Any:
+    """The compiled function that gives `(out, pullback)` in code that is differentiated."""
+    ((_, make_vjp),) = _rewriters
+    return make_vjp(dispatcher, argtypes)
 
 
 def nested_form(
-    typing_context: Any, call: NestedCall, before: Sequence[Any], args: Sequence[Any]
+    typing_context: Any, call: NestedCall | NestedHalf, before: Sequence[Any], args: Sequence[Any]
 ) -> Any:
     """The compiled form of a call whose last parameter is a tuple of `args`.
 
     The first of `args` that are not in `call.given` say the activity of the return.
     """
-    (rewrite,) = _rewriters
+    ((rewrite, _),) = _rewriters
     skipped = len(args) - len(call.given)
     return calling(typing_context, rewrite(typing_context, call), before, args, skipped)
 
