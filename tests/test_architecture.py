@@ -6,6 +6,7 @@ the flow. `ir` runs without Numba.
 """
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -188,3 +189,22 @@ def test_private_numba_api_stays_where_it_is_known(name):
     private = ("numba.core", "numba.np", "numba.cpython")
     wrong = [t for t, _ in imports(name) if t.startswith(private)]
     assert not wrong, f"{name} imports {wrong}"
+
+
+NUMBAS_SYMBOLS = re.compile(
+    r"NRT_|\bNRT\b|\bnrt|numba_|\b_?Py[A-Z_]|NumbaEnv|activerules\.(dict|object)\."
+)
+
+
+@pytest.mark.parametrize("name", [n for n in INNER_MODULES if n.split(".")[0] == "ir"])
+def test_the_engine_knows_no_symbol_of_numba(name):
+    """What is keyed on them is in one table: `numba_ext.target.symbols`."""
+    if name.startswith("ir.foreign"):
+        return
+    strings = [
+        node
+        for node in ast.walk(ast.parse(path_of(name).read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    wrong = [f"{path_of(name)}:{s.lineno}" for s in strings if NUMBAS_SYMBOLS.search(s.value)]
+    assert not wrong, "\n".join(wrong)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from activerules.errors import (
     ActiveMemoryInConst,
-    ActiverulesError,
     FloatBitsInInteger,
     MixedActivity,
     UnknownCall,
@@ -41,9 +40,8 @@ from activerules.ir.llvm.model import Constant, Instruction, Value
 from activerules.ir.llvm.names import plain_name
 from activerules.ir.llvm.refusal import refusal, shown
 from activerules.ir.llvm.types import I64
-from activerules.ir.normal.effects import HELD_MEMORY, MAKES_ROOM, memory_intrinsic
+from activerules.ir.normal.effects import effect_of, language, memory_intrinsic
 
-_HASHING = ("numba_dict_", "numba_get_internal_random_state", MAKES_ROOM)
 """What functions are called that hash floats; the second for NaN, the third for sets."""
 _TOO_WIDE = {"x86_fp80", "fp128", "ppc_fp128"}
 
@@ -337,7 +335,8 @@ class _Check:
         if i in self.activity.memory.called:
             self._derived_call(i, self.activity.memory.called[i])
             return
-        if i.callee_name == HELD_MEMORY:
+        effect = effect_of(i.callee_name)
+        if effect is not None and effect.no_data:
             self._held(i)
         for pointer in self._pointers_used(i):
             if self.activity.has_shadow(pointer):
@@ -458,8 +457,9 @@ class _Check:
         varied = any(o in self.activity.varied for o in i.operands)
         if varied or not reached.isdisjoint(self.activity.varied_memory) or self._bits_go_in(i):
             name, why = _unknown(i)
-            if name.startswith(_HASHING):
-                raise _hashed(i)
+            known = next((why for start, why in language().refused if name.startswith(start)), None)
+            if known is not None:
+                raise refusal(i, known.what, known.why, list(known.instead), UnknownCall)
             error = refusal(
                 i,
                 f"active data flows into {name}, which has no derivative",
@@ -472,20 +472,6 @@ class _Check:
             )
             error.names_callee = True
             raise error
-
-
-def _hashed(i: Instruction) -> ActiverulesError:
-    return refusal(
-        i,
-        "floats that may be active are items of a set, or keys of a dictionary",
-        "they are found by the hash of their bits, through which no derivative flows",
-        [
-            "keep them in an array or a numba.typed.List",
-            "put them in as the values of a numba.typed.Dict with other keys",
-            "stop the gradient before they are put there: ar.ignore_derivatives(x)",
-        ],
-        UnknownCall,
-    )
 
 
 def _unknown(call: Instruction) -> tuple[str, str]:

@@ -27,7 +27,7 @@ from activerules.ir.llvm.cfg import control_flow
 from activerules.ir.llvm.model import Argument, Function, Instruction, Module, Value, backward_slice
 from activerules.ir.llvm.types import Type, size_of
 from activerules.ir.normal import normal_form
-from activerules.ir.normal.effects import RELEASING, effect_of
+from activerules.ir.normal.effects import effect_of, frees
 
 
 @dataclass(frozen=True)
@@ -276,7 +276,7 @@ class _Summariser:
     def _releases(self, i: Instruction) -> bool:
         if i in self.memory.called:
             return self.memory.called[i].summary.releases
-        return i.callee_name in RELEASING and any(
+        return frees(i) and any(
             not o.is_local or o in self.fresh for o in self.memory.objects(i.operands[0])
         )
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 
 from activerules.ir.derivatives.complex_power import POWER_SYMBOLS, power_terms
 from activerules.ir.derivatives.rows import Partial, Row, RowOperands, Times
@@ -36,7 +37,7 @@ from activerules.ir.llvm.types import DOUBLE, FLOAT, I1, I64, FloatType
 def row_for(instruction: Instruction) -> Row | None:
     """The row of an instruction; None if no derivative is known.
 
-    Scalars only. Calls are looked up by name: intrinsics, the C library, Numba's helpers.
+    Scalars only. Calls are looked up by name: intrinsics, the C library, `add_symbols`.
     """
     if not isinstance(instruction.type, FloatType):
         return None
@@ -70,13 +71,18 @@ _INTRINSIC_SUFFIX = re.compile(r"(?:\.(?:b?f16|f32|f64|f80|f128|ppcf128|i\d+|p\d
 def function_of(symbol: str) -> str | None:
     """The function a symbol computes, without its type; None for an unknown symbol.
 
-    `sin` for `sin`, `sinf` and `llvm.sin.f64`; `smax` for `llvm.smax.i64`; `tgamma` for
-    `numba_gamma`. Any intrinsic is taken to be known.
+    `sin` for `sin`, `sinf` and `llvm.sin.f64`; `smax` for `llvm.smax.i64`. Any intrinsic is taken
+    to be known.
     """
     if not symbol.startswith("llvm."):
         return _SYMBOLS.get(symbol)
     name = _INTRINSIC_SUFFIX.sub("", symbol)[len("llvm.") :]
     return _INTRINSICS.get(name, name)
+
+
+def add_symbols(symbols: Mapping[str, str]) -> None:
+    """Let symbols of a language's own library stand for functions that have a row."""
+    _SYMBOLS.update(symbols)
 
 
 def is_inactive_math(name: str) -> bool:
@@ -378,9 +384,6 @@ _SYMBOLS = {
         *((name, name) for name in _LIBRARY),
         ("fmin", "minnum"),
         ("fmax", "maxnum"),
-        ("numba_gamma", "tgamma"),
-        ("numba_ldexp", "ldexp"),
-        ("numba_nextafter", "nextafter"),
     )
     for suffix in ("", "f")
 } | {

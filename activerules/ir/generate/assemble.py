@@ -19,11 +19,10 @@ from activerules.ir.generate.split import build_split
 from activerules.ir.llvm.model import Constant, Function, GlobalRef, Instruction, Module, Value
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_function, print_module
-from activerules.ir.normal.effects import COPIED_SIZE, COPY_RESIZED, GROW_SHADOW
+from activerules.ir.normal.effects import COPIED_SIZE, COPY_RESIZED, language
 from activerules.ir.plan.forward_plan import ForwardPlan
 from activerules.ir.plan.layout import Layout, make_layout
 from activerules.ir.plan.plan import Plan
-from activerules.ir.plan.tape_arrays import TAPE_ARRAY, TAPE_ARRAY_TEXT, TAPE_SHADOW
 from activerules.ir.tape import runtime
 from activerules.ir.tape.struct_copies import rows_function
 
@@ -192,10 +191,9 @@ def _support(functions: list[Function], *, whole: bool) -> _Support:
     texts: list[str] = []
     if any(name.startswith(runtime.PREFIX) for name in called):
         texts += [runtime.TEXT, runtime.CHUNKS if whole else runtime.CHUNKS_ELSEWHERE]
-    if TAPE_ARRAY in called or TAPE_SHADOW in called:
-        texts.append(TAPE_ARRAY_TEXT)
-    if GROW_SHADOW in called:
-        texts.append(runtime.GROW_TEXT)
+    counted = language().counted
+    own = counted.definitions if counted is not None else dict[str, str]()
+    texts += dict.fromkeys(own[name] for name in called if name in own)
     if whole and (runtime.STACK_LEFT in called or runtime.STACK_FLOOR in called):
         texts.append(runtime.STACK_TEXT.replace("define ", "define internal "))
     if COPY_RESIZED in called or COPIED_SIZE in called:

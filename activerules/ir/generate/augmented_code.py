@@ -33,12 +33,11 @@ from activerules.ir.generate.sweep import (
 from activerules.ir.llvm.builder import Builder, at_offset
 from activerules.ir.llvm.model import Argument, Block, Function, GlobalRef, Instruction, Value
 from activerules.ir.llvm.types import I1, I32, I64, PTR, VOID, ArrayType, Type
-from activerules.ir.normal.effects import RELEASING, UNSIZED, effect_of, memory_intrinsic
+from activerules.ir.normal.effects import counted_memory, effect_of, memory_intrinsic
 from activerules.ir.plan.callees import CalleeUse
 from activerules.ir.plan.layout import Layout, shadow_offset
 from activerules.ir.plan.plan import Plan, RuleUse
 from activerules.ir.plan.tape_arrays import TAPE_ARRAY, TAPE_SHADOW, is_plain
-from activerules.ir.tape.runtime import DATA_OFFSET
 
 
 class AugmentedCode(PrimalCopy[Plan, Builder]):
@@ -135,7 +134,6 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
     # --- calls ---
 
     def _call(self, i: Instruction, live: bool) -> None:
-        name = i.callee_name or ""
         if is_dropped(i):
             return
         if live and (i in self.plan.rules or i in self.plan.derived):
@@ -147,8 +145,9 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         info = self.plan.calls.marked(i)
         if self._is_needless(i):
             return
-        if live and name in RELEASING and self._leads_to_retained(i.operands[0]):
-            self._own(GlobalRef(UNSIZED.get(name, name)), self._value(i.operands[0]))
+        effect = effect_of(i.callee_name)
+        if live and effect and effect.frees and self._leads_to_retained(i.operands[0]):
+            self._own(GlobalRef(effect.plain or i.callee_name or ""), self._value(i.operands[0]))
             return
         if live and MemoryObject("allocation", i) in self.plan.in_rows:
             self.values[i] = self._allocate_in_row(TAPE_ARRAY, i)
@@ -215,18 +214,18 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         effect = effect_of(i.callee_name)
         assert effect is not None
         if MemoryObject("allocation", i) in self.plan.retained and effect.counted:
-            self.b.call("NRT_incref", VOID, [copy])
-            self._own(GlobalRef("NRT_decref"), copy)
+            self._retain(copy)
         self._shadow_of_allocation(i)
 
     def _is_needless(self, call: Instruction) -> bool:
         """Whether a call counts, or frees, nothing but arrays in rows of the tape (O2, O3)."""
-        if call.callee_name in RELEASING:
+        effect = effect_of(call.callee_name)
+        if effect is None:
+            return False
+        if effect.frees:
             objects = self.plan.memory.objects(call.operands[0])
             return any(o in self.plan.in_rows and not is_counted(o) for o in objects)
-        if call.callee_name not in {"NRT_incref", "NRT_decref"}:
-            return False
-        return self._is_in_row(call.operands[0])
+        return effect.counts and self._is_in_row(call.operands[0])
 
     def _allocate_in_row(self, function: str, i: Instruction) -> Value:
         """Allocate an array, or its shadow, in a row of the tape."""
@@ -236,7 +235,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         if effect.counted:
             return made
         self._fail_if_null(made)
-        return self.b.load(PTR, at_offset(self.b, made, DATA_OFFSET))
+        return self.b.load(PTR, at_offset(self.b, made, counted_memory().data_offset))
 
     def _shadow_of_allocation(self, i: Instruction) -> None:
         if MemoryObject("allocation", i) in self.plan.activity.active_memory:
@@ -253,8 +252,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         operands = [self._value(o) for o in i.operands]
         shadow = allocated_shadow(self.b, i, operands, owned=True)
         self._fail_if_null(shadow)
-        release = "NRT_Free" if i.callee_name == "NRT_Allocate" else "free"
-        self._own(GlobalRef("NRT_decref" if effect.counted else release), shadow)
+        self._own(GlobalRef(effect.released_by), shadow)
         clear_allocated(self.b, i, shadow, operands)
         return shadow
 
@@ -264,12 +262,15 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         fine = self.b.call("activerules.tape.own", I1, [self.parameters.tape, function, thing])
         self._fail_unless(fine)
 
+    def _retain(self, header: Value) -> None:
+        """Hold on to counted memory as long as the tape."""
+        self.b.call(counted_memory().retain, VOID, [header])
+        self._own(GlobalRef(counted_memory().release), header)
+
     def _retain_result(self, i: Instruction, info: CallInfo) -> None:
         """Hold on to memory a call returned."""
         for address in self._result_addresses(i, info):
-            meminfo = self.b.load(PTR, address)
-            self.b.call("NRT_incref", VOID, [meminfo])
-            self._own(GlobalRef("NRT_decref"), meminfo)
+            self._retain(self.b.load(PTR, address))
 
     def _result_addresses(self, i: Instruction, info: CallInfo) -> list[Value]:
         return self._addresses(self._value(i.operands[0]), info.result_meminfos)
@@ -357,7 +358,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         slot = at_offset(self.b, self._slot(saved), shadow_offset(saved, lane))
         self._copy(slot, shadow, saved.size)
         for address in self._addresses(shadow, use.info.result_meminfos):
-            self._own(GlobalRef("NRT_decref"), self.b.load(PTR, address))
+            self._own(GlobalRef(counted_memory().release), self.b.load(PTR, address))
 
     def _callee(self, use: CalleeUse) -> None:
         """Call the augmented primal of the callee in place of the callee."""

@@ -25,6 +25,7 @@ from activerules.ir.generate.sweep import (
 from activerules.ir.llvm.builder import Builder, Namer, at_offset
 from activerules.ir.llvm.model import Argument, Block, Function, Value
 from activerules.ir.llvm.types import I1, I32, I64, PTR, VOID, StructType, Type
+from activerules.ir.normal.effects import counted_memory
 from activerules.ir.plan.layout import Layout, stack_type
 from activerules.ir.plan.plan import Plan
 from activerules.ir.tape.runtime import OUT_OF_MEMORY, STACK_CHUNK, TAPE_SIZE, TOO_DEEP
@@ -98,7 +99,8 @@ class _Gradient:
         self.b.target = failed
         result = self.plan.request.parameters[0].argument
         for offset in offsets:
-            self.b.call("NRT_decref", VOID, [self.b.load(PTR, at_offset(self.b, result, offset))])
+            header = self.b.load(PTR, at_offset(self.b, result, offset))
+            self.b.call(counted_memory().release, VOID, [header])
         self.b.br(done)
         return [reverse, failed]
 

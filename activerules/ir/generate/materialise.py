@@ -18,9 +18,9 @@ from activerules.ir.generate.sweep import Parameters, Slots, null
 from activerules.ir.llvm.builder import Builder, at_offset
 from activerules.ir.llvm.model import Constant, Instruction, Value
 from activerules.ir.llvm.types import I64, PTR
+from activerules.ir.normal.effects import counted_memory, effect_of
 from activerules.ir.plan.layout import Layout
 from activerules.ir.plan.plan import Plan
-from activerules.ir.tape.runtime import DATA_OFFSET
 
 
 class AtHand:
@@ -169,16 +169,17 @@ class AtHand:
 
     def _gives_fixed_data(self, call: Instruction) -> bool:
         """Whether a call reads where the data of counted memory is, which never moves."""
-        if call.opcode != "call" or call.callee_name != "NRT_MemInfo_data_fast":
+        effect = effect_of(call.callee_name) if call.opcode == "call" else None
+        if effect is None or not effect.gives_data or effect.resizes is not None:
             return False
         objects = self.plan.memory.objects(call.operands[0])
         return bool(objects) and all(is_counted(o) and not has_header(o) for o in objects)
 
-    def _data(self, meminfo: Value) -> Value:
-        """What `NRT_MemInfo_data_fast` gives, in words that LLVM takes out of loops: it does not
-        know that what a loop writes is never a header.
+    def _data(self, header: Value) -> Value:
+        """What the call gives, in words that LLVM takes out of loops: it does not know that what a
+        loop writes is never a header.
         """
-        address = at_offset(self.b, meminfo, DATA_OFFSET)
+        address = at_offset(self.b, header, counted_memory().data_offset)
         return self.b.load(PTR, address, metadata=self.slots.scopes.fixed)
 
 

@@ -12,7 +12,7 @@ from activerules.ir.generate.sweep import clear
 from activerules.ir.llvm.builder import Builder
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.types import PTR
-from activerules.ir.normal.effects import GROW_SHADOW, CallEffect, effect_of
+from activerules.ir.normal.effects import GROW_SHADOW, CallEffect, counted_memory, effect_of
 
 ValueOf = Callable[[Value], Value]
 
@@ -84,7 +84,7 @@ def clear_allocated(b: Builder, i: Instruction, shadow: Value, operands: Sequenc
     """Set the memory of an allocation made by `allocated_shadow` to zero."""
     effect = effect_of(i.callee_name)
     assert effect is not None
-    data = b.call("NRT_MemInfo_data_fast", PTR, [shadow]) if effect.counted else shadow
+    data = b.call(counted_memory().data, PTR, [shadow]) if effect.counted else shadow
     clear(b, data, _bytes_of(b, effect, operands))
 
 

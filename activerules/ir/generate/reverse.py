@@ -52,7 +52,7 @@ from activerules.ir.llvm.builder import Builder, at_offset
 from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.model import Argument, Block, Function, Instruction, Value
 from activerules.ir.llvm.types import I1, I8, I32, I64, PTR, VOID, StructType
-from activerules.ir.normal.effects import COPIED_SIZE, COPY_RESIZED, memory_intrinsic
+from activerules.ir.normal.effects import CLEAR_COUNTED, COPIED_SIZE, COPY_RESIZED, memory_intrinsic
 from activerules.ir.plan.callees import CalleeUse
 from activerules.ir.plan.layout import Layout, shadow_offset
 from activerules.ir.plan.plan import Plan, RuleUse
@@ -480,7 +480,7 @@ class _Reverser:
         elif use.result_shadow is not None and self.plan.request.split:
             for offset in use.info.result_meminfos:
                 address = self.b.gep(I8, ret_shadow, [self.b.const(I64, offset)])
-                self.b.call("activerules.tape.clear_counted", VOID, [self.b.load(PTR, address)])
+                self.b.call(CLEAR_COUNTED, VOID, [self.b.load(PTR, address)])
         if after is not None:
             self.b.br(after)
             self._open(after)

@@ -8,8 +8,8 @@ Gives, for memory of `memory_size` bytes, aligned to 16, that the caller owns:
 
 `augmented` opens a tape in the memory; if its status is not 0, it has released everything again.
 `reverse` may then be called with the same arguments, any number of times. `drop` releases what the
-tape holds, a second time nothing; it has the signature of an NRT destructor, whose last arguments
-it ignores.
+tape holds, a second time nothing; it has the signature of a destructor of Numba's arrays, whose
+last arguments it ignores.
 
 The memory holds the tape, its first chunk, and the frame.
 """

@@ -4,12 +4,17 @@ One row per function. A name without a row is an unknown external function: it m
 whatever its pointer arguments reach, and an active value may not flow into it. Arithmetic (libm and
 LLVM's mathematical intrinsics) is not here: it has no effect but its result, and its rows are in
 `ir/derivatives/table.py`.
+
+Here are the functions of every language: C's and C++'s memory and output, LLVM's intrinsics, and
+the engine's own. Those of one language's runtime are declared by its front end (`declare`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from activerules.ir.derivatives.table import add_symbols
 from activerules.ir.llvm.model import Instruction
 
 HEADER_BYTES = 17
@@ -22,8 +27,15 @@ class CallEffect:
 
     allocates   the result is new memory that nothing else points to; `size` is the operand with its
                 bytes (calloc: the product of two operands)
-    counted     the new memory is an NRT MemInfo: `NRT_incref` and `NRT_decref` count its references
-    plain       the allocation without a destructor, called with the `size` operands alone
+    counted     the new memory is a header with a count of references (`CountedMemory`)
+    in_rows     it is for numbers alone, not resized, and nothing runs when it is released: an array
+                in a row of the tape may stand for it, if the operand `alignment` asks for no more
+                than that has
+    released_by the function that releases a shadow of the new memory
+    plain       what does the same with less: the allocation without a destructor, called with the
+                `size` operands alone; the release that is not told the size
+    frees       the memory behind operand 0 is given back
+    counts      a reference to operand 0 is added, or dropped
     header      the memory begins with a header of fixed size, HEADER_BYTES or more, and items
                 behind it; it can move
     gives_data  the result is the start of the data of the MemInfo in operand 0
@@ -37,6 +49,8 @@ class CallEffect:
     keeps       what it is given may be held on to, by a reference
     hands_out   the call may return memory that it was given, or that is reached from there
     mirrored    operands whose shadows are treated alike: forward mode repeats the call on them
+    adds_keys   keys are added to the dictionary in operand 0
+    no_data     what operand 0 leads to must not be active
     opaque      the result is a pointer to memory of the runtime (random state, Python objects):
                 never active
     pure        no effect beside the result: may be repeated in the reverse sweep
@@ -44,7 +58,12 @@ class CallEffect:
 
     allocates: bool = False
     counted: bool = False
+    in_rows: bool = False
+    alignment: int | None = None
+    released_by: str = "free"
     plain: str | None = None
+    frees: bool = False
+    counts: bool = False
     header: bool = False
     gives_data: bool = False
     resizes: int | None = None
@@ -58,17 +77,89 @@ class CallEffect:
     keeps: bool = False
     hands_out: bool = False
     mirrored: tuple[int, ...] = ()
+    adds_keys: bool = False
+    no_data: bool = False
     opaque: bool = False
     pure: bool = False
 
 
-def _counted_like(plain: str, *, header: bool = False) -> CallEffect:
-    """A reference-counted object with a destructor; its shadow may be one without."""
-    return CallEffect(allocates=True, counted=True, size=(0,), plain=plain, header=header)
+@dataclass(frozen=True)
+class CountedMemory:
+    """What generated code calls where it handles memory whose references are counted.
+
+    retain, release   functions of the runtime that add a reference, and drop one
+    data              the function of the runtime that gives the start of the data
+    data_offset       where in the header the pointer to that is
+    definitions       the text of functions that are written here by their names alone:
+                      `TAPE_ARRAY`, `TAPE_SHADOW`, `GROW_SHADOW` and `CLEAR_COUNTED`
+    """
+
+    retain: str
+    release: str
+    data: str
+    data_offset: int
+    definitions: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """An error in words of the language: what is refused, why, and what to do instead."""
+
+    what: str
+    why: str
+    instead: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LanguageRuntime:
+    """What a front end declares of the functions that code of its language calls.
+
+    effects       rows by name; `families`: by what a name begins with
+    mathematics   by symbol: the function in `derivatives.table` that it computes
+    declarations  by name: a declaration that says what LLVM cannot see
+    confined      functions without a row that reach what they are given, and nothing else
+    refused       by what a name begins with: how active data that flows into a function without a
+                  row is refused
+    counted       None where no references are counted
+    """
+
+    effects: Mapping[str, CallEffect] = field(default_factory=dict[str, CallEffect])
+    families: tuple[tuple[str, CallEffect], ...] = ()
+    mathematics: Mapping[str, str] = field(default_factory=dict[str, str])
+    declarations: Mapping[str, str] = field(default_factory=dict[str, str])
+    confined: frozenset[str] = frozenset()
+    refused: tuple[tuple[str, Explanation], ...] = ()
+    counted: CountedMemory | None = None
+
+
+_declared = LanguageRuntime()
+
+
+def declare(runtime: LanguageRuntime) -> None:
+    """Let the engine know the functions of a language's runtime.
+
+    For the module of the front end that has the table, which calls it when it is imported: once,
+    and before the engine is handed any code of the language.
+    """
+    global _declared
+    add_symbols(runtime.mathematics)
+    _declared = runtime
+
+
+def language() -> LanguageRuntime:
+    """What the front end has declared; an empty table where there is none."""
+    return _declared
+
+
+def counted_memory() -> CountedMemory:
+    """How references are counted, in code where some are."""
+    assert _declared.counted is not None, "no front end has declared counted memory"
+    return _declared.counted
 
 
 _NOTHING = CallEffect()
 _MIRRORED = CallEffect(mirrored=(0,))
+_FREES = CallEffect(mirrored=(0,), frees=True)
 _PURE = CallEffect(pure=True)
 _OPAQUE = CallEffect(opaque=True)
 
@@ -76,112 +167,36 @@ COPY_RESIZED = "activerules.copy_resized"
 COPIED_SIZE = "activerules.copied_size"
 """What `allocators` makes of the copy in `realloc`, and how many bytes that copies."""
 
-HELD_MEMORY = "activerules.held"
-"""Marks memory that a value without derivative leads to: it must not be active."""
-
-RAISES = "activerules.raise."
-CATCHES = "activerules.catch."
-"""Functions that write down an exception, in Numba's convention, and that release one."""
-
-FAILED_AT = RAISES + "at"
+FAILED_AT = "activerules.raise.at"
 """`void (ptr, ptr excinfo, i32 status, ptr site)`: adds to an exception which call it came from."""
 
 GROW_SHADOW = "activerules.shadow.grow"
 """What resizes a shadow: a call of it in a tangent is differentiated as the resizing it is."""
 
-NOCOPY_RESHAPE = "numba_attempt_nocopy_reshape"
-PROMISED = {
-    NOCOPY_RESHAPE: (
-        f"declare i32 @{NOCOPY_RESHAPE}(i64, ptr captures(none) readonly, "
-        "ptr captures(none) readonly, i64, ptr captures(none) readonly, "
-        "ptr captures(none) writeonly, i64, i32) nounwind willreturn memory(argmem: readwrite)"
-    ),
-}
-"""Declarations with what LLVM cannot see: of an array whose shape is read, the rest stays known."""
+CLEAR_COUNTED = "activerules.counted.clear"
+"""`void (ptr header)`: sets all data of counted memory to zero; null is none."""
 
-MAKES_ROOM = "NRT_MemInfo_varsize_alloc"
-GIVES_ROOM_BACK = "NRT_MemInfo_varsize_free"
-"""What sets exchange the memory behind them with: they get at that alone, and are refused on
-active data, as any unknown function.
-"""
-
-_RESIZES = CallEffect(gives_data=True, resizes=1, returns=0, writes=(0,))
+RESIZES = CallEffect(gives_data=True, resizes=1, returns=0, writes=(0,))
 
 _BY_NAME: dict[str, CallEffect] = {
-    # Numba's runtime (NRT)
-    "NRT_incref": _MIRRORED,
-    "NRT_decref": _MIRRORED,
-    "activerules.release": _MIRRORED,
-    "NRT_MemInfo_alloc": CallEffect(allocates=True, counted=True, size=(0,)),
-    "NRT_MemInfo_alloc_safe": CallEffect(allocates=True, counted=True, size=(0,)),
-    "NRT_MemInfo_alloc_aligned": CallEffect(allocates=True, counted=True, size=(0,)),
-    "NRT_MemInfo_alloc_safe_aligned": CallEffect(allocates=True, counted=True, size=(0,)),
-    "NRT_MemInfo_alloc_dtor": _counted_like("NRT_MemInfo_alloc"),
-    "NRT_MemInfo_alloc_dtor_safe": _counted_like("NRT_MemInfo_alloc"),
-    "NRT_MemInfo_new_varsize": _counted_like("NRT_MemInfo_new_varsize", header=True),
-    "NRT_MemInfo_new_varsize_dtor": _counted_like("NRT_MemInfo_new_varsize", header=True),
-    "NRT_MemInfo_varsize_realloc": _RESIZES,
-    GROW_SHADOW: _RESIZES,
-    "NRT_MemInfo_data_fast": CallEffect(gives_data=True, returns=0, pure=True),
-    "NRT_Allocate": CallEffect(allocates=True, size=(0,)),
-    "NRT_Free": _MIRRORED,
     # C and C++ allocation
     "malloc": CallEffect(allocates=True, size=(0,)),
     "calloc": CallEffect(allocates=True, size=(0, 1)),
     "aligned_alloc": CallEffect(allocates=True, size=(1,)),
     "_Znwm": CallEffect(allocates=True, size=(0,)),
     "_Znam": CallEffect(allocates=True, size=(0,)),
-    "free": _MIRRORED,
+    "free": _FREES,
+    "_ZdlPv": _FREES,
+    "_ZdaPv": _FREES,
+    "_ZdlPvm": CallEffect(mirrored=(0,), frees=True, plain="_ZdlPv"),
+    "_ZdaPvm": CallEffect(mirrored=(0,), frees=True, plain="_ZdaPv"),
+    # what the engine writes itself
     COPY_RESIZED: CallEffect(reads=(1,), writes=(0,)),
     COPIED_SIZE: _NOTHING,
-    "_ZdlPv": _MIRRORED,
-    "_ZdaPv": _MIRRORED,
-    "_ZdlPvm": _MIRRORED,
-    "_ZdaPvm": _MIRRORED,
-    HELD_MEMORY: _NOTHING,
+    GROW_SHADOW: RESIZES,
+    FAILED_AT: CallEffect(writes=(1,), keeps=True),
     "activerules.stack.floor": _NOTHING,
     "activerules.stack.left": _NOTHING,
-    # Numba's C helpers
-    NOCOPY_RESHAPE: CallEffect(reads=(1, 2, 4), writes=(5,)),
-    # typed dictionaries: keys; values are the business of visible code
-    "numba_dict_length": _NOTHING,
-    "numba_dict_set_method_table": _MIRRORED,
-    "activerules.dict.begin": _MIRRORED,
-    "activerules.dict.place": _MIRRORED,
-    "activerules.dict.remove": _MIRRORED,
-    "activerules.dict.pop": _MIRRORED,
-    "activerules.dict.fill": CallEffect(mirrored=(0, 1)),
-    "activerules.dict.key": CallEffect(writes=(2,)),
-    # objects of a caller, when all is read
-    "activerules.object.keep": _NOTHING,
-    "activerules.object.leave": _NOTHING,
-    "activerules.object.write": CallEffect(hands_over=True),
-    "activerules.object.items": CallEffect(hands_over=True),
-    "activerules.object.length": CallEffect(mirrored=(0, 1)),
-    **dict.fromkeys((f"activerules.object.{one}" for one in ("notes", "note", "meet")), _NOTHING),
-    # random numbers: state that is no data of the program
-    "numba_get_np_random_state": _OPAQUE,
-    "numba_get_py_random_state": _OPAQUE,
-    "numba_rnd_shuffle": CallEffect(reads=(0,), writes=(0,)),
-    "numba_rnd_init": CallEffect(writes=(0,)),
-    "numba_rnd_read": CallEffect(writes=(0,)),
-    # the interpreter: locks and printing
-    "numba_gil_ensure": CallEffect(writes=(0,)),
-    "numba_gil_release": CallEffect(reads=(0,)),
-    "PyGILState_Ensure": _NOTHING,
-    "PyGILState_Release": _NOTHING,
-    "PyFloat_FromDouble": _OPAQUE,
-    "PyLong_FromLongLong": _OPAQUE,
-    "PyLong_FromSsize_t": _OPAQUE,
-    "PyBool_FromLong": _OPAQUE,
-    "PyObject_Str": _OPAQUE,
-    "PyUnicode_AsUTF8": _OPAQUE,
-    "PyUnicode_FromString": _OPAQUE,
-    "PyUnicode_FromStringAndSize": _OPAQUE,
-    "PySys_FormatStdout": _NOTHING,
-    "numba_unpickle": _OPAQUE,
-    "Py_IncRef": _NOTHING,
-    "Py_DecRef": _NOTHING,
     # C's output: what is written carries no derivative
     **dict.fromkeys(
         "printf fprintf __printf_chk __fprintf_chk puts fputs putchar putc fputc fwrite "
@@ -194,9 +209,6 @@ _BY_NAME: dict[str, CallEffect] = {
 }
 
 _BY_PREFIX: tuple[tuple[str, CallEffect], ...] = (
-    ("activerules.dict.", _NOTHING),
-    (CATCHES, _NOTHING),
-    (RAISES, CallEffect(writes=(1,), keeps=True)),
     ("llvm.memset.p", CallEffect(writes=(0,))),
     ("llvm.memset.inline.", CallEffect(writes=(0,))),
     ("llvm.memcpy.p", CallEffect(reads=(1,), writes=(0,))),
@@ -249,10 +261,6 @@ _BY_PREFIX: tuple[tuple[str, CallEffect], ...] = (
     ("llvm.llrint.", _PURE),
 )
 
-RELEASING = frozenset({"free", "NRT_Free", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"})
-UNSIZED = {"_ZdlPvm": "_ZdlPv", "_ZdaPvm": "_ZdaPv"}
-"""Functions that release memory of a given size, and what releases it without."""
-
 MEMORY_INTRINSICS = (
     "llvm.memset.p", "llvm.memset.inline.", "llvm.memcpy.p", "llvm.memcpy.inline.", "llvm.memmove.p"
 )  # fmt: skip
@@ -262,9 +270,17 @@ def effect_of(name: str | None) -> CallEffect | None:
     """The row of a function, or None for one that is not known."""
     if name is None:
         return None
-    if name in _BY_NAME:
-        return _BY_NAME[name]
-    return next((effect for prefix, effect in _BY_PREFIX if name.startswith(prefix)), None)
+    effect = _BY_NAME.get(name) or _declared.effects.get(name)
+    if effect is not None:
+        return effect
+    families = (*_declared.families, *_BY_PREFIX)
+    return next((effect for prefix, effect in families if name.startswith(prefix)), None)
+
+
+def frees(call: Instruction) -> bool:
+    """Whether a call gives back the memory behind its first operand."""
+    effect = effect_of(call.callee_name)
+    return effect is not None and effect.frees
 
 
 def memory_intrinsic(instruction: Instruction) -> str | None:

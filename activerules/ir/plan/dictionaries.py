@@ -18,8 +18,8 @@ from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import closure
 from activerules.ir.llvm.model import Argument, Instruction, Module
 from activerules.ir.llvm.refusal import refusal
+from activerules.ir.normal.effects import effect_of
 
-_ADDS_KEYS = "activerules.dict.place"
 _PARAMETER = re.compile(r"arg\.(\w+)\.\d+")
 
 
@@ -54,7 +54,8 @@ def _written(
     """
     function = module.functions.get(call.callee_name or "")
     for inner in (x for block in (function.blocks if function else ()) for x in block.instructions):
-        holder = inner.operands[0] if inner.callee_name == _ADDS_KEYS else None
+        effect = effect_of(inner.callee_name)
+        holder = inner.operands[0] if effect is not None and effect.adds_keys else None
         if function is None or not isinstance(holder, Argument):
             continue
         name = _PARAMETER.match(holder.name)

@@ -40,9 +40,6 @@ STACK_LEFT = "activerules.stack.left"
 forward mode, which has no tape. Code that is differentiated again keeps the calls of them.
 """
 
-DATA_OFFSET = 24
-"""Where in an NRT MemInfo the pointer to its data is."""
-
 STACK_DECLARATIONS = {
     STACK_FLOOR: f"declare i64 @{STACK_FLOOR}(i64) nounwind willreturn memory(none)",
     STACK_LEFT: f"declare i1 @{STACK_LEFT}(i64) nounwind willreturn memory(none)",
@@ -285,23 +282,6 @@ entry:
   ret void
 }
 
-; all memory of an NRT MemInfo {refcount, destructor, its argument, data, size, ...}
-define internal void @activerules.tape.clear_counted(ptr %meminfo) nounwind {
-entry:
-  %none = icmp eq ptr %meminfo, null
-  br i1 %none, label %end, label %clear
-clear:
-  %data.at = getelementptr inbounds i8, ptr %meminfo, i64 24
-  %data = load ptr, ptr %data.at, align 8
-  %size.at = getelementptr inbounds i8, ptr %meminfo, i64 32
-  %size = load i64, ptr %size.at, align 8
-  call void @llvm.memset.p0.i64(ptr %data, i8 0, i64 %size, i1 false)
-  br label %end
-end:
-  ret void
-}
-
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare i1 @llvm.expect.i1(i1, i1)
 declare { i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)
 """
@@ -335,36 +315,6 @@ declare noalias ptr @activerules.chunk.new(i64)
 declare void @activerules.chunk.old(ptr, i64)
 """
 """Where the text is linked may know better: chunks are kept from one call to the next."""
-
-GROW_TEXT = """
-; the shadow of memory that is resized: it never shrinks, as what the primal drops in the end was
-; there before, and new memory is zero. Its data may move; null: out of memory
-define linkonce_odr ptr @activerules.shadow.grow(ptr %meminfo, i64 %bytes) noinline nounwind {
-entry:
-  %size.at = getelementptr inbounds i8, ptr %meminfo, i64 32
-  %size = load i64, ptr %size.at, align 8
-  %fits = icmp ule i64 %bytes, %size
-  br i1 %fits, label %same, label %grow
-same:
-  %data.at = getelementptr inbounds i8, ptr %meminfo, i64 24
-  %data = load ptr, ptr %data.at, align 8
-  ret ptr %data
-grow:
-  %moved = call ptr @NRT_MemInfo_varsize_realloc(ptr %meminfo, i64 %bytes)
-  %failed = icmp eq ptr %moved, null
-  br i1 %failed, label %end, label %clear
-clear:
-  %new = getelementptr i8, ptr %moved, i64 %size
-  %more = sub i64 %bytes, %size
-  call void @llvm.memset.p0.i64(ptr %new, i8 0, i64 %more, i1 false)
-  br label %end
-end:
-  ret ptr %moved
-}
-
-declare ptr @NRT_MemInfo_varsize_realloc(ptr, i64)
-declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
-"""
 
 RESIZED_TEXT = """
 ; how many bytes are copied when memory is resized to %size; of each piece of memory, primal or

@@ -13,11 +13,9 @@ from typing import Any
 import llvmlite.binding as llvm
 
 from activerules.ir.normal.normalise import scalar_tuning, target_machine
-from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX, leave_to_caller
+from activerules.numba_ext.codegen.link import leave_to_caller
 from activerules.numba_ext.codegen.unlinked import cpu_context
-
-# What is one for all code: Numba's passes know reference counts by their names.
-_SHARED = ("NRT_", ENVIRONMENT_PREFIX, "llvm.")
+from activerules.numba_ext.target.symbols import SHARED
 
 
 def alone(library: Any, stem: str, exported: Collection[str]) -> Any:
@@ -27,7 +25,7 @@ def alone(library: Any, stem: str, exported: Collection[str]) -> Any:
     # Numba keeps the module that it hands out.
     module = library._get_module_for_linking().clone()
     for one in (*module.functions, *module.global_variables):
-        if one.is_declaration or one.name.startswith(_SHARED):
+        if one.is_declaration or one.name.startswith(SHARED):
             continue
         if one.name in exported:
             one.linkage = "external"

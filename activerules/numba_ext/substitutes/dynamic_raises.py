@@ -35,8 +35,11 @@ from numba.core.ir import Var
 from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering
 
-from activerules.ir.normal.effects import CATCHES, RAISES
 from activerules.numba_ext.codegen.protocols import Builder, Context
+
+RAISES = "activerules.raise."
+CATCHES = "activerules.catch."
+"""What the names of functions begin with that write down an exception, and that release one."""
 
 _PACKS, _UNWRAPS = "__excinfo_unwrap_args", "activerules.unwrap."
 

@@ -19,7 +19,6 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.cpu import CPUContext
 
-from activerules.ir.normal.effects import HELD_MEMORY
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
 from activerules.values.kinds import may_hold_numbers
 
@@ -28,6 +27,9 @@ IGNORE_FUNCTIONS = {
     ir.FloatType(): "activerules.ignore.f32",
 }
 """Calls that the engine takes for identities whose result is a constant."""
+
+HELD_MEMORY = "activerules.held"
+"""Marks memory that a value without derivative leads to: it must not be active."""
 
 _READS = {"static_getitem", "typed_getitem", "getiter", operator.getitem}
 _OF_NUMBA = (types.Array, types.Container, types.ListType, types.DictType)

@@ -21,6 +21,7 @@ from numba.core import ir, types
 
 from activerules.errors import NoRuleForActivity, UnknownCall
 from activerules.numba_ext.target.calls import FollowedCall, RuleFunction
+from activerules.numba_ext.target.symbols import OF_PYTHON
 
 _POINTERS = (types.ExternalFunctionPointer, types.FunctionType)
 CallAt = Callable[[str, "str | None"], "CallSite | None"]
@@ -73,7 +74,7 @@ class CallSites:
         file, _, line = location.rpartition(":")
         sites = self._by_line.get((_absolute(file), int(line)), {}) if line.isdigit() else {}
         # Numba asks the interpreter for the address of a @cfunc
-        by_address = symbol is None or symbol.startswith(("Py", "_Py"))
+        by_address = symbol is None or symbol.startswith(OF_PYTHON)
         found = [s for s in sites if s.is_by_address == by_address]
         if not by_address and len(found) > 1:
             leading = [s for s in found if _leads_to(symbol, self._modules_of(s))]

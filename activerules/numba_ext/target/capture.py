@@ -29,10 +29,14 @@ from numba.core.registry import CPUDispatcher
 
 from activerules.errors import ActiverulesError, NotCompilable
 from activerules.numba_ext.codegen.arity import of_count, takes_any_number
+from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX
 from activerules.numba_ext.codegen.made_once import MadeOnce
 from activerules.numba_ext.codegen.types import AnnotationType, annotation_given
 from activerules.numba_ext.substitutes.visible import with_definitions
-from activerules.numba_ext.target import implementations  # noqa: F401  (what is compiled in its own way)
+from activerules.numba_ext.target import (
+    implementations,  # noqa: F401  (what is compiled in its own way)
+    symbols,  # noqa: F401  (what Numba's functions are to the engine)
+)
 from activerules.numba_ext.target.call_sites import CallAt
 from activerules.numba_ext.target.calls import (
     NUMBA_REFUSES,
@@ -49,7 +53,6 @@ from activerules.rules.rule import location_of
 from activerules.rules.written import function_from
 from activerules.values.abi import AbiParameter, flatten
 
-ENVIRONMENT_PREFIX = "_ZN08NumbaEnv"
 _UNRESOLVED = ".numba.unresolved$"
 
 

@@ -20,25 +20,20 @@ from typing import Any
 
 from activerules.ir.derivatives.table import is_inactive_math, is_pure_call
 from activerules.ir.normal.effects import effect_of
+from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX
+from activerules.numba_ext.target.symbols import (
+    BLAS_RESULTS,
+    OF_PYTHON,
+    RAISING,
+    READING,
+    WRITES_ITEMS,
+    is_own_code,
+)
 
 _OWN_ARGUMENTS = frozenset({"retptr", "excinfo"})
 _STEPS = frozenset({"getelementptr", "bitcast", "addrspacecast", "freeze"})
-_READING = frozenset(
-    {
-        "numba_list_size_address",
-        "numba_list_length",
-        "numba_list_allocated",
-        "numba_list_base_ptr",
-        "numba_list_is_mutable",
-        "Py_FatalError",
-    }
-)
 _READING_VECTORS = ("llvm.masked.load.", "llvm.masked.gather.", "llvm.vector.reduce.")
-_RAISING = "31ol_raise_with_shape_context"
-"""In the name of what Numba raises with where shapes do not fit; it makes a text."""
 _COUNTING = frozenset({"add", "sub", "mul", "zext", "sext", "fptosi"})
-_BLAS_RESULTS = {"numba_xxdot": 5, "numba_xxgemv": 9, "numba_xxgemm": 12}
-"""The operands through which Numba's wrappers of BLAS write."""
 _NO_ADDRESS = re.compile(r"i(1|8|16|32)|(half|float|double)|<\d+ x (half|float|double)>")
 """Types of which no value is a pointer, or a part of one that the next store completes."""
 
@@ -54,16 +49,13 @@ def exchanges(function: Any, *, lists: bool = True) -> bool:
     `lists`: whether there may be pointers in the items of typed lists. Arrays are copied by copies
     of a length that varies; structs, which may hold pointers, by copies of one that is known.
     """
-    allowed = frozenset[str]() if lists else frozenset({"numba_list_setitem"})
+    allowed = frozenset[str]() if lists else WRITES_ITEMS
     return not _Function(function, numbers=True, allowed=allowed).is_harmless()
 
 
 _BESIDE = re.compile(r"\binttoptr\b|\bcall\b[^@\n]*? %[^\s(]+\(")
 """In the text of a function: addresses that are numbers, and calls of function pointers."""
 _NAMED = re.compile(r'@(?:"([^"]+)"|([-\w.$]+))')
-_OF_PYTHON = ("PyObject_Call", "PyEval_", "PyImport_")
-_OF_NUMBA = ("numba_", "NRT_", "llvm.", "Py")
-"""What functions are called that Numba's own code calls; those of `_OF_PYTHON` run the user's."""
 
 
 def is_closed(function: Any) -> bool:
@@ -101,12 +93,12 @@ def _is_constant(module: Any, name: str) -> bool:
         found = module.get_global_variable(name)
     except NameError:
         return True  # an attribute, or metadata
-    return " constant " in str(found) or name.startswith(("_ZN08NumbaEnv", "Py", "_Py"))
+    return " constant " in str(found) or name.startswith((ENVIRONMENT_PREFIX, *OF_PYTHON))
 
 
 def _is_own_code(name: str) -> bool:
     known = effect_of(name) is not None or is_pure_call(name) or is_inactive_math(name)
-    return known or (name.startswith(_OF_NUMBA) and not name.startswith(_OF_PYTHON))
+    return known or is_own_code(name)
 
 
 @dataclass
@@ -151,12 +143,12 @@ class _Function:
         return str(value.type) == "i64" and made is not None and made.opcode in _COUNTING
 
     def _is_harmless_call(self, name: str, arguments: Sequence[Any]) -> bool:
-        if is_pure_call(name) or is_inactive_math(name) or name in _READING | self.allowed:
+        if is_pure_call(name) or is_inactive_math(name) or name in READING | self.allowed:
             return True
-        if name.startswith(_READING_VECTORS) or _RAISING in name:
+        if name.startswith(_READING_VECTORS) or RAISING in name:
             return True
-        if name in _BLAS_RESULTS:
-            return self.numbers or self._is_own(arguments[_BLAS_RESULTS[name]].name)
+        if name in BLAS_RESULTS:
+            return self.numbers or self._is_own(arguments[BLAS_RESULTS[name]].name)
         effect = effect_of(name)
         if effect is not None:
             is_array = self.numbers and name.startswith("llvm.mem") and not arguments[2].is_constant

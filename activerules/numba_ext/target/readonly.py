@@ -21,16 +21,11 @@ from numba.core import types
 from numba.core.compiler_lock import global_compiler_lock
 
 from activerules.ir.normal.normalise import target_machine
+from activerules.numba_ext.target.symbols import BLAS_INPUTS
 from activerules.values.fields import items_of
 
-# The operands through which Numba's wrappers of BLAS read, of those that are pointers.
-_BLAS_INPUTS = {
-    "numba_xxdot": (3, 4),
-    "numba_xxgemv": (4, 5, 7, 8),
-    "numba_xxgemm": (6, 7, 9, 11),
-}
 _DECLARATION = re.compile(
-    rf"^(declare [^@\n]*@)({'|'.join(_BLAS_INPUTS)})\(([^\n]*)\)([^)\n]*)$", re.MULTILINE
+    rf"^(declare [^@\n]*@)({'|'.join(BLAS_INPUTS)})\(([^\n]*)\)([^)\n]*)$", re.MULTILINE
 )
 # The field of Numba's array structure that points to the items.
 _DATA = 4
@@ -81,7 +76,7 @@ def _with_inputs(text: str) -> str:
     def declare(match: re.Match[str]) -> str:
         head, name, parameters, tail = match.groups()
         each = parameters.split(", ")
-        for k in _BLAS_INPUTS[name]:
+        for k in BLAS_INPUTS[name]:
             each[k] = f"ptr captures(none) readonly{each[k].removeprefix('ptr')}"
         return f"{head}{name}({', '.join(each)}){tail}"
 

@@ -50,7 +50,7 @@ from activerules.ir.llvm.model import (
     Value,
 )
 from activerules.ir.llvm.types import NamedTypes, size_of
-from activerules.ir.normal.effects import GIVES_ROOM_BACK, MAKES_ROOM, CallEffect
+from activerules.ir.normal.effects import CallEffect, language
 from activerules.ir.normal.promises import touches_memory
 
 
@@ -122,7 +122,7 @@ class MemoryFacts:
         if not touches_memory(call):
             return frozenset()
         given = frozenset(reached_by(call, self.objects, self.pointees))
-        if call.callee_name in (MAKES_ROOM, GIVES_ROOM_BACK):
+        if call.callee_name in language().confined:
             return given
         return given | self._exposed
 

@@ -2,6 +2,7 @@
 
 from activerules.ir.analysis.memory.addresses import address_of, divisor
 from activerules.ir.llvm.parser import parse_module
+from activerules.numba_ext.target import symbols  # noqa: F401  (declares the runtime)
 
 MODULE = """
 %pair = type { double, i64 }

@@ -1,0 +1,147 @@
+"""What generated code calls where it handles memory of Numba's runtime (NRT), as LLVM IR.
+
+Gives       `COUNTED`: the functions of the runtime, and those of our own, by name
+Invariants  C1  the layout is that of numba/core/runtime/nrt.cpp: a MemInfo is {i64 references,
+                ptr destructor, ptr its argument, ptr data, i64 size, ptr allocator}
+"""
+
+from __future__ import annotations
+
+from activerules.ir.normal.effects import CLEAR_COUNTED, GROW_SHADOW, CountedMemory
+from activerules.ir.plan.tape_arrays import TAPE_ARRAY, TAPE_SHADOW
+
+_PLACED = """
+; an NRT MemInfo {refcount, destructor, its argument, data, size, allocator} that lives as long as
+; the tape: in a row if it is small; else the runtime allocates it, and the tape owns it.
+; Its count never comes to zero. null: out of memory
+define internal noalias ptr @activerules.tape.array(ptr nocapture %tape, i64 %bytes) \
+noinline nounwind willreturn {
+entry:
+  %small = icmp ule i64 %bytes, 65536
+  br i1 %small, label %row, label %heap
+row:
+  %need = add i64 %bytes, 64
+  %place = call ptr @activerules.tape.reserve(ptr %tape, i64 %need)
+  %full = icmp eq ptr %place, null
+  br i1 %full, label %fail, label %fill
+fill:
+  %more = add i64 %need, 15
+  %all = and i64 %more, -16
+  %placed.at = getelementptr inbounds i8, ptr %tape, i64 72
+  %placed.old = load i64, ptr %placed.at, align 8
+  %placed = add i64 %placed.old, %all
+  store i64 %placed, ptr %placed.at, align 8
+  %place.int = ptrtoint ptr %place to i64
+  %after = add i64 %place.int, 79
+  %aligned = and i64 %after, -32
+  %skip = sub i64 %aligned, %place.int
+  %data = getelementptr i8, ptr %place, i64 %skip
+  store i64 4611686018427387904, ptr %place, align 8
+  %destructor.at = getelementptr inbounds i8, ptr %place, i64 8
+  store ptr null, ptr %destructor.at, align 8
+  %argument.at = getelementptr inbounds i8, ptr %place, i64 16
+  store ptr null, ptr %argument.at, align 8
+  %data.at = getelementptr inbounds i8, ptr %place, i64 24
+  store ptr %data, ptr %data.at, align 8
+  %size.at = getelementptr inbounds i8, ptr %place, i64 32
+  store i64 %bytes, ptr %size.at, align 8
+  %allocator.at = getelementptr inbounds i8, ptr %place, i64 40
+  store ptr null, ptr %allocator.at, align 8
+  ret ptr %place
+heap:
+  %large = call ptr @NRT_MemInfo_alloc_aligned(i64 %bytes, i32 32)
+  %none = icmp eq ptr %large, null
+  br i1 %none, label %fail, label %hold
+hold:
+  store i64 4611686018427387904, ptr %large, align 8
+  %fine = call i1 @activerules.tape.own(ptr %tape, ptr @NRT_MemInfo_call_dtor, ptr %large)
+  br i1 %fine, label %end, label %fail
+fail:
+  ret ptr null
+end:
+  ret ptr %large
+}
+
+; the same, of zeros
+define internal noalias ptr @activerules.tape.shadow(ptr nocapture %tape, i64 %bytes) \
+noinline nounwind willreturn {
+entry:
+  %made = call ptr @activerules.tape.array(ptr %tape, i64 %bytes)
+  %none = icmp eq ptr %made, null
+  br i1 %none, label %end, label %zero
+zero:
+  %data.at = getelementptr inbounds i8, ptr %made, i64 24
+  %data = load ptr, ptr %data.at, align 8
+  call void @llvm.memset.p0.i64(ptr align 16 %data, i8 0, i64 %bytes, i1 false)
+  br label %end
+end:
+  ret ptr %made
+}
+
+declare noalias ptr @NRT_MemInfo_alloc_aligned(i64, i32)
+declare void @NRT_MemInfo_call_dtor(ptr)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+"""
+
+_GROW = """
+; the shadow of memory that is resized: it never shrinks, as what the primal drops in the end was
+; there before, and new memory is zero. Its data may move; null: out of memory
+define linkonce_odr ptr @activerules.shadow.grow(ptr %meminfo, i64 %bytes) noinline nounwind {
+entry:
+  %size.at = getelementptr inbounds i8, ptr %meminfo, i64 32
+  %size = load i64, ptr %size.at, align 8
+  %fits = icmp ule i64 %bytes, %size
+  br i1 %fits, label %same, label %grow
+same:
+  %data.at = getelementptr inbounds i8, ptr %meminfo, i64 24
+  %data = load ptr, ptr %data.at, align 8
+  ret ptr %data
+grow:
+  %moved = call ptr @NRT_MemInfo_varsize_realloc(ptr %meminfo, i64 %bytes)
+  %failed = icmp eq ptr %moved, null
+  br i1 %failed, label %end, label %clear
+clear:
+  %new = getelementptr i8, ptr %moved, i64 %size
+  %more = sub i64 %bytes, %size
+  call void @llvm.memset.p0.i64(ptr %new, i8 0, i64 %more, i1 false)
+  br label %end
+end:
+  ret ptr %moved
+}
+
+declare ptr @NRT_MemInfo_varsize_realloc(ptr, i64)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+"""
+
+_CLEAR = """
+; null is none
+define internal void @activerules.counted.clear(ptr %meminfo) nounwind {
+entry:
+  %none = icmp eq ptr %meminfo, null
+  br i1 %none, label %end, label %clear
+clear:
+  %data.at = getelementptr inbounds i8, ptr %meminfo, i64 24
+  %data = load ptr, ptr %data.at, align 8
+  %size.at = getelementptr inbounds i8, ptr %meminfo, i64 32
+  %size = load i64, ptr %size.at, align 8
+  call void @llvm.memset.p0.i64(ptr %data, i8 0, i64 %size, i1 false)
+  br label %end
+end:
+  ret void
+}
+
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+"""
+
+COUNTED = CountedMemory(
+    retain="NRT_incref",
+    release="NRT_decref",
+    data="NRT_MemInfo_data_fast",
+    data_offset=24,
+    definitions={
+        TAPE_ARRAY: _PLACED,
+        TAPE_SHADOW: _PLACED,
+        GROW_SHADOW: _GROW,
+        CLEAR_COUNTED: _CLEAR,
+    },
+)

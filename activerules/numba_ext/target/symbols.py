@@ -1,0 +1,210 @@
+"""The functions of Numba's runtime and of ours beside it, by name: the one table of them.
+
+Needs       nothing: it is declared to the engine when this module is imported, by `capture` among
+            others, before any code of Numba is read
+Gives       the engine's rows (`LanguageRuntime`): what a call does to memory, and what it computes
+            `READING`, `BLAS_INPUTS` and others: what our own side asks about compiled code that is
+            not differentiated. There these functions count as known; to the engine they are not, so
+            that active data which flows into one is refused
+"""
+
+from __future__ import annotations
+
+from activerules.ir.normal.effects import (
+    RESIZES,
+    CallEffect,
+    Explanation,
+    LanguageRuntime,
+    declare,
+)
+from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX
+from activerules.numba_ext.substitutes.dynamic_raises import CATCHES, RAISES
+from activerules.numba_ext.substitutes.inactive_values import HELD_MEMORY
+from activerules.numba_ext.substitutes.object_runtime import PREFIX as OBJECTS
+from activerules.numba_ext.target.counted_memory import COUNTED
+from activerules.values.dict_runtime import PREFIX as KEYS
+
+_NOTHING = CallEffect()
+_MIRRORED = CallEffect(mirrored=(0,))
+_COUNTS = CallEffect(mirrored=(0,), counts=True)
+_OPAQUE = CallEffect(opaque=True)
+
+
+def _counted(
+    plain: str | None = None,
+    *,
+    header: bool = False,
+    in_rows: bool = False,
+    alignment: int | None = None,
+) -> CallEffect:
+    """A reference-counted object; with a destructor, its shadow may be one without (`plain`)."""
+    return CallEffect(
+        allocates=True,
+        counted=True,
+        size=(0,),
+        plain=plain,
+        header=header,
+        in_rows=in_rows,
+        alignment=alignment,
+        released_by=COUNTED.release,
+    )
+
+
+_ARRAY = _counted(in_rows=True)
+_ALIGNED_ARRAY = _counted(in_rows=True, alignment=1)
+_WITH_DESTRUCTOR = _counted("NRT_MemInfo_alloc")
+_LIST = _counted("NRT_MemInfo_new_varsize", header=True)
+
+_NOCOPY_RESHAPE = "numba_attempt_nocopy_reshape"
+
+_EFFECTS: dict[str, CallEffect] = {
+    # the runtime (NRT)
+    COUNTED.retain: _COUNTS,
+    COUNTED.release: _COUNTS,
+    "activerules.release": _MIRRORED,
+    "NRT_MemInfo_alloc": _ARRAY,
+    "NRT_MemInfo_alloc_safe": _ARRAY,
+    "NRT_MemInfo_alloc_aligned": _ALIGNED_ARRAY,
+    "NRT_MemInfo_alloc_safe_aligned": _ALIGNED_ARRAY,
+    "NRT_MemInfo_alloc_dtor": _WITH_DESTRUCTOR,
+    "NRT_MemInfo_alloc_dtor_safe": _WITH_DESTRUCTOR,
+    "NRT_MemInfo_new_varsize": _LIST,
+    "NRT_MemInfo_new_varsize_dtor": _LIST,
+    "NRT_MemInfo_varsize_realloc": RESIZES,
+    COUNTED.data: CallEffect(gives_data=True, returns=0, pure=True),
+    "NRT_Allocate": CallEffect(allocates=True, size=(0,), in_rows=True, released_by="NRT_Free"),
+    "NRT_Free": CallEffect(mirrored=(0,), frees=True),
+    HELD_MEMORY: CallEffect(no_data=True),
+    _NOCOPY_RESHAPE: CallEffect(reads=(1, 2, 4), writes=(5,)),
+    # typed dictionaries: keys; values are the business of visible code
+    "numba_dict_length": _NOTHING,
+    "numba_dict_set_method_table": _MIRRORED,
+    f"{KEYS}begin": _MIRRORED,
+    f"{KEYS}place": CallEffect(mirrored=(0,), adds_keys=True),
+    f"{KEYS}remove": _MIRRORED,
+    f"{KEYS}pop": _MIRRORED,
+    f"{KEYS}fill": CallEffect(mirrored=(0, 1)),
+    f"{KEYS}key": CallEffect(writes=(2,)),
+    # objects of a caller, when all is read
+    f"{OBJECTS}keep": _NOTHING,
+    f"{OBJECTS}leave": _NOTHING,
+    f"{OBJECTS}write": CallEffect(hands_over=True),
+    f"{OBJECTS}items": CallEffect(hands_over=True),
+    f"{OBJECTS}length": CallEffect(mirrored=(0, 1)),
+    **dict.fromkeys((f"{OBJECTS}{one}" for one in ("notes", "note", "meet")), _NOTHING),
+    # random numbers: state that is no data of the program
+    "numba_get_np_random_state": _OPAQUE,
+    "numba_get_py_random_state": _OPAQUE,
+    "numba_rnd_shuffle": CallEffect(reads=(0,), writes=(0,)),
+    "numba_rnd_init": CallEffect(writes=(0,)),
+    # the interpreter: locks and printing
+    "numba_gil_ensure": CallEffect(writes=(0,)),
+    "numba_gil_release": CallEffect(reads=(0,)),
+    "PyGILState_Ensure": _NOTHING,
+    "PyGILState_Release": _NOTHING,
+    "PyFloat_FromDouble": _OPAQUE,
+    "PyLong_FromLongLong": _OPAQUE,
+    "PyLong_FromSsize_t": _OPAQUE,
+    "PyBool_FromLong": _OPAQUE,
+    "PyObject_Str": _OPAQUE,
+    "PyUnicode_AsUTF8": _OPAQUE,
+    "PyUnicode_FromString": _OPAQUE,
+    "PyUnicode_FromStringAndSize": _OPAQUE,
+    "PySys_FormatStdout": _NOTHING,
+    "numba_unpickle": _OPAQUE,
+    "Py_IncRef": _NOTHING,
+    "Py_DecRef": _NOTHING,
+}
+
+_FAMILIES = (
+    (KEYS, _NOTHING),
+    (CATCHES, _NOTHING),
+    (RAISES, CallEffect(writes=(1,), keeps=True)),
+)
+
+_MAKES_ROOM = "NRT_MemInfo_varsize_alloc"
+_GIVES_ROOM_BACK = "NRT_MemInfo_varsize_free"
+"""What sets exchange the memory behind them with."""
+
+_HASHED = Explanation(
+    "floats that may be active are items of a set, or keys of a dictionary",
+    "they are found by the hash of their bits, through which no derivative flows",
+    (
+        "keep them in an array or a numba.typed.List",
+        "put them in as the values of a numba.typed.Dict with other keys",
+        "stop the gradient before they are put there: ar.ignore_derivatives(x)",
+    ),
+)
+
+declare(
+    LanguageRuntime(
+        effects=_EFFECTS,
+        families=_FAMILIES,
+        mathematics={
+            f"numba_{name}{suffix}": function
+            for name, function in (
+                ("gamma", "tgamma"),
+                ("ldexp", "ldexp"),
+                ("nextafter", "nextafter"),
+            )
+            for suffix in ("", "f")
+        },
+        declarations={  # of an array whose shape is read, the rest stays known
+            _NOCOPY_RESHAPE: f"declare i32 @{_NOCOPY_RESHAPE}(i64, ptr captures(none) readonly, "
+            "ptr captures(none) readonly, i64, ptr captures(none) readonly, "
+            "ptr captures(none) writeonly, i64, i32) nounwind willreturn "
+            "memory(argmem: readwrite)",
+        },
+        confined=frozenset({_MAKES_ROOM, _GIVES_ROOM_BACK}),
+        refused=tuple(
+            (beginning, _HASHED)
+            for beginning in ("numba_dict_", "numba_get_internal_random_state", _MAKES_ROOM)
+        ),
+        counted=COUNTED,
+    )
+)
+
+
+# --- compiled code that is not differentiated ---
+
+READING = frozenset(
+    {
+        "numba_list_size_address",
+        "numba_list_length",
+        "numba_list_allocated",
+        "numba_list_base_ptr",
+        "numba_list_is_mutable",
+        "Py_FatalError",
+    }
+)
+"""Functions that write nothing that the program sees."""
+
+WRITES_ITEMS = frozenset({"numba_list_setitem"})
+"""Functions that write items into typed lists."""
+
+RAISING = "31ol_raise_with_shape_context"
+"""In the name of what Numba raises with where shapes do not fit; it makes a text."""
+
+BLAS_INPUTS = {
+    "numba_xxdot": (3, 4),
+    "numba_xxgemv": (4, 5, 7, 8),
+    "numba_xxgemm": (6, 7, 9, 11),
+}
+BLAS_RESULTS = {"numba_xxdot": 5, "numba_xxgemv": 9, "numba_xxgemm": 12}
+"""The operands through which Numba's wrappers of BLAS read, of those that are pointers, and the one
+through which they write.
+"""
+
+SHARED = ("NRT_", ENVIRONMENT_PREFIX, "llvm.")
+"""What is one for all code: Numba's passes know reference counts by their names."""
+
+OF_PYTHON = ("Py", "_Py")
+"""What belongs to the interpreter: its functions, and constants that never change."""
+
+_RUNS_PYTHON = ("PyObject_Call", "PyEval_", "PyImport_")
+_OF_NUMBA = ("numba_", "NRT_", "llvm.", "Py")
+
+
+def is_own_code(name: str) -> bool:
+    """Whether a function is one that Numba's own code calls, and runs no code of the user's."""
+    return name.startswith(_OF_NUMBA) and not name.startswith(_RUNS_PYTHON)
