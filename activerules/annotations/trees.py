@@ -59,7 +59,7 @@ def restored(x: Any) -> Any:
     return made
 
 
-def place_of_key(kind: type, key: str) -> int | None:
+def index_of_key(kind: type, key: str) -> int | None:
     """Where the value of a key is in a named tuple of such a class; None for another one."""
     origin: Any = getattr(kind, _ORIGIN, None)
     return origin.index(key) if is_tuple(origin) and key in origin else None

@@ -155,7 +155,7 @@ def kind_of(x: Any) -> type[Annotation]:
 
 def onehot(x: Any) -> tuple[Any, ...]:
     """Return one shadow per float in `x`, each with a one in its place and zeros elsewhere."""
-    return tuple(_with_one(x, place) for place in range(_count(x)))
+    return tuple(_with_one(x, index) for index in range(_count(x)))
 
 
 def _zeros_with_strides(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -182,17 +182,17 @@ def _is_number(x: Any) -> bool:
     return isinstance(x, (float, complex, np.inexact))
 
 
-def _with_one(x: Any, place: int) -> Any:
-    """Return a zero shadow of `x` with a one at the `place`-th float."""
+def _with_one(x: Any, index: int) -> Any:
+    """Return a zero shadow of `x` with a one at the float number `index`."""
     zero = make_zero(x)
     if is_tuple(x):
         items: list[Any] = []
         for item in x:
             count = _count(item)
-            items.append(_with_one(item, place) if 0 <= place < count else make_zero(item))
-            place -= count
+            items.append(_with_one(item, index) if 0 <= index < count else make_zero(item))
+            index -= count
         return like_tuple(type(x), items)
     if is_array(x):
-        zero[np.unravel_index(place, x.shape)] = 1
+        zero[np.unravel_index(index, x.shape)] = 1
         return zero
     return type(x)(1)

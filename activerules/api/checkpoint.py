@@ -101,8 +101,8 @@ def recomputing_rule(function: Any) -> Rule:
         for which, written in _rule_of(copy, names).items()
     }
     rule, _ = read["reverse"]
-    place = f"its body, computed again: {location_of(function)}"
-    halves = {which: replace(half, location=place) for which, (_, half) in read.items()}
+    location = f"its body, computed again: {location_of(function)}"
+    halves = {which: replace(half, location=location) for which, (_, half) in read.items()}
     return Rule(rule.name, rule.arguments, rule.result, halves)
 
 
@@ -198,8 +198,8 @@ def _seeds(dret: Any) -> Any:
 @overload(_put)
 def _put_typed(out, y):  # noqa: ARG001
     if isinstance(y, types.BaseTuple):
-        places = [leaf.place for leaf in carrying("y", y)]
-        lines = "; ".join(f"_put(out[{k}], y{place})" for k, place in enumerate(places))
+        paths = [leaf.path for leaf in carrying("y", y)]
+        lines = "; ".join(f"_put(out[{k}], y{path})" for k, path in enumerate(paths))
         return _from_source(f"def f(out, y): {lines or 'pass'}")
     if isinstance(y, types.Array):
 

@@ -220,12 +220,12 @@ class DerivedFunction:
             file=plain.__code__.co_filename,
             line=plain.__code__.co_firstlineno,
         )
-        by_place = [p.default for p in parameters if p.kind is not p.KEYWORD_ONLY]
-        stub.__defaults__ = tuple(x for x in by_place if x is not inspect.Parameter.empty) or None
+        positional = [p.default for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        stub.__defaults__ = tuple(x for x in positional if x is not inspect.Parameter.empty) or None
         stub.__kwdefaults__ = plain.__kwdefaults__
         stub.__name__ = self.__name__
-        places = "_".join(map(str, spec.argnums))
-        asked = f"{places}{'_holomorphic' * spec.holomorphic}"
+        argnums = "_".join(map(str, spec.argnums))
+        asked = f"{argnums}{'_holomorphic' * spec.holomorphic}"
         stub.__qualname__ = f"{plain.__qualname__}.{self.__name__}_{asked}"
         return stub
 
@@ -277,28 +277,30 @@ def read_spec(dispatcher: Any, argnums: ArgNums, with_value: bool) -> GradientSp
     names = list(inspect.signature(dispatcher.py_func).parameters)
     unlimited = takes_any_number(dispatcher.py_func)
     single = not isinstance(argnums, tuple | list)
-    places = []
-    for place in [argnums] if single else argnums:
-        if isinstance(place, str):
-            places.append(_place_of(dispatcher, place))
+    indices = []
+    for argnum in [argnums] if single else argnums:
+        if isinstance(argnum, str):
+            indices.append(_index_of(dispatcher, argnum))
             continue
-        if not isinstance(place, SupportsIndex):
-            raise _wrong_argnums(dispatcher, f"has {place!r}, which is neither a number nor a name")
-        index = operator.index(place)
+        if not isinstance(argnum, SupportsIndex):
+            raise _wrong_argnums(
+                dispatcher, f"has {argnum!r}, which is neither a number nor a name"
+            )
+        index = operator.index(argnum)
         if index < 0 and not unlimited:
             index += len(names)
         if index < 0 or (index >= len(names) and not unlimited):
-            raise _wrong_argnums(dispatcher, f"has {place}")
-        places.append(index)
-    repeated = [k for k in places if places.count(k) > 1]
-    if repeated or not places:
+            raise _wrong_argnums(dispatcher, f"has {argnum}")
+        indices.append(index)
+    repeated = [k for k in indices if indices.count(k) > 1]
+    if repeated or not indices:
         named = [*of_count(dispatcher, 1 + max(repeated, default=0)).parameters]
         fault = f"names `{named[repeated[0]]}` twice" if repeated else "names no argument"
         raise _wrong_argnums(dispatcher, fault)
-    return GradientSpec(tuple(places), single, with_value)
+    return GradientSpec(tuple(indices), single, with_value)
 
 
-def _place_of(dispatcher: Any, name: str) -> int:
+def _index_of(dispatcher: Any, name: str) -> int:
     """The number of the argument of that name."""
     parameters = inspect.signature(dispatcher.py_func).parameters
     if name not in parameters or parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
@@ -308,8 +310,8 @@ def _place_of(dispatcher: Any, name: str) -> int:
 
 def _require_no_values(kind: str, function: Any, argnums: Any) -> None:
     """Raise `ArityError` for `grad(f, x)`: what is differentiated at comes later."""
-    places = argnums if isinstance(argnums, tuple | list) else [argnums]
-    if places and all(isinstance(p, float | complex) or getattr(p, "ndim", 0) for p in places):
+    given = argnums if isinstance(argnums, tuple | list) else [argnums]
+    if given and all(isinstance(p, float | complex) or getattr(p, "ndim", 0) for p in given):
         name = getattr(function, "__name__", "f")
         raise ArityError(
             f"{kind}({name}) returns a function, and is given what that is to be called with",

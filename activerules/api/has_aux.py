@@ -32,7 +32,7 @@ from activerules.numba_ext.codegen.arity import first_names
 from activerules.numba_ext.codegen.made_once import COMPILED, MadeOnce
 from activerules.numba_ext.codegen.types import SpecType
 from activerules.rules.pattern import type_name
-from activerules.rules.written import in_place_of
+from activerules.rules.written import replacement_of
 
 _surrounded = MadeOnce()
 
@@ -182,7 +182,7 @@ def _compiled(
 
     def make() -> Any:
         plain = dispatcher.py_func
-        return njit(**NO_C_WRAPPER)(in_place_of(plain, source, scope, name="with_aux"))
+        return njit(**NO_C_WRAPPER)(replacement_of(plain, source, scope, name="with_aux"))
 
     return COMPILED.get(dispatcher, ("aux", source, key, compiles_for_derivative()), make)
 
@@ -210,7 +210,7 @@ def _around(dispatcher: Any, count: int, result: str) -> Any:
             "_function": dispatcher, "value_of": value_of, "aux_of": aux_of,
             "ignore_derivatives": ignore_derivatives,
         }  # fmt: skip
-        made = in_place_of(plain, source, scope, name=_NAME)
+        made = replacement_of(plain, source, scope, name=_NAME)
         made.__name__ = plain.__name__  # errors name the function of the user
         return njit(made)
 

@@ -110,20 +110,20 @@ def _hessian_form(typing_context, spec, function, *args):
     if by_lists is not None:
         return by_lists
     request = spec.value
-    places = request.argnums
+    argnums = request.argnums
     dispatcher = dispatcher_of_type(function)
     names = checks.read_arity(dispatcher, len(args))
     found = tuple(map(types.unliteral, args))
-    for j in places:
+    for j in argnums:
         _require_hessian(names[j], found[j])
     # the gradient is what is differentiated: a tuple, by all arguments asked for
-    result = types.Tuple([gradient_type(found[j]) for j in places])
+    result = types.Tuple([gradient_type(found[j]) for j in argnums])
     rows = carrying("out", result)
     gradients: dict[str, Any] = {}
     columns: dict[str, Columns] = {}
     call = "g{}(" if compiles_for_derivative() else "passing(g{}, "
     texts = TupleTexts()
-    for j in places:
+    for j in argnums:
         written = written_arrays(dispatcher, names, found, j, 1)
         given = ", ".join(names_of(written))
         columns[f"x{j}"] = Columns(
@@ -136,7 +136,7 @@ def _hessian_form(typing_context, spec, function, *args):
             texts,
         )
         gradients[f"g{j}"] = GradientFunction(
-            along(dispatcher, j, len(args)), places, options={}
+            along(dispatcher, j, len(args)), argnums, options={}
         ).dispatcher
     blocks = arranged(texts, result, found, request, lambda row, x: columns[x.root].block(row, x))
     blocks += "[0]" * request.single
@@ -164,15 +164,15 @@ def _require_hessian(name: str, found: Any) -> None:
 # --- the functions that reverse mode is applied to ---
 
 
-def along(dispatcher: Any, place: int, count: int) -> Any:
-    """The function `(*args, v) -> f'(args) v`, where v is a tangent of the argument in `place`, of
-    `count` arguments.
+def along(dispatcher: Any, argnum: int, count: int) -> Any:
+    """The function `(*args, v) -> f'(args) v`, of `count` arguments, where v is a tangent of
+    that at `argnum`.
     """
 
     def make() -> Any:
         names = first_names(dispatcher, count)
-        extra = _free(f"dot_{names[place]}", names)
-        tangents = [extra if k == place else "None" for k in range(len(names))]
+        extra = _free(f"dot_{names[argnum]}", names)
+        tangents = [extra if k == argnum else "None" for k in range(len(names))]
         source = (
             f"def along({', '.join(names)}, {extra}):\n"
             f"    return _jvp(_function, ({', '.join(names)},), ({', '.join(tangents)},))[1]\n"
@@ -189,7 +189,7 @@ def along(dispatcher: Any, place: int, count: int) -> Any:
         made.__name__ = plain.__name__  # errors name the function the Hessian is of
         return njit(made)
 
-    return _made.get(dispatcher, ("along", place, count), make)
+    return _made.get(dispatcher, ("along", argnum, count), make)
 
 
 def _free(name: str, taken: Sequence[str]) -> str:

@@ -143,7 +143,7 @@ def _product_form(typing_context, spec, function, *given):
             require_copyable(names[k], args[k])
     gradient = GradientFunction(along(dispatcher, 0, len(args)), 0, options={}).dispatcher
     parameters = ["x0", "v", *(f"x{k}" for k in range(1, len(args)))]
-    held = [*(f"y{k}" for k in written), *(["w"] if 0 in written else [])]
+    allocated = [*(f"y{k}" for k in written), *(["w"] if 0 in written else [])]
     passed = [f"y{k}" if k in written else f"x{k}" for k, _ in enumerate(args)]
     call = f"{', '.join(passed)}, {'w' if 0 in written else 'v'})"
     made = [
@@ -164,14 +164,14 @@ def _product_form(typing_context, spec, function, *given):
         )
 
     before = (spec, function)
-    if compiles_for_derivative() or not held:
+    if compiles_for_derivative() or not allocated:
         callee = compiled(parameters, [*made, f"return gradient({call}"])
         return calling(typing_context, callee, before, (x, v, *rest))
-    unpack = f"{', '.join(held)}, = held"
+    unpack = f"{', '.join(allocated)}, = allocated"
     steps = Steps(
-        compiled(parameters, [*made, f"return ({', '.join(held)},)"]),
-        compiled(["held", *parameters], [unpack, f"return passing(gradient, {call}"]),
-        compiled(["held", "first", *parameters], ["return first"]),
+        compiled(parameters, [*made, f"return ({', '.join(allocated)},)"]),
+        compiled(["allocated", *parameters], [unpack, f"return passing(gradient, {call}"]),
+        compiled(["allocated", "first", *parameters], ["return first"]),
     )
     return steps_form(typing_context, steps, before, (x, v, *rest))
 

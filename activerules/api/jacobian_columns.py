@@ -64,12 +64,12 @@ class Columns:
     def block(self, row: LeafText, column: LeafText) -> str:
         """The text of a block, once the lines have run."""
         if self._at_once:
-            return f"t_{self._root}[{self._leaves.index(column)}]{row.place}"
-        first = f"t_{self._root}[0]{row.place}"
+            return f"t_{self._root}[{self._leaves.index(column)}]{row.path}"
+        first = f"t_{self._root}[0]{row.path}"
         return f"shaped({self._matrix(row, column)}, {first}, {column.text})"
 
     @property
-    def held(self) -> list[str]:
+    def allocated(self) -> list[str]:
         """The arrays there are before the first run."""
         lanes = range(self._width)
         tangents = [f"e_{x.name}_{c}" for x in self._arrays for c in lanes]
@@ -85,7 +85,7 @@ class Columns:
         return f"t_{self._root}"
 
     def begin(self) -> list[str]:
-        """Lines that allocate the arrays in `held`."""
+        """Lines that allocate the arrays in `allocated`."""
         tangents = [
             f"e_{x.name}_{c} = make_zero({x.text})"
             for x in self._arrays
@@ -111,7 +111,7 @@ class Columns:
         run = [*self._before(), f"t_{self._root} = {self._run()}"]
         return [
             *(
-                f"{self._matrix(row, x)} = new_block(t_{self._root}[0]{row.place}, {x.text})"
+                f"{self._matrix(row, x)} = new_block(t_{self._root}[0]{row.path}, {x.text})"
                 for row in self._rows
                 for x in self._leaves
             ),
@@ -160,7 +160,7 @@ class Columns:
 
     def _put(self) -> list[str]:
         return [
-            f"put_column({self._matrix(row, x)}, t_{self._root}[{c}]{row.place}, {_number(x, c)})"
+            f"put_column({self._matrix(row, x)}, t_{self._root}[{c}]{row.path}, {_number(x, c)})"
             for row in self._rows
             for x in self._leaves
             for c in range(self._width)
@@ -180,8 +180,8 @@ def lines_apart(args: Sequence[Any], copies: Sequence[int]) -> list[str]:
     ]
     return [
         f"keep_apart({one}, {other})"
-        for place, (k, one) in enumerate(arrays)
-        for m, other in arrays[place + 1 :]
+        for first, (k, one) in enumerate(arrays)
+        for m, other in arrays[first + 1 :]
         if k in copies or m in copies
     ]
 
@@ -235,17 +235,17 @@ def columns_form(
 
     first, *others = columns
     ending = [*(line for each in others for line in each.lines()), f"return {result}"]
-    if compiles_for_derivative() or not first.held:
+    if compiles_for_derivative() or not first.allocated:
         callee = compiled("columns", names, [*first.lines(), *ending])
         return calling(typing_context, callee, before, args)
-    held = f"{', '.join(first.held)}, = held"
-    start = [held, *first.counts()]
+    allocated = f"{', '.join(first.allocated)}, = allocated"
+    start = [allocated, *first.counts()]
     steps = Steps(
-        compiled("make", names, [*first.begin(), f"return ({', '.join(first.held)},)"]),
-        compiled("run", ["held", *names], [*start, f"return {first.first}"]),
+        compiled("make", names, [*first.begin(), f"return ({', '.join(first.allocated)},)"]),
+        compiled("run", ["allocated", *names], [*start, f"return {first.first}"]),
         compiled(
             "finish",
-            ["held", "first", *names],
+            ["allocated", "first", *names],
             [*start, f"{first.runs} = first", *first.rest(), *ending],
         ),
     )

@@ -199,7 +199,7 @@ def _size(leaves: Sequence[LeafText]) -> str:
 def _forward_block(sweeps: _Sweeps, row: LeafText, x: LeafText) -> str:
     """A block of the forward Jacobian; an array of the layout that the reverse one has."""
     argument = "" if sweeps.request.single else f"[{sweeps.request.argnums.index(int(x.root[1:]))}]"
-    text = f"forward{row.place}{argument}{x.place}"
+    text = f"forward{row.path}{argument}{x.path}"
     return f"copied({text})" if row.is_array or x.is_array else text
 
 
@@ -332,7 +332,7 @@ class _Sweeps:
         `tape` of several lanes), the arguments as they were.
         """
         names, made = [f"x{k}" for k, _ in enumerate(self.found)], self._made()
-        held = [f"{', '.join(made)}, = held"] if made else []
+        allocated = [f"{', '.join(made)}, = allocated"] if made else []
         run, found = f"passing(record, {', '.join(names)})", "out, pullback = first"
         if self.lanes:
             run = f"record_lanes(lanes, target, {_annotated(self.lanes)})"
@@ -342,8 +342,12 @@ class _Sweeps:
         returned = f"({''.join(name + ', ' for name in made)})"
         return Steps(
             self.compiled("make", names, [*make, f"return {returned}"]),
-            self.compiled("run", ["held", *names], [*held * bool(self.lanes), f"return {run}"]),
-            self.compiled("finish", ["held", "first", *names], [*held, found, *back, *lines]),
+            self.compiled(
+                "run", ["allocated", *names], [*allocated * bool(self.lanes), f"return {run}"]
+            ),
+            self.compiled(
+                "finish", ["allocated", "first", *names], [*allocated, found, *back, *lines]
+            ),
         )
 
     def rows(self) -> list[str]:
@@ -374,10 +378,10 @@ class _Sweeps:
 
     def _bar(self, row: LeafText, k: int, x: LeafText) -> str:
         flat = ".ravel()" if x.is_array else ""
-        bar = f"bars[{k}]{x.place}{flat}"
+        bar = f"bars[{k}]{x.path}{flat}"
         if self.request.holomorphic:  # a cotangent is the conjugate of f'(z) times the result's
             return f"np.conj({bar})"
-        return bar + (f" + 1j * turned[{k}]{x.place}{flat}" if self._turned(row) else "")
+        return bar + (f" + 1j * turned[{k}]{x.path}{flat}" if self._turned(row) else "")
 
     def _sweep_rows(self, row: LeafText) -> list[str]:
         """Lines that fill the blocks of a leaf of the result, one row at a time."""
@@ -428,15 +432,15 @@ class _Sweeps:
         for c in range(WIDTH):
             put.append(f"  if row + {c} < {row.text}.size:")
             for k, x in self.inputs:
-                place = f"{_matrix(row, x)}[row + {c}{'' if x.is_array else ', 0'}]"
+                entry = f"{_matrix(row, x)}[row + {c}{'' if x.is_array else ', 0'}]"
                 bar = f"d{k}_{c}.ravel()" if x.is_array else f"found[{k}][{c}]"
                 bar = f"np.conj({bar})" if self.request.holomorphic else bar
                 if start:
-                    put.append(f"   {place} += {start} * {bar}")
+                    put.append(f"   {entry} += {start} * {bar}")
                 elif x.is_array:
-                    put.append(f"   overwrite({place}, {bar})")
+                    put.append(f"   overwrite({entry}, {bar})")
                 else:
-                    put.append(f"   {place} = {bar}")
+                    put.append(f"   {entry} = {bar}")
         return [*clear, *seed, play, *put]
 
     def arranged(self, block: Block) -> str:

@@ -49,7 +49,7 @@ from activerules.numba_ext.target.dispatchers import (
 )
 from activerules.rules.fingerprint import of_function
 from activerules.rules.registry import RULES
-from activerules.rules.written import function_from, in_place_of
+from activerules.rules.written import function_from, replacement_of
 from activerules.values.kinds import activity_of
 
 Pullback.run = staticmethod(run_compiled)
@@ -231,7 +231,7 @@ def _make_halves(target: Any, spec: SplitSpec, options: dict[str, Any]) -> tuple
     }
 
     def half(name: str) -> Any:
-        made = in_place_of(plain, sources[name], scope, name=name)
+        made = replacement_of(plain, sources[name], scope, name=name)
         stored = f"{RULES.fingerprint}_{of_function(plain)}" if options.get("cache") else ""
         made.__qualname__ = (
             f"{plain.__qualname__}.vjp_{name}_{kinds}_{stored}{named_flags(options)}"

@@ -108,8 +108,8 @@ def _type_of(name: str, item: Any) -> Any:
     try:
         return numba.typeof(item)
     except (ValueError, TypeError) as error:
-        held = item.fields if isinstance(item, Annotation) else (item,)
-        kinds = ", ".join(type(one).__name__ for one in held)
+        values = item.fields if isinstance(item, Annotation) else (item,)
+        kinds = ", ".join(type(one).__name__ for one in values)
         raise ActivityError(f"`{name}` has no Numba type: {kinds}") from error
 
 

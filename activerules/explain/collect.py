@@ -87,19 +87,19 @@ class _Reader:
         self.code = question.dispatcher.py_func.__code__
         self.file = _shown(self.code.co_filename)
 
-    # --- places ---
+    # --- lines of source ---
 
-    def _place(self, instruction: Instruction | None) -> SourceLine:
+    def _location(self, instruction: Instruction | None) -> SourceLine:
         """Where an instruction is, if it says so itself; the function's own line says nothing."""
         if instruction is None or "!dbg" not in instruction.attributes.get("metadata", ""):
             return SourceLine()
         file, _, line = self.locator.of(instruction).rpartition(":")
-        return self._place_at(file, int(line)) if line not in ("", "0") else SourceLine()
+        return self._location_at(file, int(line)) if line not in ("", "0") else SourceLine()
 
-    def _own_place(self) -> SourceLine:
-        return self._place_at(self.code.co_filename, self.code.co_firstlineno)
+    def _own_location(self) -> SourceLine:
+        return self._location_at(self.code.co_filename, self.code.co_firstlineno)
 
-    def _place_at(self, file: str, line: int) -> SourceLine:
+    def _location_at(self, file: str, line: int) -> SourceLine:
         shown = _shown(file)
         source = linecache.getline(self.code.co_filename if shown == self.file else file, line)
         return SourceLine(shown, line, source.rstrip("\n"))
@@ -115,12 +115,12 @@ class _Reader:
         writes: Counter[SourceLine] = Counter()
         for block in self.plan.flow.order:
             for i in block.instructions if block in self.plan.returns.live else ():
-                values[self._place(i)] += self.plan.activity.is_active(i)
-                writes[self._place(i)] += self._is_undone(i)
+                values[self._location(i)] += self.plan.activity.is_active(i)
+                writes[self._location(i)] += self._is_undone(i)
         own = self._own_lines()
         called = sorted({*values} - {*own, SourceLine()}, key=lambda p: (p.file, p.line))
-        every = [(place, False) for place in own] + [(place, True) for place in called]
-        return [Line(place, values[place], writes[place], of) for place, of in every]
+        every = [(location, False) for location in own] + [(location, True) for location in called]
+        return [Line(location, values[location], writes[location], of) for location, of in every]
 
     def _own_lines(self) -> list[SourceLine]:
         """The lines of the function itself, whether or not there is code for them."""
@@ -128,7 +128,7 @@ class _Reader:
             source, start = inspect.getsourcelines(self.code)
         except OSError:
             return []
-        return [self._place_at(self.code.co_filename, start + k) for k in range(len(source))]
+        return [self._location_at(self.code.co_filename, start + k) for k in range(len(source))]
 
     def _rule(self, call: Instruction) -> RuleCall:
         info = self.plan.calls.marked(call)
@@ -136,7 +136,7 @@ class _Reader:
         use = self.plan.rules.get(call)
         return RuleCall(
             name=info.name,
-            place=self._place(call),
+            location=self._location(call),
             activities=tuple(a.capitalize() for a in use.request.activities) if use else (),
             rule=use.code.description if use else None,
             reason=self._reason(call),
@@ -148,12 +148,12 @@ class _Reader:
 
     def _followed(self) -> Iterable[RuleCall]:
         """Calls of functions with rules, in what this function reaches, that no rule can serve."""
-        here = {(line.place.file, line.place.line) for line in self._lines()}
+        here = {(line.location.file, line.location.line) for line in self._lines()}
         for call in self.derivation.captured.followed:
             file, _, line = call.location.rpartition(":")
-            place = self._place_at(file, int(line))
-            if (place.file, place.line) in here:
-                yield RuleCall(call.name, place, (), None, call.reason, followed=True)
+            location = self._location_at(file, int(line))
+            if (location.file, location.line) in here:
+                yield RuleCall(call.name, location, (), None, call.reason, followed=True)
 
 
 class _Collector(_Reader):
@@ -171,7 +171,7 @@ class _Collector(_Reader):
         return Report(
             function=self.question.dispatcher.py_func.__name__,
             signature=f"{self.question.signature} -> {gradient.return_activity.capitalize()}",
-            place=self._own_place(),
+            location=self._own_location(),
             lines=tuple(self._lines()),
             loops=tuple(map(self._loop, self.plan.flow.loops)),
             cached=tuple(map(self._kept, in_order(self.plan.cache.kept, self.plan))),
@@ -191,69 +191,69 @@ class _Collector(_Reader):
     def _loop(self, loop: Loop) -> LoopLength:
         rows = self.layout.rows.get(loop)
         return LoopLength(
-            place=self._place_of_loop(loop),
+            location=self._location_of_loop(loop),
             depth=loop.depth,
             known=self.plan.loops[loop].trip_count is not None,
             undone=loop in self.plan.reversal.loops,
             row_bytes=rows.size if rows is not None else 0,
         )
 
-    def _place_of_loop(self, loop: Loop) -> SourceLine:
-        place = self._place(loop_branch(loop))
-        if place != SourceLine():
-            return place
-        inside = (self._place(i) for block in loop.blocks for i in block.instructions)
+    def _location_of_loop(self, loop: Loop) -> SourceLine:
+        location = self._location(loop_branch(loop))
+        if location != SourceLine():
+            return location
+        inside = (self._location(i) for block in loop.blocks for i in block.instructions)
         return min((p for p in inside if p.line), key=lambda p: p.line, default=SourceLine())
 
     def _kept(self, node: Node) -> Kept:
         home = self.plan.home(node)
         reason = why_kept(node, self.plan)
-        culprit = self._place(reason.culprit)
+        culprit = self._location(reason.culprit)
         return Kept(
             what=describe(node, self.plan, self._name_of),
-            place=self._place_of(node),
+            location=self._location_of(node),
             bytes=self.layout.field(node, home).size,
-            loop=None if home is None else self._place_of_loop(home),
+            loop=None if home is None else self._location_of_loop(home),
             reason=reason.text + (f" at line {culprit.line}" if culprit.line else ""),
         )
 
-    def _place_of(self, node: Node) -> SourceLine:
+    def _location_of(self, node: Node) -> SourceLine:
         match node:
             case LeavingIteration(loop) | Link(loop):
-                return self._place_of_loop(loop)
+                return self._location_of_loop(loop)
             case Taken(block):
-                return self._place_of_block(block)
+                return self._location_of_block(block)
             case _:
                 about = origin(node)
-                place = self._place(about)
-                if place.line or about is None or about.parent is None:
-                    return place
-                return self._place_of_block(about.parent)
+                location = self._location(about)
+                if location.line or about is None or about.parent is None:
+                    return location
+                return self._location_of_block(about.parent)
 
-    def _place_of_block(self, block: Block) -> SourceLine:
+    def _location_of_block(self, block: Block) -> SourceLine:
         """For what LLVM made where control flow meets, and gave no line of its own."""
         loop = self.plan.flow.loop_of(block)
         if loop is not None and loop.header is block:
-            return self._place_of_loop(loop)
-        places = [p for p in map(self._place, block.instructions) if p.line]
+            return self._location_of_loop(loop)
+        locations = [p for p in map(self._location, block.instructions) if p.line]
         before = self.plan.flow.idom[block]
-        while not places and before is not None:
-            places = [p for p in map(self._place, reversed(before.instructions)) if p.line]
+        while not locations and before is not None:
+            locations = [p for p in map(self._location, reversed(before.instructions)) if p.line]
             before = self.plan.flow.idom[before]
-        return places[0] if places else self._own_place()
+        return locations[0] if locations else self._own_location()
 
     def _recomputed(self) -> list[Recomputed]:
         found = Counter(
-            (describe(node, self.plan, self._name_of), self._place_of(node))
+            (describe(node, self.plan, self._name_of), self._location_of(node))
             for node in in_order(self.plan.cache.computed, self.plan)
             if is_computation(node) and _is_for_users(node)
         )
-        return [Recomputed(what, place, count) for (what, place), count in found.items()]
+        return [Recomputed(what, location, count) for (what, location), count in found.items()]
 
     def _retained(self) -> Iterable[SourceLine]:
         calls = [o.key for o in self.plan.retained if isinstance(o.key, Instruction)]
-        places = {self._place(call) for call in calls}
-        return sorted(places, key=lambda p: (p.file, p.line))
+        locations = {self._location(call) for call in calls}
+        return sorted(locations, key=lambda p: (p.file, p.line))
 
     def _reason(self, call: Instruction) -> str:
         return why_served(call, self.plan)
@@ -263,8 +263,8 @@ class _Collector(_Reader):
         if memory.kind == "argument" and isinstance(memory.key, int):
             return f"`{self.derivation.captured.argument_names[memory.key]}`"
         if memory.kind == "allocation" and isinstance(memory.key, Instruction):
-            place = self._place(memory.key)
-            return f"the array made at line {place.line}" if place.line else "a new array"
+            location = self._location(memory.key)
+            return f"the array made at line {location.line}" if location.line else "a new array"
         if memory.kind == "result" and isinstance(memory.key, Instruction):
             return describe(Primal(memory.key), self.plan)
         return name_of_memory(memory)
@@ -293,7 +293,7 @@ class _ForwardCollector(_Reader):
         return Report(
             function=self.question.dispatcher.py_func.__name__,
             signature=f"{self.question.signature} -> {gradient.return_activity.capitalize()}",
-            place=self._own_place(),
+            location=self._own_location(),
             lines=tuple(self._lines()),
             loops=(),
             cached=(),

@@ -18,10 +18,10 @@ _CELL = "text-align: left"
 
 def render(report: Report) -> str:
     """The report as one `<div>`; every word of the user's source is escaped."""
-    here = report.place.file
+    here = report.location.file
     headline = f"{report.function}{report.signature}"
     parts = [
-        f"<p><code>{escape(headline)}</code> {escape(str(report.place))}</p>",
+        f"<p><code>{escape(headline)}</code> {escape(str(report.location))}</p>",
         _table(_line(line, here) for line in report.lines if not line.called),
     ]
     if any(line.called for line in report.lines):
@@ -39,7 +39,7 @@ def render(report: Report) -> str:
 def _line(line: Line, here: str) -> str:
     values = f"{line.values} active" if line.values else ""
     writes = f"{line.writes} undone" if line.writes else ""
-    cells = (where(line.place, here), line.place.text, values, writes)
+    cells = (where(line.location, here), line.location.text, values, writes)
     return _row(cells, _CODE, _ACTIVE if line.is_active else "")
 
 

@@ -33,7 +33,7 @@ class Line:
     writes    stores, copies and calls with rules that the reverse sweep undoes
     """
 
-    place: SourceLine
+    location: SourceLine
     values: int
     writes: int
     called: bool = False
@@ -51,7 +51,7 @@ class LoopLength:
     row_bytes    what the tape keeps per iteration, inner loops not counted
     """
 
-    place: SourceLine
+    location: SourceLine
     depth: int
     known: bool
     undone: bool
@@ -63,7 +63,7 @@ class Kept:
     """A value on the tape: `bytes` per iteration of `loop`, or per call if that is None."""
 
     what: str
-    place: SourceLine
+    location: SourceLine
     bytes: int
     loop: SourceLine | None
     reason: str
@@ -74,7 +74,7 @@ class Recomputed:
     """What the reverse sweep computes again on a line, `count` times."""
 
     what: str
-    place: SourceLine
+    location: SourceLine
     count: int
 
 
@@ -88,7 +88,7 @@ class RuleCall:
     """
 
     name: str
-    place: SourceLine
+    location: SourceLine
     activities: tuple[str, ...]
     rule: str | None
     reason: str
@@ -114,7 +114,7 @@ class Report:
 
     function: str
     signature: str
-    place: SourceLine
+    location: SourceLine
     lines: tuple[Line, ...]
     loops: tuple[LoopLength, ...]
     cached: tuple[Kept, ...]

@@ -14,7 +14,7 @@ Row = Sequence[str]
 
 def sections(report: Report) -> list[tuple[str, str, list[Row]]]:
     """(title, what it says if it has no rows, rows) of every section behind the lines."""
-    here = report.place.file
+    here = report.location.file
     calls = _counted([_call(call, here) for call in report.rules])
     rules = ("calls with rules", "none", calls)
     rows: list[Row] = [*report.fallbacks]
@@ -28,7 +28,7 @@ def sections(report: Report) -> list[tuple[str, str, list[Row]]]:
             "nothing",
             _counted(
                 [
-                    (where(k.place, here), k.what, _amount(k.bytes, k.loop, here), k.reason)
+                    (where(k.location, here), k.what, _amount(k.bytes, k.loop, here), k.reason)
                     for k in report.cached
                 ]
             ),
@@ -36,7 +36,7 @@ def sections(report: Report) -> list[tuple[str, str, list[Row]]]:
         (
             "computed again in the reverse sweep",
             "nothing",
-            [(where(r.place, here), _times(r.what, r.count)) for r in report.recomputed],
+            [(where(r.location, here), _times(r.what, r.count)) for r in report.recomputed],
         ),
         (
             "arrays kept alive until the reverse sweep",
@@ -55,16 +55,16 @@ def _times(what: str, count: int) -> str:
 def _counted(rows: Sequence[Row]) -> list[Row]:
     """Each row once; behind its second cell how often it is there."""
     return [
-        (place, _times(what, count), *rest)
-        for (place, what, *rest), count in Counter(map(tuple, rows)).items()
+        (location, _times(what, count), *rest)
+        for (location, what, *rest), count in Counter(map(tuple, rows)).items()
     ]
 
 
-def where(place: SourceLine, here: str) -> str:
+def where(location: SourceLine, here: str) -> str:
     """`line 12`, or `file.py:12` for another file than `here`."""
-    if place.file == here and place.line:
-        return f"line {place.line}"
-    return str(place)
+    if location.file == here and location.line:
+        return f"line {location.line}"
+    return str(location)
 
 
 def timings(report: Report) -> str:
@@ -78,13 +78,13 @@ def timings(report: Report) -> str:
 def _loop(loop: LoopLength, here: str) -> Row:
     length = "length known when it begins" if loop.known else "length unknown until it ends"
     work = f"{_bytes(loop.row_bytes)} per iteration" if loop.undone else "nothing to undo"
-    return where(loop.place, here), f"depth {loop.depth}", length, work
+    return where(loop.location, here), f"depth {loop.depth}", length, work
 
 
 def _call(call: RuleCall, here: str) -> Row:
     written = f"{call.name}({', '.join(call.activities)})" if call.activities else call.name
     without = "its body is differentiated" if call.followed else "no rule needed"
-    return where(call.place, here), written, call.rule or f"{without}: {call.reason}"
+    return where(call.location, here), written, call.rule or f"{without}: {call.reason}"
 
 
 def _amount(size: int, loop: SourceLine | None, here: str) -> str:

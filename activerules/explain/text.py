@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def render(report: Report) -> str:
     """The whole report; the first line is the function with its activities."""
-    paragraphs = [f"{report.function}{report.signature}   {report.place}", _lines(report)]
+    paragraphs = [f"{report.function}{report.signature}   {report.location}", _lines(report)]
     for title, empty, rows in sections(report):
         body = columns(rows) or [f"  {empty}"]
         paragraphs.append("\n".join([title, *body]))
@@ -24,17 +24,19 @@ def render(report: Report) -> str:
 
 def _lines(report: Report) -> str:
     title = "activity: * marks a line that carries derivatives; how many values, how many writes"
-    own = [_line(line, report.place.file) for line in report.lines if not line.called]
-    called = [_line(line, report.place.file) for line in report.lines if line.called]
+    own = [_line(line, report.location.file) for line in report.lines if not line.called]
+    called = [_line(line, report.location.file) for line in report.lines if line.called]
     heading = ["  in functions it calls"] if called else []
     return "\n".join([title, *own, *heading, *called])
 
 
 def _line(line: Line, here: str) -> str:
     counts = f"{line.values or '':>3} {line.writes or '':>3}"
-    number = f"{line.place.line:>5}" if line.place.file == here else where(line.place, here)
+    number = (
+        f"{line.location.line:>5}" if line.location.file == here else where(line.location, here)
+    )
     marker = "*" if line.is_active else " "
-    return f"  {marker} {counts}  {number}  {line.place.text}".rstrip()
+    return f"  {marker} {counts}  {number}  {line.location.text}".rstrip()
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:

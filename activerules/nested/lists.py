@@ -36,17 +36,17 @@ def has_number_lists(asked: ReadCall) -> bool:
 def call_by_arrays(asked: ReadCall, written: tuple[bool, ...]) -> Any:
     """A compiled function that stands for the call; `written`: which arguments are written into."""
     found = [a.numba_type for a in asked.arguments]
-    places = [k for k, ty in enumerate(found) if is_number_list(ty)]
-    changed = [k for k in places if written[k]]
+    listed = [k for k, ty in enumerate(found) if is_number_list(ty)]
+    changed = [k for k in listed if written[k]]
     target = of_arrays(asked.call.dispatcher, found, changed)
     values = [
         f"a{k}{'.val' * isinstance(ty, AnnotationType)}" for k, ty in enumerate(asked.call.given)
     ]
-    lines = [f"v{k} = array_of({values[k]})" for k in places]
-    shadowed = [k for k in places if asked.call.gradient is None and _has_shadow(asked, k)]
+    lines = [f"v{k} = array_of({values[k]})" for k in listed]
+    shadowed = [k for k in listed if asked.call.gradient is None and _has_shadow(asked, k)]
     lines += [f"d{k} = shadow_array(a{k}.val, a{k}.dval)" for k in shadowed]
     given = [f"a{k}" for k, _ in enumerate(found)]
-    for k in places:
+    for k in listed:
         given[k] = f"{asked.call.given[k].kind.__name__}(v{k}, d{k})" if k in shadowed else f"v{k}"
     scope: dict[str, Any] = {
         "Duplicated": Duplicated,
@@ -70,7 +70,7 @@ def call_by_arrays(asked: ReadCall, written: tuple[bool, ...]) -> Any:
         made = GradientFunction(target, argnums, with_value=spec.with_value, options={})
         scope["gradient"] = made.dispatcher
         lines.append(f"found = gradient({', '.join(given)})")
-        result = _gradient(spec, places)
+        result = _gradient(spec, listed)
     lines += [f"put_into({values[k]}, v{k})" for k in changed]
     lines += [f"put_into(a{k}.dval, d{k})" for k in shadowed]
     names = ", ".join(f"a{k}" for k, _ in enumerate(found))
@@ -83,12 +83,12 @@ def _has_shadow(asked: ReadCall, k: int) -> bool:
     return isinstance(asked.call.given[k], AnnotationType) and asked.call.given[k].kind is not Const
 
 
-def _gradient(spec: Any, places: list[int]) -> str:
+def _gradient(spec: Any, listed: list[int]) -> str:
     """What `grad` returns, lists for lists."""
     items = "found[1]" if spec.with_value else "found"
     entries = [items if spec.single else f"{items}[{n}]" for n, _ in enumerate(spec.argnums)]
     entries = [
-        f"typed_list_of({entry})" if k in places else entry
+        f"typed_list_of({entry})" if k in listed else entry
         for entry, k in zip(entries, spec.argnums, strict=True)
     ]
     result = entries[0] if spec.single else f"({''.join(one + ', ' for one in entries)})"

@@ -110,7 +110,7 @@ def _conjugate(texts: TupleTexts, k: int, found: Any) -> str:
         return "None"
     return texts.rebuilt(
         found.val,
-        lambda x: f"np.conj(found[{k}]{x.place})" if is_number(x.found) else "None",
+        lambda x: f"np.conj(found[{k}]{x.path})" if is_number(x.found) else "None",
     )
 
 
@@ -139,7 +139,7 @@ def zero_where_same(x: Any, shadow: Any) -> Any:
 def _zero_where_same(x, shadow):
     if isinstance(x, types.BaseTuple):
         texts = TupleTexts()
-        items = texts.rebuilt(x, lambda leaf: f"zero_where_same(x{leaf.place}, shadow{leaf.place})")
+        items = texts.rebuilt(x, lambda leaf: f"zero_where_same(x{leaf.path}, shadow{leaf.path})")
         scope = {**texts.classes, "zero_where_same": zero_where_same}
         return function_from(f"def impl(x, shadow): return {items}", "impl", scope, module=__name__)
     if isinstance(x, types.Array) and isinstance(shadow, types.Array):

@@ -61,13 +61,13 @@ class ArgumentLeaf:
     """One leaf of an argument.
 
     role     "array": it has a shadow; "number": its derivative is returned; "plain": neither.
-    place    how it is reached from the argument: `[0][1]`.
+    path     how it is read from the argument: `[0][1]`.
     written  whether the function writes into the argument.
     """
 
     number: int
     argument: int
-    place: str
+    path: str
     found: Any
     role: str
     written: bool
@@ -129,7 +129,7 @@ class _Writer:
             for leaf in leaves_at(f"x{k}", argument.numba_type):
                 role = _role(argument, leaf.found)
                 self.leaves.append(
-                    ArgumentLeaf(len(self.leaves), k, leaf.place, leaf.found, role, written[k])
+                    ArgumentLeaf(len(self.leaves), k, leaf.path, leaf.found, role, written[k])
                 )
 
     def of_role(self, role: str) -> list[ArgumentLeaf]:
@@ -158,7 +158,7 @@ class _Writer:
         names += [leaf.shadow for leaf in self.of_role("array")]
         marker = "_Active" if way.seeded else "_Const"
         call = f"_autodiff(_mode, _function, {', '.join([marker, *args])})"
-        found = [f"_bars[{x.argument}]{x.place}" for x in self.of_role("number")]
+        found = [f"_bars[{x.argument}]{x.path}" for x in self.of_role("number")]
         lines = [f"_bars = {call}"]
         if way.with_primal:
             lines = [f"_bars, _primal = {call}"]
@@ -380,8 +380,8 @@ def call_of(asked: ReadCall) -> Any:
 def _annotated_call(asked: ReadCall, pull: Any, writer: _Writer) -> Any:
     """`autodiff(mode, f, …)` by a pull."""
     values = [f"a{k}{'.val' if _annotated(ty) else ''}" for k, ty in enumerate(asked.call.given)]
-    given = [values[x.argument] + x.place for x in writer.leaves]
-    given += [f"a{x.argument}.dval{x.place}" for x in writer.of_role("array")]
+    given = [values[x.argument] + x.path for x in writer.leaves]
+    given += [f"a{x.argument}.dval{x.path}" for x in writer.of_role("array")]
     numbers = writer.of_role("number")
     entries = [
         writer.rebuilt(k, lambda x: f"found[{numbers.index(x)}]" if x in numbers else "None")
@@ -400,8 +400,8 @@ def _gradient_call(asked: ReadCall, pull: Any, writer: _Writer) -> Any:
     """The stub of `grad` by a pull: the shadows are made here."""
     spec: Any = asked.call.gradient
     arrays, numbers = writer.of_role("array"), writer.of_role("number")
-    lines = [f"{x.shadow} = make_zero(a{x.argument}{x.place})" for x in arrays]
-    given = [f"a{x.argument}{x.place}" for x in writer.leaves] + [x.shadow for x in arrays]
+    lines = [f"{x.shadow} = make_zero(a{x.argument}{x.path})" for x in arrays]
+    given = [f"a{x.argument}{x.path}" for x in writer.leaves] + [x.shadow for x in arrays]
     lines.append(f"found = pull({', '.join(given)})")
 
     def entry(leaf: ArgumentLeaf) -> str:

@@ -65,20 +65,20 @@ def nested_vjp_stub(dispatcher: Any, argtypes: Sequence[Any]) -> Any:
     """The compiled function that gives `(out, pullback)` in code that is differentiated."""
     found = tuple(map(types.unliteral, argtypes))
     checks.read_arity(dispatcher, len(found))
-    places = [k for k, ty in enumerate(found) if has_numbers(ty) or has_shadows(ty)]
-    return _once(_vjp_stub, dispatcher, len(found), tuple(places))
+    indices = [k for k, ty in enumerate(found) if has_numbers(ty) or has_shadows(ty)]
+    return _once(_vjp_stub, dispatcher, len(found), tuple(indices))
 
 
-def _vjp_stub(dispatcher: Any, count: int, places: tuple[int, ...]) -> Any:
+def _vjp_stub(dispatcher: Any, count: int, indices: tuple[int, ...]) -> Any:
     names = [f"x{k}" for k in range(count)]
     again = "".join(f"kept(data[{k}]), " for k in range(count))
-    entries = [f"found[{places.index(k)}]" if k in places else "None" for k in range(count)]
+    entries = [f"found[{indices.index(k)}]" if k in indices else "None" for k in range(count)]
     phi = _weighted(dispatcher, count)
-    by_places = GradientFunction(phi, places, options={}).dispatcher if places else None
+    gradient = GradientFunction(phi, indices, options={}).dispatcher if indices else None
     lines = ["data = data_of(pullback)"]
-    lines += [f"found = gradient({again}cotangent)"] * bool(places)
+    lines += [f"found = gradient({again}cotangent)"] * bool(indices)
     lines.append(f"return ({''.join(entry + ', ' for entry in entries)})")
-    pull = _compiled("pull", ["pullback", "cotangent"], lines, gradient=by_places)
+    pull = _compiled("pull", ["pullback", "cotangent"], lines, gradient=gradient)
     lines = [
         f"data = ({''.join(f'kept({name}), ' for name in names)})",
         f"out = returned(function({', '.join(names)}))",
@@ -334,8 +334,8 @@ def _paired_arrays(cotangent, y):
     if cotangent.shape != y.shape:
         raise ShadowMismatch("the cotangent has another shape than the result")
     total = 0.0
-    for place in np.ndindex(y.shape):
-        total += paired(cotangent[place], y[place])
+    for index in np.ndindex(y.shape):
+        total += paired(cotangent[index], y[index])
     return total
 
 

@@ -84,42 +84,42 @@ def locate(error: ActiverulesError, module: Module, captured: Captured) -> None:
     if not isinstance(i, Instruction):
         return
     locator = Locator(module)
-    place = locator.of(i)
+    location = locator.of(i)
     if isinstance(error, RuleError):
-        _in_terms_of_user(error, i, place, locator, captured)
-    error.where = [one for entry in error.where for one in _in_source(entry, place)]
+        _in_terms_of_user(error, i, location, locator, captured)
+    error.where = [one for entry in error.where for one in _in_source(entry, location)]
     if isinstance(error, UnknownCall) and error.names_callee:
-        site = captured.call_at(place, i.callee_name)
+        site = captured.call_at(location, i.callee_name)
         if site is not None:
-            followed = [one for one in captured.followed if _same_line(one.location, place)]
+            followed = [one for one in captured.followed if _same_line(one.location, location)]
             name_call(error, site, i.callee_name, followed)
 
 
 def _in_terms_of_user(
-    error: RuleError, i: Instruction, place: str, locator: Locator, captured: Captured
+    error: RuleError, i: Instruction, location: str, locator: Locator, captured: Captured
 ) -> None:
     """Let an error about a call in Numba's own code speak of the user's call that leads there."""
     for k, (label, name, at) in enumerate(error.where):
         if label == "at the call" and locator.is_hidden(at.rpartition(":")[0]):
-            site = captured.call_at(place, i.callee_name)
-            error.where[k] = label, site.name if site is not None else name, place
+            site = captured.call_at(location, i.callee_name)
+            error.where[k] = label, site.name if site is not None else name, location
             if site is not None and isinstance(error, NoRuleForActivity):
                 name_call_behind(error, site)
 
 
-def _in_source(entry: Where, place: str) -> Iterator[Where]:
-    """The entry with the place of its instruction: the line of source, and behind it LLVM's."""
+def _in_source(entry: Where, location: str) -> Iterator[Where]:
+    """The entry with the location of its instruction: the line of source, and behind it LLVM's."""
     label, text, at = entry
     if label != "at the instruction":
         yield entry
         return
-    file, _, line = place.rpartition(":")
+    file, _, line = location.rpartition(":")
     source = linecache.getline(file, int(line)).strip() if line.isdigit() else ""
     if source:
-        yield "at the line", _shortened(source), place
+        yield "at the line", _shortened(source), location
         yield "in LLVM IR", _shortened(text), ""
     else:
-        yield label, _shortened(text), place or at
+        yield label, _shortened(text), location or at
 
 
 def _shortened(text: str) -> str:

@@ -66,13 +66,13 @@ def warn_followed(followed: Iterable[FollowedCall]) -> None:
             )
 
 
-def warn_once(category: type[ActiverulesWarning], text: str, place: str) -> None:
-    """Warn of a place, "file:line", unless it was warned of; where warnings are errors it stays to
-    be warned of.
+def warn_once(category: type[ActiverulesWarning], text: str, location: str) -> None:
+    """Warn once for each location, "file:line". Where warnings are errors the location does not
+    count as warned of.
     """
     if (category, text) in _warned:
         return
-    file, _, line = place.rpartition(":")
+    file, _, line = location.rpartition(":")
     number = int(line) if line.isdigit() else 1
     warnings.warn_explicit(text, category, file or "activerules", number)
     _warned.add((category, text))
@@ -88,9 +88,9 @@ def _unserved(plan: Plan | ForwardPlan) -> Iterator[Instruction]:
                     yield i
 
 
-def _is_in_own_rule(function: Any, place: str) -> bool:
+def _is_in_own_rule(function: Any, location: str) -> bool:
     """Whether a rule of a function calls it there, for whatever it may need of it."""
-    file, _, number = place.rpartition(":")
+    file, _, number = location.rpartition(":")
     for half in (h for rule in RULES.rules_for(function) for h in rule.halves.values()):
         code = getattr(half.function, "py_func", half.function).__code__
         lines = [line for _, _, line in code.co_lines() if line is not None]

@@ -29,9 +29,9 @@ def function_from(
     return scope[name]
 
 
-def in_place_of(plain: Any, source: str, names: Mapping[str, Any], name: str = "") -> Any:
-    """The function that `source` defines under `name`, or that of `plain`, in its module and
-    place.
+def replacement_of(plain: Any, source: str, names: Mapping[str, Any], name: str = "") -> Any:
+    """The function that `source` defines under `name`, or that of `plain`, with the module, file
+    and line of `plain`.
     """
     code = plain.__code__
     return function_from(
@@ -44,13 +44,13 @@ def in_place_of(plain: Any, source: str, names: Mapping[str, Any], name: str = "
     )
 
 
-def over_places(statement: str, array: str, ndim: int, indent: str = "    ") -> str:
-    """Source of loops that run `statement` for every place of an array, `{place}` being its index.
+def over_elements(statement: str, array: str, ndim: int, indent: str = "    ") -> str:
+    """Source of loops that run `statement` for every element of an array; `{index}` is its index.
 
     One loop per axis: `np.ndindex` steps a tuple, which keeps LLVM from vectorising, and costs ten
     times as much per element.
     """
     lines = [f"{' ' * k}for i{k} in range({array}.shape[{k}]):" for k in range(ndim)]
-    place = ", ".join(f"i{k}" for k in range(ndim)) or "()"
-    lines.append(" " * ndim + statement.format(place=place))
+    index = ", ".join(f"i{k}" for k in range(ndim)) or "()"
+    lines.append(" " * ndim + statement.format(index=index))
     return "\n".join(indent + line for line in lines)

@@ -32,7 +32,7 @@ from activerules.testing.numeric import (
     shifted,
 )
 from activerules.testing.reordering import may_reorder
-from activerules.testing.trees import held, is_object
+from activerules.testing.trees import contents, is_object
 
 # A comparison is only worth something where finite differences resolve the derivative: RESOLUTION
 # bounds their estimated error, FLOOR is what rounding may add in a long program; both relative.
@@ -265,7 +265,7 @@ def _dtypes(x: Any) -> set[type]:
     if isinstance(x, tuple):
         return {kind for entry in x for kind in _dtypes(entry)}
     if is_object(x):
-        return _dtypes(tuple(held(x)))
+        return _dtypes(tuple(contents(x)))
     return {np.asarray(x).dtype.type} if is_differentiable(x) else set()
 
 
@@ -280,7 +280,7 @@ def identical(x: Any, y: Any) -> bool:
     if isinstance(x, tuple) and isinstance(y, tuple):
         return len(x) == len(y) and all(map(identical, x, y))
     if is_object(x) and is_object(y):
-        return identical(tuple(held(x)), tuple(held(y)))
+        return identical(tuple(contents(x)), tuple(contents(y)))
     if is_differentiable(x):
         return np.array_equal(x, y, equal_nan=True)
     return bool(np.array_equal(x, y))

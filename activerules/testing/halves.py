@@ -47,7 +47,7 @@ from activerules.testing.gradient import SHADOWED, arrays_of
 from activerules.testing.numeric import is_differentiable, shifted
 from activerules.testing.situations import Lane, annotate
 from activerules.testing.spoiling import spoil
-from activerules.testing.trees import held, is_object
+from activerules.testing.trees import contents, is_object
 
 
 @dataclass
@@ -188,7 +188,7 @@ def arrays_in(value: Any) -> Iterator[Any]:
         for item in value:
             yield from arrays_in(item)
     elif is_object(value):
-        yield from arrays_in(held(value))
+        yield from arrays_in(contents(value))
 
 
 def run_forward(

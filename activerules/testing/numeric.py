@@ -19,8 +19,8 @@ import numpy as np
 from activerules.annotations.containers import like_tuple
 from activerules.testing.schemes import FiniteDifference, central_fdm
 from activerules.testing.trees import (
+    contents,
     entries,
-    held,
     holding,
     is_object,
     is_tree,
@@ -98,7 +98,7 @@ def is_differentiable(x: Any) -> bool:
     if isinstance(x, tuple):
         return any(is_differentiable(entry) for entry in x)
     if is_object(x):
-        return any(map(is_differentiable, held(x)))
+        return any(map(is_differentiable, contents(x)))
     if isinstance(x, np.ndarray):
         return np.issubdtype(x.dtype, np.inexact)
     return isinstance(x, (float, complex, np.inexact))
@@ -114,8 +114,8 @@ def shifted(x: Any, t: float, tangent: Any) -> Any:
         along = [None] * len(own) if tangent is None else entries(tangent)
         return rebuilt(x, [shifted(a, t, v) for a, v in zip(own, along, strict=True)])
     if is_object(x):
-        along = [None] * len(held(x)) if tangent is None else _tangents_in(tangent)
-        return holding(x, [shifted(a, t, v) for a, v in zip(held(x), along, strict=True)])
+        along = [None] * len(contents(x)) if tangent is None else _tangents_in(tangent)
+        return holding(x, [shifted(a, t, v) for a, v in zip(contents(x), along, strict=True)])
     if isinstance(x, np.ndarray):
         result = copy_layout(x)
         if tangent is not None:
@@ -165,7 +165,7 @@ def inner_terms(x_bar: Any, x_dot: Any) -> Iterator[float]:
 
 def _tangents_in(x: Any) -> list[Any]:
     """What a tangent that is an object holds, with None in place of what has none."""
-    return [each if is_differentiable(each) else None for each in held(x)]
+    return [each if is_differentiable(each) else None for each in contents(x)]
 
 
 def same_layout(x: np.ndarray) -> np.ndarray:

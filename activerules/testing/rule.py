@@ -278,11 +278,11 @@ class RuleCheck:
         """The arguments each of which, if it alone is overwritten, makes right derivatives wrong,
         or has none found.
         """
-        places = range(len(self.values))
-        kept = replace(situation, overwritten=(False,) * len(places))
+        indices = range(len(self.values))
+        kept = replace(situation, overwritten=(False,) * len(indices))
         alone = {
-            i: replace(kept, overwritten=tuple(k == i for k in places))
-            for i in places
+            i: replace(kept, overwritten=tuple(k == i for k in indices))
+            for i in indices
             if situation.overwritten[i] and i not in pair.saves
         }
         if not alone or self.fails(pair, kept):

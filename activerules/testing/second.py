@@ -56,7 +56,7 @@ def check_grads(
     rng = np.random.default_rng(seed)
     activities, f = default_activities(args), as_compiled(f)
     number, weights = as_number(f, args, rng)
-    places = tuple(i for i, activity in enumerate(activities) if activity is not ar.Const)
+    argnums = tuple(i for i, activity in enumerate(activities) if activity is not ar.Const)
     activities += (ar.Const,) * len(weights)
     args += weights
     check = Check(number, args, activities, np.random.default_rng(seed))
@@ -66,18 +66,18 @@ def check_grads(
             "complex numbers, arrays of them and tuples of these have a derivative"
         )
     check.run(trials=2)
-    check_forward(number, args, places, rng)
+    check_forward(number, args, argnums, rng)
     if order == 2:
-        check_second(number, args, places, rng)
+        check_second(number, args, argnums, rng)
 
 
 def check_forward(
-    f: Callable[..., Any], args: tuple[Any, ...], places: tuple[int, ...], rng: np.random.Generator
+    f: Callable[..., Any], args: tuple[Any, ...], argnums: tuple[int, ...], rng: np.random.Generator
 ) -> None:
-    """The tangents of forward mode along one random direction of the arguments at `places`: that of
-    the value, and of what the arrays hold at the end.
+    """Check forward mode along a random direction of the arguments at `argnums`: the tangent of
+    the value, and those of what the arrays hold at the end.
     """
-    tangents = tuple(rand_tangent(x, rng) if i in places else None for i, x in enumerate(args))
+    tangents = tuple(rand_tangent(x, rng) if i in argnums else None for i, x in enumerate(args))
     cotangents = tuple(arrays_of(rand_tangent(x, rng)) for x in args)
 
     def ends(value: Any, arrays: tuple[Any, ...]) -> float:
@@ -94,22 +94,22 @@ def check_forward(
 
 
 def check_second(
-    f: Callable[..., Any], args: tuple[Any, ...], places: tuple[int, ...], rng: np.random.Generator
+    f: Callable[..., Any], args: tuple[Any, ...], argnums: tuple[int, ...], rng: np.random.Generator
 ) -> None:
-    """The Hessian with respect to the arguments at `places`, in two random directions."""
-    if not all(_is_real(args[i]) for i in places):
+    """The Hessian with respect to the arguments at `argnums`, in two random directions."""
+    if not all(_is_real(args[i]) for i in argnums):
         raise ValueError(
             "second derivatives are checked with respect to floats, arrays of floats and tuples "
             "of these; give order=1"
         )
-    directions = tuple(rand_tangent(args[i], rng) for i in places)
-    form, fixed = slope(f, places, directions, len(args)), tuple(leaves(directions))
+    directions = tuple(rand_tangent(args[i], rng) for i in argnums)
+    form, fixed = slope(f, argnums, directions, len(args)), tuple(leaves(directions))
 
     def value(*x: Any) -> float:
         return form(*x, *fixed)
 
-    found = ar.grad(form, places)(*(shifted(x, 0.0, None) for x in args), *fixed)
-    for i, of_argument in zip(places, found, strict=True):
+    found = ar.grad(form, argnums)(*(shifted(x, 0.0, None) for x in args), *fixed)
+    for i, of_argument in zip(argnums, found, strict=True):
         tangents = tuple(rand_tangent(x, rng) if k == i else None for k, x in enumerate(args))
         expected = directional_derivative(value, args, tangents, eps=_eps(args))
         along = inner(of_argument, tangents[i])

@@ -2,8 +2,8 @@
 
 Needs       a value
 Gives       `is_tree`, `entries`, `rebuilt`: of lists, dictionaries and dataclasses, whose tangents
-            have None in place of what has none; `is_object`, `held`, `holding`, `rand_object`: the
-            same of objects of Numba, whose tangents are such objects
+            have None for what has none; `is_object`, `contents`, `holding`, `rand_object`: the
+            same for objects of Numba, whose tangents are such objects
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def is_object(x: Any) -> bool:
     return found is not None and (hasattr(found, "struct") or hasattr(x, "__setitem__"))
 
 
-def held(x: Any) -> list[Any]:
+def contents(x: Any) -> list[Any]:
     """What an object holds; of a dictionary in the order of its keys."""
     fields = getattr(x._numba_type_, "struct", None)
     if fields is not None:
@@ -67,10 +67,10 @@ def holding(x: Any, new: Sequence[Any]) -> Any:
             if value is not None:
                 setattr(made, name, value)
         return made
-    places = list(x) if hasattr(x, "keys") else range(len(x))
-    for place, value in zip(places, new, strict=True):
+    keys = list(x) if hasattr(x, "keys") else range(len(x))
+    for key, value in zip(keys, new, strict=True):
         if value is not None:
-            made[place] = value
+            made[key] = value
     return made
 
 
@@ -87,9 +87,9 @@ def rand_object(x: Any, rng: np.random.Generator) -> Any:
             f"a random tangent of a {type(x).__name__}: its fields cannot be set from Python; "
             "pass a tangent that compiled code made"
         )
-    places = list(tangent) if hasattr(tangent, "keys") else range(len(tangent))
-    for place in places:
-        tangent[place] = _random_like(tangent[place], rng)
+    keys = list(tangent) if hasattr(tangent, "keys") else range(len(tangent))
+    for key in keys:
+        tangent[key] = _random_like(tangent[key], rng)
     return tangent
 
 

@@ -1,7 +1,7 @@
 """Numbers made of what a function returns: its inner product with weights, as compiled functions.
 
 Gives       `as_number(f, args, rng)`: a function that returns a float, and its further arguments
-            `slope(f, places, directions, count)`: the slope of `f` along directions
+            `slope(f, argnums, directions, count)`: the slope of `f` along directions
             `leaves(tree)`: the numbers and arrays of a tree, in the order of the arguments of both
 
 A tree of weights has the form of the value: floats, complex numbers, arrays and tuples of them,
@@ -45,9 +45,9 @@ def as_number(
     return _weighted(compiled, _form(weights), len(args)), tuple(leaves(weights))
 
 
-def slope(f: Callable[..., Any], places: tuple[int, ...], directions: Any, count: int) -> Any:
+def slope(f: Callable[..., Any], argnums: tuple[int, ...], directions: Any, count: int) -> Any:
     """The function `<grad f(x), v>` of the `count` arguments of `f`, and of the leaves of `v`."""
-    return _slope(f, places, _form(directions), count)
+    return _slope(f, argnums, _form(directions), count)
 
 
 def leaves(tree: Any) -> Iterator[Any]:
@@ -66,8 +66,8 @@ def _weighted(f: Any, form: Any, count: int) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _slope(f: Any, places: tuple[int, ...], form: Any, count: int) -> Any:
-    return _product("slope", ar.grad(f, places), form, count)
+def _slope(f: Any, argnums: tuple[int, ...], form: Any, count: int) -> Any:
+    return _product("slope", ar.grad(f, argnums), form, count)
 
 
 def _product(name: str, f: Any, form: Any, count: int) -> Any:

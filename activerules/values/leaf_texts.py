@@ -21,18 +21,18 @@ class LeafText:
     """One leaf of a value.
 
     root    the text of the value
-    place   how the leaf is reached from it: `[0][1]`
+    path    how the leaf is read from it, as text: `[0][1]`
     found   its type
     """
 
     root: str
-    place: str
+    path: str
     found: Any
 
     @property
     def text(self) -> str:
         """The expression that reads the leaf."""
-        return self.root + self.place
+        return self.root + self.path
 
     @property
     def name(self) -> str:

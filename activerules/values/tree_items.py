@@ -12,7 +12,7 @@ from typing import Any
 from numba.core import types
 from numba.extending import overload
 
-from activerules.annotations.trees import is_of_keys, place_of_key
+from activerules.annotations.trees import index_of_key, is_of_keys
 from activerules.errors import NotYetSupported
 
 
@@ -20,8 +20,8 @@ from activerules.errors import NotYetSupported
 def _item_by_key(p, key):
     if not (isinstance(p, types.BaseNamedTuple) and isinstance(key, types.StringLiteral)):
         return None
-    place = place_of_key(_class_of(p), key.literal_value)
-    return None if place is None else lambda p, key: p[place]
+    index = index_of_key(_class_of(p), key.literal_value)
+    return None if index is None else lambda p, key: p[index]
 
 
 def _class_of(found: Any) -> Any:

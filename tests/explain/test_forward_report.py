@@ -40,7 +40,7 @@ def program(x, n):
 
 def test_a_forward_report_says_which_rules_fire():
     report = ar.explain(program, ar.BatchDuplicated(2.0, (1.0, 0.5)), 3, mode=ar.Forward)
-    calls = {(call.name, call.place.line): call for call in report.rules}
+    calls = {(call.name, call.location.line): call for call in report.rules}
     lines = sorted({line for _, line in calls})
     unused, used = calls["squared", lines[0]], calls["squared", lines[1]]
     assert unused.reason == "nothing active goes in and comes out"
@@ -48,7 +48,7 @@ def test_a_forward_report_says_which_rules_fire():
     assert used.rule.endswith("for one tangent: it runs once per lane")
     body = calls["cubed", lines[1]]
     assert (body.followed, body.reason) == (True, "it has a reverse rule, and no forward rule")
-    active = [line.place.line for line in report.lines if line.is_active]
+    active = [line.location.line for line in report.lines if line.is_active]
     assert lines[1] in active
     text = str(report)
     assert "calls with rules" in text

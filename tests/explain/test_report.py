@@ -36,7 +36,7 @@ def linear():
 
 
 def at(records, comment):
-    return [r for r in records if r.place.line == line_of(comment)]
+    return [r for r in records if r.location.line == line_of(comment)]
 
 
 def test_types_and_values_ask_the_same(decay):
@@ -61,11 +61,11 @@ def test_active_lines(decay, comment):
 def test_inactive_lines(decay, comment):
     (line,) = at(decay.lines, comment)
     assert not line.is_active
-    assert line.place.text.endswith(f"# {comment}")
+    assert line.location.text.endswith(f"# {comment}")
 
 
 def test_lines_hold_the_whole_function_in_order(decay):
-    texts = [line.place.text.strip() for line in decay.lines]
+    texts = [line.location.text.strip() for line in decay.lines]
     assert texts.index("@njit") < texts.index("def decay(x, w, n):") < texts.index("return s + t")
 
 
@@ -89,24 +89,24 @@ def test_every_kept_value_has_a_place():
     """LLVM gives no line to the place where the returns of a function meet."""
     report = ar.explain(functions.choose, ar.Active[float64], int64)
     assert any(k.what == "which branch was taken" for k in report.cached)
-    assert all(k.place.line for k in report.cached)
+    assert all(k.location.line for k in report.cached)
 
 
 def test_lines_of_callees_come_last(decay):
     (line,) = [line for line in decay.lines if line.called]
-    assert line.place.line == line_of("in the callee")
+    assert line.location.line == line_of("in the callee")
     assert line is decay.lines[-1]
 
 
 def test_known_length(decay):
     (loop,) = decay.loops
-    assert (loop.place.line, loop.known, loop.undone) == (line_of("the loop"), True, True)
+    assert (loop.location.line, loop.known, loop.undone) == (line_of("the loop"), True, True)
     assert loop.row_bytes == sum(k.bytes for k in decay.cached if k.loop is not None)
 
 
 def test_unknown_length_is_kept(halving):
     (loop,) = halving.loops
-    assert (loop.place.line, loop.known) == (line_of("unknown length"), False)
+    assert (loop.location.line, loop.known) == (line_of("unknown length"), False)
     (kept,) = [k for k in halving.cached if k.what == "how often the loop ran"]
     assert kept.loop is None
 

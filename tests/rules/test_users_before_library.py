@@ -60,7 +60,7 @@ def test_a_rule_without_types_wins_in_both_modes_and_the_report_says_so():
     assert product.rule.count("wins over the library's rule") == 1
     assert "linalg.py:" in product.rule.split("wins over")[1]
     assert "wins" not in total.rule
-    assert total.place.text.strip() == "return (a @ a).sum()"
+    assert total.location.text.strip() == "return (a @ a).sum()"
     forward = RULES.find_forward(
         operator.matmul, [Matrix] * 2, Matrix, ["duplicated"] * 2, "duplicated"
     )

@@ -28,7 +28,7 @@ from activerules.rules.protocol import (
     accumulate_scaled,
     active,
 )
-from activerules.rules.written import function_from, over_places
+from activerules.rules.written import function_from, over_elements
 from activerules.values.fields import is_collection, is_instance
 from activerules.values.layout import layout_of
 
@@ -75,7 +75,7 @@ def _accumulate(x, g):
         raise TypingError("accumulate takes a Duplicated array; an Active derivative is returned")
     if not isinstance(g, types.Array) or g.ndim != x.dval.ndim:
         raise TypingError(f"accumulate: a cotangent of {x.val} is not {g}")
-    return _added(x, "x, g", "g.shape", "g[{place}]", g.dtype)
+    return _added(x, "x, g", "g.shape", "g[{index}]", g.dtype)
 
 
 def _accumulated_items(x: Any, g: Any) -> Any:
@@ -98,7 +98,7 @@ def _accumulated_items(x: Any, g: Any) -> Any:
 def _accumulate_scaled(x, scale, u):
     if x.kind is Const:
         return lambda x, scale, u: None
-    return _added(x, "x, scale, u", "u.shape", "scale * u[{place}]", scale, u.dtype)
+    return _added(x, "x, scale, u", "u.shape", "scale * u[{index}]", scale, u.dtype)
 
 
 @overload(accumulate_outer)
@@ -140,7 +140,7 @@ def _accumulate_product(x, a, b):
 def _added(x: Any, parameters: str, shape: str, item: str, *dtypes: Any) -> Any:
     """A function that adds `item` to every place of the shadow of `x`."""
     is_real = any(map(_is_complex, dtypes)) and not _is_complex(x.dval.dtype)
-    loops = over_places(f"shadow[{{place}}] += project({item})", "shadow", x.dval.ndim)
+    loops = over_elements(f"shadow[{{index}}] += project({item})", "shadow", x.dval.ndim)
     source = f"""def impl({parameters}):
     shadow = x.dval
     if shadow.shape != {shape}:
@@ -193,7 +193,7 @@ def _ignore_derivatives(x):
     if isinstance(x, types.BaseTuple):
         return _map_tuple("ignore_derivatives", x)
     if isinstance(x, types.Array) and isinstance(x.dtype, types.Float | types.Complex):
-        loops = over_places("result[{place}] = ignore_derivatives(x[{place}])", "x", x.ndim)
+        loops = over_elements("result[{index}] = ignore_derivatives(x[{index}])", "x", x.ndim)
         source = f"def of_array(x):\n    result = np.empty_like(x)\n{loops}\n    return result"
         scope = {"np": np, "ignore_derivatives": ignore_derivatives}
         return function_from(source, "of_array", scope, module=__name__)

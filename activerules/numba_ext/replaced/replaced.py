@@ -41,7 +41,7 @@ from activerules.numba_ext.replaced.local_objects import (
 )
 from activerules.numba_ext.replaced.transfer import hold, settling
 from activerules.numba_ext.target.calls import RuleView
-from activerules.rules.written import in_place_of
+from activerules.rules.written import replacement_of
 from activerules.values.fields import fields_of, is_instance
 from activerules.values.kinds import is_container, is_number_array, leaves_of
 
@@ -179,7 +179,7 @@ def _written(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> A
         "_require_settled": require_settled,
         "_settled": settling(tuple(ty.ndim for ty in arrays)),
     }
-    return in_place_of(plain, source, names)
+    return replacement_of(plain, source, names)
 
 
 def _tuple(names: Sequence[str]) -> str:

@@ -23,7 +23,7 @@ from activerules.numba_ext.codegen.arity import first_names
 from activerules.numba_ext.replaced import local_lists
 from activerules.numba_ext.replaced.local_objects import running
 from activerules.numba_ext.replaced.transfer import hold, settling_lists
-from activerules.rules.written import in_place_of
+from activerules.rules.written import replacement_of
 from activerules.values.fields import ItemMemory, declared_of, is_known_list, items_of
 from activerules.values.kinds import is_number, is_number_array, leaves_of
 from activerules.values.layout import CONSTANT
@@ -193,7 +193,7 @@ def written(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> An
         **{f"_TYPE{g}": ty for g, ty in enumerate(groups)},
         **{f"_settled{g}": one for g, one in enumerate(settling)},
     }
-    return in_place_of(plain, source, names)
+    return replacement_of(plain, source, names)
 
 
 def _noted(x: str, found: Any) -> Iterator[str]:

@@ -26,7 +26,7 @@ from activerules.rules.define import augmented_primal, define_on, reverse
 from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
 from activerules.rules.rule import Half
-from activerules.rules.written import function_from, over_places
+from activerules.rules.written import function_from, over_elements
 
 _FIELD = "an array in a Duplicated object is replaced by one of another shape"
 _COTANGENT = "its shadow is not zero, and has the cotangent of what is in the field in the end"
@@ -166,8 +166,8 @@ def settling(dimensions: tuple[int, ...]) -> Any:
     give = [
         _GIVE.format(
             k=k,
-            loops=over_places(
-                f"given{k}[{{place}}] += taken{k}[{{place}}]", f"taken{k}", ndim, " " * 12
+            loops=over_elements(
+                f"given{k}[{{index}}] += taken{k}[{{index}}]", f"taken{k}", ndim, " " * 12
             ),
         )
         for k, ndim in enumerate(dimensions)
@@ -271,7 +271,7 @@ def settling_lists(ndim: int, count: int) -> Any:
     in it at first, and those in the end, as far as both reach.
     """
     names = [f"{when}{j}" for j in range(count) for when in ("before", "after")]
-    loops = over_places("given[{place}] += own[{place}]", "own", ndim, " " * 16)
+    loops = over_elements("given[{index}] += own[{index}]", "own", ndim, " " * 16)
     parts = {
         "check": _CHECK_LIST,
         "take": _TAKE_LIST,

@@ -32,7 +32,7 @@ from activerules.numba_ext.rules.typing import converts
 from activerules.numba_ext.target.calls import MarkedCall, plain_type
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import ForwardRule, Kind, RulePair
-from activerules.rules.written import function_from, over_places
+from activerules.rules.written import function_from, over_elements
 from activerules.values.fields import items_of
 from activerules.values.kinds import anonymous, derivative_type, is_number_array, leaves_of
 from activerules.values.leaf_texts import LeafText, TupleTexts, leaves_at
@@ -213,7 +213,7 @@ class _Writer:
             for x in leaves_at(f"a{k}", self.found[k])
             if x.is_array
         ]
-        return of_arguments + [f"shadow{x.place}" for x in self._leaves_of_result() if x.is_array]
+        return of_arguments + [f"shadow{x.path}" for x in self._leaves_of_result() if x.is_array]
 
     # --- the result ---
 
@@ -242,7 +242,7 @@ class _Writer:
         if kind is Active:
             return f"_Active({self.texts.rebuilt(found, number, 'y')})"
         shadow = self.texts.rebuilt(
-            found, lambda x: f"shadow{x.place}" if x.is_array else number(x), "y"
+            found, lambda x: f"shadow{x.path}" if x.is_array else number(x), "y"
         )
         return f"_{kind.__name__}(y, {shadow})"
 
@@ -250,7 +250,7 @@ class _Writer:
         """The tangent of one leaf of the result, `d_…`."""
         made = f"d_{leaf.name} = _make_zero({leaf.text})"
         if leaf.is_array:
-            return [made, *self._each_place(leaf, f"shadow{leaf.place}", f"d_{leaf.name}")]
+            return [made, *self._each_place(leaf, f"shadow{leaf.path}", f"d_{leaf.name}")]
         lines = [made]
         for one, seed in _ones(leaf, f"_unit({leaf.text})", f"_i({leaf.text})"):
             lines += self._run([], self._cotangent(leaf, seed))
@@ -285,7 +285,7 @@ class _Writer:
 
     def _each_place(self, leaf: LeafText, seeded: str, into: str) -> list[str]:
         """The runs for each number of an array, whose cotangent is `seeded`."""
-        *loops, innermost = over_places("{place}", into, leaf.found.ndim, "").splitlines()
+        *loops, innermost = over_elements("{index}", into, leaf.found.ndim, "").splitlines()
         place = innermost.strip()
         each: list[str] = []
         for one, seed in _ones(leaf, "1", "1j"):
@@ -321,7 +321,7 @@ class _Writer:
         if leaf.is_array:
             return f"s_{leaf.name}"
         only = [kind in _RETURNED for kind in self.pair.arguments].count(True) == 1
-        return f"_entry(r, {k}, {len(self.found)}, {only:d}, a{k}.val){leaf.place}"
+        return f"_entry(r, {k}, {len(self.found)}, {only:d}, a{k}.val){leaf.path}"
 
     def _before(self, leaf: LeafText) -> str:
         """The tangent of a leaf before the call."""
@@ -329,11 +329,11 @@ class _Writer:
 
 
 def _value(leaf: LeafText) -> str:
-    return f"{leaf.root}.val{leaf.place}"
+    return f"{leaf.root}.val{leaf.path}"
 
 
 def _tangent(leaf: LeafText) -> str:
-    return f"{leaf.root}.dval{leaf.place}"
+    return f"{leaf.root}.dval{leaf.path}"
 
 
 def _ones(leaf: LeafText, one: str, i: str) -> list[tuple[str, str]]:
@@ -390,8 +390,8 @@ def _entry(returned, index, count, only, value):
 @overload(along_of)
 def _along(gradient, tangent):
     if isinstance(tangent, types.Array):
-        term = "total += one(gradient[{place}], tangent[{place}])"
-        loops = over_places(term, "tangent", tangent.ndim)
+        term = "total += one(gradient[{index}], tangent[{index}])"
+        loops = over_elements(term, "tangent", tangent.ndim)
         source = f"def along(gradient, tangent):\n    total = 0.0\n{loops}\n    return total"
         return function_from(source, "along", {"one": along_of}, module=__name__)
     if isinstance(tangent, types.Complex):

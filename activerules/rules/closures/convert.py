@@ -147,11 +147,11 @@ class _Converter:
             statements += self.lines(at, f"{result} = {tools['fresh']}({result}, {given})")
         for name in self.unchanged:
             flag = f"{config}.overwritten[{self.arguments.index(name)}]"
-            place = f"{name}_kept"
+            local = f"{name}_kept"
             statements += self.lines(
-                at, f"if {flag}: {place} = {tools['copied']}({name})", f"else: {place} = None"
+                at, f"if {flag}: {local} = {tools['copied']}({name})", f"else: {local} = None"
             )
-            kept.append(place)
+            kept.append(local)
         for name in self.tape:
             may_change = self.overwritten(name, config)
             kept.append(f"{tools['kept']}({name}, {result}, {may_change})")
@@ -162,8 +162,8 @@ class _Converter:
 
     def overwritten(self, name: str, config: str) -> str:
         """The expression for: the memory of an argument that `name` may share can change."""
-        places = [i for i, a in enumerate(self.arguments) if a in self.finder.sources(name)]
-        return " or ".join(f"{config}.overwritten[{i}]" for i in places) or "False"
+        indices = [i for i, a in enumerate(self.arguments) if a in self.finder.sources(name)]
+        return " or ".join(f"{config}.overwritten[{i}]" for i in indices) or "False"
 
     # --- the reverse ---
 
@@ -171,10 +171,10 @@ class _Converter:
         """The body of the pullback, after what brings its captured variables back."""
         at, tools = self.pullback.node, self.tools
         lines: list[str] = []
-        for place, name in enumerate(self.unchanged):
+        for index, name in enumerate(self.unchanged):
             flag = f"{config}.overwritten[{self.arguments.index(name)}]"
             lines += [
-                f"if {flag}: {name} = {tape}[{place}]",
+                f"if {flag}: {name} = {tape}[{index}]",
                 f"else: {name} = {self.given[name]}.val",
             ]
         start = len(self.unchanged)

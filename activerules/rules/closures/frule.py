@@ -18,13 +18,13 @@ from activerules.rules.written import function_from
 
 def forward_rule(rule: Any, function: Any, names: tuple[str, ...], compiled: Any) -> Any:
     """Return the forward rule that calls an frule; `compiled` is the frule for compiled code."""
-    places = [f"x{i}" for i in range(len(names))]
+    primals = [f"x{i}" for i in range(len(names))]
     source = [
-        f"def forward({', '.join(['config', 'ret', *places])}):",
-        f"    deltas = ({', '.join(['own', *(f'tangent({x})' for x in places)])})",
-        f"    y, dy = rule({', '.join(['deltas', 'function', *(f'{x}.val' for x in places)])})",
+        f"def forward({', '.join(['config', 'ret', *primals])}):",
+        f"    deltas = ({', '.join(['own', *(f'tangent({x})' for x in primals)])})",
+        f"    y, dy = rule({', '.join(['deltas', 'function', *(f'{x}.val' for x in primals)])})",
         "    dy = pushed(y, dy)",
-        *(f"    dy = separate(dy, {x})" for x in places),
+        *(f"    dy = separate(dy, {x})" for x in primals),
         "    return y, dy",
     ]
     scope: dict[str, Any] = {

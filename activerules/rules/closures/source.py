@@ -128,8 +128,8 @@ def _holds(node: Definition, code: types.CodeType) -> bool:
     start = body[0].lineno, body[0].col_offset
     end = body[-1].end_lineno or 0, body[-1].end_col_offset or 0
     positions = ((line, column) for line, _, column, _ in code.co_positions())
-    places = [(line, column) for line, column in positions if line and column]
-    return all(start <= place <= end for place in places if place[0] >= start[0])
+    starts = [(line, column) for line, column in positions if line and column]
+    return all(start <= one <= end for one in starts if one[0] >= start[0])
 
 
 def _codes(tree: ast.Module, code: types.CodeType) -> Iterator[types.CodeType]:

@@ -117,7 +117,7 @@ def test_a_rule_for_numbers_serves_each_element():
     np.testing.assert_allclose(ar.grad(of_arrays)(x, 3.0), wanted)
     np.testing.assert_allclose(ar.grad(of_arrays, argnums=1)(x, 3.0), 10.0 * (x.sum() + x[0]))
     calls = ar.explain(of_arrays, Duplicated(x, np.zeros(3)), ar.Const(3.0)).rules
-    assert all(call.rule is not None and call.place.line > 90 for call in calls)
+    assert all(call.rule is not None and call.location.line > 90 for call in calls)
 
 
 @njit
