@@ -9,8 +9,8 @@ Invariants  A1  an integer is never active
             A2  more independents never make fewer values active (monotone)
             A3  if in doubt (unknown call, may-alias) a value is active, never inactive; or the
                 program is refused (`ir/analysis/soundness.py`)
-            A4  memory with a shadow and memory without one are never behind the same active
-                pointer; or the program is refused
+            A4  an active pointer never points both to memory with a shadow and to memory without
+                one; or the program is refused
 Source      Hascoët, Naumann, Pascual (2005), "To be recorded" analysis; Griewank and Walther
             (2008), ch. 6
 """
@@ -45,10 +45,10 @@ class Seeds:
     constant      memory the caller marked Const
     returned      the Active return value, if there is one
     known         memory of the caller in which integers are known not to be bits of floats
-    handed_out    memory the function made, and hands out with a shadow
-    written_only  Duplicated memory the function fills, a return slot: its contents are no input,
-                  and what pointers in it lead to is dependent
-    shadowable    constant memory that gets a shadow where a pointer may lead to it or to active
+    handed_out    memory the function allocates and returns together with a shadow
+    written_only  Duplicated memory that the function fills, a return slot: its contents are no
+                  input, and memory reachable through pointers in it is dependent
+    shadowable    constant memory that gets a shadow if a pointer may point to it or to active
                   memory
     """
 
@@ -63,19 +63,19 @@ class Seeds:
 
     @property
     def results(self) -> frozenset[MemoryObject]:
-        """Where the function stores what it hands to the caller together with its shadow."""
+        """Memory in which the function stores what it returns, with shadows, to the caller."""
         return self.memory & self.written_only
 
 
 class Calls:
-    """What the analyses ask of calls and arithmetic; the table of derivatives answers."""
+    """What the analyses ask about calls and arithmetic; the table of derivatives answers."""
 
     def marked(self, call: Instruction) -> CallInfo | None:
         """The record of a marked call; None for any other instruction."""
         raise NotImplementedError
 
     def smooth_operands(self, instruction: Instruction) -> tuple[int, ...] | None:
-        """Indices of the operands its float result depends on smoothly; None: not known."""
+        """Indices of the operands on which its float result depends smoothly; None: not known."""
         raise NotImplementedError
 
 
@@ -115,7 +115,7 @@ def analyse_activity(
     returned = memory.handed_over(seeds.results)
     if returned:
         returned |= seeds.results
-    # a caller puts a cotangent into their shadow
+    # the caller may put a cotangent into their shadow
     wanted = (varied_memory & useful_memory) | returned | seeds.handed_out
     active_memory = {o for o in wanted if may_have_shadow(o, seeds)}
     shadowable = seeds.shadowable - returned - seeds.handed_out
@@ -135,7 +135,7 @@ def analyse_activity(
 def may_have_shadow(o: MemoryObject, seeds: Seeds) -> bool:
     """Whether a shadow of this memory exists or can be made.
 
-    Not for globals, Const arguments, the runtime's memory, and what is behind pointers in them.
+    Not for globals, Const arguments, the runtime's memory, and memory reached through them.
     """
     while o.kind == "loaded" and isinstance(o.key, MemoryObject):
         o = o.key
@@ -185,7 +185,7 @@ class _Spread:
                 visit(i)
 
     def _close_memory(self, objects: set[MemoryObject]) -> None:
-        """Arguments that may overlap memory in the set are in the set, too."""
+        """Add arguments that may overlap memory in the set."""
         for o in self.memory.all_objects - objects:
             if (
                 may_have_shadow(o, self.seeds)
@@ -302,9 +302,10 @@ class _Spread:
     def _stores_bits(
         self, store: Instruction, values: set[Value], objects: set[MemoryObject]
     ) -> bool:
-        """A store of an integer that may be a float's bits: varied if what they come from is.
+        """Whether a store of an integer may store the bits of a varied float.
 
-        What was loaded from the caller's memory may be a float, too, if it goes where floats are.
+        An integer loaded from the caller's memory may also be a float if it is stored where floats
+        are.
         """
         value = store.operands[0]
         if value in self.all_float_bits:
@@ -321,7 +322,7 @@ class _Spread:
         )
 
     def _smooth(self, i: Instruction) -> Iterable[Value]:
-        """Operands the result depends on smoothly; a phi counts its live predecessors only."""
+        """Operands on which the result depends smoothly; of a phi, those from live blocks."""
         if not holds_float(i.type):
             return ()
         if i.opcode == "phi":
@@ -351,11 +352,12 @@ def _extend_to_neighbours(
     results: frozenset[MemoryObject],
     shadowable: frozenset[MemoryObject],
 ) -> None:
-    """Local or constant memory, or a return slot, that also gets a shadow, though no active float
-    is in it (A4).
+    """Add local or constant memory, or a return slot, that needs a shadow although it holds no
+    active float (A4).
 
-    It is `shared`: a pointer to it may also point to active memory, or a rule takes an object with
-    both. Or it holds pointers to active memory, and its shadow holds the pointers to their shadows.
+    Either it is `shared`: a pointer to it may also point to active memory, or a rule takes an
+    object that has both. Or it holds pointers to active memory, and its shadow has to hold the
+    pointers to the shadows.
     """
     changed = True
     while changed:
@@ -378,7 +380,7 @@ def _extend_to_neighbours(
 def _shared_pointers(
     body: list[Instruction], memory: MemoryFacts
 ) -> Iterable[frozenset[MemoryObject]]:
-    """Sets of objects that one pointer may lead to, here or in a function called here."""
+    """Sets of objects to which one pointer may point, here or in a function called here."""
     for i in body:
         if i.type.is_pointer:
             yield memory.objects(i)
@@ -389,7 +391,7 @@ def _shared_pointers(
 def _shared_objects(
     body: list[Instruction], memory: MemoryFacts, calls: Calls
 ) -> Iterable[frozenset[MemoryObject]]:
-    """The parts of objects passed to rules: all of an object has a shadow, or none of it."""
+    """The memory of each object passed to a rule: all of it has a shadow, or none."""
     for i in body:
         info = calls.marked(i) if i.opcode == "call" else None
         if info is not None and not info.inactive:
@@ -410,7 +412,7 @@ def results_of(call: Instruction, info: CallInfo, memory: MemoryFacts) -> set[Me
 
 
 def _received_by(call: Instruction, info: CallInfo, memory: MemoryFacts) -> set[MemoryObject]:
-    """Memory into which a marked call writes data that enters beside its arguments."""
+    """Memory into which a marked call writes data that it received other than by arguments."""
     found: set[MemoryObject] = set()
     if info.receives:
         found |= {*memory.objects(call.operands[0]), MemoryObject("result", call)}
@@ -429,7 +431,7 @@ def reachable_from_argument(
 
 
 def followed_by(called: CalledMemory) -> dict[int, frozenset[MemoryObject]]:
-    """Per group of operands, the memory in which a callee that has its shadow uses the shadow."""
+    """Per group of operands, the memory whose shadow a callee uses if it is given one."""
     return {
         group: objects | (called.deep[group] if _is_followed(called, group) else frozenset())
         for group, objects in called.direct.items()
@@ -444,7 +446,7 @@ def _is_followed(called: CalledMemory, group: int) -> bool:
 
 
 def is_unknown_call(i: Instruction, calls: Calls) -> bool:
-    """Whether an instruction calls a function nothing is known of."""
+    """Whether an instruction calls a function of which nothing is known."""
     return (
         i.opcode == "call"
         and calls.marked(i) is None
@@ -467,13 +469,13 @@ def holds_float(t: Type) -> bool:
 def are_varied_bits(
     value: Value, values: Set[Value], objects: Set[MemoryObject], memory: MemoryFacts
 ) -> bool:
-    """Whether an integer may hold bits of a varied float: of `values`, or loaded from `objects`."""
+    """Whether an integer may hold bits of a varied float: one in `values` or in `objects`."""
 
     def holds_varied(i: Instruction) -> bool:
         if i.opcode == "load":
             from_varied = not objects.isdisjoint(memory.objects(i.operands[0]))
         else:
-            # what an intrinsic gives for integers comes from its operands
+            # the result of an intrinsic on integers depends on its operands alone
             name = i.callee_name or ""
             from_varied = i.opcode == "call" and bool(objects) and not name.startswith("llvm.")
         return from_varied or not values.isdisjoint(i.operands)

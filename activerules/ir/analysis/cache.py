@@ -1,17 +1,17 @@
-"""Cache plan: what the tape keeps and what the reverse sweep computes again, by minimum cut.
+"""Cache plan: what the tape keeps and what the reverse sweep recomputes, by a minimum cut.
 
-Needs       the nodes the reverse needs; a recipe, a size in bytes and a loop depth per node
-Gives       CachePlan, frozen: `kept` (on the tape) and `computed` (again; from which ones, kept,
-            computed or at hand)
+Needs       the nodes the reverse sweep needs; a recipe, a size in bytes and a loop depth per node
+Gives       CachePlan, frozen: `kept` (on the tape), and `computed`, each with the nodes from which
+            it is recomputed
 Invariants  K1  every needed node is at hand, kept, or computed from nodes for which K1 holds
             K2  a node with no recipe is kept if it is needed or used in a computation
-            K3  no other choice stores fewer weighted bytes at less recomputation (the cut is
-                minimal)
+            K3  no other choice has a lower total cost of weighted bytes and recomputation (the cut
+                is minimal)
 Source      Moses and Churavy (2020), Enzyme, sec. 3.4 (minimum cut for the cache); Dinic (1970)
 
-The graph has two vertices per node, joined by an edge that weighs what keeping it costs; an edge
-from the source to a node weighs what computing it again costs (infinite if it cannot be computed);
-a needed node is joined to the sink. Work inside a loop is weighted by `LOOP_WEIGHT` per level.
+The graph has two vertices per node, joined by an edge whose capacity is the cost of keeping it; an
+edge from the source to a node has the cost of recomputing it (infinite if that is impossible); a
+needed node is joined to the sink. Costs inside loops are multiplied by `LOOP_WEIGHT` per level.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def plan_cache(
     size: Callable[[Node], int],
     depth: Callable[[Node], int],
 ) -> CachePlan:
-    """Choose. Cost: one maximum flow on the nodes the needed ones can be computed from."""
+    """Choose what to keep, by one maximum flow on the nodes that the needed ones depend on."""
     needed = frozenset(needed)
     recipes = _closure(needed, recipe)
     network, source = _network(needed, recipes, size, depth)
@@ -118,14 +118,14 @@ class _Network:
         return self.index[key]
 
     def edge(self, tail: int, head: int, capacity: float) -> None:
-        """Add an edge, and next to it its reverse without capacity: numbers 2k and 2k + 1."""
+        """Add an edge and its reverse, which has no capacity, as numbers 2k and 2k + 1."""
         for end, room in ((head, capacity), (tail, 0.0)):
             self.out[tail if end == head else head].append(len(self.head))
             self.head.append(end)
             self.room.append(room)
 
     def saturate(self, source: int, sink: int) -> None:
-        """Send as much flow as possible."""
+        """Send a maximum flow."""
         while (level := self._levels(source)).get(sink) is not None:
             cursor = [0] * len(self.out)
             while self._augment(source, sink, level, cursor):
@@ -169,5 +169,5 @@ class _Network:
         return True
 
     def reachable(self, source: int) -> set[int]:
-        """Vertices the source still reaches by edges with room: its side of the minimum cut."""
+        """The source's side of the minimum cut: vertices reachable by edges with capacity left."""
         return set(self._levels(source))

@@ -1,6 +1,6 @@
-"""How instructions are seen by the analyses.
+"""How the analyses interpret calls and arithmetic.
 
-Marked calls are seen by their record, arithmetic by its row of the table of derivatives.
+A marked call is described by its record, arithmetic by its row in the table of derivatives.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ IGNORE_PREFIX = "activerules.ignore."
 
 
 class EngineCalls(Calls):
-    """Joins the derivative table and the rule compiler."""
+    """The answers of the table of derivatives and of the rule compiler."""
 
     def __init__(self, rules: RuleCompiler | None) -> None:
         self._rules = rules
@@ -32,7 +32,7 @@ class EngineCalls(Calls):
         return self._infos[name]
 
     def marked_effect(self, call: Instruction) -> CallEffect | None:
-        """A marked call's effect on memory: it fills its result and the arguments it may write."""
+        """The effect of a marked call on memory: it fills its result, and may write arguments."""
         info = self.marked(call)
         if info is None:
             return None
@@ -54,7 +54,7 @@ class EngineCalls(Calls):
         return name.startswith(IGNORE_PREFIX) or is_pure_call(name) or is_inactive_math(name)
 
     def smooth_operands(self, instruction: Instruction) -> tuple[int, ...] | None:
-        """Indices of the operands its float result depends on smoothly; None: not known."""
+        """Indices of the operands on which its float result depends smoothly; None: not known."""
         name = instruction.callee_name if instruction.opcode == "call" else None
         if name is not None and (name.startswith(IGNORE_PREFIX) or is_inactive_math(name)):
             return ()
@@ -66,7 +66,7 @@ class EngineCalls(Calls):
         return tuple(k for k, partial in enumerate(row.partials) if partial is not None)
 
     def needs(self, instruction: Instruction, wanted: tuple[bool, ...]) -> set[Node]:
-        """Primal values the adjoint of arithmetic reads; `wanted`: whose cotangent is asked for."""
+        """Primal values that an adjoint reads; `wanted`: the operands that need a cotangent."""
         row = row_for(instruction)
         assert row is not None
         by_letter = {**dict(zip("xyzw", instruction.operands, strict=False)), "r": instruction}

@@ -1,11 +1,10 @@
-"""Nodes: everything the reverse sweep may need to know again, and how each can be had.
+"""Nodes: everything the reverse sweep may need of the primal, and how it can be obtained.
 
 A node is a value of the primal (`Primal`), the shadow of a pointer (`Shadow`), the number of the
-iteration that left a loop (`LeavingIteration`), which predecessor was taken into a join (`Taken`),
-what a rule left (`RuleTape`, `SavedStruct`), where the frame of a callee is (`CalleeFrame`), or
-where the rows of a loop are (`Link`). A `Recipe`
-says whether a node is at hand in the reverse sweep, can be computed from other nodes, or must be
-kept on the tape.
+iteration that left a loop (`LeavingIteration`), the predecessor through which a block was entered
+(`Taken`), the tape and results of a rule (`RuleTape`, `SavedStruct`), the address of a callee's
+frame (`CalleeFrame`), or that of a loop's rows (`Link`). A `Recipe` says whether a node is at hand
+in the reverse sweep, can be computed from other nodes, or must be kept on the tape.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from activerules.ir.llvm.model import Block, Instruction, Value
 
 @dataclass(frozen=True)
 class Primal:
-    """The value itself, as computed in the iteration the reverse sweep is undoing."""
+    """The value itself, as computed in the iteration that the reverse sweep is reversing."""
 
     value: Value
 
@@ -38,7 +37,7 @@ class Shadow:
 
 @dataclass(frozen=True)
 class LeavingIteration:
-    """Number (from 0) of the iteration that left `loop` through a live exit."""
+    """The number (from 0) of the iteration that left `loop` through a live exit."""
 
     loop: Loop
 
@@ -48,7 +47,7 @@ class LeavingIteration:
 
 @dataclass(frozen=True)
 class Taken:
-    """Index of the live predecessor through which `block` was entered."""
+    """The index of the live predecessor through which `block` was entered."""
 
     block: Block
 
@@ -58,7 +57,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class RuleTape:
-    """What a rule's augmented primal leaves for its reverse: memory of a fixed size per call."""
+    """The tape of a rule, which its augmented primal fills: memory of a fixed size per call."""
 
     call: Instruction
     size: int
@@ -82,7 +81,7 @@ class SavedStruct:
 
 @dataclass(frozen=True)
 class Link:
-    """Where the rows of `loop` are: their base (known length) or the last one (unknown length)."""
+    """The address of the rows of `loop`: of the first (known length) or the last (unknown)."""
 
     loop: Loop
 
@@ -92,7 +91,7 @@ class Link:
 
 @dataclass(frozen=True)
 class CalleeFrame:
-    """Where a function of the module, differentiated on its own, left its frame at a call."""
+    """The address of the frame of a function of the module that is differentiated on its own."""
 
     call: Instruction
 
@@ -105,10 +104,10 @@ Node = Primal | Shadow | LeavingIteration | Taken | RuleTape | SavedStruct | Cal
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to have a node in the reverse sweep.
+    """How to obtain a node in the reverse sweep.
 
-    cost None: it cannot be computed again and must be kept; 0.0 and no operands: at hand. Otherwise
-    it is computed from `operands` at `cost`, measured in bytes of tape one would rather spend.
+    cost None: it cannot be recomputed and must be kept; 0.0 and no operands: at hand. Otherwise it
+    is computed from `operands`; `cost` is the number of bytes of tape that are worth avoiding it.
     """
 
     operands: tuple[Node, ...] = ()

@@ -24,7 +24,7 @@ from activerules.ir.llvm.refusal import refusal
 
 @dataclass(frozen=True, eq=False)
 class Returns:
-    """Frozen result of `analyse_returns`. `status`: its result is 0 for success."""
+    """Frozen result of `analyse_returns`; `status`: the function returns 0 for success."""
 
     exit: Block
     live: frozenset[Block]
@@ -44,8 +44,10 @@ class Returns:
 
 
 def analyse_returns(function: Function, flow: ControlFlow, *, status: bool) -> Returns:
-    """Raises `UnsupportedIR` if the function never returns, or has several return blocks (N3), or
-    jumps to addresses (N5).
+    """Find the live blocks.
+
+    Raises `UnsupportedIR` if the function never returns, has several return blocks (N3), or jumps
+    to a computed address (N5).
     """
     for block in flow.order:
         if block.terminator.opcode == "indirectbr":
@@ -103,7 +105,7 @@ def _successful(
 def fails_with(call: Instruction, returns: Returns) -> bool:
     """Whether the function fails if the result of `call` is not 0.
 
-    Then what the callee did before it returned anything but 0 is never undone.
+    Then the reverse sweep never has to reverse a call that returned anything but 0.
     """
     if str(call.type) != "i32" or call.owner not in returns.live:
         return False
@@ -122,7 +124,7 @@ def fails_with(call: Instruction, returns: Returns) -> bool:
             if target is returns.exit and _arrives(end.owner, target) is call:
                 continue
             if target is call.owner:
-                return False  # the next call's result says nothing of this one's
+                return False  # the next call has a status of its own
             if target not in seen:
                 seen.add(target)
                 work.append(target)
@@ -157,7 +159,7 @@ def may_be_zero(value: Value, block: Block, flow: ControlFlow, depth: int = 0) -
         return False
     if depth < 8 and isinstance(value, Instruction):
         if value.opcode == "phi":
-            # By the way into the phi: behind a loop it is all that is left of the test of a status.
+            # the edge into the phi counts: after a loop, only it still shows the test of a status
             return any(
                 not (value.parent and _branch_excludes_zero(b, value.parent, v))
                 and may_be_zero(v, b, flow, depth + 1)
@@ -169,7 +171,7 @@ def may_be_zero(value: Value, block: Block, flow: ControlFlow, depth: int = 0) -
 
 
 def _known_nonzero(value: Value, block: Block, flow: ControlFlow) -> bool:
-    """Whether a branch that dominates the end of `block` tells that `value` is not 0."""
+    """Whether a branch that dominates the end of `block` implies that `value` is not 0."""
     step: Block | None = block
     while step is not None:
         predecessors = flow.predecessors[step]

@@ -1,10 +1,10 @@
 """Soundness: programs for which no correct derivative can be made are refused.
 
 Needs       what `analyse_activity` needs, and its Activity
-Gives       `refuse_unsound`: raises for the first instruction in the way
-Invariants  A3 and A4 of `ir/analysis/activity.py`: what is left has no active value of a type
-            without derivative, no bits of active floats in integers, no active data in constant or
-            unknown memory, and no pointer to memory of which only a part has a shadow
+Gives       `refuse_unsound`: raises for the first instruction that has no correct derivative
+Invariants  A3 and A4 of `ir/analysis/activity.py`: programs that pass have no active value of a
+            type without derivative, no bits of active floats in integers, no active data in
+            constant or unknown memory, and no pointer to memory of which only part has a shadow
 """
 
 from __future__ import annotations
@@ -42,14 +42,13 @@ from activerules.ir.llvm.refusal import refusal, shown
 from activerules.ir.llvm.types import I64
 from activerules.ir.normal.effects import effect_of, language, memory_intrinsic
 
-"""What functions are called that hash floats; the second for NaN, the third for sets."""
 _TOO_WIDE = {"x86_fp80", "fp128", "ppc_fp128"}
 
 
 def refuse_unsound(
     activity: Activity, types: ValueTypes, returns: Returns, calls: Calls, seeds: Seeds
 ) -> None:
-    """Raise the first refusal of an instruction on the way to a return, if there is one.
+    """Raise the first refusal of an instruction on a path to a successful return, if there is one.
 
     FloatBitsInInteger, ActiveMemoryInConst, MixedActivity, UnknownCall or UnsupportedIR.
     """
@@ -57,7 +56,7 @@ def refuse_unsound(
     live = [block for block in activity.memory.flow.order if block in returns.live]
     body = [i for block in live for i in block.instructions]
     for i in body:
-        # what else is refused may only follow from what such a call may have changed
+        # other refusals may be mere consequences of what such a call might change
         check.unknown_call(i)
     for i in body:
         check(i)
@@ -66,7 +65,7 @@ def refuse_unsound(
 
 @dataclass(frozen=True)
 class _Check:
-    """Refuses what would lead to a wrong derivative."""
+    """Refuses instructions whose derivative would be wrong."""
 
     activity: Activity
     types: ValueTypes
@@ -95,7 +94,7 @@ class _Check:
                 pass
 
     def overlaps(self, returns: Returns) -> None:
-        """Refuse a float that another access may read or write in part."""
+        """Refuse floats of which another access may read or write only a part."""
         for o in self.activity.active_memory:
             for pair in partly_overlapping(o, self.types):
                 for i in pair:
@@ -133,7 +132,7 @@ class _Check:
             self._float_bits(i)
 
     def _carries_bits(self, value: Value) -> bool:
-        """Whether an integer may hold bits of a float that varies."""
+        """Whether an integer may hold bits of a varied float."""
         facts = self.activity
         return value in facts.all_float_bits and are_varied_bits(
             value, facts.varied, facts.varied_memory, facts.memory
@@ -194,13 +193,12 @@ class _Check:
             self._shadowed(i, pointer)
 
     def _hands_over(self, pointer: Value) -> bool:
-        """Whether what is stored there goes to the caller, with its shadow."""
+        """Whether what is stored there is returned to the caller, with its shadow."""
         return not self.seeds.results.isdisjoint(self.activity.memory.objects(pointer))
 
     def _copies_unknown(self, store: Instruction) -> bool:
-        """Whether an integer or pointer goes from the caller's memory to where floats may be.
-
-        It may then be the bits of a float, as nothing tells what the caller has there.
+        """Whether a store moves an integer or pointer from the caller's memory to where floats may
+        be: it may be the bits of a float, as the type of the caller's memory is not known.
         """
         value, pointer = store.operands
         objects = self.activity.memory.objects
@@ -216,8 +214,8 @@ class _Check:
         )
 
     def _copies_pointer(self, store: Instruction) -> bool:
-        """Whether an integer that is stored may be a pointer to active memory: its shadow would
-        have to go with it.
+        """Whether an integer that is stored may be a pointer to active memory, whose shadow would
+        have to be stored, too.
         """
         facts = self.activity
         if not store.operands[0].type.is_int:
@@ -234,7 +232,7 @@ class _Check:
         )
 
     def _is_from_outside(self, o: MemoryObject) -> bool:
-        """Active memory with contents that the caller knows and the engine does not; or a copy."""
+        """Whether it is active memory, or a copy of such, whose contents only the caller knows."""
         unknown = self.activity.active_memory - self.seeds.known
         return o in unknown and any(
             p in unknown and not p.is_local for p in self.activity.memory.copied_with(o)
@@ -316,8 +314,8 @@ class _Check:
         )
 
     def _is_mixed_up(self, i: Instruction) -> bool:
-        """Whether an access is to memory where what is known of a call leaves open what is where:
-        in the caller, or behind pointers the callee is given.
+        """Whether an access is to memory whose layout is lost at a call: memory reached through
+        pointers of a caller, or of which only a callee's summary is known.
         """
         if i.opcode not in {"load", "store"}:
             return False
@@ -337,7 +335,7 @@ class _Check:
             return
         effect = effect_of(i.callee_name)
         if effect is not None and effect.no_data:
-            self._held(i)
+            self._inactive_value(i)
         for pointer in self._pointers_used(i):
             if self.activity.has_shadow(pointer):
                 self._shadowed(i, pointer)
@@ -358,8 +356,8 @@ class _Check:
                 FloatBitsInInteger,
             )
 
-    def _held(self, mark: Instruction) -> None:
-        """What a value without derivative leads to must not be active."""
+    def _inactive_value(self, mark: Instruction) -> None:
+        """Refuse active memory that is reachable from a value of an inactive type."""
         facts = self.activity
         matters = facts.varied_memory & facts.useful_memory
         if not matters.isdisjoint(facts.memory.reachable_from(mark.operands[0])):
@@ -376,11 +374,11 @@ class _Check:
             )
 
     def _object(self, i: Instruction, argument: CallArgument) -> None:
-        """A rule is given a shadow of everything in an object, or of nothing."""
+        """Refuse an object, passed to a rule, of which only part has a shadow."""
         facts = self.activity
         if facts.active_memory.isdisjoint(reachable_from_argument(i, argument, facts.memory)):
             return
-        # a shadow that the caller made is whole: nothing behind its pointers is looked at
+        # a shadow made by the caller is complete: no need to follow its pointers
         found = closure(
             (o for k in argument.pointers for o in facts.memory.objects(i.operands[k])),
             lambda o: facts.memory.pointees(o) if o.is_local else (),
@@ -400,13 +398,13 @@ class _Check:
             )
 
     def _is_nothing(self, o: MemoryObject) -> bool:
-        """Whether it stands for what pointers lead to in memory that is declared to hold none."""
+        """Whether it stands for targets of pointers in memory that is declared to hold none."""
         holder = root(o)
         declared = holder in self.types.declared and holder not in self.activity.memory.targets
         return o.kind == "loaded" and declared
 
     def _derived_call(self, i: Instruction, called: CalledMemory) -> None:
-        """A callee is given a shadow of all memory behind a pointer, or of nothing."""
+        """Refuse a call by which a callee reaches active memory without its shadow."""
         facts = self.activity
         passed = {called.fresh}
         for objects in followed_by(called).values():
@@ -435,7 +433,7 @@ class _Check:
             self._float_bits(i)
 
     def _is_unknown(self, value: Value) -> bool:
-        """Whether an integer comes from memory that varies, and that nothing tells the type of."""
+        """Whether an integer comes from varied memory whose type is not known."""
         facts = self.activity
         unknown = facts.varied_memory - self.seeds.known
         return value.type.is_int and are_varied_bits(value, frozenset(), unknown, facts.memory)
@@ -450,7 +448,7 @@ class _Check:
         return []
 
     def unknown_call(self, i: Instruction) -> None:
-        """Refuse active data that flows into a function nothing is known of."""
+        """Refuse active data that flows into a function of which nothing is known."""
         if i in self.activity.memory.called or not is_unknown_call(i, self.calls):
             return
         reached = self.activity.memory.reached(i)
@@ -475,7 +473,7 @@ class _Check:
 
 
 def _unknown(call: Instruction) -> tuple[str, str]:
-    """What a call goes to, and why nothing is known of it."""
+    """A name for the function that is called, and why nothing is known of it."""
     if call.callee_name is not None:
         if "..." in str(call.attributes.get("function_type", "")):
             return call.callee_name, "it takes a variable number of arguments"

@@ -1,18 +1,18 @@
-"""Speculation: values the program may never have asked for.
+"""Speculation: values that the program, as it was written, may not compute.
 
 Needs       the Returns of a Function in normal form
-Gives       `speculated`: float instructions whose result reaches nothing for certain
-            `is_linear`: those of them whose slope is a finite constant
+Gives       `speculated`: float instructions whose result may not be used
+            `is_linear`: whether the slope of an instruction is a finite constant
 Invariants  S1  an instruction outside the set is followed, in every run that succeeds, by a store,
                 a call, a return or a join that its result reaches; stores to tracked memory do not
                 count
 
-LLVM computes `1 / x` ahead of the condition in `1 / x if x != 0 else 0`, as that cannot trap, and
-keeps what it wanted by a `select`; it moves such instructions out of loops, too. Where the program
-would not have computed the value, it is no part of the derivative, also if the slope is infinite or
-not a number: 0 · ∞ is no derivative of the program as it was written. A zero
-cotangent is no sign of it: `r * r` with `r = sqrt(x) if x >= 0 else 0.0` has one as well, and uses
-the root.
+LLVM computes `1 / x` before the condition in `1 / x if x != 0 else 0`, since a division cannot
+trap, and chooses the result by a `select`; it also moves such instructions out of loops. A value
+that the program would not have computed is not part of the derivative, even if its slope is
+infinite or NaN: 0 · ∞ is no derivative of the program as it was written. A zero cotangent does not
+show that a value is unused: `r * r` with `r = sqrt(x) if x >= 0 else 0.0` has a zero cotangent at
+x = 0, and uses the root.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def speculated(
 ) -> frozenset[Instruction]:
     """The float arithmetic and calls that may be speculation.
 
-    `chooses` says of which operations the result does not depend on all operands; `is_tracked`
-    which loads and stores access memory of which it is known at run time what is used of it.
+    chooses      whether the result of an operation may not depend on all of its operands
+    is_tracked   whether a load or store accesses memory whose used floats are known at run time
     """
     return _Search(returns, chooses, is_tracked).run()
 
@@ -64,7 +64,7 @@ class _Search:
                     self._used(i)
         while self.certain:
             i = self.certain.pop()
-            # Which of its operands a select uses is the question.
+            # whether a select uses an operand depends on its condition
             if not self.chooses(i):
                 self._used(i)
         return frozenset(self.found)
@@ -75,7 +75,7 @@ class _Search:
         return i.type.is_float and (i.opcode in _ARITHMETIC or i.opcode == "call")
 
     def _is_end(self, i: Instruction) -> bool:
-        """Whether what `i` uses is used for certain, where control gets there."""
+        """Whether the operands of `i` are certainly used if control reaches it."""
         if i.opcode == "store":
             return not self.is_tracked(i)
         return i not in self.found and i.opcode != "fcmp" and not self.chooses(i)
@@ -90,7 +90,7 @@ class _Search:
             self._use(value, i.owner)
 
     def _use(self, value: Value, block: Block) -> None:
-        """`value` is used in `block`, if control gets there."""
+        """Note that `value` is used in `block`, if control reaches it."""
         if (
             isinstance(value, Instruction)
             and value in self.found
@@ -101,14 +101,14 @@ class _Search:
 
 
 def is_linear(i: Instruction) -> bool:
-    """Whether the slope is a finite constant, or a choice of one."""
+    """Whether the slope is a finite constant, or one of several."""
     if i.opcode == "fmul":
         return any(isfinite(number) for o in i.operands if (number := number_of(o)) is not None)
     return i.opcode in _LINEAR
 
 
 class _PostDominators:
-    """Which blocks every successful run passes behind a block."""
+    """Which blocks every successful run passes after a block."""
 
     def __init__(self, returns: Returns) -> None:
         self.successors: dict[Block, list[Block]] = {block: [] for block in returns.live}
@@ -121,14 +121,14 @@ class _PostDominators:
         self.idom = immediate_dominators(order, self.position, self.successors)
 
     def __call__(self, later: Block, block: Block) -> bool:
-        """Whether `later` is passed behind `block`, or is `block`."""
+        """Whether every successful run from `block` passes `later`, or `later` is `block`."""
         step: Block | None = block
         while step is not None and self.position[step] > self.position[later]:
             step = self.idom[step]
         return step is later
 
     def always_joins(self, block: Block, value: object) -> bool:
-        """Whether control takes `value` to a phi wherever it goes from `block`."""
+        """Whether `value` reaches a phi on every edge out of `block`."""
         return all(
             any(
                 value is taken and origin is block

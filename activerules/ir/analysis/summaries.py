@@ -1,10 +1,10 @@
 """Summaries of the functions of a module: what each does to memory, as its callers see it.
 
-Needs       a module in normal form; how calls are seen (EngineCalls)
-Gives       `ModuleSummaries`: Summary by function, grouping of its pointer parameters, and whether
-            the paths on which it returns a status other than 0 count
-Invariants  the smallest solution of the equations between functions that call each other, found by
-            iteration from below (S1, S2 of `ir/analysis/memory/callee.py`), callees before callers
+Needs       a module in normal form; how calls are interpreted (EngineCalls)
+Gives       `ModuleSummaries`: a Summary per function, grouping of its pointer parameters, and
+            whether paths on which it returns a non-zero status count
+Invariants  S1 and S2 of `ir/analysis/memory/callee.py`. The summaries are the least fixpoint of the
+            equations between functions that call each other, iterated callees before callers
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ from activerules.ir.normal.effects import effect_of, frees
 
 @dataclass(frozen=True)
 class Variant:
-    """One way a function is called.
+    """A function, and what is known of its arguments at a call.
 
-    apart: memory of different groups does not overlap; status: callers go on only if it returns 0.
+    groups   as those of `callee.Summaries.summary`
+    apart    memory of different groups does not overlap
+    status   its callers go on only if it returns 0
     """
 
     name: str
@@ -44,10 +46,10 @@ class Variant:
 
 
 class ModuleSummaries:
-    """The summaries of one module; computed when they are asked for.
+    """The summaries of one module, computed on demand.
 
-    `outside` are pointer parameters of the function a user named, to memory with contents;
-    `plain` those to memory that holds neither floats nor pointers.
+    outside   the pointer parameters of the function to differentiate, to memory with contents
+    plain     those to memory that holds neither floats nor pointers
     """
 
     def __init__(
@@ -60,15 +62,15 @@ class ModuleSummaries:
         self._module, self._calls = module, calls
         self._outside, self._plain = outside, plain
         self._shapes: Shapes | None = None
-        self._known: dict[Variant, Summary] = {}
+        self._summaries: dict[Variant, Summary] = {}
         self._new: list[Variant] = []
         self._grown: dict[Variant, None] = {}
-        self._reader: Variant | None = None
-        self._read = defaultdict[Variant, dict[Variant, None]](dict)
-        self._readers = defaultdict[Variant, dict[Variant, None]](dict)
+        self._dependent: Variant | None = None
+        self._dependencies = defaultdict[Variant, dict[Variant, None]](dict)
+        self._dependents = defaultdict[Variant, dict[Variant, None]](dict)
 
     def callee(self, call: Instruction) -> Function | None:
-        """The function a call goes to, if it is one of the module that nothing else stands for."""
+        """The function of the module that is called; None if a rule or an effect row serves it."""
         name = call.callee_name if call.opcode == "call" else None
         function = self._module.functions.get(name) if name is not None else None
         if function is None or function.is_declaration or function.vararg:
@@ -80,7 +82,7 @@ class ModuleSummaries:
         return None if self._calls.is_arithmetic(call) else function
 
     def shapes(self, function: Function) -> ShapesIn:
-        """Where in memory a function, or the one it is a copy of, finds floats and pointers."""
+        """The shapes of the memory that a function, or a copy of it, accesses."""
         if self._shapes is None:
             calls = CallsOf(self.callee, self._calls.marked_effect, self._calls.is_arithmetic)
             self._shapes = Shapes(self._module, self._outside, calls, self._plain)
@@ -90,20 +92,21 @@ class ModuleSummaries:
 
     def of(self, variant: Variant) -> Summary:
         """The summary of a variant of a function."""
-        if variant not in self._known:
-            self._known[variant] = Summary()
+        if variant not in self._summaries:
+            self._summaries[variant] = Summary()
             self._new.append(variant)
-        if self._reader is not None:
-            self._read[self._reader][variant] = None
-            self._readers[variant][self._reader] = None
+        if self._dependent is not None:
+            self._dependencies[self._dependent][variant] = None
+            self._dependents[variant][self._dependent] = None
         elif self._new:
             self._solve()
-        return self._known[variant]
+        return self._summaries[variant]
 
     def _solve(self) -> None:
-        """Summarise what is new, and again what has read a summary that has grown since.
+        """Summarise new variants, and those again that depend on a summary which has grown.
 
-        Callees before their callers: so a function is looked at twice, unless it calls itself.
+        Callees come before callers, so a function that is not recursive is summarised twice at
+        most.
         """
         while self._new or self._grown:
             while self._new:
@@ -113,23 +116,23 @@ class ModuleSummaries:
                     self._update(variant)
 
     def _update(self, variant: Variant) -> None:
-        self._reader, self._grown[variant] = variant, None
+        self._dependent, self._grown[variant] = variant, None
         try:
             found = self._summarise(variant)
         finally:
-            self._reader = None
+            self._dependent = None
         del self._grown[variant]
-        new = self._known[variant] | found
-        if new != self._known[variant]:
-            self._known[variant] = new
-            self._grown |= self._readers[variant]
+        new = self._summaries[variant] | found
+        if new != self._summaries[variant]:
+            self._summaries[variant] = new
+            self._grown |= self._dependents[variant]
 
     def _callees_first(self) -> list[Variant]:
-        """The variants that are to be looked at again and those between them, in that order."""
+        """The variants to summarise again, and those reachable from them, callees first."""
         order: list[Variant] = []
         seen: set[Variant] = set()
         for start in self._grown:
-            work = [(start, iter(self._read[start]))] if start not in seen else []
+            work = [(start, iter(self._dependencies[start]))] if start not in seen else []
             seen.add(start)
             while work:
                 variant, callees = work[-1]
@@ -139,7 +142,7 @@ class ModuleSummaries:
                     work.pop()
                 else:
                     seen.add(following)
-                    work.append((following, iter(self._read[following])))
+                    work.append((following, iter(self._dependencies[following])))
         return order
 
     def _summarise(self, variant: Variant) -> Summary:
@@ -165,21 +168,21 @@ class ModuleSummaries:
 
 @dataclass(frozen=True)
 class CallsIn:
-    """The calls of one function (`analysis.callee.Summaries`)."""
+    """The calls of one function (`analysis.memory.callee.Summaries`)."""
 
     summaries: ModuleSummaries
     returns: Returns
 
     def is_derived(self, call: Instruction) -> bool:
-        """Whether the call goes to a function of the module that nothing else stands for."""
+        """Whether a call goes to a function of the module that is analysed by its body."""
         return self.summaries.callee(call) is not None
 
     def summary(self, call: Instruction, groups: Groups, apart: bool) -> Summary:
-        """The effects of the function that a call reaches."""
+        """The effects of the function that is called."""
         return self.summaries.of(self.variant(call, groups, apart))
 
     def variant(self, call: Instruction, groups: Groups, apart: bool) -> Variant:
-        """The variant of the callee: for these memory groups and this kind of failure."""
+        """The variant of the callee for these groups, and for what its status means here."""
         return Variant(call.callee_name or "", groups, apart, fails_with(call, self.returns))
 
 
@@ -236,7 +239,7 @@ class _Summariser:
         )
 
     def _callee_memory(self, o: MemoryObject) -> CalleeMemory | None:
-        """How a caller names an object; None for one it cannot see."""
+        """An object as a caller can name it; None for one it cannot reach."""
         if o.is_local:
             return CalleeMemory(FRESH) if o in self.fresh else None
         first = root(o)
@@ -297,7 +300,7 @@ class _Summariser:
     def _translated(
         self, call: Instruction, accesses: Iterable[CalleeAccess]
     ) -> Iterable[CalleeAccess]:
-        """What a callee does, as its caller's doing."""
+        """Accesses of a callee as accesses of its caller."""
         for access in accesses:
             if access.parameter is not None:
                 pointer = call.operands[access.parameter]
@@ -314,7 +317,7 @@ class _Summariser:
     ) -> Iterable[CalleeAccess]:
         address = self.memory.address(pointer)
         reached = self._callee_memories(self.memory.objects(pointer))
-        # one offset is zero: one that grows from call to call would never converge
+        # one of the offsets is zero: with recursion, a growing sum would never converge
         fixed = not (address.stride or address.through) and (address.offset == 0 or offset == 0)
         if isinstance(address.base, Argument) and fixed and offset is not None:
             number, total = self.numbers[address.base], address.offset + offset
@@ -345,7 +348,7 @@ class _Summariser:
         return self.memory.objects(self.returned)
 
     def _bits(self) -> tuple[set[CalleeAccess], bool]:
-        """Where a returned integer is read from, and whether it is a float's bits for sure."""
+        """The accesses that read a returned integer, and whether it is made of a float's bits."""
         if self.returned is None or not self.returned.type.is_int:
             return set(), False
         types = analyse_value_types(
@@ -372,34 +375,34 @@ class _Summariser:
         return info is not None and info.passes_data
 
     def _takes_bits(self) -> Iterable[int]:
-        """The integer parameters that become floats."""
+        """The integer parameters whose bits are used as a float."""
         for i in self.body:
             if i.opcode == "bitcast" and i.type.is_float:
-                yield from self._numbers_behind(i.operands[0])
+                yield from self._parameters_in(i.operands[0])
             elif i in self.memory.called:
                 for k in self.memory.called[i].summary.takes_bits:
-                    yield from self._numbers_behind(i.operands[k])
+                    yield from self._parameters_in(i.operands[k])
 
     def _keeps_bits(self) -> Iterable[tuple[int, CalleeAccess]]:
-        """The integer parameters that go into memory the caller can see, and where."""
+        """The integer parameters that are stored in memory the caller can see, with the access."""
         for i in self.body:
             if i.opcode == "store":
-                for number in self._numbers_behind(i.operands[0]):
+                for number in self._parameters_in(i.operands[0]):
                     plain = not self._may_hold_float(i.operands[1], i.operands[0].type)
                     for access in self._accesses_of(i):
                         yield number, replace(access, without_floats=plain)
             elif i in self.memory.called:
                 for k, kept in self.memory.called[i].summary.keeps_bits:
-                    for number in self._numbers_behind(i.operands[k]):
+                    for number in self._parameters_in(i.operands[k]):
                         for access in self._translated(i, [kept]):
                             yield number, replace(access, without_floats=kept.without_floats)
 
     def _may_hold_float(self, pointer: Value, t: Type) -> bool:
-        """Whether any function of the module may have a float there."""
+        """Whether any function of the module may have a float at a pointer to `t`."""
         return self.shapes(self.function).may_hold(pointer, t, "float")
 
-    def _numbers_behind(self, value: Value) -> list[int]:
-        """The parameters behind an integer."""
+    def _parameters_in(self, value: Value) -> list[int]:
+        """The numbers of the parameters from which an integer is computed."""
         return [self.numbers[a] for a in _sources(value)] if value.type.is_int else []
 
 

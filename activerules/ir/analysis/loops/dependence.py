@@ -39,7 +39,7 @@ from activerules.ir.analysis.loops.affine import (
     project,
     quotient,
 )
-from activerules.ir.analysis.loops.integers import Address, Integers
+from activerules.ir.analysis.loops.integers import Integers, SymbolicAddress
 from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.model import Argument, Block, Instruction, Value
 from activerules.ir.llvm.types import size_of
@@ -130,7 +130,7 @@ class Dependence:
         if i.opcode not in {"load", "store"}:
             return None
         t = i.type if i.opcode == "load" else i.operands[0].type
-        address: Address | None = self.integers.address(i.operands[-1])
+        address: SymbolicAddress | None = self.integers.address(i.operands[-1])
         size = size_of(t, self.integers.named_types)
         if address is None or size == 0:
             return None

@@ -34,7 +34,7 @@ _ARITHMETIC = frozenset(("add", "sub", "mul", "shl", "or"))
 
 
 @dataclass(frozen=True)
-class Address:
+class SymbolicAddress:
     """A pointer: a value it starts from, and a number of bytes (modulo 2^64)."""
 
     base: Value
@@ -86,7 +86,7 @@ class Integers:
             step = of(induction.step) * (-1 if induction.negative else 1)
             return of(induction.start) + step * Poly.atom(loop)
         if value.opcode == "phi":
-            return self._same_on_all_ways(value, of)
+            return self._same_on_all_edges(value, of)
         if value.opcode in _ARITHMETIC:
             return _combine(value, *map(of, value.operands))
         return None
@@ -111,12 +111,12 @@ class Integers:
         too_large, too_small = p - (_LARGEST + 1), p * -1 - (_LARGEST + 2)
         return infeasible([*facts, too_large]) and infeasible([*facts, too_small])
 
-    def _same_on_all_ways(self, phi: Instruction, of: Callable[[Value], Poly]) -> Poly | None:
+    def _same_on_all_edges(self, phi: Instruction, of: Callable[[Value], Poly]) -> Poly | None:
         """The value of a join whose operands are equal under the facts on their edges."""
         block = phi.owner
         loop = self.flow.loop_of(block)
         if loop is not None and loop.header is block:
-            return self._one_behind(phi, loop, of)
+            return self._previous_value(phi, loop, of)
         choices = [of(v) for v in phi.operands]
         for candidate in sorted(choices, key=lambda p: -len(p.terms)):
             if self._out_of_scope(candidate, block):
@@ -128,7 +128,9 @@ class Integers:
                 return candidate
         return None
 
-    def _one_behind(self, phi: Instruction, loop: Loop, of: Callable[[Value], Poly]) -> Poly | None:
+    def _previous_value(
+        self, phi: Instruction, loop: Loop, of: Callable[[Value], Poly]
+    ) -> Poly | None:
         """What a value of the iteration before is, if the one before the first fits in."""
         incoming = dict(zip(phi.blocks, phi.operands, strict=True))
         if loop.latch not in incoming or loop.preheader not in incoming:
@@ -148,7 +150,7 @@ class Integers:
 
     # --- addresses ---
 
-    def address(self, pointer: Value) -> Address | None:
+    def address(self, pointer: Value) -> SymbolicAddress | None:
         """Where a pointer leads; None if it is not known how far from where it starts."""
         offset = Poly.number(0)
         while isinstance(pointer, Instruction):
@@ -165,7 +167,7 @@ class Integers:
                 offset, pointer = offset + step * Poly.atom(loop), induction.start
             else:
                 break
-        return Address(pointer, offset)
+        return SymbolicAddress(pointer, offset)
 
     def _bytes(self, gep: Instruction) -> Poly | None:
         """The number of bytes that a getelementptr adds, or None if it is not a polynomial."""
@@ -193,7 +195,7 @@ class Integers:
             return None
         known = self.facts(comparison.owner)
         for holds in (True, False):
-            (claim,), _ = self._told(comparison, not holds, known)
+            (claim,), _ = self._implied(comparison, not holds, known)
             if infeasible([*known, claim, *products_of(known, claim)]):
                 return holds
         return None
@@ -236,12 +238,12 @@ class Integers:
         branch = source.terminator
         if branch.opcode == "br" and len(set(branch.blocks)) == 2:
             for condition, holds in _conditions(branch.operands[0], branch.blocks[0] is target):
-                new, zero = self._told(condition, holds, known)
+                new, zero = self._implied(condition, holds, known)
                 known += new + self._choices(new + zero, known + new)
                 equal += zero
         return known, equal
 
-    def _told(
+    def _implied(
         self, comparison: Instruction, holds: bool, known: list[Poly]
     ) -> tuple[list[Poly], list[Poly]]:
         """What a comparison says: polynomials that are not negative, and that are zero.
@@ -275,17 +277,17 @@ class Integers:
 
     def _choices(self, new: list[Poly], known: list[Poly]) -> list[Poly]:
         """What is known of the larger of two numbers that `new` mentions."""
-        told: list[Poly] = []
+        found: list[Poly] = []
         for atom in {a for p in new for a in p.atoms}:
             if isinstance(atom, Instruction) and atom.callee_name == "llvm.smax.i64":
                 largest = Poly.atom(atom)
                 x, y = map(self.exact, atom.operands)
-                told += [largest - x, largest - y]
-                if infeasible([*known, *told, y - x - 1]):
-                    told.append(x - largest)
-                elif infeasible([*known, *told, x - y - 1]):
-                    told.append(y - largest)
-        return told
+                found += [largest - x, largest - y]
+                if infeasible([*known, *found, y - x - 1]):
+                    found.append(x - largest)
+                elif infeasible([*known, *found, x - y - 1]):
+                    found.append(y - largest)
+        return found
 
     def _bound(self, loop: Loop) -> None:
         """Add what is known of the loop's counter to the facts of its header."""
@@ -329,7 +331,7 @@ class Integers:
         predicate = comparison.attributes["predicate"]
         predicate = predicate if holds else _NEGATED[predicate]
         if predicate != "ne" or comparison.operands[0].type != I64:
-            return self._told(comparison, holds, before)[0]
+            return self._implied(comparison, holds, before)[0]
         # counted up or down to a bound in steps of one: it cannot be passed over
         x, y = map(self.poly, comparison.operands)
         difference = x - y
@@ -393,4 +395,4 @@ def _conditions(condition: Value, holds: bool) -> Iterator[tuple[Instruction, bo
             yield from _conditions(part, holds)
 
 
-__all__ = ["Address", "Integers"]
+__all__ = ["Integers", "SymbolicAddress"]

@@ -72,15 +72,15 @@ class TripCount:
 
     def _count(self, b: Builder, first: Value, bound: Value, t: Type) -> Value:
         up = self.step > 0
-        span = b.binary("sub", bound, first) if up else b.binary("sub", first, bound)
+        distance = b.binary("sub", bound, first) if up else b.binary("sub", first, bound)
         if self.predicate == "ne":
-            return span
+            return distance
         if self.predicate == "eq":
             return b.select(b.icmp("eq", first, bound), b.const(t, 1), b.const(t, 0))
         if self.predicate[1:] in {"lt", "gt"}:
-            span = b.binary("sub", span, b.const(t, 1))
+            distance = b.binary("sub", distance, b.const(t, 1))
         stride = abs(self.step)
-        steps = span if stride == 1 else b.binary("udiv", span, b.const(t, stride))
+        steps = distance if stride == 1 else b.binary("udiv", distance, b.const(t, stride))
         count = b.binary("add", steps, b.const(t, 1))
         return b.select(b.icmp(self.predicate, first, bound), count, b.const(t, 0))
 
