@@ -1,16 +1,17 @@
-"""Polynomials with integer coefficients, and proofs that inequalities between them cannot hold.
+"""Polynomials with integer coefficients, and proofs that systems of inequalities are infeasible.
 
 Gives       Poly: a polynomial in atoms (anything hashable)
             infeasible(nonnegative, zero): whether no integers satisfy `p >= 0` for every p of the
             first and `p == 0` for every p of the second
-            project(nonnegative, away): what is left to hold once some atoms are eliminated
-Invariants  A1  `infeasible` is True only if it is so; False says nothing
+            project(nonnegative, away): the constraints on the others once some monomials are
+            eliminated
+Invariants  A1  if `infeasible` is True, there is no solution; False says nothing
             A2  the atoms stand for integers of any size: nothing wraps around
 Source      Fourier-Motzkin elimination with the integer tightening of the Omega test: Pugh (1991),
             The Omega test, sec. 2
 
-Products of atoms count as atoms of their own, but an equality that tells what an atom is, is used
-inside products, too.
+A product of atoms is treated as an atom of its own; but an equality that determines an atom is
+substituted inside products, too.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Poly:
         return result
 
     def rename(self, name: Callable[[Atom], Atom]) -> Poly:
-        """The polynomial with other atoms."""
+        """The polynomial with its atoms renamed."""
         terms: Counter[Monomial] = Counter()
         for monomial, c in self.terms.items():
             terms[tuple(sorted(map(name, monomial), key=id))] += c
@@ -110,7 +111,7 @@ def quotient(m: Monomial, n: Monomial) -> Monomial | None:
 
 
 def products_of(nonnegative: Iterable[Poly], p: Poly) -> list[Poly]:
-    """The products in `p` of atoms of which it is known that they are not negative."""
+    """The products in `p` of atoms that are known not to be negative."""
     atoms = {
         atom
         for known in nonnegative
@@ -131,7 +132,7 @@ def infeasible(nonnegative: Iterable[Poly], zero: Iterable[Poly] = ()) -> bool:
 
 
 def project(nonnegative: Iterable[Poly], away: Callable[[Monomial], bool]) -> list[Poly] | None:
-    """What follows for the other monomials once those that are `away` are eliminated.
+    """The constraints on the remaining monomials once those that are `away` are eliminated.
 
     None if the constraints contradict each other.
     """
@@ -147,7 +148,7 @@ def project(nonnegative: Iterable[Poly], away: Callable[[Monomial], bool]) -> li
 
 
 def _without_equalities(nonnegative: list[Poly], zero: list[Poly]) -> list[Poly] | None:
-    """The inequalities with the equalities used up; None if these contradict each other."""
+    """The inequalities after substituting the equalities; None if these have no solution."""
     while zero:
         equality = zero.pop()
         g = gcd(*(c for m, c in equality.terms.items() if m))
@@ -160,7 +161,7 @@ def _without_equalities(nonnegative: list[Poly], zero: list[Poly]) -> list[Poly]
         equality = Poly({m: c // g for m, c in equality.terms.items()})
         known = _solved(equality)
         if known is None:
-            # nothing to substitute: as two inequalities
+            # nothing to substitute: write the equality as two inequalities
             nonnegative += [equality, equality * -1]
             continue
         atom, value = known
@@ -170,7 +171,7 @@ def _without_equalities(nonnegative: list[Poly], zero: list[Poly]) -> list[Poly]
 
 
 def _solved(equality: Poly) -> tuple[Atom, Poly] | None:
-    """An atom, and what it is by the equality."""
+    """An atom, and its value by the equality."""
     for monomial, c in equality.terms.items():
         if len(monomial) == 1 and abs(c) == 1:
             (atom,) = monomial
@@ -186,7 +187,7 @@ _Row = tuple[tuple[int, int], ...]
 class _System:
     """Inequalities as rows: numbered monomials with their coefficients, and the constant.
 
-    Of rows that differ only in the constant the strictest is there.
+    Of rows that differ only in the constant, only the strictest is kept.
     """
 
     def __init__(self, nonnegative: Iterable[Poly]) -> None:
@@ -201,7 +202,7 @@ class _System:
     def eliminate(self, away: set[int]) -> bool:
         """Fourier-Motzkin elimination of some monomials; False for a contradiction.
 
-        Given up where there are too many inequalities: those that are left are true all the same.
+        It stops early where there are too many inequalities: those that are left still hold.
         """
         while not self.contradiction and len(self.rows) <= _MOST_INEQUALITIES:
             best = self._cheapest(away)
@@ -211,7 +212,7 @@ class _System:
         return not self.contradiction
 
     def _cheapest(self, away: set[int]) -> int | None:
-        """The monomial that leaves the fewest rows."""
+        """The monomial whose elimination leaves the fewest rows."""
         up: Counter[int] = Counter()
         down: Counter[int] = Counter()
         for row in self.rows:
@@ -240,7 +241,7 @@ class _System:
                 self._add(joined, low_constant * b + high_constant * a)
 
     def _add(self, row: dict[int, int], constant: int) -> None:
-        """Add a row divided by what its coefficients share."""
+        """Add a row, divided by the common divisor of its coefficients."""
         g = gcd(*row.values())
         if g == 0:
             self.contradiction |= constant < 0

@@ -1,23 +1,23 @@
-"""Dependence: whether an access to memory can ever meet another one at the same address.
+"""Dependence: whether two accesses to memory can be at the same address.
 
 Needs       Integers of the function
 Gives       Dependence: `met_later(first, others)`, `met_in_loop(first, second, loop)`,
             `met_at_once(first, second)`
             `Assumption`s: inequalities between parameters of the function, to be checked at entry
-Invariants  D1  `met_later(i, js)` is None only if, the assumptions holding, no `j` accesses after
-                `i` a byte that `i` accesses
-            D2  `met_in_loop(i, j, loop)` is False only if, whatever is assumed, `i` and `j` access
-                no byte in common while the loop runs, whichever comes first
-            D3  no assumption is made unless the answer asked for follows from it
+Invariants  D1  `met_later(i, js)` is None only if, under the assumptions, no `j` that runs after
+                `i` accesses a byte that `i` accesses
+            D2  `met_in_loop(i, j, loop)` is False only if, without any assumption, `i` and `j`
+                access no common byte while the loop runs, whichever runs first
+            D3  an assumption is made only if the wanted answer follows from it
 
-An address is base + sum of subscript * stride, where strides are products of what is known at
-entry (the lengths of the inner axes of an array). Subscripts are told apart axis by axis if each
-stays within its axis, which is proved from the bounds of the loops or becomes an assumption. Two
-accesses meet if there are iterations, of which one is later than the other, with equal
-subscripts: a system of inequalities, which is shown to be infeasible.
+An address is base + sum of subscript * stride, where strides are products of values known at entry
+(the lengths of the inner axes of an array). Subscripts are compared axis by axis if each stays
+within its axis, which is proved from the bounds of the loops or becomes an assumption. Two accesses
+meet if there are two iterations, one later than the other, with equal subscripts: a system of
+inequalities, which is shown to be infeasible.
 
-Subscript arithmetic is taken not to wrap around 2^64 on the way from one element of an array to
-another: memory is not that large.
+Subscript arithmetic is assumed not to wrap around 2^64 between two elements of an array: memory is
+not that large.
 
 Source      Maslov (1992), Delinearization: an efficient way to break multiloop dependence
             equations; Grosser, Ramanujam, Pouchet, Sadayappan, Pop (2015), Optimistic
@@ -50,13 +50,13 @@ _LARGEST_STEP = 1 << 31
 
 @dataclass(frozen=True, eq=False)
 class Assumption:
-    """A polynomial in parameters of the function that is not negative."""
+    """A polynomial in parameters of the function that is assumed not to be negative."""
 
     poly: Poly
 
     @property
     def text(self) -> str:
-        """As it is printed: `%n - %m >= 0`."""
+        """The inequality as text: `%n - %m >= 0`."""
         parts = [
             f"{c:+d}" + "".join(f"*{atom.ref}" for atom in m if isinstance(atom, Value))
             for m, c in self.poly.terms.items()
@@ -77,9 +77,9 @@ class _Access:
 
 @dataclass(eq=False)
 class Dependence:
-    """Answers, and the assumptions they rest on so far.
+    """The answers for one function, and the assumptions made for them so far.
 
-    may_assume   whether any assumption is allowed
+    may_assume   whether assumptions are allowed
     """
 
     integers: Integers
@@ -87,7 +87,7 @@ class Dependence:
     assumptions: list[Assumption] = field(default_factory=list[Assumption])
 
     def met_later(self, first: Instruction, others: Iterable[Instruction]) -> Instruction | None:
-        """One of `others` that may access, later than `first` does, what `first` accesses."""
+        """One of `others` that may access memory of `first` after it; None if there is none."""
         new: list[Assumption] = []
         for second in others:
             found = self._orders(first, second)
@@ -115,7 +115,7 @@ class Dependence:
         return not apart
 
     def met_at_once(self, first: Instruction, second: Instruction) -> bool:
-        """Whether the two may access the same byte in one run of the block they stand in."""
+        """Whether the two may access the same byte in one execution of their block."""
         accesses = self._accesses(first, second)
         return accesses is None or not infeasible([], [accesses[0].offset - accesses[1].offset])
 
@@ -126,7 +126,7 @@ class Dependence:
         return (x, y)
 
     def _access(self, i: Instruction) -> _Access | None:
-        """None for an instruction that is no plain load or store at a known distance."""
+        """A load or store at a known distance from its base; None for any other instruction."""
         if i.opcode not in {"load", "store"}:
             return None
         t = i.type if i.opcode == "load" else i.operands[0].type
@@ -134,7 +134,7 @@ class Dependence:
         size = size_of(t, self.integers.named_types)
         if address is None or size == 0:
             return None
-        # what an access overlaps is told by its subscript alone if all distances are multiples
+        # if all distances are multiples of the size, accesses overlap only at equal subscripts
         if any(c % size or abs(c) >= _LARGEST_STEP for c in address.offset.terms.values()):
             return None
         elements = Poly({m: c // size for m, c in address.offset.terms.items()})
@@ -179,7 +179,7 @@ class Dependence:
     def _apart(self, x: _Access, y: _Access, orders: list[_Order], new: list[Assumption]) -> bool:
         """Whether no iterations in any of the orders access the same element.
 
-        What has to be assumed for it is added to `new`.
+        Assumptions that this needs are added to `new`.
         """
         return all(self._apart_in(order, x, y, new) for order in orders)
 
@@ -207,12 +207,12 @@ class Dependence:
         return infeasible(facts, zero)
 
     def _is_fixed(self, base: Value, same: set[Loop]) -> bool:
-        """Whether both accesses start from the same address."""
+        """Whether the base is the same address for both accesses."""
         inner = self.integers.loop_of(base)
         return inner is None or inner in same
 
     def _renaming(self, x: _Access, y: _Access, same: set[Loop]) -> Callable[[Atom], Atom]:
-        """Atoms that are others for `y`: those that vary in loops not in the same iteration."""
+        """Rename, for `y`, the atoms that vary in loops of which the iterations may differ."""
         made: dict[Atom, Atom] = {}
 
         def later(atom: Atom) -> Atom:
@@ -226,7 +226,7 @@ class Dependence:
     # --- axes ---
 
     def _axes(self, *offsets: Poly) -> list[Monomial] | None:
-        """The strides of the axes, largest first; the last one is that of the elements: ()."""
+        """The strides of the axes, largest first; the last, of single elements, is ()."""
         strides: set[Monomial] = {()}
         for offset in offsets:
             for monomial in offset.terms:
@@ -240,7 +240,7 @@ class Dependence:
         return ordered
 
     def _within_axes(self, access: _Access, axes: list[Monomial], new: list[Assumption]) -> bool:
-        """Whether each subscript but the outermost stays within its axis, maybe by assumption."""
+        """Whether each subscript but the outermost stays within its axis, perhaps by assumption."""
         facts = self.integers.facts(access.instruction.owner)
         for k, subscript in enumerate(_subscripts(access.offset, axes)):
             if k == 0:
@@ -260,7 +260,7 @@ class Dependence:
             return False
         left = project([*known, wanted * -1 - 1], lambda m: not self._at_entry(m))
         for row in sorted(left or (), key=lambda p: len(p.terms)):
-            # the row follows from the opposite of what is wanted: exclude it
+            # the negation of `wanted` implies the row: assume the opposite of the row
             opposite = row * -1 - 1
             if any(len(m) > 1 for m in opposite.terms) or not (opposite.atoms & wanted.atoms):
                 continue
@@ -279,9 +279,9 @@ class Dependence:
 
 @dataclass(frozen=True)
 class _Order:
-    """Two iterations that are the same in the outer `depth` loops around both accesses.
+    """Two iterations that agree in the outer `depth` loops around both accesses.
 
-    strict: in the next loop, that of the second is later; otherwise nothing is known of the rest.
+    strict: in the next loop, the second is in a later iteration; otherwise the rest is not known.
     """
 
     depth: int
@@ -290,13 +290,13 @@ class _Order:
 
 @dataclass(frozen=True, eq=False)
 class _Later:
-    """An atom as the later access finds it."""
+    """An atom as it is when the later access runs."""
 
     atom: Atom
 
 
 def _subscripts(offset: Poly, axes: Iterable[Monomial]) -> list[Poly]:
-    """The offset, taken apart: each term belongs to the largest stride that divides it."""
+    """The subscripts of an offset: each term belongs to the largest stride that divides it."""
     axes = list(axes)
     parts: list[Poly] = [Poly.number(0) for _ in axes]
     for monomial, c in offset.terms.items():

@@ -1,16 +1,16 @@
 """Integers of the primal as polynomials, and the inequalities that hold where a block runs.
 
-Needs       ControlFlow in normal form; which parameters are lengths (never negative)
+Needs       ControlFlow in normal form; the parameters that are lengths (never negative)
 Gives       Integers: `poly(value)`, `exact(value)`, `facts(block)`, `address(pointer)`
 Invariants  I1  `poly(value)` is congruent to the value modulo 2^64
             I2  `exact(value)` is equal to the value, as a signed number
             I3  whenever a block runs, its `facts` are not negative
-            I4  the atoms of a polynomial are: values, at their latest computation; loops, for the
-                number (from 0) of the current iteration
+            I4  the atoms of a polynomial are values, as most recently computed, and loops, which
+                stand for the number (from 0) of the current iteration
 
-A value that is no sum, difference or product of others is an atom. The counter of a loop is
-bounded by the tests that let it go on: the test of one iteration held for the iteration before,
-and what it says of iteration 0 must follow from what holds at the loop's entry.
+A value that is not a sum, difference or product of others is an atom. The counter of a loop is
+bounded by the tests on which the loop goes on: in every iteration but the first, the test of the
+iteration before has held; for the first, the bound must follow from what holds on entry.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _ARITHMETIC = frozenset(("add", "sub", "mul", "shl", "or"))
 
 @dataclass(frozen=True)
 class SymbolicAddress:
-    """A pointer: a value it starts from, and a number of bytes (modulo 2^64)."""
+    """A pointer as a base and a number of bytes from there (modulo 2^64)."""
 
     base: Value
     offset: Poly
 
 
 class Integers:
-    """Answers are computed at the first question and remembered; see the module docstring."""
+    """The answers for one function, computed on demand and memoised; see the module docstring."""
 
     def __init__(
         self, flow: ControlFlow, named_types: NamedTypes, lengths: Collection[Argument] = ()
@@ -66,7 +66,7 @@ class Integers:
         return self._polys[value]
 
     def exact(self, value: Value) -> Poly:
-        """The value itself (I2); an atom where the sum that it is might have wrapped around."""
+        """The value itself (I2); an atom where its computation might have wrapped around."""
         if value not in self._exact:
             self._exact[value] = Poly.atom(value)
             found = self._structure(value, self.exact)
@@ -112,7 +112,7 @@ class Integers:
         return infeasible([*facts, too_large]) and infeasible([*facts, too_small])
 
     def _same_on_all_edges(self, phi: Instruction, of: Callable[[Value], Poly]) -> Poly | None:
-        """The value of a join whose operands are equal under the facts on their edges."""
+        """The value of a phi whose operands are equal under the facts on their edges."""
         block = phi.owner
         loop = self.flow.loop_of(block)
         if loop is not None and loop.header is block:
@@ -131,7 +131,9 @@ class Integers:
     def _previous_value(
         self, phi: Instruction, loop: Loop, of: Callable[[Value], Poly]
     ) -> Poly | None:
-        """What a value of the iteration before is, if the one before the first fits in."""
+        """The value of a phi that carries a value from the previous iteration, if its initial value
+        is what that value would be in iteration -1.
+        """
         incoming = dict(zip(phi.blocks, phi.operands, strict=True))
         if loop.latch not in incoming or loop.preheader not in incoming:
             return None
@@ -151,7 +153,7 @@ class Integers:
     # --- addresses ---
 
     def address(self, pointer: Value) -> SymbolicAddress | None:
-        """Where a pointer leads; None if it is not known how far from where it starts."""
+        """The address of a pointer; None if its distance from the base is not known."""
         offset = Poly.number(0)
         while isinstance(pointer, Instruction):
             if pointer.opcode == "getelementptr":
@@ -186,10 +188,7 @@ class Integers:
     # --- facts ---
 
     def outcome(self, comparison: Instruction) -> bool | None:
-        """What a comparison is whenever it is made; None if it is not known to be always the same.
-
-        Of signed comparisons only.
-        """
+        """The outcome of a signed comparison, if it is the same whenever it runs; else None."""
         predicate = comparison.attributes["predicate"]
         if predicate[0] != "s" or comparison.operands[0].type != I64:
             return None
@@ -226,13 +225,13 @@ class Integers:
         )
 
     def loop_of(self, atom: Atom) -> Loop | None:
-        """The innermost loop an atom varies in."""
+        """The innermost loop in which an atom varies."""
         if isinstance(atom, Loop):
             return atom
         return self.flow.loop_of(atom.owner) if isinstance(atom, Instruction) else None
 
     def _edge(self, source: Block, target: Block) -> tuple[list[Poly], list[Poly]]:
-        """What is nonnegative, and what is zero, when control follows an edge."""
+        """The polynomials that are not negative, and that are zero, when control takes an edge."""
         known = list(self.facts(source))
         equal: list[Poly] = []
         branch = source.terminator
@@ -246,9 +245,9 @@ class Integers:
     def _implied(
         self, comparison: Instruction, holds: bool, known: list[Poly]
     ) -> tuple[list[Poly], list[Poly]]:
-        """What a comparison says: polynomials that are not negative, and that are zero.
+        """What a comparison implies: polynomials that are not negative, and that are zero.
 
-        `known` are polynomials that are not negative where it says so.
+        `known` are polynomials that are not negative where the comparison holds.
         """
         predicate = comparison.attributes["predicate"]
         predicate = predicate if holds else _NEGATED[predicate]
@@ -260,7 +259,7 @@ class Integers:
         if predicate == "eq":
             return [], [x - y]
         if predicate == "ne":
-            # what is not zero, and not negative, is positive
+            # a difference that is neither zero nor negative is positive
             for difference in (x - y, y - x):
                 if infeasible([*known, difference * -1 - 1]):
                     return [difference - 1], []
@@ -269,14 +268,14 @@ class Integers:
         return [claim], []
 
     def _is_signed(self, comparison: Instruction, x: Poly, y: Poly) -> bool:
-        """Whether an unsigned comparison is one of signed numbers, which are not negative."""
+        """Whether an unsigned comparison has the outcome of a signed one: no side is negative."""
         if "samesign" in comparison.flags:
             return True
         facts = self.facts(comparison.owner)
         return all(infeasible([*facts, p * -1 - 1]) for p in (x, y))
 
     def _choices(self, new: list[Poly], known: list[Poly]) -> list[Poly]:
-        """What is known of the larger of two numbers that `new` mentions."""
+        """What is known of each maximum of two numbers that occurs in `new`."""
         found: list[Poly] = []
         for atom in {a for p in new for a in p.atoms}:
             if isinstance(atom, Instruction) and atom.callee_name == "llvm.smax.i64":
@@ -290,7 +289,7 @@ class Integers:
         return found
 
     def _bound(self, loop: Loop) -> None:
-        """Add what is known of the loop's counter to the facts of its header."""
+        """Add the bounds of the loop's counter to the facts of its header."""
         header = loop.header
         before = list(self._facts[header])
         counter = Poly.atom(loop)
@@ -303,14 +302,14 @@ class Integers:
             if infeasible([*before, *choices, first * -1 - 1]):
                 bound = test.substitute(loop, counter - 1)
                 self._facts[header] += [bound, *choices]
-        # what was derived before the bounds were known can be known better
+        # what was derived without the bounds is derived anew, with them
         for memo, kept in zip(memos, others, strict=True):
             stale: list[Any] = [k for k in memo if k not in kept and k is not header]
             for key in stale:
                 del memo[key]
 
     def _going_on(self, loop: Loop, before: list[Poly]) -> Iterator[Poly]:
-        """Polynomials that are not negative in each iteration which is not the last."""
+        """Polynomials that are not negative in every iteration but the last."""
         for block in sorted(loop.blocks, key=lambda b: self.flow.position[b]):
             branch = block.terminator
             if branch.opcode != "br" or len(set(branch.blocks)) != 2:
@@ -332,7 +331,7 @@ class Integers:
         predicate = predicate if holds else _NEGATED[predicate]
         if predicate != "ne" or comparison.operands[0].type != I64:
             return self._implied(comparison, holds, before)[0]
-        # counted up or down to a bound in steps of one: it cannot be passed over
+        # a counter with steps of one cannot jump over the bound
         x, y = map(self.poly, comparison.operands)
         difference = x - y
         if abs(difference.coefficient(loop)) != 1 or any(
@@ -352,7 +351,7 @@ class Integers:
 
 
 def _strictest(known: list[Poly]) -> list[Poly]:
-    """One of all polynomials that differ in their constants only."""
+    """The strictest of polynomials that differ only in their constants."""
     best: dict[frozenset[tuple[Monomial, int]], Poly] = {}
     for p in known:
         key = frozenset((m, c) for m, c in p.terms.items() if m)
@@ -385,7 +384,7 @@ def _combine(value: Instruction, x: Poly, y: Poly) -> Poly | None:
 
 
 def _conditions(condition: Value, holds: bool) -> Iterator[tuple[Instruction, bool]]:
-    """The comparisons that are known to hold, or not to hold, if a condition does."""
+    """The comparisons that must hold, or must not, for a condition to hold (or not)."""
     if not isinstance(condition, Instruction):
         return
     if condition.opcode == "icmp":

@@ -1,4 +1,4 @@
-"""Trip counts: induction variables, and how often a loop runs, if known when it is entered.
+"""Trip counts: induction variables, and how often a loop runs, if that is known on entry.
 
 Needs       ControlFlow and Returns of a Function in normal form
 Gives       for every loop: its affine induction variables, and a TripCount or None
@@ -31,10 +31,10 @@ _SWAPPED = {"eq": "eq", "ne": "ne", "slt": "sgt", "sgt": "slt", "sle": "sge", "s
 
 @dataclass(frozen=True, eq=False)
 class Induction:
-    """A header phi that takes `start + k * step`, or that steps a pointer.
+    """A header phi with the value `start + k * step` in iteration k, or a pointer that is stepped.
 
-    A pointer is stepped by `step` elements of the type `next` (a getelementptr) names. `negative`:
-    the step is subtracted.
+    A pointer is advanced by `step` elements of the source type of `next`, a getelementptr.
+    `negative`: the step is subtracted.
     """
 
     phi: Instruction
@@ -54,7 +54,7 @@ class Induction:
 class TripCount:
     """The loop goes on while `first + k * step <predicate> bound`.
 
-    `first` is start, or start + step if the loop compares `after` it has stepped.
+    `first` is start, or start + step if the loop compares after stepping (`after`).
     """
 
     start: Value
@@ -64,7 +64,7 @@ class TripCount:
     after: bool
 
     def emit(self, b: Builder, start: Value, bound: Value) -> Value:
-        """Code for the number of the leaving iteration, as i64, from values of start and bound."""
+        """Emit code for the number of the leaving iteration, as i64, from start and bound."""
         t = start.type
         first = b.binary("add", start, b.const(t, self.step)) if self.after else start
         count = self._count(b, first, bound, t)
