@@ -35,7 +35,7 @@ def explain(
         tape keeps, with bytes and the reason; what is computed again; calls with rules.
 
     Raises
-        what `differentiate` raises, except for what only shows when code is made.
+        what `differentiate` raises.
     """
     given = canonical(llvm_ir)
     escaped = Escaped.of(given)

@@ -76,30 +76,11 @@ def generate_forward(plan: ForwardPlan) -> tuple[list[Function], dict[str, str]]
     """The forward derivative, those of callees behind it, and the declarations they call by."""
     declarations: dict[str, str] = {}
     functions: list[Function] = []
-    recursive = _recursive(plan)
     for one in (plan, *plan.pairs):
         scopes = Scopes(one)
-        functions.append(build_forward(one, scopes, declarations, recursive))
+        functions.append(build_forward(one, scopes, declarations, plan.recursive))
         declarations |= scopes.definitions
     return functions, declarations
-
-
-def _recursive(plan: ForwardPlan) -> frozenset[str]:
-    """The stems of the callees that may call themselves, directly or not."""
-    calls = {
-        one.request.name: {use.stem for use in one.derived.values()} for one in (plan, *plan.pairs)
-    }
-    recursive: set[str] = set()
-    for stem in calls:
-        reached: set[str] = set()
-        work = [stem]
-        while work:
-            new = calls.get(work.pop(), set[str]()) - reached
-            reached |= new
-            work += new
-        if stem in reached:
-            recursive.add(stem)
-    return frozenset(recursive)
 
 
 def assemble(

@@ -21,7 +21,7 @@ from activerules.ir.analysis.nodes import LeavingIteration, Link, Primal, Taken
 from activerules.ir.generate.augmented_code import AugmentedCode
 from activerules.ir.generate.lanes import per_lane
 from activerules.ir.generate.scopes import Scopes
-from activerules.ir.generate.sweep import RowState, clear, null, suffixed
+from activerules.ir.generate.sweep import RowState, clear, leaving_iteration, null, suffixed
 from activerules.ir.llvm.builder import Builder, add_incoming, at_offset
 from activerules.ir.llvm.cfg import Loop
 from activerules.ir.llvm.constants import constant
@@ -130,7 +130,8 @@ class _Augmenter(AugmentedCode):
         rows = self.layout.rows.get(loop)
         if rows is None and not self._is_kept(LeavingIteration(loop)):
             return
-        leaving = count.emit(self.b, self._value(count.start), self._value(count.bound))
+        start, bound = self._value(count.start), self._value(count.bound)
+        leaving = leaving_iteration(self.b, count, start, bound)
         self._keep(LeavingIteration(loop), leaving)
         if rows is not None:
             number = self.b.binary("add", leaving, self.b.const(I64, 1))

@@ -8,9 +8,11 @@ Invariants  P1, P2 and P3 of `augmented`
 
 from __future__ import annotations
 
-from activerules.ir.analysis.memory.objects import MemoryObject, is_counted
+from collections.abc import Sequence
+
+from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.nodes import Node, Primal, RuleTape, SavedStruct, Shadow
-from activerules.ir.analysis.types.copies import MixedCopy, copied_scalars, has_pointers
+from activerules.ir.analysis.types.copies import CopiedScalar
 from activerules.ir.derivatives.rulecall import CallInfo
 from activerules.ir.generate.lanes import per_lane
 from activerules.ir.generate.mirror import (
@@ -31,13 +33,14 @@ from activerules.ir.generate.sweep import (
     suffixed,
 )
 from activerules.ir.llvm.builder import Builder, at_offset
-from activerules.ir.llvm.model import Argument, Block, Function, GlobalRef, Instruction, Value
+from activerules.ir.llvm.model import Block, Function, GlobalRef, Instruction, Value
 from activerules.ir.llvm.types import I1, I32, I64, PTR, VOID, ArrayType, Type
-from activerules.ir.normal.effects import counted_memory, effect_of, memory_intrinsic
+from activerules.ir.normal.effects import counted_memory, effect_of
 from activerules.ir.plan.callees import CalleeUse
 from activerules.ir.plan.layout import Layout, shadow_offset
-from activerules.ir.plan.plan import Plan, RuleUse
-from activerules.ir.plan.tape_arrays import TAPE_ARRAY, TAPE_SHADOW, is_plain
+from activerules.ir.plan.marked import RuleUse
+from activerules.ir.plan.plan import Plan
+from activerules.ir.plan.tape_arrays import TAPE_ARRAY, TAPE_SHADOW
 
 
 class AugmentedCode(PrimalCopy[Plan, Builder]):
@@ -79,10 +82,6 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
     def _fail_if_null(self, pointer: Value) -> None:
         self._fail_unless(self.b.icmp("ne", pointer, null()))
 
-    def _is_in_row(self, pointer: Value) -> bool:
-        objects = self.plan.memory.objects(pointer)
-        return bool(objects) and objects <= self.plan.in_rows
-
     # --- instructions ---
 
     def _instruction(self, i: Instruction, live: bool) -> None:
@@ -105,7 +104,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
 
     def _mirror(self, i: Instruction) -> None:
         """Repeat address arithmetic, and copies of pointers and integers, on shadow memory."""
-        if i.opcode == "store":
+        if i in self.plan.mirrored:
             self._mirror_store(i)
             return
         if not i.type.is_pointer or not self.plan.activity.has_shadow(i):
@@ -118,15 +117,6 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
 
     def _mirror_store(self, i: Instruction) -> None:
         value, pointer = i.operands
-        if value.type.is_float or not self.plan.activity.has_shadow(pointer):
-            return
-        request, objects = self.plan.request, self.plan.memory.objects(pointer)
-        filled = request.mirrored if value.type.is_pointer else request.copied_integers
-        shadowed = value.type.is_pointer and self.plan.activity.has_shadow(value)
-        if not shadowed and not all(o.is_local or o in filled for o in objects):
-            return
-        if not value.type.is_pointer and self.plan.types.touches_floats(i):
-            return
         for k in range(self.width):
             what = self._shadow(value, k) if value.type.is_pointer else self._value(value)
             self.b.store(what, self._shadow(pointer, k))
@@ -143,13 +133,13 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
                 self._callee(self.plan.derived[i])
             return
         info = self.plan.calls.marked(i)
-        if self._is_needless(i):
+        if i in self.plan.ownership.needless:
             return
         effect = effect_of(i.callee_name)
-        if live and effect and effect.frees and self._leads_to_retained(i.operands[0]):
+        if live and effect and i in self.plan.ownership.deferred:
             self._own(GlobalRef(effect.plain or i.callee_name or ""), self._value(i.operands[0]))
             return
-        if live and MemoryObject("allocation", i) in self.plan.in_rows:
+        if live and MemoryObject("allocation", i) in self.plan.ownership.in_rows:
             self.values[i] = self._allocate_in_row(TAPE_ARRAY, i)
             self._shadow_of_allocation(i)
             return
@@ -163,12 +153,6 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         if live:
             self._after_call(i, copy)
 
-    def _leads_to_retained(self, pointer: Value) -> bool:
-        objects = self.plan.memory.objects(pointer)
-        if self.plan.request.callee and not all(o.is_local for o in objects):
-            return True  # a caller's memory: its reverse may read it
-        return not self.plan.retained.isdisjoint(objects)
-
     def _after_call(self, i: Instruction, copy: Instruction) -> None:
         effect = effect_of(i.callee_name)
         if effect is None:
@@ -179,36 +163,26 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             self._mirror(i)
             for shadow in self.shadows.get(i, ()) if effect.resizes is not None else ():
                 self._fail_if_null(shadow)
-        elif memory_intrinsic(i) and self.plan.activity.has_shadow(i.operands[0]):
-            self._mirror_intrinsic(i)
+        elif i in self.plan.mirrored:
+            self._mirror_copy(i, self.plan.mirrored[i])
 
-    def _mirror_intrinsic(self, i: Instruction) -> None:
-        """Repeat copies of structs where the memory holds pointers; floats are undone instead."""
-        objects = self.plan.memory.objects(i.operands[0])
-        if not has_pointers(i.operands[0], self.plan.types) or not all(o.is_local for o in objects):
-            return
-        copies = memory_intrinsic(i) != "memset"
+    def _mirror_copy(self, i: Instruction, pointers: Sequence[CopiedScalar] | None) -> None:
+        """Copy the shadows of these pointers; all of the memory, where there are no floats in it:
+        they are undone instead.
+        """
         for k in range(self.width):
-            if copies and any(map(self.plan.types.holds_float, objects)):
-                self._mirror_pointers(i, k)
+            operands = [
+                self._shadow(o, k) if o.type.is_pointer else self._value(o) for o in i.operands
+            ]
+            if pointers is None:
+                self.b.call(i.callee_name or "", VOID, operands)
                 continue
-            operands = [self._value(o) for o in i.operands]
-            operands[0] = self._shadow(i.operands[0], k)
-            if copies:
-                operands[1] = self._shadow(i.operands[1], k)
-            self.b.call(i.callee_name or "", VOID, operands)
-
-    def _mirror_pointers(self, i: Instruction, lane: int) -> None:
-        """Copy the shadows of pointers alone; the reverse refuses what is not known to be one."""
-        try:
-            copied = copied_scalars(i, self.plan.types)
-        except MixedCopy:
-            return
-        scalars = [p for p in copied if p.type.is_pointer] if isinstance(copied, list) else []
-        target, source = (self._shadow(o, lane) for o in i.operands[:2])
-        found = [self.b.load(p.type, at_offset(self.b, source, p.offset), align=1) for p in scalars]
-        for scalar, pointer in zip(scalars, found, strict=True):
-            self.b.store(pointer, at_offset(self.b, target, scalar.offset), align=1)
+            target, source = operands[:2]
+            found = [
+                self.b.load(p.type, at_offset(self.b, source, p.offset), align=1) for p in pointers
+            ]
+            for each, pointer in zip(pointers, found, strict=True):
+                self.b.store(pointer, at_offset(self.b, target, each.offset), align=1)
 
     def _allocation(self, i: Instruction, copy: Instruction) -> None:
         effect = effect_of(i.callee_name)
@@ -216,16 +190,6 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         if MemoryObject("allocation", i) in self.plan.retained and effect.counted:
             self._retain(copy)
         self._shadow_of_allocation(i)
-
-    def _is_needless(self, call: Instruction) -> bool:
-        """Whether a call counts, or frees, nothing but arrays in rows of the tape (O2, O3)."""
-        effect = effect_of(call.callee_name)
-        if effect is None:
-            return False
-        if effect.frees:
-            objects = self.plan.memory.objects(call.operands[0])
-            return any(o in self.plan.in_rows and not is_counted(o) for o in objects)
-        return effect.counts and self._is_in_row(call.operands[0])
 
     def _allocate_in_row(self, function: str, i: Instruction) -> Value:
         """Allocate an array, or its shadow, in a row of the tape."""
@@ -243,7 +207,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
 
     def _new_shadow(self, i: Instruction) -> Value:
         """A shadow of memory that is allocated, of zeros, released with the tape."""
-        if is_plain(i) and MemoryObject("allocation", i) not in self.plan.escaped:
+        if i in self.plan.ownership.shadows_in_rows:
             shadow = self._allocate_in_row(TAPE_SHADOW, i)
             self._fail_if_null(shadow)
             return shadow
@@ -283,7 +247,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         tape = self._slot(use.tape)
         ret_shadow = self._shadow(call.operands[0], 0) if use.request.result != "const" else null()
         operands = [self._value(call.operands[0]), ret_shadow, self._value(call.operands[1]), tape]
-        unowned = self._unowned(use)
+        unowned = self.plan.ownership.unowned[call]
         operands += [
             null() if k in unowned else self._value(o)
             for k, o in enumerate(call.operands[2:], start=2)
@@ -308,29 +272,6 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         self._keep_results(use, tape)
         self.b.br(done)
         self._open(done)
-
-    def _unowned(self, use: RuleUse) -> set[int]:
-        """The operands that a rule may be called without: owners of arrays that live as long as the
-        tape whether or not the rule's tape counts a reference.
-        """
-        if not (use.info.borrows and use.code.borrows):
-            return set()
-        arrays = [a for a in use.info.arguments if a.kind == "memory"]
-        owners = {k for a in arrays for k in a.pointers if k != a.data_operand}
-        return {k for k in owners if self._outlives(use.call.operands[k])}
-
-    def _outlives(self, pointer: Value) -> bool:
-        """Whether what a pointer leads to is there as long as the tape."""
-        objects, request = self.plan.memory.objects(pointer), self.plan.request
-        if isinstance(pointer, Argument) and not (request.callee or request.split):
-            return True
-        return bool(objects) and all(map(self._is_retained, objects))
-
-    def _is_retained(self, o: MemoryObject) -> bool:
-        """Whether the tape is given a reference when an object is made."""
-        if o not in self.plan.retained or not isinstance(o.key, Instruction):
-            return False
-        return o.kind == "allocation" or self.plan.calls.marked(o.key) is not None
 
     def _keep_results(self, use: RuleUse, tape: Value) -> None:
         call, info = use.call, use.info

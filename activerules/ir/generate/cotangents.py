@@ -1,7 +1,8 @@
 """Cotangents of values while the reverse sweep is built: added to at uses, taken at definitions.
 
 Needs       a Plan; builders at the entry of the sweep and where its code grows
-Gives       `Cotangents`
+Gives       `Cotangents`; `tracked_sum`, `was_used`: of floats in memory that tells what is used
+            (`plan.tracking`)
 Invariants  B1  what is added to a value before it is taken is what is taken, on every path
             B2  after that it is zero: the definition may run again in an earlier iteration
 
@@ -18,8 +19,8 @@ from __future__ import annotations
 from activerules.ir.generate.lanes import per_lane
 from activerules.ir.generate.sweep import Lanes
 from activerules.ir.llvm.builder import Builder
-from activerules.ir.llvm.model import Argument, Function, Instruction, Value
-from activerules.ir.llvm.types import I1, StructType
+from activerules.ir.llvm.model import Argument, Instruction, Value
+from activerules.ir.llvm.types import FLOAT, I1, IntType, StructType
 from activerules.ir.plan.plan import Plan
 
 SUM = ("reassoc", "nsz")
@@ -32,7 +33,7 @@ class Cotangents:
         self._active = plan.activity.is_active
         self._width = plan.request.width
         self._entry, self._b = entry, here
-        self._shared = _used_elsewhere(plan.request.function)
+        self._shared = plan.across_blocks
         self._slots: dict[Value, list[Instruction]] = {}
         self._sums: dict[tuple[Value, int], Value] = {}
         self._speculated = plan.speculated
@@ -118,20 +119,20 @@ class Cotangents:
         return self._slots[value]
 
 
-def _used_elsewhere(function: Function) -> set[Value]:
-    """The arguments, and the values that are used outside of their block, by a phi, or by the end
-    of a block: what is added to their cotangents is not all in the code of one block.
+def tracked_sum(b: Builder, old: Value, g: Value, used: Value | None) -> Value:
+    """What stands in the shadow of a float when `g` is added to its cotangent; `used`: whether it
+    was in this place, None if for certain.
     """
-    found: set[Value] = set(function.arguments)
-    for block in function.blocks:
-        for i in block.instructions:
-            leaves = i.opcode == "phi" or i is block.terminator
-            found.update(
-                o
-                for o in i.operands
-                if isinstance(o, Instruction) and (leaves or o.owner is not block)
-            )
-    return found
+    total = b.fadd(old, g)  # without flags: the sign of a zero counts
+    is_zero = b.fcmp("oeq", total, b.const(total.type, 0.0))
+    new = b.select(is_zero, b.const(total.type, -0.0), total)
+    return new if used is None else b.select(used, new, old)
+
+
+def was_used(b: Builder, g: Value) -> Value:
+    """Whether the float was used whose cotangent in tracked memory is `g`."""
+    bits = IntType(32 if g.type is FLOAT else 64)
+    return b.icmp("ne", b.cast("bitcast", g, bits), b.const(bits, 0))
 
 
 def derivatives_type(plan: Plan) -> StructType:

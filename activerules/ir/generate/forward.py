@@ -52,10 +52,7 @@ from activerules.ir.tape.struct_copies import cut_name
 
 
 def build_forward(
-    plan: ForwardPlan,
-    scopes: Scopes,
-    declarations: dict[str, str],
-    recursive: frozenset[str] = frozenset(),
+    plan: ForwardPlan, scopes: Scopes, declarations: dict[str, str], recursive: frozenset[str]
 ) -> Function:
     """The forward derivative; names it calls are added to `declarations`. `recursive`: the stems of
     the functions that call themselves.
@@ -328,14 +325,9 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             return self.b.lane(self._tangent(value), lane)
         if value.type.is_pointer:
             return self._shadow(value, lane)
-        if self.plan.zeroes_floats(i):
+        if i in self.plan.zeroed:
             return self.b.const(value.type, 0)
-        request, objects = self.plan.request, self.plan.memory.objects(i.operands[1])
-        filled = request.copied_integers
-        if self.plan.types.is_free_of_floats(i):
-            # the length of a list that a function is passed: its destructor reads it in the shadow
-            filled |= request.mirrored
-        return self._value(value) if all(o.is_local or o in filled for o in objects) else None
+        return self._value(value) if i in self.plan.copied else None
 
     # --- calls ---
 
@@ -406,7 +398,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         copies = memory_intrinsic(i) != "memset" and self.plan.activity.has_shadow(second)
         size = self._value(length)
         wide = size if size.type == I64 else self.b.cast("zext", size, I64)
-        cut = cut_name(i, self.plan.types)
+        cut = self.plan.cuts.get(i)
         for k in range(self.width):
             if copies:
                 operands = [self._value(o) for o in i.operands]
@@ -417,7 +409,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             if cut is not None:
                 target_shadow = self._shadow(target, k)
                 other = self._shadow(second, k) if copies else target_shadow
-                self.b.call(cut, VOID, [target_shadow, other, wide])
+                self.b.call(cut_name(cut), VOID, [target_shadow, other, wide])
 
     def _rule(self, use: ForwardRuleCall) -> None:
         """Call the forward rule in place of the function."""

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from activerules.ir.analysis.memory.objects import has_header, is_counted
 from activerules.ir.analysis.nodes import LeavingIteration, Node, Primal, Shadow
 from activerules.ir.generate.constant_shadows import shadow_of_constant
 from activerules.ir.generate.mirror import derived_shadow
-from activerules.ir.generate.sweep import Parameters, Slots, null
+from activerules.ir.generate.sweep import Parameters, Slots, leaving_iteration, null
 from activerules.ir.llvm.builder import Builder, at_offset
 from activerules.ir.llvm.model import Constant, Instruction, Value
 from activerules.ir.llvm.types import I64, PTR
-from activerules.ir.normal.effects import counted_memory, effect_of
+from activerules.ir.normal.effects import counted_memory
 from activerules.ir.plan.layout import Layout
 from activerules.ir.plan.plan import Plan
 
@@ -99,7 +98,8 @@ class AtHand:
             case LeavingIteration(loop):
                 count = self.plan.loops[loop].trip_count
                 assert count is not None
-                return count.emit(self.b, self.primal(count.start), self.primal(count.bound))
+                start, bound = self.primal(count.start), self.primal(count.bound)
+                return leaving_iteration(self.b, count, start, bound)
             case Primal(Instruction() as i) if i in self.plan.copies:
                 return self.primal(self.plan.copies[i])
             case Primal(Instruction() as i):
@@ -114,7 +114,7 @@ class AtHand:
             return self.slots.frame_address(self.b, self.layout.stack[i, False])
         if i.opcode == "phi":
             return self._induction(i, self.primal)
-        if self._gives_fixed_data(i):
+        if i in self.plan.fixed_data:
             return self._data(self.primal(i.operands[0]))
         operands = [self.primal(o) for o in i.operands]
         keep = {
@@ -156,7 +156,7 @@ class AtHand:
                 return self.slots.stack_shadow(self.b, i, lane)
             case "phi":
                 return self._induction(i, shadow_of)
-            case "call" if self._gives_fixed_data(i):
+            case "call" if i in self.plan.fixed_data:
                 return self._data(shadow_of(i.operands[0]))
             case _:
                 scope = None
@@ -166,14 +166,6 @@ class AtHand:
                 shadow = derived_shadow(self.b, i, self.primal, shadow_of, scope)
                 assert shadow is not None, f"L2: no shadow of {i.opcode}"
                 return shadow
-
-    def _gives_fixed_data(self, call: Instruction) -> bool:
-        """Whether a call reads where the data of counted memory is, which never moves."""
-        effect = effect_of(call.callee_name) if call.opcode == "call" else None
-        if effect is None or not effect.gives_data or effect.resizes is not None:
-            return False
-        objects = self.plan.memory.objects(call.operands[0])
-        return bool(objects) and all(is_counted(o) and not has_header(o) for o in objects)
 
     def _data(self, header: Value) -> Value:
         """What the call gives, in words that LLVM takes out of loops: it does not know that what a

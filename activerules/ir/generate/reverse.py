@@ -22,18 +22,17 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from activerules.ir.analysis.nodes import LeavingIteration, Link, Taken
-from activerules.ir.analysis.speculation import is_linear
-from activerules.ir.analysis.types.copies import (
-    CopiedScalar,
-    MixedCopy,
-    PeriodicCopy,
-    beside_floats,
-    copied_scalars,
-    mixed_copy,
-)
+from activerules.ir.analysis.types.copies import CopiedScalar
 from activerules.ir.derivatives.rows import Partial, RowOperands
 from activerules.ir.derivatives.table import row_for
-from activerules.ir.generate.cotangents import SUM, Cotangents, derivatives_type, seeds_of
+from activerules.ir.generate.cotangents import (
+    SUM,
+    Cotangents,
+    derivatives_type,
+    seeds_of,
+    tracked_sum,
+    was_used,
+)
 from activerules.ir.generate.materialise import AtHand
 from activerules.ir.generate.rule_sites import add_site
 from activerules.ir.generate.scopes import Scopes
@@ -55,11 +54,12 @@ from activerules.ir.llvm.types import I1, I8, I32, I64, PTR, VOID, StructType
 from activerules.ir.normal.effects import CLEAR_COUNTED, COPIED_SIZE, COPY_RESIZED, memory_intrinsic
 from activerules.ir.plan.callees import CalleeUse
 from activerules.ir.plan.layout import Layout, shadow_offset
-from activerules.ir.plan.plan import Plan, RuleUse
+from activerules.ir.plan.marked import RuleUse
+from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.reversal import Decision, Step
-from activerules.ir.plan.tracking import is_tracked, tracked_sum, was_used
+from activerules.ir.plan.shadow_copies import UndoneCopy
 from activerules.ir.tape.runtime import TOO_DEEP
-from activerules.ir.tape.struct_copies import cut_name, undo_rows_name
+from activerules.ir.tape.struct_copies import cut_name, undo_name
 
 
 def build_reverse(
@@ -338,7 +338,7 @@ class _Reverser:
         g, shadow = self.bars.take_one(i, lane), self.values.shadow(i.operands[0], lane)
         align, scope = i.attributes.get("align"), self._scope(i.operands[0], lane)
         old = self.b.load(g.type, shadow, align=align, metadata=scope)
-        if is_tracked(i, self.plan.tracked, self.plan.memory):
+        if i in self.plan.tracked:
             new = tracked_sum(self.b, old, g, self._use_of(i, lane))
         else:
             new = self.b.fadd(old, g, flags=SUM)
@@ -354,7 +354,7 @@ class _Reverser:
         if self.plan.activity.is_active(value):
             g = self.b.load(value.type, shadow, align=align, metadata=scope)
             self.b.store(self.b.const(value.type, 0.0), shadow, align=align, metadata=scope)
-            knows_use = lane == 0 and is_tracked(i, self.plan.tracked, self.plan.memory)
+            knows_use = lane == 0 and i in self.plan.tracked
             self.bars.add_one(value, g, lane, was_used(self.b, g) if knows_use else None)
         else:
             self.b.store(self.b.const(value.type, 0.0), shadow, align=align, metadata=scope)
@@ -362,38 +362,27 @@ class _Reverser:
     def _undo_memory(self, i: Instruction, lane: int) -> None:
         target, length = self.values.shadow(i.operands[0], lane), self.values.primal(i.operands[2])
         size = length if length.type == I64 else self.b.cast("zext", length, I64)
-        if memory_intrinsic(i) == "memset" or not self.plan.activity.has_shadow(i.operands[1]):
-            kept = beside_floats(i, self.plan.types) if self.plan.request.split else []
-            clear_but(self.b, target, size, kept)
-            self._mark_cut(i, [target], size)
+        undone = self.plan.undone[i]
+        if undone.cleared:
+            clear_but(self.b, target, size, undone.kept)
+            self._mark_cut(undone, [target], size)
             return
-        try:
-            copied = copied_scalars(i, self.plan.types)
-        except MixedCopy:
-            raise mixed_copy(i) from None
-        source = self.values.shadow(i.operands[1], lane)
-        if isinstance(copied, list):
-            self._undo_scalars(
-                [scalar for scalar in copied if scalar.type.is_float], target, source
-            )
-        elif isinstance(copied, PeriodicCopy):
-            if copied.floats:
-                self.b.call(undo_rows_name(copied), VOID, [target, source, size])
-                self._mark_cut(i, [target, source], size)
-        elif copied is not None:
+        source, moved = self.values.shadow(i.operands[1], lane), undone.moved
+        if isinstance(moved, tuple):
+            self._undo_scalars(moved, target, source)
+        elif moved is not None:
             if i.callee_name == COPY_RESIZED:
                 size = self.b.call(COPIED_SIZE, I64, [source, size])
-            self.b.call(f"activerules.undo_copy.{copied}", VOID, [target, source, size])
-            self._mark_cut(i, [target, source], size)
+            self.b.call(undo_name(moved), VOID, [target, source, size])
+            self._mark_cut(undone, [target, source], size)
 
-    def _mark_cut(self, i: Instruction, shadows: list[Value], size: Value) -> None:
+    def _mark_cut(self, undone: UndoneCopy, shadows: list[Value], size: Value) -> None:
         """No derivative is right by a float that a copy begins or ends in: `copies`, C3."""
-        name = cut_name(i, self.plan.types)
-        if name is not None:
+        if undone.cut is not None:
             for shadow, other in zip(shadows, reversed(shadows), strict=True):
-                self.b.call(name, VOID, [shadow, other, size])
+                self.b.call(cut_name(undone.cut), VOID, [shadow, other, size])
 
-    def _undo_scalars(self, scalars: list[CopiedScalar], target: Value, source: Value) -> None:
+    def _undo_scalars(self, scalars: Sequence[CopiedScalar], target: Value, source: Value) -> None:
         """All are taken before any is added: the source and the target may overlap."""
         addresses = [at_offset(self.b, target, scalar.offset) for scalar in scalars]
         bars = [
@@ -446,7 +435,7 @@ class _Reverser:
         zero = self.b.const(bar.type, 0.0)
         if self.plan.request.strong_zero:
             return self.b.select(self.b.fcmp("oeq", g, self.b.const(g.type, 0.0)), zero, bar)
-        return bar if used is None or is_linear(i) else self.b.select(used, bar, zero)
+        return bar if used is None or i not in self.plan.guarded else self.b.select(used, bar, zero)
 
     def _undo_rule(self, use: RuleUse, lane: int) -> None:
         """Call the rule's reverse; the cotangent of its result is then used up."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from activerules.ir.analysis.loops.trip_counts import TripCount
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.nodes import Node, Primal
 from activerules.ir.analysis.types.copies import CopiedScalar
@@ -122,6 +123,29 @@ def clear_but(b: Builder, pointer: Value, size: Value, kept: Sequence[CopiedScal
     clear(b, pointer, size)
     for value, address in zip(found, addresses, strict=True):
         b.store(value, address, align=1)
+
+
+def leaving_iteration(b: Builder, count: TripCount, start: Value, bound: Value) -> Value:
+    """The number of the iteration that leaves a loop, as an i64, from values of start and bound."""
+    t = start.type
+    first = b.binary("add", start, b.const(t, count.step)) if count.after else start
+    number = _steps_until(b, count, first, bound)
+    return number if t is I64 else b.cast("zext", number, I64)
+
+
+def _steps_until(b: Builder, count: TripCount, first: Value, bound: Value) -> Value:
+    t, up = first.type, count.step > 0
+    distance = b.binary("sub", bound, first) if up else b.binary("sub", first, bound)
+    if count.predicate == "ne":
+        return distance
+    if count.predicate == "eq":
+        return b.select(b.icmp("eq", first, bound), b.const(t, 1), b.const(t, 0))
+    if count.predicate[1:] in {"lt", "gt"}:
+        distance = b.binary("sub", distance, b.const(t, 1))
+    stride = abs(count.step)
+    steps = distance if stride == 1 else b.binary("udiv", distance, b.const(t, stride))
+    number = b.binary("add", steps, b.const(t, 1))
+    return b.select(b.icmp(count.predicate, first, bound), number, b.const(t, 0))
 
 
 @dataclass(eq=False)

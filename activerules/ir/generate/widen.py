@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from activerules.ir.plan.plan import Plan, RuleUse
+from activerules.ir.plan.marked import RuleUse
+from activerules.ir.plan.plan import Plan
 
 
 def widened(plan: Plan, width: int) -> Plan | None:

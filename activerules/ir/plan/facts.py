@@ -49,6 +49,15 @@ class Facts:
     callees: CallsIn
     integers: Integers
 
+    def wanted(self, instruction: Instruction) -> tuple[bool, ...]:
+        """Per operand, whether its cotangent is asked for."""
+        return tuple(self.activity.is_active(o) for o in instruction.operands)
+
+    def is_shadowed(self, pointer: Value) -> bool:
+        """Whether all memory a pointer may lead to has a shadow."""
+        objects = self.memory.objects(pointer)
+        return bool(objects) and objects <= self.activity.active_memory
+
     def zeroes_floats(self, store: Instruction) -> bool:
         """An integer that is no float's bits overwrites floats, or memory that may hold them."""
         if not store.operands[0].type.is_int:

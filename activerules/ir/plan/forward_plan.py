@@ -12,11 +12,13 @@ Invariants  W1  every arithmetic instruction with an active result has a row, or
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 
 from activerules.errors import MixedActivity
 from activerules.ir.analysis.summaries import ModuleSummaries
-from activerules.ir.analysis.types.copies import may_mix_types, mixed_copy
+from activerules.ir.analysis.types.copies import PeriodicCopy, cut_floats, may_mix_types, mixed_copy
 from activerules.ir.derivatives.rulecall import (
     ActivityName,
     CallInfo,
@@ -26,6 +28,7 @@ from activerules.ir.derivatives.rulecall import (
 from activerules.ir.derivatives.table import row_for
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.refusal import refusal
+from activerules.ir.llvm.types import Type
 from activerules.ir.normal.effects import effect_of, memory_intrinsic
 from activerules.ir.plan.callees import CalleeUse, Family, plan_callees, use_callee
 from activerules.ir.plan.facts import Facts, analyse, summaries_of
@@ -55,31 +58,41 @@ class ForwardRuleCall:
 
 @dataclass(frozen=True, eq=False)
 class ForwardPlan(Facts):
-    """Every decision about a forward derivative; what the generator reads."""
+    """Every decision about a forward derivative; what the generator reads.
 
-    rules: dict[Instruction, ForwardRuleCall]
-    derived: dict[Instruction, CalleeUse]
-    pairs: tuple[ForwardPlan, ...] = ()
+    zeroed     stores of integers that overwrite floats
+    copied     stores of integers that are repeated on shadow memory
+    cuts       by copy and `memset`: the floats it may begin or end inside of
+    recursive  the stems of the functions that may call themselves, directly or not
+    """
 
-    def is_shadowed(self, pointer: Value) -> bool:
-        """Whether all memory a pointer may lead to has a shadow."""
-        objects = self.memory.objects(pointer)
-        return bool(objects) and objects <= self.activity.active_memory
+    rules: Mapping[Instruction, ForwardRuleCall]
+    derived: Mapping[Instruction, CalleeUse]
+    zeroed: frozenset[Instruction]
+    copied: frozenset[Instruction]
+    cuts: Mapping[Instruction, Type | PeriodicCopy]
+    recursive: frozenset[str]
+    pairs: tuple[ForwardPlan, ...]
 
 
 def make_forward_plan(request: Request) -> ForwardPlan:
     """Run the analyses, choose the rules; raises what cannot be differentiated."""
     family = Family(request, forward=True)
     summaries = summaries_of(request)
-    plan = _plan_one(request, family, summaries)
-    return replace(plan, pairs=plan_callees(family, lambda r: _plan_one(r, family, summaries)))
+    with_pairs = _plan_one(request, family, summaries)
+    pairs = plan_callees(
+        family, lambda one: _plan_one(one, family, summaries)(pairs=(), recursive=frozenset())
+    )
+    return with_pairs(pairs=pairs, recursive=_recursive(pairs))
 
 
-def _plan_one(request: Request, family: Family, summaries: ModuleSummaries) -> ForwardPlan:
+def _plan_one(
+    request: Request, family: Family, summaries: ModuleSummaries
+) -> Callable[..., ForwardPlan]:
+    """What makes the plan of one function, given the plans of those it calls."""
     facts = analyse(request, summaries)
     rules: dict[Instruction, ForwardRuleCall] = {}
     derived: dict[Instruction, CalleeUse] = {}
-    plan = ForwardPlan(**vars(facts), rules=rules, derived=derived)
     for block in facts.flow.order:
         for i in block.instructions if block in facts.returns.live else ():
             info = facts.calls.marked(i)
@@ -92,8 +105,57 @@ def _plan_one(request: Request, family: Family, summaries: ModuleSummaries) -> F
                 if use is not None:
                     rules[i] = use
             else:
-                _check(i, plan)
-    return plan
+                _check(i, facts)
+    integers = [
+        i
+        for i in _shadowed_stores(facts)
+        if not (i.operands[0].type.is_float or i.operands[0].type.is_pointer)
+    ]
+    zeroed = frozenset(i for i in integers if facts.zeroes_floats(i))
+    copies = (i for i in facts.request.function.instructions() if memory_intrinsic(i))
+    return partial(
+        ForwardPlan,
+        **vars(facts),
+        rules=rules,
+        derived=derived,
+        zeroed=zeroed,
+        copied=frozenset(i for i in integers if i not in zeroed and _is_copied(i, facts)),
+        cuts={i: cut for i in copies if (cut := cut_floats(i, facts.types)) is not None},
+    )
+
+
+def _shadowed_stores(facts: Facts) -> Iterator[Instruction]:
+    """The stores to memory with a shadow; on error paths, that has one for certain."""
+    for block in facts.flow.order:
+        shadowed = facts.activity.has_shadow if block in facts.returns.live else facts.is_shadowed
+        yield from (
+            i for i in block.instructions if i.opcode == "store" and shadowed(i.operands[1])
+        )
+
+
+def _is_copied(store: Instruction, facts: Facts) -> bool:
+    """Whether an integer is kept in the shadow of memory as in the memory."""
+    filled = facts.request.copied_integers
+    if facts.types.is_free_of_floats(store):
+        # the length of a list that a function is passed: its destructor reads it in the shadow
+        filled |= facts.request.mirrored
+    return all(o.is_local or o in filled for o in facts.memory.objects(store.operands[1]))
+
+
+def _recursive(plans: tuple[ForwardPlan, ...]) -> frozenset[str]:
+    """The stems of the functions that may call themselves, directly or not."""
+    calls = {one.request.name: {use.stem for use in one.derived.values()} for one in plans}
+    recursive: set[str] = set()
+    for stem in calls:
+        reached: set[str] = set()
+        work = [stem]
+        while work:
+            new = calls.get(work.pop(), set[str]()) - reached
+            reached |= new
+            work += new
+        if stem in reached:
+            recursive.add(stem)
+    return frozenset(recursive)
 
 
 def _rule(call: Instruction, info: CallInfo, facts: Facts) -> ForwardRuleCall | None:
@@ -127,14 +189,14 @@ def _as_forward(activity: ActivityName) -> ActivityName:
     return "duplicated" if activity == "active" else activity
 
 
-def _check(i: Instruction, plan: ForwardPlan) -> None:
+def _check(i: Instruction, facts: Facts) -> None:
     if i.opcode == "store":
-        _check_pointer_store(i, plan)
+        _check_pointer_store(i, facts)
     elif i.opcode == "load":
-        _check_pointer_load(i, plan)
+        _check_pointer_load(i, facts)
     elif memory_intrinsic(i) not in {None, "memset"}:
-        _check_copy(i, plan)
-    if not i.type.is_float or not plan.activity.is_active(i) or i.opcode in _CARRIED:
+        _check_copy(i, facts)
+    if not i.type.is_float or not facts.activity.is_active(i) or i.opcode in _CARRIED:
         return
     if i.opcode == "call" and effect_of(i.callee_name) is not None:
         return
@@ -147,14 +209,14 @@ def _check(i: Instruction, plan: ForwardPlan) -> None:
         )
 
 
-def _check_copy(i: Instruction, plan: ForwardPlan) -> None:
+def _check_copy(i: Instruction, facts: Facts) -> None:
     """Bytes of floats must not be seen as anything else: the copy of the shadow is one of them."""
-    if all(map(plan.activity.has_shadow, i.operands[:2])) and may_mix_types(i, plan.types):
+    if all(map(facts.activity.has_shadow, i.operands[:2])) and may_mix_types(i, facts.types):
         raise mixed_copy(i)
 
 
-def _check_pointer_load(i: Instruction, plan: ForwardPlan) -> None:
-    if i.type.is_pointer and plan.activity.has_shadow(i) and not plan.is_shadowed(i.operands[0]):
+def _check_pointer_load(i: Instruction, facts: Facts) -> None:
+    if i.type.is_pointer and facts.activity.has_shadow(i) and not facts.is_shadowed(i.operands[0]):
         raise refusal(
             i,
             "a pointer to active memory is read from memory without a shadow",
@@ -164,14 +226,14 @@ def _check_pointer_load(i: Instruction, plan: ForwardPlan) -> None:
         )
 
 
-def _check_pointer_store(i: Instruction, plan: ForwardPlan) -> None:
+def _check_pointer_store(i: Instruction, facts: Facts) -> None:
     """The shadow of a pointer goes into the shadow of the memory the pointer goes into."""
     value, pointer = i.operands
-    if not value.type.is_pointer or not plan.activity.has_shadow(pointer):
+    if not value.type.is_pointer or not facts.activity.has_shadow(pointer):
         return
-    local = all(o.is_local or o in plan.request.mirrored for o in plan.memory.objects(pointer))
+    local = all(o.is_local or o in facts.request.mirrored for o in facts.memory.objects(pointer))
     if local or (
-        plan.is_shadowed(pointer) and (plan.is_shadowed(value) or not plan.memory.objects(value))
+        facts.is_shadowed(pointer) and (facts.is_shadowed(value) or not facts.memory.objects(value))
     ):
         return
     raise refusal(

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 from activerules.errors import RuleError
 from activerules.ir.analysis.memory.objects import MemoryObject
-from activerules.ir.derivatives.rulecall import ActivityName, CallArgument, CallInfo
+from activerules.ir.analysis.nodes import RuleTape, SavedStruct
+from activerules.ir.derivatives.rulecall import (
+    ActivityName,
+    CallArgument,
+    CallInfo,
+    RuleCode,
+    RuleRequest,
+)
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.llvm.refusal import refusal
 from activerules.ir.plan.facts import Facts
@@ -24,6 +31,37 @@ class CallActivities:
 
     arguments: tuple[ActivityName, ...]
     result: ActivityName
+
+
+@dataclass(frozen=True, eq=False)
+class RuleUse:
+    """A marked call that a rule serves; `caught`: if it fails, what calls it may go on; `site`:
+    where it is, see `failing`.
+    """
+
+    call: Instruction
+    info: CallInfo
+    request: RuleRequest
+    code: RuleCode
+    tape: RuleTape | None
+    result: SavedStruct | None
+    result_shadow: SavedStruct | None
+    caught: bool
+    site: str | None
+
+    def shadow_operands(self) -> list[int]:
+        """Operand indices of all Duplicated arguments, in order."""
+        return [
+            k
+            for argument, activity in zip(self.info.arguments, self.request.activities, strict=True)
+            if activity == "duplicated"
+            for k in argument.operands
+        ]
+
+    def active_operands(self) -> list[Value]:
+        """The operands whose derivative the reverse returns, in order."""
+        pairs = zip(self.info.arguments, self.request.activities, strict=True)
+        return [x for a, how in pairs if how == "active" for x in a.floats(self.call)]
 
 
 def activities_of(call: Instruction, info: CallInfo, facts: Facts) -> CallActivities | None:

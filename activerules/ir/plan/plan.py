@@ -11,7 +11,7 @@ Invariants  L1  nothing behind this module asks the rule compiler or runs an ana
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from activerules.ir.analysis.cache import CachePlan
 from activerules.ir.analysis.loops.dependence import Assumption
@@ -28,43 +28,15 @@ from activerules.ir.analysis.nodes import (
     Shadow,
     Taken,
 )
-from activerules.ir.derivatives.rulecall import CallInfo, RuleCode, RuleRequest
+from activerules.ir.analysis.types.copies import CopiedScalar
 from activerules.ir.llvm.cfg import ControlFlow, Loop
 from activerules.ir.llvm.model import Instruction, Value
 from activerules.ir.plan.callees import CalleeUse
 from activerules.ir.plan.facts import Facts
+from activerules.ir.plan.marked import RuleUse
+from activerules.ir.plan.ownership import Ownership
 from activerules.ir.plan.reversal import Reversal
-
-
-@dataclass(frozen=True, eq=False)
-class RuleUse:
-    """A marked call that a rule serves; `caught`: if it fails, what calls it may go on; `site`:
-    where it is, see `failing`.
-    """
-
-    call: Instruction
-    info: CallInfo
-    request: RuleRequest
-    code: RuleCode
-    tape: RuleTape | None
-    result: SavedStruct | None
-    result_shadow: SavedStruct | None
-    caught: bool
-    site: str | None
-
-    def shadow_operands(self) -> list[int]:
-        """Operand indices of all Duplicated arguments, in order."""
-        return [
-            k
-            for argument, activity in zip(self.info.arguments, self.request.activities, strict=True)
-            if activity == "duplicated"
-            for k in argument.operands
-        ]
-
-    def active_operands(self) -> list[Value]:
-        """The operands whose derivative the reverse returns, in order."""
-        pairs = zip(self.info.arguments, self.request.activities, strict=True)
-        return [x for a, how in pairs if how == "active" for x in a.floats(self.call)]
+from activerules.ir.plan.shadow_copies import UndoneCopy
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,34 +46,40 @@ class Plan(Facts):
     overwriters   per load, an instruction that may later write the memory it reads
     assumptions   about the arguments, without which the plan is wrong
     copies        per load, the value of an earlier load or store that it reads again
-    escaped       memory made here to which the caller or a called function may keep a reference
-    in_rows       the arrays that are allocated in rows of the tape
-    tracked       those whose shadows tell which of their floats the program used
+    ownership     which memory the tape owns
+    mirrored      the stores and copies that are repeated on shadow memory; of a copy: see there
+    undone        how copies are undone
+    speculated    float instructions that may be no part of the derivative; those of `guarded` have
+                  slopes that may be infinite
+    tracked       loads and stores of arrays whose shadows tell what is used
+    across_blocks values whose cotangents are summed in several blocks
+    fixed_data    values that are where the data of counted memory is, which never moves
+    pairs         the plans of the functions that are called, where this one is not called itself
     """
 
-    loops: dict[Loop, LoopFacts]
+    loops: Mapping[Loop, LoopFacts]
     reversal: Reversal
     cache: CachePlan
-    rules: dict[Instruction, RuleUse]
+    rules: Mapping[Instruction, RuleUse]
+    derived: Mapping[Instruction, CalleeUse]
+    needs: Mapping[Instruction, frozenset[Node]]
     retained: frozenset[MemoryObject]
-    needs: dict[Instruction, frozenset[Node]] = field(default_factory=lambda: {})
-    derived: dict[Instruction, CalleeUse] = field(default_factory=dict[Instruction, CalleeUse])
-    pairs: tuple[Plan, ...] = ()
-    speculated: frozenset[Instruction] = frozenset()
-    overwriters: dict[Instruction, Instruction] = field(default_factory=lambda: {})
-    assumptions: tuple[Assumption, ...] = ()
-    copies: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
-    escaped: frozenset[MemoryObject] = frozenset()
-    in_rows: frozenset[MemoryObject] = frozenset()
-    tracked: frozenset[MemoryObject] = frozenset()
+    ownership: Ownership
+    mirrored: Mapping[Instruction, tuple[CopiedScalar, ...] | None]
+    undone: Mapping[Instruction, UndoneCopy]
+    speculated: frozenset[Instruction]
+    guarded: frozenset[Instruction]
+    tracked: frozenset[Instruction]
+    across_blocks: frozenset[Value]
+    fixed_data: frozenset[Value]
+    overwriters: Mapping[Instruction, Instruction]
+    assumptions: tuple[Assumption, ...]
+    copies: Mapping[Value, Value]
+    pairs: tuple[Plan, ...]
 
     def home(self, node: Node) -> Loop | None:
         """The innermost loop in whose rows a node is kept; None: in the frame."""
         return home_of(node, self.flow)
-
-    def wanted(self, instruction: Instruction) -> tuple[bool, ...]:
-        """Per operand, whether its cotangent is asked for."""
-        return tuple(self.activity.is_active(o) for o in instruction.operands)
 
 
 def home_of(node: Node, flow: ControlFlow) -> Loop | None:

@@ -8,7 +8,8 @@ Invariants  L1 and L2 of `plan`
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from functools import partial
 
 from activerules.errors import MixedActivity
 from activerules.ir.analysis.cache import CachePlan, plan_cache
@@ -28,7 +29,7 @@ from activerules.ir.analysis.nodes import (
     Taken,
 )
 from activerules.ir.analysis.returns import fails_with
-from activerules.ir.analysis.speculation import speculated
+from activerules.ir.analysis.speculation import is_linear, speculated
 from activerules.ir.analysis.summaries import ModuleSummaries
 from activerules.ir.derivatives.rulecall import CallInfo, RuleRequest
 from activerules.ir.derivatives.table import chooses, cost, is_pure_call, row_for
@@ -37,13 +38,15 @@ from activerules.ir.llvm.refusal import refusal
 from activerules.ir.llvm.types import size_of
 from activerules.ir.normal.effects import effect_of, memory_intrinsic
 from activerules.ir.plan.callees import CalleeUse, Family, plan_callees, use_callee
-from activerules.ir.plan.facts import analyse, summaries_of
-from activerules.ir.plan.marked import activities_of, choosing_for, is_read, site_of
-from activerules.ir.plan.plan import Plan, RuleUse, home_of
+from activerules.ir.plan.facts import Facts, analyse, summaries_of
+from activerules.ir.plan.marked import RuleUse, activities_of, choosing_for, is_read, site_of
+from activerules.ir.plan.ownership import plan_ownership
+from activerules.ir.plan.plan import Plan, home_of
 from activerules.ir.plan.request import Request
-from activerules.ir.plan.reversal import Decision, Reversal, plan_reversal
-from activerules.ir.plan.tape_arrays import arrays_in_rows, escaped
-from activerules.ir.plan.tracking import is_tracked, tracked_memory
+from activerules.ir.plan.reversal import Decision, Reversal, plan_reversal, used_across_blocks
+from activerules.ir.plan.shadow_copies import mirrored, undone_copies
+from activerules.ir.plan.tape_arrays import escaped
+from activerules.ir.plan.tracking import tracked_accesses
 from activerules.ir.rewrite.forward_loads import repeated_loads
 
 # in bytes of tape that one would rather spend (nodes.Recipe)
@@ -60,65 +63,78 @@ def make_plan(request: Request) -> Plan:
     """
     family = Family(request)
     summaries = summaries_of(request)
-    plan = _plan_one(request, family, summaries)
-    return replace(plan, pairs=plan_callees(family, lambda r: _plan_one(r, family, summaries)))
+    with_pairs = _plan_one(request, family, summaries)
+    pairs = plan_callees(family, lambda one: _plan_one(one, family, summaries)(pairs=()))
+    return with_pairs(pairs=pairs)
 
 
-def _plan_one(request: Request, family: Family, summaries: ModuleSummaries) -> Plan:
-    facts = analyse(request, summaries)
-    draft = Plan(
-        **vars(facts),
-        loops=analyse_loops(facts.flow, facts.returns),
-        reversal=Reversal(frozenset(), {}, frozenset(), ()),
-        cache=CachePlan(frozenset(), frozenset(), {}),
-        rules={},
-        retained=frozenset(),
-    )
-    return _Planner(draft, family).finish()
+def _plan_one(request: Request, family: Family, summaries: ModuleSummaries) -> Callable[..., Plan]:
+    """What makes the plan of one function, given the plans of those it calls."""
+    return _Planner(analyse(request, summaries), family).decide()
 
 
 class _Planner:
     """Decides on top of finished analyses."""
 
-    def __init__(self, draft: Plan, family: Family) -> None:
-        self.plan, self.family = draft, family
-        self.flow, self.memory, self.activity = draft.flow, draft.memory, draft.activity
+    def __init__(self, facts: Facts, family: Family) -> None:
+        self.facts, self.family = facts, family
+        self.flow, self.memory, self.activity = facts.flow, facts.memory, facts.activity
+        self.loops = analyse_loops(facts.flow, facts.returns)
         self.rules: dict[Instruction, RuleUse] = {}
         self.derived: dict[Instruction, CalleeUse] = {}
         self.retaining: set[Instruction] = set()
         self.dependence = Dependence(
-            draft.integers, may_assume=draft.request.checked and not draft.request.callee
+            facts.integers, may_assume=facts.request.checked and not facts.request.callee
         )
         self.overwriters: dict[Instruction, Instruction | None] = {}
-        self.copies = repeated_loads(draft.flow, draft.memory, self.dependence, draft.returns.live)
+        self.copies = repeated_loads(facts.flow, facts.memory, self.dependence, facts.returns.live)
 
-    def finish(self) -> Plan:
+    def decide(self) -> Callable[..., Plan]:
         while True:
             needs, reversal, cache = self._plan_cache()
-            retained, escaped_memory = self._retained(cache), escaped(self.plan)
+            retained, escaped_memory = self._retained(cache), escaped(self.facts)
             more = self._calls_to_augment(retained)
             if not more:
                 break
             self.retaining |= more
-        tracked = tracked_memory(self.plan, escaped_memory)
-        return replace(
-            self.plan,
+        tracked = tracked_accesses(self.facts, escaped_memory)
+        may_be_unused = speculated(self.facts.returns, chooses, tracked.__contains__)
+        return partial(
+            Plan,
+            **vars(self.facts),
+            loops=self.loops,
             reversal=reversal,
             cache=cache,
             rules=self.rules,
             retained=retained,
             needs=needs,
             derived=self.derived,
-            speculated=speculated(
-                self.plan.returns, chooses, lambda access: is_tracked(access, tracked, self.memory)
-            ),
+            speculated=may_be_unused,
+            guarded=frozenset(i for i in may_be_unused if not is_linear(i)),
             tracked=tracked,
             overwriters={load: by for load, by in self.overwriters.items() if by is not None},
             assumptions=tuple(self.dependence.assumptions),
             copies=self.copies,
-            escaped=escaped_memory,
-            in_rows=arrays_in_rows(self.plan, retained, escaped_memory),
+            ownership=plan_ownership(self.facts, retained, escaped_memory, self.rules.values()),
+            mirrored=mirrored(self.facts),
+            undone=undone_copies(self.facts, needs),
+            across_blocks=used_across_blocks(self.facts.request.function),
+            fixed_data=frozenset(
+                node.value
+                for node in cache.computed
+                if isinstance(node, Primal | Shadow) and self._is_fixed_data(node.value)
+            ),
         )
+
+    def _is_fixed_data(self, i: Value) -> bool:
+        """Whether a value is where the data of counted memory is, which never moves."""
+        if not isinstance(i, Instruction):
+            return False
+        effect = effect_of(i.callee_name)
+        if effect is None or not effect.gives_data or effect.resizes is not None:
+            return False
+        objects = self.memory.objects(i.operands[0])
+        return bool(objects) and all(is_counted(o) and not has_header(o) for o in objects)
 
     def _plan_cache(self) -> tuple[dict[Instruction, frozenset[Node]], Reversal, CachePlan]:
         """What each instruction needs, the reversed control flow, and what the primal keeps."""
@@ -126,7 +142,7 @@ class _Planner:
         work: set[Block] = set()
         joins: set[Block] = set()
         for block in self.flow.order:
-            if block not in self.plan.returns.live:
+            if block not in self.facts.returns.live:
                 continue
             for i in block.instructions:
                 self._refuse_moving(i)
@@ -137,7 +153,7 @@ class _Planner:
                     work.add(block)
                     if i.opcode == "phi":
                         joins.add(block)
-        reversal = plan_reversal(self.flow, self.plan.returns, work, joins)
+        reversal = plan_reversal(self.flow, self.facts.returns, work, joins)
         needed = {n for nodes in needs.values() for n in nodes} | self._control(reversal)
         cache = plan_cache(needed, lambda n: self._recipe(n, reversal), self._size, self._depth)
         return needs, reversal, cache
@@ -166,7 +182,7 @@ class _Planner:
     def _needs_of_store(self, i: Instruction) -> set[Node] | None:
         value, pointer = i.operands
         if not self.activity.has_shadow(pointer) or not (
-            value.type.is_float or self.plan.zeroes_floats(i)
+            value.type.is_float or self.facts.zeroes_floats(i)
         ):
             return None
         return {Shadow(pointer)}
@@ -174,7 +190,7 @@ class _Planner:
     def _needs_of_call(self, i: Instruction) -> set[Node] | None:
         if i in self.memory.called:
             return self._needs_of_callee(i)
-        info = self.plan.calls.marked(i)
+        info = self.facts.calls.marked(i)
         if info is not None:
             return self._needs_of_marked(i, info)
         kind = memory_intrinsic(i)
@@ -188,7 +204,7 @@ class _Planner:
         return needed
 
     def _needs_of_callee(self, call: Instruction) -> set[Node] | None:
-        use = use_callee(call, self.plan, self.family, retains=call in self.retaining)
+        use = use_callee(call, self.facts, self.family, retains=call in self.retaining)
         if use is None:
             return None
         self.derived[call] = use
@@ -198,7 +214,7 @@ class _Planner:
     def _needs_of_arithmetic(self, i: Instruction) -> set[Node] | None:
         if not i.type.is_float or not self.activity.is_active(i):
             return None
-        wanted = self.plan.wanted(i)
+        wanted = self.facts.wanted(i)
         if not any(wanted):
             return None
         if row_for(i) is None:
@@ -208,7 +224,7 @@ class _Planner:
                 "an active value is computed by it",
                 ["put the computation into a function and give it a rule"],
             )
-        return self.plan.calls.needs(i, wanted)
+        return self.facts.calls.needs(i, wanted)
 
     def _needs_of_marked(self, call: Instruction, info: CallInfo) -> set[Node] | None:
         use = self._choose(call, info)
@@ -230,7 +246,7 @@ class _Planner:
 
     def _choose(self, call: Instruction, info: CallInfo) -> RuleUse | None:
         """The rule for a marked call; None where nothing active goes in or comes out."""
-        how = activities_of(call, info, self.plan)
+        how = activities_of(call, info, self.facts)
         if how is None:
             return None
         request = RuleRequest(
@@ -240,14 +256,14 @@ class _Planner:
                 any(self._may_change(call, call.operands[p], a.container) for p in a.pointers)
                 for a in info.arguments
             ),
-            needs_primal=is_read(call, info, self.plan),
+            needs_primal=is_read(call, info, self.facts),
             needs_shadow=how.result == "duplicated",
-            strong_zero=self.plan.request.strong_zero,
-            runtime_activity=self.plan.request.runtime_activity,
+            strong_zero=self.facts.request.strong_zero,
+            runtime_activity=self.facts.request.runtime_activity,
         )
-        assert self.plan.request.rules is not None
+        assert self.facts.request.rules is not None
         with choosing_for(call):
-            code = self.plan.request.rules.choose(call.callee_name or "", request)
+            code = self.facts.request.rules.choose(call.callee_name or "", request)
         copies = how.result == "duplicated"
         return RuleUse(
             call,
@@ -257,8 +273,8 @@ class _Planner:
             RuleTape(call, code.tape_size, code.tape_alignment) if code.tape_size else None,
             SavedStruct(call, False, info.result_size) if copies else None,
             SavedStruct(call, True, info.result_size) if copies else None,
-            not fails_with(call, self.plan.returns),
-            site_of(call, info, self.plan.request),
+            not fails_with(call, self.facts.returns),
+            site_of(call, info, self.facts.request),
         )
 
     def _may_change(self, call: Instruction, pointer: Value, container: bool) -> bool:
@@ -284,7 +300,7 @@ class _Planner:
             case Shadow(value):
                 return self._recipe_of_shadow(value)
             case LeavingIteration(loop):
-                count = self.plan.loops[loop].trip_count
+                count = self.loops[loop].trip_count
                 if count is None:
                     return MUST_KEEP
                 return self._from(count.start, count.bound, cost=0.1)
@@ -339,7 +355,7 @@ class _Planner:
 
     def _induction(self, phi: Instruction) -> Induction | None:
         loop = self.flow.loop_of(phi.owner)
-        return self.plan.loops[loop].inductions.get(phi) if loop is not None else None
+        return self.loops[loop].inductions.get(phi) if loop is not None else None
 
     def _recipe_of_call(self, call: Instruction) -> Recipe:
         effect = effect_of(call.callee_name)
@@ -367,7 +383,7 @@ class _Planner:
                 return Recipe((Primal(condition), Shadow(x), Shadow(y)))
             case "load":
                 # shadow memory is cleared on the way back, and split sweeps go back several times
-                if self.plan.request.split or self._is_overwritten(value):
+                if self.facts.request.split or self._is_overwritten(value):
                     return MUST_KEEP
                 return Recipe((Shadow(value.operands[0]),), RELOAD_COST)
             case "phi" if (induction := self._induction(value)) is not None:
@@ -410,7 +426,7 @@ class _Planner:
         """The tape owns the shadows of what the function allocates: none may be left to a caller,
         but in memory made for results.
         """
-        request = self.plan.request
+        request = self.facts.request
         if request.callee or (i.opcode != "store" and i not in self.memory.called):
             return
         for o in {o for w in self.memory.writes_of(i) for o in self.memory.written_by(w)}:
@@ -450,8 +466,8 @@ class _Planner:
         found: set[MemoryObject] = set()
         for call in self.derived:
             found |= self.memory.called[call].reached | {self.memory.called[call].fresh}
-        if self.plan.request.callee:
-            end = self.plan.returns.exit.terminator
+        if self.facts.request.callee:
+            end = self.facts.returns.exit.terminator
             found |= self.memory.escaping(end.operands[0] if end.operands else None)
         return found
 

@@ -1,7 +1,8 @@
 """Reversed control flow: where the reverse sweep goes after it has undone a block.
 
 Needs       ControlFlow, Returns, and which blocks hold work (something to undo)
-Gives       Reversal, frozen: per live block the blocks to go to, and how one is chosen
+Gives       Reversal, frozen: per live block the blocks to go to, and how one is chosen;
+            `used_across_blocks`: the values whose cotangents are summed in several blocks
 Invariants  V1  the reverse sweep visits the blocks that hold work in exactly the opposite order of
                 the primal
             V2  a region (a loop, the arms of an `if`) without work is passed over at once, and
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 
 from activerules.ir.analysis.returns import Returns
 from activerules.ir.llvm.cfg import ControlFlow, Loop
-from activerules.ir.llvm.model import Block, Value
+from activerules.ir.llvm.model import Block, Function, Instruction, Value
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,3 +199,19 @@ def _leaves(tree: Decision | Block) -> set[Block]:
     if isinstance(tree, Decision):
         return _leaves(tree.if_true) | _leaves(tree.if_false)
     return {tree}
+
+
+def used_across_blocks(function: Function) -> frozenset[Value]:
+    """The arguments, and the values that are used outside of their block, by a phi, or by the end
+    of a block: what is added to their cotangents is not all in the code of one block.
+    """
+    found: set[Value] = set(function.arguments)
+    for block in function.blocks:
+        for i in block.instructions:
+            leaves = i.opcode == "phi" or i is block.terminator
+            found.update(
+                o
+                for o in i.operands
+                if isinstance(o, Instruction) and (leaves or o.owner is not block)
+            )
+    return frozenset(found)

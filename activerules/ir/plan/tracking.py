@@ -1,9 +1,8 @@
 """Arrays of which the reverse sweep knows the floats that the program used.
 
 Needs       Facts; the memory that outlives the call (`tape_arrays.escaped`)
-Gives       `tracked_memory`: allocations whose shadows tell it, by the sign of a zero
-            `is_tracked`: which loads and stores are of them
-            `tracked_sum`, `was_used`: code of the reverse sweep
+Gives       `tracked_accesses`: the loads and stores of allocations whose shadows tell it, by the
+            sign of a zero
 Invariants  K1  every access to such memory is a load or store of a float, or a memset: the reverse
                 of no other code sees its shadow
             K2  in the reverse sweep +0.0 there says that nothing the sweep has undone so far used
@@ -23,9 +22,7 @@ from collections.abc import Iterator
 from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.derivatives.table import function_of
-from activerules.ir.llvm.builder import Builder
 from activerules.ir.llvm.model import Instruction, Value
-from activerules.ir.llvm.types import FLOAT, IntType
 from activerules.ir.normal.effects import effect_of, memory_intrinsic
 from activerules.ir.plan.facts import Facts
 from activerules.ir.plan.tape_arrays import is_plain
@@ -35,7 +32,14 @@ _STEEP = frozenset(
 )
 
 
-def tracked_memory(facts: Facts, escaped: frozenset[MemoryObject]) -> frozenset[MemoryObject]:
+def tracked_accesses(facts: Facts, escaped: frozenset[MemoryObject]) -> frozenset[Instruction]:
+    """The stores of tracked memory alone, and the loads that may be of such memory."""
+    tracked = _tracked_memory(facts, escaped)
+    accesses = (i for i in _live(facts) if tracked and i.opcode in {"load", "store"})
+    return frozenset(i for i in accesses if _is_tracked(i, tracked, facts.memory))
+
+
+def _tracked_memory(facts: Facts, escaped: frozenset[MemoryObject]) -> frozenset[MemoryObject]:
     """The allocations that are tracked; none where nothing steep is stored."""
     steep = _steep_memory(facts)
     if not steep:
@@ -46,28 +50,11 @@ def tracked_memory(facts: Facts, escaped: frozenset[MemoryObject]) -> frozenset[
     return frozenset(o for o in steep if o not in hidden and _is_array(o))
 
 
-def is_tracked(access: Instruction, tracked: frozenset[MemoryObject], memory: MemoryFacts) -> bool:
-    """Whether a store is of tracked memory alone; whether a load may be of such memory."""
+def _is_tracked(access: Instruction, tracked: frozenset[MemoryObject], memory: MemoryFacts) -> bool:
     objects = memory.objects(access.operands[-1])
     if access.opcode == "load":
         return not objects.isdisjoint(tracked)
     return bool(objects) and objects <= tracked
-
-
-def tracked_sum(b: Builder, old: Value, g: Value, used: Value | None) -> Value:
-    """What stands in the shadow of a float when `g` is added to its cotangent; `used`: whether it
-    was in this place, None if for certain.
-    """
-    total = b.fadd(old, g)  # without flags: the sign of a zero counts
-    is_zero = b.fcmp("oeq", total, b.const(total.type, 0.0))
-    new = b.select(is_zero, b.const(total.type, -0.0), total)
-    return new if used is None else b.select(used, new, old)
-
-
-def was_used(b: Builder, g: Value) -> Value:
-    """Whether the float was used whose cotangent in tracked memory is `g`."""
-    bits = IntType(32 if g.type is FLOAT else 64)
-    return b.icmp("ne", b.cast("bitcast", g, bits), b.const(bits, 0))
 
 
 def _live(facts: Facts) -> Iterator[Instruction]:

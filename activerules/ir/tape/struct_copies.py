@@ -11,10 +11,8 @@ made of parts of two.
 
 from __future__ import annotations
 
-from activerules.ir.analysis.types.copies import PeriodicCopy, may_begin_inside, may_end_inside
-from activerules.ir.analysis.types.value_types import ValueTypes
-from activerules.ir.llvm.model import Instruction
-from activerules.ir.llvm.types import DOUBLE
+from activerules.ir.analysis.types.copies import PeriodicCopy
+from activerules.ir.llvm.types import DOUBLE, Type
 
 UNDO_ROWS = "activerules.undo_rows."
 CUT_ROW = "activerules.cut_row."
@@ -129,20 +127,20 @@ done:
 """
 
 
-def undo_rows_name(rows: PeriodicCopy) -> str:
-    """The name of the function that undoes a copy."""
-    return UNDO_ROWS + _described(rows)
-
-
-def cut_name(copy: Instruction, types: ValueTypes) -> str | None:
-    """The name of the function that tells where a copy began or ended inside of a float; None if it
-    does not. It takes the shadow of one end, that of the other, and the length.
+def undo_name(moved: Type | PeriodicCopy) -> str:
+    """The name of the function that undoes a copy of floats of one type (`tape.runtime`), or of
+    structs. It takes the shadows of target and source, and the length.
     """
-    kind = may_begin_inside(copy, types)
-    if kind is not None:
-        return f"{CUT_ENDS}{kind}"
-    rows = may_end_inside(copy, types)
-    return CUT_ROW + _described(rows) if rows is not None else None
+    if isinstance(moved, PeriodicCopy):
+        return UNDO_ROWS + _described(moved)
+    return f"activerules.undo_copy.{moved}"
+
+
+def cut_name(cut: Type | PeriodicCopy) -> str:
+    """The name of the function that tells where a copy began or ended inside of one of these
+    floats. It takes the shadow of one end, that of the other, and the length.
+    """
+    return CUT_ROW + _described(cut) if isinstance(cut, PeriodicCopy) else f"{CUT_ENDS}{cut}"
 
 
 def _described(rows: PeriodicCopy) -> str:

@@ -4,8 +4,7 @@ Needs       ControlFlow and Returns of a Function in normal form
 Gives       for every loop: its affine induction variables, and a TripCount or None
 Invariants  T1  an `Induction` has, in iteration k (counted from 0), the value start + k * step,
                 modulo its width
-            T2  `TripCount.emit` gives the number k of the iteration that leaves the loop through
-                its one live exit
+            T2  a TripCount says in which iteration k the loop is left, through its one live exit
             T3  start, step and bound are defined outside the loop
 Source      the affine case of scalar evolution: Bachmann, Wang, Zima (1994), chains of recurrences
 """
@@ -15,11 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from activerules.ir.analysis.returns import Returns
-from activerules.ir.llvm.builder import Builder
 from activerules.ir.llvm.cfg import ControlFlow, Loop
 from activerules.ir.llvm.constants import integer_of
 from activerules.ir.llvm.model import Argument, Block, Constant, GlobalRef, Instruction, Value
-from activerules.ir.llvm.types import I64, IntType, Type
+from activerules.ir.llvm.types import IntType
 
 _NEGATED = {
     "eq": "ne", "ne": "eq", "slt": "sge", "sge": "slt", "sgt": "sle", "sle": "sgt",
@@ -62,27 +60,6 @@ class TripCount:
     step: int
     predicate: str
     after: bool
-
-    def emit(self, b: Builder, start: Value, bound: Value) -> Value:
-        """Emit code for the number of the leaving iteration, as i64, from start and bound."""
-        t = start.type
-        first = b.binary("add", start, b.const(t, self.step)) if self.after else start
-        count = self._count(b, first, bound, t)
-        return count if t is I64 else b.cast("zext", count, I64)
-
-    def _count(self, b: Builder, first: Value, bound: Value, t: Type) -> Value:
-        up = self.step > 0
-        distance = b.binary("sub", bound, first) if up else b.binary("sub", first, bound)
-        if self.predicate == "ne":
-            return distance
-        if self.predicate == "eq":
-            return b.select(b.icmp("eq", first, bound), b.const(t, 1), b.const(t, 0))
-        if self.predicate[1:] in {"lt", "gt"}:
-            distance = b.binary("sub", distance, b.const(t, 1))
-        stride = abs(self.step)
-        steps = distance if stride == 1 else b.binary("udiv", distance, b.const(t, stride))
-        count = b.binary("add", steps, b.const(t, 1))
-        return b.select(b.icmp(self.predicate, first, bound), count, b.const(t, 0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -432,6 +432,13 @@ def may_begin_inside(copy: Instruction, types: ValueTypes) -> Type | None:
     return None
 
 
+def cut_floats(copy: Instruction, types: ValueTypes) -> Type | PeriodicCopy | None:
+    """The floats that a copy or `memset` may begin or end inside of, where that shows at run time:
+    of one type it may begin anywhere among (`may_begin_inside`), or those of `may_end_inside`.
+    """
+    return may_begin_inside(copy, types) or may_end_inside(copy, types)
+
+
 def has_pointers(pointer: Value, types: ValueTypes) -> bool:
     """Whether memory is known to hold pointers: stored there, or copied there and loaded."""
     memory = types.memory

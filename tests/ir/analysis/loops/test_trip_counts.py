@@ -11,6 +11,7 @@ import pytest
 
 from activerules.ir.analysis.loops.trip_counts import LoopFacts, analyse_loops
 from activerules.ir.analysis.returns import analyse_returns
+from activerules.ir.generate.sweep import leaving_iteration
 from activerules.ir.llvm.builder import Builder
 from activerules.ir.llvm.cfg import control_flow
 from activerules.ir.llvm.model import Argument, Block, Function
@@ -105,7 +106,7 @@ def counters() -> dict[Kind, ctypes._CFuncPtr]:  # type: ignore[name-defined]
         start, bound = Argument("start", t), Argument("bound", t)
         block = Block("entry")
         builder = Builder(block)
-        builder.ret(count.emit(builder, start, bound))
+        builder.ret(leaving_iteration(builder, count, start, bound))
         texts.append(print_function(Function(f"count{number}", I64, [start, bound], [block])))
         found.append((kind, f"count{number}"))
     compiled = compile_text("\n".join(texts), None)

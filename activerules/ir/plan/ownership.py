@@ -1,0 +1,101 @@
+"""Ownership: which memory the tape owns, and what becomes of the calls that count and free it.
+
+Needs       Facts; what the reverse reads (`retained`), what outlives the call (`escaped`), the
+            calls with rules
+Gives       Ownership, frozen
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from activerules.ir.analysis.memory.objects import MemoryObject, is_counted
+from activerules.ir.llvm.model import Argument, Instruction, Value
+from activerules.ir.normal.effects import effect_of
+from activerules.ir.plan.facts import Facts
+from activerules.ir.plan.marked import RuleUse
+from activerules.ir.plan.tape_arrays import arrays_in_rows, is_plain
+
+
+@dataclass(frozen=True, eq=False)
+class Ownership:
+    """Frozen result of `plan_ownership`.
+
+    in_rows         the arrays that are allocated in rows of the tape
+    shadows_in_rows the allocations whose shadows are
+    needless        calls that count, or free, nothing but arrays in rows (O2 and O3 of
+                    `tape_arrays`)
+    deferred        calls that free what the reverse reads: the tape does it when it is released
+    unowned         by call: operands that its rule may be called without, owners of arrays that
+                    live as long as the tape whether or not the rule's tape counts a reference
+    """
+
+    in_rows: frozenset[MemoryObject]
+    shadows_in_rows: frozenset[Instruction]
+    needless: frozenset[Instruction]
+    deferred: frozenset[Instruction]
+    unowned: Mapping[Instruction, frozenset[int]]
+
+
+def plan_ownership(
+    facts: Facts,
+    retained: frozenset[MemoryObject],
+    escaped: frozenset[MemoryObject],
+    rules: Collection[RuleUse],
+) -> Ownership:
+    """Decide for every call."""
+    in_rows = arrays_in_rows(facts, retained, escaped)
+    calls = [i for i in facts.request.function.instructions() if i.opcode == "call"]
+    return Ownership(
+        in_rows=in_rows,
+        shadows_in_rows=frozenset(
+            i for i in calls if is_plain(i) and MemoryObject("allocation", i) not in escaped
+        ),
+        needless=frozenset(i for i in calls if _is_needless(i, in_rows, facts)),
+        deferred=frozenset(i for i in calls if _is_deferred(i, retained, facts)),
+        unowned={use.call: _unowned(use, retained, facts) for use in rules},
+    )
+
+
+def _is_needless(call: Instruction, in_rows: frozenset[MemoryObject], facts: Facts) -> bool:
+    effect = effect_of(call.callee_name)
+    if effect is None or not (effect.frees or effect.counts):
+        return False
+    objects = facts.memory.objects(call.operands[0])
+    if effect.frees:
+        return any(o in in_rows and not is_counted(o) for o in objects)
+    return bool(objects) and objects <= in_rows
+
+
+def _is_deferred(call: Instruction, retained: frozenset[MemoryObject], facts: Facts) -> bool:
+    effect = effect_of(call.callee_name)
+    if effect is None or not effect.frees:
+        return False
+    objects = facts.memory.objects(call.operands[0])
+    if facts.request.callee and not all(o.is_local for o in objects):
+        return True  # a caller's memory: its reverse may read it
+    return not retained.isdisjoint(objects)
+
+
+def _unowned(use: RuleUse, retained: frozenset[MemoryObject], facts: Facts) -> frozenset[int]:
+    if not (use.info.borrows and use.code.borrows):
+        return frozenset()
+    arrays = [a for a in use.info.arguments if a.kind == "memory"]
+    owners = {k for a in arrays for k in a.pointers if k != a.data_operand}
+    return frozenset(k for k in owners if _outlives(use.call.operands[k], retained, facts))
+
+
+def _outlives(pointer: Value, retained: frozenset[MemoryObject], facts: Facts) -> bool:
+    """Whether what a pointer leads to is there as long as the tape."""
+    objects, request = facts.memory.objects(pointer), facts.request
+    if isinstance(pointer, Argument) and not (request.callee or request.split):
+        return True
+    return bool(objects) and all(_is_retained(o, retained, facts) for o in objects)
+
+
+def _is_retained(o: MemoryObject, retained: frozenset[MemoryObject], facts: Facts) -> bool:
+    """Whether the tape is given a reference when an object is made."""
+    if o not in retained or not isinstance(o.key, Instruction):
+        return False
+    return o.kind == "allocation" or facts.calls.marked(o.key) is not None

@@ -1,0 +1,122 @@
+"""What a program copies, in shadow memory: repeated there by the augmented primal, undone by the
+reverse sweep.
+
+Needs       Facts; of the reverse, what each instruction needs
+Gives       `mirrored`: the stores and copies of pointers and integers that are repeated;
+            `undone_copies`: how each copy and `memset` of floats is undone, or the refusal
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from activerules.ir.analysis.types.copies import (
+    CopiedScalar,
+    MixedCopy,
+    PeriodicCopy,
+    beside_floats,
+    copied_scalars,
+    cut_floats,
+    has_pointers,
+    mixed_copy,
+)
+from activerules.ir.llvm.model import Instruction
+from activerules.ir.llvm.types import Type
+from activerules.ir.normal.effects import memory_intrinsic
+from activerules.ir.plan.facts import Facts
+
+
+@dataclass(frozen=True, eq=False)
+class UndoneCopy:
+    """How the reverse sweep undoes a copy, or a `memset`.
+
+    cleared   nothing is added to the cotangent of a source; the target is cleared, but for `kept`
+    kept      pointers and integers by which the next sweep over a tape finds its way
+    moved     the floats whose cotangents go to the source: all of one type, a few, or those of
+              every row; None: there are none
+    cut       the floats that the copy may begin or end inside of
+    """
+
+    cleared: bool
+    kept: tuple[CopiedScalar, ...] = ()
+    moved: Type | tuple[CopiedScalar, ...] | PeriodicCopy | None = None
+    cut: Type | PeriodicCopy | None = None
+
+
+def undone_copies(
+    facts: Facts, undone: Collection[Instruction]
+) -> Mapping[Instruction, UndoneCopy]:
+    """By copy and `memset` among the instructions that are undone."""
+    return {i: _undone(i, facts) for i in undone if memory_intrinsic(i)}
+
+
+def _undone(i: Instruction, facts: Facts) -> UndoneCopy:
+    types = facts.types
+    if memory_intrinsic(i) == "memset" or not facts.activity.has_shadow(i.operands[1]):
+        kept = beside_floats(i, types) if facts.request.split else []
+        return UndoneCopy(cleared=True, kept=tuple(kept), cut=cut_floats(i, types))
+    try:
+        moved = copied_scalars(i, types)
+    except MixedCopy:
+        raise mixed_copy(i) from None
+    if isinstance(moved, list):
+        return UndoneCopy(cleared=False, moved=tuple(s for s in moved if s.type.is_float))
+    if isinstance(moved, PeriodicCopy) and not moved.floats:
+        moved = None
+    return UndoneCopy(cleared=False, moved=moved, cut=cut_floats(i, types) if moved else None)
+
+
+def mirrored(facts: Facts) -> Mapping[Instruction, tuple[CopiedScalar, ...] | None]:
+    """The stores and copies that are repeated on shadow memory; of a copy with floats in it, the
+    pointers alone, where it has them.
+    """
+    found: dict[Instruction, tuple[CopiedScalar, ...] | None] = {}
+    for i in _live(facts):
+        if i.opcode == "store" and _is_mirrored_store(i, facts):
+            found[i] = None
+        elif memory_intrinsic(i) and _is_mirrored_copy(i, facts):
+            found[i] = _pointers_copied(i, facts)
+    return found
+
+
+def _live(facts: Facts) -> Iterator[Instruction]:
+    for block in facts.flow.order:
+        if block in facts.returns.live:
+            yield from block.instructions
+
+
+def _is_mirrored_store(i: Instruction, facts: Facts) -> bool:
+    value, pointer = i.operands
+    if value.type.is_float or not facts.activity.has_shadow(pointer):
+        return False
+    request, objects = facts.request, facts.memory.objects(pointer)
+    filled = request.mirrored if value.type.is_pointer else request.copied_integers
+    shadowed = value.type.is_pointer and facts.activity.has_shadow(value)
+    if not shadowed and not all(o.is_local or o in filled for o in objects):
+        return False
+    return value.type.is_pointer or not facts.types.touches_floats(i)
+
+
+def _is_mirrored_copy(i: Instruction, facts: Facts) -> bool:
+    """Copies of structs are repeated where the memory holds pointers."""
+    target = i.operands[0]
+    return (
+        facts.activity.has_shadow(target)
+        and has_pointers(target, facts.types)
+        and all(o.is_local for o in facts.memory.objects(target))
+    )
+
+
+def _pointers_copied(i: Instruction, facts: Facts) -> tuple[CopiedScalar, ...] | None:
+    """The pointers of a copy with floats in it; None: all of it is repeated. What is not known to
+    be a pointer is none: where it matters, `undone_copies` refuses it.
+    """
+    objects = facts.memory.objects(i.operands[0])
+    if memory_intrinsic(i) == "memset" or not any(map(facts.types.holds_float, objects)):
+        return None
+    try:
+        copied = copied_scalars(i, facts.types)
+    except MixedCopy:
+        return ()
+    return tuple(s for s in copied if s.type.is_pointer) if isinstance(copied, list) else ()
