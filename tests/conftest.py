@@ -11,11 +11,10 @@ from dataclasses import fields, replace
 from functools import partial
 
 import hypothesis
-import llvmlite.binding as llvm
 import pytest
-from numba.core.typing.templates import _OverloadFunctionTemplate
 
 from activerules.pipeline.frame_room import with_room
+from tests import less_compiling
 
 hypothesis.settings.register_profile("project", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("project")
@@ -25,13 +24,8 @@ hypothesis.settings.load_profile("project")
 gc.set_threshold(1_000_000, 1_000, 1_000)
 TESTS_BETWEEN_COLLECTIONS = 10
 
-# Numba times each call into LLVM, for each compile that is under way: a twentieth of everything.
-llvm.ffi.lib._lock._cblist.clear()
-# It makes an entry point for C of each implementation that it has of a NumPy function: a twentieth.
-_jit_decorator = _OverloadFunctionTemplate._get_jit_decorator
-_OverloadFunctionTemplate._get_jit_decorator = lambda template: partial(
-    _jit_decorator(template), no_cfunc_wrapper=True
-)
+if not {"ALL_PROGRAMS", "FUZZ_PROGRAMS"} & os.environ.keys():  # by night, Numba is as it is
+    less_compiling.apply()
 
 DONE = pytest.StashKey[int]()
 
@@ -73,6 +67,7 @@ def unfreed() -> Callable[[Callable[[], object]], int]:
     def count(action: Callable[[], object]) -> int:
         action()
         gc.collect()
+        gc.freeze()  # nor is what is alive now looked at again
         before = rtsys.get_allocation_stats()
         action()
         gc.collect()
