@@ -1,4 +1,4 @@
-"""Activity on random programs: A1, and A2 (more independents, never fewer active values)."""
+"""Activity: on random programs, and where memory is reached on paths nobody can tell apart."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import random
 
 import pytest
 
-from activerules.errors import ActiverulesError
+from activerules.errors import ActiverulesError, MixedActivity, UnknownCall
+from activerules.ir.foreign.differentiate import differentiate
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.normal.normalise import canonical, exposed, normalise
 from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.planning import make_plan
 from activerules.ir.plan.request import Parameter, Request
+from tests.ir.harness import Active, Const, Duplicated
 from tests.ir.random_programs import Generator, lower
 
 
@@ -37,7 +39,7 @@ def _active_names(plan: Plan) -> set[str]:
 
 
 @pytest.mark.parametrize("number", range(40))
-def test_monotone_and_floats_only(number: int) -> None:
+def test_a1_a2_only_floats_are_active_and_more_independents_never_make_fewer(number: int) -> None:
     program = Generator(random.Random(number)).program(12)
     text = normalise(exposed(canonical(lower(program))), "f")
     choices = [frozenset(c) for k in range(5) for c in itertools.combinations("xyab", k)]
@@ -56,3 +58,45 @@ def test_nothing_is_active_without_independents() -> None:
     plan = _plan(text, frozenset())
     assert plan is not None
     assert not _active_names(plan)
+
+
+MAY_ALIAS = """
+define double @f(ptr %a, ptr %b, ptr %index, i64 %n, double %x, double %y) {
+  %at = getelementptr double, ptr %a, i64 %n
+  store double %x, ptr %at
+  %first = load double, ptr %a
+  %other = load double, ptr %b
+  %s = fadd double %first, %other
+  ret double %s
+}
+"""
+UNKNOWN = """
+declare double @unknown(double)
+define double @f(double %x) {
+  %y = call double @unknown(double %x)
+  ret double %y
+}
+"""
+CHOSEN = """
+define double @f(ptr %p, ptr %q, i1 %c) {
+  %r = select i1 %c, ptr %p, ptr %q
+  %x = load double, ptr %r
+  ret double %x
+}
+"""
+
+
+def test_a3_what_may_hold_an_active_value_is_active_or_refused() -> None:
+    plan = _plan(normalise(exposed(canonical(MAY_ALIAS)), "f"), frozenset("xa"))
+    assert plan is not None
+    active = _active_names(plan)
+    assert "first" in active, "the store may have gone there"
+    assert "other" not in active
+    with pytest.raises(UnknownCall):
+        differentiate(UNKNOWN, "f", [Active])
+
+
+def test_a4_a_pointer_to_memory_with_and_without_a_shadow_is_refused() -> None:
+    differentiate(CHOSEN, "f", [Duplicated, Duplicated, Const])
+    with pytest.raises(MixedActivity):
+        differentiate(CHOSEN, "f", [Duplicated, Const, Const])

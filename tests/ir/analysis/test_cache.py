@@ -66,7 +66,7 @@ def _problem(rng: random.Random) -> Problem:
 
 
 @pytest.mark.parametrize("number", range(300))
-def test_choice_is_sound_and_cheapest(number: int) -> None:
+def test_k1_k2_k3_choice_is_sound_and_cheapest(number: int) -> None:
     problem = _problem(random.Random(number))
     plan = plan_cache(
         problem.needed,  # type: ignore[arg-type]

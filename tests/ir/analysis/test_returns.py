@@ -45,7 +45,9 @@ end:
         ("undef", "1", {"entry", "good", "end"}),
     ],
 )
-def test_constant_status(good: str, bad: str, live: set[str]) -> None:
+def test_r1_blocks_that_end_with_a_constant_error_are_not_live(
+    good: str, bad: str, live: set[str]
+) -> None:
     assert _names(_analysed(JOIN.format(good=good, bad=bad))) == live
 
 
@@ -96,7 +98,7 @@ def test_a_status_that_is_chosen() -> None:
     assert "bad" not in _names(_analysed(body))
 
 
-def test_blocks_that_end_nowhere_are_not_live() -> None:
+def test_r2_live_blocks_lead_to_live_blocks() -> None:
     body = JOIN.format(good="0", bad="0").replace(
         "bad:\n  br label %end", "bad:\n  call void @abort()\n  unreachable"
     )

@@ -66,7 +66,7 @@ done:
         (MOVED, {"inverse"}),
     ],
 )
-def test_what_may_be_speculation(text, names):
+def test_s1_what_may_be_speculation(text, names):
     function = parse_module(text).functions["f"]
     returns = analyse_returns(function, control_flow(function), status=False)
     assert {i.name for i in speculated(returns)} == names

@@ -40,7 +40,7 @@ def test_the_gradient_of_a_function_with_such_a_name():
     assert compiled.function("slope")(1.5) == 2.0 * 2.0 * 1.5
 
 
-def test_generated_functions_and_globals_keep_the_names():
+def test_e1_generated_functions_and_globals_keep_the_names():
     module = parse_module(differentiate(TEXT, 'f"g', [Active]))
     assert {r'"f\22g"', r'"f\22g.gradient"', r'"h\C3\B6"'} <= module.functions.keys()
     assert r'"c\22"' in module.globals

@@ -1,4 +1,4 @@
-"""What stands for functions of the C library gives their results to the last bit (L1)."""
+"""What stands for functions of the C library: its results to the last bit, and its derivatives."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NUMBERS = (0.0, 0.3, 1.0, 2.0, 6.75, 1e-310, 1e-40, 5e-324, 1.7e308, 3.4e38, np.
 
 
 @pytest.mark.parametrize(("kind", "suffix"), [("double", ""), ("float", "f")])
-def test_modf_and_frexp(kind: str, suffix: str) -> None:
+def test_l1_modf_and_frexp_to_the_last_bit(kind: str, suffix: str) -> None:
     text = SPLIT.replace("TYPE", kind).replace("SUFFIX", suffix)
     compiled = compile_text(differentiate(text, "f", [Duplicated, Const], "forward"))
     with np.errstate(over="ignore", under="ignore"):
@@ -41,3 +41,13 @@ def test_modf_and_frexp(kind: str, suffix: str) -> None:
             compiled.function(name)(*at, exponent.ctypes.data)
             left.append((x.tobytes(), exponent[0] if np.isfinite(number) else 0))
         assert left[0] == left[1], number
+
+
+def test_l2_exponents_and_whole_numbers_have_no_derivative() -> None:
+    text = SPLIT.replace("TYPE", "double").replace("SUFFIX", "")
+    forward = compile_text(differentiate(text, "f", [Duplicated, Const], "forward"))
+    for number in (0.3, 6.75, -1.5, 1024.0):
+        x, exponent = np.array([number, 0.0, 0.0, 0.0]), np.zeros(1, "i4")
+        tangent = np.array([2.0, np.nan, np.nan, np.nan])
+        forward.function("f.forward")(x.ctypes.data, tangent.ctypes.data, exponent.ctypes.data)
+        assert tangent.tolist() == [2.0, 2.0, 0.0, 2.0 * 2.0 ** -exponent[0]]

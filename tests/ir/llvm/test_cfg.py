@@ -35,7 +35,7 @@ def _dominates(graph: dict[int, list[int]], a: int, b: int) -> bool:
     return a == b or b not in reachable(graph, 0, without=a)
 
 
-def test_order_is_a_reverse_postorder_of_what_is_reachable() -> None:
+def test_c1_order_is_a_reverse_postorder_of_what_is_reachable() -> None:
     for graph, flow in ACCEPTED:
         numbers = [_number(block) for block in flow.order]
         assert set(numbers) == reachable(graph, 0)
@@ -60,7 +60,7 @@ def test_predecessors_are_the_reachable_ones() -> None:
             assert {_number(p) for p in flow.predecessors[block]} == expected
 
 
-def test_loops_are_natural() -> None:
+def test_c2_loops_are_natural() -> None:
     for graph, flow in ACCEPTED:
         back = {(a, b) for a in reachable(graph, 0) for b in graph[a] if _dominates(graph, b, a)}
         assert {_number(loop.header) for loop in flow.loops} == {b for _, b in back}
@@ -91,7 +91,7 @@ def _is_reducible(graph: dict[int, list[int]]) -> bool:
     return all(n not in set().union(*(reachable(rest, t) for t in rest[n]), set()) for n in nodes)
 
 
-def test_irreducible_cycles_are_refused_and_nothing_else() -> None:
+def test_c3_irreducible_cycles_are_refused_and_nothing_else() -> None:
     for graph, flow in CASES:
         assert (flow is not None) == _is_reducible(graph)
     assert any(flow is None for _, flow in CASES)

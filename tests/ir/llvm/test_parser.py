@@ -17,7 +17,7 @@ from activerules.ir.llvm import types as T
 from activerules.ir.llvm.constants import constant, number_of
 from activerules.ir.llvm.model import Constant, GlobalRef
 from activerules.ir.llvm.parser import parse_module
-from activerules.ir.llvm.printer import print_module
+from activerules.ir.llvm.printer import print_module, structure
 from corpus import captured
 
 PARAMETERS = (
@@ -162,7 +162,7 @@ b:
 """
 
 
-def test_control_flow_and_forward_references():
+def test_p3_forward_references_are_the_same_object():
     function = parse_module(LOOP).functions["loop"]
     entry, head, end, a, b = function.blocks
     i, s, following, t, _, branch = head.instructions
@@ -231,7 +231,7 @@ def test_whole_module():
     assert len(module.trailer) == 2
 
 
-def test_comments_and_debug_records_are_dropped():
+def test_p2_only_comments_and_debug_records_are_dropped():
     text = (
         "; a comment\ndefine void @f(ptr %p) { ; here\n"
         "entry: ; and here\n  #dbg_value(ptr %p, !1, !DIExpression(), !2)\n\n"
@@ -366,3 +366,9 @@ def test_speed():
     count = sum(len(b.instructions) for f in module.defined() for b in f.blocks)
     # measured 15 us; the bound leaves room for a busy machine
     assert spent / count < 100e-6
+
+
+@pytest.mark.parametrize("text", [LOOP, NUMBERED])
+def test_p1_what_is_printed_is_parsed_to_an_equal_module(text):
+    module = parse_module(text)
+    assert structure(parse_module(print_module(module))) == structure(module)

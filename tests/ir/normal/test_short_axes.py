@@ -63,7 +63,7 @@ def subscript(**changes):
         {"ends": "ne", "then": "head", "otherwise": "end"},
     ],
 )
-def test_the_length_of_the_loop_itself(changes):
+def test_b1_subscript_is_plain_where_the_loop_has_the_length(changes):
     assert subscript(**changes) == "i"
 
 
@@ -82,5 +82,5 @@ def test_the_length_of_the_loop_itself(changes):
         LEFT,
     ],
 )
-def test_anything_else_stays(changes):
+def test_b1_anything_else_stays(changes):
     assert subscript(**changes) == "k"

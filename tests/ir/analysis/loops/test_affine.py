@@ -37,7 +37,7 @@ def points() -> list[dict[str, int]]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_called_infeasible_has_no_solution(seed: int) -> None:
+def test_a1_what_is_called_infeasible_has_no_solution(seed: int) -> None:
     rng = random.Random(seed)
     box = points()
     proved = 0
@@ -52,6 +52,13 @@ def test_what_is_called_infeasible_has_no_solution(seed: int) -> None:
                 for point in box
             )
     assert proved > 10
+
+
+def test_a2_numbers_beyond_64_bits_do_not_wrap_around() -> None:
+    x, y = Poly.atom("x"), Poly.atom("y")
+    large = [x - 2**64, y * -1 + 2**65]
+    assert infeasible(large, [y - x * 4]), "modulo 2^64, zero would do"
+    assert not infeasible([x - 2**64, y * -1 + 2**66], [y - x * 4])
 
 
 def test_linear_systems_are_decided() -> None:

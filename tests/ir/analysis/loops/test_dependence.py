@@ -81,8 +81,24 @@ class Watch:
         self.accesses.append((i, address[1], self._counters()))
 
 
+@pytest.mark.parametrize("block", range(3))
+def test_d3_assumptions_are_made_for_answers_that_follow_from_them(block: int) -> None:
+    made = 0
+    for seed in range(block * 12, block * 12 + 12):
+        function = parsed(Nest(random.Random(seed)).text)
+        integers = Integers(control_flow(function), {}, function.arguments[1:])
+        accesses = [i for i in function.instructions() if i.opcode in {"load", "store"}]
+        for first in accesses:
+            for second in accesses:
+                dependence = Dependence(integers, may_assume=True)
+                if dependence.met_later(first, [second]) is not None:
+                    assert not dependence.assumptions
+                made += len(dependence.assumptions)
+    assert made
+
+
 @pytest.mark.parametrize("block", range(6))
-def test_claims_hold_in_every_run(block: int) -> None:
+def test_d1_d2_claims_hold_in_every_run(block: int) -> None:
     claims = 0
     for seed in range(block * 12, block * 12 + 12):
         function = parsed(Nest(random.Random(seed)).text)

@@ -19,6 +19,7 @@ from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_function
 from activerules.ir.llvm.types import I64
 from tests.ir.harness import compile_text
+from tests.ir.interpreter import Interpreter, signed
 
 PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 LIMIT = 600
@@ -113,7 +114,7 @@ def counters() -> dict[Kind, ctypes._CFuncPtr]:  # type: ignore[name-defined]
     return {kind: compiled.function(name) for kind, name in found}
 
 
-def test_counts_are_the_number_of_the_leaving_iteration(counters) -> None:
+def test_t2_counts_are_the_number_of_the_leaving_iteration(counters) -> None:
     rng = random.Random(0)
     compared = 0
     for kind, count in counters.items():
@@ -140,11 +141,28 @@ def test_ordinary_loops_are_counted(predicate: str, step: int, bits: int, counte
     assert Kind(predicate, step, bits, False, False, "nsw") in counters
 
 
-def test_inductions_are_affine() -> None:
-    facts = Kind("slt", 5, 64, True, False, "nsw").facts()
-    (induction,) = facts.inductions.values()
-    assert induction.constant_step == 5
-    assert induction.start.ref == "%start"
+def test_t1_t3_inductions_are_affine() -> None:
+    """In iteration k: start + k * step, of numbers from outside the loop, modulo the width."""
+    for step, begin, bound in ((5, -7, 40), (-3, 50, -2), (1, (1 << 63) - 3, 2)):
+        predicate = "slt" if begin < bound else "sgt"
+        function = parse_module(Kind(predicate, step, 64, True, False, "").text()).functions["f"]
+        flow = control_flow(function)
+        returns = analyse_returns(function, flow, status=False)
+        ((loop, facts),) = analyse_loops(flow, returns).items()
+        ((phi, induction),) = facts.inductions.items()
+        assert induction.constant_step == step
+        count = facts.trip_count
+        outside = [induction.start, induction.step]
+        outside += [] if count is None else [count.start, count.bound]
+        assert not any(getattr(v, "parent", None) in loop.blocks for v in outside)
+        run = Interpreter(function)
+        seen: list[int] = []
+        run.at_value = lambda i, phi=phi, run=run, seen=seen: (
+            seen.append(run.values[i]) if i is phi else None
+        )
+        assert run.run([begin, bound], limit=60) or len(seen) > 50
+        assert seen == [signed(begin + k * step) for k in range(len(seen))]
+        assert len(seen) > 1
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def places():
     }
 
 
-def test_offsets_strides_and_bases():
+def test_o1_o2_offsets_strides_and_bases():
     found = places()
     assert (found["field"].offset, found["field"].stride) == (8, 0)
     assert (found["second"].offset, found["second"].stride) == (8, 16)
@@ -79,7 +79,7 @@ def test_fields_of_records_in_different_rows_are_apart():
     assert found["bytes"].may_overlap(8, found["other"], 8)
 
 
-def test_items_are_behind_the_header_only_where_there_is_one():
+def test_o3_items_are_behind_the_header_only_where_there_is_one():
     found = places()
     assert not found["item"].may_overlap(8, found["size"], 8, header=True)
     assert not found["size"].may_overlap(8, found["item"], 8, header=True)

@@ -146,7 +146,7 @@ def traced(request: pytest.FixtureRequest) -> Traced:
     return _traced(request.param)
 
 
-def test_addresses_lie_in_the_objects(traced: Traced) -> None:
+def test_m1_addresses_lie_in_the_objects(traced: Traced) -> None:
     for event in traced.events:
         pointer, _ = _place(traced.accesses[event.number])
         places = [r for o in traced.facts.objects(pointer) for r in traced.ranges.get(o, [])]
@@ -155,7 +155,7 @@ def test_addresses_lie_in_the_objects(traced: Traced) -> None:
         )
 
 
-def test_pointers_with_one_address_may_overlap(traced: Traced) -> None:
+def test_m2_pointers_with_one_address_may_overlap(traced: Traced) -> None:
     facts = traced.facts
     by_address: dict[int, set[Value]] = {}
     for event in traced.events:
@@ -166,7 +166,7 @@ def test_pointers_with_one_address_may_overlap(traced: Traced) -> None:
                 assert facts.may_alias(p, None, q, None)
 
 
-def test_what_is_not_overwritten_keeps_its_value(traced: Traced) -> None:
+def test_m3_what_is_not_overwritten_keeps_its_value(traced: Traced) -> None:
     facts = traced.facts
     stands = {
         number: not facts.overwritten(i, i.operands[0], size_of(i.type))

@@ -32,7 +32,7 @@ behind:
 """
 
 
-def test_pointers_that_move_or_were_stored_from_the_middle_may_be_interior():
+def test_p1_pointers_that_move_or_were_stored_from_the_middle_may_be_interior():
     module = parse_module(MODULE)
     blocks = module.functions["f"].blocks
     named = {i.name: i for block in blocks for i in block.instructions if i.name}

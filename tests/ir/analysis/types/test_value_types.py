@@ -103,14 +103,14 @@ def _is_sign(i: Instruction) -> bool:
 
 
 @pytest.mark.parametrize("number", range(5))
-def test_bits_of_floats_are_known(number: int) -> None:
+def test_v1_v3_bits_of_floats_are_known(number: int) -> None:
     for _, interpreter, types in _programs(number):
         unknown = {i for i in interpreter.bits - types.float_bits if not _is_sign(i)}
         assert not unknown
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_float_memory_is_known(number: int) -> None:
+def test_v2_float_memory_is_known(number: int) -> None:
     for function, interpreter, types in _programs(100 + number):
         bases = {a.name: o for a in function.arguments for o in types.memory.objects(a)}
         for base, _ in interpreter.float_cells:

@@ -1,0 +1,70 @@
+"""Each invariant that a module of `ir` states has a test that is named after it.
+
+The docstring of a module lists them under `Invariants`, by a letter and a digit. The invariant `A1`
+of `analysis/activity.py` is proved in `tests/ir/analysis/test_activity.py`, by tests whose names
+begin with `test_a1_`; one that proves several names them all, as `test_a1_a2_…`.
+"""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+IR = TESTS.parents[1] / "activerules" / "ir"
+MODULES = sorted(path.relative_to(IR) for path in IR.rglob("*.py"))
+
+# What has no test of its own yet: gradients of whole programs prove it (tests/ir, programs).
+NONE_OF_ITS_OWN: dict[str, str] = {
+    "analysis/memory/callee.py": "S1 S2",
+    "analysis/memory/declared.py": "D1 D2",
+    "analysis/types/copies.py": "C1 C2 C3 C4",
+    "analysis/types/partial_overlap.py": "O1 O2 O3",
+    "analysis/types/record_copies.py": "R1 R2",
+    "analysis/types/stored_bits.py": "K1",
+    "generate/assumptions.py": "S1",
+    "generate/augmented.py": "P1 P2 P3 P4",
+    "generate/constant_shadows.py": "C1 C2",
+    "generate/cotangents.py": "B1 B2 B3",
+    "generate/forward.py": "F1 F2 F3",
+    "generate/reverse.py": "R1 R2 R3",
+    "generate/widen.py": "D1",
+    "plan/callees.py": "F1 F2",
+    "plan/forward_plan.py": "W1 W2 W3",
+    "plan/layout.py": "T1 T2 T3 T4",
+    "plan/plan.py": "L1 L2",
+    "plan/reasons.py": "R1",
+    "plan/reversal.py": "V1 V2",
+    "plan/tape_arrays.py": "O1 O2 O3",
+    "plan/tracking.py": "K1 K2",
+    "rewrite/decide.py": "E1",
+    "rewrite/forward_loads.py": "H1 H2",
+    "rewrite/retype.py": "T1 T2",
+}
+
+
+def stated(module: Path) -> set[str]:
+    """The invariants in the docstring of a module: `A1  an integer is never active`."""
+    text = ast.get_docstring(ast.parse((IR / module).read_text())) or ""
+    return set(re.findall(r"^(?:Invariants)? *([A-Z]\d)  \S", text, re.MULTILINE))
+
+
+def named(module: Path) -> set[str]:
+    """The invariants that tests of a module are named after."""
+    path = TESTS / module.parent / f"test_{module.name}"
+    tree = ast.parse(path.read_text() if path.exists() else "")
+    tests = (node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    prefixes = (re.match(r"test_((?:[a-z]\d_)+)", name) for name in tests)
+    return {one.upper() for found in prefixes if found for one in found[1].split("_") if one}
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if stated(m) or named(m)], ids=str)
+def test_every_invariant_has_a_test_named_after_it(module):
+    without = set(NONE_OF_ITS_OWN.get(str(module), "").split())
+    assert named(module) == stated(module) - without
+
+
+def test_what_is_listed_as_having_none_is_an_invariant():
+    for module, without in NONE_OF_ITS_OWN.items():
+        assert set(without.split()) <= stated(Path(module)), module
