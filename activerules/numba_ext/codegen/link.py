@@ -8,6 +8,8 @@ Invariants  L1  every symbol is resolved before LLVM sees it: an unknown one is 
             L2  the text is a library of its own: any number of functions can link it, and Numba's
                 on-disk cache stores it with each of them
             L3  Numba environments that the text refers to are set, and live as long as the process
+            L4  functions that LLVM's machine code calls although the IR does not name them are
+                there, or an error
 
 Names of external functions should carry a hash of the text: a process may load cached code from
 others.
@@ -15,6 +17,7 @@ others.
 
 from __future__ import annotations
 
+import ctypes
 import re
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,11 +29,8 @@ from numba.core.environment import lookup_environment
 from numba.core.runtime.nrt import rtsys
 
 from activerules.errors import UnknownCall, UnsupportedIR
-from activerules.numba_ext.codegen import compiler_runtime
 
 ENVIRONMENT_PREFIX = "_ZN08NumbaEnv"
-
-compiler_runtime.provide()
 
 # Numba finds environments by name but does not own them, and compiled code holds their addresses.
 _environments: dict[str, Any] = {}
@@ -49,7 +49,7 @@ def make_library(target_context: Any, name: str, text: str, libraries: Sequence[
     """
     module = _parse(name, text)
     linked = [*dict.fromkeys(libraries), rtsys.library]
-    _check_symbols(name, (*undefined_symbols(module, linked), *compiler_runtime.missing(text)))
+    _check_symbols(name, (*undefined_symbols(module, linked), *_missing_of_runtime(text)))
     codegen = target_context.codegen()
     _publish_environments(codegen, name, module)
     library = codegen.create_library(name)
@@ -200,3 +200,31 @@ def undefined_symbols(module: llvm.ModuleRef, libraries: Iterable[Any]) -> tuple
         and value.name not in linked
         and llvm.address_of_symbol(value.name) is None
     )
+
+
+# --- functions of the compiler's runtime library ---
+
+# `llvm.powi`, which fast-math makes of `pow(x, float(n))`, becomes a call of `__powidf2`. Compilers
+# link it from their runtime library; Numba does not, and a process that reaches the call ends.
+_OF_RUNTIME = ("__powidf2", "__powisf2")
+
+
+def _provide_runtime() -> None:
+    """Make the functions known to LLVM where the platform has them."""
+    try:
+        library = ctypes.CDLL("libgcc_s.so.1")
+    except OSError:
+        return
+    for name in _OF_RUNTIME:
+        if hasattr(library, name):
+            llvm.add_symbol(name, ctypes.cast(getattr(library, name), ctypes.c_void_p).value)
+
+
+def _missing_of_runtime(text: str) -> tuple[str, ...]:
+    """The runtime functions that the machine code of an IR text needs and nothing defines."""
+    if "llvm.powi." not in text:
+        return ()
+    return tuple(name for name in _OF_RUNTIME if llvm.address_of_symbol(name) is None)
+
+
+_provide_runtime()

@@ -6,7 +6,10 @@ Invariants  D1  what is stored is found again only under the same rule, types, f
                 the same version of activerules, Numba and the processor
             D2  what would mean something else in another process is not written to disk: addresses,
                 Numba environments, functions that no import finds, types that are made at run time
-            D3  a file that cannot be read or written, or holds something else, counts as missing
+            D3  a file that cannot be read or written, is truncated or damaged, or has another key,
+                counts as missing: only what was written under its digest is unpickled
+            D4  a file is replaced atomically: a process that reads while another one writes finds
+                the whole new file or the whole old one
 
 Numba infers the types of a rule and lowers it anew in every process, in the time of hundreds of
 gradients that are compiled with it. The rules that come with activerules are kept on disk always,
@@ -21,12 +24,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pickle
 import re
 import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -35,10 +42,14 @@ from numba.core import config, types
 from numba.core.caching import CodeLibraryCacheImpl, NullCache
 from numba.core.environment import lookup_environment
 
-from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX, reads_environment
+from activerules.ir.normal.normalise import scalar_tuning, target_machine
+from activerules.numba_ext.codegen.link import (
+    ENVIRONMENT_PREFIX,
+    leave_to_caller,
+    reads_environment,
+)
 from activerules.numba_ext.codegen.unlinked import cpu_context
-from activerules.numba_ext.rules import files
-from activerules.numba_ext.rules.closed_module import alone, library_of
+from activerules.numba_ext.target.symbols import SHARED
 from activerules.rules.fingerprint import engine
 from activerules.rules.registry import RULES
 from activerules.rules.rule import is_of_library
@@ -95,7 +106,7 @@ class StoredRules:
 
 def _made(make: Any) -> Stored:
     told, library, exported = make(None)
-    return Stored(told, library_of(exported[0], alone(library, exported[0], exported)))
+    return Stored(told, _library_of(exported[0], _alone(library, exported[0], exported)))
 
 
 def _on_disk(
@@ -105,15 +116,15 @@ def _on_disk(
     what = [*file.names, *map(repr, (*found, *facts, *settings()))]
     path = f"{file.path}.{_digest(what)}.rule"
     key = _digest([*what, file.stamp])  # the next version of a rule takes the place of this one
-    stored = files.read(path, key)
+    stored = read_file(path, key)
     if stored is None:
         told, library, exported = make(key)
-        module = alone(library, exported[0], exported)
+        module = _alone(library, exported[0], exported)
         if not is_bound_to_process(module):
-            files.write(path, key, told, module.as_bitcode())
+            write_file(path, key, told, module.as_bitcode())
     else:
         told, module = stored[0], llvm.parse_bitcode(stored[1])
-    return Stored(told, library_of(key, module))
+    return Stored(told, _library_of(key, module))
 
 
 def _digest(names: Sequence[str]) -> str:
@@ -204,3 +215,71 @@ def is_bound_to_process(module: Any) -> bool:
         if environment is not None and reads_environment(name, environment, module, text):
             return True
     return _ADDRESS.search(text) is not None
+
+
+# --- the contents of a file ---
+
+# A file is this, the key, a digest of all that follows it, and a pickle.
+_MAGIC = b"activerules rule\n"
+
+
+def _head(key: str, content: bytes) -> bytes:
+    return _MAGIC + key.encode() + hashlib.sha256(content).digest()
+
+
+def read_file(path: str, key: str) -> tuple[Any, bytes] | None:
+    """What was written under the key; None if there is no such file (D3)."""
+    try:
+        written = Path(path).read_bytes()
+    except OSError:
+        return None
+    content = written[len(_head(key, b"")) :]
+    return pickle.loads(content) if written == _head(key, content) + content else None
+
+
+def write_file(path: str, key: str, told: Any, bitcode: bytes) -> None:
+    """Write a file (D4), or leave it where that is not possible."""
+    content = pickle.dumps((told, bitcode))
+    unfinished = f"{path}.{os.getpid()}.{uuid4().hex}"
+    with suppress(OSError):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        try:
+            Path(unfinished).write_bytes(_head(key, content) + content)
+            os.replace(unfinished, path)
+        finally:
+            Path(unfinished).unlink(missing_ok=True)
+
+
+# --- one module with all that a rule calls ---
+
+def _alone(library: Any, stem: str, exported: Collection[str]) -> Any:
+    """One module of a library and all it links, which gives the `exported` functions; other names
+    in it are told from those of other modules by `stem`.
+    """
+    # Numba keeps the module that it hands out.
+    module = library._get_module_for_linking().clone()
+    for one in (*module.functions, *module.global_variables):
+        if one.is_declaration or one.name.startswith(SHARED):
+            continue
+        if one.name in exported:
+            one.linkage = "external"
+            continue
+        one.linkage = "internal"
+        # The JIT finds internal symbols, too: Numba's own code would call these, whose parameters
+        # the passes change.
+        one.name = f"{one.name}.{stem}"
+    builder = llvm.create_pass_builder(target_machine(), scalar_tuning())
+    builder.getModulePassManager().run(module, builder)
+    counts = llvm.create_new_module_pass_manager()
+    counts.add_refprune_pass()
+    counts.run(module, builder)
+    return module
+
+
+def _library_of(name: str, module: Any) -> Any:
+    """A library of a module, left for its callers to optimise."""
+    library = cpu_context().codegen().create_library(name)
+    leave_to_caller(library)
+    library.add_llvm_module(module)
+    library.finalize()
+    return library

@@ -14,9 +14,7 @@ from numba.core import config, types
 from numba.core.compiler_lock import global_compiler_lock
 
 from activerules.numba_ext.codegen.unlinked import compile_to_link, to_link
-from activerules.numba_ext.rules import files as rulefiles
 from activerules.numba_ext.rules import stored
-from activerules.rules.library import linalg
 
 # A gradient through a rule of the library and one of its own: `rules` has both kinds of halves.
 PROGRAM = """
@@ -153,19 +151,19 @@ def test_damaged_files_and_values_that_rules_read_elsewhere_are_noticed(machine:
 
 def test_a_file_is_read_whole_or_not_at_all(tmp_path: Path) -> None:
     path, key = str(tmp_path / "folder" / "a.rule"), 32 * "k"
-    assert rulefiles.read(path, key) is None
-    rulefiles.write(path, key, "told", b"bitcode")
-    assert rulefiles.read(path, key) == ("told", b"bitcode")
-    assert rulefiles.read(path, 32 * "l") is None
+    assert stored.read_file(path, key) is None
+    stored.write_file(path, key, "told", b"bitcode")
+    assert stored.read_file(path, key) == ("told", b"bitcode")
+    assert stored.read_file(path, 32 * "l") is None
     whole = Path(path).read_bytes()
     for wrong in (b"", b"\x80\x04).", whole[:20], whole[:-1], whole + b"x", whole.swapcase()):
         Path(path).write_bytes(wrong)
-        assert rulefiles.read(path, key) is None
+        assert stored.read_file(path, key) is None
     assert [file.name for file in (tmp_path / "folder").iterdir()] == ["a.rule"]
     Path(path).unlink()
     Path(path).mkdir()  # in the way
-    rulefiles.write(path, key, "told", b"bitcode")
-    assert rulefiles.read(path, key) is None
+    stored.write_file(path, key, "told", b"bitcode")
+    assert stored.read_file(path, key) is None
 
 
 def test_settings_of_numba_tell_the_code_apart(monkeypatch: pytest.MonkeyPatch) -> None:
