@@ -24,9 +24,9 @@ from activerules.ir.plan.marked import only_returned
 from activerules.numba_ext.calls.forward_checks import has_tangent
 from activerules.numba_ext.replaced.replaced import changing_arguments, derived
 from activerules.numba_ext.rules.compile import NumbaRuleCompiler
-from activerules.numba_ext.target.calls import RuleView
 from activerules.numba_ext.target.capture import Captured, as_dispatcher, capture
 from activerules.numba_ext.target.derivative import ArgumentActivity, DerivativeSpec, Gradient
+from activerules.numba_ext.target.marked_calls import RuleView
 from activerules.pipeline.frozen_arrays import warn_frozen
 from activerules.pipeline.requests import is_written, make_request, with_options, with_scratch
 from activerules.pipeline.stages import Stages, finish, locate

@@ -28,9 +28,9 @@ from activerules.ir.plan.planning import make_plan
 from activerules.numba_ext.calls.checks import require_float_return
 from activerules.numba_ext.replaced.replaced import changing_arguments, derived
 from activerules.numba_ext.rules.compile import NumbaRuleCompiler
-from activerules.numba_ext.target.calls import RuleView
 from activerules.numba_ext.target.capture import Captured, as_dispatcher, capture
 from activerules.numba_ext.target.derivative import ArgumentActivity, DerivativeSpec, Gradient
+from activerules.numba_ext.target.marked_calls import RuleView
 from activerules.pipeline.frozen_arrays import warn_frozen
 from activerules.pipeline.requests import (
     argument_of,

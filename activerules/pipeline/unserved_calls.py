@@ -18,7 +18,7 @@ from activerules.ir.llvm.location import Locator
 from activerules.ir.llvm.model import Instruction, Module
 from activerules.ir.plan.forward_plan import ForwardPlan
 from activerules.ir.plan.plan import Plan
-from activerules.numba_ext.target.calls import FollowedCall, MarkedCall
+from activerules.numba_ext.target.marked_calls import FollowedCall, MarkedCall
 from activerules.rules.registry import RULES
 from activerules.rules.views import WITHOUT_FORWARD
 

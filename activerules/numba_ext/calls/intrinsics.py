@@ -29,13 +29,13 @@ from activerules.numba_ext.calls.outline import outlining
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.codegen.types import ModeType, SpecType, marker_class
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
-from activerules.numba_ext.target.calls import on_cpu
 from activerules.numba_ext.target.derivative import (
     ActivityName,
     DerivativeCompiler,
     DerivativeSpec,
     Gradient,
 )
+from activerules.numba_ext.target.marked_calls import on_cpu
 from activerules.rules.registry import RULES
 from activerules.values import zeros  # noqa: F401  make_zero
 from activerules.values.argument import ArgumentSpec

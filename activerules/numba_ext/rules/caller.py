@@ -27,7 +27,7 @@ from activerules.numba_ext.rules.compiled import (
 )
 from activerules.numba_ext.rules.parts import leaves_in, put_together
 from activerules.numba_ext.rules.results import arrays_in
-from activerules.numba_ext.target.calls import MarkedCall
+from activerules.numba_ext.target.marked_calls import MarkedCall
 
 I32 = ir.IntType(32)
 POINTER = ir.IntType(8).as_pointer()

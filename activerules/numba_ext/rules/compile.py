@@ -62,8 +62,8 @@ from activerules.numba_ext.rules.stored import Stored, StoredRules
 from activerules.numba_ext.rules.tapes import is_trusted
 from activerules.numba_ext.rules.typing import compile_rule, parameters_of
 from activerules.numba_ext.rules.wrap import build
-from activerules.numba_ext.target.calls import MarkedCall, plain_type
 from activerules.numba_ext.target.inactive_results import forward_of_zeros, pair_of_zeros
+from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
 from activerules.rules.choose import RuleQuery
 from activerules.rules.rule import DataPaths, ForwardRule, RulePair
 from activerules.values.abi import AbiParameter, flatten, meminfo_offsets

@@ -22,7 +22,7 @@ from activerules.annotations.activity import (
 from activerules.ir.derivatives.rulecall import ActivityName
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.codegen.unlinked import cpu_context
-from activerules.numba_ext.target.calls import MarkedCall
+from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.values.kinds import shadow_type
 
 

@@ -32,8 +32,8 @@ from activerules.numba_ext.rules.compiled import CompiledRule
 from activerules.numba_ext.rules.forward_rules import CompiledForwardRule, Place
 from activerules.numba_ext.rules.functions import callable_rule
 from activerules.numba_ext.rules.typing import returns_entries
-from activerules.numba_ext.target.calls import MarkedCall, plain_type
 from activerules.numba_ext.target.dispatchers import with_flags
+from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
 from activerules.rules.protocol import AugmentedReturn
 from activerules.rules.rule import ForwardRule, RulePair
 from activerules.rules.written import function_from

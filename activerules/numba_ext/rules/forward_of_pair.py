@@ -29,7 +29,7 @@ from activerules.errors import NotYetSupported
 from activerules.numba_ext.rules.checks import copied, copy_in_place, own_leaf
 from activerules.numba_ext.rules.functions import callable_rule
 from activerules.numba_ext.rules.typing import converts
-from activerules.numba_ext.target.calls import MarkedCall, plain_type
+from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import ForwardRule, Kind, RulePair
 from activerules.rules.written import function_from, over_elements

@@ -49,7 +49,7 @@ from activerules.numba_ext.rules.typing import (
     shared_checks,
     wrong_return,
 )
-from activerules.numba_ext.target.calls import MarkedCall, uninherited_flags
+from activerules.numba_ext.target.marked_calls import MarkedCall, uninherited_flags
 from activerules.numba_ext.target.target import Session
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import ForwardRule

@@ -31,7 +31,7 @@ from activerules.errors import (
 )
 from activerules.numba_ext.rules.checks import copied, copy_in_place, none_of, overlap
 from activerules.numba_ext.rules.compiled import ObjectCheck, RuleArgument
-from activerules.numba_ext.target.calls import MarkedCall
+from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.values.identity import identity_of_memory
 from activerules.values.kinds import is_object
 from activerules.values.layout import Array, Items, Node, Number, Plain, layout_of

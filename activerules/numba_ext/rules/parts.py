@@ -22,7 +22,7 @@ from numba.core import types
 from numba.core.typing.templates import signature
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
-from activerules.numba_ext.target.calls import MarkedCall, plain_type
+from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
 from activerules.values.kinds import (
     has_numbers,
     has_shadows,

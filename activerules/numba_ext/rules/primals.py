@@ -19,7 +19,7 @@ from typing import Any
 from numba.core import types
 
 from activerules.numba_ext.rules.typing import checked_primal
-from activerules.numba_ext.target.calls import MarkedCall
+from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.values.abi import flatten
 from activerules.values.kinds import is_object
 

@@ -252,6 +252,7 @@ def write_file(path: str, key: str, told: Any, bitcode: bytes) -> None:
 
 # --- one module with all that a rule calls ---
 
+
 def _alone(library: Any, stem: str, exported: Collection[str]) -> Any:
     """One module of a library and all it links, which gives the `exported` functions; other names
     in it are told from those of other modules by `stem`.

@@ -66,7 +66,7 @@ from activerules.numba_ext.rules.tapes import (
     of_result,
 )
 from activerules.numba_ext.rules.wrap import build_primal
-from activerules.numba_ext.target.calls import (
+from activerules.numba_ext.target.marked_calls import (
     MarkedCall,
     plain_type,
     uninherited_flags,

@@ -39,7 +39,7 @@ from activerules.numba_ext.rules.compiled import (
 )
 from activerules.numba_ext.rules.parts import leaves_in
 from activerules.numba_ext.rules.tapes import of_result
-from activerules.numba_ext.target.calls import MarkedCall
+from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.values.kinds import anonymous, derivative_type
 
 

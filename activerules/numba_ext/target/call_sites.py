@@ -20,7 +20,7 @@ from typing import Any
 from numba.core import ir, types
 
 from activerules.errors import NoRuleForActivity, UnknownCall
-from activerules.numba_ext.target.calls import FollowedCall, RuleFunction
+from activerules.numba_ext.target.marked_calls import FollowedCall, RuleFunction
 from activerules.numba_ext.target.symbols import OF_PYTHON
 
 _POINTERS = (types.ExternalFunctionPointer, types.FunctionType)

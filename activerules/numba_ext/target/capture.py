@@ -38,7 +38,8 @@ from activerules.numba_ext.target import (
     symbols,  # noqa: F401  (what Numba's functions are to the engine)
 )
 from activerules.numba_ext.target.call_sites import CallAt
-from activerules.numba_ext.target.calls import (
+from activerules.numba_ext.target.declared import converts
+from activerules.numba_ext.target.marked_calls import (
     NUMBA_REFUSES,
     SYMBOL_PREFIX,
     FollowedCall,
@@ -47,7 +48,6 @@ from activerules.numba_ext.target.calls import (
     compile_for_cpu,
     display_name,
 )
-from activerules.numba_ext.target.declared import converts
 from activerules.numba_ext.target.target import Session
 from activerules.rules.rule import location_of
 from activerules.rules.written import function_from

@@ -21,7 +21,7 @@ from numba.core import types
 from numba.core.registry import cpu_target
 from numba.core.typing.templates import signature
 
-from activerules.numba_ext.target.calls import on_cpu
+from activerules.numba_ext.target.marked_calls import on_cpu
 
 
 def declared_signature(original: Any, args: Sequence[Any]) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from activerules.errors import Where
-from activerules.numba_ext.target.calls import MarkedCall
+from activerules.numba_ext.target.marked_calls import MarkedCall
 
 ActivityName = Literal["const", "active", "duplicated"]
 ArgumentActivity = Literal["const", "active", "duplicated", "mixed"]

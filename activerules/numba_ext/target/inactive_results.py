@@ -19,7 +19,7 @@ from typing import Any
 
 from activerules.annotations.activity import Annotation, Const, Duplicated
 from activerules.annotations.values import make_zero
-from activerules.numba_ext.target.calls import MarkedCall
+from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.rules.protocol import AugmentedReturn
 from activerules.rules.rule import ForwardRule, RulePair
 from activerules.rules.written import function_from

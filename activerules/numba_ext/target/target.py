@@ -17,7 +17,7 @@ On the CPU target every callee is vectorised and unrolled before its caller link
 class reaches only the top function; so this is a target of its own. Implementations made with
 `@overload` follow the target by themselves. Dispatchers do not: wherever Numba meets one, it is
 exchanged for its *twin*, the same Python function compiled for this target. The same place
-exchanges callables that carry a rule for a `RuleFunction` (see `calls`).
+exchanges callables that carry a rule for a `RuleFunction` (see `marked_calls`).
 
 A session answers for one state of the rule registry; a later state gets a new session with empty
 caches.
@@ -85,7 +85,10 @@ from activerules.numba_ext.substitutes.ufuncs import (
 )
 from activerules.numba_ext.substitutes.visible import substitute
 from activerules.numba_ext.target.call_sites import CallSite, CallSites
-from activerules.numba_ext.target.calls import (
+from activerules.numba_ext.target.declared import declared_signature
+from activerules.numba_ext.target.dispatchers import explicit_options
+from activerules.numba_ext.target.line_tables import LineTable, on_its_line
+from activerules.numba_ext.target.marked_calls import (
     CallTable,
     MarkedCall,
     RuleFunction,
@@ -93,9 +96,6 @@ from activerules.numba_ext.target.calls import (
     compiling_for_cpu,
     uninherited_flags,
 )
-from activerules.numba_ext.target.declared import declared_signature
-from activerules.numba_ext.target.dispatchers import explicit_options
-from activerules.numba_ext.target.line_tables import LineTable, on_its_line
 from activerules.numba_ext.target.methods import (
     Method,
     RuledMethod,

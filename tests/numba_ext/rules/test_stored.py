@@ -15,6 +15,7 @@ from numba.core.compiler_lock import global_compiler_lock
 
 from activerules.numba_ext.codegen.unlinked import compile_to_link, to_link
 from activerules.numba_ext.rules import stored
+from activerules.rules.library import linalg
 
 # A gradient through a rule of the library and one of its own: `rules` has both kinds of halves.
 PROGRAM = """
