@@ -26,9 +26,9 @@ from activerules.ir.plan.plan import Plan
 from activerules.ir.tape import runtime
 from activerules.ir.tape.struct_copies import rows_function
 
-# Two sweeps of more instructions than this, together, stay functions of their own. LLVM's passes
-# over loops take time by the size of the function that the loops are in (a gradient of 500 lines:
-# 7.2 s as one function, 5.1 s as two), and one so long does not keep the frame in registers anyway.
+# If the two sweeps have more instructions than this together, they are not inlined. The time of
+# LLVM's loop passes depends on the size of the whole function (a gradient of 500 lines: 7.2 s as
+# one function, 5.1 s as two), and one so long does not keep the frame in registers anyway.
 INLINED = 8000
 
 _GROUP = re.compile(r"#\d+\b")
@@ -36,10 +36,8 @@ _GLOBAL_NAME = re.compile(r'@("[^"]+"|[-\w.$]+)')
 
 
 def generate(plan: Plan) -> tuple[list[Function], dict[str, str], Layout]:
-    """The two sweeps of a derivative and what calls them, the declarations they call by, and their
-    layout.
-
-    Behind them, three functions for every way a function is called that is not inlined.
+    """The two sweeps of a derivative, their callers, and three functions per derived pair; the
+    declarations that they need; the layout.
     """
     layout = make_layout(plan)
     declarations: dict[str, str] = {}
@@ -73,7 +71,7 @@ def _sweeps(plan: Plan, layout: Layout, declarations: dict[str, str]) -> list[Fu
 
 
 def generate_forward(plan: ForwardPlan) -> tuple[list[Function], dict[str, str]]:
-    """The forward derivative, those of callees behind it, and the declarations they call by."""
+    """The forward derivative, followed by those of callees, and the declarations they need."""
     declarations: dict[str, str] = {}
     functions: list[Function] = []
     for one in (plan, *plan.pairs):
@@ -124,10 +122,10 @@ def assemble(
 
 
 def with_missing(source: Module, functions: list[Function], normalised: Module) -> Module:
-    """`source`, with what only the normalised module has and `functions` refer to.
+    """`source`, with definitions that `functions` refer to and only the normalised module has.
 
-    That is functions, and named structs: LLVM renames them each time it reads a text. It numbers
-    groups of attributes anew as well, so what is taken over has its attributes spelt out.
+    These are functions, and named structs, which LLVM renames each time it reads a text. It also
+    renumbers attribute groups, so the attributes of what is added are written out.
     """
     groups = dict(
         line.removeprefix("attributes ").rstrip(" }").split(" = { ", 1)
@@ -161,7 +159,7 @@ def _without_groups(function: Function, groups: Mapping[str, str]) -> Function:
 
 @dataclass(frozen=True)
 class _Support:
-    """Text of support functions, by name, and the metadata they refer to."""
+    """The text of support functions, by name, and the metadata they refer to."""
 
     functions: Mapping[str, str]
     trailer: Sequence[str]
@@ -193,14 +191,14 @@ def _support(functions: list[Function], *, whole: bool) -> _Support:
 
 @cache
 def _read_support(text: str) -> _Support:
-    """The functions of a text, printed once for all derivatives that need the same ones."""
+    """The functions in a text, cached for all derivatives that need the same ones."""
     module = parse_module(text)
     printed = {name: print_function(one) for name, one in module.functions.items()}
     return _Support(printed, tuple(module.trailer))
 
 
 def _take_over(source: Module, result: Module, functions: list[Function]) -> None:
-    """Copy the globals and functions of `source` that are reached from `functions`."""
+    """Copy the globals and functions of `source` that `functions` refer to, directly or not."""
     todo = {name for f in functions for name in _names_in(f)}
     done: set[str] = {f.name for f in functions}
     while todo:

@@ -1,11 +1,11 @@
-"""The check of a plan's assumptions: a function of the arguments that tells whether they hold.
+"""The check of a plan's assumptions: a function that tests whether the arguments satisfy them.
 
 Needs       a Plan with assumptions
 Gives       `i1 <name>.holds(each primal parameter, followed by its shadow if it is Duplicated)`
-Invariants  S1  whoever calls a derivative whose plan has assumptions asks this function first, and
-                calls the version without assumptions where they do not hold (`Request.checked`)
+Invariants  S1  the caller of a derivative with assumptions calls this function first, and where
+                they do not hold calls the version without assumptions (`Request.checked`)
 
-The inequalities are evaluated with 128 bits: parameters are any numbers of 64.
+The inequalities are evaluated with 128 bits, as parameters may be any number of 64 bits.
 """
 
 from __future__ import annotations

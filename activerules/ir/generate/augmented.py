@@ -1,14 +1,14 @@
-"""The augmented primal: the primal that also keeps what the reverse sweep needs and makes shadows.
+"""The augmented primal: the primal that also fills the tape and allocates shadows.
 
 Needs       a Plan and its Layout
-Gives       the function `<name>.augmented`, status as result: 0; the primal's status on its error
-            paths; out of memory
+Gives       the function `<name>.augmented`, which returns a status: 0; on error paths that of the
+            primal; OUT_OF_MEMORY
 Invariants  P1  it computes what the primal computes, in the same order, and writes the same memory
             P2  shadow memory that was passed in is read and written only to copy pointers and
                 integers, never floats
-            P3  every reference it takes is put on the list of owned objects at once; what a call
-                returned belongs to nobody until it is there, and is lost if memory runs out
-            P4  a kept value is stored once per iteration of its home loop, right behind its
+            P3  every reference it takes is put on the list of owned objects at once; a reference
+                that a call returned is lost if memory runs out before it is on the list
+            P4  a kept value is stored once per iteration of its home loop, right after its
                 definition
 """
 
@@ -34,15 +34,15 @@ from activerules.ir.plan.plan import Plan
 def build_augmented(
     plan: Plan, layout: Layout, scopes: Scopes, declarations: dict[str, str]
 ) -> Function:
-    """The augmented primal as a new function; names it calls are added to `declarations`."""
+    """The augmented primal as a new function; functions it calls are added to `declarations`."""
     return _Augmenter(plan, layout, scopes, declarations).build()
 
 
 class _Augmenter(AugmentedCode):
     """The blocks and loops of the augmented primal.
 
-    later    what can be filled in only when all blocks are there
-    edges    blocks that were put on edges out of loops
+    later    actions that need all blocks: they run at the end
+    edges    blocks that were inserted on edges out of loops
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class _Augmenter(AugmentedCode):
             self.slots.state[loop] = RowState(base, number, None)
 
     def _enter_iteration(self, loop: Loop) -> None:
-        """At the start of an iteration: count it, and have a row for it."""
+        """At the start of an iteration: count it, and reserve a row for it."""
         rows = self.layout.rows.get(loop)
         known = self.plan.loops[loop].trip_count is not None
         leaving = self._is_kept(LeavingIteration(loop)) and not known
@@ -175,7 +175,7 @@ class _Augmenter(AugmentedCode):
             add_incoming(phi, start if p is loop.preheader else following, self.tails[p])
 
     def _phis(self, block: Block) -> None:
-        """Give the phis of a block their incoming blocks, and fill those of shadows."""
+        """Set the incoming blocks of phis, and fill the phis of shadows."""
         taken = self.taken.get(block)
         live = self.plan.returns.predecessors.get(block, ())
         predecessors = self.plan.flow.predecessors[block]
@@ -196,9 +196,8 @@ class _Augmenter(AugmentedCode):
                 add_incoming(taken, constant(taken.type, number), self.tails[source])
 
     def _split_exits(self) -> None:
-        """On the edges out of a loop of unknown length, keep where the reverse sweep enters it.
-
-        That is which iteration left the loop, and where the last row is.
+        """On the edges out of a loop of unknown length, keep where the reverse sweep enters it: the
+        number of the iteration that left the loop, and the address of the last row.
         """
         for loop in self.plan.reversal.loops:
             if self.plan.loops[loop].trip_count is not None:
@@ -217,7 +216,7 @@ class _Augmenter(AugmentedCode):
                 self.current.append(end)
 
     def _edge(self, inside: Block, outside: Block) -> Block:
-        """A block of its own on the edge; made once."""
+        """The block that is inserted on an edge."""
         made = self.edges.get((inside, outside))
         if made is not None:
             self.blocks.remove(made)
@@ -247,7 +246,7 @@ class _Augmenter(AugmentedCode):
             self.later.append(partial(self._hand_back, end, self.current))
 
     def _hand_back(self, end: Instruction, block: Block) -> None:
-        """Leave what the primal returns where the caller of a callee looks for it."""
+        """Store what the primal of a callee returns in its result parameters."""
         self.b.target = block
         if self.results:
             self.b.store(self._value(end.operands[0]), self.results[0])

@@ -1,8 +1,8 @@
-"""The instructions of the augmented primal: each one of the primal, and what is added for it.
+"""The instructions of the augmented primal: those of the primal, and what is added for each.
 
 Needs       a Plan and its Layout
-Gives       `AugmentedCode`, which writes the copies, the shadows of pointers, the objects held for
-            the reverse, the calls of rules and callees; `augmented` has the blocks and the loops
+Gives       `AugmentedCode`, which emits copies of the instructions, shadows of pointers, references
+            that the tape owns, and calls of rules and callees; `augmented` has blocks and loops
 Invariants  P1, P2 and P3 of `augmented`
 """
 
@@ -44,7 +44,7 @@ from activerules.ir.plan.tape_arrays import TAPE_ARRAY, TAPE_SHADOW
 
 
 class AugmentedCode(PrimalCopy[Plan, Builder]):
-    """Writes the instructions of an augmented primal into its blocks."""
+    """Emits the instructions of an augmented primal into its blocks."""
 
     def __init__(
         self, plan: Plan, layout: Layout, scopes: Scopes, declarations: dict[str, str]
@@ -103,7 +103,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             self.shadows[i] = per_lane(self.width, lambda k: self.slots.stack_shadow(self.b, i, k))
 
     def _mirror(self, i: Instruction) -> None:
-        """Repeat address arithmetic, and copies of pointers and integers, on shadow memory."""
+        """Repeat address arithmetic, and loads and stores of pointers and integers, on shadows."""
         if i in self.plan.mirrored:
             self._mirror_store(i)
             return
@@ -206,7 +206,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             self.shadows[i] = per_lane(self.width, lambda _: self._new_shadow(i))
 
     def _new_shadow(self, i: Instruction) -> Value:
-        """A shadow of memory that is allocated, of zeros, released with the tape."""
+        """A shadow of zeros for memory that is allocated here; it is released with the tape."""
         if i in self.plan.ownership.shadows_in_rows:
             shadow = self._allocate_in_row(TAPE_SHADOW, i)
             self._fail_if_null(shadow)
@@ -221,7 +221,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         return shadow
 
     def _own(self, function: GlobalRef, thing: Value) -> None:
-        """Add an object to the list that is released at the end."""
+        """Add an object to the tape's list of owned objects, which `function` releases."""
         self.b.declarations.setdefault(function.name, f"declare void @{function.name}(ptr)")
         fine = self.b.call("activerules.tape.own", I1, [self.parameters.tape, function, thing])
         self._fail_unless(fine)
@@ -232,7 +232,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         self._own(GlobalRef(counted_memory().release), header)
 
     def _retain_result(self, i: Instruction, info: CallInfo) -> None:
-        """Hold on to memory a call returned."""
+        """Take references to the memory that a call returned, and let the tape own them."""
         for address in self._result_addresses(i, info):
             self._retain(self.b.load(PTR, address))
 
@@ -240,8 +240,8 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         return self._addresses(self._value(i.operands[0]), info.result_meminfos)
 
     def _rule(self, use: RuleUse) -> None:
-        """Call the rule's augmented primal in place of the function: once, as it keeps no shadow
-        where there are several lanes (D1 of `widen`).
+        """Call the rule's augmented primal instead of the function: only once, since with several
+        lanes it keeps no shadow (D1 of `widen`).
         """
         call = use.call
         tape = self._slot(use.tape)
@@ -262,7 +262,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         fine = Block(self.namer("rule.ok"))
         done = Block(self.namer("rule.done"))
         failed = done if use.site is None else Block(self.namer("rule.failed"))
-        # the rule's results exist only if it succeeded; the program checks the status next
+        # the rule's results exist only if it succeeded; then the program checks the status
         self.b.cond_br(self.b.icmp("eq", status, self.b.const(I32, 0)), fine, failed)
         if use.site is not None:
             self._open(failed)
@@ -286,7 +286,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             self._keep_result_shadow(use, lane)
 
     def _keep_result_shadow(self, use: RuleUse, lane: int) -> None:
-        """Keep the shadow of a rule's result: that of lane 0 is the rule's, others are made."""
+        """Keep the shadow of a rule's result: lane 0 has the rule's, others are made here."""
         saved, ret = use.result_shadow, use.call.operands[0]
         if saved is None:
             return
@@ -302,7 +302,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             self._own(GlobalRef(counted_memory().release), self.b.load(PTR, address))
 
     def _callee(self, use: CalleeUse) -> None:
-        """Call the augmented primal of the callee in place of the callee."""
+        """Call the augmented primal of the callee instead of the callee."""
         call = use.call
         operands: list[Value] = []
         for o, activity in zip(call.operands, use.activities, strict=True):
@@ -330,7 +330,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             )
 
     def _local(self, t: Type) -> Value:
-        """Stack memory of the augmented primal itself: made once, at its entry."""
+        """Stack memory of the augmented primal itself, allocated at its entry."""
         made = Builder([], self.namer).alloca(t, hint="result")
         made.parent = self.blocks[0]
         self.blocks[0].instructions.insert(0, made)

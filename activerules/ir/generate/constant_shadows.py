@@ -1,12 +1,12 @@
-"""Shadows of constant memory: of the globals that a pointer may lead to instead of active memory.
+"""Shadows of constant memory: of globals to which a pointer may point instead of active memory.
 
-`x = TABLE if flag else a` leaves one pointer that leads to a constant array of the module or to
-active memory. A shadow of zeros makes the first like the second: what the reverse sweep adds to it
-is never read, and in forward mode it stays zero. It is a global of the derivative, so that nothing
-has to be made or released in a call.
+`x = TABLE if flag else a` gives a pointer to either a constant array of the module or active
+memory. With a shadow of zeros, the first can be treated like the second: what the reverse sweep
+adds to that shadow is never read, and in forward mode it stays zero. The shadow is a global of the
+derivative, so no call has to allocate or release it.
 
-Invariants  C1  only globals that are constant and hold no pointers have one
-            C2  no shadow that is handed out to the caller is one of them (ir/analysis/activity.py)
+Invariants  C1  only globals that are constant and hold no pointers have such a shadow
+            C2  no shadow that is returned to the caller is one of them (ir/analysis/activity.py)
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _NULL = Constant(PTR, "null")
 
 
 def shadow_of_constant(value: Value, facts: Facts, declarations: dict[str, str]) -> Value | None:
-    """The shadow of a pointer that is no value of the program: that of a constant global, or null
-    for other globals, which are never active. None for any other value.
+    """The shadow of a constant pointer: that of a constant global, or null for other globals, which
+    are never active. None for any other value.
     """
     if isinstance(value, Constant) and not value.globals:
         return value

@@ -1,17 +1,16 @@
-"""Cotangents of values while the reverse sweep is built: added to at uses, taken at definitions.
+"""Cotangents of values in the reverse sweep: added to at uses, taken at definitions.
 
-Needs       a Plan; builders at the entry of the sweep and where its code grows
+Needs       a Plan; builders at the entry of the sweep and at its current end
 Gives       `Cotangents`; `tracked_sum`, `was_used`: of floats in memory that tells what is used
             (`plan.tracking`)
-Invariants  B1  what is added to a value before it is taken is what is taken, on every path
-            B2  after that it is zero: the definition may run again in an earlier iteration
+Invariants  B1  on every path, what is taken for a value is the sum of all that was added before
+            B2  then the cotangent is zero: the definition may run again in an earlier iteration
+            B3  a value that may be speculated has, beside its cotangent, a flag for whether the
+                program used it: whether a chain of choices (see `rows.Partial.used`) leads from it
+                to an instruction that certainly runs
 
-            B3  a value that may be speculated carries with its cotangent whether the program used
-                it: whether a chain of choices (see `rows.Partial.used`) leads from it to an
-                instruction that certainly runs
-
-A value whose uses are all in its block has its cotangent as a value of the same block of the sweep.
-The others live in stack slots, which LLVM turns into registers.
+The cotangent of a value whose uses are all in its block is a value of the same block of the sweep.
+The others are in stack slots, which LLVM turns into registers.
 """
 
 from __future__ import annotations
@@ -41,19 +40,19 @@ class Cotangents:
         self._uses: dict[Value, Value] = {}
 
     def __contains__(self, value: Value) -> bool:
-        """Whether anything was added to the cotangent of an argument."""
+        """Whether a value has slots for its cotangent, as an argument has once it was added to."""
         return value in self._slots
 
     def begin_block(self) -> None:
-        """The code of another block of the primal begins."""
+        """Start the code for another block of the primal."""
         self._sums, self._uses = {}, {}
 
     def take(self, value: Value) -> Lanes:
-        """The cotangents of a value, which are zero from here on."""
+        """Read the cotangents of a value and set them to zero."""
         return per_lane(self._width, lambda lane: self.take_one(value, lane))
 
     def take_one(self, value: Value, lane: int) -> Value:
-        """The cotangent of a value in one lane, which is zero from here on."""
+        """Read the cotangent of a value in one lane and set it to zero."""
         zero = self._b.const(value.type, 0.0)
         if value not in self._shared:
             return self._sums.pop((value, lane), zero)
@@ -63,12 +62,12 @@ class Cotangents:
         return bar
 
     def add(self, value: Value, bars: Lanes) -> None:
-        """Add to the cotangents of a value; nothing if it is not active."""
+        """Add to the cotangents of a value, if it is active."""
         for lane, bar in enumerate(bars):
             self.add_one(value, bar, lane)
 
     def add_one(self, value: Value, bar: Value, lane: int, used: Value | None = None) -> None:
-        """The same in one lane; `used`: whether it was (an i1), None if it was for certain."""
+        """The same in one lane; `used`: whether this use was executed (an i1), None if certain."""
         if not self._active(value):
             return
         if lane == 0 and value in self._speculated:
@@ -81,8 +80,9 @@ class Cotangents:
         self._b.store(self._sum(self._b.load(value.type, slot), bar), slot)
 
     def take_use(self, value: Value) -> Value | None:
-        """Whether the program used a value, in all lanes; None: for certain. It is not used from
-        here on.
+        """Read the flag for whether the program used a value, and reset it; None: it certainly did.
+
+        All lanes have the same flag.
         """
         if value not in self._speculated:
             return None
@@ -136,8 +136,8 @@ def was_used(b: Builder, g: Value) -> Value:
 
 
 def derivatives_type(plan: Plan) -> StructType:
-    """The struct the derivatives of the Active parameters are written to, in order; those of all
-    lanes side by side.
+    """The struct for the derivatives of the Active parameters, in order; those of all lanes are
+    side by side.
     """
     active = [p.argument.type for p in plan.request.parameters if p.activity == "active"]
     return StructType(tuple(t for t in active for _ in range(plan.request.width)))

@@ -1,16 +1,16 @@
-"""Forward mode: the primal with tangents woven in.
+"""Forward mode: the primal, with the computation of tangents added.
 
 Needs       a ForwardPlan
-Gives       the function `<name>.forward`: each parameter of the primal, followed, where it is
-            Duplicated, by `width` tangents (a float) or shadow pointers; a callee, where any calls
-            itself, takes how far down the stack it may go as well. The result is the status
-            of the primal, if that is what it returns; else the tangent of the returned float (a
-            struct of `width` tangents if there are several), void if none is asked for
+Gives       the function `<name>.forward`: each parameter of the primal, if Duplicated followed by
+            `width` tangents (a float) or shadow pointers; if any function is recursive, callees
+            also take the lowest stack address they may use. The result is the status of the
+            primal, if that is what it returns; else the tangent of the returned float (a struct of
+            `width` tangents if there are several), or void if none is wanted
 Invariants  F1  it computes what the primal computes, in the same order, and writes the same memory
-            F2  right behind each instruction, shadow memory holds the tangent of the memory, and
-                `tangents` the tangent of the value
+            F2  right after each instruction, shadow memory holds the tangent of memory, and
+                `tangents` that of the value
             F3  every reference the primal takes or drops is taken or dropped on the shadow as well,
-                on error paths too: where the primal loses one, its shadow is lost
+                on error paths too: where the primal leaks an object, its shadow leaks
 Source      Griewank and Walther (2008), section 3.1; Moses et al. (2022), Scalable Automatic
             Differentiation of Multiple Parallel Paradigms, for shadow memory in forward mode
 
@@ -54,8 +54,9 @@ from activerules.ir.tape.struct_copies import cut_name
 def build_forward(
     plan: ForwardPlan, scopes: Scopes, declarations: dict[str, str], recursive: frozenset[str]
 ) -> Function:
-    """The forward derivative; names it calls are added to `declarations`. `recursive`: the stems of
-    the functions that call themselves.
+    """The forward derivative; functions it calls are added to `declarations`.
+
+    recursive   the stems of recursive functions
     """
     return _Forwarder(plan, scopes, declarations, recursive).build()
 
@@ -118,7 +119,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         return [*arguments, *floor, *self.results]
 
     def _result_parameters(self) -> list[Argument]:
-        """Where a callee leaves what the primal returns, and the tangents or shadows of it."""
+        """The parameters to which a callee stores its result and its tangents or shadows."""
         request = self.plan.request
         if not request.callee or request.returns == "status" or request.function.result == VOID:
             return []
@@ -155,7 +156,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         self.b.ret(result)
 
     def _hand_back(self, end: Instruction) -> None:
-        """Leave the result of a callee where its caller looks for it."""
+        """Store what the primal of a callee returns in its result parameters."""
         if self.results:
             self.b.store(self._value(end.operands[0]), self.results[0])
         for start in self.results[1:]:
@@ -166,10 +167,10 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
     def _lane_address(self, start: Value, t: Type, lane: int) -> Value:
         return self.b.gep(t, start, [self.b.const(I64, lane)])
 
-    # --- what stands for a value of the primal ---
+    # --- values and tangents ---
 
     def _tangent(self, value: Value) -> Value:
-        """The tangent of a float, of all lanes; zero where it does not vary."""
+        """The tangent of a float in all lanes; zero if it is not varied."""
         return self.tangents.get(value) or self.b.zero(value.type)
 
     # --- blocks ---
@@ -207,7 +208,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             self.tangents[phi] = self.b.phi(self.b.packed(phi.type), hint=hint)
 
     def _close_phi(self, block: Block, phi: Instruction) -> None:
-        """Give a phi and those of its shadows and tangent their incoming blocks."""
+        """Set the incoming blocks of a phi, and of the phis of its shadows and tangent."""
         clone, tangent = self.values[phi], self.tangents.get(phi)
         assert isinstance(clone, Instruction)
         shadows = self.shadows.get(phi, ())
@@ -263,7 +264,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
     def _pointer(self, i: Instruction, live: bool) -> None:
         if not self.plan.activity.has_shadow(i):
             return
-        # on the way to an error, nothing says that what is read there has a shadow
+        # on error paths it is not known that the memory that is read has a shadow
         if i.opcode == "load" and not live and not self.plan.is_shadowed(i.operands[0]):
             return
         metadata = self._scope(i.operands[0]) if i.opcode == "load" else None
@@ -304,7 +305,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             self.tangents[i] = tangent
 
     def _scope(self, pointer: Value) -> str:
-        """The alias scopes of the shadow behind a pointer of the primal."""
+        """The alias scopes of the shadow memory of a pointer of the primal."""
         return self.scopes.shadow_access(self.plan.memory.objects(pointer))
 
     def _store(self, i: Instruction, live: bool) -> None:
@@ -320,7 +321,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
                 self.b.store(stored, self._shadow(pointer, k), align, metadata=scope)
 
     def _stored(self, i: Instruction, value: Value, lane: int) -> Value | None:
-        """What a store puts into shadow memory."""
+        """The value that a store puts into shadow memory; None for none."""
         if value.type.is_float:
             return self.b.lane(self._tangent(value), lane)
         if value.type.is_pointer:
@@ -432,7 +433,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             self._open(done)
 
     def _callee(self, use: CalleeUse) -> None:
-        """Call the forward derivative of the callee in place of the callee."""
+        """Call the forward derivative of the callee instead of the callee."""
         call, operands = use.call, self._passed(use)
         outputs: list[Value] = []
         if use.returns != "status" and call.type != VOID:
@@ -458,7 +459,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
                 self.tangents[call] = self.b.pack(lanes)
 
     def _passed(self, use: CalleeUse) -> list[Value]:
-        """The operands for the primal's, and how deep it may recurse."""
+        """The operands of a derived call: primal and shadow operands, and the stack limit."""
         operands: list[Value] = []
         for o, activity in zip(use.call.operands, use.activities, strict=True):
             operands.append(self._value(o))
@@ -467,14 +468,14 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         return [*operands, self.floor] if self.floor is not None else operands
 
     def _local(self, t: Type) -> Value:
-        """Stack memory of the derivative itself: made once, at its entry."""
+        """Stack memory of the derivative itself, allocated at its entry."""
         made = self.b.at([]).alloca(t, hint="result")
         made.parent = self.blocks[0]
         self.blocks[0].instructions.insert(0, made)
         return made
 
     def _lanes(self, operand: Value) -> list[Value]:
-        """The shadow operands that stand for one operand of a marked call."""
+        """The shadow operands for one operand of a marked call, one per lane."""
         if operand.type.is_pointer:
             return [self._shadow(operand, k) for k in range(self.width)]
         if not operand.type.is_float:
@@ -482,12 +483,14 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
         return [self.b.lane(self._tangent(operand), k) for k in range(self.width)]
 
     def _forget_result(self, ret: Value, size: int) -> None:
-        """A call without derivative fills a result whose shadow another call may have filled."""
+        """Clear the shadow of a result that a call without derivative fills: an earlier call may
+        have filled it.
+        """
         if self.plan.is_shadowed(ret):
             for k in range(self.width):
                 clear(self.b, self._shadow(ret, k), self.b.const(I64, size))
 
 
 def _hint(name: str, suffix: str) -> str:
-    """What a new name begins with; one in quotes is not continued."""
+    """The hint for a new name; names in quotes are not extended."""
     return suffix[1:] if name.startswith('"') else name + suffix

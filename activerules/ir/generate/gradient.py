@@ -9,7 +9,7 @@ Gives, by what the primal returns:
                 is a trap
 
 Both sweeps are inlined into it, so that LLVM keeps the frame in registers, unless they are very
-long. Whatever the outcome, the tape is released.
+long. The tape is released in any case.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class _Gradient:
         return function
 
     def _release_result(self, status: Value, done: Block, blocks: list[Block]) -> list[Block]:
-        """Go on to `done`, where the reverse sweep has failed without what the primal returned."""
+        """Go on to `done`; if the reverse sweep has failed, release what the primal returned."""
         assert isinstance(self.b.target, Block)
         reverse, offsets = self.b.target, self.plan.request.result_meminfos
         if not offsets:
@@ -152,7 +152,7 @@ class _Gradient:
 
 
 def bound_stack(b: Builder, plan: Plan, tape: Value) -> None:
-    """Where a derivative begins, note how deep its callees may recurse."""
+    """At the start of a derivative, store how deep its callees may recurse."""
     if plan.pairs:
         b.call("activerules.tape.bound", VOID, [tape, b.const(I64, plan.request.stack_limit)])
 

@@ -1,8 +1,8 @@
-"""Lanes: N tangents of one float travel as one SIMD vector.
+"""Lanes: N tangents of one float are carried as one SIMD vector.
 
-`LaneBuilder` takes rows of the derivative table, which are written for scalars, to vectors: where a
-vector meets a scalar, the scalar is repeated in every lane. With N = 1 a packed tangent is the
-scalar itself, and nothing is added.
+`LaneBuilder` applies rows of the derivative table, which are written for scalars, to vectors: in an
+operation on a vector and a scalar, the scalar is broadcast. With N = 1 a packed tangent is the
+scalar itself, and no code is added.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class LaneBuilder(Builder):
         return self.emit("extractelement", value.type.element, [value, super().const(I32, k)])
 
     def zero(self, t: Type) -> Value:
-        """The tangent of what does not vary."""
+        """The tangent of a value that is not varied."""
         return self.const(self.packed(t), 0.0)
 
     def zero_where_zero(self, tangent: Value, term: Value) -> Value:
-        """`term`, but zero in the lanes where `tangent` is, whatever it is multiplied with."""
+        """`term`, but zero in the lanes where `tangent` is zero, whatever the slope."""
         if term is tangent:
             return term
         mask = VectorType(self.width, I1) if isinstance(tangent.type, VectorType) else I1
@@ -69,17 +69,17 @@ class LaneBuilder(Builder):
         return _repeated(super().const(t.element, number), t)
 
     def binary(self, op: str, x: Value, y: Value, flags: Flags = (), hint: str = "") -> Instruction:
-        """As of scalars; a scalar operand beside a vector is repeated."""
+        """The operation on every lane; a scalar operand beside a vector is broadcast."""
         return super().binary(op, *self._alike(x, y), flags, hint)
 
     def select(
         self, condition: Value, x: Value, y: Value, flags: Flags = (), hint: str = ""
     ) -> Instruction:
-        """All lanes of `x` or all of `y`: the condition is the primal's."""
+        """All lanes of `x` or all of `y`: the condition is a scalar of the primal."""
         return super().select(condition, *self._alike(x, y), flags, hint)
 
     def cast(self, op: str, x: Value, t: Type, flags: Flags = (), hint: str = "") -> Instruction:
-        """To `t` in every lane."""
+        """The cast to `t` in every lane."""
         return super().cast(op, x, _like(x, t), flags, hint)
 
     def call(

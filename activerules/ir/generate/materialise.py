@@ -1,9 +1,9 @@
 """Values of the primal in the reverse sweep, and shadows of its pointers.
 
 Needs       a Plan and its Layout; the frame and tape that the augmented primal filled
-Gives       `AtHand.primal` and `.shadow`: a value where the sweep is now, remembered within a
-            block, read from the tape, or computed again
-Invariants  L2 of `plan`: a node is asked for only where the plan keeps or computes it
+Gives       `AtHand.primal` and `.shadow`: a value at the current point of the sweep, from an
+            earlier use in the block, from the tape, or recomputed
+Invariants  L2 of `plan`: only nodes that the plan keeps or computes are requested
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from activerules.ir.plan.plan import Plan
 
 
 class AtHand:
-    """What the reverse sweep can use in the block it writes.
+    """The values that the reverse sweep can use in the current block.
 
-    memo    what was read or computed in this block already; the sweep empties it with each block
+    memo    nodes that were read or computed in this block; the sweep clears it for each block
     """
 
     def __init__(
@@ -36,13 +36,13 @@ class AtHand:
         self.memo: dict[tuple[Node, int], Value] = {}
 
     def primal(self, value: Value) -> Value:
-        """A primal value where code is generated: available, loaded from the tape or recomputed."""
+        """A value of the primal in the current block."""
         if not isinstance(value, Instruction):
             return self.parameters.primal.get(value, value)
         return self.have(Primal(value))
 
     def shadow(self, value: Value, lane: int) -> Value:
-        """The shadow of a pointer of the primal; null where it has none: it is never followed."""
+        """The shadow of a pointer of the primal; null if it has none, and is never accessed."""
         constant_shadow = shadow_of_constant(value, self.plan, self.b.declarations)
         if constant_shadow is not None:
             return constant_shadow
@@ -52,9 +52,9 @@ class AtHand:
         return self.have(Shadow(value), lane)
 
     def have(self, node: Node, lane: int = 0) -> Value:
-        """A node in the current block: remembered, read from the tape, or computed again.
+        """The value of a node in the current block: memoised, read from the tape, or recomputed.
 
-        Only shadows differ from lane to lane.
+        Only shadows differ between lanes.
         """
         if (node, lane) not in self.memo:
             for each in self._missing(node, lane):
@@ -62,9 +62,9 @@ class AtHand:
         return self.memo[node, lane]
 
     def _missing(self, node: Node, lane: int) -> list[tuple[Node, int]]:
-        """What is not remembered of all that a node is computed from, operands first.
+        """The nodes from which a node is computed that are not in the memo, operands first.
 
-        Not recursive: straight-line code makes chains as long as the program.
+        Not recursive: in straight-line code chains are as long as the program.
         """
         order: list[tuple[Node, int]] = []
         seen: set[tuple[Node, int]] = set()
@@ -131,7 +131,7 @@ class AtHand:
         )
 
     def _induction(self, phi: Instruction, start_of: Callable[[Value], Value]) -> Value:
-        """Value of an induction variable in the current iteration: start + iteration * step."""
+        """The value of an induction variable in the current iteration: start + iteration * step."""
         loop = self.plan.flow.loop_of(phi.owner)
         assert loop is not None
         found = self.plan.loops[loop].inductions[phi]

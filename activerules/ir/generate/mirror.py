@@ -1,7 +1,7 @@
-"""Shadow memory made like the memory it belongs to: same address arithmetic, same allocations.
+"""Shadow pointers and shadow memory, made by the same address arithmetic and the same allocations.
 
-Both modes build on this. `value` and `shadow` map a value of the primal to what stands for it, or
-for its shadow, in the function under construction.
+Both modes use this. `value` and `shadow` map a value of the primal to its copy, or its shadow, in
+the function under construction.
 """
 
 from __future__ import annotations
@@ -26,9 +26,7 @@ _DROPPED = (
 
 
 def is_dropped(call: Instruction) -> bool:
-    """Whether a call only tells LLVM something: about the primal's memory as it was, or for a
-    debugger.
-    """
+    """Whether a call only informs LLVM, about the memory of the primal, or a debugger."""
     name = call.callee_name or ""
     return name.startswith(_DROPPED) or any(str(o.type) == "metadata" for o in call.operands)
 
@@ -36,9 +34,9 @@ def is_dropped(call: Instruction) -> bool:
 def derived_shadow(
     b: Builder, i: Instruction, value: ValueOf, shadow: ValueOf, metadata: str | None = None
 ) -> Value | None:
-    """The shadow of a pointer that an instruction makes from others, or loads.
+    """The shadow of a pointer that an instruction computes from others, or loads.
 
-    None for an instruction that is no address arithmetic (phi, alloca, an allocation).
+    None for other instructions (phi, alloca, an allocation).
     """
     match i.opcode:
         case "getelementptr":
@@ -71,7 +69,8 @@ def allocated_shadow(
 ) -> Value:
     """A second allocation like that of `i`; it may have failed, and is not yet cleared.
 
-    Where the tape owns every shadow (`owned`), one that is released must not release what it holds.
+    If the tape owns every shadow (`owned`), releasing one must not release the shadows it refers
+    to: it has no destructor.
     """
     effect = effect_of(i.callee_name)
     assert effect is not None

@@ -1,12 +1,12 @@
 """A copy of the primal under construction: what the augmented primal and forward mode share.
 
 Needs       the facts of the primal, a builder
-Gives       `PrimalCopy`: a block for each of the primal's, copies of its instructions, and what
-            stands for its values and for the shadows of its pointers; branches to where the
-            function ends and its primal does not: memory runs out, or the stack
-Invariants  a copy has the operands of the primal until `_connect` exchanges them, when all
-            blocks are written
-            where memory or the stack runs out, references that the function holds are lost
+Gives       `PrimalCopy`: a block for each block of the primal, copies of its instructions, maps
+            from its values and pointers to their copies and shadows; branches for the ends that
+            the primal does not have: memory or the stack is exhausted
+Invariants  a copy has the operands of the primal until `_connect` replaces them, after all blocks
+            are written
+            where memory or the stack is exhausted, references that the function owns are lost
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ B = TypeVar("B", bound=Builder)
 
 
 class PrimalCopy(Generic[P, B]):
-    """The copy so far; `b` writes at the end of `current`.
+    """The copy so far; `b` appends to `current`.
 
-    values, shadows   by value of the primal; a shadow has a pointer for each lane
-    heads, tails      where the code of a block of the primal begins and ends
-    ends              the blocks where memory or the stack has run out, by the status they return
+    values, shadows   by value of the primal; a shadow is a pointer per lane
+    heads, tails      the first and last block of the code for a block of the primal
+    ends              by status, the block where memory or the stack is exhausted
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class PrimalCopy(Generic[P, B]):
         return self.values.get(value, value)
 
     def _shadow(self, value: Value, lane: int) -> Value:
-        """The shadow of a pointer; null where it has none (it is then never followed)."""
+        """The shadow of a pointer; null if it has none, and is never accessed through it."""
         constant_shadow = shadow_of_constant(value, self.plan, self.b.declarations)
         if constant_shadow is not None:
             return constant_shadow
@@ -82,7 +82,7 @@ class PrimalCopy(Generic[P, B]):
         return copy
 
     def _connect(self) -> None:
-        """Give the copies their operands and targets; phis get their blocks with their edges."""
+        """Set the operands and targets of the copies; phis get their blocks with their edges."""
         for copy in self.clones:
             copy.operands = [self._value(o) for o in copy.operands]
             if copy.opcode != "phi":
@@ -91,10 +91,10 @@ class PrimalCopy(Generic[P, B]):
     def _addresses(self, start: Value, offsets: Sequence[int]) -> list[Value]:
         return [self.b.gep(I8, start, [self.b.const(I64, offset)]) for offset in offsets]
 
-    # --- where it ends and the primal does not ---
+    # --- ends that the primal does not have ---
 
     def _fail_unless(self, fine: Value, status: int = OUT_OF_MEMORY) -> None:
-        """Go on, unless memory, or what else `status` says, is exhausted."""
+        """Go on if `fine`; else end with `status`: memory, or the stack, is exhausted."""
         following = Block(self.namer("ok"))
         self.b.cond_br(fine, following, self._ending(status))
         self._open(following)
@@ -111,12 +111,12 @@ class PrimalCopy(Generic[P, B]):
         b.ret(status)
 
     def _has_ended(self, status: Value) -> Value:
-        """Whether a callee has ended where its primal does not."""
+        """Whether a callee has returned a status that its primal cannot return."""
         number = self.b.binary("sub", status, self.b.const(I32, ENDS.start))
         return self.b.icmp("ult", number, self.b.const(I32, len(ENDS)))
 
     def _return_if(self, ended: Value, status: Value) -> None:
-        """Leave with the status of a callee that has ended."""
+        """Return the status of a callee if that has ended."""
         failed, fine = Block(self.namer("callee.failed")), Block(self.namer("callee.ok"))
         self.b.cond_br(ended, failed, fine)
         self._open(failed)

@@ -1,19 +1,19 @@
-"""The reverse sweep: every active instruction of the primal undone, in the opposite order.
+"""The reverse sweep: the adjoint of every active instruction of the primal, in the opposite order.
 
 Needs       a Plan and its Layout; the frame and tape that the augmented primal filled, with the
             same arguments
-Gives       the function `<name>.reverse`, status as result: 0, or the status of a rule's reverse
+Gives       the function `<name>.reverse`, which returns a status: 0, or that of a rule's reverse
             that failed
 Invariants  R1  it writes no primal memory
             R2  the cotangent of an active value is complete when the sweep reaches its definition,
-                and is used there once: it is taken (read and set to zero), as the definition may
-                run again in an earlier iteration
-            R3  shadow memory holds, when the sweep reaches an instruction, the cotangent of the
-                memory right behind it
+                where it is taken (read and set to zero), since the definition may run again in an
+                earlier iteration
+            R3  when the sweep reaches an instruction, shadow memory holds the cotangent of memory
+                as it is right after that instruction
 Source      Griewank and Walther (2008), ch. 3; the adjoint of an overwriting store: ibid. sec. 4.2
 
-Sums of cotangents have no order that the user wrote, so they carry `reassoc nsz`: loops of sums
-vectorise although the primal is strict.
+The order of sums of cotangents is not the user's, so they carry `reassoc nsz`: such loops vectorise
+although the primal is strict.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class _Reverser:
         self._go_back(block)
 
     def _read_loop_state(self, block: Block) -> None:
-        """The current iteration of every loop around the block, and where its rows are."""
+        """Load the current iteration, and the address of the rows, of every loop around a block."""
         for loop in self._around(block):
             self._read_one(loop)
 
@@ -197,10 +197,10 @@ class _Reverser:
         target: Block,
         taken: dict[Instruction, Lanes],
     ) -> Block:
-        """A new block, which goes to `target`.
+        """A new block that jumps to `target`.
 
-        It hands the cotangents of the phis to the operands of one edge, and enters the loops that
-        the primal left on this way.
+        It adds the cotangents of the phis to those of their operands for one edge, and enters the
+        loops that the primal left on this edge.
         """
         here, memo, states = self.b.target, self.values.memo, dict(self.slots.state)
         edge = Block(self.namer(suffixed(block.name, ".back").strip('"')))
@@ -222,7 +222,7 @@ class _Reverser:
         return list(loop.ancestors()) if loop else []
 
     def _enter_loop(self, loop: Loop) -> None:
-        """Begin with the iteration that left the loop."""
+        """Start with the iteration that left the loop."""
         leaving = self.values.have(LeavingIteration(loop))
         self.b.store(leaving, self.iterations[loop])
         if loop in self.bases:
@@ -290,7 +290,7 @@ class _Reverser:
         self.b.cond_br(condition, arms[0], arms[1])
 
     def _finish(self) -> None:
-        """At the start of the primal: the derivatives of Active parameters are complete."""
+        """At the entry of the primal: store the derivatives of Active parameters and return."""
         fields = derivatives_type(self.plan)
         k = 0
         for parameter in self.plan.request.parameters:
@@ -306,7 +306,7 @@ class _Reverser:
         self.b.ret(self.b.const(I32, 0))
 
     def _scope(self, pointer: Value, lane: int) -> str:
-        """The alias scopes of the shadow behind a pointer of the primal."""
+        """The alias scopes of the shadow memory of a pointer of the primal."""
         return self.slots.scopes.shadow_access(self.plan.memory.objects(pointer), lane)
 
     # --- instructions ---
@@ -383,7 +383,7 @@ class _Reverser:
                 self.b.call(cut_name(undone.cut), VOID, [shadow, other, size])
 
     def _undo_scalars(self, scalars: Sequence[CopiedScalar], target: Value, source: Value) -> None:
-        """All are taken before any is added: the source and the target may overlap."""
+        """Take all cotangents before any is added, since source and target may overlap."""
         addresses = [at_offset(self.b, target, scalar.offset) for scalar in scalars]
         bars = [
             self.b.load(p.type, address, align=1)
@@ -420,15 +420,15 @@ class _Reverser:
     def _used_by(
         self, operand: Value, partial: Partial, access: RowOperands, used: Value | None
     ) -> Value | None:
-        """The same of an operand, as far as this use of it goes."""
+        """Whether this use of an operand was executed; None: for certain."""
         if partial.used is None or operand not in self.plan.speculated:
             return used
         chosen = partial.used(self.b, access)
         return chosen if used is None else self.b.binary("and", used, chosen)
 
     def _unless_unused(self, i: Instruction, g: Value, bar: Value, used: Value | None) -> Value:
-        """Zero where the program did not use the result of `i`, whatever the slope is there; with
-        strong zeros wherever the cotangent is zero.
+        """`bar`; zero where the program did not use the result of `i`, whatever the slope is; with
+        `strong_zero`, zero wherever the cotangent is zero.
         """
         if bar is g:
             return bar
@@ -438,7 +438,7 @@ class _Reverser:
         return bar if used is None or i not in self.plan.guarded else self.b.select(used, bar, zero)
 
     def _undo_rule(self, use: RuleUse, lane: int) -> None:
-        """Call the rule's reverse; the cotangent of its result is then used up."""
+        """Call the rule's reverse, and clear the cotangent of its result."""
         call = use.call
         named = StructType(tuple(o.type for o in use.active_operands()))
         bars: Value = self.top.alloca(named, hint="bars") if named.elements else null()
@@ -476,8 +476,8 @@ class _Reverser:
         self._add_from(bars, named, use.active_operands(), [lane])
 
     def _take_cotangents(self, use: RuleUse, ret_shadow: Value, lane: int) -> None:
-        """Move the cotangents of the floats in a result with arrays to the shadow that was kept of
-        it: the arrays of this call are there.
+        """Move the cotangents of floats beside arrays in a result to the kept copy of its shadow,
+        which has the arrays of this call.
         """
         for offset, t in use.info.result_floats:
             address = at_offset(self.b, self.values.shadow(use.call.operands[0], lane), offset)
@@ -485,8 +485,8 @@ class _Reverser:
             self.b.store(self.b.const(t, 0.0), address)
 
     def _unless_caught(self, use: RuleUse, bars: Value, fields: StructType) -> Block:
-        """Go on where the call succeeded: one that failed has left no tape, and no derivative.
-        Gives the block where both ways meet.
+        """Continue only if the call succeeded: one that failed has no tape and no derivative.
+        Returns the block where both paths meet.
         """
         for k, t in enumerate(fields.elements):
             address = self.b.gep(fields, bars, [self.b.const(I32, 0), self.b.const(I32, k)])
@@ -498,7 +498,7 @@ class _Reverser:
         return after
 
     def _undo_callee(self, use: CalleeUse) -> None:
-        """Call the callee's reverse on the frame its augmented primal left."""
+        """Call the callee's reverse with the frame that its augmented primal filled."""
         call, lanes = use.call, range(self.width)
         fields = StructType(tuple(o.type for o in use.active() for _ in lanes))
         bars: Value = self.top.alloca(fields, hint="bars") if fields.elements else null()

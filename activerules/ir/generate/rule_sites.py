@@ -1,9 +1,8 @@
-"""Which call of the source a rule was run for, told where the rule fails.
+"""The site of a call, added to the exception that a rule for it raises.
 
-A rule raises as any compiled function does: its exception knows the line of the rule, and nothing
-of the program. Where the rule of a call returns with a status, the derivative hands the exception
-on with the site of that call. Nothing is added to the path on which a rule succeeds, but for the
-site itself, a constant.
+A rule raises as any compiled function does: its exception names the line of the rule, and no line
+of the program. Where a rule fails, the derivative adds the site of the call to the exception. The
+path on which a rule succeeds is unchanged; the site itself is a constant.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _SITE = "activerules.site."
 
 
 def add_site(b: Builder, site: str | None, excinfo: Value, status: Value) -> None:
-    """Add the site of a call to the exception that its rule has left with `status`."""
+    """Add the site of a call to the exception with which its rule returned `status`."""
     if site is None:
         return
     data = site.encode() + b"\0"

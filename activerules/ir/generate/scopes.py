@@ -1,12 +1,11 @@
-"""Alias scopes: what LLVM may know of the memory the sweeps touch, so that loops vectorise without
-checks.
+"""Alias scopes: metadata that tells LLVM which accesses of the sweeps cannot overlap, so that loops
+vectorise without checks at run time.
 
 Three kinds of memory never overlap: that of the primal, shadows, and the tape (frame and rows); nor
-do the shadows of different lanes. The callers' checks state it for arguments (a shadow overlaps no
-primal), the engine for what it allocates itself. Within the primal, and within the shadows of a
-lane, two pieces do not overlap either if they are known to be apart: memory the function made, and
-arguments if `Request.separate`.
-docs/decisions/0005-aliasing.md has the reasons.
+do the shadows of different lanes. For arguments, the callers' checks establish this (no shadow
+overlaps a primal); for memory it allocates, the engine. Within the primal, and within the shadows
+of a lane, two regions do not overlap if they are known to be disjoint: memory the function
+allocated, and arguments if `Request.separate`. docs/decisions/0005-aliasing.md gives the reasons.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ _TOGETHER = MemoryObject("argument", "memory that may overlap other memory of it
 
 
 class Scopes:
-    """The scopes of one derivative; `definitions` are the metadata they are made of, by name.
+    """The scopes of one derivative; `definitions` are the lines of metadata that define them.
 
-    lanes   how many kinds of shadows do not overlap each other
+    lanes   the number of lanes, whose shadows do not overlap
     """
 
     def __init__(self, facts: Facts, lanes: int = 1) -> None:
-        # What is reached through a pointer in an argument may be part of another argument.
+        # memory reached through a pointer in an argument may be part of another argument
         reached = any(o.kind == "loaded" for o in facts.memory.all_objects)
         self._separate = facts.request.separate and not reached
-        # no two plans of one module may number alike
+        # each plan of a module has its own range of numbers
         self._next = _BASE + _EACH * facts.request.callee
         if not (facts.request.disjoint or facts.request.callee):
             self._next += _BASE
@@ -56,19 +55,19 @@ class Scopes:
 
     @property
     def fixed(self) -> str:
-        """The metadata of a load from memory that is not written any more."""
+        """The metadata of a load from memory that never changes."""
         if self._fixed is None:
             self._fixed = f", !invariant.load {self._define('!{}')}"
         return self._fixed
 
     def loop(self, *, serial: bool = False) -> str:
-        """The metadata of the branch back to the head of a new loop.
+        """The metadata of the back edge of a new loop.
 
-        Loops of unknown length are not unrolled: most are vectorised, and in the others unrolling
-        gained nothing that could be measured, at a third of the time of compiling. The exception
-        are inner loops that carry a float from one iteration to the next (`serial`), as LLVM keeps
-        it on the stack across a call, twice per iteration: log-sum-exp 1.6 times its primal, and
-        1.3 unrolled.
+        Loops whose length is known only at run time are not unrolled: most are vectorised, and for
+        the others unrolling made no measurable difference, but took a third of the compile time.
+        The exception are inner loops that carry a float from one iteration to the next (`serial`):
+        LLVM spills it around a call, twice per iteration (log-sum-exp: 1.6 times its primal, 1.3
+        if unrolled).
         """
         if serial:
             return ""
@@ -83,12 +82,12 @@ class Scopes:
         if (lane, mine) not in self._accesses:
             own = [scope for region, scope in kind.items() if region in mine]
             everything = [self._tape, *self._primals.values(), *self._all_shadows]
-            # what several pieces share is left out by `_access` where it is in `own`
+            # a scope that several regions share is left out by `_access` where it is in `own`
             self._accesses[lane, mine] = self._access(own, everything)
         return self._accesses[lane, mine]
 
     def _scopes(self, objects: Iterable[MemoryObject]) -> dict[MemoryObject, str]:
-        """A scope per piece of memory; what is too many, or may overlap, shares one."""
+        """A scope per region; regions that may overlap, or are too many, share one."""
         regions = dict.fromkeys(self._region(o) for o in sorted(objects, key=repr))
         alone = [region for region in regions if region != _TOGETHER]
         if len(alone) > _MOST:

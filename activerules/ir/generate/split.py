@@ -1,4 +1,4 @@
-"""Split mode: the two sweeps as functions to call one after the other, over memory of the caller.
+"""Split mode: the two sweeps as separate functions that share memory of the caller.
 
 Gives, for memory of `memory_size` bytes, aligned to 16, that the caller owns:
 
@@ -28,7 +28,7 @@ from activerules.ir.tape.runtime import STACK_CHUNK, TAPE_SIZE
 
 
 def memory_size(layout: Layout, uses_tape: bool) -> int:
-    """Bytes of memory the sweeps of one derivative share."""
+    """The number of bytes of memory that the sweeps of one derivative share."""
     return _frame_offset(uses_tape) + layout.frame_size
 
 

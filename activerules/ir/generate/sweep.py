@@ -1,7 +1,7 @@
-"""What the two sweeps share: parameters, addresses on frame and tape, and the choice of names.
+"""What the two sweeps share: parameters, addresses in the frame and on the tape, and names.
 
-Both generated functions take each primal parameter, followed by its shadow if it is Duplicated (by
-one per lane); then `ptr frame`, `ptr tape`; and `reverse` last what it returns into.
+Both generated functions take each primal parameter, followed by its shadow if it is Duplicated (one
+per lane); then `ptr frame` and `ptr tape`; `reverse` also takes the memory for its results.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.request import Request
 
 Lanes = tuple[Value, ...]
-"""What stands for one value in each lane: with width N the sweeps carry N cotangents at once."""
+"""A value per lane: with width N, the sweeps carry N cotangents at once."""
 
 
 @dataclass(eq=False)
@@ -39,9 +39,9 @@ class Parameters:
 
 
 def make_parameters(plan: Plan, extra: list[Argument]) -> Parameters:
-    """Fresh parameters for one generated function; `extra` ones stand at the end."""
+    """New parameters for one generated function, followed by the `extra` ones."""
     taken = _names_in(plan)
-    # pointers to stack memory may come back from the tape, no longer derived from this parameter
+    # pointers to stack memory that are read from the tape are not derived from this parameter
     keeps_stack = any(i.opcode == "alloca" for i in plan.flow.order[0].instructions)
     frame = Argument("ar.frame", PTR, "" if keeps_stack else "noalias")
     tape = Argument("ar.tape", PTR, "noalias")
@@ -65,7 +65,7 @@ def make_parameters(plan: Plan, extra: list[Argument]) -> Parameters:
 
 
 def result_parameters(request: Request) -> list[Argument]:
-    """Where the augmented primal of a callee leaves what the primal returns, and its shadow."""
+    """The parameters to which a callee's augmented primal stores the result and its shadow."""
     if not request.callee or request.returns == "status":
         return []
     value = [] if request.function.result is VOID else [Argument("ar.result", PTR)]
@@ -73,7 +73,7 @@ def result_parameters(request: Request) -> list[Argument]:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """`name`, or a longer one that no value has yet; it is taken then."""
+    """`name`, or a longer one that is not in `taken`; it is added to `taken`."""
     while name in taken:
         name = suffixed(name, "_")
     taken.add(name)
@@ -92,9 +92,9 @@ def names_of(facts: Facts) -> Namer:
 
 
 def clone(i: Instruction, memory: MemoryFacts, scopes: Scopes) -> Instruction:
-    """The instruction for the code of a derivative, still with the operands of the primal.
+    """A copy of the instruction for a derivative, still with the operands of the primal.
 
-    What the source says of it goes; an access to memory says what it may touch.
+    Its source metadata is dropped; a load or store gets alias scopes.
     """
     dropped = {"metadata", "tail", "location", "call_attributes"}
     attributes = {k: v for k, v in i.attributes.items() if k not in dropped}
@@ -115,8 +115,8 @@ def clear(b: Builder, pointer: Value, size: Value) -> None:
 
 
 def clear_but(b: Builder, pointer: Value, size: Value, kept: Sequence[CopiedScalar]) -> None:
-    """The same, but for the pointers and integers that a program puts there later: the next sweep
-    over a tape finds its way by those in the shadow.
+    """The same, but preserve the pointers and integers in `kept`: another sweep over the tape needs
+    those in the shadow.
     """
     addresses = [at_offset(b, pointer, scalar.offset) for scalar in kept]
     found = [b.load(p.type, address, align=1) for p, address in zip(kept, addresses, strict=True)]
@@ -150,10 +150,10 @@ def _steps_until(b: Builder, count: TripCount, first: Value, bound: Value) -> Va
 
 @dataclass(eq=False)
 class RowState:
-    """Where a sweep is in a loop.
+    """The rows and the iteration of a loop at the current point of a sweep.
 
-    base        of all rows (known length), or the current row
-    count       number of rows, if they lie side by side
+    base        the address of all rows (known length), or of the current row
+    count       the number of rows, if their length is known
     iteration   the current one, from 0
     """
 
@@ -181,13 +181,13 @@ class Slots:
         return self._row_address(b, home, slot), slot
 
     def write_lanes(self, b: Builder, node: Node, lanes: Lanes) -> None:
-        """Keep the shadows of all lanes, side by side."""
+        """Store the shadows of all lanes, side by side."""
         start, _ = self.address(b, node)
         for k, lane in enumerate(lanes):
             b.store(lane, at_offset(b, start, 8 * k), metadata=self.scopes.tape_access)
 
     def read_lane(self, b: Builder, node: Node, lane: int) -> Value:
-        """Fetch the shadow in one lane."""
+        """Load the shadow of one lane."""
         address = at_offset(b, self.address(b, node)[0], 8 * lane)
         return b.load(PTR, address, metadata=self.scopes.tape_access)
 
@@ -216,7 +216,7 @@ class Slots:
         return b.gep(I8, column, [skip], flags=("inbounds",))
 
     def write(self, b: Builder, node: Node, value: Value) -> None:
-        """Keep a value. An i1 takes a byte."""
+        """Store a value in its slot; an i1 takes a byte."""
         address, _ = self.address(b, node)
         if value.type == I1:
             value = b.cast("zext", value, I8)

@@ -1,14 +1,14 @@
 """Reverse mode for several cotangents in one sweep.
 
-A plan says nothing of lanes: what is active, kept and undone is the same in all of them. So the
-plan for N lanes is that for one, and the generators make N of every shadow and cotangent: the
-control flow, the tape and what is computed again are shared, only the arithmetic of cotangents and
-the updates of shadows are done once per lane.
+A plan does not depend on lanes: what is active, kept and reversed is the same in all of them. So
+the plan for N lanes is that for one, and the generators make N of every shadow and cotangent: the
+control flow, the tape and recomputed values are shared; only the arithmetic of cotangents and the
+updates of shadows are done per lane.
 
-Invariants  D1  the augmented primal of a rule runs once, with the shadows of lane 0: so none that
-                could keep a shadow, on its tape or in its result, is in a plan for several lanes,
-                but those that promise not to. The shadows of their results in the other lanes are
-                made by the engine. The reverse of a rule runs once per lane.
+Invariants  D1  the augmented primal of a rule runs once, with the shadows of lane 0. So a plan for
+                several lanes has no rule that may keep a shadow on its tape or in its result. The
+                engine makes the shadows of results in the other lanes. The reverse of a rule runs
+                once per lane.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from activerules.ir.plan.plan import Plan
 
 
 def widened(plan: Plan, width: int) -> Plan | None:
-    """The plan for `width` lanes; None where a rule wants a primal sweep for each."""
+    """The plan for `width` lanes; None if a rule needs a primal sweep for each lane."""
     whole = (plan, *plan.pairs)
     if any(_may_keep_shadow(use) for one in whole for use in one.rules.values()):
         return None

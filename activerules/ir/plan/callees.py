@@ -1,22 +1,22 @@
 """Derived pairs: functions of the module that are called, and differentiated on their own.
 
-A call that is not inlined (recursion, or `noinline`) is served by an augmented primal and a reverse
-of the function it calls, for the activities the arguments have at the call. Both work on the
-caller's tape: the callee's frame is reserved there, and the caller keeps a pointer to it.
+A call that is not inlined (recursion, or `noinline`) is replaced by an augmented primal and a
+reverse of the callee, for the activities of the arguments at the call. Both use the caller's tape:
+the callee's frame is reserved there, and the caller keeps a pointer to it.
 
     i32 <name>.enter  (parameters with shadows, ptr frame.at, ptr tape[, ptr result[, ptr shadow]])
     i32 <name>.reverse(parameters with shadows, ptr frame, ptr tape[, seed], ptr derivatives)
 
 `enter` reserves the frame, stores its address in `frame.at` and runs the augmented primal. If the
-caller fails whenever the function returns anything but 0, the status `enter` gives is that of the
-primal; otherwise it is 0, what the primal returns is left in `result` (and the shadow of a pointer
-in `shadow`), and every exit of the function is differentiated. OUT_OF_MEMORY ends it all.
+caller fails whenever the function returns anything but 0, `enter` returns the primal's status.
+Otherwise it returns 0, stores the primal's result in `result` (and the shadow of a pointer in
+`shadow`), and every exit of the function is differentiated. OUT_OF_MEMORY ends the derivative.
 
 Needs       the facts of the calling function
-Gives       CalleeUse per call, and in a `Family` one Request per variant of a function
-Invariants  F1  one name stands for one function, one activity per parameter and one set of facts
-                about the caller's memory; so recursion ends
-            F2  every plan has a copy of the function to itself
+Gives       a CalleeUse per call, and in a `Family` one Request per variant of a function
+Invariants  F1  a name stands for one function, one activity per parameter and one set of facts
+                about the caller's memory; so the planning of recursive functions ends
+            F2  every plan has its own copy of the function
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, eq=False)
 class CalleeUse:
-    """A call that a derived pair serves; `activities` has one entry per operand."""
+    """A call of a derived pair; `activities` has one entry per operand."""
 
     call: Instruction
     stem: str
@@ -69,7 +69,7 @@ class CalleeUse:
 
 @dataclass(frozen=True)
 class _PairKey:
-    """What the code of a pair depends on: the key of F1."""
+    """All that the code of a pair depends on: its identity in F1."""
 
     variant: Variant
     activities: tuple[ActivityName, ...]
@@ -86,10 +86,10 @@ class _PairKey:
 
 @dataclass(eq=False)
 class Family:
-    """The pairs one derivative needs; `todo` are those that are not planned yet.
+    """The pairs that one derivative needs; `todo` are those that are not planned yet.
 
-    forward: not pairs, but one function for each way: i32 <name>.forward(parameters with shadows
-    and tangents[, ptr result[, ptr tangents or shadows]]).
+    In `forward` mode, instead of a pair, one function per key: i32 <name>.forward(parameters with
+    shadows and tangents[, ptr result[, ptr tangents or shadows]]).
     """
 
     top: Request
@@ -98,7 +98,7 @@ class Family:
     todo: list[Request] = field(default_factory=list[Request])
 
     def request(self, key: _PairKey, arguments: dict[object, frozenset[object]]) -> Request:
-        """The request of a pair; made once."""
+        """The request of a pair, made once per key."""
         if key not in self.requests:
             made = self._make(key, arguments)
             self.requests[key] = made
@@ -138,7 +138,7 @@ class Family:
 
 
 def plan_callees(family: Family, plan_one: Callable[[Request], P]) -> tuple[P, ...]:
-    """The plans of all functions that the family's functions call."""
+    """The plans of all pairs of a family, and of those that they need in turn."""
     plans: list[P] = []
     while family.todo:
         request = family.todo.pop()
@@ -155,8 +155,8 @@ def use_callee(
 ) -> CalleeUse | None:
     """The pair for a call of a function of the module; None where the primal may be called.
 
-    That is where no derivative comes out of it, it makes no shadow, and no memory that the tape
-    has to hold on to (`retains`), and calls no function past whose arguments data goes.
+    That is where it contributes no derivative, allocates no shadow and no memory that the tape has
+    to retain (`retains`), and calls no function that passes data other than by its arguments.
     """
     called = facts.memory.called[call]
     active = facts.activity.active_memory
@@ -195,7 +195,7 @@ def _activity(
     if not facts.activity.active_memory.isdisjoint(called.group(k)):
         return "duplicated"
     if operand.type.is_pointer and not called.group(k):
-        return "duplicated"  # it leads nowhere, and so does its shadow
+        return "duplicated"  # it points nowhere, and so does its shadow
     return "const"
 
 
@@ -256,8 +256,8 @@ def _is_overwritten(call: Instruction, called: CalledMemory, k: int, facts: Fact
 
 
 def _copies_integers(called: CalledMemory, k: int, facts: Facts) -> bool:
-    """Whether the callee may copy integers to the shadow: the memory is of this engine's making,
-    and no float in it can be taken for one.
+    """Whether the callee may copy integers to the shadow: the engine made the memory, and it holds
+    no floats.
     """
     own = facts.request.copied_integers
     objects = called.group(k)
@@ -267,16 +267,16 @@ def _copies_integers(called: CalledMemory, k: int, facts: Facts) -> bool:
 
 
 def _declared(objects: Iterable[MemoryObject], facts: Facts) -> Declared | None:
-    """The floats that all of the memory is known to be an array of; or that it is one of none."""
+    """The layout of the memory, if it is known to be an array of floats, or without floats."""
     kinds = {facts.types.declared.get(o) for o in objects}
     found = kinds.pop() if len(kinds) == 1 else None
-    # the callee may be given a pointer to the middle: what is known must hold from there, too
+    # the callee may be passed a pointer into the middle: the layout must hold from there, too
     is_uniform = found is not None and found in map(Declared.array_of, found.float_types)
     return found if is_uniform or (found is not None and found.is_plain) else None
 
 
 def _arguments_reached(called: CalledMemory, facts: Facts) -> dict[object, frozenset[object]]:
-    """The arguments of the whole derivative that each group of operands may lead to."""
+    """Per group of operands, the arguments of the user's function to which they may point."""
     own = facts.request.arguments
     return {
         group: frozenset(
@@ -290,6 +290,6 @@ def _arguments_reached(called: CalledMemory, facts: Facts) -> dict[object, froze
 
 
 def in_terms_of_the_whole(error: ActiverulesError, request: Request) -> None:
-    """Let an error about a callee's memory name the arguments of the whole derivative."""
+    """Make an error about a callee's memory name the arguments of the user's function."""
     found = {key for group in error.groups for key in request.arguments.get(group, ())}
     error.groups = tuple(sorted(found, key=repr))

@@ -1,11 +1,11 @@
 """The error about dictionaries to which functions that are not inlined add keys.
 
-Needs       a refusal of memory that may be active or not, and the memory of the function it is of
-Gives       `explained`: the refusal, in words about the dictionary where it is about one
+Needs       a refusal of memory that may have a shadow or not, and the memory of the function
+Gives       `explained`: the same refusal, in terms of a dictionary where it is about one
 
-In a function that is passed on, as one that calls itself, all that a dictionary leads to counts as
-one piece of memory: the numbers in it, its keys, and what its errors are made of. Floats that are
-stored there would be active beside memory that has no shadow.
+In a function that is not inlined, such as a recursive one, all memory reachable from a dictionary
+counts as one region: its numbers, its keys, and the objects of its error messages. Active floats
+stored there would share a region with memory that has no shadow.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _PARAMETER = re.compile(r"arg\.(\w+)\.\d+")
 
 
 def explained(error: ActiverulesError, memory: MemoryFacts, module: Module) -> ActiverulesError:
-    """The error to raise in place of one about memory that may have a shadow or not."""
+    """The error to raise instead of `error`, which is about memory with or without a shadow."""
     i = error.instruction
     if error.groups or not isinstance(i, Instruction):
-        return error  # it is about Const arguments alone, or about no instruction
+        return error  # it concerns only Const arguments, or has no instruction
     names = sorted({name for call in memory.called for name in _written(i, call, memory, module)})
     if not names:
         return error
@@ -49,8 +49,8 @@ def explained(error: ActiverulesError, memory: MemoryFacts, module: Module) -> A
 def _written(
     i: Instruction, call: Instruction, memory: MemoryFacts, module: Module
 ) -> Iterator[str]:
-    """The dictionaries, by the names of parameters, that a called function adds keys to, and that
-    an instruction is about.
+    """The names of the parameters of a callee that are dictionaries to which it adds keys, and
+    which the instruction concerns.
     """
     function = module.functions.get(call.callee_name or "")
     for inner in (x for block in (function.blocks if function else ()) for x in block.instructions):

@@ -59,7 +59,7 @@ class Facts:
         return bool(objects) and objects <= self.activity.active_memory
 
     def zeroes_floats(self, store: Instruction) -> bool:
-        """An integer that is no float's bits overwrites floats, or memory that may hold them."""
+        """Whether a store of an integer overwrites floats, or memory that may hold floats."""
         if not store.operands[0].type.is_int:
             return False
         return self.types.touches_floats(store) or (
@@ -69,7 +69,7 @@ class Facts:
         )
 
     def _is_from_outside(self, pointer: Value) -> bool:
-        """Whether a pointer may lead to memory with contents only the caller knows."""
+        """Whether a pointer may point to memory whose contents only the caller knows."""
         known = self.request.filled | self.request.copied_integers | self.types.declared.keys()
         return any(not o.is_local and o not in known for o in self.memory.objects(pointer))
 

@@ -1,13 +1,12 @@
-"""What forward mode decides before it makes code: which rule serves which marked call.
+"""The plan of a forward derivative: which rule serves which marked call.
 
 Needs       a Request, in which floats may be Duplicated
-Gives       ForwardPlan, frozen; programs that have no forward derivative are refused here
+Gives       ForwardPlan, frozen; programs without a forward derivative are refused here
 Invariants  W1  every arithmetic instruction with an active result has a row, or the program is
                 refused
-            W2  no float of a derivative is copied among bytes of which it is not known whether they
-                are floats
-            W3  every pointer through which shadow memory is read or written has a shadow in all it
-                may point to, or the program is refused
+            W2  no float with a derivative is copied among bytes that are not known to be floats
+            W3  where shadow memory is read or written through a pointer, all memory it may point
+                to has a shadow, or the program is refused
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _CARRIED = {"load", "phi", "select", "freeze"}
 
 @dataclass(frozen=True, eq=False)
 class ForwardRuleCall:
-    """A marked call that a forward rule serves; `site`: where it is, see `failing`."""
+    """A marked call that a forward rule serves; `site`: its position, for error messages."""
 
     call: Instruction
     info: CallInfo
@@ -76,7 +75,7 @@ class ForwardPlan(Facts):
 
 
 def make_forward_plan(request: Request) -> ForwardPlan:
-    """Run the analyses, choose the rules; raises what cannot be differentiated."""
+    """Run the analyses and choose the rules; refuses programs without a forward derivative."""
     family = Family(request, forward=True)
     summaries = summaries_of(request)
     with_pairs = _plan_one(request, family, summaries)
@@ -210,7 +209,7 @@ def _check(i: Instruction, facts: Facts) -> None:
 
 
 def _check_copy(i: Instruction, facts: Facts) -> None:
-    """Bytes of floats must not be seen as anything else: the copy of the shadow is one of them."""
+    """Refuse copies of mixed types: the tangents of floats must not be copied as anything else."""
     if all(map(facts.activity.has_shadow, i.operands[:2])) and may_mix_types(i, facts.types):
         raise mixed_copy(i)
 
@@ -227,7 +226,7 @@ def _check_pointer_load(i: Instruction, facts: Facts) -> None:
 
 
 def _check_pointer_store(i: Instruction, facts: Facts) -> None:
-    """The shadow of a pointer goes into the shadow of the memory the pointer goes into."""
+    """Refuse to store a pointer where its shadow cannot be stored alike."""
     value, pointer = i.operands
     if not value.type.is_pointer or not facts.activity.has_shadow(pointer):
         return

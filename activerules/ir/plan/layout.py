@@ -1,16 +1,16 @@
-"""The layout of frame and tape: where each kept node lies.
+"""The layout of frame and tape: the offset of each kept node.
 
 Needs       a Plan
 Gives       Layout, frozen: offsets in the frame (values outside loops, stack memory) and in the
             rows of each loop
 Invariants  T1  a node of a loop lies in a row of that loop; its address needs only the loop's own
                 base, length and iteration
-            T2  the base of a loop's rows is itself a kept value of the enclosing row (or of the
-                frame): `Link`
+            T2  the base of a loop's rows is itself kept in the enclosing row (or in the frame):
+                `Link`
             T3  a loop of known length has its rows side by side, value by value: the field of
                 iteration k is at base + length * offset + k * size
             T4  a loop of unknown length has a row per iteration, which begins with a pointer to the
-                row before
+                previous row
             docs/decisions/0002 gives the reasons.
 """
 
@@ -72,8 +72,8 @@ class RowLayout:
 class Layout:
     """Frozen result of `make_layout`.
 
-    `stack` places allocas: (alloca, is it the shadow) -> offset in the frame. The shadows of all
-    lanes lie behind each other there, each at a multiple of ALIGNMENT.
+    stack   (alloca, whether its shadow is meant) -> offset in the frame. The shadows of all lanes
+            follow one another, each at a multiple of ALIGNMENT.
     """
 
     frame: dict[Node, TapeSlot]
@@ -87,7 +87,7 @@ class Layout:
 
 
 def make_layout(plan: Plan) -> Layout:
-    """Place every kept node, innermost loops first."""
+    """Assign a slot to every kept node, innermost loops first."""
     by_home: dict[Loop | None, list[Node]] = {}
     for node in sorted(plan.cache.kept, key=repr):
         by_home.setdefault(plan.home(node), []).append(node)
@@ -106,9 +106,9 @@ def make_layout(plan: Plan) -> Layout:
 
 
 def _pack(nodes: list[Node], plan: Plan, start: int) -> tuple[dict[Node, TapeSlot], int]:
-    """Offsets and the end, largest alignment first.
+    """The slots of nodes and the end of the last one, largest alignment first.
 
-    So no gaps arise, and every offset times any length stays aligned.
+    So there are no gaps, and every offset times any length stays aligned.
     """
     sized = [(_extent(node, plan), node) for node in nodes]
     sized.sort(key=lambda one: -one[0][1])
@@ -144,7 +144,7 @@ def _extent(node: Node, plan: Plan) -> tuple[int, int, Type | None]:
 
 
 def shadow_offset(saved: SavedStruct, lane: int) -> int:
-    """Where in its slot the shadow of a rule's result in one lane is."""
+    """The offset, in its slot, of the shadow of a rule's result in one lane."""
     return lane * align_up(saved.size, 8)
 
 
@@ -154,7 +154,7 @@ def taken_type(plan: Plan, block: Block) -> Type:
 
 
 def _place_stack(plan: Plan, end: int) -> tuple[dict[tuple[Instruction, bool], int], int]:
-    """Stack memory of the primal, which the reverse sweep may read, and its shadow if active."""
+    """Offsets for stack memory of the primal, which the reverse sweep may read, and its shadow."""
     stack: dict[tuple[Instruction, bool], int] = {}
     for i in plan.flow.order[0].instructions:
         if i.opcode != "alloca":
@@ -169,12 +169,12 @@ def _place_stack(plan: Plan, end: int) -> tuple[dict[tuple[Instruction, bool], i
 
 
 def stack_size(alloca: Instruction, plan: Plan) -> int:
-    """Bytes an alloca makes; their number is fixed (N7)."""
+    """The number of bytes of an alloca, which is fixed (N7)."""
     count = integer_of(alloca.operands[0]) if alloca.operands else 1
     assert count is not None
     return count * size_of(alloca.attributes["allocated"], plan.request.module.types)
 
 
 def stack_type(size: int) -> Type:
-    """The type of a piece of stack memory of `size` bytes."""
+    """The type of `size` bytes of stack memory."""
     return ArrayType(size, I8)

@@ -1,6 +1,6 @@
-"""The activities of a marked call: what the analysis says of its arguments and its result.
+"""The activities of a marked call: those of its arguments and of its result, by the analysis.
 
-Both modes choose rules by them; in forward mode what is Active here becomes Duplicated.
+Both modes choose rules by them; forward mode turns Active into Duplicated.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ class RuleUse:
 
 
 def activities_of(call: Instruction, info: CallInfo, facts: Facts) -> CallActivities | None:
-    """None where nothing active goes in and comes out: no rule is needed then, if no data passes
-    beside the arguments.
+    """The activities of a call; None if it needs no rule: it passes and returns nothing active, and
+    no data passes other than by the arguments.
 
-    An inactive function makes a shadow of zeros where its result is used as active arrays are.
+    An inactive function needs one where a shadow of zeros has to be made for its result.
     """
     result = _of_result(call, info, facts)
     if info.inactive:
@@ -91,7 +91,7 @@ def activities_of(call: Instruction, info: CallInfo, facts: Facts) -> CallActivi
 
 @contextmanager
 def choosing_for(call: Instruction) -> Generator[None, None, None]:
-    """What is wrong with the rules of a call is known to be about it."""
+    """Attach the call to errors of the rule system that are raised inside."""
     try:
         yield
     except RuleError as error:
@@ -99,16 +99,16 @@ def choosing_for(call: Instruction) -> Generator[None, None, None]:
         raise
 
 
-# what passes a float on, whose derivative does not need it
+# operations on a float whose derivative does not need its value
 _LINEAR = frozenset({"fadd", "fsub", "fneg", "phi", "select"})
 
 
 def is_read(call: Instruction, info: CallInfo, facts: Facts) -> bool:
-    """Whether anybody may read what a call returns; if in doubt, somebody does.
+    """Whether the result of a call may be read; True if in doubt.
 
-    A number is written into a variable of the caller, of which LLVM has removed the reads that
-    nothing comes of. If nobody wants what the whole function returns, reads do not count that it
-    alone is made of.
+    A number is returned in a variable of the caller, and LLVM has removed loads of it that have no
+    effect. If the result of the whole function is not wanted, loads that contribute only to that
+    do not count.
     """
     if info.result_kind == "none":
         return False
@@ -120,8 +120,8 @@ def is_read(call: Instruction, info: CallInfo, facts: Facts) -> bool:
 
 
 def only_returned(call: Instruction, info: CallInfo, facts: Facts) -> bool:
-    """Whether what a call returns is read for nothing but what the function returns: through
-    operations whose derivatives do not need it.
+    """Whether the result of a call contributes only to what the function returns, and through
+    operations whose derivatives do not need its value.
     """
     if facts.request.callee or not _is_variable(call, info):
         return False
@@ -142,19 +142,19 @@ def only_returned(call: Instruction, info: CallInfo, facts: Facts) -> bool:
 
 
 def _is_variable(call: Instruction, info: CallInfo) -> bool:
-    """Whether a call returns numbers, into a variable of the caller's own."""
+    """Whether a call returns numbers in a local variable of the caller."""
     return info.result_kind == "value" and getattr(call.operands[0], "opcode", "") == "alloca"
 
 
 def _reads(call: Instruction, facts: Facts) -> list[Instruction]:
-    """What may read the variable a call returns into."""
+    """The instructions that may read the variable in which a call returns its result."""
     slot = call.operands[0]
     users = facts.flow.users.get(slot, ())
     return [i for i in users if i is not call and not _only_writes(i, slot)]
 
 
 def _return_slots(facts: Facts) -> set[Value]:
-    """The pointers to what the function returns, and into it."""
+    """The pointers to the memory in which the function returns, and into it."""
     slots: set[Value] = {p.argument for p in facts.request.parameters if p.written_only}
     work = list(slots)
     while work:
@@ -167,7 +167,7 @@ def _return_slots(facts: Facts) -> set[Value]:
 
 
 def _is_stored_to(i: Instruction, slots: Set[Value]) -> bool:
-    """Whether an instruction only stores where the function returns, or finds where that is."""
+    """Whether an instruction only stores to the return slots, or computes their addresses."""
     if i.opcode == "store":
         return i.operands[1] in slots and i.operands[0] not in slots
     return i in slots
@@ -222,9 +222,9 @@ def _refuse_lost_write(call: Instruction, argument: CallArgument, facts: Facts) 
 
 
 def _refuse_hidden_activity(call: Instruction, argument: CallArgument, facts: Facts) -> None:
-    """Active data in an argument that rules take for constant would be lost.
+    """Refuse active data in an argument that rules treat as constant: its derivative would be lost.
 
-    Such are lists of Python, dictionaries and records, and tuples with objects.
+    Such arguments are lists of Python, dictionaries, records, and tuples with objects.
     """
     for k in argument.operands:
         operand = call.operands[k]
@@ -257,6 +257,6 @@ def _of_result(call: Instruction, info: CallInfo, facts: Facts) -> ActivityName:
 
 
 def site_of(call: Instruction, info: CallInfo, request: Request) -> str | None:
-    """File, line and name of a marked call, on a line each; None if it has none, or nobody asks."""
+    """File, line and function of a marked call, one per line; None if unknown or not needed."""
     found = request.locator.position(call) if info.sites else None
     return None if found is None else "\n".join((*found, info.name))

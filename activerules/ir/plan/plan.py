@@ -1,8 +1,8 @@
 """The plan: every decision about a derivative, in one frozen object, before any code is made.
 
 Needs       a Request
-Gives       Plan: the facts of all analyses, what is undone where, what the tape keeps, which rules
-            serve which calls
+Gives       Plan: the facts of all analyses, which instructions are reversed and in what order, what
+            the tape keeps, which rules serve which calls
 Invariants  L1  nothing behind this module asks the rule compiler or runs an analysis
             L2  every node the generators materialise is needed by the plan, or at hand, kept or
                 computed (cache plan, K1)
@@ -83,7 +83,7 @@ class Plan(Facts):
 
 
 def home_of(node: Node, flow: ControlFlow) -> Loop | None:
-    """Where a node lives: in an iteration of this loop."""
+    """The innermost loop in whose iterations a node has a value of its own; None: outside loops."""
     match node:
         case Primal(value) | Shadow(value):
             return flow.loop_of(value.owner) if isinstance(value, Instruction) else None

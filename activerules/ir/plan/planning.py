@@ -1,8 +1,8 @@
 """Planning: from a request to the plan of its derivative.
 
 Needs       a Request
-Gives       `make_plan`: the facts of all analyses, and on top of them what is undone where, what
-            the tape keeps, which rules serve which calls
+Gives       `make_plan`: the facts of all analyses, and on top of them which instructions are
+            reversed and in what order, what the tape keeps, and which rules serve which calls
 Invariants  L1 and L2 of `plan`
 """
 
@@ -49,7 +49,7 @@ from activerules.ir.plan.tape_arrays import escaped
 from activerules.ir.plan.tracking import tracked_accesses
 from activerules.ir.rewrite.forward_loads import repeated_loads
 
-# in bytes of tape that one would rather spend (nodes.Recipe)
+# in bytes of tape that are worth avoiding it (nodes.Recipe)
 RELOAD_COST = 0.25
 INDUCTION_COST = 0.05
 NEVER_KEPT = 1 << 40
@@ -57,9 +57,9 @@ _MADE = frozenset({"allocation", "result"})
 
 
 def make_plan(request: Request) -> Plan:
-    """Run the analyses and decide, for the function and for those it calls that are not inlined.
+    """Run the analyses and decide, for the function and for its callees that are not inlined.
 
-    Raises what they raise: programs the engine does not differentiate end here.
+    Raises what the analyses raise: programs that the engine does not differentiate end here.
     """
     family = Family(request)
     summaries = summaries_of(request)
@@ -74,7 +74,7 @@ def _plan_one(request: Request, family: Family, summaries: ModuleSummaries) -> C
 
 
 class _Planner:
-    """Decides on top of finished analyses."""
+    """Makes the decisions, from the results of the analyses."""
 
     def __init__(self, facts: Facts, family: Family) -> None:
         self.facts, self.family = facts, family
@@ -137,7 +137,7 @@ class _Planner:
         return bool(objects) and all(is_counted(o) and not has_header(o) for o in objects)
 
     def _plan_cache(self) -> tuple[dict[Instruction, frozenset[Node]], Reversal, CachePlan]:
-        """What each instruction needs, the reversed control flow, and what the primal keeps."""
+        """The nodes each instruction needs, the reversed control flow, and the cache plan."""
         needs: dict[Instruction, frozenset[Node]] = {}
         work: set[Block] = set()
         joins: set[Block] = set()
@@ -158,10 +158,10 @@ class _Planner:
         cache = plan_cache(needed, lambda n: self._recipe(n, reversal), self._size, self._depth)
         return needs, reversal, cache
 
-    # --- what an instruction needs to be undone ---
+    # --- what the reverse of an instruction needs ---
 
     def _needs(self, i: Instruction) -> set[Node] | None:
-        """The nodes the reverse of `i` reads; None if there is nothing to undo."""
+        """The nodes that the reverse of `i` reads; None if there is nothing to reverse."""
         activity = self.activity
         match i.opcode:
             case "phi":
@@ -245,7 +245,7 @@ class _Planner:
         return needed
 
     def _choose(self, call: Instruction, info: CallInfo) -> RuleUse | None:
-        """The rule for a marked call; None where nothing active goes in or comes out."""
+        """The rule for a marked call; None if it passes and returns nothing active."""
         how = activities_of(call, info, self.facts)
         if how is None:
             return None
@@ -278,7 +278,7 @@ class _Planner:
         )
 
     def _may_change(self, call: Instruction, pointer: Value, container: bool) -> bool:
-        """Whether what a rule was given may be overwritten before its reverse runs."""
+        """Whether an argument of a rule may be overwritten before the reverse of the rule runs."""
         if container:
             return self.memory.container_overwritten(call, pointer)
         return self.memory.overwritten(call, pointer, None)
@@ -291,7 +291,7 @@ class _Planner:
                 needed.add(Taken(block))
         return needed
 
-    # --- how a node can be had ---
+    # --- how a node can be obtained ---
 
     def _recipe(self, node: Node, reversal: Reversal | None = None) -> Recipe:
         match node:
@@ -338,7 +338,7 @@ class _Planner:
                 return MUST_KEEP if price is None else self._from(*value.operands, cost=price)
 
     def _is_overwritten(self, load: Instruction) -> bool:
-        """Whether what a load reads may be written later."""
+        """Whether memory that a load reads may be written later."""
         if load not in self.overwriters:
             pointer, size = load.operands[0], size_of(load.type, self.memory.named_types)
             writes = [w.instruction for w in self.memory.overwriting(load, pointer, size)]
@@ -382,7 +382,7 @@ class _Planner:
                 condition, x, y = value.operands
                 return Recipe((Primal(condition), Shadow(x), Shadow(y)))
             case "load":
-                # shadow memory is cleared on the way back, and split sweeps go back several times
+                # a reverse sweep clears shadow memory, and in split mode it may run several times
                 if self.facts.request.split or self._is_overwritten(value):
                     return MUST_KEEP
                 return Recipe((Shadow(value.operands[0]),), RELOAD_COST)
@@ -394,14 +394,14 @@ class _Planner:
                 return MUST_KEEP
 
     def _base_of_result(self, call: Instruction) -> Value | None:
-        """The operand whose memory a call's result points into, if the call may be repeated."""
+        """The operand into whose memory the result points, if the call may be repeated."""
         effect = effect_of(call.callee_name)
         if effect is None or effect.returns is None or not effect.pure:
             return None
         return call.operands[effect.returns]
 
     def _moves(self, value: Value) -> bool:
-        """Whether a value is an address in memory that is resized: it may be another one later."""
+        """Whether a value is an address in memory that may be moved when it is resized."""
         if isinstance(value, Instruction) and value.opcode == "ptrtoint":
             value = value.operands[0]
         address = self.memory.address(value)
@@ -410,7 +410,7 @@ class _Planner:
         )
 
     def _refuse_moving(self, i: Instruction) -> None:
-        """The reverse sweep must be able to compute such an address again where it needs it."""
+        """Refuse to keep such an address: the reverse sweep must be able to recompute it."""
         if i.opcode not in {"phi", "select", "store", "freeze"}:
             return
         for value in i.operands[:1] if i.opcode == "store" else i.operands:
@@ -423,8 +423,8 @@ class _Planner:
                 )
 
     def _refuse_leaving(self, i: Instruction) -> None:
-        """The tape owns the shadows of what the function allocates: none may be left to a caller,
-        but in memory made for results.
+        """Refuse to leave allocated memory, whose shadow the tape owns, in memory of the caller
+        that is not made for results.
         """
         request = self.facts.request
         if request.callee or (i.opcode != "store" and i not in self.memory.called):
@@ -462,7 +462,7 @@ class _Planner:
     # --- memory that must outlive the primal ---
 
     def _shared_with_calls(self) -> set[MemoryObject]:
-        """Memory that callees take and return, and that a callee returns to its caller."""
+        """Memory that callees are passed and return, and that a callee returns to its caller."""
         found: set[MemoryObject] = set()
         for call in self.derived:
             found |= self.memory.called[call].reached | {self.memory.called[call].fresh}
@@ -472,7 +472,7 @@ class _Planner:
         return found
 
     def _retained(self, cache: CachePlan) -> frozenset[MemoryObject]:
-        """Objects that the reverse sweep reads primal data from; the tape retains them."""
+        """Objects from which the reverse sweep reads primal data: the tape retains them."""
         found: set[MemoryObject] = set()
         for node in cache.computed.keys() | cache.needed:
             match node:
@@ -496,13 +496,15 @@ class _Planner:
         return frozenset(o for o in found | self._owners(found) if o.kind in _MADE)
 
     def _calls_to_augment(self, retained: frozenset[MemoryObject]) -> set[Instruction]:
-        """Calls of functions whose primal would let memory go that the reverse sweep reads."""
+        """Calls of functions whose primal would release memory that the reverse sweep reads: their
+        augmented primal is called instead.
+        """
         called = self.memory.called.items()
         more = {call for call, memory in called if memory.fresh in retained}
         return more - self.derived.keys() - self.retaining
 
     def _owners(self, found: set[MemoryObject]) -> set[MemoryObject]:
-        """Reference-counted memory that leads to plain memory in the set, which it may release."""
+        """Reference-counted objects that may own, and release, plain memory in the set."""
         plain = {o for o in found if o.kind == "allocation" and not is_counted(o)}
         return {
             holder

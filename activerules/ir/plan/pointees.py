@@ -1,9 +1,9 @@
-"""Whether the pointers a caller declares in its memory stay as they are (D2 of
-`ir/analysis/memory/declared.py`).
+"""Whether the function leaves declared pointers unchanged (D2 of `ir/analysis/memory/declared.py`).
 
-Needs       the MemoryFacts of a function, found as if they did
-Gives       `changes_pointers`: an instruction that may change one; `without_pointees`: the request
-            for such a function, or the refusal, which names the groups of what holds them
+Needs       the MemoryFacts of a function, computed under the assumption that it does
+Gives       `changes_pointers`: an instruction that may change such a pointer; `without_pointees`:
+            the request for such a function, without declared pointers, or the refusal, which names
+            the groups of the memory that holds them
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from activerules.ir.plan.request import Request
 
 
 def changes_pointers(memory: MemoryFacts) -> Instruction | None:
-    """An instruction that may write over a declared pointer; None if there is none."""
+    """An instruction that may overwrite a declared pointer; None if there is none."""
     holders = [holder for holder, pointers in memory.targets.items() if pointers.at]
     for write in memory.writes if holders else ():
         if any(_hits(write, holder, memory) for holder in holders):
@@ -54,7 +54,7 @@ def _hits(write: Write, holder: MemoryObject, memory: MemoryFacts) -> bool:
 
 
 def _beside(pointer: Value, size: int | None, holder: MemoryObject, memory: MemoryFacts) -> bool:
-    """Whether a write is known to lie between the declared pointers of what it writes to."""
+    """Whether a write is known to overlap no declared pointer of the memory it writes."""
     address = memory.address(pointer)
     if size is None or not memory.starts(address, holder):
         return False
@@ -62,7 +62,7 @@ def _beside(pointer: Value, size: int | None, holder: MemoryObject, memory: Memo
 
 
 def without_pointees(request: Request, memory: MemoryFacts, changed: Instruction) -> Request:
-    """The request with nothing declared behind pointers; refused where there is active memory."""
+    """The request without declared pointers; refused if they point to active memory."""
     if any(p.activity == "duplicated" for p in request.pointees):
         error = refusal(
             changed,

@@ -2,11 +2,11 @@
 
 Needs       a finished Plan and one of its nodes
 Gives       `describe`: what the node is; `why_kept`: why the tape keeps it; `why_served`: why a
-            marked call has a rule or none; `origin`: the instruction that tells where it is
-Invariants  R1  nothing is decided here: every sentence is read off the plan and its analyses
+            marked call needs no rule; `origin`: the instruction that gives its source line
+Invariants  R1  nothing is decided here: every sentence follows from the plan and its analyses
 
-A node is described in words of the primal ("the result of exp"), never by the name of a register:
-whoever prints it says where it is with the help of `origin`.
+A node is described in terms of the primal ("the result of exp"), never by the name of a register;
+printers find its source line by `origin`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Reason:
 
 
 def name_of_memory(memory: MemoryObject) -> str:
-    """A name for a piece of memory that needs no knowledge of the front end."""
+    """A name for a region of memory, without knowledge of the front end."""
     match memory.kind:
         case "argument":
             return str(memory.key)
@@ -83,7 +83,7 @@ def name_of_memory(memory: MemoryObject) -> str:
 
 
 def describe(node: Node, plan: Plan, name_of: NameOf = name_of_memory) -> str:
-    """What a node is, in words of the primal."""
+    """What a node is, in terms of the primal."""
     match node:
         case Primal(value):
             return _describe_value(value, plan, name_of)
@@ -136,12 +136,12 @@ def why_served(call: Instruction, plan: Plan) -> str:
 
 
 def why_needless(info: CallInfo) -> str:
-    """Why a marked call that no rule serves needs none."""
+    """Why a marked call needs no rule."""
     return "declared inactive" if info.inactive else "nothing active goes in and comes out"
 
 
 def origin(node: Node) -> Instruction | None:
-    """The instruction of the primal that tells where a node is; None for what is no instruction."""
+    """The instruction whose source line a node has; None if it belongs to no instruction."""
     match node:
         case Primal(value) | Shadow(value):
             return value if isinstance(value, Instruction) else None
@@ -154,7 +154,7 @@ def origin(node: Node) -> Instruction | None:
 
 
 def loop_branch(loop: Loop) -> Instruction:
-    """The instruction that stands for a loop: the branch that decides about one more iteration."""
+    """The instruction whose source line a loop has: the branch that decides whether it goes on."""
     leaving = [inside for inside, _ in loop.exit_edges()]
     for block in (loop.latch, loop.header):
         if block is not None and block in leaving:

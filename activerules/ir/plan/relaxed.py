@@ -1,8 +1,8 @@
-"""Derivatives that are exact to the last digits only: what `Mode.fast` asks of generated code.
+"""Derivatives that may differ in the last digits: what `Mode.fast` allows in generated code.
 
-Needs       functions that were generated, before they are printed
-Gives       `reassociate`: sums and products may be taken in any order
-            `vectorise`: calls of functions that have a vector form name it, so that LLVM can use it
+Needs       generated functions, before they are printed
+Gives       `reassociate`: lets LLVM reorder sums and products
+            `vectorise`: tells LLVM the vector forms of functions that are called
 
 LLVM looks for a vector form in the attribute "vector-function-abi-variant" of a call, and among the
 functions of the module: the declarations are kept by `llvm.compiler.used`.
@@ -22,7 +22,7 @@ _LANES = 4
 
 
 def reassociate(functions: Iterable[Function]) -> None:
-    """Let sums and products be taken in any order."""
+    """Allow LLVM to reorder sums and products."""
     for function in functions:
         for i in function.instructions():
             if i.opcode in _REORDERED and not {"reassoc", "fast"} & set(i.flags):
@@ -32,8 +32,9 @@ def reassociate(functions: Iterable[Function]) -> None:
 def vectorise(
     functions: Iterable[Function], forms: Mapping[str, str], declarations: dict[str, str]
 ) -> None:
-    """Name the vector forms of what is called; `forms` are symbols for four doubles by the name of
-    the function, as in `sin`.
+    """Declare the vector forms of functions that are called.
+
+    forms   per function (`sin`), the symbol that computes it for four doubles
     """
     used: dict[str, None] = {}
     for function in functions:

@@ -2,7 +2,7 @@
 
 Needs       a plan and its layout
 Gives       `render_plan`: all of it; `render_activity`, `render_kept`, `render_computed`: parts
-            `marked_calls`, `is_computation`, `in_order`: what of a plan is listed, and how
+            `marked_calls`, `is_computation`, `in_order`: what is listed of a plan, in which order
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SYMBOLS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="
 
 
 def render_plan(plan: Plan, layout: Layout) -> str:
-    """The text of a plan, whoever made its request."""
+    """The text of a whole plan."""
     paragraphs: list[tuple[str, list[str]]] = [
         (_headline(plan), []),
         ("activity", render_activity(plan)),
@@ -44,7 +44,7 @@ def _headline(plan: Plan) -> str:
 
 
 def render_activity(plan: Plan) -> list[str]:
-    """Every instruction, behind it whether it is active and whether a pointer has a shadow."""
+    """Every instruction, followed by whether it is active, or a pointer that has a shadow."""
     lines: list[str] = []
     for block in plan.flow.order:
         dead = "" if block in plan.returns.live else "   error path: not differentiated"
@@ -87,7 +87,7 @@ def _length_of(loop: Loop, plan: Plan) -> str:
 
 
 def render_kept(plan: Plan, layout: Layout) -> list[str]:
-    """What the tape keeps: the node, what it is, bytes and per what, why."""
+    """What the tape keeps: the node, its description, its bytes per call or iteration, and why."""
     return _columns(
         (
             repr(node),
@@ -113,13 +113,13 @@ def _reason(node: Node, plan: Plan) -> str:
 
 
 def render_computed(plan: Plan) -> list[str]:
-    """What the reverse sweep computes again: the node and what it is."""
+    """What the reverse sweep recomputes: the node and its description."""
     nodes = (n for n in in_order(plan.cache.computed, plan) if is_computation(n))
     return _columns((repr(node), describe(node, plan, _naming(plan))) for node in nodes)
 
 
 def _naming(plan: Plan) -> NameOf:
-    """Argument memory by what the names of its parameters have in common: `%arg.x` of seven."""
+    """Name argument memory by the common part of its parameters' names: `%arg.x`."""
     groups: dict[object, list[str]] = {}
     for parameter in plan.request.parameters:
         groups.setdefault(parameter.group, []).append(parameter.argument.name)
@@ -134,7 +134,7 @@ def _naming(plan: Plan) -> NameOf:
 
 
 def _common_part(names: Sequence[str]) -> str:
-    """`arg.x` of `arg.x.0`, `arg.x.1`; a single name is its own."""
+    """`arg.x` for `arg.x.0` and `arg.x.1`; a single name as it is."""
     parts = zip(*(name.split(".") for name in names), strict=False)
     return ".".join(each[0] for each in takewhile(lambda each: len(set(each)) == 1, parts))
 
@@ -149,7 +149,7 @@ def _calls(plan: Plan) -> list[str]:
 
 
 def marked_calls(plan: Facts) -> list[Instruction]:
-    """The calls of functions with rules that a derivative meets, in order."""
+    """The live calls of functions with rules, in order."""
     return [
         i
         for block in plan.flow.order
@@ -160,7 +160,7 @@ def marked_calls(plan: Facts) -> list[Instruction]:
 
 
 def is_computation(node: Node) -> bool:
-    """Whether having a node in the reverse sweep takes an instruction there."""
+    """Whether the reverse sweep needs an instruction to recompute a node."""
     match node:
         case Primal(value) | Shadow(value):
             return isinstance(value, Instruction) and value.opcode != "alloca"
@@ -187,7 +187,7 @@ def _bare(i: Instruction) -> str:
 
 
 def _columns(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Rows as aligned lines, indented; one long cell does not push the others away."""
+    """Rows as aligned, indented lines; a column is at most `_WIDEST` wide."""
     table = [list(row) for row in rows]
     if not table:
         return ["    none"]

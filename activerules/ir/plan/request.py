@@ -1,4 +1,4 @@
-"""What is asked of the engine: a function, an activity per parameter, what is known of memory."""
+"""A request to the engine: a function, an activity per parameter, and what is known of memory."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Parameter:
                   followed by a shadow pointer; in forward mode also a float that is followed by its
                   tangent
     group         parameters with the same group are parts of one argument and share memory
-    private       nothing else in the call reaches its memory; a name: nothing but what has it, too
-    written_only  the function fills the memory; what it held before is no input (a return slot)
-    declared      what is known of the memory it points to
-    overwritten   the memory, and what is behind pointers in it, may change between the two sweeps
+    private       nothing else in the call reaches its memory; a name: only memory of that name does
+    written_only  the function fills the memory; its earlier contents are no input (a return slot)
+    declared      the declared layout of the memory it points to
+    overwritten   the memory, and memory reachable from it, may change between the two sweeps
     copies_pointers, copies_integers
-                  what the function stores there it stores in the shadow, too: the shadow is of the
-                  engine's making
-    length        a number of elements: never negative
+                  pointers (integers) stored there are stored in the shadow, too: the engine made
+                  the shadow
+    length        it is a number of elements: never negative
     multiple      a number that divides it, if it is an integer
     """
 
@@ -55,12 +55,12 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Pointee:
-    """Memory the caller declares: what pointers in the memory `holder` lead to.
+    """Memory that the caller declares: the target of pointers in the memory `holder`.
 
-    pointers  where in it they are, and how each leads there
-    activity  "duplicated": the shadow of the holder has pointers to its shadow in the same places
+    pointers  their offsets in the holder, and what each points to (`declared.Target`)
+    activity  "duplicated": the shadow of the holder points to its shadow at the same offsets
     group     identifies it, as that of a parameter does
-    declared  what is known of it
+    declared  its declared layout
     """
 
     holder: MemoryObject
@@ -72,13 +72,13 @@ class Pointee:
 
     @property
     def memory(self) -> MemoryObject:
-        """The memory object it is to the analyses: as that of a parameter."""
+        """Its memory object in the analyses, like that of a parameter."""
         return MemoryObject("argument", self.group, self.private)
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """A derivative to make.
+    """The derivative to make.
 
     name        of the functions to generate: `<name>.gradient`, `.augmented`, `.reverse`, or
                 `<name>.forward`
@@ -87,27 +87,27 @@ class Request:
                 reverse sweep does not run; "const": it carries no derivative
     disjoint    the memory of parameters of different groups is known not to overlap
     separate    the caller also checks that shadows of different groups do not overlap
-    split       the reverse sweep runs later, perhaps several times over one tape, when the caller
-                may have written the memory it passed or was handed
+    split       the reverse sweep runs later, perhaps several times over one tape; the caller may
+                have written the memory it passed or was returned
     callee      0 for the function a user named; else the number of a function it calls
-                (ir/plan/callees.py); its result is handed back through memory unless it is a status
-    fresh_shadow   memory it makes and hands out has a shadow
+                (ir/plan/callees.py); its result is returned through memory unless it is a status
+    fresh_shadow   memory that it allocates and returns has a shadow
     result_shadow  the pointer it returns has a shadow
-    changing    structs that the function has written over behind the engine's back when the reverse
+    changing    structs that are overwritten, in a way the IR does not show, before the reverse
                 sweep runs
-    pointees    memory behind pointers in the memory of parameters, as far as it is declared
-    arguments   of a callee: the groups of the user's function that its groups may stand for
+    pointees    memory that pointers in the memory of parameters point to, as far as declared
+    arguments   of a callee: per group, the groups of the user's function that it may stand for
     checked     the caller checks the plan's assumptions on its arguments, and runs another version
                 where they do not hold
     needs_primal  the caller reads what the function returns
-    strong_zero  a zero cotangent gives zero, against infinite and undefined slopes too
-    runtime_activity  what rules are told of the option of that name; here it changes nothing
+    strong_zero  a zero cotangent times any slope, infinite and NaN included, is zero
+    runtime_activity  the option of that name, passed on to rules; the engine does not use it
     tape_limit  bytes the tape may use before the derivative reports that memory is exhausted
     stack_limit bytes of the machine's stack that recursion may use before it reports the same
-    result_meminfos  byte offsets in the memory of the result, which is the first parameter, of
-                pointers to counted memory: of a primal whose reverse sweep fails nobody gets it
-    width       how many shadows or tangents each Duplicated parameter has; in reverse mode also how
-                many seeds an Active return and derivatives an Active parameter
+    result_meminfos  byte offsets, in the memory of the result (the first parameter), of pointers to
+                counted memory, which is released if the reverse sweep fails
+    width       the number of shadows or tangents of each Duplicated parameter; in reverse mode also
+                of seeds of an Active return and of derivatives of an Active parameter
     """
 
     module: Module
@@ -138,12 +138,12 @@ class Request:
 
     @cached_property
     def locator(self) -> Locator:
-        """Finds the source lines of instructions."""
+        """The locator of source lines for instructions of the module."""
         return Locator(self.module)
 
     @property
     def targets(self) -> dict[MemoryObject, Pointers]:
-        """What the declared pointers lead to; an entry for memory that is one struct, too."""
+        """Per memory, its declared pointers; an entry, too, for memory that is a single struct."""
         found: dict[MemoryObject, dict[int, Target]] = {}
         known: dict[MemoryObject, Declared] = {}
         for p in (*self.parameters, *self.pointees):
@@ -163,17 +163,17 @@ class Request:
 
     @property
     def mirrored(self) -> frozenset[MemoryObject]:
-        """Memory of the caller in whose shadow pointers are kept as in the primal."""
+        """Memory of the caller whose shadow gets the shadows of pointers that are stored there."""
         own = frozenset(p.memory for p in self.parameters if p.copies_pointers)
         return own if self.callee else self.filled
 
     @property
     def copied_integers(self) -> frozenset[MemoryObject]:
-        """Memory of the caller in whose shadow integers are kept as in the primal."""
+        """Memory of the caller whose shadow gets copies of integers that are stored there."""
         own = frozenset(p.memory for p in self.parameters if p.copies_integers)
         return own if self.callee else self.filled
 
     @property
     def filled(self) -> frozenset[MemoryObject]:
-        """Memory of the caller whose first contents are no input."""
+        """Memory of the caller whose initial contents are no input."""
         return frozenset(p.memory for p in self.parameters if p.written_only)

@@ -41,10 +41,10 @@ class Decision:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """The way back from a block: one target, or one per live predecessor and a decision.
+    """The step back from a block: one target, or one per live predecessor and a decision.
 
-    Without a decision (None) the way is kept on the tape.
-    A target is the predecessor itself, or a block further up if what lies between holds no work.
+    Without a decision (None), the predecessor is read from the tape (`Taken`). A target is the
+    predecessor itself, or an earlier block if the blocks between hold no work.
     """
 
     targets: tuple[Block, ...]
@@ -64,7 +64,7 @@ class Reversal:
 def plan_reversal(
     flow: ControlFlow, returns: Returns, work: Collection[Block], joins: Collection[Block]
 ) -> Reversal:
-    """Follow the way back from the return block to the entry.
+    """Follow the steps back from the return block to the entry.
 
     `joins` are the blocks with active phis.
     """
@@ -118,9 +118,8 @@ class _Planner:
         return best
 
     def _idle_between(self, dominator: Block, block: Block) -> bool:
-        """Whether no block between a join and its immediate dominator holds work.
-
-        And no busy loop is left on the way.
+        """Whether no block between a join and its immediate dominator holds work, and control
+        leaves no loop with work between them.
         """
         loop = self.flow.loop_of(dominator)
         while loop is not None and block not in loop.blocks:
@@ -142,7 +141,7 @@ class _Planner:
     def _decide(self, block: Block) -> Decision | None:
         """The decision tree of a join; None if there is none.
 
-        A loop in between does not matter if it has one way out.
+        Loops between the dominator and the join must have a single exit.
         """
         dominator = self.flow.idom[block]
         if dominator is None or self.flow.loop_of(dominator) is not self.flow.loop_of(block):
@@ -181,7 +180,7 @@ class _Planner:
         return Decision(branch.operands[0], if_true, if_false)
 
     def _after_loop(self, at: Block, join: Block) -> Block | None:
-        """`at`; if it is in a loop that does not hold the join, where all ways out of that lead."""
+        """`at`; if it is in a loop without the join, the one target of the exits of that loop."""
         loop = self.flow.loop_of(at)
         while loop is not None and join not in loop.blocks:
             exits = {target for _, target in self.returns.exits_of(loop)}

@@ -1,18 +1,18 @@
-"""Arrays of which the reverse sweep knows the floats that the program used.
+"""Arrays for which the reverse sweep knows which of their floats the program used.
 
 Needs       Facts; the memory that outlives the call (`tape_arrays.escaped`)
 Gives       `tracked_accesses`: the loads and stores of allocations whose shadows tell it, by the
             sign of a zero
 Invariants  K1  every access to such memory is a load or store of a float, or a memset: the reverse
                 of no other code sees its shadow
-            K2  in the reverse sweep +0.0 there says that nothing the sweep has undone so far used
-                the float, -0.0 that its cotangent is zero. A load that may be of other memory, too,
-                may leave a -0.0 there, where it has no meaning
+            K2  in the reverse sweep, +0.0 there means that no instruction reversed so far used the
+                float, and -0.0 that it was used but its cotangent is zero. A load that may also
+                access other memory may leave a -0.0 in that, where it has no meaning
 
-In `np.where(x > 0, np.log(x), 0.)` the logarithms are in an array, and those that are not chosen
-have the cotangent 0, as have those that are multiplied with 0: only of the latter an infinite slope
-is asked for. Adding a cotangent costs a comparison more; so only arrays are tracked that hold
-results of functions with infinite slopes.
+In `np.where(x > 0, np.log(x), 0.)` the logarithms are in an array. Those that are not chosen have
+the cotangent 0, and so have those that are multiplied by 0; but only for the latter does an
+infinite slope matter. Tracking costs an additional comparison per cotangent, so only arrays that
+hold results of functions with infinite slopes are tracked.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def tracked_accesses(facts: Facts, escaped: frozenset[MemoryObject]) -> frozense
 
 
 def _tracked_memory(facts: Facts, escaped: frozenset[MemoryObject]) -> frozenset[MemoryObject]:
-    """The allocations that are tracked; none where nothing steep is stored."""
+    """The allocations that are tracked: those with results of steep functions."""
     steep = _steep_memory(facts)
     if not steep:
         return frozenset()
@@ -67,8 +67,8 @@ def _is_array(o: MemoryObject) -> bool:
 
 
 def _hidden_by(i: Instruction, facts: Facts) -> Iterator[frozenset[MemoryObject]]:
-    """What an instruction gets at, or hands on, in another way than by loads and stores of floats,
-    or a memset.
+    """Memory that an instruction accesses, or of which it passes on a pointer, other than by a load
+    or store of floats or a memset.
     """
     if i.opcode == "load" and not i.type.is_float:
         yield facts.memory.objects(i.operands[0])
@@ -85,7 +85,7 @@ def _hidden_by(i: Instruction, facts: Facts) -> Iterator[frozenset[MemoryObject]
 
 
 def _steep_memory(facts: Facts) -> frozenset[MemoryObject]:
-    """What holds active floats that come from slopes that may be infinite."""
+    """Memory with active floats that depend on functions whose slope may be infinite."""
     found: set[MemoryObject] = set()
     stores = [i for i in _live(facts) if i.opcode == "store" and i.operands[0].type.is_float]
     count = None
