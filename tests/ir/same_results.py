@@ -10,6 +10,7 @@ import numpy as np
 from activerules.ir.llvm.model import Module
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_module
+from activerules.ir.normal import normal_form
 from activerules.ir.normal.normalise import canonical, exposed, normalise
 from tests.ir.harness import compile_text
 from tests.ir.random_programs import Generator, TooLong, evaluate, lower, make_inputs
@@ -42,6 +43,7 @@ def bits_left_by(text: str, seed: int) -> list[bytes]:
 def assert_same_bits(text: str, seed: int, rewrite: Callable[[Module], object]) -> bool:
     """Whether the rewrite changed the text; the bits may not change."""
     module = parse_module(text)
+    normal_form.tidy(module.functions["f"])
     before = print_module(module)
     rewrite(module)
     after = print_module(module)

@@ -17,30 +17,13 @@ MODULES = sorted(path.relative_to(IR) for path in IR.rglob("*.py"))
 
 # What has no test of its own yet: gradients of whole programs prove it (tests/ir, programs).
 NONE_OF_ITS_OWN: dict[str, str] = {
-    "analysis/memory/callee.py": "S1 S2",
-    "analysis/memory/declared.py": "D1 D2",
-    "analysis/types/copies.py": "C1 C2 C3 C4",
-    "analysis/types/partial_overlap.py": "O1 O2 O3",
+    "analysis/memory/declared.py": "D2",
+    "analysis/types/partial_overlap.py": "O2 O3",
     "analysis/types/record_copies.py": "R1 R2",
-    "analysis/types/stored_bits.py": "K1",
-    "generate/assumptions.py": "S1",
-    "generate/augmented.py": "P1 P2 P3 P4",
-    "generate/constant_shadows.py": "C1 C2",
-    "generate/cotangents.py": "B1 B2 B3",
-    "generate/forward.py": "F1 F2 F3",
-    "generate/reverse.py": "R1 R2 R3",
+    "generate/augmented.py": "P3 P4",
+    "generate/constant_shadows.py": "C2",
+    "generate/forward.py": "F3",
     "generate/widen.py": "D1",
-    "plan/callees.py": "F1 F2",
-    "plan/forward_plan.py": "W1 W2 W3",
-    "plan/layout.py": "T1 T2 T3 T4",
-    "plan/plan.py": "L1 L2",
-    "plan/reasons.py": "R1",
-    "plan/reversal.py": "V1 V2",
-    "plan/tape_arrays.py": "O1 O2 O3",
-    "plan/tracking.py": "K1 K2",
-    "rewrite/decide.py": "E1",
-    "rewrite/forward_loads.py": "H1 H2",
-    "rewrite/retype.py": "T1 T2",
 }
 
 

@@ -100,13 +100,3 @@ def check(seed: int, checked: bool) -> int:
 @pytest.mark.parametrize("block", range(4))
 def test_gradient(block: int) -> None:
     assert sum(check(seed, True) for seed in range(6 * block, 6 * block + 6)) > 20
-
-
-def test_assumptions_are_made_and_checked() -> None:
-    """Programs that need one exist among those above, and sizes that break it."""
-    made = [
-        seed for seed in range(12) if planned(Nest(random.Random(seed)).text, True)[1].assumptions
-    ]
-    assert made
-    assert check(made[0], True) < len(SIZES)
-    assert check(made[0], False) == len(SIZES)

@@ -52,7 +52,7 @@ def made(call):
     )
 
 
-def test_small_arrays_are_in_rows():
+def test_o2_small_arrays_are_in_rows_and_released_with_the_tape():
     y = np.array([0.5, 0.3])
     check_gradient(oscillator, (y, 7, np.zeros(7), 9_000))
     args = ar.Duplicated(y, np.zeros(2)), 50, ar.Duplicated(np.zeros(50), np.zeros(50))
@@ -69,7 +69,7 @@ def test_small_arrays_are_in_rows():
     assert more > few, "large arrays are allocated one by one"
 
 
-def test_copies_and_arguments_of_rules_are_in_rows():
+def test_o3_copies_that_are_freed_by_hand_are_in_rows():
     a, w = np.random.default_rng(1).normal(size=(5, 3)), np.array([0.4, -0.3, 0.2])
     check_gradient(rows, (a, w, 1e3))
 
@@ -89,7 +89,7 @@ def test_copies_and_arguments_of_rules_are_in_rows():
         assert after.mi_alloc - before.mi_alloc == after.mi_free - before.mi_free
 
 
-def test_an_array_that_is_returned_outlives_the_tape():
+def test_o1_an_array_that_is_returned_outlives_the_tape():
     y = np.array([0.5, 0.3])
     value, pull = ar.vjp(returned, y, 30)
     kept = value.copy()

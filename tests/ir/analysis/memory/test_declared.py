@@ -1,0 +1,40 @@
+"""What a caller declares of memory, against every byte of it."""
+
+import random
+
+import pytest
+
+from activerules.ir.analysis.memory.addresses import Address
+from activerules.ir.analysis.memory.declared import _START, Declared
+from activerules.ir.llvm.types import DOUBLE, FLOAT, I8, I32, I64, size_of
+
+PERIODS = 6
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_d1_bytes_without_a_declared_float_are_not_met(seed):
+    """An access meets a float if one of its bytes may be a byte of a float; else it meets none."""
+    rng = random.Random(seed)
+    met = 0
+    for _ in range(150):
+        period = rng.choice([8, 16, 24, 40])
+        offsets = [offset for offset in range(0, period, 8) if rng.random() < 0.4]
+        floats = [(offset, rng.choice([DOUBLE, FLOAT])) for offset in offsets]
+        declared = Declared(tuple(floats), period)
+        bytes_of_floats = {
+            start + offset + k
+            for start in range(-PERIODS * period, PERIODS * period, period)
+            for offset, t in floats
+            for k in range(size_of(t, {}))
+        }
+        t, offset = rng.choice([I8, I32, I64]), rng.randrange(period)
+        stride = rng.choice([0, 1, 8, 12, period])
+        starts = [offset + k * stride for k in range(-PERIODS, PERIODS)]
+        starts = [s for s in starts if abs(s) < (PERIODS - 1) * period]
+        touches = any(s + k in bytes_of_floats for s in starts for k in range(size_of(t, {})))
+        found = declared.meets_float(t, Address(_START, offset, stride), {})
+        assert found or not touches
+        if stride in {0, period}:
+            assert found == touches
+        met += found
+    assert met > 10

@@ -1,0 +1,35 @@
+"""The forward derivative against the primal, and its tangents."""
+
+import numpy as np
+
+from activerules.ir.foreign.differentiate import differentiate
+from tests.ir.forward_harness import check_forward
+from tests.ir.generate.test_reverse import WINDOW
+from tests.ir.harness import Const, Duplicated, compile_text
+
+ACTIVITIES = [Duplicated, Duplicated, Duplicated, Const]
+
+
+def test_f1_it_computes_what_the_primal_computes_and_writes_the_same_memory():
+    compiled = compile_text(differentiate(WINDOW, "f", ACTIVITIES, "forward"), None)
+    rng = np.random.default_rng(3)
+    p, q, dp, dq = rng.normal(size=(4, 6))
+    left = []
+    for name in ("f", "f.forward"):
+        arrays = [p.copy(), q.copy()]
+        at, bt = (array.ctypes.data for array in arrays)
+        if name == "f":
+            compiled.function(name)(at, bt, 0.8, 5)
+        else:
+            tangents = dp.copy(), dq.copy()
+            dat, dbt = (array.ctypes.data for array in tangents)
+            compiled.function(name)(at, dat, bt, dbt, 0.8, 1.0, 5)
+        left.append([array.tobytes() for array in arrays])
+    assert left[0] == left[1]
+
+
+def test_f2_tangents_of_values_and_of_memory():
+    rng = np.random.default_rng(4)
+    for width in (1, 3):
+        args = [rng.normal(size=6), rng.normal(size=6), 0.8, 5]
+        check_forward(WINDOW, "f", ACTIVITIES, args, width=width)

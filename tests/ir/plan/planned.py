@@ -1,0 +1,43 @@
+"""Plans of random programs, for the tests of what they promise."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from functools import cache
+
+from activerules.annotations.activity import Active, Const, Duplicated
+from activerules.errors import ActiverulesError
+from activerules.ir.foreign.differentiate import _read, read_request
+from activerules.ir.normal.normalise import canonical
+from activerules.ir.plan.plan import Plan
+from activerules.ir.plan.planning import make_plan
+from tests.ir.random_programs import Generator, TooLong, evaluate, lower, make_inputs
+
+ACTIVITIES = [Duplicated, Duplicated, Const, Const, Active, Active]
+
+
+def plan_of(text: str, activities: list[type], function: str = "f") -> Plan:
+    module, symbol = _read(canonical(text), function)
+    return make_plan(read_request(module, symbol, activities, None, symbol))
+
+
+@cache
+def random_plans(count: int = 25) -> tuple[tuple[Plan, int], ...]:
+    """Plans of programs that end, and the seed of inputs for which they do."""
+    return tuple(_plans(count))
+
+
+def _plans(count: int) -> Iterator[tuple[Plan, int]]:
+    rng = random.Random(11)
+    found = 0
+    while found < count:
+        program = Generator(rng).program(rng.choice([8, 12, 16]))
+        seed = rng.randrange(1 << 30)
+        try:
+            evaluate(program, make_inputs(seed))
+            plan = plan_of(lower(program, "noalias "), ACTIVITIES)
+        except (TooLong, OverflowError, ActiverulesError):
+            continue
+        found += 1
+        yield plan, seed

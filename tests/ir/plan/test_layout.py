@@ -1,0 +1,51 @@
+"""Where the tape keeps what, for random programs."""
+
+import itertools
+
+from activerules.ir.analysis.nodes import Link
+from activerules.ir.plan.layout import make_layout
+from tests.ir.plan.planned import random_plans
+
+LAYOUTS = [(plan, make_layout(plan)) for plan, _ in random_plans()]
+
+
+def apart(slots):
+    """Whether no two slots share a byte."""
+    ends = sorted((slot.offset, slot.offset + slot.size) for slot in slots)
+    return all(end <= start for (_, end), (start, _) in itertools.pairwise(ends))
+
+
+def test_t1_a_node_of_a_loop_is_in_a_row_of_that_loop():
+    assert any(layout.rows for _, layout in LAYOUTS)
+    for plan, layout in LAYOUTS:
+        for node in plan.cache.kept:
+            home = plan.home(node)
+            there = layout.frame if home is None else layout.rows[home].fields
+            assert node in there
+        for loop, row in layout.rows.items():
+            assert row.loop is loop
+            assert all(plan.home(node) is loop for node in row.fields)
+
+
+def test_t2_the_rows_of_a_loop_are_found_from_the_row_around():
+    for _, layout in LAYOUTS:
+        for loop in layout.rows:
+            around = layout.rows[loop.parent].fields if loop.parent else layout.frame
+            assert Link(loop) in around
+
+
+def test_t3_in_rows_of_known_length_fields_are_side_by_side():
+    rows = [row for _, layout in LAYOUTS for row in layout.rows.values() if row.known_length]
+    assert rows
+    for row in rows:
+        assert apart(row.fields.values())
+        assert max(slot.offset + slot.size for slot in row.fields.values()) <= row.size
+
+
+def test_t4_a_row_of_unknown_length_begins_with_a_pointer():
+    rows = [row for _, layout in LAYOUTS for row in layout.rows.values() if not row.known_length]
+    assert rows
+    for row in rows:
+        assert apart(row.fields.values())
+        assert min((slot.offset for slot in row.fields.values()), default=8) >= 8
+        assert row.size >= 8

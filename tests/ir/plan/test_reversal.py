@@ -1,0 +1,70 @@
+"""The way back through random programs, against the blocks that ran."""
+
+from tests.ir.bits_interpreter import CELL, BitsInterpreter, Unsupported
+from tests.ir.plan.planned import random_plans
+from tests.ir.random_programs import make_inputs
+
+
+def traces():
+    """Plans, and the blocks that ran."""
+    for plan, seed in random_plans():
+        inputs = make_inputs(seed)
+        run = BitsInterpreter(plan.request.function)
+        trace = []
+        run.at_block = trace.append
+        for name in ("a", "b", "index"):
+            for k, number in enumerate(getattr(inputs, name).tolist()):
+                run.memory[name, CELL * k] = number
+        pointers = [(name, 0) for name in ("a", "b", "index")]
+        try:
+            done = run.run([*pointers, inputs.n, float(inputs.x), float(inputs.y)])
+        except (Unsupported, OverflowError, ValueError):
+            continue
+        if done:
+            yield plan, trace
+
+
+def way_back(plan, trace):
+    """Where the reverse sweep comes by, and what it passes over, as numbers into the trace."""
+    at = len(trace) - 1
+    visited, passed = [at], []
+    while at:
+        step = plan.reversal.steps[trace[at]]
+        target = step.targets[0]
+        if len(step.targets) > 1:
+            loop = plan.flow.loop_of(trace[at])
+            if loop is not None and trace[at] is loop.header:
+                sources = (loop.preheader, loop.latch)
+            else:
+                sources = plan.returns.predecessors[trace[at]]
+            target = step.targets[list(sources).index(trace[at - 1])]
+        before = at - 1
+        while trace[before] is not target:
+            passed.append(before)
+            before -= 1
+        at = before
+        visited.append(at)
+    return visited, passed
+
+
+def test_v1_blocks_with_work_are_visited_in_the_opposite_order():
+    compared = 0
+    for plan, trace in traces():
+        visited, passed = way_back(plan, trace)
+        assert not any(trace[k] in plan.reversal.work for k in passed)
+        assert visited == sorted(visited, reverse=True)
+        compared += len(visited)
+    assert compared > 100
+
+
+def test_v2_loops_without_work_are_passed_over():
+    idle = 0
+    for plan, trace in traces():
+        visited, _ = way_back(plan, trace)
+        came_by = {trace[k] for k in visited}
+        for loop in plan.flow.loops:
+            if loop not in plan.reversal.loops:
+                assert not loop.blocks & plan.reversal.work
+                assert not loop.blocks & came_by
+                idle += 1
+    assert idle

@@ -1,0 +1,45 @@
+"""Slopes of floats in arrays, where the program used them and where it did not."""
+
+import numpy as np
+import pytest
+from numba import njit
+
+import activerules as ar
+from activerules.testing import check_gradient
+
+
+@njit
+def chosen(x):
+    logarithms = np.log(x)
+    s = 0.0
+    for i in range(len(x)):
+        if x[i] > 0.0:
+            s += logarithms[i]
+    return s
+
+
+@njit
+def weighted(x, w):
+    return (np.sqrt(x) * w).sum()
+
+
+@njit
+def passed_on(x, w):
+    """The roots are in an array that a rule is given, too: its shadow is read there."""
+    roots = np.sqrt(x)
+    return np.dot(roots, w) + roots[0] * roots[1]
+
+
+def test_k1_memory_that_other_code_is_given_has_ordinary_cotangents():
+    check_gradient(passed_on, (np.array([0.5, 1.5, 2.5]), np.array([1.0, -2.0, 0.3])))
+    gradient = ar.grad(passed_on)(np.array([0.25, 1.0, 4.0]), np.zeros(3))
+    np.testing.assert_allclose(gradient, [1.0, 0.25, 0.0], rtol=1e-14)
+
+
+def test_k2_zero_says_whether_the_program_used_the_float():
+    """Not used: no slope, though it is infinite. Multiplied with zero: 0 times infinity."""
+    assert ar.grad(chosen)(np.array([0.0, 2.0])).tolist() == [0.0, 0.5]
+    slope = ar.grad(weighted)(np.array([0.0, 4.0]), np.array([0.0, 0.0]))
+    assert np.isnan(slope[0])
+    assert slope[1] == 0.0
+    assert ar.grad(weighted)(np.array([4.0]), np.array([1.0]))[0] == pytest.approx(0.25)
