@@ -24,7 +24,6 @@ from activerules.annotations.signature import (
     ReverseWithPrimal,
 )
 from activerules.annotations.values import tree_add
-from activerules.api import has_aux  # noqa: F401
 from activerules.api.autodiff import autodiff
 from activerules.api.checkpoint import checkpoint
 from activerules.api.grad import grad, value_and_grad

@@ -41,7 +41,7 @@ class GradientSpec:
     with_value   whether the function's value comes with it.
     holomorphic  whether arguments and result are complex, and f'(z) is asked for.
     deferred     whether the version for arguments that overlap is compiled when a call needs it.
-    auxiliary    of a function that returns `(value, aux)`: which Jacobian of the value, by name.
+    auxiliary    of a function that returns `(value, aux)`: which class of Jacobian of the value.
     """
 
     argnums: tuple[int, ...]
@@ -49,7 +49,7 @@ class GradientSpec:
     with_value: bool
     holomorphic: bool = False
     deferred: bool = False
-    auxiliary: str = ""
+    auxiliary: type | None = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ So does a gradient that is differentiated again: there the other part carries de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,26 +15,21 @@ from numba import njit, types
 from numba.extending import overload
 
 from activerules.annotations.signature import GradientSpec
-from activerules.annotations.values import ignore_derivatives, make_zero
+from activerules.annotations.values import make_zero
 from activerules.api.autodiff import NO_C_WRAPPER
-from activerules.api.grad import ArgNums, DerivedFunction, GradientFunction, use_aux
-from activerules.api.hessian import HessianFunction
+from activerules.api.derived import ArgNums, DerivedFunction, GradientFunction
 from activerules.api.jacobian_blocks import copy_of
-from activerules.api.jacobian_reverse import JACOBIANS
-from activerules.api.jvp import ForwardJacobian
+from activerules.api.value_and_aux import aux_of, constant_aux, value_alone
 from activerules.api.vjp import vjp_stub
-from activerules.errors import ActivityError, NotAFloatReturn
+from activerules.errors import NotAFloatReturn
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
 from activerules.numba_ext.calls.nested_forms import calling
-from activerules.numba_ext.codegen.arity import first_names
-from activerules.numba_ext.codegen.made_once import COMPILED, MadeOnce
+from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.codegen.types import SpecType
 from activerules.rules.pattern import type_name
 from activerules.rules.written import replacement_of
-
-_surrounded = MadeOnce()
 
 
 def gradient_with_aux(spec: Any, function: Any, *args: Any) -> Any:
@@ -65,7 +60,9 @@ class GradientWithAux(DerivedFunction):
 
 
 class JacobianWithAux(DerivedFunction):
-    """What Jacobians and the Hessian return with `has_aux=True`; `of` names which it is."""
+    """What Jacobians and the Hessian return with `has_aux=True`; `of` is the class of what they
+    return without.
+    """
 
     form = staticmethod(jacobian_with_aux)
     own_options = ("holomorphic", "of")
@@ -73,21 +70,27 @@ class JacobianWithAux(DerivedFunction):
     def __init__(
         self, function: Any, argnums: ArgNums, *, with_value: bool = False, options: dict[str, Any]
     ) -> None:
-        self.kind = options["of"]
+        self.kind = options["of"].kind
         super().__init__(function, argnums, with_value=with_value, options=options)
         self.__name__ += "_with_aux"
-        self._spec = replace(self._spec, auxiliary=self.kind)
+        self._spec = replace(self._spec, auxiliary=options["of"])
 
     @property
     def _shown(self) -> dict[str, Any]:
         return {"has_aux": True, **{k: v for k, v in self._asked.items() if k != "of"}}
 
 
-_JACOBIANS: dict[str, type[DerivedFunction]] = {
-    "jacfwd": ForwardJacobian,
-    "hessian": HessianFunction,
-    **JACOBIANS,
-}
+def jacobian_function(
+    kind: type[DerivedFunction],
+    function: Any,
+    argnums: ArgNums,
+    has_aux: bool,
+    options: dict[str, Any],
+) -> DerivedFunction:
+    """What a maker of Jacobians or Hessians returns."""
+    if has_aux:
+        return JacobianWithAux(function, argnums, options={**options, "of": kind})
+    return kind(function, argnums, options=options)
 
 
 # --- compiled forms ---
@@ -162,9 +165,7 @@ def _jacobian_form(typing_context, spec, function, *args):
     checks.read_arity(dispatcher, len(args))
     argnums = request.argnums[0] if request.single else request.argnums
     options = {"holomorphic": True} if request.holomorphic else {}
-    jacobian = _JACOBIANS[request.auxiliary](
-        value_alone(dispatcher, len(args)), argnums, options=options
-    )
+    jacobian = request.auxiliary(value_alone(dispatcher, len(args)), argnums, options=options)
     listed = ", ".join(f"x{k}" for k, _ in enumerate(args))
     lines = [f"found = jacobian({listed})", _aux_line(len(args)), "return found, aux"]
     scope = {"jacobian": jacobian.dispatcher, **_aux_scope(dispatcher)}
@@ -187,68 +188,9 @@ def _compiled(
     return COMPILED.get(dispatcher, ("aux", source, key, compiles_for_derivative()), make)
 
 
-# --- the functions that are differentiated ---
-
-
-def constant_aux(dispatcher: Any, count: int) -> Any:
-    """The function of `(value, aux)` with `aux` a constant to derivatives."""
-    result = "value_of(out), ignore_derivatives(aux_of(out))"
-    return _around(dispatcher, count, result)
-
-
-def value_alone(dispatcher: Any, count: int) -> Any:
-    """The function that returns the value."""
-    return _around(dispatcher, count, "value_of(out)")
-
-
-def _around(dispatcher: Any, count: int, result: str) -> Any:
-    def make() -> Any:
-        names = ", ".join(first_names(dispatcher, count))
-        plain = dispatcher.py_func
-        source = f"def {_NAME}({names}):\n out = _function({names})\n return {result}"
-        scope = {
-            "_function": dispatcher, "value_of": value_of, "aux_of": aux_of,
-            "ignore_derivatives": ignore_derivatives,
-        }  # fmt: skip
-        made = replacement_of(plain, source, scope, name=_NAME)
-        made.__name__ = plain.__name__  # errors name the function of the user
-        return njit(made)
-
-    return _surrounded.get(dispatcher, (count, result), make)
-
-
-_NAME = "around"
-
-
-def value_of(out: Any) -> Any:
-    """The first entry of a result `(value, aux)`."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
-def aux_of(out: Any) -> Any:
-    """The auxiliary output of a function that returns `(value, aux)`."""
-    raise NotImplementedError("this function only has a compiled form")
-
-
 def seed_of(value: Any) -> Any:
     """The cotangent 1 of a float."""
     raise NotImplementedError("this function only has a compiled form")
-
-
-def _entry(k: int) -> Callable[[Any], Any]:
-    def entry(out):
-        if not isinstance(out, types.BaseTuple) or len(out) != 2:
-            raise ActivityError(
-                f"with has_aux=True a function returns (value, aux), not {type_name(out)}",
-                instead=["return value, aux", "no has_aux"],
-            )
-        return lambda out: out[k]
-
-    return entry
-
-
-overload(value_of)(_entry(0))
-overload(aux_of)(_entry(1))
 
 
 @overload(seed_of)
@@ -260,23 +202,3 @@ def _seed_of(value):
             instead=["jacobian(f, has_aux=True)"],
         )
     return lambda value: type(value)(1.0)
-
-
-class _Makers:
-    """What `api.grad` makes derivatives with `has_aux=True` by."""
-
-    def derivative(
-        self, kind: str, function: Any, argnums: ArgNums, options: dict[str, Any]
-    ) -> DerivedFunction:
-        """What the function of the name `kind` returns."""
-        if kind in ("grad", "value_and_grad"):
-            with_value = kind == "value_and_grad"
-            return GradientWithAux(function, argnums, with_value=with_value, options=options)
-        return JacobianWithAux(function, argnums, options={**options, "of": kind})
-
-    def constant_aux(self, dispatcher: Any, count: int) -> Any:
-        """The function of `count` arguments with its `aux` a constant to derivatives."""
-        return constant_aux(dispatcher, count)
-
-
-use_aux(_Makers())

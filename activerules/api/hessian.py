@@ -21,7 +21,8 @@ import numpy as np
 from numba import njit, typed, types
 
 from activerules.annotations.values import make_zero
-from activerules.api.grad import ArgNums, DerivedFunction, GradientFunction, made_with_aux
+from activerules.api.derived import ArgNums, DerivedFunction, GradientFunction
+from activerules.api.has_aux import jacobian_function
 from activerules.api.jacobian_blocks import arranged, carrying
 from activerules.api.jacobian_columns import Columns, columns_form
 from activerules.api.jacobian_forward import names_of, written_arrays
@@ -86,9 +87,7 @@ def hessian(
     >>> hessian(lambda x: x * x * x)(2.0)
     12.0
     """
-    if has_aux:
-        return made_with_aux("hessian", function, argnums, options)
-    return HessianFunction(function, argnums, options=options)
+    return jacobian_function(HessianFunction, function, argnums, has_aux, options)
 
 
 def hessian_of(spec: Any, function: Any, *args: Any) -> Any:

@@ -14,7 +14,7 @@ from numba.extending import overload
 
 from activerules.annotations.values import laid_like
 from activerules.api.autodiff import NO_C_WRAPPER
-from activerules.api.grad import ArgNums, DerivedFunction, GradientFunction
+from activerules.api.derived import ArgNums, DerivedFunction, GradientFunction
 from activerules.api.hessian import along, copied
 from activerules.api.jacobian_blocks import copy_of, require_copyable
 from activerules.api.jacobian_columns import keep_apart, lines_apart

@@ -18,7 +18,8 @@ from numba import njit, types
 from activerules.annotations.activity import Active, Annotation, BatchDuplicated, Const, Duplicated
 from activerules.annotations.signature import SplitSpec
 from activerules.api.autodiff import NO_C_WRAPPER
-from activerules.api.grad import ArgNums, DerivedFunction, made_with_aux
+from activerules.api.derived import ArgNums, DerivedFunction
+from activerules.api.has_aux import jacobian_function
 from activerules.api.jacobian_blocks import (
     RUN_TIME,
     Block,
@@ -93,9 +94,7 @@ def jacrev(
     array([[2., 0.],
            [0., 4.]])
     """
-    if has_aux:
-        return made_with_aux("jacrev", function, argnums, options)
-    return _ReverseJacobian(function, argnums, options=options)
+    return jacobian_function(_ReverseJacobian, function, argnums, has_aux, options)
 
 
 def jacobian(
@@ -114,9 +113,7 @@ def jacobian(
     """
     if mode not in _MODES:
         raise UnknownOption(f"jacobian has no mode {mode!r}", instead=[", ".join(_MODES)])
-    if has_aux:
-        return made_with_aux(_SAME[mode], function, argnums, options)
-    return _MODES[mode](function, argnums, options=options)
+    return jacobian_function(_MODES[mode], function, argnums, has_aux, options)
 
 
 # --- compiled forms ---
@@ -535,9 +532,6 @@ _MODES: dict[str, type[DerivedFunction]] = {
     "forward": _ForwardJacobian,
     "reverse": _ReverseJacobian,
 }
-JACOBIANS: dict[str, type[DerivedFunction]] = {"jacobian": _Jacobian, "jacrev": _ReverseJacobian}
-"""The classes of what is returned here, by the function that returns it."""
-_SAME = {"auto": "jacobian", "forward": "jacfwd", "reverse": "jacrev"}
 
 
 give_factory_form(jacrev)

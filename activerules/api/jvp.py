@@ -11,9 +11,11 @@ from numba import njit, types
 from activerules.annotations.trees import flattened, restored
 from activerules.annotations.values import laid_like
 from activerules.api.autodiff import NO_C_WRAPPER, run_compiled
-from activerules.api.grad import ArgNums, DerivedFunction, made_with_aux, with_constant_aux
+from activerules.api.derived import ArgNums, DerivedFunction
+from activerules.api.has_aux import jacobian_function
 from activerules.api.jacobian_blocks import copy_of
 from activerules.api.jacobian_forward import jacobian_forward
+from activerules.api.value_and_aux import constant_aux
 from activerules.numba_ext.calls.factories import give_factory_form
 from activerules.numba_ext.calls.forward_forms import jvp_form
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
@@ -65,7 +67,7 @@ def jvp(
     (6.0, 3.5)
     """
     if has_aux:
-        parted = with_constant_aux(dispatcher_of(function), len(primals))
+        parted = constant_aux(dispatcher_of(function), len(primals))
         (value, aux), (tangent, _) = jvp(parted, primals, tangents, **options)
         return value, tangent, aux
     primals, tangents = flattened((primals, tangents))
@@ -195,9 +197,7 @@ def jacfwd(
     >>> jacfwd(lambda x: x * x)(3.0)
     6.0
     """
-    if has_aux:
-        return made_with_aux("jacfwd", function, argnums, options)
-    return ForwardJacobian(function, argnums, options=options)
+    return jacobian_function(ForwardJacobian, function, argnums, has_aux, options)
 
 
 class ForwardJacobian(DerivedFunction):

@@ -22,7 +22,7 @@ from activerules.annotations.signature import SplitSpec
 from activerules.annotations.trees import flattened, restored
 from activerules.annotations.values import make_zero
 from activerules.api.autodiff import NO_C_WRAPPER, run_compiled
-from activerules.api.grad import with_constant_aux
+from activerules.api.value_and_aux import constant_aux
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_compiled_form
@@ -97,7 +97,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False, **op
     options = inherited(target, options)
     target = with_flags(target, options)
     if has_aux:
-        parted = with_constant_aux(target, len(primals))
+        parted = constant_aux(target, len(primals))
         (value, aux), pullback = vjp(parted, *primals, **options)
         return value, _OfValue(pullback, make_zero(flattened(aux))), aux
     primals = flattened(primals)

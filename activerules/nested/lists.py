@@ -14,7 +14,7 @@ from numba import njit
 from activerules.annotations.activity import Active, Const, Duplicated, DuplicatedNoNeed
 from activerules.annotations.signature import Mode
 from activerules.api.autodiff import NO_C_WRAPPER, autodiff
-from activerules.api.grad import GradientFunction
+from activerules.api.derived import GradientFunction
 from activerules.api.list_arguments import (
     array_of,
     is_number_list,

@@ -24,7 +24,7 @@ from activerules.annotations.activity import (
 from activerules.annotations.signature import Mode, SplitSpec
 from activerules.annotations.values import make_zero
 from activerules.api.autodiff import NO_C_WRAPPER, autodiff
-from activerules.api.grad import GradientFunction
+from activerules.api.derived import GradientFunction
 from activerules.api.list_arguments import array_of, is_number_list, typed_list_of
 from activerules.errors import NotAFloatReturn, NotYetSupported, ShadowMismatch, TapeError
 from activerules.nested.options import zero_where_same

@@ -1,0 +1,282 @@
+"""`DerivedFunction`: a function made from another one, as `grad`, `jacobian` and their like return.
+
+Called from Python it runs a compiled stub that is made anew when rules were registered since; used
+as a global or captured variable inside `@njit` it is that stub.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, SupportsIndex
+
+from numba import njit, types
+from numba.extending import typeof_impl
+
+from activerules.annotations.signature import GradientSpec
+from activerules.annotations.trees import flattened, restored
+from activerules.api.autodiff import NO_C_WRAPPER, run_compiled
+from activerules.errors import ArityError
+from activerules.numba_ext.calls import checks
+from activerules.numba_ext.calls.intrinsics import give_compiled_form, gradient_form
+from activerules.numba_ext.codegen.arity import of_count, takes_any_number
+from activerules.numba_ext.codegen.made_once import COMPILED, MadeOnce
+from activerules.numba_ext.codegen.stubs import Stub
+from activerules.numba_ext.target.derivative import ArgumentsOverlap
+from activerules.numba_ext.target.dispatchers import (
+    OPTIONS,
+    dispatcher_of,
+    inherited,
+    named_flags,
+    require_known,
+    with_flags,
+)
+from activerules.rules.fingerprint import of_function
+from activerules.rules.registry import RULES
+from activerules.rules.rule import location_of
+from activerules.rules.written import function_from
+
+ArgNums = int | str | tuple[int | str, ...]
+
+
+_DERIVATIVES = {
+    "grad": "gradient of",
+    "value_and_grad": "value and the gradient of",
+    "hessian": "Hessian of",
+    "hvp": "product of a vector and the Hessian of",
+    **dict.fromkeys(("jacobian", "jacfwd", "jacrev"), "Jacobian of"),
+}
+
+
+# One token for all that was made alike: `grad(f)(x)` may stand in a loop.
+_tokens = MadeOnce()
+
+
+class DerivedFunction:
+    """A function made from another one; `dispatcher` is the `@njit` function behind it.
+
+    Its stub calls `form(spec, function, *arguments)`, which has a compiled form. `own_options` are
+    accepted beside those of `numba.njit`.
+    """
+
+    form: Callable[..., Any]
+    kind: str
+    own_options: tuple[str, ...] = ()
+
+    def __init__(
+        self, function: Any, argnums: ArgNums, *, with_value: bool = False, options: dict[str, Any]
+    ) -> None:
+        require_known(options, self.own_options)
+        self._maker = "value_and_grad" if with_value else self.kind
+        _require_no_values(self._maker, function, argnums)
+        self._function, self._asked = function, options
+        target = dispatcher_of(function)
+        self._options = options = inherited(target, options)
+        self._target = with_flags(target, options)
+        spec = read_spec(self._target, argnums, with_value)
+        self._spec = replace(spec, holomorphic=bool(options.get("holomorphic")))
+        functools.update_wrapper(self, self._target.py_func)
+        self.__doc__ = self._described(self._target.py_func)
+        self.__name__ = f"{self._maker}_{self.__name__}"
+        key = type(self), self._spec, repr(sorted(options.items()))
+        self._token: object = _tokens.get(self._target, key, object)
+
+    @property
+    def dispatcher(self) -> Any:
+        """The stub that serves compiled callers, compiled under the rules there are now."""
+        return self._dispatcher()
+
+    def _dispatcher(self, *, deferred: bool = False) -> Any:
+        return COMPILED.get(
+            self._target, (self._token, deferred), lambda: self._make_dispatcher(deferred)
+        )
+
+    def _make_dispatcher(self, deferred: bool) -> Any:
+        stub = self._make_stub(replace(self._spec, deferred=deferred))
+        if self._options.get("cache"):
+            # Numba's cache does not see other functions; rules at least must not be stale.
+            stub.__qualname__ += f"_{RULES.fingerprint}_{of_function(self._target.py_func)}"
+        options = {k: v for k, v in self._options.items() if k in OPTIONS}
+        stub.__qualname__ += named_flags(options)
+        return njit(**NO_C_WRAPPER, **options)(stub)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return what the function is made to return."""
+        given = flattened(args)
+        named = {name: flattened(value) for name, value in kwargs.items()}
+        try:
+            return restored(self._run(*given, **named))
+        except TypeError:
+            self._require_call(args, kwargs)
+            raise
+
+    def _require_call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Raise `ArityError` where a call is not one of this function."""
+        checks.require_call(self._target, args, kwargs)
+
+    def _parameters(self, signature: inspect.Signature) -> inspect.Signature:
+        """Those of this function, of the signature of the other one."""
+        return signature
+
+    def _make_stub(self, spec: GradientSpec) -> Any:
+        """Return a plain function with these parameters and their defaults."""
+        plain = self._target.py_func
+        of_count(self._target, 0)  # raises for what has no compiled form
+        accepted = self._parameters(inspect.signature(plain))
+        parameters = accepted.parameters.values()
+        names = ", ".join("*" * (p.kind is p.VAR_POSITIONAL) + p.name for p in parameters)
+        stub = function_from(
+            f"def stub{_bare(accepted)}: return _form(_spec, _target, {names})\n",
+            "stub",
+            # no data: the address of a dispatcher would keep Numba from caching what uses it
+            {"_form": type(self).form, "_spec": spec, "_target": Stub(self._target)},
+            module=plain.__module__,
+            file=plain.__code__.co_filename,
+            line=plain.__code__.co_firstlineno,
+        )
+        positional = [p.default for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        stub.__defaults__ = tuple(x for x in positional if x is not inspect.Parameter.empty) or None
+        stub.__kwdefaults__ = plain.__kwdefaults__
+        stub.__name__ = self.__name__
+        argnums = "_".join(map(str, spec.argnums))
+        asked = f"{argnums}{'_holomorphic' * spec.holomorphic}"
+        stub.__qualname__ = f"{plain.__qualname__}.{self.__name__}_{asked}"
+        return stub
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
+        return run_compiled(self.dispatcher, *args, **kwargs)
+
+    def _described(self, plain: Any) -> str:
+        """What `help` says of it: which derivative it is, and what the function says of itself."""
+        parameters = list(inspect.signature(plain).parameters)
+        last = len(parameters) - 1
+        names = [f"`{parameters[min(k, last)]}`" for k in self._spec.argnums]
+        what = f"The {_DERIVATIVES[self._maker]} `{plain.__name__}` with respect to"
+        return "\n\n".join(filter(None, [f"{what} {', '.join(names)}.", plain.__doc__]))
+
+    @property
+    def _argnums(self) -> ArgNums:
+        return self._spec.argnums[0] if self._spec.single else self._spec.argnums
+
+    @property
+    def _shown(self) -> dict[str, Any]:
+        """The options as the caller gave them, for `repr`."""
+        return self._asked
+
+    def __repr__(self) -> str:
+        """Return the call that makes it."""
+        given = {"argnums": self._argnums} if self._argnums != 0 else {}
+        options = "".join(f", {k}={v!r}" for k, v in {**given, **self._shown}.items())
+        return f"{self._maker}({self._target.py_func.__name__}{options})"
+
+    def __reduce__(self) -> Any:
+        """Pickle what it was made from; it is compiled anew."""
+        with_value = self._spec.with_value
+        return _unpickled, (type(self), self._function, self._argnums, with_value, self._asked)
+
+
+def _unpickled(
+    kind: type[DerivedFunction], function: Any, argnums: ArgNums, with_value: bool, options: Any
+) -> DerivedFunction:
+    return kind(function, argnums, with_value=with_value, options=options)
+
+
+@typeof_impl.register(DerivedFunction)
+def _typeof_derived_function(value: DerivedFunction, _context: Any) -> Any:
+    return types.Dispatcher(value.dispatcher)
+
+
+def read_spec(dispatcher: Any, argnums: ArgNums, with_value: bool) -> GradientSpec:
+    """Bring `argnums` into the range of the function's parameters, each named once."""
+    names = list(inspect.signature(dispatcher.py_func).parameters)
+    unlimited = takes_any_number(dispatcher.py_func)
+    single = not isinstance(argnums, tuple | list)
+    indices = []
+    for argnum in [argnums] if single else argnums:
+        if isinstance(argnum, str):
+            indices.append(_index_of(dispatcher, argnum))
+            continue
+        if not isinstance(argnum, SupportsIndex):
+            raise _wrong_argnums(
+                dispatcher, f"has {argnum!r}, which is neither a number nor a name"
+            )
+        index = operator.index(argnum)
+        if index < 0 and not unlimited:
+            index += len(names)
+        if index < 0 or (index >= len(names) and not unlimited):
+            raise _wrong_argnums(dispatcher, f"has {argnum}")
+        indices.append(index)
+    repeated = [k for k in indices if indices.count(k) > 1]
+    if repeated or not indices:
+        named = [*of_count(dispatcher, 1 + max(repeated, default=0)).parameters]
+        fault = f"names `{named[repeated[0]]}` twice" if repeated else "names no argument"
+        raise _wrong_argnums(dispatcher, fault)
+    return GradientSpec(tuple(indices), single, with_value)
+
+
+def _index_of(dispatcher: Any, name: str) -> int:
+    """The number of the argument of that name."""
+    parameters = inspect.signature(dispatcher.py_func).parameters
+    if name not in parameters or parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+        raise _wrong_argnums(dispatcher, f"has {name!r}")
+    return list(parameters).index(name)
+
+
+def _require_no_values(kind: str, function: Any, argnums: Any) -> None:
+    """Raise `ArityError` for `grad(f, x)`: what is differentiated at comes later."""
+    given = argnums if isinstance(argnums, tuple | list) else [argnums]
+    if given and all(isinstance(p, float | complex) or getattr(p, "ndim", 0) for p in given):
+        name = getattr(function, "__name__", "f")
+        raise ArityError(
+            f"{kind}({name}) returns a function, and is given what that is to be called with",
+            why=f"the second argument of {kind} is argnums: which arguments to differentiate "
+            "with respect to",
+            instead=[f"{kind}({name})(x)"],
+        )
+
+
+def _wrong_argnums(dispatcher: Any, fault: str) -> ArityError:
+    plain = dispatcher.py_func
+    bare = _bare(inspect.signature(plain))
+    names = list(bare.parameters)
+    takes, numbers = f"has {len(names)} arguments", f"a number from 0 to {len(names) - 1}"
+    if takes_any_number(plain):
+        takes, numbers = "takes any number of arguments", "a number from 0"
+    return ArityError(
+        f"argnums {fault}, and {plain.__name__} {takes}",
+        where=[("in the derivative of", f"{plain.__name__}{bare}", location_of(plain))],
+        instead=[f"{numbers}, a name, or a tuple of different ones"],
+    )
+
+
+def _bare(signature: inspect.Signature) -> inspect.Signature:
+    """The parameters alone: names and kinds, without defaults, annotations and result."""
+    parameters = signature.parameters.values()
+    return inspect.Signature([p.replace(default=p.empty, annotation=p.empty) for p in parameters])
+
+
+def _gradient(spec: GradientSpec, target: Any, *args: Any) -> Any:
+    """Differentiate `target` at plain arguments; only called from compiled stubs."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+give_compiled_form(_gradient, gradient_form)
+
+
+class GradientFunction(DerivedFunction):
+    """What `grad` and `value_and_grad` return: a function that computes gradients."""
+
+    form = staticmethod(_gradient)
+    kind = "grad"
+
+    def _run(self, *args: Any, **kwargs: Any) -> Any:
+        # what is on disk, and what compiled callers have, serves every call
+        if not (self._options.get("cache") or COMPILED.find(self._target, (self._token, False))):
+            try:
+                return run_compiled(self._dispatcher(deferred=True), *args, **kwargs)
+            except ArgumentsOverlap:
+                pass  # nothing has run; what the next stub raises has no context
+        return super()._run(*args, **kwargs)

@@ -1,0 +1,74 @@
+"""Functions made of one that returns `(value, aux)`: what is differentiated with `has_aux=True`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit, types
+from numba.extending import overload
+
+from activerules.annotations.values import ignore_derivatives
+from activerules.errors import ActivityError
+from activerules.numba_ext.codegen.arity import first_names
+from activerules.numba_ext.codegen.made_once import MadeOnce
+from activerules.rules.pattern import type_name
+from activerules.rules.written import replacement_of
+
+_surrounded = MadeOnce()
+
+
+def constant_aux(dispatcher: Any, count: int) -> Any:
+    """The function of `(value, aux)` with `aux` a constant to derivatives."""
+    result = "value_of(out), ignore_derivatives(aux_of(out))"
+    return _around(dispatcher, count, result)
+
+
+def value_alone(dispatcher: Any, count: int) -> Any:
+    """The function that returns the value."""
+    return _around(dispatcher, count, "value_of(out)")
+
+
+def _around(dispatcher: Any, count: int, result: str) -> Any:
+    def make() -> Any:
+        names = ", ".join(first_names(dispatcher, count))
+        plain = dispatcher.py_func
+        source = f"def {_NAME}({names}):\n out = _function({names})\n return {result}"
+        scope = {
+            "_function": dispatcher, "value_of": value_of, "aux_of": aux_of,
+            "ignore_derivatives": ignore_derivatives,
+        }  # fmt: skip
+        made = replacement_of(plain, source, scope, name=_NAME)
+        made.__name__ = plain.__name__  # errors name the function of the user
+        return njit(made)
+
+    return _surrounded.get(dispatcher, (count, result), make)
+
+
+_NAME = "around"
+
+
+def value_of(out: Any) -> Any:
+    """The first entry of a result `(value, aux)`."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def aux_of(out: Any) -> Any:
+    """The auxiliary output of a function that returns `(value, aux)`."""
+    raise NotImplementedError("this function only has a compiled form")
+
+
+def _entry(k: int) -> Callable[[Any], Any]:
+    def entry(out):
+        if not isinstance(out, types.BaseTuple) or len(out) != 2:
+            raise ActivityError(
+                f"with has_aux=True a function returns (value, aux), not {type_name(out)}",
+                instead=["return value, aux", "no has_aux"],
+            )
+        return lambda out: out[k]
+
+    return entry
+
+
+overload(value_of)(_entry(0))
+overload(aux_of)(_entry(1))
