@@ -456,11 +456,12 @@ unset:
   ret i64 0
 }}
 
-; a number that changes when keys, or the places of their values, do
+; a number that changes when keys, or the places of their values, do; looks into it first (K3)
 define i64 @activerules.dict.fingerprint(ptr %d) noinline {{
   %unset = icmp eq ptr %d, null
   br i1 %unset, label %done, label %set
 set:
+  %fine = call i1 @activerules.dict.align(ptr %d)
 {_LOAD_KEYS}
 {_LOAD_FIRST}
   %address = ptrtoint ptr %keys to i64

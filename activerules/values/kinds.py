@@ -15,7 +15,6 @@ from typing import Any
 from numba.core import types
 
 from activerules.ir.llvm.types import DOUBLE, FLOAT, Type
-from activerules.values.fields import is_instance, is_list
 from activerules.values.layout import (
     Node,
     Number,
@@ -78,10 +77,10 @@ def is_container(found: types.Type) -> bool:
 
 
 def is_object(found: types.Type) -> bool:
-    """Whether a leaf leads to memory with numbers by pointers in it that a rule follows: an
-    instance, or a typed list.
+    """Whether a leaf is memory with numbers that is no array: a record, an instance, a typed list
+    or dictionary.
     """
-    return has_shadow(found) and (is_instance(found) or is_list(found))
+    return has_shadow(found) and not isinstance(found, types.Array)
 
 
 def has_shadows(found: types.Type) -> bool:

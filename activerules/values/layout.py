@@ -149,6 +149,11 @@ class Node:
         """Whether it holds, or leads to, floats of a known width."""
         return any(child.holds_floats for _, child in self.children)
 
+    @cached_property
+    def has_keys(self) -> bool:
+        """Whether it is a dictionary, or leads to one."""
+        return any(child.has_keys for _, child in self.children)
+
     @property
     def is_plain(self) -> bool:
         """Whether it holds only integers, texts and the like, as keys of dictionaries do."""
@@ -318,6 +323,11 @@ class Items(Node):
         """The numbers of its items and keys, by reference."""
         found = self.item.numbers if self.key is None else self.item.numbers | self.key.numbers
         return found.behind()
+
+    @cached_property
+    def has_keys(self) -> bool:
+        """Whether it is a dictionary, or leads to one."""
+        return self.key is not None or super().has_keys
 
     @cached_property
     def holds_floats(self) -> bool:

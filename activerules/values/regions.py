@@ -5,6 +5,7 @@ Needs       the Numba type of an argument, and LLVM values of it (the primal, it
 Gives       `pieces_of`: the same piece of each of the values; `extent_of_piece`: its bytes
             `field_values`: the fields of an instance; `parts_of`: the items of tuples
             `entries_of`, `each_item`: what is in lists and dictionaries; `each_address`: where
+            `array_of_record`: a record as the only element of an array
 """
 
 from __future__ import annotations
@@ -181,6 +182,22 @@ def _array_at(
         meminfo=None,
     )
     return array._getvalue()
+
+
+def array_of_record(context: Any, builder: Any, found: Any, record: Any) -> tuple[Any, Any]:
+    """An array that borrows a record, its only element; its type first."""
+    array_type = types.Array(found, 1, "C", aligned=found.aligned)
+    array = context.make_array(array_type)(context, builder)
+    itemsize = cgutils.intp_t(found.size)
+    populate_array(
+        array,
+        data=builder.bitcast(record, array.data.type),
+        shape=cgutils.pack_array(builder, [cgutils.intp_t(1)]),
+        strides=cgutils.pack_array(builder, [itemsize]),
+        itemsize=itemsize,
+        meminfo=None,
+    )
+    return array_type, array._getvalue()
 
 
 @contextmanager

@@ -50,16 +50,17 @@ class CallArgument:
 
     kind "value": numbers, Active where one of its floats is active; "memory": Duplicated where the
     memory behind operand `data_operand` is active; "object": Duplicated where memory is active that
-    its `pointers` lead to, however far; "const": never active. `operands` are indices
-    into the operands of the call. `written` is False where the function is known not to write the
-    argument's memory; its shadow may be written all the same where it is `shadow_written`;
-    `element` is the float type the memory holds; `pointers` are the operands
-    that point to memory of any kind, integers too. A "const" argument is `opaque` where its type
-    holds floats in a way rules do not take (a list, an object): one with active data in it, or
-    that active data may be written to, is refused unless it is `declared_inactive`. A `container`
-    holds pointers, which the function may follow; it `exchanges` them where they may lead to other
-    memory afterwards. Data of a `sent` argument leaves the function by another way than its result
-    and the arguments it writes; data that enters by such a way is written into a `received` one.
+    its `pointers` lead to, however far; "const": never active. `operands` are indices into the
+    operands of the call. `written` is False where the function is known not to write the argument's
+    memory; its shadow may be written all the same where it is `shadow_written`; `element` is the
+    float type the memory holds; `pointers` are the operands that point to memory of any kind,
+    integers too. A "const" argument is `opaque` where its type holds floats in a way rules do not
+    take (a list, an object): one with active data in it, or that active data may be written to, is
+    refused unless it is `declared_inactive`. A `container` holds pointers, which the function may
+    follow; it `exchanges` them where they may lead to other memory afterwards; it is `keyed` where
+    it is, or leads to, a dictionary. Data of a `sent` argument leaves the function by another way
+    than its result and the arguments it writes; data that enters by such a way is written into a
+    `received` one.
     """
 
     name: str
@@ -72,6 +73,7 @@ class CallArgument:
     opaque: bool = False
     container: bool = False
     exchanges: bool = True
+    keyed: bool = False
     pointers: tuple[int, ...] = ()
     shadow_written: bool = False
     sent: bool = False

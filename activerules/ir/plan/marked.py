@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from activerules.errors import RuleError
+from activerules.ir.analysis.activity import reachable_from_argument
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.analysis.nodes import RuleTape, SavedStruct
 from activerules.ir.derivatives.rulecall import (
@@ -224,7 +225,7 @@ def _refuse_lost_write(call: Instruction, argument: CallArgument, facts: Facts) 
 def _refuse_hidden_activity(call: Instruction, argument: CallArgument, facts: Facts) -> None:
     """Refuse active data in an argument that rules treat as constant: its derivative would be lost.
 
-    Such arguments are lists of Python, dictionaries, records, and tuples with objects.
+    Such arguments are lists of Python, arrays of records, and tuples with objects.
     """
     for k in argument.operands:
         operand = call.operands[k]
@@ -235,11 +236,34 @@ def _refuse_hidden_activity(call: Instruction, argument: CallArgument, facts: Fa
                 call,
                 f"argument {argument.name} of a function with a rule holds active data "
                 "in a type rules do not take yet",
-                "rules take numbers, arrays of numbers, tuples of both, instances and typed lists; "
-                "the derivative with respect to other arguments would be lost",
+                "rules take numbers, arrays of numbers, tuples of both, records, instances, typed "
+                "lists and dictionaries; the derivative with respect to others would be lost",
                 [
                     "pass the floats and arrays one by one",
                     "declare the argument inactive: ar.inactive(f, args=(…))",
+                ],
+            )
+
+
+def refuse_without_keys(
+    call: Instruction, info: CallInfo, how: CallActivities, facts: Facts
+) -> None:
+    """In a reverse sweep, only dictionaries of the user's call have shadows with keys: what the
+    engine mirrors of others is the memory of their values.
+    """
+    for argument, activity in zip(info.arguments, how.arguments, strict=True):
+        if activity != "duplicated" or not argument.keyed:
+            continue
+        reached = reachable_from_argument(call, argument, facts.memory)
+        if facts.request.callee or any(o.is_local for o in reached):
+            raise refusal(
+                call,
+                f"argument {argument.name} of a function with a rule is, or holds, a dictionary "
+                "that the differentiated function makes, or gets from one that calls it",
+                "the shadow of such a dictionary has no keys, by which the rule would look there",
+                [
+                    "make the dictionary before, and pass it: Duplicated(d, make_zero(d))",
+                    "pass its arrays and numbers one by one",
                 ],
             )
 

@@ -39,7 +39,14 @@ from activerules.ir.llvm.types import size_of
 from activerules.ir.normal.effects import effect_of, memory_intrinsic
 from activerules.ir.plan.callees import CalleeUse, Family, plan_callees, use_callee
 from activerules.ir.plan.facts import Facts, analyse, summaries_of
-from activerules.ir.plan.marked import RuleUse, activities_of, choosing_for, is_read, site_of
+from activerules.ir.plan.marked import (
+    RuleUse,
+    activities_of,
+    choosing_for,
+    is_read,
+    refuse_without_keys,
+    site_of,
+)
 from activerules.ir.plan.ownership import plan_ownership
 from activerules.ir.plan.plan import Plan, home_of
 from activerules.ir.plan.request import Request
@@ -249,6 +256,7 @@ class _Planner:
         how = activities_of(call, info, self.facts)
         if how is None:
             return None
+        refuse_without_keys(call, info, how, self.facts)
         request = RuleRequest(
             activities=how.arguments,
             result=how.result,

@@ -169,9 +169,21 @@ class RuleCaller:
 
     def zero_shadow(self, argument: RuleArgument, value: Any) -> Any:
         """A shadow to throw away after the call (W2)."""
-        shadow = self.call(self.zero_makers[argument.value_type], [value])
-        self.scratch.append((argument.shadow_type, shadow))
-        return shadow
+        return self.made_for(argument.shadow_type, self.zero_makers[argument.value_type], [value])
+
+    def made_for(self, wanted: types.Type, compiled: Any, args: Sequence[Any]) -> Any:
+        """What a compiled function makes in place of an argument, released after the call; of a
+        record, the one in the array that owns it.
+        """
+        value, found = self.call(compiled, args), compiled.signature.return_type
+        self.scratch.append((found, value))
+        return self.as_passed(wanted, value, found)
+
+    def as_passed(self, wanted: types.Type, value: Any, found: types.Type) -> Any:
+        """What was made, as the argument is passed."""
+        if isinstance(wanted, types.Record):
+            return self.context.make_array(found)(self.context, self.builder, value).data
+        return self.context.cast(self.builder, value, found, wanted)
 
     def call(self, compiled: Any, args: Sequence[Any]) -> Any:
         """Call a compiled function; leave with its status if it fails (W3)."""

@@ -12,34 +12,59 @@ from typing import Any
 
 import numpy as np
 from numba.core import types
-from numba.extending import overload, register_jitable
+from numba.extending import intrinsic, overload, register_jitable
 
 from activerules.annotations.values import make_zero
 from activerules.errors import RuleArgumentsOverlap, RuleReturnError
 from activerules.values.overwriting import overwrite
+from activerules.values.regions import array_of_record
 from activerules.values.shadows import room_like
 
 
+@intrinsic
+def _array_of_record(typing_context, x):
+    def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
+        return array_of_record(context, builder, x, args[0])[1]
+
+    return types.Array(x, 1, "C", aligned=x.aligned)(x), codegen
+
+
+def in_array(x: Any) -> Any:
+    """A record as the only element of an array that borrows it; anything else as it is."""
+    raise NotImplementedError("there in compiled rules only")
+
+
+@overload(in_array)
+def _in_array(x):
+    if isinstance(x, types.Record):
+        return lambda x: _array_of_record(x)  # pyright: ignore[reportCallIssue]
+    return lambda x: x
+
+
 def make_zero_of(x: Any) -> Any:
-    """Make a shadow of zeros for an argument of a rule that has none."""
-    return make_zero(x)
+    """Make a shadow of zeros for an argument of a rule that has none; a record in an array."""
+    return make_zero(in_array(x))
 
 
 def copied(x: Any) -> Any:
-    """A copy of an array of the same layout, C for an array of layout A."""
+    """A copy of an array of the same layout, C for an array of layout A; of an object, see
+    `objects`.
+    """
     raise NotImplementedError("there in compiled rules only")
 
 
 @overload(copied)
 def _copied(x):
+    if not isinstance(x, types.Array):
+        return None
     if x.layout == "F":
         return lambda x: x.T.copy().T  # Numba's own copy of it has layout C
     return lambda x: x.copy()
 
 
 def copy_of(x: Any) -> Any:
-    """A copy of an array's items, for `restore`."""
-    return copied(x)
+    """A copy of what an argument holds, which belongs to nobody else; of a record in an array."""
+    return copied(in_array(x))
 
 
 def laid_as(kept: Any, x: Any) -> Any:
@@ -121,8 +146,20 @@ def _extent(x):
     return low, high
 
 
+def overlap(x: Any, y: Any) -> Any:
+    """Whether two arrays share memory; of objects, see `objects`."""
+    raise NotImplementedError("there in compiled rules only")
+
+
+@overload(overlap)
+def _overlap(x, y):
+    if not (isinstance(x, types.Array) and isinstance(y, types.Array)):
+        return None
+    return lambda x, y: arrays_overlap(x, y)
+
+
 @register_jitable
-def overlap(x, y):
+def arrays_overlap(x, y):
     """Whether two arrays share memory."""
     if x.size == 0 or y.size == 0:
         return False
@@ -153,7 +190,8 @@ def _interleave(x, y):
 
 @cache
 def apart(message: str, error: type[Exception] = RuleReturnError) -> Callable[[Any, Any], None]:
-    """The function that raises `error(message)` if two arrays share memory.
+    """The function that raises `error(message)` if an array shares memory with another, or with an
+    object.
 
     The engine takes an array that a rule returns for new memory: a result that is an argument, or a
     part of one, would carry the cotangents of both.

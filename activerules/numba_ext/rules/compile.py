@@ -68,6 +68,7 @@ from activerules.rules.choose import RuleQuery
 from activerules.rules.rule import DataPaths, ForwardRule, RulePair
 from activerules.values.abi import AbiParameter, flatten, meminfo_offsets
 from activerules.values.kinds import float_elements, is_container, may_hold_numbers
+from activerules.values.layout import layout_of
 
 # NumPy functions that write into an argument; all others only read them.
 _NUMPY_WRITERS = frozenset({"copyto", "fill_diagonal", "put", "place", "putmask", "shuffle"})
@@ -235,6 +236,7 @@ class NumbaRuleCompiler:
                     opaque=kind == "const" and not stopped and may_hold_numbers(found),
                     container=is_container(found),
                     exchanges=is_container(found) and marked.exchanges,
+                    keyed=layout_of(found).has_keys,
                     pointers=tuple(pointers),
                     shadow_written=changes_shadows(marked.function, i),
                     sent=i in paths.sends,

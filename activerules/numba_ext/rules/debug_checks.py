@@ -23,7 +23,7 @@ from activerules.annotations.activity import (
     MixedDuplicated,
 )
 from activerules.numba_ext.codegen.types import AnnotationType
-from activerules.numba_ext.rules.checks import overlap
+from activerules.numba_ext.rules.checks import arrays_overlap
 from activerules.rules.written import function_from
 
 __all__ = [
@@ -153,7 +153,7 @@ def _share(x, y):
     if isinstance(x, types.List | types.ListType) and isinstance(x.dtype, types.Array):
         return _share_items
     if isinstance(x, types.Array) and isinstance(y, types.Array):
-        return overlap
+        return arrays_overlap
     return lambda x, y: False
 
 

@@ -37,7 +37,6 @@ from activerules.numba_ext.rules.compiled import (
     types_of,
 )
 from activerules.numba_ext.rules.functions import callable_rule, compile_function
-from activerules.numba_ext.rules.objects import copy_of_object
 from activerules.numba_ext.rules.typing import (
     alias_checks,
     alike_checks,
@@ -135,10 +134,7 @@ def compile_forward_rule(
             primal=primal,
             tangent=tangent,
             zero_makers={t: compile_one(make_zero_of, (t,), chosen) for t in scratch},
-            copies={
-                t: compile_one(copy_of_object if is_object(t) else copy_of, (t,), chosen)
-                for t in restored
-            },
+            copies={t: compile_one(copy_of, (t,), chosen) for t in restored},
             restorers={
                 t: compile_one(restore, (t, owned(t)), chosen) for t in restored if not is_object(t)
             },
@@ -282,9 +278,7 @@ class _Forward(RuleCaller):
 
     def _copy_of_object(self, index: int, found: types.Type) -> Any:
         """The object that a run for another lane gets, as the first has its own."""
-        copy = self.call(self.rule.copies[found], [self.primals[index]])
-        self.scratch.append((found, copy))
-        return copy
+        return self.made_for(found, self.rule.copies[found], [self.primals[index]])
 
     def _run(self) -> Any:
         dummies = [self.context.get_dummy_value(), self.context.get_dummy_value()]

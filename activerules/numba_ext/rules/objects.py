@@ -1,8 +1,9 @@
-"""Objects as arguments of rules: instances and typed lists, with all that their pointers lead to.
+"""Objects as arguments of rules: records, instances, typed lists and dictionaries, with all that
+their pointers lead to.
 
 Needs       the arguments of a marked call
 Gives       `object_checks`: the compiled checks that every call of a rule with objects makes;
-            `copy_of_object`: what keeps the value of one that the reverse reads
+            `copied` and `overlap` of `checks`, for objects
 Invariants  O1  an object is made of the same pieces of memory before and after a rule runs, and in
                 both halves: what is found at the places in it is what was there, and its shadow is
                 made of the pieces that belong to these
@@ -21,21 +22,20 @@ from typing import Any
 
 from numba.core import cgutils, types
 from numba.core.typing.templates import signature
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 from activerules.errors import (
     NotYetSupported,
     RuleArgumentsOverlap,
-    RuleReturnError,
     RuleViolation,
 )
-from activerules.numba_ext.rules.checks import copied, copy_in_place, none_of, overlap
+from activerules.numba_ext.rules.checks import arrays_overlap, copied, copy_in_place, overlap
 from activerules.numba_ext.rules.compiled import ObjectCheck, RuleArgument
 from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.values.identity import identity_of_memory
 from activerules.values.kinds import is_object
 from activerules.values.layout import Array, Items, Node, Number, Plain, layout_of
-from activerules.values.regions import entries_of, memory_of
+from activerules.values.regions import array_of_record, entries_of, memory_of
 from activerules.values.shadows import is_instance, keep, may_change, release
 from activerules.values.walk import Depth, Emit, Making, fresh, walk
 
@@ -51,23 +51,8 @@ def identity(typing_context, x):
 
 
 @intrinsic
-def shares(typing_context, array, x):
-    """Whether an array overlaps one of those in an object."""
-
-    def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
-        em = Emit(context, builder)
-        found = cgutils.alloca_once_value(builder, cgutils.false_bit)
-        for ty, value in _memory(em, x, args[1]):
-            if isinstance(ty, types.Array):
-                _note_if_same(em, found, (array, args[0]), (ty, value))
-        return builder.load(found)
-
-    return types.boolean(array, x), codegen
-
-
-@intrinsic
 def _meet(typing_context, x, y):
-    """Whether two objects share arrays, items or instances."""
+    """Whether two values, objects or arrays, share arrays, items, records or instances."""
 
     def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
         em = Emit(context, builder)
@@ -81,14 +66,16 @@ def _meet(typing_context, x, y):
 
 
 def _memory(em: Emit, found: Any, value: Any) -> Iterator[tuple[Any, Any]]:
-    """All memory with floats that a value leads to, by type; of a list or dictionary, an array over
-    its items.
+    """All memory with floats that a value leads to, by type; of a list or dictionary an array over
+    its items, of a record one with it alone.
     """
     for visit in walk(em, layout_of(found), (value,), depth=Depth.ITEMS, where=may_change):
         if isinstance(visit.node, Items):
             entries = entries_of(em.context, em.builder, visit.node.numba_type, visit.values)
             if layout_of(entries.array_type).has_shadow:
                 yield entries.array_type, entries.arrays[0]
+        elif isinstance(visit.node.numba_type, types.Record):
+            yield array_of_record(em.context, em.builder, visit.node.numba_type, visit.values[0])
         elif visit.node.has_shadow:
             yield visit.node.numba_type, visit.values[0]
 
@@ -97,7 +84,7 @@ def _note_if_same(em: Emit, found: Any, one: tuple[Any, Any], other: tuple[Any, 
     (ty, value), (other_ty, other_value) = one, other
     if isinstance(ty, types.Array) and isinstance(other_ty, types.Array):
         typed = signature(types.boolean, ty, other_ty)
-        meets = em.context.compile_internal(em.builder, overlap, typed, (value, other_value))
+        meets = em.context.compile_internal(em.builder, arrays_overlap, typed, (value, other_value))
     elif is_instance(layout_of(ty)) and ty == other_ty:
         addresses = [memory_of(em.context, em.builder, ty, v) for v in (value, other_value)]
         meets = em.builder.icmp_unsigned("==", *addresses)
@@ -140,9 +127,16 @@ def _copied_array(x):
 _COPY = Making(leaf=_copy_of_leaf, opened=_is_opened, kept=_is_value)
 
 
-def copy_of_object(x: Any) -> Any:
-    """Keep what an object holds: its own numbers, and those it leads to."""
-    return _copied(x)  # pyright: ignore[reportCallIssue]
+@overload(copied)
+def _copied_object(x):
+    return (lambda x: _copied(x)) if is_object(x) else None  # pyright: ignore[reportCallIssue]
+
+
+@overload(overlap)
+def _objects_overlap(x, y):
+    if is_object(x) or is_object(y):
+        return lambda x, y: _meet(x, y)  # pyright: ignore[reportCallIssue]
+    return None
 
 
 def identity_of(x: Any) -> Any:
@@ -187,29 +181,13 @@ def let_go(x: Any, before: Any) -> None:
 
 
 @cache
-def apart_from_object(message: str) -> Callable[[Any, Any], None]:
-    """The function that raises `RuleReturnError(message)` if an array is one of an object's."""
-
-    def check(result, x):
-        if shares(result, x):  # pyright: ignore[reportCallIssue]
-            raise RuleReturnError(message)
-
-    return check
-
-
-def kept_if_in_object(x: Any, y: Any) -> Any:
-    """As `kept_if_shared`, of an array that may be one of an object's."""
-    return copied(x) if shares(x, y) else copied(none_of(x))  # pyright: ignore[reportCallIssue]
-
-
-@cache
 def objects_apart(message: str) -> Callable[[Any, Any], Any]:
     """The function that raises `RuleArgumentsOverlap(message)` if two objects share memory. It
     returns what `nothing_kept` takes.
     """
 
     def check(x, y):
-        if _meet(x, y):  # pyright: ignore[reportCallIssue]
+        if overlap(x, y):
             raise RuleArgumentsOverlap(message)
         return 0
 

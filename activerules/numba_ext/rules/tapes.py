@@ -20,7 +20,7 @@ from activerules.errors import TapeMismatch
 from activerules.numba_ext.rules.checks import copy_of_list, detached, detached_items
 from activerules.rules.rule import RulePair, is_of_library, location_of
 from activerules.values.fields import items_of
-from activerules.values.kinds import is_container, leaves_of
+from activerules.values.kinds import is_container, is_object, leaves_of
 
 Others = Mapping[int, types.Type]
 
@@ -60,8 +60,8 @@ def detachers_of(tape: types.Type, others: Others, pair: RulePair) -> list[Any]:
     """`(leaf, position, function)`: what keeps the leaves of a tape apart from what may change.
 
     `others`: arguments that may be overwritten, by position, and the parts of the result by what
-    `of_result` gives. Raises
-    `TapeMismatch` for objects, whose parts nobody can copy.
+    `of_result` gives. Raises `TapeMismatch` for objects, whose parts nobody can copy, and for
+    records and arrays in them, which nobody owns.
     """
     found: list[Any] = []
     for leaf in dict.fromkeys(leaves_of(tape)):
@@ -69,19 +69,25 @@ def detachers_of(tape: types.Type, others: Others, pair: RulePair) -> list[Any]:
             function = _detacher(leaf, other)
             if function is not None:
                 found.append((leaf, position, function))
-        if _is_opaque(leaf) and _may_change(others):
+        if isinstance(leaf, types.Record | types.NestedArray) or (
+            _is_opaque(leaf) and _may_change(others)
+        ):
             raise _unkept(leaf, pair)
     return found
 
 
 def _detacher(leaf: Any, other: types.Type) -> Callable[..., Any] | None:
     if isinstance(leaf, types.Array):
-        return detached if isinstance(other, types.Array) else None
+        return detached if _is_memory(other) else None
     if isinstance(leaf, types.List | types.ListType):
         if isinstance(leaf.dtype, types.Array):
-            return detached_items if isinstance(other, types.Array) else None
+            return detached_items if _is_memory(other) else None
         return copy_of_list if leaf == other and not is_container(leaf.dtype) else None
     return None
+
+
+def _is_memory(found: types.Type) -> bool:
+    return isinstance(found, types.Array) or is_object(found)
 
 
 def _is_opaque(leaf: Any) -> bool:
@@ -92,13 +98,17 @@ def _is_opaque(leaf: Any) -> bool:
 
 
 def _may_change(others: Others) -> bool:
-    return any(isinstance(other, types.Array) or is_container(other) for other in others.values())
+    return any(_is_memory(other) or is_container(other) for other in others.values())
 
 
 def _unkept(leaf: types.Type, pair: RulePair) -> TapeMismatch:
     return TapeMismatch(
         f"the tape of {pair.name} holds {leaf}, which may change before `reverse` reads it",
         where=[("the rule", pair.name, location_of(pair.augmented))],
-        why="what arrays and lists of numbers on a tape hold is kept; what objects hold is not",
-        instead=["put the arrays and numbers that `reverse` reads on the tape, one by one"],
+        why="what arrays and lists of numbers on a tape hold is kept; what objects and records "
+        "hold is not",
+        instead=[
+            "put the arrays and numbers that `reverse` reads on the tape, one by one; of a "
+            "record, copies of its arrays"
+        ],
     )

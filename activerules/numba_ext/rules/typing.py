@@ -49,9 +49,6 @@ from activerules.numba_ext.rules.compiled import (
 )
 from activerules.numba_ext.rules.functions import Chosen, compile_function, rule_location
 from activerules.numba_ext.rules.objects import (
-    apart_from_object,
-    copy_of_object,
-    kept_if_in_object,
     nothing_kept,
     object_checks,
     objects_apart,
@@ -118,9 +115,7 @@ def compile_rule(
         reverse, copied = _compile_reverse((config, result), annotations, pair, tape)
         checks = {} if noalias else alias_checks(marked, arguments)
         savers = {
-            i: compile_function(
-                copy_of_object if is_object(a.value_type) else copy_of, (a.value_type,), pair
-            )
+            i: compile_function(copy_of, (a.value_type,), pair)
             for i, a in enumerate(arguments)
             if i in saved
             and (request.overwritten[i] or written[i])
@@ -165,10 +160,10 @@ def _handed(argument: RuleArgument, saver: Any, written: bool, pair: RulePair) -
 
     The reverse may run again from what is saved, and may not write into it.
     """
-    found = argument.value_type
+    found, kept = argument.value_type, saver.signature.return_type
     if is_object(found):
-        return compile_function(copy_of_object, (found,), pair) if written else None
-    types_ = (saver.signature.return_type, found)
+        return compile_function(copy_of, (kept,), pair) if written else None
+    types_ = (kept, found)
     if written:
         return compile_function(copy_in_place, types_, pair)
     has_shadow = argument.activity == "duplicated" and argument.annotation.dval is not None
@@ -259,7 +254,7 @@ def shared_checks(
                 nothing_kept,
             )
         elif not _is_array(second):
-            before, after = kept_if_in_object, unwritten(message.format("arguments"))
+            after = unwritten(message.format("arguments"))
         keep = compile_function(before, (first, second), marked)
         check = compile_function(after, (first, keep.signature.return_type), marked)
         found.append(SharedCheck((i, j), keep, check))
@@ -285,11 +280,7 @@ def alias_checks(
     )
     others = {*results, *(f for a in arguments for f in (a.value_type, *a.annotation.fields))}
     return {
-        (returned, other): compile_function(
-            apart_from_object(message) if is_object(other) else apart(message),
-            (returned, other),
-            marked,
-        )
+        (returned, other): compile_function(apart(message), (returned, other), marked)
         for returned in results
         for other in others
         if isinstance(other, types.Array) or is_object(other)

@@ -269,10 +269,10 @@ class _Reverse(_Half):
             passed = self.arguments[index].value_type
             if index in rule.handed:
                 made = rule.handed[index]
-                copy = self.call(made, [copy, self.primals[index]][: len(made.signature.args)])
-                found = made.signature.return_type
-                self.scratch.append((found, copy))
-            self.primals[index] = context.cast(builder, copy, found, passed)
+                args = [copy, self.primals[index]][: len(made.signature.args)]
+                self.primals[index] = self.made_for(passed, made, args)
+            else:
+                self.primals[index] = self.as_passed(passed, copy, found)
         fields = self.fields()
         tape = self._copied(tape, rule.augmented_types[2], self._shadows(fields))
         args = [context.get_dummy_value(), dret, tape, *self.annotated(fields)]

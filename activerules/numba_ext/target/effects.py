@@ -23,6 +23,7 @@ from activerules.ir.normal.effects import effect_of
 from activerules.numba_ext.codegen.link import ENVIRONMENT_PREFIX
 from activerules.numba_ext.target.symbols import (
     BLAS_RESULTS,
+    DICT_RESULTS,
     OF_PYTHON,
     RAISING,
     READING,
@@ -30,7 +31,7 @@ from activerules.numba_ext.target.symbols import (
     is_own_code,
 )
 
-_OWN_ARGUMENTS = frozenset({"retptr", "excinfo"})
+_OWN_ARGUMENTS = frozenset({"retptr", "excinfo", "retptr.shadow", "ar.derivatives", "ar.stats"})
 _STEPS = frozenset({"getelementptr", "bitcast", "addrspacecast", "freeze"})
 _READING_VECTORS = ("llvm.masked.load.", "llvm.masked.gather.", "llvm.vector.reduce.")
 _COUNTING = frozenset({"add", "sub", "mul", "zext", "sext", "fptosi"})
@@ -149,6 +150,8 @@ class _Function:
             return True
         if name in BLAS_RESULTS:
             return self.numbers or self._is_own(arguments[BLAS_RESULTS[name]].name)
+        if name in DICT_RESULTS:
+            return all(self._is_own(arguments[k].name) for k in DICT_RESULTS[name])
         effect = effect_of(name)
         if effect is not None:
             is_array = self.numbers and name.startswith("llvm.mem") and not arguments[2].is_constant
@@ -163,7 +166,7 @@ class _Function:
             return False
         given = [parameter.name for parameter in callee.arguments]
         if callee.is_declaration or not all(
-            self._is_own(a.name)
+            self._is_own(a.name) or str(a) == "ptr null"
             for a, p in zip(arguments, given, strict=True)
             if p in _OWN_ARGUMENTS
         ):

@@ -174,6 +174,7 @@ READING = frozenset(
         "numba_list_allocated",
         "numba_list_base_ptr",
         "numba_list_is_mutable",
+        "numba_dict_length",
         "Py_FatalError",
     }
 )
@@ -193,6 +194,15 @@ BLAS_INPUTS = {
 BLAS_RESULTS = {"numba_xxdot": 5, "numba_xxgemv": 9, "numba_xxgemm": 12}
 """The operands through which Numba's wrappers of BLAS read, of those that are pointers, and the one
 through which they write.
+"""
+
+DICT_RESULTS = {
+    "numba_dict_lookup": (3,),
+    "numba_dict_iter": (0,),
+    "numba_dict_iter_next": (0, 1, 2),
+}
+"""What reads dictionaries, and the operands through which it writes: a copy of a value, iterators,
+pointers to entries.
 """
 
 SHARED = ("NRT_", ENVIRONMENT_PREFIX, "llvm.")
