@@ -208,3 +208,47 @@ def test_the_engine_knows_no_symbol_of_numba(name):
     ]
     wrong = [f"{path_of(name)}:{s.lineno}" for s in strings if NUMBAS_SYMBOLS.search(s.value)]
     assert not wrong, "\n".join(wrong)
+
+
+# Who looks for patterns in the text of LLVM IR. Everybody else has the parsed model.
+BEFORE_LLVM = (
+    "ir.normal.normalise",
+    "ir.normal.byte_blocks",
+    "ir.normal.equalities",
+    "ir.normal.handlers",
+    "ir.foreign",  # what other compilers write, made what Numba writes
+    "numba_ext.target.capture",
+    "numba_ext.substitutes.visible",
+)
+THE_PARSER = ("ir.llvm",)
+BEFORE_LINKING = ("numba_ext.codegen.link",)
+# Compiled code that is not differentiated, and so never parsed: what it does to its arguments.
+OF_COMPILED_CODE = ("numba_ext.target.effects", "numba_ext.target.readonly")
+# Patterns in names, versions and messages, not in IR.
+OF_OTHER_TEXT = (
+    "ir.derivatives.table",
+    "ir.plan.dictionaries",
+    "ir.plan.reasons",
+    "numba_ext.codegen.numba_versions",
+    "numba_ext.rules.typing",
+)
+PATTERNS_IN = BEFORE_LLVM + THE_PARSER + BEFORE_LINKING + OF_COMPILED_CODE + OF_OTHER_TEXT
+OF_IR = ("ir", "numba_ext", "pipeline")
+LOOK_FOR_PATTERNS = [
+    name
+    for name in INNER_MODULES
+    if name.split(".")[0] in OF_IR and "re" in {target for target, _ in imports(name)}
+]
+
+
+def covers(entry: str, name: str) -> bool:
+    return name == entry or name.startswith(f"{entry}.")
+
+
+def test_text_of_llvm_is_touched_in_three_places():
+    assert [n for n in LOOK_FOR_PATTERNS if not any(covers(e, n) for e in PATTERNS_IN)] == []
+
+
+def test_every_place_that_is_allowed_is_needed():
+    unused = [e for e in PATTERNS_IN if not any(covers(e, n) for n in LOOK_FOR_PATTERNS)]
+    assert unused == []

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import linecache
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,11 +25,13 @@ from activerules.ir.derivatives.rulecall import RuleCompiler
 from activerules.ir.generate.assemble import assemble, verified
 from activerules.ir.llvm.location import Locator
 from activerules.ir.llvm.model import Function, Instruction, Module
+from activerules.ir.llvm.names import in_symbols
 from activerules.ir.llvm.printer import print_function, print_module
 from activerules.ir.plan.layout import Layout, make_layout
 from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.relaxed import reassociate, vectorise
 from activerules.ir.plan.rendering import render_plan
+from activerules.numba_ext.codegen.link import with_callee
 from activerules.numba_ext.substitutes.vector_math import vector_forms
 from activerules.numba_ext.target.call_sites import name_call, name_call_behind
 from activerules.numba_ext.target.capture import Captured
@@ -155,26 +156,9 @@ def finish(
     relax(functions, declarations, options)
     text = stage("assemble", assemble, module, functions, declarations, whole=False)
     for symbol in captured.marked:
-        text = _unmarked(text, symbol, rules)
+        if f"@{symbol}(" in text:
+            text = with_callee(text, symbol, rules.call_info(symbol).primal_symbol)
     stage("verify", verified, text)
     digest = hashlib.sha256(text.encode()).hexdigest()[:20]
-    name = f"activerules.{_plain(captured.name)}.{digest}"
+    name = f"activerules.{in_symbols(captured.name).replace('.', '_')}.{digest}"
     return text.replace(STEM, name), name
-
-
-def _unmarked(text: str, symbol: str, rules: RuleCompiler) -> str:
-    """`text` in which a function that is taken over as it is calls another that has a rule as what
-    it is itself.
-    """
-    name = rf'@"?{re.escape(symbol)}"?(?=\()'
-    if not re.search(name, text):
-        return text
-    primal = rules.call_info(symbol).primal_symbol
-    if f"@{primal}(" in text:
-        text = re.sub(rf"^declare .*{name}.*\n", "", text, flags=re.MULTILINE)
-    return re.sub(name, f"@{primal}", text)
-
-
-def _plain(name: str) -> str:
-    """`name` as a part of a symbol."""
-    return re.sub(r"[^A-Za-z0-9_]", "_", name)

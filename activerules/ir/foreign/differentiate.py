@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -37,13 +36,13 @@ from activerules.ir.generate.widen import widened
 from activerules.ir.llvm.model import Argument, Function, Module
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_module
+from activerules.ir.llvm.verbatim import attribute_groups, of_machine, spelt_out
 from activerules.ir.normal.normalise import canonical, exposed, inline_all, normalise
 from activerules.ir.normal.reading import read_module
 from activerules.ir.plan.forward_plan import make_forward_plan
 from activerules.ir.plan.planning import make_plan
 from activerules.ir.plan.request import Parameter, Request, ReturnKind
 
-_TARGET = re.compile(r'"(?:target-cpu|target-features|tune-cpu)"="[^"]*"')
 _ROUNDS = 4
 _MAY_BE_INLINED = (UnsupportedIR, UnknownCall, FloatBitsInInteger, MixedActivity)
 _RETURNED = {"reverse": "Active", "forward": "Duplicated"}
@@ -162,13 +161,7 @@ def _target_of(function: str, module: Module) -> list[str]:
 
     Without them its derivative would be compiled for another, and LLVM would not inline one in it.
     """
-    words = module.functions[function].suffix.split()
-    groups = [
-        line
-        for line in module.trailer
-        if line.startswith("attributes ") and line.split()[1] in words
-    ]
-    return _TARGET.findall(" ".join([module.functions[function].suffix, *groups]))
+    return of_machine(spelt_out(module.functions[function].suffix, attribute_groups(module)))
 
 
 def _read(source: str, function: str) -> tuple[Module, str]:

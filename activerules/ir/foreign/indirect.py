@@ -14,7 +14,6 @@ Invariants  I1  a pointer from memory of a caller, from unknown code, or made of
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from activerules.ir.analysis.calls import EngineCalls
@@ -27,13 +26,12 @@ from activerules.ir.derivatives.table import is_inactive_math, is_pure_call
 from activerules.ir.llvm.cfg import control_flow
 from activerules.ir.llvm.model import Constant, Function, GlobalRef, Instruction, Module, Value
 from activerules.ir.llvm.types import VOID
+from activerules.ir.llvm.verbatim import is_constant, names_in, value_of_global
 from activerules.ir.normal.devirtualise import MOST_CALLEES, fits, split_call
 from activerules.ir.normal.effects import effect_of
 
-_NAME = re.compile(r'@("[^"]+"|[-\w.$]+)')
 _CALLS = EngineCalls(None)
 _NEVER = "llvm.trap"
-_CONSTANT = re.compile(r"^(?!external )(?:\w+ |\w+\([^)]*\) )*constant ")
 
 
 def call_by_name(module: Module, function: str) -> bool:
@@ -57,10 +55,10 @@ def _tables(module: Module) -> Tables:
     """What the constants of the module lead to."""
     return {
         MemoryObject("global", name): frozenset(
-            MemoryObject("global", other) for other in _NAME.findall(text.split("=", 1)[-1])
+            MemoryObject("global", other) for other in names_in(value_of_global(line))
         )
-        for name, text in module.globals.items()
-        if _CONSTANT.match(text.split("=", 1)[-1].strip())
+        for name, line in module.globals.items()
+        if is_constant(line)
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,6 +18,7 @@ from activerules.ir.generate.split import build_split
 from activerules.ir.llvm.model import Constant, Function, GlobalRef, Instruction, Module, Value
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_function, print_module
+from activerules.ir.llvm.verbatim import attribute_groups, names_in, spelt_out, without_location
 from activerules.ir.normal.effects import COPIED_SIZE, COPY_RESIZED, language
 from activerules.ir.plan.forward_plan import ForwardPlan
 from activerules.ir.plan.layout import Layout, make_layout
@@ -30,9 +30,6 @@ from activerules.ir.tape.struct_copies import rows_function
 # LLVM's loop passes depends on the size of the whole function (a gradient of 500 lines: 7.2 s as
 # one function, 5.1 s as two), and one so long does not keep the frame in registers anyway.
 INLINED = 8000
-
-_GROUP = re.compile(r"#\d+\b")
-_GLOBAL_NAME = re.compile(r'@("[^"]+"|[-\w.$]+)')
 
 
 def generate(plan: Plan) -> tuple[list[Function], dict[str, str], Layout]:
@@ -127,11 +124,7 @@ def with_missing(source: Module, functions: list[Function], normalised: Module) 
     These are functions, and named structs, which LLVM renames each time it reads a text. It also
     renumbers attribute groups, so the attributes of what is added are written out.
     """
-    groups = dict(
-        line.removeprefix("attributes ").rstrip(" }").split(" = { ", 1)
-        for line in normalised.trailer
-        if line.startswith("attributes ")
-    )
+    groups = attribute_groups(normalised)
     source.types.update({k: t for k, t in normalised.types.items() if k not in source.types})
     todo = {name for f in functions for name in _names_in(f)}
     while todo:
@@ -147,13 +140,10 @@ def with_missing(source: Module, functions: list[Function], normalised: Module) 
 
 
 def _without_groups(function: Function, groups: Mapping[str, str]) -> Function:
-    def spelt_out(attributes: str) -> str:
-        return _GROUP.sub(lambda found: groups.get(found[0], ""), attributes)
-
-    function.suffix = spelt_out(function.suffix)
+    function.suffix = spelt_out(function.suffix, groups)
     for i in function.instructions():
         if "call_attributes" in i.attributes:
-            i.attributes["call_attributes"] = spelt_out(i.attributes["call_attributes"])
+            i.attributes["call_attributes"] = spelt_out(i.attributes["call_attributes"], groups)
     return function
 
 
@@ -208,7 +198,7 @@ def _take_over(source: Module, result: Module, functions: list[Function]) -> Non
         done.add(name)
         if name in source.globals:
             result.globals[name] = source.globals[name]
-            todo.update(_GLOBAL_NAME.findall(source.globals[name]))
+            todo.update(names_in(source.globals[name]))
         elif name in source.functions:
             function = source.functions[name]
             result.functions[name] = _without_debug(function)
@@ -232,7 +222,7 @@ def _mentioned(value: Value) -> tuple[str, ...]:
 def _without_debug(function: Function) -> Function:
     for i in function.instructions():
         i.attributes.pop("metadata", None)
-    function.suffix = re.sub(r" ?!dbg !\d+", "", function.suffix)
+    function.suffix = without_location(function.suffix)
     for block in function.blocks:
         block.instructions = [i for i in block.instructions if not _is_debug(i)]
     return function

@@ -11,14 +11,12 @@ Invariants  C1  only globals that are constant and hold no pointers have such a 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-
 from activerules.ir.analysis.memory.objects import MemoryObject
 from activerules.ir.llvm.builder import suffixed
 from activerules.ir.llvm.model import Constant, GlobalRef, Value
 from activerules.ir.llvm.types import PTR
-from activerules.ir.plan.facts import CONSTANT_NUMBERS, Facts
+from activerules.ir.llvm.verbatim import type_of_numbers, with_names
+from activerules.ir.plan.facts import Facts
 
 _NULL = Constant(PTR, "null")
 
@@ -39,7 +37,7 @@ def shadow_of_constant(value: Value, facts: Facts, declarations: dict[str, str])
         declarations.setdefault(shadow, _definition(shadow, facts.request.module.globals[name]))
     if isinstance(value, GlobalRef):
         return GlobalRef(shadows[value.name])
-    return Constant(value.type, _renamed(value.text, shadows), tuple(shadows.values()))
+    return Constant(value.type, with_names(value.text, shadows), tuple(shadows.values()))
 
 
 def _has_shadow(name: str, facts: Facts) -> bool:
@@ -52,13 +50,6 @@ def _shadow_name(name: str, facts: Facts) -> str:
 
 
 def _definition(shadow: str, line: str) -> str:
-    found = CONSTANT_NUMBERS.search(line)
-    assert found is not None, f"C1: {line}"
-    return f"@{shadow} = internal global {found['type']} zeroinitializer, align 16"
-
-
-def _renamed(text: str, names: Mapping[str, str]) -> str:
-    """The text of a constant expression with other globals in it."""
-    for name, shadow in names.items():
-        text = re.sub(rf"@{re.escape(name)}(?![-\w.$\"])", lambda _, s=shadow: f"@{s}", text)
-    return text
+    numbers = type_of_numbers(line)
+    assert numbers is not None, f"C1: {line}"
+    return f"@{shadow} = internal global {numbers} zeroinitializer, align 16"

@@ -1,12 +1,14 @@
 """Names of functions as a reader knows them.
 
 Gives       `plain_name`: a function's own name in the symbol that stands for it
+            `in_symbols`: a name as a part of a symbol
 """
 
 from __future__ import annotations
 
 import re
 
+_NOT_IN_SYMBOLS = re.compile(r"[^A-Za-z0-9_.]")
 _LENGTH = re.compile(r"\d+")
 _ESCAPED = re.compile(r"(?:_[0-9a-f]{2})+")
 
@@ -21,6 +23,11 @@ def plain_name(symbol: str) -> str:
         end = length.end() + int(length[0])
         name, rest = rest[length.end() : end], rest[end:]
     return _ESCAPED.sub(_unescaped, name)
+
+
+def in_symbols(name: str) -> str:
+    """A name with what symbols have."""
+    return _NOT_IN_SYMBOLS.sub("_", name)
 
 
 def _unescaped(found: re.Match[str]) -> str:

@@ -15,6 +15,7 @@ from activerules.ir.llvm.model import Value
 from activerules.ir.llvm.types import IntType, Type
 
 VECTOR_SUFFIX = re.compile(r"\.v\d+(?=f\d|i\d|bf\d|p\d)")
+_SCALAR = re.compile(r"(?:f|i|bf)\d+")
 ELEMENTWISE = frozenset(
     "llvm." + name
     for name in (
@@ -33,6 +34,11 @@ REDUCTIONS: dict[str, str] = {
     "fmaximum": "llvm.maximum",
     "fminimum": "llvm.minimum",
 }
+
+
+def without_types(name: str) -> str:
+    """The name of an intrinsic of scalars without types: `llvm.powi` of `llvm.powi.f64.i32`."""
+    return ".".join(part for part in name.split(".") if not _SCALAR.fullmatch(part))
 
 
 def recast(b: Builder, lanes: list[Value], types: list[Type]) -> list[Value]:

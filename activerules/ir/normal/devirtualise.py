@@ -10,25 +10,23 @@ Invariants  D1  every function that may be called is compared with, the last one
 
 from __future__ import annotations
 
-import re
-
 from activerules.ir.llvm.builder import Builder, Namer
 from activerules.ir.llvm.model import Block, Function, GlobalRef, Instruction, Module, Value
 from activerules.ir.llvm.types import VOID
+from activerules.ir.llvm.verbatim import listed_callees
 
-_CALLEES = re.compile(r"!callees (!\d+)")
-_NAME = re.compile(r'ptr @("[^"]+"|[-\w.$]+)')
 MOST_CALLEES = 16
 
 
 def devirtualise(module: Module) -> None:
     """Rewrite calls through pointers whose targets are known."""
-    listed = dict(line.split(" = ", 1) for line in module.trailer if line.startswith("!"))
     for function in module.defined():
         for call in [i for i in function.instructions() if i.opcode == "call"]:
             if isinstance(call.callee, GlobalRef) or call.callee is None:
                 continue
-            names = _chosen_among(call.callee) or _listed(call, listed)
+            names = _chosen_among(call.callee) or listed_callees(
+                str(call.attributes.get("metadata", "")), module.trailer
+            )
             fitting = (fits(call, module.functions.get(name)) for name in names)
             if 0 < len(names) <= MOST_CALLEES and all(fitting):
                 split_call(function, call, sorted(names))
@@ -55,12 +53,6 @@ def _chosen_among(pointer: Value) -> set[str]:
         else:
             return set()
     return found
-
-
-def _listed(call: Instruction, listed: dict[str, str]) -> set[str]:
-    """The functions LLVM says a call may go to."""
-    mentioned = _CALLEES.search(str(call.attributes.get("metadata", "")))
-    return set(_NAME.findall(listed.get(mentioned[1], ""))) if mentioned else set()
 
 
 def fits(call: Instruction, function: Function | None) -> bool:

@@ -8,7 +8,6 @@ Invariants  S1 and S2 of `scalarise`
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import ClassVar
 
@@ -38,7 +37,13 @@ from activerules.ir.llvm.types import (
     VectorType,
     size_of,
 )
-from activerules.ir.llvm.vector_parts import ELEMENTWISE, REDUCTIONS, VECTOR_SUFFIX, recast
+from activerules.ir.llvm.vector_parts import (
+    ELEMENTWISE,
+    REDUCTIONS,
+    VECTOR_SUFFIX,
+    recast,
+    without_types,
+)
 
 _LANEWISE = BINARY_FLOAT | BINARY_INT | CASTS | {"fneg", "icmp", "fcmp", "getelementptr", "freeze"}
 
@@ -379,8 +384,7 @@ class Scalariser:
 
     def _intrinsic(self, i: Instruction, name: str) -> None:
         scalar = VECTOR_SUFFIX.sub(".", name)
-        base = ".".join(p for p in scalar.split(".") if not re.fullmatch(r"(f|i|bf)\d+", p))
-        if base not in ELEMENTWISE or not isinstance(i.type, VectorType):
+        if without_types(scalar) not in ELEMENTWISE or not isinstance(i.type, VectorType):
             raise CannotSplit
         self.parts[i] = [
             self._scalar_call(

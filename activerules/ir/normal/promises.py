@@ -10,27 +10,21 @@ call alone.
 
 from __future__ import annotations
 
-import re
+from functools import cache
 
 from activerules.ir.llvm.model import Instruction, Module
+from activerules.ir.llvm.verbatim import attribute_groups, promises_no_memory, spelt_out
 
 NO_MEMORY = "no_memory"
-
-_PROMISE = re.compile(r"memory\(none\)|\breadnone\b")
-_GROUP = re.compile(r"(#\d+)\b")
 
 
 def keep_promises(module: Module) -> None:
     """Mark the calls of functions that touch no memory with NO_MEMORY (P1), in place."""
-    groups = {
-        line.split()[1]
-        for line in module.trailer
-        if line.startswith("attributes #") and _PROMISE.search(line)
-    }
+    groups = attribute_groups(module)
 
+    @cache
     def promised(attributes: str) -> bool:
-        named = any(group in groups for group in _GROUP.findall(attributes))
-        return named or _PROMISE.search(attributes) is not None
+        return promises_no_memory(spelt_out(attributes, groups))
 
     functions = {f.name for f in module.functions.values() if promised(f.suffix)}
     for function in module.defined():

@@ -7,7 +7,6 @@ Gives       Facts, frozen: control flow, memory, types and activity of the funct
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -26,6 +25,7 @@ from activerules.ir.analysis.summaries import CallsIn, ModuleSummaries
 from activerules.ir.analysis.types.value_types import ValueTypes, analyse_value_types
 from activerules.ir.llvm.cfg import ControlFlow, control_flow
 from activerules.ir.llvm.model import Instruction, Module, Value
+from activerules.ir.llvm.verbatim import type_of_numbers
 from activerules.ir.normal import normal_form
 from activerules.ir.plan.dictionaries import explained
 from activerules.ir.plan.pointees import changes_pointers, without_pointees
@@ -195,13 +195,9 @@ def _float_memory_of_calls(
     return found
 
 
-CONSTANT_NUMBERS = re.compile(r" constant (?P<type>\[\d+ x (?:i8|float|double)\]|float|double) ")
-"""The definition of a constant global that holds numbers and no pointers."""
-
-
 def _shadowable(module: Module) -> frozenset[MemoryObject]:
     """Globals that may have a shadow of zeros, see `ir.generate.constant_shadows`."""
-    names = (k for k, line in module.globals.items() if CONSTANT_NUMBERS.search(line))
+    names = (k for k, line in module.globals.items() if type_of_numbers(line))
     return frozenset(MemoryObject("global", name) for name in names)
 
 

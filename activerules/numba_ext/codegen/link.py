@@ -35,6 +35,7 @@ ENVIRONMENT_PREFIX = "_ZN08NumbaEnv"
 # Numba finds environments by name but does not own them, and compiled code holds their addresses.
 _environments: dict[str, Any] = {}
 _UNWRAPS = "__excinfo_unwrap_args"
+_ADDRESS = re.compile(r"inttoptr \(i64 [1-9]|numba\.dynamic\.globals")
 _defined: list[Any] = []
 _functions: weakref.WeakKeyDictionary[Any, frozenset[str]] = weakref.WeakKeyDictionary()
 
@@ -89,6 +90,17 @@ def make_source(target_context: Any, name: str, text: str, called: Mapping[str, 
     return library
 
 
+def with_callee(text: str, symbol: str, name: str) -> str:
+    """`text` in which a function that is taken over as it is calls another that has a rule as what
+    it is itself. `symbol`: of the marked call; `name`: of the function.
+    """
+    call = f"@{symbol}("
+    if f"@{name}(" in text:
+        lines = text.splitlines(keepends=True)
+        text = "".join(x for x in lines if not (x.startswith("declare ") and call in x))
+    return text.replace(call, f"@{name}(")
+
+
 def _leave_as_is(*_: Any) -> None:
     """Do nothing, in place of an optimisation of Numba's."""
 
@@ -121,6 +133,16 @@ def reads_environment(variable: str, environment: Any, module: llvm.ModuleRef, t
     if environment.consts or any(f.name.startswith(_UNWRAPS) for f in module.functions):
         return True
     return re.search(rf'= load [^\n]*@"?{re.escape(variable)}\b', text) is not None
+
+
+def is_bound_to_process(module: Any) -> bool:
+    """Whether a module holds addresses, or values that Numba finds by an environment."""
+    text = str(module)
+    for name in (variable.name for variable in module.global_variables):
+        environment = lookup_environment(name) if name.startswith(ENVIRONMENT_PREFIX) else None
+        if environment is not None and reads_environment(name, environment, module, text):
+            return True
+    return _ADDRESS.search(text) is not None
 
 
 def publish_environment(

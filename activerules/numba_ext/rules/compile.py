@@ -33,6 +33,7 @@ from activerules.ir.derivatives.rulecall import (
     RuleCode,
     RuleRequest,
 )
+from activerules.ir.llvm.names import in_symbols
 from activerules.numba_ext.calls import overloads  # noqa: F401  (what rules call: accumulate, make_zero)
 from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.replaced.transfer import changes_shadows
@@ -50,7 +51,7 @@ from activerules.numba_ext.rules.forward_rules import (
     compile_forward_rule,
 )
 from activerules.numba_ext.rules.parts import taken_apart, wholes_of
-from activerules.numba_ext.rules.primals import SYMBOL_PREFIX, Primals, in_symbols, stem_of
+from activerules.numba_ext.rules.primals import SYMBOL_PREFIX, Primals, stem_of
 from activerules.numba_ext.rules.results import (
     activity_of_result,
     argument_kind,

@@ -10,7 +10,6 @@ Invariants  P1  a function is compiled only if there is a call of it
 from __future__ import annotations
 
 import hashlib
-import re
 import weakref
 from collections.abc import Callable
 from functools import partial
@@ -18,6 +17,7 @@ from typing import Any
 
 from numba.core import types
 
+from activerules.ir.llvm.names import in_symbols
 from activerules.numba_ext.rules.typing import checked_primal
 from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.values.abi import flatten
@@ -72,8 +72,3 @@ def stem_of(marked: MarkedCall, *parts: str) -> str:
     """How the names of code of a function with rules begin; `parts` tell it from other such."""
     digest = hashlib.sha256("\n".join((marked.symbol, *parts)).encode()).hexdigest()[:16]
     return f"{SYMBOL_PREFIX}{in_symbols(marked.name)}.{digest}"
-
-
-def in_symbols(name: str) -> str:
-    """A name with what symbols have."""
-    return re.sub(r"[^A-Za-z0-9_.]", "_", name)

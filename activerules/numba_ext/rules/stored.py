@@ -25,7 +25,6 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
-import re
 import sys
 from collections.abc import Callable, Collection, Hashable, Sequence
 from contextlib import suppress
@@ -40,14 +39,9 @@ import llvmlite.binding as llvm
 import numba
 from numba.core import config, types
 from numba.core.caching import CodeLibraryCacheImpl, NullCache
-from numba.core.environment import lookup_environment
 
 from activerules.ir.normal.normalise import scalar_tuning, target_machine
-from activerules.numba_ext.codegen.link import (
-    ENVIRONMENT_PREFIX,
-    leave_to_caller,
-    reads_environment,
-)
+from activerules.numba_ext.codegen.link import is_bound_to_process, leave_to_caller
 from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.target.symbols import SHARED
 from activerules.rules.fingerprint import engine
@@ -202,19 +196,6 @@ def _is_plain(found: Any) -> bool:
     if isinstance(found, types.Array | types.List | types.ListType):
         return isinstance(found.dtype, types.Number | types.Boolean)
     return isinstance(found, types.Number | types.Boolean | types.NoneType | types.UnicodeType)
-
-
-_ADDRESS = re.compile(r"inttoptr \(i64 [1-9]|numba\.dynamic\.globals")
-
-
-def is_bound_to_process(module: Any) -> bool:
-    """Whether a module holds addresses, or values that Numba finds by an environment."""
-    text = str(module)
-    for name in (variable.name for variable in module.global_variables):
-        environment = lookup_environment(name) if name.startswith(ENVIRONMENT_PREFIX) else None
-        if environment is not None and reads_environment(name, environment, module, text):
-            return True
-    return _ADDRESS.search(text) is not None
 
 
 # --- the contents of a file ---

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import re
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -45,6 +44,7 @@ from numba.core.typing.templates import Signature, signature
 
 from activerules.annotations.values import ignore_derivatives
 from activerules.errors import NotYetSupported
+from activerules.ir.llvm.names import in_symbols
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
 from activerules.numba_ext.codegen.unlinked import compile_to_link, in_order, single_call
 from activerules.numba_ext.substitutes.counted_generators import counts_otherwise
@@ -542,7 +542,7 @@ def _marked_call(function: Any, result: Any, pysig: inspect.Signature) -> Marked
     name = display_name(function)
     digest = hashlib.sha256(cpu_symbol.encode()).hexdigest()[:12]
     return MarkedCall(
-        symbol=f"{SYMBOL_PREFIX}{re.sub(r'[^A-Za-z0-9_.]', '_', name)}.{digest}",
+        symbol=f"{SYMBOL_PREFIX}{in_symbols(name)}.{digest}",
         function=function,
         name=name,
         signature=signature(result.signature.return_type, *result.signature.args),

@@ -13,6 +13,7 @@ from numba import from_dtype
 from numba.core import config, types
 from numba.core.compiler_lock import global_compiler_lock
 
+from activerules.numba_ext.codegen.link import is_bound_to_process
 from activerules.numba_ext.codegen.unlinked import compile_to_link, to_link
 from activerules.numba_ext.rules import stored
 from activerules.rules.library import linalg
@@ -191,12 +192,12 @@ def test_what_means_something_else_in_another_process_is_not_written() -> None:
     address = llvm.parse_assembly(
         "define i64 @f() {\n %x = load i64, ptr inttoptr (i64 4096 to ptr)\n ret i64 %x\n}"
     )
-    assert stored.is_bound_to_process(address)
+    assert is_bound_to_process(address)
 
     def module_of(function: Any) -> Any:
         with global_compiler_lock:
             result = compile_to_link(to_link(function), (types.float64,))
             return result.library._get_module_for_linking()
 
-    assert stored.is_bound_to_process(module_of(lambda x: print(x)))
-    assert not stored.is_bound_to_process(module_of(lambda x: print("a number")))
+    assert is_bound_to_process(module_of(lambda x: print(x)))
+    assert not is_bound_to_process(module_of(lambda x: print("a number")))
