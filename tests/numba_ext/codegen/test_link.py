@@ -137,3 +137,11 @@ def test_cache_across_processes(tmp_path):
 
     assert run() == "(5.0, 3.0) 0\nnegative: -3 0\n"
     assert run() == "(5.0, 3.0) 1\nnegative: -3 1\n"
+
+
+@pytest.mark.parametrize("declared", [False, True])
+def test_a_function_taken_over_calls_what_has_a_rule_as_what_it_is(declared):
+    text = "declare i32 @rule.f.1(ptr)\n" + declared * "declare i32 @f(ptr)\n"
+    calls = "define i32 @g(ptr %p) {\n  %s = call i32 @rule.f.1(ptr %p)\n  ret i32 %s\n}\n"
+    module = llvm.parse_assembly(link.with_callee(text + calls, "rule.f.1", "f"))
+    assert {f.name for f in module.functions} == {"f", "g"}
