@@ -6,13 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import llvmlite.binding as llvm
 import numba
 import numpy as np
 import pytest
 from numba.core.registry import cpu_target
 
 from activerules.errors import UnknownCall, UnsupportedIR
-from activerules.numba_ext.codegen.link import make_library
+from activerules.numba_ext.codegen.link import make_library, with_callee
 from numba_ext.codegen import linked_gradient as linked
 from numba_ext.codegen.linked_gradient import gradient_of_product, product
 
@@ -143,5 +144,5 @@ def test_cache_across_processes(tmp_path):
 def test_a_function_taken_over_calls_what_has_a_rule_as_what_it_is(declared):
     text = "declare i32 @rule.f.1(ptr)\n" + declared * "declare i32 @f(ptr)\n"
     calls = "define i32 @g(ptr %p) {\n  %s = call i32 @rule.f.1(ptr %p)\n  ret i32 %s\n}\n"
-    module = llvm.parse_assembly(link.with_callee(text + calls, "rule.f.1", "f"))
+    module = llvm.parse_assembly(with_callee(text + calls, "rule.f.1", "f"))
     assert {f.name for f in module.functions} == {"f", "g"}
