@@ -57,6 +57,13 @@ __main__
 """
 FLOOR_OF = {entry: height for height, row in enumerate(FLOORS.split("\n")) for entry in row.split()}
 
+# What a lower floor calls of a higher one, and why: a module above says who, when it is imported.
+HOOKS = {
+    "use_compiled": "annotations know nothing of Numba, which knows classes of objects and lists",
+    "use_compiler": "rules are compiled for a derivative, and may ask for derivatives themselves",
+    "use_nested": "what stands for a derivative that is differentiated is written with `api`",
+}
+
 MOST_MODULES = 20
 NUMBA_FREE = ("errors", "help", "ir")
 LLVMLITE_ONLY_IN = ("ir.normal.normalise", "ir.generate.assemble", "values", "numba_ext")
@@ -141,6 +148,44 @@ def test_imports_go_down(name):
         if not is_below(target, name)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_what_turns_up_is_listed():
+    calls = [
+        statement.value.func.id
+        for name in MODULES
+        for statement in ast.parse(path_of(name).read_text()).body
+        if isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Call)
+        and isinstance(statement.value.func, ast.Name)
+        and statement.value.func.id.startswith("use_")
+    ]
+    assert sorted(calls) == sorted(HOOKS)
+
+
+@pytest.mark.parametrize("name", modules())
+def test_what_differs_between_versions_has_one_room(name):
+    """Numba's version is asked for, and what it may not have is looked for, nowhere else; what is
+    kept on disk has the version in its key.
+    """
+    if name == "numba_ext.codegen.numba_versions":
+        return
+    tree = ast.parse(path_of(name).read_text())
+    asked = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr in ("__version__", "version_info")
+        and name != "numba_ext.rules.stored"
+    ]
+    tried = [
+        inner.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Try)
+        for inner in node.body
+        if isinstance(inner, ast.Import | ast.ImportFrom)
+    ]
+    assert asked + tried == [], f"{path_of(name)}: lines {asked + tried}"
 
 
 def test_every_row_is_a_package_or_a_module():
