@@ -1,6 +1,6 @@
 """Gradients of random programs against finite differences, and reverse mode against forward mode.
 
-`make fuzz` runs 2,000 of them at random seeds; the ordinary tests the same 50 each time. A failure
+`make fuzz` runs 2,000 of them at random seeds; the ordinary tests the same 30 each time. A failure
 prints the program, shrunk; it is to be kept as a small case in `tests/programs` or `tests/ir`.
 """
 
@@ -20,9 +20,9 @@ from activerules.testing.gradient import check_gradient
 from activerules.testing.numeric import rand_tangent
 from fuzz.generator import programs
 
-EXAMPLES = int(os.environ.get("FUZZ_PROGRAMS", "50"))
+EXAMPLES = int(os.environ.get("FUZZ_PROGRAMS", "30"))
 FIXED = "FUZZ_PROGRAMS" not in os.environ
-SHARDS = 5 if FIXED else 10
+SHARDS = 3 if FIXED else 10
 SIZE = 4
 LARGEST = 8 if FIXED else 18
 

@@ -1,13 +1,18 @@
 """The augmented primal, and the gradient that calls it, against the primal: on random programs."""
 
 import random
+from collections import Counter
 
 import numpy as np
 
+from activerules.ir.analysis.nodes import Primal
 from activerules.ir.foreign.differentiate import differentiate
+from activerules.ir.generate.assemble import generate
+from activerules.ir.llvm.cfg import control_flow
 from activerules.ir.llvm.parser import parse_module
 from tests.ir import test_random_programs as reverse
 from tests.ir.harness import Const, Duplicated, compile_text
+from tests.ir.plan.planned import random_plans
 from tests.ir.random_programs import LENGTH, Generator, TooLong, evaluate, make_inputs
 
 STRUCTURES = """
@@ -73,3 +78,33 @@ def test_p2_shadow_memory_holds_no_floats_for_it():
             assert i.opcode not in {"load", "store"} or not i.type.is_float
             assert i.opcode != "store" or not i.operands[0].type.is_float
             reached.add(i)
+
+
+def test_p4_a_kept_value_is_stored_once_per_iteration_of_its_home_loop():
+    """Floats: by one store more than the program has, behind the definition, in no inner loop."""
+    stored = 0
+    for plan, _ in random_plans():
+        functions, _, _ = generate(plan)
+        augmented = next(f for f in functions if f.name.endswith(".augmented"))
+        flow = control_flow(augmented)
+        of_primal = Counter(
+            i.operands[0].ref for i in plan.request.function.instructions() if i.opcode == "store"
+        )
+        for node in plan.cache.kept:
+            if not isinstance(node, Primal) or not node.value.type.is_float:
+                continue
+            ref = node.value.ref
+            made = next(i for i in augmented.instructions() if i.name and i.ref == ref)
+            stores = [
+                i
+                for i in augmented.instructions()
+                if i.opcode == "store" and i.operands[0].ref == ref
+            ]
+            assert len(stores) == 1 + of_primal[ref], ref
+            assert any(
+                flow.dominates(made.owner, i.owner)
+                and flow.loop_of(i.owner) is flow.loop_of(made.owner)
+                for i in stores
+            )
+            stored += 1
+    assert stored > 20
