@@ -66,7 +66,7 @@ HOOKS = {
 
 MOST_MODULES = 20
 NUMBA_FREE = ("errors", "help", "ir")
-LLVMLITE_ONLY_IN = ("ir.normal.normalise", "ir.generate.assemble", "values", "numba_ext")
+LLVMLITE_ONLY_IN = ("ir.normal.normalise", "ir.llvm.verify", "values", "numba_ext")
 PRIVATE_NUMBA_ONLY_IN = ("values", "numba_ext")
 WHAT_A_TYPE_IS = ("values.layout", "values.argument")
 
@@ -297,3 +297,81 @@ def test_text_of_llvm_is_touched_in_three_places():
 def test_every_place_that_is_allowed_is_needed():
     unused = [e for e in PATTERNS_IN if not any(covers(e, n) for n in LOOK_FOR_PATTERNS)]
     assert unused == []
+
+
+# The two laws of docs/design.md: rewriting ends before analyses are taken for facts, and a
+# generator neither analyses nor refuses.
+
+REWRITING_ONLY_IN = "ir.plan.prepare"
+
+
+def modules_of(*packages: str) -> list[str]:
+    return [n for n in INNER_MODULES if any(f"{n}.".startswith(f"{p}.") for p in packages)]
+
+
+@pytest.mark.parametrize("name", modules_of("ir.analysis", "ir.plan"))
+def test_an_analysis_and_a_plan_change_nothing(name):
+    """One module of the plan runs the rewrites, and no module writes code."""
+    builders = {"Builder", "LaneBuilder"}
+    wrong = [
+        target
+        for target, _ in internal_imports(name)
+        if target.rpartition(".")[2] in builders
+        or (target.startswith("ir.rewrite.") and name != REWRITING_ONLY_IN)
+    ]
+    assert not wrong, f"{name} imports {wrong}"
+
+
+@pytest.mark.parametrize("name", modules_of("ir.plan", "ir.generate", "pipeline"))
+def test_only_who_makes_plans_prepares_and_analyses(name):
+    """From facts on, the function that a plan is about stays as it is."""
+    makers = {"ir.plan.planning", "ir.plan.forward_plan"}
+    stages = {"ir.plan.prepare.prepare", "ir.plan.facts.analyse"}
+    wrong = [target for target, _ in internal_imports(name) if target in stages]
+    assert not wrong or name in makers, f"{name} imports {wrong}"
+
+
+@pytest.mark.parametrize("name", modules_of("ir.generate"))
+def test_a_generator_does_not_analyse(name):
+    """It may know what results of analyses are, the classes; not how they are found."""
+    wrong = [
+        target
+        for target, _ in internal_imports(name)
+        if target.startswith(("ir.analysis.", "ir.normal.normal_form."))
+        and not target.rpartition(".")[2][0].isupper()
+    ]
+    assert not wrong, f"{name} imports {wrong}"
+
+
+@pytest.mark.parametrize("name", modules_of("ir.generate"))
+def test_a_generator_does_not_refuse(name):
+    errors = [t for t, _ in internal_imports(name) if t.startswith(("errors", "ir.llvm.refusal"))]
+    raised = [
+        ast.unparse(node)
+        for node in ast.walk(ast.parse(path_of(name).read_text()))
+        if isinstance(node, ast.Raise)
+        and not (isinstance(node.exc, ast.Call) and ast.unparse(node.exc.func) == "AssertionError")
+    ]
+    assert not errors + raised, f"{name}: {errors + raised}"
+
+
+def plans() -> list[tuple[str, ast.ClassDef]]:
+    """The classes of facts and plans."""
+    return [
+        (name, node)
+        for name in modules_of("ir.plan")
+        for node in ast.parse(path_of(name).read_text()).body
+        if isinstance(node, ast.ClassDef) and node.name in {"Facts", "Plan", "ForwardPlan"}
+    ]
+
+
+@pytest.mark.parametrize("node", [n for _, n in plans()], ids=[n.name for _, n in plans()])
+def test_a_plan_is_complete_when_it_is_made(node):
+    """Frozen, without a field that has a default or can be written into."""
+    assert any("frozen=True" in ast.unparse(each) for each in node.decorator_list)
+    fields = [each for each in node.body if isinstance(each, ast.AnnAssign)]
+    assert fields
+    assert all(field.value is None for field in fields)
+    assert not [
+        f for f in map(ast.unparse, fields) if ": dict" in f or ": list" in f or ": set" in f
+    ]

@@ -200,7 +200,7 @@ def _careful(plan: Plan) -> Plan | None:
         return None
     name = STEM + CAREFUL
     request = replace(plan.request, disjoint=False, separate=False, checked=False, name=name)
-    careful = make_plan(request)
+    careful = make_plan(request, rewritten=plan)
     return careful if _keeps(careful) != _keeps(plan) else None
 
 

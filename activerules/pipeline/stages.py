@@ -22,11 +22,12 @@ from activerules.errors import (
     Where,
 )
 from activerules.ir.derivatives.rulecall import RuleCompiler
-from activerules.ir.generate.assemble import assemble, verified
+from activerules.ir.generate.assemble import assemble
 from activerules.ir.llvm.location import Locator
 from activerules.ir.llvm.model import Function, Instruction, Module
 from activerules.ir.llvm.names import in_symbols
 from activerules.ir.llvm.printer import print_function, print_module
+from activerules.ir.llvm.verify import verified
 from activerules.ir.plan.layout import Layout, make_layout
 from activerules.ir.plan.plan import Plan
 from activerules.ir.plan.relaxed import reassociate, vectorise

@@ -29,7 +29,6 @@ from activerules.ir.generate.assemble import (
     assemble,
     generate,
     generate_forward,
-    verified,
     with_missing,
 )
 from activerules.ir.generate.widen import widened
@@ -37,6 +36,7 @@ from activerules.ir.llvm.model import Argument, Function, Module
 from activerules.ir.llvm.parser import parse_module
 from activerules.ir.llvm.printer import print_module
 from activerules.ir.llvm.verbatim import attribute_groups, of_machine, spelt_out
+from activerules.ir.llvm.verify import verified
 from activerules.ir.normal.normalise import canonical, exposed, inline_all, normalise
 from activerules.ir.normal.reading import read_module
 from activerules.ir.plan.forward_plan import make_forward_plan

@@ -1,13 +1,11 @@
-"""From a plan to a module: generate, add what the generated functions refer to, print, verify."""
+"""From a plan to a module: generate, add what the generated functions refer to, print."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
-from activerules.errors import UnsupportedIR
 from activerules.ir.generate.assumptions import build_check
 from activerules.ir.generate.augmented import build_augmented
 from activerules.ir.generate.forward import build_forward
@@ -230,22 +228,3 @@ def _without_debug(function: Function) -> Function:
 
 def _is_debug(i: Instruction) -> bool:
     return i.opcode == "call" and (i.callee_name or "").startswith("llvm.dbg.")
-
-
-def verified(text: str) -> str:
-    """`text`, after LLVM has parsed and verified it.
-
-    A failure is a bug of the engine and says so.
-    """
-    from llvmlite import binding
-
-    llvm: Any = binding  # not annotated
-    try:
-        llvm.parse_assembly(text).verify()
-    except RuntimeError as error:
-        raise UnsupportedIR(
-            what="the engine generated IR that LLVM does not accept",
-            why=str(error).strip(),
-            instead=["please report this with the program: it is a bug of activerules"],
-        ) from error
-    return text

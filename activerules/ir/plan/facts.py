@@ -1,38 +1,29 @@
 """Facts: what the analyses say of a function, before anything is decided. Both modes start here.
 
-Needs       a Request
-Gives       Facts, frozen: control flow, memory, types and activity of the function, which is
-            brought to the last details of the normal form in place
+Needs       the Analyses of a function in its last form
+Gives       Facts, frozen: control flow, memory, types and activity of the function
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from dataclasses import dataclass
 
 from activerules.errors import MixedActivity
 from activerules.ir.analysis.activity import Activity, Seeds, analyse_activity
 from activerules.ir.analysis.calls import EngineCalls
-from activerules.ir.analysis.loops.dependence import Dependence
 from activerules.ir.analysis.loops.integers import Integers
-from activerules.ir.analysis.memory.declared import Declared
-from activerules.ir.analysis.memory.facts import MemoryFacts, analyse_memory
+from activerules.ir.analysis.memory.facts import MemoryFacts
 from activerules.ir.analysis.memory.objects import MemoryObject
-from activerules.ir.analysis.returns import Returns, analyse_returns
+from activerules.ir.analysis.returns import Returns
 from activerules.ir.analysis.soundness import refuse_unsound
-from activerules.ir.analysis.summaries import CallsIn, ModuleSummaries
-from activerules.ir.analysis.types.value_types import ValueTypes, analyse_value_types
-from activerules.ir.llvm.cfg import ControlFlow, control_flow
+from activerules.ir.analysis.summaries import CallsIn
+from activerules.ir.analysis.types.value_types import ValueTypes
+from activerules.ir.llvm.cfg import ControlFlow
 from activerules.ir.llvm.model import Instruction, Module, Value
 from activerules.ir.llvm.verbatim import type_of_numbers
-from activerules.ir.normal import normal_form
+from activerules.ir.plan.analyses import Analyses, declared_memory
 from activerules.ir.plan.dictionaries import explained
-from activerules.ir.plan.pointees import changes_pointers, without_pointees
 from activerules.ir.plan.request import Parameter, Pointee, Request
-from activerules.ir.rewrite.decide import decide
-from activerules.ir.rewrite.forward_loads import forward_loads
-from activerules.ir.rewrite.retype import retype_float_copies, retype_pointer_copies
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,125 +65,30 @@ class Facts:
         return any(not o.is_local and o not in known for o in self.memory.objects(pointer))
 
 
-def analyse(request: Request, summaries: ModuleSummaries | None = None) -> Facts:
-    """Run the analyses; `summaries` of the module are made if there are none yet.
+def analyse(known: Analyses) -> Facts:
+    """Complete the analyses of a function that is rewritten already (`prepare`).
 
     Raises what they raise: programs the engine does not differentiate end here.
     """
-    function = request.function
-    normal_form.tidy(function)
-    flow = control_flow(function)
-    returns = analyse_returns(function, flow, status=request.returns == "status")
-    normal_form.check(function, flow, returns.live)
-    integers = integers_of(request, flow)
-    if decide(function, integers):
-        integers = integers_of(request, flow)
-    calls = EngineCalls(request.rules)
-    summaries = summaries if summaries is not None else summaries_of(request)
-    callees = CallsIn(summaries, returns)
-    shapes = cache(partial(summaries.shapes, function))
-    memory = _memory(request, flow, returns, calls, callees)
-    changed = changes_pointers(memory)
-    if changed is not None:
-        request = without_pointees(request, memory, changed)
-        memory = _memory(request, flow, returns, calls, callees)
-    if memory.integer_sources and retype_pointer_copies(
-        function, analyse_value_types(function, memory, {}, shapes)
-    ):
-        memory = _memory(request, flow, returns, calls, callees)
-    # a rewrite must be right for overlapping arguments, too: the two versions share the function
-    anywhere = replace(memory, disjoint=False)
-    if forward_loads(function, flow, anywhere, Dependence(integers), returns.live):
-        integers = integers_of(request, flow)
-    declared = _declared_memory(request) | _float_memory_of_calls(memory, returns, calls)
-    types = analyse_value_types(function, memory, declared, shapes)
-    if retype_float_copies(function, types):
-        types = analyse_value_types(function, memory, declared, shapes)
+    known.drop_changed_pointees()
+    request, returns, memory, types = known.request, known.returns, known.memory, known.types
     seeds = _seeds(request, returns, memory)
-    activity = analyse_activity(memory, types, returns, calls, seeds)
+    activity = analyse_activity(memory, types, returns, known.calls, seeds)
     try:
-        refuse_unsound(activity, types, returns, calls, seeds)
+        refuse_unsound(activity, types, returns, known.calls, seeds)
     except MixedActivity as error:
         raise explained(error, memory, request.module) from None
-    return Facts(request, flow, returns, memory, types, activity, calls, callees, integers)
-
-
-def _memory(
-    request: Request, flow: ControlFlow, returns: Returns, calls: EngineCalls, callees: CallsIn
-) -> MemoryFacts:
-    by_argument = {p.argument: p for p in request.parameters}
-    return analyse_memory(
-        request.function,
-        flow,
-        group_of=lambda a: by_argument[a].group,
-        private=lambda a: by_argument[a].private,
-        disjoint=request.disjoint,
-        marked=calls.marked_effect,
-        arithmetic=calls.is_arithmetic,
-        named_types=request.module.types,
-        live=returns.live,
-        split=request.split,
-        callees=callees,
-        clobbered=_clobbered(request),
-        targets=request.targets,
-        multiples={p.argument: p.multiple for p in request.parameters if p.multiple > 1},
+    return Facts(
+        request=request,
+        flow=known.flow,
+        returns=returns,
+        memory=memory,
+        types=types,
+        activity=activity,
+        calls=known.calls,
+        callees=known.callees,
+        integers=known.integers,
     )
-
-
-def summaries_of(request: Request) -> ModuleSummaries:
-    """Of the functions of a module, for the one a user named."""
-    pointers = [p for p in request.parameters if p.argument.type.is_pointer]
-    declared = {p.memory for p in pointers if p.declared is not None and p.declared.is_plain}
-    declared -= {p.holder for p in request.pointees}
-    plain = [p.argument for p in pointers if p.memory in declared]
-    outside = [p.argument for p in pointers if not p.written_only and p.argument not in plain]
-    return ModuleSummaries(request.module, EngineCalls(request.rules), outside, plain)
-
-
-def integers_of(request: Request, flow: ControlFlow) -> Integers:
-    """What the integers of a function are, with nothing asked yet."""
-    lengths = [p.argument for p in request.parameters if p.length]
-    return Integers(flow, request.module.types, lengths)
-
-
-def _clobbered(request: Request) -> Callable[[MemoryObject], bool]:
-    """Memory that may change between the two sweeps: of a callee, or as the request says."""
-    if not request.callee:
-        return request.changing.__contains__
-    overwritten = frozenset(p.memory for p in request.parameters if p.overwritten)
-    constant = {name for name, line in request.module.globals.items() if " constant " in line}
-
-    def clobbered(memory: MemoryObject) -> bool:
-        if memory.kind == "global":
-            return memory.key not in constant
-        return memory in overwritten or memory.kind == "loaded"
-
-    return clobbered
-
-
-def _declared_memory(request: Request) -> dict[MemoryObject, Declared]:
-    holders = (*request.parameters, *request.pointees)
-    return {p.memory: p.declared for p in holders if p.declared is not None}
-
-
-def _float_memory_of_calls(
-    memory: MemoryFacts, returns: Returns, calls: EngineCalls
-) -> dict[MemoryObject, Declared]:
-    """Local arrays that only marked calls read or write are arrays of floats, too."""
-    found: dict[MemoryObject, Declared] = {}
-    for block in returns.live:
-        for call in block.instructions:
-            info = calls.marked(call) if call.opcode == "call" else None
-            if info is None:
-                continue
-            if info.result_element is not None:
-                found[MemoryObject("result", call)] = Declared.array_of(info.result_element)
-            for argument in info.arguments:
-                if argument.element is not None and argument.data_operand is not None:
-                    for o in memory.objects(call.operands[argument.data_operand]):
-                        if o.kind in {"allocation", "result"}:
-                            found[o] = Declared.array_of(argument.element)
-    return found
 
 
 def _shadowable(module: Module) -> frozenset[MemoryObject]:
@@ -219,7 +115,7 @@ def _seeds(request: Request, returns: Returns, memory: MemoryFacts) -> Seeds:
         returned=end.operands[0] if request.returns == "active" else None,
         written_only=request.filled,
         shadowable=_shadowable(request.module),
-        known=request.filled | request.copied_integers | _declared_memory(request).keys(),
+        known=request.filled | request.copied_integers | declared_memory(request).keys(),
         handed_out=memory.escaping(end.operands[0] if end.operands else None)
         if request.fresh_shadow
         else frozenset(),

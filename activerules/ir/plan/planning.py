@@ -28,17 +28,18 @@ from activerules.ir.analysis.nodes import (
     Shadow,
     Taken,
 )
+from activerules.ir.analysis.repeated_loads import repeated_loads
 from activerules.ir.analysis.returns import fails_with
 from activerules.ir.analysis.speculation import is_linear, speculated
-from activerules.ir.analysis.summaries import ModuleSummaries
 from activerules.ir.derivatives.rulecall import CallInfo, RuleRequest
 from activerules.ir.derivatives.table import chooses, cost, is_pure_call, row_for
 from activerules.ir.llvm.model import Block, Instruction, Value
 from activerules.ir.llvm.refusal import refusal
 from activerules.ir.llvm.types import size_of
 from activerules.ir.normal.effects import effect_of, memory_intrinsic
+from activerules.ir.plan.analyses import Analyses, summaries_of
 from activerules.ir.plan.callees import CalleeUse, Family, plan_callees, use_callee
-from activerules.ir.plan.facts import Facts, analyse, summaries_of
+from activerules.ir.plan.facts import Facts, analyse
 from activerules.ir.plan.marked import (
     RuleUse,
     activities_of,
@@ -49,12 +50,12 @@ from activerules.ir.plan.marked import (
 )
 from activerules.ir.plan.ownership import plan_ownership
 from activerules.ir.plan.plan import Plan, home_of
+from activerules.ir.plan.prepare import prepare
 from activerules.ir.plan.request import Request
 from activerules.ir.plan.reversal import Decision, Reversal, plan_reversal, used_across_blocks
 from activerules.ir.plan.shadow_copies import mirrored, undone_copies
 from activerules.ir.plan.tape_arrays import escaped
 from activerules.ir.plan.tracking import tracked_accesses
-from activerules.ir.rewrite.forward_loads import repeated_loads
 
 # in bytes of tape that are worth avoiding it (nodes.Recipe)
 RELOAD_COST = 0.25
@@ -63,21 +64,25 @@ NEVER_KEPT = 1 << 40
 _MADE = frozenset({"allocation", "result"})
 
 
-def make_plan(request: Request) -> Plan:
-    """Run the analyses and decide, for the function and for its callees that are not inlined.
+def make_plan(request: Request, rewritten: Facts | None = None) -> Plan:
+    """Rewrite, analyse and decide, for the function and for its callees that are not inlined.
+
+    rewritten   facts of the same function from another request: it is not rewritten again
 
     Raises what the analyses raise: programs that the engine does not differentiate end here.
     """
     family = Family(request)
     summaries = summaries_of(request)
-    with_pairs = _plan_one(request, family, summaries)
-    pairs = plan_callees(family, lambda one: _plan_one(one, family, summaries)(pairs=()))
-    return with_pairs(pairs=pairs)
+    if rewritten is None:
+        known = prepare(request, summaries)
+    else:
+        known = Analyses(request, summaries, rewritten.flow, rewritten.returns)
+    with_pairs = _Planner(analyse(known), family).decide()
 
+    def plan_callee(one: Request) -> Plan:
+        return _Planner(analyse(prepare(one, summaries)), family).decide()(pairs=())
 
-def _plan_one(request: Request, family: Family, summaries: ModuleSummaries) -> Callable[..., Plan]:
-    """What makes the plan of one function, given the plans of those it calls."""
-    return _Planner(analyse(request, summaries), family).decide()
+    return with_pairs(pairs=plan_callees(family, plan_callee))
 
 
 class _Planner:
@@ -97,6 +102,7 @@ class _Planner:
         self.copies = repeated_loads(facts.flow, facts.memory, self.dependence, facts.returns.live)
 
     def decide(self) -> Callable[..., Plan]:
+        """What makes the plan, given the plans of the functions that are called."""
         while True:
             needs, reversal, cache = self._plan_cache()
             retained, escaped_memory = self._retained(cache), escaped(self.facts)

@@ -18,9 +18,10 @@ from collections.abc import Collection
 from activerules.ir.analysis.loops.dependence import Dependence
 from activerules.ir.analysis.loops.trip_counts import is_invariant
 from activerules.ir.analysis.memory.facts import MemoryFacts
+from activerules.ir.analysis.repeated_loads import is_plain_load, repeated_loads
 from activerules.ir.llvm.cfg import ControlFlow, Loop
 from activerules.ir.llvm.model import Block, Function, Instruction, Value
-from activerules.ir.llvm.types import Type, size_of
+from activerules.ir.llvm.types import size_of
 
 
 def forward_loads(
@@ -44,23 +45,10 @@ def forward_loads(
     return mover.changed or bool(instead)
 
 
-def repeated_loads(
-    flow: ControlFlow, memory: MemoryFacts, dependence: Dependence, live: Collection[Block]
-) -> dict[Value, Value]:
-    """For loads of what was loaded or stored before in the same block: the value."""
-    found: dict[Value, Value] = {}
-    for block in flow.order:
-        if block in live:
-            _Mover(flow, memory, dependence).note_repeated(block, found)
-    return found
-
-
 class _Mover:
     def __init__(self, flow: ControlFlow, memory: MemoryFacts, dependence: Dependence) -> None:
         self.flow, self.memory, self.dependence = flow, memory, dependence
         self.changed = False
-
-    # --- out of a loop ---
 
     def hoist(self, loop: Loop) -> None:
         """Move loads to the preheader."""
@@ -80,7 +68,7 @@ class _Mover:
                 self.changed = True
 
     def _may_leave(self, i: Instruction, loop: Loop) -> bool:
-        if not _is_plain_load(i) or not is_invariant(i.operands[0], loop):
+        if not is_plain_load(i) or not is_invariant(i.operands[0], loop):
             return False
         size = size_of(i.type, self.memory.named_types)
         return all(
@@ -89,44 +77,6 @@ class _Mover:
             for write in self.memory.hitting(i.operands[0], size)
             if write.instruction.owner in loop.blocks
         )
-
-    # --- within a block ---
-
-    def note_repeated(self, block: Block, found: dict[Value, Value]) -> None:
-        """Note the values of loads that repeat earlier loads and stores of the same pointer."""
-        known: dict[tuple[Value, str], tuple[Instruction, Value]] = {}
-        for i in block.instructions:
-            if _is_plain_load(i):
-                key = (i.operands[0], str(i.type))
-                if key in known:
-                    found[i] = known[key][1]
-                else:
-                    known[key] = (i, i)
-            else:
-                self._forget(i, known)
-                if i.opcode == "store":
-                    value, pointer = i.operands
-                    known[pointer, str(value.type)] = (i, value)
-
-    def _forget(
-        self, i: Instruction, known: dict[tuple[Value, str], tuple[Instruction, Value]]
-    ) -> None:
-        """Remove what an instruction may overwrite."""
-        for write in self.memory.writes_of(i):
-            for key, (access, _) in list(known.items()):
-                size = size_of(_accessed(access), self.memory.named_types)
-                if self.memory.hits(write, key[0], size) and (
-                    i.opcode != "store" or self.dependence.met_at_once(access, i)
-                ):
-                    del known[key]
-
-
-def _accessed(access: Instruction) -> Type:
-    return access.type if access.opcode == "load" else access.operands[0].type
-
-
-def _is_plain_load(i: Instruction) -> bool:
-    return i.opcode == "load" and not {"volatile", "atomic"} & i.attributes.keys()
 
 
 def _replace(function: Function, instead: dict[Value, Value]) -> None:
