@@ -17,6 +17,8 @@ SAMPLE = [
     ("object", "argument"),
     ("record", "grad"),
     ("record", "Jacobian by it"),
+    ("dictionary", "nested"),
+    ("optional", "argument"),
     ("optional", "argument of a rule"),
 ]
 

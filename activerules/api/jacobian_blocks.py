@@ -17,6 +17,7 @@ from numba.extending import overload, register_jitable
 
 from activerules.annotations.values import make_zero
 from activerules.errors import ActivityError, NotYetSupported
+from activerules.numba_ext.calls.refused_kinds import refuse_kind
 from activerules.rules.pattern import type_name
 from activerules.rules.written import function_from
 from activerules.values.kinds import (
@@ -57,8 +58,11 @@ def require_numbers(name: str, found: Any, *, complex_too: bool) -> None:
     memory = [leaf for leaf in leaves_of(found) if has_shadow(leaf) and not is_number_array(leaf)]
     if carriers and not memory and (real or complex_too):
         return
+    refuse_kind(name, found)
     floats = "numbers" if complex_too else "floats"
     instead = ["another argnums"]
+    if memory:
+        instead = ["a function of the arrays and numbers in it, which calls this one with it"]
     if carriers and not real and not memory:
         instead.append(
             "jacrev, for complex numbers; holomorphic=True, if the result is complex too"

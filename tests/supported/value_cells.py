@@ -289,7 +289,9 @@ def refusal(error: BaseException) -> dict[str, str]:
         seen = seen.__cause__ or seen.__context__
     if isinstance(seen, ActiverulesError):
         what, why = readable(seen.what), readable(seen.why)
-        return {"outcome": REFUSED, "error": type(seen).__name__, "what": what, "why": why}
+        instead = readable("; or ".join(seen.instead))
+        named = {"outcome": REFUSED, "error": type(seen).__name__}
+        return {**named, "what": what, "why": why, "instead": instead}
     outcome = "not compiled by Numba" if isinstance(error, NumbaError) else "wrong"
     what = readable(str(error))[:200]
     return {"outcome": outcome, "error": type(error).__name__, "what": what, "why": ""}

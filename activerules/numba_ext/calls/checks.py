@@ -35,6 +35,7 @@ from activerules.errors import (
     ShadowMismatch,
     Where,
 )
+from activerules.numba_ext.calls.refused_kinds import refuse_kind
 from activerules.numba_ext.codegen.arity import of_count
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.rules.pattern import type_name
@@ -226,7 +227,7 @@ def read_gradient_arguments(
 
 def _require_differentiable(name: str, found: Any) -> None:
     refuse_declared_inactive(name, found)
-    refuse_buffer(name, found)
+    refuse_kind(name, found)
     is_array = isinstance(found, types.Array) and not isinstance(found.dtype, _WITHOUT_DERIVATIVE)
     if is_array or isinstance(found, _CONTAINERS):
         _require_duplicated(name, found)
@@ -287,7 +288,7 @@ def _read_argument(name: str, found: Any) -> ArgumentSpec:
     if found.kind is Const:
         return ArgumentSpec(name, found.val, "const")
     refuse_declared_inactive(name, found.val)
-    refuse_buffer(name, found.val)
+    refuse_kind(name, found.val)
     if found.kind is Active:
         _require_active(name, found.val)
         return ArgumentSpec(name, found.val, "active")
@@ -304,18 +305,6 @@ def _read_argument(name: str, found: Any) -> ArgumentSpec:
 
 _CONTAINERS = (types.List, types.DictType, types.Set)
 _WITHOUT_DERIVATIVE = (types.Integer, types.Boolean)
-
-
-def refuse_buffer(name: str, found: Any) -> None:
-    """Refuse a derivative with respect to memory that is no array of NumPy: a `memoryview`, an
-    `array.array`, or an array of a library that lets Numba look at its memory.
-    """
-    if isinstance(found, types.Buffer) and not isinstance(found, types.Array):
-        raise ActivityError(
-            f"`{name}` is not an array of NumPy (to Numba it is {found})",
-            why="what is added to, or returned, is an array of NumPy",
-            instead=[f"np.asarray({name})"],
-        )
 
 
 def refuse_declared_inactive(name: str, found: Any) -> None:

@@ -23,10 +23,10 @@ from activerules.annotations.activity import (
 from activerules.errors import ActivityError, BatchWidthMismatch, NotYetSupported, ShadowMismatch
 from activerules.numba_ext.calls.checks import (
     is_array_alike,
-    refuse_buffer,
     refuse_declared_inactive,
     require_known_leaves,
 )
+from activerules.numba_ext.calls.refused_kinds import refuse_kind
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.rules.pattern import type_name
 from activerules.values.argument import ArgumentSpec
@@ -129,7 +129,7 @@ def require_tangible(name: str, found: Any) -> None:
 
 def _require_tangible_leaf(name: str, leaf: Node) -> None:
     found = leaf.numba_type
-    refuse_buffer(name, found)
+    refuse_kind(name, found)
     if isinstance(leaf, Number):
         return
     if is_instance(found) or (leaf.has_shadow and not is_number_array(found)):

@@ -25,8 +25,8 @@ from activerules.annotations.activity import Const, Duplicated, MixedDuplicated
 from activerules.annotations.signature import SplitSpec
 from activerules.annotations.trees import flattened, restored
 from activerules.errors import NotYetSupported, ShadowMismatch, TapeError
-from activerules.numba_ext.calls.checks import refuse_buffer
 from activerules.numba_ext.calls.emitter import BY_SHADOW, DerivativeCall, Field
+from activerules.numba_ext.calls.refused_kinds import refuse_kind
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
 from activerules.numba_ext.codegen.stubs import StubType
 from activerules.numba_ext.codegen.types import AnnotationType
@@ -172,7 +172,7 @@ def require_kept(names: Sequence[str], found: Sequence[Any]) -> None:
     Numba takes from Python and does not give back, as slices; `ActivityError` for a buffer.
     """
     for name, one in zip(names, found, strict=False):
-        refuse_buffer(name, one)
+        refuse_kind(name, one)
         if any(_is_never_boxed(leaf) for leaf in _leaves(one)):
             raise NotYetSupported(
                 f"`{name}` is {type_name(one)}, which a pullback cannot keep in Python",

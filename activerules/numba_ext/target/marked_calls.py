@@ -264,7 +264,10 @@ class RuleFunction(types.Callable, types.Opaque):
             return followed
         returned = marked.signature.return_type
         if isinstance(returned, types.Optional | types.Generator):
-            raise self._unserved(f"to return {returned}", "rules cannot return that")
+            raise self._unserved(
+                f"to return {returned}",
+                "a rule cannot return that: None has no shadow, nor has a generator",
+            )
         treatment = self._table.treatment(marked)
         if treatment.elementwise:
             return self._for_each_element(context, marked, cpu_kws)

@@ -1,0 +1,37 @@
+"""Kinds of values with respect to which there is no derivative, by type.
+
+Gives       `refuse_kind`: raises for them, and says what to write instead
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core import types
+
+from activerules.errors import ActivityError, NotYetSupported
+from activerules.rules.pattern import type_name
+from activerules.values.layout import layout_of
+
+
+def refuse_kind(name: str, found: Any) -> None:
+    """Refuse a derivative with respect to what may be None, and to memory that is no array of
+    NumPy: a `memoryview`, an `array.array`, or an array of a library that lets Numba look at its
+    memory.
+    """
+    if isinstance(found, types.Optional) and layout_of(found).numbers.any:
+        raise NotYetSupported(
+            f"`{name}` may be None: it is {type_name(found)}",
+            why="whether a value that may be None has a derivative is known only when it runs",
+            instead=[
+                "an array without items, or of zeros, in place of None, and a flag beside it",
+                "two derivatives in the two branches of an `if`: of the function with a value, "
+                "and of one without it",
+            ],
+        )
+    if isinstance(found, types.Buffer) and not isinstance(found, types.Array):
+        raise ActivityError(
+            f"`{name}` is not an array of NumPy (to Numba it is {found})",
+            why="what is added to, or returned, is an array of NumPy",
+            instead=[f"np.asarray({name})"],
+        )
