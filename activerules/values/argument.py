@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from activerules.rules.pattern import type_name
-from activerules.values.layout import ValueActivity
+from activerules.values.layout import Node, Path, ValueActivity, show
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,10 @@ class ArgumentSpec:
     def annotation(self) -> str:
         """The argument as it is annotated in a signature."""
         return f"{_ANNOTATIONS[self.activity]}[{type_name(self.numba_type)}]"
+
+    def part(self, path: Path, node: Node) -> ArgumentSpec:
+        """A part of the argument."""
+        return replace(self, name=self.name + show(path), numba_type=node.numba_type)
 
 
 _ANNOTATIONS: dict[ValueActivity, str] = {

@@ -19,9 +19,9 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from activerules.values import abi, dict_runtime
+from activerules.values.contents import memory_of
 from activerules.values.fields import has_inner
 from activerules.values.layout import Items, Node, Struct, show
-from activerules.values.regions import entries_of, memory_of
 from activerules.values.walk import Depth, Emit, Visit, walk
 
 _SPREAD = 1099511628211  # the prime of the hash of Fowler, Noll and Vo
@@ -69,9 +69,9 @@ def _words(em: Emit, visit: Visit) -> Iterator[Any]:
         call = dict_runtime.call
         yield call(em.context, em.builder, "fingerprint", cgutils.intp_t, data)
         return
-    entries = entries_of(em.context, em.builder, found, (value,))
-    make = em.context.make_array(entries.array_type)
-    array = make(em.context, em.builder, entries.arrays[0])
+    assert visit.entries is not None
+    make = em.context.make_array(visit.entries.array_type)
+    array = make(em.context, em.builder, visit.entries.arrays[0])
     yield _bits_of(em.builder, array.data)
     yield array.nitems
 

@@ -33,8 +33,7 @@ from activerules.values.layout import (
     shadow_of_leaf,
     show,
 )
-from activerules.values.regions import entries_of
-from activerules.values.walk import Depth, Emit, Making, WalkedValue, fresh, rebuild, walk
+from activerules.values.walk import Depth, Emit, Making, Visit, WalkedValue, fresh, rebuild, walk
 
 # how a number in memory changes, by the number of another shadow
 _Change = Callable[[Emit, WalkedValue, WalkedValue], None]
@@ -95,18 +94,16 @@ def sum_of_shadows(
 def _look_for_differences(
     em: Emit, nodes: Sequence[Node], pair: tuple[Any, Any], refuse: Callable[[Any, str], None]
 ) -> None:
-    def look_at_keys(alike: Any) -> None:
-        refuse(em.builder.not_(alike), "a dictionary has other keys")
-
-    every = walk(em, nodes, pair, depth=Depth.ITEMS, where=may_change, unlike=look_at_keys)
-    for visit in every:
+    for visit in walk(em, nodes, pair, depth=Depth.ITEMS, where=may_change):
+        if visit.has_other_keys is not None:
+            refuse(visit.has_other_keys, "a dictionary has other keys")
+            continue
         name = f"`x{show(visit.path)}`"
         arrays, what = list(visit.values), f"the array {name} has another shape"
         array_types = [slot.node.numba_type for slot in visit.slots]
-        if isinstance(visit.node, Items) and visit.node.key is None:
-            entries = entries_of(em.context, em.builder, array_types[0], visit.values)
-            arrays, what = list(entries.arrays), f"the list {name} has another length"
-            array_types = [entries.array_type] * len(arrays)
+        if visit.entries is not None:
+            arrays, what = list(visit.entries.arrays), f"the list {name} has another length"
+            array_types = [visit.entries.array_type] * len(arrays)
         elif not isinstance(visit.node, Array):
             continue
         shapes: list[list[Any]] = []
@@ -124,7 +121,8 @@ def _change(
     into: int,
     change: _Change,
 ) -> None:
-    for visit in walk(em, nodes, pair, where=may_change, unlike=_require_keys(em)):
+    for visit in walk(em, nodes, pair, where=may_change):
+        _require_keys(em, visit)
         if visit.is_number_in_memory:
             change(em, visit.slots[into], visit.slots[1 - into])
 
@@ -134,13 +132,11 @@ def may_change(node: Node) -> bool:
     return node.numbers.by_value or node.numbers.by_reference
 
 
-def _require_keys(em: Emit) -> Callable[[Any], None]:
-    def check(alike: Any) -> None:
-        with cgutils.if_unlikely(em.builder, em.builder.not_(alike)):
+def _require_keys(em: Emit, visit: Visit) -> None:
+    if visit.has_other_keys is not None:
+        with cgutils.if_unlikely(em.builder, visit.has_other_keys):
             message = "no memory for the keys of a dictionary"
             em.context.call_conv.return_user_exc(em.builder, MemoryError, (message,))
-
-    return check
 
 
 def add_cotangent(

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 from numba.core import cgutils, types
@@ -24,6 +24,7 @@ from numba.core.typing.templates import signature
 from numba.experimental.jitclass.base import imp_dtor
 from numba.extending import intrinsic
 
+from activerules.values.contents import Entries, each_address, entries_of, struct_of
 from activerules.values.fields import struct_type
 from activerules.values.layout import (
     EACH,
@@ -38,7 +39,6 @@ from activerules.values.layout import (
     layout_of,
     map_type,
 )
-from activerules.values.regions import each_address, entries_of, struct_of
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,26 @@ class Visit:
         """Whether it is a float or complex number that can be overwritten."""
         return isinstance(self.node, Number) and self.slots[0].address is not None
 
+    @cached_property
+    def entries(self) -> Entries | None:
+        """The items of a list, or the entries of a dictionary, in each of the values; None of all
+        else, and where something in them is unknown. To be asked where the visit is, not in a
+        branch of the visitor's: the walk goes on with them.
+        """
+        if not isinstance(self.node, Items) or self.node.unknown_path is not None:
+            return None
+        em = self.slots[0].em
+        return entries_of(em.context, em.builder, self.node.numba_type, self.values)
+
+    @property
+    def has_other_keys(self) -> Any:
+        """Of a dictionary, a condition: whether another value has other keys than the first; None
+        of all else.
+        """
+        if not isinstance(self.node, Items) or self.node.key is None or self.entries is None:
+            return None
+        return self.slots[0].em.builder.not_(self.entries.alike)
+
 
 _Parts = Iterator[tuple[Step, Sequence[WalkedValue]]]
 
@@ -129,7 +149,6 @@ def _always(node: Node) -> bool:
 class _Options:
     depth: Depth
     where: Callable[[Node], bool]
-    unlike: Callable[[Any], None]
     inside_first: bool
 
 
@@ -140,7 +159,6 @@ def walk(
     *,
     depth: Depth = Depth.NUMBERS,
     where: Callable[[Node], bool] = _always,
-    unlike: Callable[[Any], None] = lambda alike: None,
     inside_first: bool = False,
 ) -> Iterator[Visit]:
     """Visit every part of the values, in step.
@@ -149,15 +167,13 @@ def walk(
             cotangent. Where another has no such part (None for an optional, an array or a tuple),
             the walk does not go in
     where   parts of which this is false are left out
-    unlike  is called with a condition for each dictionary: whether the others have the keys of the
-            first
     inside_first    what is in a part is visited before it: to release both
 
     Loops and branches are closed on the way: run it to the end, and never two of them in turns.
     """
     own = (nodes,) * len(values) if isinstance(nodes, Node) else tuple(nodes)
     slots = tuple(WalkedValue(em, node, value) for node, value in zip(own, values, strict=True))
-    yield from _walk(em, Visit((), own[0], slots), _Options(depth, where, unlike, inside_first))
+    yield from _walk(em, Visit((), own[0], slots), _Options(depth, where, inside_first))
 
 
 def _walk(em: Emit, visit: Visit, options: _Options) -> Iterator[Visit]:
@@ -288,13 +304,9 @@ def _element(em: Emit, slot: WalkedValue, address: Any) -> WalkedValue:
 def _collection(em: Emit, visit: Visit, options: _Options) -> _Parts:
     node = visit.node
     assert isinstance(node, Items)
-    is_closed = node.unknown_path is not None or not options.where(node.item)
-    if options.depth < Depth.ITEMS or is_closed:
+    if options.depth < Depth.ITEMS or not options.where(node.item) or visit.entries is None:
         return
-    entries = entries_of(em.context, em.builder, node.numba_type, visit.values)
-    if node.key is not None:
-        options.unlike(entries.alike)
-    with each_address(em.context, em.builder, node.numba_type, entries) as found:
+    with each_address(em.context, em.builder, node.numba_type, visit.entries) as found:
         yield EACH, [slot.at(node.item, one) for slot, one in zip(visit.slots, found, strict=True)]
 
 

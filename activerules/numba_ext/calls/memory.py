@@ -16,7 +16,7 @@ the derivative handles it correctly.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from llvmlite import ir
@@ -24,6 +24,7 @@ from numba.core import cgutils, types
 
 from activerules.numba_ext.target.derivative import Gradient
 from activerules.values.argument import ArgumentSpec
+from activerules.values.contents import Entries, entries_of
 from activerules.values.extent_tables import ExtentTable
 from activerules.values.extents import Extent, Refusal, Tests, share_items
 from activerules.values.fields import (
@@ -31,19 +32,15 @@ from activerules.values.fields import (
     is_collection,
     is_dict,
     is_record_array,
-    items_in,
 )
-from activerules.values.kinds import (
-    has_shadows,
-)
-from activerules.values.layout import Node, layout_of, shadow_of_leaf
+from activerules.values.kinds import has_shadows
+from activerules.values.layout import Node, Struct, layout_of, shadow_of_leaf
 from activerules.values.regions import (
-    Entries,
-    data_of_piece,
-    each_item,
-    entries_of,
-    extent_of_piece,
-    pieces_of,
+    data_of_region,
+    extent_of_region,
+    has_regions,
+    is_region,
+    regions_of,
 )
 from activerules.values.shadows import zero_shadow
 from activerules.values.walk import Depth, Emit, rebuild, walk
@@ -51,7 +48,7 @@ from activerules.values.walk import Depth, Emit, rebuild, walk
 
 @dataclass(frozen=True)
 class _Memory:
-    """A piece of argument memory with the numbers of the extents of its primal and, if it has one,
+    """A region of argument memory with the numbers of the extents of its primal and, if it has one,
     of its shadow. `overlap`: whether the two share a byte, where their extents do not tell.
     """
 
@@ -77,8 +74,7 @@ def check_memory(
     where arguments overlap.
     """
     checker = _Checker(context, builder, gradient, release)
-    arrays = _pieces(context, builder, arguments, values, gradient)
-    lanes = checker.lanes(arrays, gradient.width)
+    lanes = checker.lanes(arguments, values, gradient.width)
     for memories in lanes:
         for memory in memories:
             checker.keep_shadow_apart(memory, memories)
@@ -100,32 +96,6 @@ def check_memory(
     return overlap
 
 
-@dataclass(frozen=True)
-class _Region:
-    """A piece of argument memory as LLVM values: its primal, and its shadow in each lane."""
-
-    argument: ArgumentSpec
-    written: bool
-    primal: Any
-    lanes: tuple[Any, ...]
-
-
-def _pieces(
-    context: Any,
-    builder: Any,
-    arguments: Sequence[ArgumentSpec],
-    values: Sequence[tuple[Any, Sequence[Any]]],
-    gradient: Gradient,
-) -> list[_Region]:
-    return [
-        _Region(piece, written, primal, tuple(own))
-        for argument, written, (whole, lanes) in zip(
-            arguments, gradient.written, values, strict=True
-        )
-        for piece, (primal, *own) in pieces_of(context, builder, argument, (whole, *lanes))
-    ]
-
-
 def check_lanes(
     context: Any,
     builder: Any,
@@ -143,8 +113,7 @@ def check_lanes(
     another lane.
     """
     checker = _Checker(context, builder, gradient, release)
-    arrays = _pieces(context, builder, arguments, values, gradient)
-    lanes = checker.lanes(arrays, width)
+    lanes = checker.lanes(arguments, values, width)
     for memories in lanes:
         for i, second in enumerate(memories):
             touched = [m for m in memories if m.written or second.written]
@@ -166,6 +135,8 @@ class _Checker:
     ) -> None:
         self.context = context
         self.builder = builder
+        self.em = Emit(context, builder)
+        self._written = gradient.written
         self._flags: dict[Refusal, Any] = {}
         self._in_loop = False
         self.tests = Tests(context, builder, (gradient.asked,) if gradient.asked else (), release)
@@ -173,16 +144,17 @@ class _Checker:
     def memories(
         self, argument: ArgumentSpec, primal: Any, shadow: Any, written: bool
     ) -> Iterator[_Memory]:
-        """A piece of argument memory by its extents, or what is in a list; checks K1."""
+        """A region of argument memory by its extents, or what is in a list; checks K1."""
         if shadow is None:
-            extent = extent_of_piece(self.context, self.builder, argument.numba_type, primal)
+            extent = extent_of_region(self.em, argument.numba_type, primal)
             yield _Memory(argument, written, self.tests.add(extent), None)
         elif is_collection(argument.numba_type) and has_inner(argument.numba_type):
             yield from self._collection(argument, primal, shadow, written)
         else:
             if is_collection(argument.numba_type):
-                argument, entries = self._entries(argument, primal, shadow)
-                primal, shadow = entries.arrays
+                found, pair = argument.numba_type, (primal, shadow)
+                entries = entries_of(self.context, self.builder, found, pair)
+                argument, (primal, shadow) = self._items(argument, entries)
             extent, behind = self._extents(argument, primal, shadow)
             number = self.tests.add(extent)
             overlap = self._overlap(argument.numba_type, primal, extent, behind)
@@ -204,7 +176,7 @@ class _Checker:
         """What is in a list or dictionary: memory with a shadow, and without."""
         own, behind, plain = (ExtentTable(self.builder) for _ in range(3))
         self._in_loop = True
-        self._collect(argument, primal, shadow, (own, behind, plain))
+        self._collect(argument, (primal, shadow), (own, behind, plain))
         self._in_loop = False
         for refusal, flag in self._flags.items():
             self.tests.refuse_if(self.builder.load(flag), refusal)
@@ -221,39 +193,32 @@ class _Checker:
     def _collect(
         self,
         argument: ArgumentSpec,
-        primal: Any,
-        shadow: Any,
-        spans: tuple[ExtentTable, ExtentTable, ExtentTable],
+        pair: tuple[Any, Any],
+        tables: tuple[ExtentTable, ExtentTable, ExtentTable],
     ) -> None:
-        """Put the extents of items or entries, and of what is behind them, into spans."""
-        context, builder, found = self.context, self.builder, argument.numba_type
-        own, behind, plain = spans
-        whole, entries = self._entries(argument, primal, shadow)
-        self._push(whole, entries.arrays, own, behind)
-        if not has_inner(found):
-            return
-        inside = ArgumentSpec(f"{argument.name}[…]", items_in(found).item_type, argument.activity)
-        with each_item(context, builder, found, entries) as pair:
-            for piece, values in pieces_of(context, builder, inside, pair):
-                if len(values) == 1:
-                    extent = extent_of_piece(context, builder, piece.numba_type, values[0])
-                    plain.push(extent.data, extent.low, extent.high)
-                elif is_collection(piece.numba_type):
-                    self._collect(piece, values[0], values[1], spans)
-                else:
-                    self._push(piece, values, own, behind)
+        """Put the extents of items or entries, and of what is behind them, into tables."""
+        own, behind, plain = tables
+        node = layout_of(argument.numba_type)
+        for visit in walk(self.em, node, pair, depth=Depth.ITEMS, where=_is_followed):
+            part = argument.part(visit.path, visit.node)
+            if visit.entries is not None:
+                self._push(*self._items(part, visit.entries), own, behind)
+            elif visit.node.has_shadow:
+                self._push(part, visit.values, own, behind)
+            elif is_region(visit.node):
+                extent = extent_of_region(self.em, part.numba_type, visit.slots[0].value)
+                plain.push(extent.data, extent.low, extent.high)
 
-    def _entries(
-        self, argument: ArgumentSpec, primal: Any, shadow: Any
-    ) -> tuple[ArgumentSpec, Entries]:
-        """The items or entries of a list or dictionary and its shadow, with their array type."""
-        name, found = argument.name, argument.numba_type
-        entries = entries_of(self.context, self.builder, found, (primal, shadow))
-        if is_dict(found):
+    def _items(
+        self, argument: ArgumentSpec, entries: Entries
+    ) -> tuple[ArgumentSpec, tuple[Any, ...]]:
+        """The items or entries of a list or dictionary and its shadow, as arrays."""
+        name = argument.name
+        if is_dict(argument.numba_type):
             what = f"the shadow of `{name}` has other keys"
             unlike = self.builder.not_(entries.alike)
             self._refuse_if(unlike, Refusal(what, _KEY_BY_KEY, _own_shadow(name)))
-        return ArgumentSpec(name, entries.array_type, argument.activity), entries
+        return replace(argument, numba_type=entries.array_type), entries.arrays
 
     def _push(
         self, argument: ArgumentSpec, values: Sequence[Any], own: ExtentTable, behind: ExtentTable
@@ -275,10 +240,10 @@ class _Checker:
         builder.store(builder.or_(builder.load(flag), condition), flag)
 
     def _extents(self, argument: ArgumentSpec, primal: Any, shadow: Any) -> tuple[Extent, Extent]:
-        """The bytes of a piece of memory and of its shadow; checks K1."""
+        """The bytes of a region and of its shadow; checks K1."""
         found, builder = argument.numba_type, self.builder
-        extent = extent_of_piece(self.context, builder, found, primal)
-        data = data_of_piece(self.context, builder, found, shadow)
+        extent = extent_of_region(self.em, found, primal)
+        data = data_of_region(self.em, found, shadow)
         if isinstance(found, types.Array):
             make = self.context.make_array(found)
             arrays = (make(self.context, builder, value) for value in (primal, shadow))
@@ -291,15 +256,25 @@ class _Checker:
             self._refuse_if(missing, refusal)
         return extent, extent.moved(data, builder)  # by K1
 
-    def lanes(self, pieces: Sequence[_Region], width: int) -> list[list[_Memory]]:
+    def lanes(
+        self,
+        arguments: Sequence[ArgumentSpec],
+        values: Sequence[tuple[Any, Sequence[Any]]],
+        width: int,
+    ) -> list[list[_Memory]]:
         """What there is in each lane."""
+        regions = [
+            (region, written, primal, own)
+            for argument, written, (whole, shadows) in zip(
+                arguments, self._written, values, strict=True
+            )
+            for region, (primal, *own) in regions_of(self.em, argument, (whole, *shadows))
+        ]
         return [
             [
                 memory
-                for p in pieces
-                for memory in self.memories(
-                    p.argument, p.primal, p.lanes[lane] if p.lanes else None, p.written
-                )
+                for region, written, primal, own in regions
+                for memory in self.memories(region, primal, own[lane] if own else None, written)
             ]
             for lane in range(width)
         ]
@@ -421,6 +396,13 @@ class _Checker:
         return list(zip(*both, strict=True))
 
 
+def _is_followed(node: Node) -> bool:
+    """Whether what is in a list or dictionary is, or has, a region of its own: a record lies in the
+    memory of the items.
+    """
+    return has_regions(node) and not (isinstance(node, Struct) and node.kind == "record")
+
+
 def _has_gaps(*memories: _Memory) -> bool:
     """Whether any is an array whose items need not be side by side: its extent is all it is
     compared by.
@@ -501,7 +483,7 @@ def _constant_where_same(em: Emit, leaf: Node, primal: Any, shadow: Any) -> Any:
     context, builder, found = em.context, em.builder, leaf.numba_type
     if not leaf.has_shadow or isinstance(found, types.Record):
         return shadow
-    own, other = (data_of_piece(context, builder, found, value) for value in (primal, shadow))
+    own, other = (data_of_region(em, found, value) for value in (primal, shadow))
     result = cgutils.alloca_once_value(builder, shadow)
     with builder.if_else(builder.icmp_unsigned("==", own, other), likely=False) as (same, apart):
         with same:

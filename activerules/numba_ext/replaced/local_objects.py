@@ -21,6 +21,7 @@ from activerules.ir.llvm.types import DOUBLE
 from activerules.numba_ext.calls.outline import return_error
 from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.numba_ext.substitutes import object_runtime
+from activerules.values.contents import field_values, memory_of, parts_of
 from activerules.values.extents import extent_of
 from activerules.values.fields import (
     declared_of,
@@ -30,7 +31,6 @@ from activerules.values.fields import (
     struct_type,
 )
 from activerules.values.kinds import is_container, is_number_array
-from activerules.values.regions import field_values, memory_of, parts_of
 from activerules.values.walk import new_object
 
 _I64 = ir.IntType(64)

@@ -32,10 +32,10 @@ from activerules.errors import (
 from activerules.numba_ext.rules.checks import arrays_overlap, copied, copy_in_place, overlap
 from activerules.numba_ext.rules.compiled import ObjectCheck, RuleArgument
 from activerules.numba_ext.target.marked_calls import MarkedCall
+from activerules.values.contents import array_of_record, memory_of
 from activerules.values.identity import identity_of_memory
 from activerules.values.kinds import is_object
 from activerules.values.layout import Array, Items, Node, Number, Plain, layout_of
-from activerules.values.regions import array_of_record, entries_of, memory_of
 from activerules.values.shadows import is_instance, keep, may_change, release
 from activerules.values.walk import Depth, Emit, Making, fresh, walk
 
@@ -70,10 +70,9 @@ def _memory(em: Emit, found: Any, value: Any) -> Iterator[tuple[Any, Any]]:
     its items, of a record one with it alone.
     """
     for visit in walk(em, layout_of(found), (value,), depth=Depth.ITEMS, where=may_change):
-        if isinstance(visit.node, Items):
-            entries = entries_of(em.context, em.builder, visit.node.numba_type, visit.values)
-            if layout_of(entries.array_type).has_shadow:
-                yield entries.array_type, entries.arrays[0]
+        if visit.entries is not None:
+            if layout_of(visit.entries.array_type).has_shadow:
+                yield visit.entries.array_type, visit.entries.arrays[0]
         elif isinstance(visit.node.numba_type, types.Record):
             yield array_of_record(em.context, em.builder, visit.node.numba_type, visit.values[0])
         elif visit.node.has_shadow:

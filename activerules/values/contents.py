@@ -1,0 +1,191 @@
+"""What is in memory of objects, in the IR of the caller: fields of instances, items of lists and
+dictionaries.
+
+Needs       the Numba type of a value, and the value
+Gives       `field_values`: the fields of an instance; `parts_of`: the items of tuples
+            `entries_of`: the items of lists, the entries of dictionaries; `each_address`: a loop
+            over where they are; `array_of_record`: a record as the only element of an array
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any
+
+from numba.core import cgutils, types
+from numba.np.arrayobj import populate_array
+
+from activerules.values import dict_runtime
+from activerules.values.fields import (
+    DICT_KEYS,
+    LIST_ITEMS,
+    LIST_SIZE,
+    fields_of,
+    items_array,
+    items_in,
+    items_of,
+    struct_type,
+)
+
+
+def parts_of(builder: Any, found: Any, *values: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """The items of values of one tuple type, with the type of each."""
+    items = items_of(found)
+    unpacked = [cgutils.unpack_tuple(builder, value, len(items)) for value in values]
+    return zip(items, zip(*unpacked, strict=True), strict=True)
+
+
+def field_values(context: Any, builder: Any, found: Any, value: Any) -> list[Any]:
+    """What an instance holds in each of its fields, borrowed."""
+    struct = struct_of(context, builder, found, value)
+    return [struct[k] for k in range(len(fields_of(found)))]
+
+
+def struct_of(context: Any, builder: Any, found: Any, value: Any) -> Any:
+    """The memory of an instance, as a struct whose items can be read by number; all zero for a
+    field that is not set.
+    """
+    pointer = memory_of(context, builder, found, value)
+    nothing = cgutils.alloca_once(builder, pointer.type.pointee, zfill=True)
+    pointer = builder.select(cgutils.is_null(builder, pointer), nothing, pointer)
+    if isinstance(found, types.StructRef):
+        payload = found.get_data_type()
+        return cgutils.create_struct_proxy(payload)(context, builder, ref=pointer)
+    data_type = found.get_data_type()
+    return context.make_data_helper(builder, data_type, ref=pointer)
+
+
+def memory_of(context: Any, builder: Any, found: Any, value: Any) -> Any:
+    """The pointer to the memory of an instance; null for a field that is not set."""
+    reference = context.make_helper(builder, found, value=value)
+    if isinstance(found, types.StructRef):
+        pointer_type = struct_type(found).as_pointer()
+        result = cgutils.alloca_once_value(builder, pointer_type(None))
+        with cgutils.if_likely(builder, cgutils.is_not_null(builder, reference.meminfo)):
+            data = context.nrt.meminfo_data(builder, reference.meminfo)
+            builder.store(builder.bitcast(data, pointer_type), result)
+        return builder.load(result)
+    return reference.data
+
+
+@dataclass(frozen=True)
+class Entries:
+    """The items of typed lists, or the entries of typed dictionaries: hash, key and value.
+
+    array_type  the type of an array over them
+    arrays      such an array for each list or dictionary, which borrows it; an empty one for a
+                field that is not set, and where the keys are not those of the first
+    alike       whether all have the keys of the first
+    """
+
+    array_type: Any
+    arrays: tuple[Any, ...]
+    alike: Any
+
+
+def entries_of(context: Any, builder: Any, found: Any, values: Sequence[Any]) -> Entries:
+    """The items or entries of lists or dictionaries of one type. The keys of a dictionary lie where
+    they do in the first from now on, if they are the same.
+    """
+    array_type = items_array(found)
+    data = [context.make_helper(builder, found, value=value).data for value in values]
+    array = partial(_array_at, context, builder, array_type)
+    if not isinstance(found, types.DictType):
+        arrays = tuple(_items_of_list(builder, array, one) for one in data)
+        return Entries(array_type, arrays, cgutils.true_bit)
+    call = partial(dict_runtime.call, context, builder)
+    primal, *others = data
+    matches = [call("match", cgutils.bool_t, primal, other) for other in others]
+    length = call("entries", cgutils.intp_t, primal)
+    lengths = [length, *(builder.select(one, length, length.type(0)) for one in matches)]
+    arrays = tuple(
+        array(_set(builder, one), DICT_KEYS, length, call("origin", cgutils.intp_t, one))
+        for one, length in zip(data, lengths, strict=True)
+    )
+    return Entries(array_type, arrays, reduce(builder.and_, matches, cgutils.true_bit))
+
+
+def _items_of_list(builder: Any, array: Callable[..., Any], lp: Any) -> Any:
+    lp = _set(builder, lp)
+    place = cgutils.pointer_add(builder, lp, cgutils.intp_t(LIST_SIZE))
+    length = builder.load(builder.bitcast(place, cgutils.intp_t.as_pointer()))
+    return array(lp, LIST_ITEMS, length, cgutils.intp_t(0))
+
+
+def _set(builder: Any, struct: Any) -> Any:
+    """The struct of a list or dictionary; one of zeros for a field that is not set."""
+    nothing = cgutils.alloca_once(builder, cgutils.intp_t, size=LIST_ITEMS // 8 + 1, zfill=True)
+    nothing = builder.bitcast(nothing, struct.type)
+    return builder.select(cgutils.is_null(builder, struct), nothing, struct)
+
+
+def _array_at(
+    context: Any,
+    builder: Any,
+    array_type: Any,
+    struct: Any,
+    offset: int,
+    length: Any,
+    origin: Any,
+) -> Any:
+    """An array that borrows the memory a pointer in a struct leads to, from an item on."""
+    place = cgutils.pointer_add(builder, struct, cgutils.intp_t(offset))
+    array = context.make_array(array_type)(context, builder)
+    itemsize = cgutils.intp_t(context.get_abi_sizeof(context.get_data_type(array_type.dtype)))
+    start = builder.load(builder.bitcast(place, array.data.type.as_pointer()))
+    populate_array(
+        array,
+        data=builder.gep(start, [origin]),
+        shape=cgutils.pack_array(builder, [length]),
+        strides=cgutils.pack_array(builder, [itemsize]),
+        itemsize=itemsize,
+        meminfo=None,
+    )
+    return array._getvalue()
+
+
+def array_of_record(context: Any, builder: Any, found: Any, record: Any) -> tuple[Any, Any]:
+    """An array that borrows a record, its only element; its type first."""
+    array_type = types.Array(found, 1, "C", aligned=found.aligned)
+    array = context.make_array(array_type)(context, builder)
+    itemsize = cgutils.intp_t(found.size)
+    populate_array(
+        array,
+        data=builder.bitcast(record, array.data.type),
+        shape=cgutils.pack_array(builder, [cgutils.intp_t(1)]),
+        strides=cgutils.pack_array(builder, [itemsize]),
+        itemsize=itemsize,
+        meminfo=None,
+    )
+    return array_type, array._getvalue()
+
+
+@contextmanager
+def each_address(
+    context: Any, builder: Any, found: Any, entries: Entries
+) -> Generator[tuple[Any, ...]]:
+    """A loop over where items are at the same index of lists of one type, or by the same key in
+    dictionaries: as many items as the first has, none if another has more or fewer.
+    """
+    make = partial(context.make_array(entries.array_type), context, builder)
+    made = [make(array) for array in entries.arrays]
+    lengths = [cgutils.unpack_tuple(builder, array.shape, 1)[0] for array in made]
+    count = lengths[0]
+    for length in lengths[1:]:
+        alike = builder.icmp_unsigned("==", length, lengths[0])
+        count = builder.select(alike, count, count.type(0))
+    items = items_in(found)
+    pointer_type = context.get_data_type(items.item_type).as_pointer()
+    with ExitStack() as inside:
+        loop = inside.enter_context(cgutils.for_range(builder, count))
+        places = [builder.gep(array.data, [loop.index]) for array in made]
+        if isinstance(found, types.DictType):
+            # the hash of an entry that was removed is -1
+            hash_ = builder.load(builder.bitcast(places[0], cgutils.intp_t.as_pointer()))
+            is_used = builder.icmp_signed("!=", hash_, hash_.type(-1))
+            inside.enter_context(builder.if_then(is_used))
+        offset = cgutils.intp_t(items.offset)
+        yield tuple([cgutils.pointer_add(builder, one, offset, pointer_type) for one in places])
