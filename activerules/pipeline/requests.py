@@ -27,21 +27,17 @@ from activerules.numba_ext.target.capture import Captured
 from activerules.numba_ext.target.derivative import ArgumentActivity
 from activerules.pipeline.stages import STEM
 from activerules.values.abi import AbiParameter, flatten, meminfo_offsets
-from activerules.values.fields import (
-    ItemMemory,
-    declared_of,
-    inner_of,
-    is_collection,
-    is_instance,
-    is_record_array,
-)
 from activerules.values.kinds import (
     float_elements,
     has_shadow,
+    is_collection,
+    is_instance,
     is_number_array,
+    is_record_array,
     leaves_of,
     returned_type,
 )
+from activerules.values.memory_layout import ItemMemory, declared_of, inner_of
 
 T = TypeVar("T")
 Group = int | tuple[int, int]

@@ -19,14 +19,14 @@ from numba.core import cgutils, types
 from numba.np.arrayobj import populate_array
 
 from activerules.values import dict_runtime
-from activerules.values.fields import (
+from activerules.values.kinds import items_of
+from activerules.values.memory_layout import (
     DICT_KEYS,
     LIST_ITEMS,
     LIST_SIZE,
     fields_of,
     items_array,
     items_in,
-    items_of,
     struct_type,
 )
 

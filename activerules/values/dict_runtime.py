@@ -25,7 +25,7 @@ from numba.core import cgutils
 
 from activerules.numba_ext.codegen import link
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
-from activerules.values.fields import DICT_KEYS
+from activerules.values.memory_layout import DICT_KEYS
 
 PREFIX = "activerules.dict."
 """What the names of the functions begin with."""

@@ -20,8 +20,8 @@ from numba.core import cgutils, types
 
 from activerules.values import abi, dict_runtime
 from activerules.values.contents import memory_of
-from activerules.values.fields import has_inner
 from activerules.values.layout import Items, Node, Struct, show
+from activerules.values.memory_layout import has_inner
 from activerules.values.walk import Depth, Emit, Visit, walk
 
 _SPREAD = 1099511628211  # the prime of the hash of Fowler, Noll and Vo

@@ -16,12 +16,14 @@ from numba.core import types
 
 from activerules.ir.llvm.types import DOUBLE, FLOAT, Type
 from activerules.values.layout import (
+    FLOATS,
     Node,
     Number,
     ValueActivity,
     layout_of,
     map_type,
     shadow_of_leaf,
+    show,
 )
 
 _ELEMENTS: dict[types.Type, Type] = {
@@ -30,6 +32,11 @@ _ELEMENTS: dict[types.Type, Type] = {
     types.complex128: DOUBLE,
     types.complex64: FLOAT,
 }
+
+
+def items_of(tuple_type: Any) -> tuple[types.Type, ...]:
+    """The types of the items of a tuple type of any of Numba's kinds."""
+    return tuple(tuple_type)
 
 
 def leaves_of(found: types.Type) -> Iterator[types.Type]:
@@ -52,11 +59,6 @@ def has_shadow(found: types.Type) -> bool:
     return layout_of(found).has_shadow
 
 
-def is_shadowed_array(found: types.Type) -> bool:
-    """Whether a leaf is an array of numbers, or of records with numbers."""
-    return isinstance(found, types.Array) and has_shadow(found)
-
-
 def has_numbers(found: types.Type) -> bool:
     """Whether there is a number outside arrays in a value."""
     return layout_of(found).carried.by_value
@@ -74,6 +76,58 @@ def is_container(found: types.Type) -> bool:
     list, an object. Arrays hold none, texts are never changed.
     """
     return layout_of(found).is_container
+
+
+def is_instance(found: Any) -> bool:
+    """Whether a value is a reference to counted memory with named fields of several types."""
+    return isinstance(found, types.ClassInstanceType | types.StructRef)
+
+
+def is_record_array(found: Any) -> bool:
+    """Whether a value is an array of records."""
+    return isinstance(found, types.Array) and isinstance(found.dtype, types.Record)
+
+
+def is_list(found: Any) -> bool:
+    """Whether a value is a typed list with floats in its items or behind them, where all is known
+    that may hold some.
+    """
+    return is_known_list(found) and layout_of(found).holds_floats
+
+
+def is_known_list(found: Any) -> bool:
+    """Whether a value is a typed list of whose items all is known that may hold floats."""
+    return isinstance(found, types.ListType) and layout_of(found).unknown_path is None
+
+
+def is_list_of_numbers(found: Any) -> bool:
+    """Whether a value is a typed list of floats or complex numbers."""
+    return isinstance(found, types.ListType) and found.item_type in FLOATS
+
+
+def is_dict(found: Any) -> bool:
+    """Whether a value is a typed dictionary with floats in its values or behind them, where all is
+    known that may hold some.
+    """
+    return is_known_dict(found) and layout_of(found).holds_floats
+
+
+def is_known_dict(found: Any) -> bool:
+    """Whether a value is a typed dictionary of whose values all is known that may hold floats, by
+    keys that hold none.
+    """
+    return isinstance(found, types.DictType) and layout_of(found).unknown_path is None
+
+
+def is_collection(found: Any) -> bool:
+    """Whether a value is a typed list or dictionary with numbers."""
+    return is_list(found) or is_dict(found)
+
+
+def unknown_field(found: Any) -> str | None:
+    """The first field, of those that may hold floats, of a type nothing is known of; as `.a.b`."""
+    path = layout_of(found).unknown_path
+    return None if path is None else show(path)
 
 
 def is_object(found: types.Type) -> bool:

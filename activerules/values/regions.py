@@ -20,8 +20,8 @@ from numba.core import cgutils, types
 from activerules.values.argument import ArgumentSpec
 from activerules.values.contents import memory_of
 from activerules.values.extents import Extent, extent_of
-from activerules.values.fields import struct_type
 from activerules.values.layout import Array, Items, Node, Struct, layout_of
+from activerules.values.memory_layout import struct_type
 from activerules.values.walk import Depth, Emit, walk
 
 

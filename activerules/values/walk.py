@@ -25,7 +25,6 @@ from numba.experimental.jitclass.base import imp_dtor
 from numba.extending import intrinsic
 
 from activerules.values.contents import Entries, each_address, entries_of, struct_of
-from activerules.values.fields import struct_type
 from activerules.values.layout import (
     EACH,
     Array,
@@ -39,6 +38,7 @@ from activerules.values.layout import (
     layout_of,
     map_type,
 )
+from activerules.values.memory_layout import struct_type
 
 
 @dataclass(frozen=True)

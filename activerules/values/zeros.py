@@ -13,8 +13,7 @@ from numba.extending import intrinsic, overload
 
 from activerules.annotations.values import ADDED, make_zero, tree_add, use_compiled
 from activerules.rules.written import function_from
-from activerules.values.fields import is_collection, is_instance
-from activerules.values.kinds import has_shadow
+from activerules.values.kinds import has_shadow, is_collection, is_instance
 from activerules.values.layout import Number, has_items_of, layout_of, shadow_of_leaf
 from activerules.values.shadows import sum_of_shadows, zero_shadow
 

@@ -15,7 +15,7 @@ from numba.experimental import jitclass, structref
 from activerules.annotations.activity import BY_NAME
 from activerules.numba_ext.rules import results
 from activerules.rules import choose
-from activerules.values import fields, kinds
+from activerules.values import kinds
 from activerules.values.layout import fold, layout_of, pairs, show, show_in
 
 
@@ -162,18 +162,13 @@ def test_one_answer(found, activity, numbers, container, unknown):
 
 @pytest.mark.parametrize("found", [row[0] for row in TABLE])
 def test_whoever_asks_gets_it(found):
-    tree, is_tuple = layout_of(found), isinstance(found, types.BaseTuple)
-    assert kinds.activity_of(found) == tree.activity
+    tree = layout_of(found)
     assert choose.RuleQuery("f", (found,), ()).lowered(found) is BY_NAME[tree.activity]
-    assert kinds.has_numbers(found) is tree.carried.by_value
-    assert kinds.has_shadows(found) is tree.carried.by_reference
-    assert kinds.has_shadow(found) is (tree.carried.by_reference and not is_tuple)
-    assert kinds.may_hold_numbers(found) is tree.numbers.any
     # what rules and memory take is part of it, never more
     assert results.argument_kind(found) == "const" or tree.activity != "const"
     assert results.result_kind(found) in ("const", "none") or tree.activity != "const"
-    assert tree.activity == "const" or found == types.float16 or fields.holds_floats(found)
-    assert fields.unknown_field(found) is None or not tree.has_shadow
+    assert tree.activity == "const" or found == types.float16 or tree.holds_floats
+    assert tree.unknown_path is None or not tree.has_shadow
     assert kinds.gradient_type(found) != types.none or tree.activity == "const"
 
 

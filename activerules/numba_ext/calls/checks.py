@@ -42,19 +42,17 @@ from activerules.rules.pattern import type_name
 from activerules.rules.registry import RULES
 from activerules.rules.rule import location_of
 from activerules.values.argument import ArgumentSpec
-from activerules.values.fields import (
-    is_instance,
-    is_record_array,
-    unknown_field,
-)
 from activerules.values.kinds import (
     activity_of,
     has_numbers,
     has_shadow,
     has_shadows,
+    is_instance,
     is_number,
     is_number_array,
+    is_record_array,
     leaves_of,
+    unknown_field,
 )
 from activerules.values.layout import (
     CONSTANT,

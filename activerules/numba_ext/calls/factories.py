@@ -22,7 +22,7 @@ from numba.core.typing.templates import (
 
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
 from activerules.numba_ext.target.dispatchers import dispatcher_of
-from activerules.values.fields import items_of
+from activerules.values.kinds import items_of
 
 
 def give_factory_form(make: Callable[..., Any]) -> None:

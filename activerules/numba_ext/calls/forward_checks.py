@@ -30,8 +30,13 @@ from activerules.numba_ext.calls.refused_kinds import refuse_kind
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.rules.pattern import type_name
 from activerules.values.argument import ArgumentSpec
-from activerules.values.fields import is_instance, items_of
-from activerules.values.kinds import is_number, is_number_array, optional_leaf
+from activerules.values.kinds import (
+    is_instance,
+    is_number,
+    is_number_array,
+    items_of,
+    optional_leaf,
+)
 from activerules.values.layout import (
     Array,
     Node,

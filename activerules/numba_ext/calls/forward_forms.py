@@ -32,7 +32,7 @@ from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.target.derivative import DerivativeSpec, Gradient
 from activerules.rules.pattern import type_name
 from activerules.values.argument import ArgumentSpec
-from activerules.values.fields import items_of
+from activerules.values.kinds import items_of
 
 
 def forward_form(mode: Any, function: Any, args: Sequence[Any]) -> Any:

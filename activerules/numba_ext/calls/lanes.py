@@ -16,7 +16,7 @@ from activerules.annotations.signature import SplitSpec
 from activerules.errors import ActivityError, BatchWidthMismatch
 from activerules.numba_ext.calls.emitter import BATCHED, is_batched
 from activerules.numba_ext.codegen.types import AnnotationType
-from activerules.values.fields import items_of
+from activerules.values.kinds import items_of
 
 
 def width_of(names: Sequence[str], args: Sequence[Any]) -> int:

@@ -27,14 +27,9 @@ from activerules.values.argument import ArgumentSpec
 from activerules.values.contents import Entries, entries_of
 from activerules.values.extent_tables import ExtentTable
 from activerules.values.extents import Extent, Refusal, Tests, share_items
-from activerules.values.fields import (
-    has_inner,
-    is_collection,
-    is_dict,
-    is_record_array,
-)
-from activerules.values.kinds import has_shadows
+from activerules.values.kinds import has_shadows, is_collection, is_dict, is_record_array
 from activerules.values.layout import Node, Struct, layout_of, shadow_of_leaf
+from activerules.values.memory_layout import has_inner
 from activerules.values.regions import (
     data_of_region,
     extent_of_region,

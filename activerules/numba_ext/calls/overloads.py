@@ -29,7 +29,7 @@ from activerules.rules.protocol import (
     active,
 )
 from activerules.rules.written import function_from, over_elements
-from activerules.values.fields import is_collection, is_instance
+from activerules.values.kinds import is_collection, is_instance
 from activerules.values.layout import layout_of
 
 IGNORE_SYMBOLS = {

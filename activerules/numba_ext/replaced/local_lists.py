@@ -27,7 +27,7 @@ from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.numba_ext.replaced.local_objects import arrays_in_value
 from activerules.numba_ext.substitutes import object_runtime
 from activerules.values.extents import extent_of
-from activerules.values.fields import LIST_ITEMS, ItemMemory, declared_of
+from activerules.values.memory_layout import LIST_ITEMS, ItemMemory, declared_of
 
 _I64 = ir.IntType(64)
 _BYTES = cgutils.voidptr_t

@@ -23,14 +23,8 @@ from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.numba_ext.substitutes import object_runtime
 from activerules.values.contents import field_values, memory_of, parts_of
 from activerules.values.extents import extent_of
-from activerules.values.fields import (
-    declared_of,
-    fields_of,
-    is_instance,
-    items_of,
-    struct_type,
-)
-from activerules.values.kinds import is_container, is_number_array
+from activerules.values.kinds import is_container, is_instance, is_number_array, items_of
+from activerules.values.memory_layout import declared_of, fields_of, struct_type
 from activerules.values.walk import new_object
 
 _I64 = ir.IntType(64)

@@ -42,8 +42,8 @@ from activerules.numba_ext.replaced.local_objects import (
 from activerules.numba_ext.replaced.transfer import hold, settling
 from activerules.numba_ext.target.marked_calls import RuleView
 from activerules.rules.written import replacement_of
-from activerules.values.fields import fields_of, is_instance
-from activerules.values.kinds import is_container, is_number_array, leaves_of
+from activerules.values.kinds import is_container, is_instance, is_number_array, leaves_of
+from activerules.values.memory_layout import fields_of
 
 _SOURCE = """
 def {name}({parameters}):

@@ -24,9 +24,9 @@ from activerules.numba_ext.replaced import local_lists
 from activerules.numba_ext.replaced.local_objects import running
 from activerules.numba_ext.replaced.transfer import hold, settling_lists
 from activerules.rules.written import replacement_of
-from activerules.values.fields import ItemMemory, declared_of, is_known_list, items_of
-from activerules.values.kinds import is_number, is_number_array, leaves_of
+from activerules.values.kinds import is_known_list, is_number, is_number_array, items_of, leaves_of
 from activerules.values.layout import CONSTANT
+from activerules.values.memory_layout import ItemMemory, declared_of
 
 _SOURCE = """
 def {name}({parameters}):

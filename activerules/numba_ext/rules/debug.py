@@ -37,10 +37,10 @@ from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
 from activerules.rules.protocol import AugmentedReturn
 from activerules.rules.rule import ForwardRule, RulePair
 from activerules.rules.written import function_from
-from activerules.values.fields import items_of
 from activerules.values.kinds import (
     is_container,
     is_object,
+    items_of,
     leaves_of,
     may_hold_numbers,
 )

@@ -33,8 +33,13 @@ from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import ForwardRule, Kind, RulePair
 from activerules.rules.written import function_from, over_elements
-from activerules.values.fields import items_of
-from activerules.values.kinds import anonymous, derivative_type, is_number_array, leaves_of
+from activerules.values.kinds import (
+    anonymous,
+    derivative_type,
+    is_number_array,
+    items_of,
+    leaves_of,
+)
 from activerules.values.leaf_texts import LeafText, TupleTexts, leaves_at
 from activerules.values.overwriting import overwrite
 

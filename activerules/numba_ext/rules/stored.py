@@ -47,7 +47,7 @@ from activerules.numba_ext.target.symbols import SHARED
 from activerules.rules.fingerprint import engine
 from activerules.rules.registry import RULES
 from activerules.rules.rule import is_of_library
-from activerules.values.fields import items_of
+from activerules.values.kinds import items_of
 
 _PACKAGE = __name__.partition(".")[0]
 

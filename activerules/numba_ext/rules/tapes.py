@@ -19,8 +19,7 @@ from numba.core import types
 from activerules.errors import TapeMismatch
 from activerules.numba_ext.rules.checks import copy_of_list, detached, detached_items
 from activerules.rules.rule import RulePair, is_of_library, location_of
-from activerules.values.fields import items_of
-from activerules.values.kinds import is_container, is_object, leaves_of
+from activerules.values.kinds import is_container, is_object, items_of, leaves_of
 
 Others = Mapping[int, types.Type]
 

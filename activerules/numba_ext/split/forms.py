@@ -59,9 +59,8 @@ from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, USED, Handle
 from activerules.numba_ext.target.derivative import ActivityName
 from activerules.rules.pattern import type_name
 from activerules.values.argument import ArgumentSpec
-from activerules.values.fields import items_of
 from activerules.values.identity import identity_of
-from activerules.values.kinds import is_number, optional_leaf, returned_type
+from activerules.values.kinds import is_number, items_of, optional_leaf, returned_type
 from activerules.values.kinds import shadow_type as shadow_type_of
 from activerules.values.layout import Node, Number, layout_of
 from activerules.values.shadows import own_constants

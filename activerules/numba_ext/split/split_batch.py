@@ -44,7 +44,7 @@ from activerules.numba_ext.split.forms import (
     wrong_tape,
 )
 from activerules.numba_ext.split.tape_handle import FRESH, RUNNING, USED, HandleFields
-from activerules.values.fields import items_of
+from activerules.values.kinds import items_of
 from activerules.values.kinds import shadow_type as shadow_type_of
 from activerules.values.shadows import own_constants
 

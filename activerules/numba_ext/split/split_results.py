@@ -24,8 +24,7 @@ from activerules.annotations.signature import SplitSpec
 from activerules.errors import ActivityError, NotYetSupported
 from activerules.numba_ext.codegen.protocols import TypingContext
 from activerules.rules.pattern import type_name
-from activerules.values.fields import items_of
-from activerules.values.kinds import optional_leaf, returned_type
+from activerules.values.kinds import items_of, optional_leaf, returned_type
 from activerules.values.layout import Node, Optional, layout_of, map_type, shadow_of_leaf
 
 

@@ -18,7 +18,7 @@ from numba.core import cgutils
 
 from activerules.numba_ext.codegen import link
 from activerules.numba_ext.codegen.protocols import Builder, Context
-from activerules.values.fields import LIST_ITEMS
+from activerules.values.memory_layout import LIST_ITEMS
 
 PREFIX = "activerules.object."
 """What the names of the functions begin with."""

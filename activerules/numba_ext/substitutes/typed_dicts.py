@@ -28,7 +28,8 @@ from numba.typed.typedobjectutils import _container_get_data
 
 from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.values.dict_runtime import PREFIX
-from activerules.values.fields import DICT_KEYS, entry_sizes, has_no_floats, value_offset
+from activerules.values.layout import layout_of
+from activerules.values.memory_layout import DICT_KEYS, entry_sizes, value_offset
 
 _I8, _I64 = ir.IntType(8), ir.IntType(64)
 _BYTES = cgutils.voidptr_t
@@ -107,7 +108,7 @@ def _new_memory(context: Context, builder: Builder, size: Any) -> Any:
 
 @intrinsic
 def _new_sized(typing_context, n_keys, keyty, valty):
-    if not has_no_floats(keyty.instance_type):
+    if not layout_of(keyty.instance_type).is_plain:
         return dictobject._dict_new_sized._defn(typing_context, n_keys, keyty, valty)
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
@@ -126,7 +127,7 @@ def _new_sized(typing_context, n_keys, keyty, valty):
 
 @intrinsic
 def _lookup(typing_context, d, key, hashval):
-    if not has_no_floats(d.key_type):
+    if not layout_of(d.key_type).is_plain:
         return dictobject._dict_lookup._defn(typing_context, d, key, hashval)
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
@@ -259,7 +260,7 @@ def _insert_followed(d, key, hashval, value):
 
 @intrinsic
 def _insert(typing_context, d, key, hashval, value):
-    if not has_no_floats(d.key_type):
+    if not layout_of(d.key_type).is_plain:
         return dictobject._dict_insert._defn(typing_context, d, key, hashval, value)
     signature = types.int32(d, d.key_type, types.intp, d.value_type)
     return signature, _compiled(_insert_followed)
@@ -274,7 +275,7 @@ def _delete_followed(d, hashval, ix):
 
 @intrinsic
 def _delete(typing_context, d, hashval, ix):
-    if not has_no_floats(d.key_type):
+    if not layout_of(d.key_type).is_plain:
         return dictobject._dict_delitem._defn(typing_context, d, hashval, ix)
     return types.int32(d, hashval, types.intp), _compiled(_delete_followed)
 
@@ -288,7 +289,7 @@ def _compiled(function: Any) -> Callable[..., Any]:
 
 @intrinsic
 def _pop_last(typing_context, d):
-    if not has_no_floats(d.key_type):
+    if not layout_of(d.key_type).is_plain:
         return dictobject._dict_popitem._defn(typing_context, d)
     item_type = types.Tuple([d.key_type, d.value_type])
 
@@ -339,12 +340,13 @@ def iteration(name: Any, arg_types: Sequence[Any]) -> Any:
     AD target; None for what is left to Numba.
     """
     found = arg_types[0] if arg_types else None
-    if name == "getiter" and isinstance(found, types.DictType) and has_no_floats(found.key_type):
+    is_dict = isinstance(found, types.DictType)
+    if name == "getiter" and is_dict and layout_of(found.key_type).is_plain:
         return _begin_keys
     if name == "getiter" and isinstance(found, _ITERABLES):
-        return _begin if has_no_floats(found.parent.key_type) else None
+        return _begin if layout_of(found.parent.key_type).is_plain else None
     if name == "iternext" and isinstance(found, types.DictIteratorType):
-        return _next if has_no_floats(found.parent.key_type) else None
+        return _next if layout_of(found.parent.key_type).is_plain else None
     return None
 
 

@@ -30,8 +30,7 @@ from activerules.numba_ext.codegen.protocols import Builder, Context, TypingCont
 from activerules.numba_ext.codegen.types import TangentType, is_zero_type
 from activerules.numba_ext.tangents.dataless import StructuralTangentType
 from activerules.rules.written import function_from
-from activerules.values.fields import items_of
-from activerules.values.kinds import is_number, is_number_array
+from activerules.values.kinds import is_number, is_number_array, items_of
 
 _ZERO = TangentType(ZeroTangent())
 

@@ -52,8 +52,7 @@ from activerules.numba_ext.substitutes.ufuncs import FOR_EACH, for_each_element
 from activerules.numba_ext.target.effects import exchanges, is_closed, only_reads
 from activerules.rules.choose import element_count
 from activerules.rules.registry import Treatment
-from activerules.values.fields import is_list_of_numbers
-from activerules.values.kinds import may_hold_numbers
+from activerules.values.kinds import is_list_of_numbers, may_hold_numbers
 
 SYMBOL_PREFIX = "activerules.rule."
 

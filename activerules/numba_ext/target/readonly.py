@@ -22,7 +22,7 @@ from numba.core.compiler_lock import global_compiler_lock
 
 from activerules.ir.normal.normalise import target_machine
 from activerules.numba_ext.target.symbols import BLAS_INPUTS
-from activerules.values.fields import items_of
+from activerules.values.kinds import items_of
 
 _DECLARATION = re.compile(
     rf"^(declare [^@\n]*@)({'|'.join(BLAS_INPUTS)})\(([^\n]*)\)([^)\n]*)$", re.MULTILINE

@@ -1,0 +1,327 @@
+"""What lies in memory, and where: records, jitclass instances, StructRefs, typed lists and typed
+dictionaries.
+
+Needs       a Numba type
+Gives       `fields_of`: the fields of an instance; `declared_of`: where the floats are in the
+            memory of a leaf; `inner_of`: the memory behind pointers in it; `items_array`: an array
+            over the items of a list
+Invariants  E1  offsets are those of Numba's own data models
+            E2  what is not known to hold no floats is refused (`Node.unknown_path`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.core.registry import cpu_target
+from numba.np import numpy_support
+
+from activerules.ir.analysis.memory.declared import Declared, PointerKind
+from activerules.ir.llvm.types import DOUBLE, FLOAT, Type, size_of
+from activerules.values.kinds import is_instance, is_known_dict, is_known_list, is_list_of_numbers
+from activerules.values.layout import Array, Items, Node, Struct, layout_of
+
+_FLOATS: dict[types.Type, tuple[Type, ...]] = {
+    types.float64: (DOUBLE,),
+    types.float32: (FLOAT,),
+    types.complex128: (DOUBLE, DOUBLE),
+    types.complex64: (FLOAT, FLOAT),
+}
+_NUMPY: dict[Type, Any] = {DOUBLE: np.float64, FLOAT: np.float32}
+NO_FLOATS = Declared((), 1)
+LIST_SIZE, LIST_ITEMS = 0, 48
+"""Where the length and the pointer to the items are in the struct of a list (NB_List)."""
+_LIST_INTEGERS = frozenset({LIST_SIZE, 8, 16})
+_DICT_INTEGERS = frozenset({0})
+DICT_KEYS = 8
+"""Where the pointer to keys and values is in the struct of a dictionary (NB_Dict)."""
+# where the pointers are in the struct of an array: meminfo, parent and data
+_ARRAY_POINTERS: tuple[tuple[int, PointerKind], ...] = (
+    (0, "somewhere"),
+    (1, "somewhere"),
+    (4, "start"),
+)
+# number of items, and bytes of one; lengths, and strides behind them
+_ARRAY_SIZES, _ARRAY_SHAPE = (2, 3), 5
+_I64 = ir.IntType(64)
+# of a reference to an instance: meminfo and data, of a StructRef the first alone
+_INSTANCE_POINTERS: tuple[tuple[int, PointerKind], ...] = ((0, "counted"), (1, "start"))
+# of a reference to a list or dictionary: meminfo, behind which there is a pointer to it, and it
+_LIST_POINTERS: tuple[tuple[int, PointerKind], ...] = ((0, "somewhere"), (1, "start"))
+
+
+@dataclass(frozen=True)
+class InstanceField:
+    """A field of an instance: its Numba type, and where it is in the instance's memory."""
+
+    name: str
+    numba_type: Any
+    offset: int
+
+
+@dataclass(frozen=True)
+class Inner:
+    """Memory behind pointers in other memory.
+
+    path      the names and indices that lead to it
+    pointers  where in the memory it is reached from, and how each leads there; in every period of
+              that
+    """
+
+    path: tuple[str | int, ...]
+    numba_type: Any
+    pointers: tuple[tuple[int, PointerKind], ...]
+
+
+@dataclass(frozen=True)
+class ItemMemory:
+    """The memory of the items of a typed list, one after the other, or of the values of a typed
+    dictionary, each behind a hash and a key: what stands for its type.
+
+    The values lie at one offset in a period (K2 of `dict_runtime`).
+    """
+
+    item_type: Any
+    key_type: Any = None
+
+    def __str__(self) -> str:
+        """Return a name that no other memory has."""
+        behind = "" if self.key_type is None else f" by {self.key_type}"
+        return f"items of {self.item_type}{behind}"
+
+    @property
+    def offset(self) -> int:
+        """Where in a period the item is."""
+        return 0 if self.key_type is None else value_offset(_size_of_element(self.key_type))
+
+    @property
+    def period(self) -> int:
+        """The bytes from one item to the next."""
+        if self.key_type is None:
+            return _size_of_element(self.item_type)
+        return entry_sizes(_context(), self.key_type, self.item_type)[2]
+
+
+def items_in(found: Any) -> ItemMemory:
+    """The items of a typed list, or the values of a typed dictionary."""
+    if isinstance(found, types.DictType):
+        return ItemMemory(found.value_type, found.key_type)
+    return ItemMemory(found.item_type)
+
+
+def has_inner(found: Any) -> bool:
+    """Whether there are pointers in the items of a list, or in the values of a dictionary: arrays,
+    lists, objects.
+    """
+    return any(True for _ in inner_of(items_in(found)))
+
+
+def items_array(found: Any) -> types.Array:
+    """The type of an array over the items of a list, or over the keys and values of a dictionary.
+
+    Of items that are no numbers it is one of records with the floats in them, or of so many bytes
+    where there are none.
+    """
+    if is_list_of_numbers(found):
+        return types.Array(found.item_type, 1, "C")
+    return _records_over(items_in(found))
+
+
+def _records_over(items: ItemMemory) -> types.Array:
+    declared = declared_of(items)
+    assert declared is not None
+    if not declared.floats:
+        return types.Array(types.CharSeq(declared.period), 1, "C")
+    layout: Any = {
+        "names": [f"at{offset}" for offset, _ in declared.floats],
+        "formats": [_NUMPY[t] for _, t in declared.floats],
+        "offsets": [offset for offset, _ in declared.floats],
+        "itemsize": declared.period,
+    }
+    return types.Array(numpy_support.from_dtype(np.dtype(layout)), 1, "C")
+
+
+def entry_sizes(context: Any, key_type: Any, value_type: Any) -> tuple[int, int, int]:
+    """The bytes of a key, of a value and of an entry of a dictionary."""
+    key, value = (context.get_abi_sizeof(context.get_data_type(t)) for t in (key_type, value_type))
+    return key, value, value_offset(key) + _aligned(value)
+
+
+def value_offset(key_size: int) -> int:
+    """Where the value is in an entry: behind the hash and the key."""
+    return 8 + _aligned(key_size)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // 8) * 8
+
+
+def struct_type(found: Any) -> ir.Type:
+    """The LLVM type of the memory an instance refers to."""
+    context = _context()
+    if isinstance(found, types.StructRef):
+        return context.data_model_manager[found.get_data_type()].get_value_type()
+    return context.get_data_type(found.get_data_type())
+
+
+def fields_of(found: Any) -> tuple[InstanceField, ...]:
+    """The fields of an instance, in order."""
+    if isinstance(found, types.StructRef):
+        named = dict(found.field_dict)
+    else:
+        named = dict(found.class_type.struct)
+    struct = struct_type(found)
+    return tuple(
+        InstanceField(name, ty, _element_offset(struct, k))
+        for k, (name, ty) in enumerate(named.items())
+    )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of a piece of memory that is no tuple and no record.
+
+    llvm    its LLVM type; None in records and arrays, which have floats and no pointers
+    """
+
+    path: tuple[str | int, ...]
+    node: Node
+    llvm: ir.Type | None
+    offset: int
+
+    @property
+    def floats(self) -> Iterator[tuple[int, Type]]:
+        """Where its floats are."""
+        offset = self.offset
+        for t in _FLOATS.get(self.node.numba_type, ()):
+            yield offset, t
+            offset += size_of(t, {})
+
+    @property
+    def integers(self) -> Iterator[int]:
+        """Where its integers of eight bytes are; of an array, lengths and strides."""
+        if isinstance(self.node, Array):
+            start = self._of_element(_ARRAY_SHAPE)
+            yield from map(self._of_element, _ARRAY_SIZES)
+            yield from range(start, start + 2 * self.node.numba_type.ndim * 8, 8)
+        elif self.llvm == _I64:
+            yield self.offset
+
+    @property
+    def inner(self) -> Inner | None:
+        """The memory it refers to."""
+        if isinstance(self.node, Array):
+            pointers = _ARRAY_POINTERS
+        elif isinstance(self.node, Struct):
+            pointers = _INSTANCE_POINTERS[: len(getattr(self.llvm, "elements", ()))]
+        elif isinstance(self.node, Items) and self.node.is_typed:
+            pointers = _LIST_POINTERS
+        else:
+            return None
+        placed = tuple((self._of_element(k), kind) for k, kind in pointers)
+        return Inner(self.path, self.node.numba_type, placed)
+
+    def _of_element(self, k: int) -> int:
+        return self.offset + _element_offset(self.llvm, k)
+
+
+def _parts_of(found: Any) -> Iterator[_Part]:
+    """What lies in the memory of a leaf, one period of it; of a list or dictionary, that is the
+    struct, and nothing else is asked of it.
+    """
+    if isinstance(found, ItemMemory):
+        llvm = _context().get_data_type(found.item_type)
+        yield from _parts(("each",), layout_of(found.item_type), llvm, found.offset)
+    elif isinstance(found, types.Array):
+        yield from _parts((), layout_of(found.dtype), None, 0)
+    elif isinstance(found, types.Record):
+        yield from _parts((), layout_of(found), None, 0)
+    elif is_instance(found):
+        struct = struct_type(found)
+        for k, field in enumerate(fields_of(found)):
+            node, llvm = layout_of(field.numba_type), _element(struct, k)
+            yield from _parts((field.name,), node, llvm, field.offset)
+
+
+def _parts(
+    path: tuple[str | int, ...], node: Node, llvm: ir.Type | None, offset: int
+) -> Iterator[_Part]:
+    found = node.numba_type
+    if node.is_tuple:
+        for k, (_, item) in enumerate(node.children):
+            inside = offset + _element_offset(llvm, k)
+            yield from _parts((*path, k), item, _element(llvm, k), inside)
+    elif isinstance(found, types.Record):
+        for name, field in node.children:
+            yield from _parts((*path, name), field, None, offset + found.offset(name))
+    elif isinstance(found, types.NestedArray):
+        step = _size_of_element(found.dtype)
+        for k in range(found.nitems):
+            yield from _parts(path, layout_of(found.dtype), None, offset + k * step)
+    else:
+        yield _Part(path, node, llvm, offset)
+
+
+def declared_of(found: Any) -> Declared | None:
+    """Where the floats are in the memory of a leaf: array, record, instance, the struct of a list
+    or dictionary, or the items in one; None for what is none of these, or holds what is not known.
+    """
+    if is_known_list(found):
+        return Declared(integers=_LIST_INTEGERS)
+    if is_known_dict(found):
+        return Declared(integers=_DICT_INTEGERS)
+    is_items, is_array = isinstance(found, ItemMemory), isinstance(found, types.Array)
+    if not is_items and not (_has_memory(found) and layout_of(found).unknown_path is None):
+        return None
+    if is_array and found.dtype in _FLOATS:
+        return Declared.array_of(_FLOATS[found.dtype][0])
+    parts = tuple(_parts_of(found))
+    floats = tuple(one for part in parts for one in part.floats)
+    if is_array:
+        return Declared(floats, _size_of_element(found.dtype)) if floats else NO_FLOATS
+    integers = frozenset(one for part in parts for one in part.integers)
+    return Declared(floats, found.period if is_items else 0, integers)
+
+
+def _has_memory(found: Any) -> bool:
+    return isinstance(found, types.Array | types.Record) or is_instance(found)
+
+
+def inner_of(found: Any) -> Iterator[Inner]:
+    """What the pointers in the memory of an instance, list or dictionary lead to, one step."""
+    if is_known_dict(found):
+        yield Inner(("items",), items_in(found), ((DICT_KEYS, "start"),))
+    elif is_known_list(found):
+        yield Inner(("items",), items_in(found), ((LIST_ITEMS, "start"),))
+    else:
+        yield from (part.inner for part in _parts_of(found) if part.inner is not None)
+
+
+# --- sizes, as Numba has them ---
+
+
+def _context() -> Any:
+    return cpu_target.target_context
+
+
+def _size_of_element(found: Any) -> int:
+    if isinstance(found, types.Record):
+        return found.size
+    context = _context()
+    return context.get_abi_sizeof(context.get_data_type(found))
+
+
+def _element(llvm: Any, k: int) -> ir.Type:
+    return llvm.element if isinstance(llvm, ir.ArrayType) else llvm.elements[k]
+
+
+def _element_offset(llvm: Any, k: int) -> int:
+    data = _context().target_data
+    if isinstance(llvm, ir.ArrayType):
+        return k * llvm.element.get_abi_size(data)
+    return llvm.get_element_offset(data, k)
