@@ -41,7 +41,7 @@ from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
 from activerules.rules.rule import Rule, display_name, location_of
 from activerules.rules.written import function_from
-from activerules.values.kinds import has_shadows
+from activerules.values.layout import layout_of
 
 
 def checkpoint(function: Callable[..., Any], **options: Any) -> Any:
@@ -218,7 +218,7 @@ def _put_typed(out, y):  # noqa: ARG001
 
 @overload(_shadow_of)
 def _shadow_of_typed(y):
-    if isinstance(y, types.BaseTuple) and has_shadows(y):
+    if isinstance(y, types.BaseTuple) and layout_of(y).carried.by_reference:
         return lambda y: make_zero(y)
     if isinstance(y, types.Array):
         return lambda y: np.zeros_like(y)

@@ -20,14 +20,8 @@ from activerules.errors import ActivityError, NotYetSupported
 from activerules.numba_ext.calls.refused_kinds import refuse_kind
 from activerules.rules.pattern import type_name
 from activerules.rules.written import function_from
-from activerules.values.kinds import (
-    has_shadow,
-    is_container,
-    is_number_array,
-    leaves_of,
-    optional_leaf,
-    returned_type,
-)
+from activerules.values.kinds import is_number_array, leaves_of, optional_leaf, returned_type
+from activerules.values.layout import layout_of
 from activerules.values.leaf_texts import LeafText, TupleTexts, leaves_at
 from activerules.values.overwriting import overwrite
 
@@ -55,7 +49,11 @@ def require_numbers(name: str, found: Any, *, complex_too: bool) -> None:
     """
     carriers = carrying("", found)
     real = all(isinstance(leaf.number, types.Float) for leaf in carriers)
-    memory = [leaf for leaf in leaves_of(found) if has_shadow(leaf) and not is_number_array(leaf)]
+    memory = [
+        leaf
+        for leaf in leaves_of(found)
+        if layout_of(leaf).has_shadow and not is_number_array(leaf)
+    ]
     if carriers and not memory and (real or complex_too):
         return
     refuse_kind(name, found)
@@ -112,7 +110,7 @@ def require_copyable(name: str, found: Any) -> None:
     begin with the same values.
     """
     for leaf in leaves_of(found):
-        if is_container(leaf):
+        if layout_of(leaf).is_container:
             raise NotYetSupported(
                 f"`{name}` is {type_name(found)}, which the function writes into",
                 why="a Jacobian takes several runs of it, each with what was there before",

@@ -50,7 +50,7 @@ from activerules.numba_ext.target.dispatchers import (
 from activerules.rules.fingerprint import of_function
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from, replacement_of
-from activerules.values.kinds import activity_of
+from activerules.values.layout import layout_of
 
 Pullback.run = staticmethod(run_compiled)
 
@@ -158,7 +158,7 @@ def _kind_of(name: str, found: Any) -> type[Annotation]:
         return Const
     if isinstance(found, AnnotationType):
         raise annotation_given(name, found)
-    activity = activity_of(found)
+    activity = layout_of(found).activity
     if activity != "const":
         checks.require_known_leaves(name, found)
         checks.refuse_records(name, found, "vjp")

@@ -48,7 +48,8 @@ from activerules.rules.protocol import AugmentedReturn, active
 from activerules.rules.registry import RULES
 from activerules.rules.written import function_from
 from activerules.values.argument import ArgumentSpec
-from activerules.values.kinds import has_shadow, is_number, is_number_array
+from activerules.values.kinds import is_number, is_number_array
+from activerules.values.layout import layout_of
 from activerules.values.leaf_texts import TupleTexts, leaves_at
 
 _OVERLAP = (
@@ -319,7 +320,7 @@ def _role(argument: ArgumentSpec, found: Any) -> str:
         return "number"
     if is_number_array(found) and argument.activity in _SHADOWED:
         return "array"
-    if argument.activity in _SHADOWED and has_shadow(found):
+    if argument.activity in _SHADOWED and layout_of(found).has_shadow:
         raise NotYetSupported(
             f"a gradient with respect to {argument}, inside a function that is differentiated",
             why="only floats, arrays and tuples of them have second derivatives there",

@@ -43,14 +43,8 @@ from activerules.numba_ext.split.pullback import bind, data_of
 from activerules.numba_ext.split.split_results import has_shadow, read_result
 from activerules.rules.pattern import type_name
 from activerules.rules.written import function_from
-from activerules.values.kinds import (
-    has_numbers,
-    has_shadows,
-    is_number,
-    optional_leaf,
-    returned_type,
-)
-from activerules.values.layout import CONSTANT
+from activerules.values.kinds import is_number, optional_leaf, returned_type
+from activerules.values.layout import CONSTANT, layout_of
 
 _IS_VIEW = (
     "inside a function that is differentiated, autodiff_thunk is not yet supported for a function "
@@ -65,7 +59,7 @@ def nested_vjp_stub(dispatcher: Any, argtypes: Sequence[Any]) -> Any:
     """The compiled function that gives `(out, pullback)` in code that is differentiated."""
     found = tuple(map(types.unliteral, argtypes))
     checks.read_arity(dispatcher, len(found))
-    indices = [k for k, ty in enumerate(found) if has_numbers(ty) or has_shadows(ty)]
+    indices = [k for k, ty in enumerate(found) if layout_of(ty).activity != "const"]
     return _once(_vjp_stub, dispatcher, len(found), tuple(indices))
 
 

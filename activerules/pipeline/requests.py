@@ -29,7 +29,6 @@ from activerules.pipeline.stages import STEM
 from activerules.values.abi import AbiParameter, flatten, meminfo_offsets
 from activerules.values.kinds import (
     float_elements,
-    has_shadow,
     is_collection,
     is_instance,
     is_number_array,
@@ -37,6 +36,7 @@ from activerules.values.kinds import (
     leaves_of,
     returned_type,
 )
+from activerules.values.layout import layout_of
 from activerules.values.memory_layout import ItemMemory, declared_of, inner_of
 
 T = TypeVar("T")
@@ -147,7 +147,7 @@ def _pointees(
         one = Pointee(
             holder,
             tuple((k, "somewhere") for k, _ in inner.pointers) if anywhere else inner.pointers,
-            activity if isinstance(ty, ItemMemory) or has_shadow(ty) else "const",
+            activity if isinstance(ty, ItemMemory) or layout_of(ty).has_shadow else "const",
             (*start, *inner.path),
             private=_private(ty),
             declared=declared_of(ty),
@@ -169,7 +169,7 @@ def _multiple(role: str, leaf: types.Type, activity: ArgumentActivity) -> int:
     if role == "itemsize" and is_number_array(leaf):
         dtype: Any = leaf.dtype  # pyright: ignore[reportAttributeAccessIssue]
         return dtype.bitwidth // 8
-    known = role == "stride" and is_record_array(leaf) and has_shadow(leaf)
+    known = role == "stride" and is_record_array(leaf) and layout_of(leaf).has_shadow
     declared = declared_of(leaf)
     return declared.period if known and declared and activity != "const" else 1
 
@@ -207,7 +207,11 @@ def _slot_activity(
         if forward:
             return "duplicated" if activity == "duplicated" else "const"
         return "active" if activity in ("active", "mixed") else "const"
-    shadowed = role in _POINTER_ROLES and activity in ("duplicated", "mixed") and has_shadow(leaf)
+    shadowed = (
+        role in _POINTER_ROLES
+        and activity in ("duplicated", "mixed")
+        and layout_of(leaf).has_shadow
+    )
     return "duplicated" if shadowed else "const"
 
 

@@ -19,7 +19,6 @@ from activerules.values.layout import (
     FLOATS,
     Node,
     Number,
-    ValueActivity,
     layout_of,
     map_type,
     shadow_of_leaf,
@@ -54,30 +53,6 @@ def is_number_array(found: types.Type) -> bool:
     return isinstance(found, types.Array) and is_number(found.dtype)
 
 
-def has_shadow(found: types.Type) -> bool:
-    """Whether a leaf is memory that holds numbers: its derivative is added to a shadow."""
-    return layout_of(found).has_shadow
-
-
-def has_numbers(found: types.Type) -> bool:
-    """Whether there is a number outside arrays in a value."""
-    return layout_of(found).carried.by_value
-
-
-def may_hold_numbers(found: Any) -> bool:
-    """Whether there may be a float or complex number anywhere in a value: in arrays, containers,
-    objects. A type that is not known here may hold some.
-    """
-    return layout_of(found).numbers.any
-
-
-def is_container(found: types.Type) -> bool:
-    """Whether a value may hold pointers to memory that a function it is passed to can change: a
-    list, an object. Arrays hold none, texts are never changed.
-    """
-    return layout_of(found).is_container
-
-
 def is_instance(found: Any) -> bool:
     """Whether a value is a reference to counted memory with named fields of several types."""
     return isinstance(found, types.ClassInstanceType | types.StructRef)
@@ -86,13 +61,6 @@ def is_instance(found: Any) -> bool:
 def is_record_array(found: Any) -> bool:
     """Whether a value is an array of records."""
     return isinstance(found, types.Array) and isinstance(found.dtype, types.Record)
-
-
-def is_list(found: Any) -> bool:
-    """Whether a value is a typed list with floats in its items or behind them, where all is known
-    that may hold some.
-    """
-    return is_known_list(found) and layout_of(found).holds_floats
 
 
 def is_known_list(found: Any) -> bool:
@@ -105,13 +73,6 @@ def is_list_of_numbers(found: Any) -> bool:
     return isinstance(found, types.ListType) and found.item_type in FLOATS
 
 
-def is_dict(found: Any) -> bool:
-    """Whether a value is a typed dictionary with floats in its values or behind them, where all is
-    known that may hold some.
-    """
-    return is_known_dict(found) and layout_of(found).holds_floats
-
-
 def is_known_dict(found: Any) -> bool:
     """Whether a value is a typed dictionary of whose values all is known that may hold floats, by
     keys that hold none.
@@ -121,7 +82,7 @@ def is_known_dict(found: Any) -> bool:
 
 def is_collection(found: Any) -> bool:
     """Whether a value is a typed list or dictionary with numbers."""
-    return is_list(found) or is_dict(found)
+    return isinstance(found, types.ListType | types.DictType) and layout_of(found).has_shadow
 
 
 def unknown_field(found: Any) -> str | None:
@@ -134,12 +95,7 @@ def is_object(found: types.Type) -> bool:
     """Whether a leaf is memory with numbers that is no array: a record, an instance, a typed list
     or dictionary.
     """
-    return has_shadow(found) and not isinstance(found, types.Array)
-
-
-def has_shadows(found: types.Type) -> bool:
-    """Whether there is memory with numbers in a value."""
-    return layout_of(found).carried.by_reference
+    return layout_of(found).has_shadow and not isinstance(found, types.Array)
 
 
 def float_elements(found: types.Type) -> Type | None:
@@ -174,11 +130,6 @@ def derivative_type(found: types.Type) -> types.Type:
 def anonymous(found: Any) -> Any:
     """The type with plain tuples for the named ones in it."""
     return map_type(layout_of(found), lambda leaf: leaf.numba_type, named=False)
-
-
-def activity_of(found: types.Type) -> ValueActivity:
-    """The activity of a value with everything in it that can be active."""
-    return layout_of(found).activity
 
 
 def shadow_type(found: Any) -> Any:

@@ -32,6 +32,7 @@ _FLOATS: dict[types.Type, tuple[Type, ...]] = {
     types.complex128: (DOUBLE, DOUBLE),
     types.complex64: (FLOAT, FLOAT),
 }
+Pointers = tuple[tuple[int, PointerKind], ...]
 _NUMPY: dict[Type, Any] = {DOUBLE: np.float64, FLOAT: np.float32}
 NO_FLOATS = Declared((), 1)
 LIST_SIZE, LIST_ITEMS = 0, 48
@@ -41,7 +42,7 @@ _DICT_INTEGERS = frozenset({0})
 DICT_KEYS = 8
 """Where the pointer to keys and values is in the struct of a dictionary (NB_Dict)."""
 # where the pointers are in the struct of an array: meminfo, parent and data
-_ARRAY_POINTERS: tuple[tuple[int, PointerKind], ...] = (
+_ARRAY_POINTERS: Pointers = (
     (0, "somewhere"),
     (1, "somewhere"),
     (4, "start"),
@@ -50,9 +51,9 @@ _ARRAY_POINTERS: tuple[tuple[int, PointerKind], ...] = (
 _ARRAY_SIZES, _ARRAY_SHAPE = (2, 3), 5
 _I64 = ir.IntType(64)
 # of a reference to an instance: meminfo and data, of a StructRef the first alone
-_INSTANCE_POINTERS: tuple[tuple[int, PointerKind], ...] = ((0, "counted"), (1, "start"))
+_INSTANCE_POINTERS: Pointers = ((0, "counted"), (1, "start"))
 # of a reference to a list or dictionary: meminfo, behind which there is a pointer to it, and it
-_LIST_POINTERS: tuple[tuple[int, PointerKind], ...] = ((0, "somewhere"), (1, "start"))
+_LIST_POINTERS: Pointers = ((0, "somewhere"), (1, "start"))
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Inner:
 
     path: tuple[str | int, ...]
     numba_type: Any
-    pointers: tuple[tuple[int, PointerKind], ...]
+    pointers: Pointers
 
 
 @dataclass(frozen=True)
@@ -215,6 +216,7 @@ class _Part:
     @property
     def inner(self) -> Inner | None:
         """The memory it refers to."""
+        pointers: Pointers
         if isinstance(self.node, Array):
             pointers = _ARRAY_POINTERS
         elif isinstance(self.node, Struct):
@@ -223,8 +225,8 @@ class _Part:
             pointers = _LIST_POINTERS
         else:
             return None
-        placed = tuple((self._of_element(k), kind) for k, kind in pointers)
-        return Inner(self.path, self.node.numba_type, placed)
+        placed = [(self._of_element(k), kind) for k, kind in pointers]
+        return Inner(self.path, self.node.numba_type, tuple(placed))
 
     def _of_element(self, k: int) -> int:
         return self.offset + _element_offset(self.llvm, k)
@@ -257,8 +259,9 @@ def _parts(
             inside = offset + _element_offset(llvm, k)
             yield from _parts((*path, k), item, _element(llvm, k), inside)
     elif isinstance(found, types.Record):
-        for name, field in node.children:
-            yield from _parts((*path, name), field, None, offset + found.offset(name))
+        for name, field in found.fields.items():
+            inside = offset + field.offset
+            yield from _parts((*path, name), layout_of(field.type), None, inside)
     elif isinstance(found, types.NestedArray):
         step = _size_of_element(found.dtype)
         for k in range(found.nitems):

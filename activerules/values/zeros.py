@@ -13,7 +13,7 @@ from numba.extending import intrinsic, overload
 
 from activerules.annotations.values import ADDED, make_zero, tree_add, use_compiled
 from activerules.rules.written import function_from
-from activerules.values.kinds import has_shadow, is_collection, is_instance
+from activerules.values.kinds import is_collection, is_instance
 from activerules.values.layout import Number, has_items_of, layout_of, shadow_of_leaf
 from activerules.values.shadows import sum_of_shadows, zero_shadow
 
@@ -29,7 +29,7 @@ def _zero_instance(typing_context, x):
     """A new object of the same class: zeros in place of floats, the rest as it is."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        if not has_shadow(x):
+        if not layout_of(x).has_shadow:
             context.nrt.incref(builder, x, args[0])
         return zero_shadow(context, builder, x, args[0])
 

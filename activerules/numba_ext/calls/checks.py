@@ -43,10 +43,6 @@ from activerules.rules.registry import RULES
 from activerules.rules.rule import location_of
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import (
-    activity_of,
-    has_numbers,
-    has_shadow,
-    has_shadows,
     is_instance,
     is_number,
     is_number_array,
@@ -218,7 +214,7 @@ def read_gradient_arguments(
         activity: ValueActivity = "const"
         if i in argnums:
             _require_differentiable(name, ty)
-            activity = activity_of(ty)
+            activity = layout_of(ty).activity
         arguments.append(ArgumentSpec(name, ty, activity))
     return tuple(arguments)
 
@@ -231,7 +227,7 @@ def _require_differentiable(name: str, found: Any) -> None:
         _require_duplicated(name, found)
     if isinstance(found, types.ListType | types.DictType):
         _require_known_fields(name, found)
-    if activity_of(found) == "const":
+    if layout_of(found).activity == "const":
         raise ActivityError(
             f"`{name}` is {type_name(found)}, which has no derivative",
             why="argnums names the arguments to differentiate with respect to: floats, tuples and "
@@ -269,11 +265,11 @@ def require_marked(function: Any, mode: Mode, names: Sequence[str], found: Seque
 
 def _marked(name: str, found: Any, mode: Mode) -> str:
     """How an argument is marked for a mode."""
-    if activity_of(found) == "const":
+    if layout_of(found).activity == "const":
         return _as_floats(name, found)
     if mode.direction == "forward":
         return f"Duplicated({name}, tangent)"
-    kind = activity_of(found).capitalize()
+    kind = layout_of(found).activity.capitalize()
     return {
         "Active": f"Active({name})",
         "Mixed": f"MixedDuplicated({name}, make_zero({name}))",
@@ -323,7 +319,11 @@ def require_known_leaves(name: str, found: Any) -> None:
     for leaf in leaves_of(found):
         _require_known_fields(name, leaf)
         plain = getattr(leaf, "dtype", leaf) if isinstance(leaf, types.Array) else leaf
-        if not is_number(plain) and not isinstance(plain, CONSTANT) and not has_shadow(leaf):
+        if (
+            not is_number(plain)
+            and not isinstance(plain, CONSTANT)
+            and not layout_of(leaf).has_shadow
+        ):
             raise NotYetSupported(
                 f"`{name}` holds {type_name(leaf)}, which is not yet supported in a tuple",
                 instead=["pass it as an argument of its own"],
@@ -343,10 +343,10 @@ def _require_known_fields(name: str, leaf: Any) -> None:
 
 def _require_active(name: str, found: Any) -> None:
     is_tuple = isinstance(found, types.BaseTuple)
-    if activity_of(found) == "active":
+    if layout_of(found).activity == "active":
         return require_known_leaves(name, found)
-    if isinstance(found, types.Buffer) or has_shadows(found):
-        kind = "MixedDuplicated" if has_numbers(found) else "Duplicated"
+    if isinstance(found, types.Buffer) or layout_of(found).carried.by_reference:
+        kind = "MixedDuplicated" if layout_of(found).carried.by_value else "Duplicated"
         instead = f"{kind}({name}, make_zero({name}))"
     else:
         instead = f"Const({name})"
@@ -359,7 +359,7 @@ def _require_active(name: str, found: Any) -> None:
 
 
 def _require_duplicated(name: str, found: Any) -> None:
-    activity = activity_of(found)
+    activity = layout_of(found).activity
     if activity == "duplicated":
         return require_known_leaves(name, found)
     if activity == "mixed":
@@ -392,7 +392,7 @@ def _require_duplicated(name: str, found: Any) -> None:
 
 
 def _require_mixed(name: str, found: Any) -> None:
-    activity = activity_of(found)
+    activity = layout_of(found).activity
     if activity == "mixed":
         return require_known_leaves(name, found)
     instead = {

@@ -39,11 +39,7 @@ from activerules.numba_ext.target.marked_calls import on_cpu
 from activerules.rules.registry import RULES
 from activerules.values import zeros  # noqa: F401  make_zero
 from activerules.values.argument import ArgumentSpec
-from activerules.values.kinds import (
-    gradient_of_leaf,
-    has_numbers,
-    has_shadows,
-)
+from activerules.values.kinds import gradient_of_leaf
 from activerules.values.kinds import gradient_type as gradient_type_of
 from activerules.values.layout import Node, Number, layout_of
 from activerules.values.shadows import zero_shadow
@@ -184,7 +180,7 @@ def _joined(context: Any, builder: Any, found: Any, derivative: Any, shadow: Any
             return shadow
         return derivative if isinstance(leaf, Number) else context.get_dummy_value()
 
-    pair = derivative if has_numbers(found) else None, shadow
+    pair = derivative if layout_of(found).carried.by_value else None, shadow
     return rebuild(Emit(context, builder), layout_of(found), pair, part, gradient_of_leaf)
 
 
@@ -303,4 +299,4 @@ def _needs_float_return(
         written and argument.activity in BY_SHADOW
         for written, argument in zip(gradient.written, arguments, strict=True)
     )
-    return asked is None and not has_way_out and (has_numbers(result) or has_shadows(result))
+    return asked is None and not has_way_out and layout_of(result).activity != "const"

@@ -27,7 +27,7 @@ from activerules.values.argument import ArgumentSpec
 from activerules.values.contents import Entries, entries_of
 from activerules.values.extent_tables import ExtentTable
 from activerules.values.extents import Extent, Refusal, Tests, share_items
-from activerules.values.kinds import has_shadows, is_collection, is_dict, is_record_array
+from activerules.values.kinds import is_collection, is_record_array
 from activerules.values.layout import Node, Struct, layout_of, shadow_of_leaf
 from activerules.values.memory_layout import has_inner
 from activerules.values.regions import (
@@ -209,7 +209,7 @@ class _Checker:
     ) -> tuple[ArgumentSpec, tuple[Any, ...]]:
         """The items or entries of a list or dictionary and its shadow, as arrays."""
         name = argument.name
-        if is_dict(argument.numba_type):
+        if isinstance(argument.numba_type, types.DictType):
             what = f"the shadow of `{name}` has other keys"
             unlike = self.builder.not_(entries.alike)
             self._refuse_if(unlike, Refusal(what, _KEY_BY_KEY, _own_shadow(name)))
@@ -458,7 +458,7 @@ def owned_shadows(gradient: Gradient, arguments: Sequence[ArgumentSpec]) -> tupl
     if "runtime_activity" not in gradient.options:
         return scratch
     return tuple(
-        own or (a.activity != "const" and has_shadows(a.numba_type))
+        own or (a.activity != "const" and layout_of(a.numba_type).carried.by_reference)
         for own, a in zip(scratch, arguments, strict=True)
     )
 

@@ -23,7 +23,8 @@ from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.numba_ext.substitutes import object_runtime
 from activerules.values.contents import field_values, memory_of, parts_of
 from activerules.values.extents import extent_of
-from activerules.values.kinds import is_container, is_instance, is_number_array, items_of
+from activerules.values.kinds import is_instance, is_number_array, items_of
+from activerules.values.layout import layout_of
 from activerules.values.memory_layout import declared_of, fields_of, struct_type
 from activerules.values.walk import new_object
 
@@ -293,7 +294,7 @@ def running(
 
 def _require_plain(returned: Any) -> None:
     """What is returned may not be one of the objects: it would be a copy."""
-    if is_container(returned):
+    if layout_of(returned).is_container:
         raise NotYetSupported(
             "a function that replaces arrays in a Duplicated object returns an object or list",
             why="it may return the object, in whose place there is a copy while it runs",
@@ -432,7 +433,7 @@ def _finish_field(
             return cgutils.false_bit
         arrays = (context.make_array(found)(context, builder, one) for one in (old, new))
         return _differ(builder, *(array.data for array in arrays))
-    if not is_container(found):
+    if not layout_of(found).is_container:
         return cgutils.false_bit
     counted = (context.nrt.get_meminfos(builder, found, one) for one in (old, new))
     replaced = cgutils.false_bit

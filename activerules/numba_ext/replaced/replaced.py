@@ -42,7 +42,8 @@ from activerules.numba_ext.replaced.local_objects import (
 from activerules.numba_ext.replaced.transfer import hold, settling
 from activerules.numba_ext.target.marked_calls import RuleView
 from activerules.rules.written import replacement_of
-from activerules.values.kinds import is_container, is_instance, is_number_array, leaves_of
+from activerules.values.kinds import is_instance, is_number_array, leaves_of
+from activerules.values.layout import layout_of
 from activerules.values.memory_layout import fields_of
 
 _SOURCE = """
@@ -117,7 +118,9 @@ def _can_have_copies(argtypes: Sequence[Any], own: frozenset[int]) -> bool:
         return False
     return all(
         any(map(is_number_array, arrays_of(argtypes[k])))
-        and all(is_instance(leaf) or not is_container(leaf) for leaf in leaves_of(argtypes[k]))
+        and all(
+            is_instance(leaf) or not layout_of(leaf).is_container for leaf in leaves_of(argtypes[k])
+        )
         for k in own
     )
 
@@ -131,10 +134,10 @@ def _all_leaves(found: Any) -> Iterator[Any]:
 
 
 def _may_hide_objects(leaf: Any) -> bool:
-    if is_instance(leaf) or not is_container(leaf):
+    if is_instance(leaf) or not layout_of(leaf).is_container:
         return False
     items = (getattr(leaf, name, None) for name in ("item_type", "value_type", "dtype", "type"))
-    return any(is_container(item) for item in items if isinstance(item, types.Type))
+    return any(layout_of(item).is_container for item in items if isinstance(item, types.Type))
 
 
 def with_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> Any:

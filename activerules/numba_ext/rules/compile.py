@@ -68,7 +68,7 @@ from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
 from activerules.rules.choose import RuleQuery
 from activerules.rules.rule import DataPaths, ForwardRule, RulePair
 from activerules.values.abi import AbiParameter, flatten, meminfo_offsets
-from activerules.values.kinds import float_elements, is_container, may_hold_numbers
+from activerules.values.kinds import float_elements
 from activerules.values.layout import layout_of
 
 # NumPy functions that write into an argument; all others only read them.
@@ -174,7 +174,7 @@ class NumbaRuleCompiler:
         marked = self._marked[symbol]
         returned = marked.result_type
         inactive = self._is_inactive(marked)
-        if not inactive and result_kind(returned) == "const" and may_hold_numbers(returned):
+        if not inactive and result_kind(returned) == "const" and layout_of(returned).numbers.any:
             raise NotYetSupported(
                 f"{marked.name} has a rule and returns {returned}",
                 where=[("at the call", marked.name, marked.location)],
@@ -194,7 +194,7 @@ class NumbaRuleCompiler:
             result_meminfos=meminfo_offsets(returned, context.target_data),
             primal_symbol=primal_symbol,
             inactive=inactive,
-            hands_out=is_container(returned),
+            hands_out=layout_of(returned).is_container,
             borrows=_is_numpy(marked),
             result_element=element_of(returned),
             result_floats=floats_beside_arrays(returned, context.target_data),
@@ -234,9 +234,9 @@ class NumbaRuleCompiler:
                     written=_may_write(marked, i, found, pointers),
                     element=float_elements(found),
                     declared_inactive=stopped,
-                    opaque=kind == "const" and not stopped and may_hold_numbers(found),
-                    container=is_container(found),
-                    exchanges=is_container(found) and marked.exchanges,
+                    opaque=kind == "const" and not stopped and layout_of(found).numbers.any,
+                    container=layout_of(found).is_container,
+                    exchanges=layout_of(found).is_container and marked.exchanges,
                     keyed=layout_of(found).has_keys,
                     pointers=tuple(pointers),
                     shadow_written=changes_shadows(marked.function, i),
@@ -475,7 +475,7 @@ def _may_write(
     """
     if isinstance(found, types.Array) and not found.mutable:
         return False
-    if is_container(found):
+    if layout_of(found).is_container:
         return not marked.only_reads
     if all(marked.promises[k] & {b"readonly", b"readnone"} for k in pointers):
         return False

@@ -37,13 +37,8 @@ from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
 from activerules.rules.protocol import AugmentedReturn
 from activerules.rules.rule import ForwardRule, RulePair
 from activerules.rules.written import function_from
-from activerules.values.kinds import (
-    is_container,
-    is_object,
-    items_of,
-    leaves_of,
-    may_hold_numbers,
-)
+from activerules.values.kinds import is_object, items_of, leaves_of
+from activerules.values.layout import layout_of
 
 
 def checked_pair(
@@ -339,4 +334,4 @@ def _is_differenced(found: Any) -> bool:
         return all(map(_is_differenced, items_of(found)))
     if isinstance(getattr(found, "dtype", found), types.Float | types.Complex):
         return True
-    return not is_container(found) and not may_hold_numbers(found)
+    return not layout_of(found).is_container and not layout_of(found).numbers.any

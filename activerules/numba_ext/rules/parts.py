@@ -23,14 +23,7 @@ from numba.core.typing.templates import signature
 
 from activerules.annotations.activity import Active, Annotation, Const, Duplicated, MixedDuplicated
 from activerules.numba_ext.target.marked_calls import MarkedCall, plain_type
-from activerules.values.kinds import (
-    has_numbers,
-    has_shadows,
-    is_container,
-    is_number,
-    is_number_array,
-    leaves_of,
-)
+from activerules.values.kinds import is_number, is_number_array, leaves_of
 from activerules.values.layout import Node, fold, layout_of, show_in
 
 Kind = type[Annotation]
@@ -52,7 +45,8 @@ class Whole:
             return own[0]
         if set(own) == {"const"}:
             return Const
-        return Duplicated if forward or not has_numbers(self.numba_type) else MixedDuplicated
+        is_mixed = layout_of(self.numba_type).carried.by_value and not forward
+        return MixedDuplicated if is_mixed else Duplicated
 
     def any_of(self, facts: Sequence[bool]) -> bool:
         """Whether something holds for one of its parts."""
@@ -64,10 +58,13 @@ def is_split(found: types.Type) -> bool:
     return (
         isinstance(found, types.BaseTuple)
         and found == plain_type(found)
-        and has_shadows(found)
-        and not is_container(found)
+        and layout_of(found).carried.by_reference
+        and not layout_of(found).is_container
         and not any(isinstance(leaf, types.Record) for leaf in leaves_of(found))
-        and all(is_number_array(leaf) or not has_shadows(leaf) for leaf in leaves_of(found))
+        and all(
+            is_number_array(leaf) or not layout_of(leaf).carried.by_reference
+            for leaf in leaves_of(found)
+        )
     )
 
 

@@ -22,14 +22,8 @@ from activerules.ir.derivatives.rulecall import ActivityName, ArgumentKind, Resu
 from activerules.ir.llvm.types import FLOAT_TYPES, Type
 from activerules.numba_ext.rules.parts import is_split, leaves_in
 from activerules.values.abi import float_offsets
-from activerules.values.kinds import (
-    float_elements,
-    has_numbers,
-    has_shadows,
-    is_number_array,
-    is_object,
-    leaves_of,
-)
+from activerules.values.kinds import float_elements, is_number_array, is_object, leaves_of
+from activerules.values.layout import layout_of
 
 
 def argument_kind(found: types.Type) -> ArgumentKind:
@@ -38,7 +32,7 @@ def argument_kind(found: types.Type) -> ArgumentKind:
         return "memory"
     if is_object(found):
         return "object"
-    return "value" if has_numbers(found) and not has_shadows(found) else "const"
+    return "value" if layout_of(found).activity == "active" else "const"
 
 
 def result_kind(found: types.Type) -> ResultKind:
@@ -73,7 +67,7 @@ def activity_of_result(found: types.Type, activity: ActivityName) -> str | type[
     """The activity a rule is chosen by: of a tuple with arrays, its other entries decide."""
     if activity != "duplicated" or not isinstance(found, types.BaseTuple):
         return activity
-    return MixedDuplicated if has_numbers(found) else Duplicated
+    return MixedDuplicated if layout_of(found).carried.by_value else Duplicated
 
 
 def array_types(found: types.Type) -> list[types.Array]:

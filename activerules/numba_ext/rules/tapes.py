@@ -19,7 +19,8 @@ from numba.core import types
 from activerules.errors import TapeMismatch
 from activerules.numba_ext.rules.checks import copy_of_list, detached, detached_items
 from activerules.rules.rule import RulePair, is_of_library, location_of
-from activerules.values.kinds import is_container, is_object, items_of, leaves_of
+from activerules.values.kinds import is_object, items_of, leaves_of
+from activerules.values.layout import layout_of
 
 Others = Mapping[int, types.Type]
 
@@ -46,7 +47,8 @@ def _is_plain_list(leaf: Any) -> bool:
     if not isinstance(leaf, types.List | types.ListType):
         return False
     return isinstance(leaf.dtype, types.Array) or not any(
-        is_container(item) or isinstance(item, types.Array) for item in leaves_of(leaf.dtype)
+        layout_of(item).is_container or isinstance(item, types.Array)
+        for item in leaves_of(leaf.dtype)
     )
 
 
@@ -81,7 +83,7 @@ def _detacher(leaf: Any, other: types.Type) -> Callable[..., Any] | None:
     if isinstance(leaf, types.List | types.ListType):
         if isinstance(leaf.dtype, types.Array):
             return detached_items if _is_memory(other) else None
-        return copy_of_list if leaf == other and not is_container(leaf.dtype) else None
+        return copy_of_list if leaf == other and not layout_of(leaf.dtype).is_container else None
     return None
 
 
@@ -92,12 +94,12 @@ def _is_memory(found: types.Type) -> bool:
 def _is_opaque(leaf: Any) -> bool:
     """Whether a leaf may hold memory that `_detacher` does not reach."""
     if isinstance(leaf, types.List | types.ListType):
-        return is_container(leaf.dtype) or isinstance(leaf.dtype, types.BaseTuple)
-    return is_container(leaf)
+        return layout_of(leaf.dtype).is_container or isinstance(leaf.dtype, types.BaseTuple)
+    return layout_of(leaf).is_container
 
 
 def _may_change(others: Others) -> bool:
-    return any(_is_memory(other) or is_container(other) for other in others.values())
+    return any(_is_memory(other) or layout_of(other).is_container for other in others.values())
 
 
 def _unkept(leaf: types.Type, pair: RulePair) -> TapeMismatch:

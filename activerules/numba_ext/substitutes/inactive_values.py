@@ -20,7 +20,7 @@ from numba.core import cgutils, types
 from numba.core.cpu import CPUContext
 
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
-from activerules.values.kinds import may_hold_numbers
+from activerules.values.layout import layout_of
 
 IGNORE_FUNCTIONS = {
     ir.DoubleType(): "activerules.ignore.f64",
@@ -94,7 +94,7 @@ class InactiveValues(CPUContext):
 
 def _stopped(builder: Builder, found: Any, value: Any) -> Any:
     """A value whose floats are constants, and whose memory is marked."""
-    marks = may_hold_numbers(found)
+    marks = layout_of(found).numbers.any
     return _by_value(builder, value, _mark if marks else None)
 
 

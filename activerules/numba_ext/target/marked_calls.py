@@ -52,7 +52,8 @@ from activerules.numba_ext.substitutes.ufuncs import FOR_EACH, for_each_element
 from activerules.numba_ext.target.effects import exchanges, is_closed, only_reads
 from activerules.rules.choose import element_count
 from activerules.rules.registry import Treatment
-from activerules.values.kinds import is_list_of_numbers, may_hold_numbers
+from activerules.values.kinds import is_list_of_numbers
+from activerules.values.layout import layout_of
 
 SYMBOL_PREFIX = "activerules.rule."
 
@@ -402,7 +403,7 @@ class _Stopping:
             self._record(loc, builder.function.name)
         context = self._context
         passed = list(args)
-        stopped = [i for i in self._inactive if may_hold_numbers(self._args[i])]
+        stopped = [i for i in self._inactive if layout_of(self._args[i]).numbers.any]
         for i in stopped:
             found = self._args[i]
             passed[i] = context.compile_internal(
@@ -421,7 +422,7 @@ def _needs_rule(call: MarkedCall, inactive: frozenset[int]) -> bool:
     memory = [
         found
         for i, found in enumerate(call.signature.args)
-        if i in inactive and may_hold_numbers(found) and _is_memory(found)
+        if i in inactive and layout_of(found).numbers.any and _is_memory(found)
     ]
     if not memory:
         return False
