@@ -225,7 +225,9 @@ class _Part:
             pointers = _LIST_POINTERS
         else:
             return None
-        placed = [(self._of_element(k), kind) for k, kind in pointers]
+        placed: list[tuple[int, PointerKind]] = [
+            (self._of_element(k), kind) for k, kind in pointers
+        ]
         return Inner(self.path, self.node.numba_type, tuple(placed))
 
     def _of_element(self, k: int) -> int:
