@@ -16,8 +16,8 @@ from numba.extending import intrinsic, overload, register_jitable
 
 from activerules.annotations.values import make_zero
 from activerules.errors import RuleArgumentsOverlap, RuleReturnError
+from activerules.values.contents import array_of_record
 from activerules.values.overwriting import overwrite
-from activerules.values.regions import array_of_record
 from activerules.values.shadows import room_like
 
 
