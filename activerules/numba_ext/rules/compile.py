@@ -34,7 +34,10 @@ from activerules.ir.derivatives.rulecall import (
     RuleRequest,
 )
 from activerules.ir.llvm.names import in_symbols
-from activerules.numba_ext.calls import overloads  # noqa: F401  (what rules call: accumulate, make_zero)
+from activerules.numba_ext.calls import (
+    overloads,  # noqa: F401  (what rules call: accumulate, make_zero)
+    triangular,  # noqa: F401  (what the rules of linear algebra call)
+)
 from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.replaced.transfer import changes_shadows
 from activerules.numba_ext.rules.compiled import (

@@ -12,6 +12,7 @@ that returns its parts in one vector (see `rules.library.decompositions`), and o
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from activerules.numba_ext.substitutes import (
     slice_errors,  # noqa: F401  (what it raises)
 )
 from activerules.numba_ext.target.target import Session
+from activerules.rules.library import triangular
 from activerules.rules.library.decompositions import (
     eigh_parts,
     qr_parts,
@@ -37,6 +39,7 @@ from activerules.rules.library.leastsquares import (
     pseudo_inverse,
 )
 from activerules.rules.library.repeated import vectors_of
+from activerules.rules.written import function_from
 
 
 def _is_real(a: Any, *dimensions: int) -> bool:
@@ -177,3 +180,24 @@ def _dot(a, b, out):
         return out
 
     return written
+
+
+# --- what rules of the library call, where rules are differentiated ---
+
+
+def _chosen(function: Any) -> Any:
+    """An overload of a function of the library by its own body."""
+    parameters = ", ".join(signature(function).parameters)
+    source = f"def chosen({parameters}):\n    return function"
+    return function_from(source, "chosen", {"function": function}, module=__name__)
+
+
+for _function in (
+    triangular.solve_lower,
+    triangular.solve_adjoint,
+    triangular.times_half_lower,
+    triangular.cholesky_cotangent,
+    triangular.solve_and_factor,
+    triangular.solve_factored_adjoint,
+):
+    overload(_function, target=AD_TARGET)(_chosen(_function))

@@ -29,8 +29,6 @@ from activerules.rules.library.matrices import (
     joined,
     lower_of_hermitian,
     put_matrix,
-    solve_adjoint,
-    solve_lower,
     times,
     times_transposed,
     transposed_times,
@@ -45,6 +43,7 @@ from activerules.rules.library.repeated import (
     vectors_of,
     zero_beside,
 )
+from activerules.rules.library.triangular import solve_adjoint, solve_lower
 from activerules.rules.protocol import AugmentedReturn, accumulate
 
 RealVectorResult = Duplicated[float64[:]] | Duplicated[float32[:]]
@@ -194,23 +193,28 @@ def _omega_of_cotangents(UU, VV, s, U_bar, V_bar):
         for j in range(i):
             P, Q = UU[i, j] - UU[j, i], VV[i, j] - VV[j, i]
             gap, total = s[j] - s[i], s[j] + s[i]
-            sizes = (
-                max(size_of_used(U_bar, i), size_of_used(U_bar, j)),
-                max(size_of_used(V_bar, i), size_of_used(V_bar, j)),
-            )
             together, apart = P - P, P - P
             if abs(gap) > limit:
                 together = (P + Q) / (2 * gap)
             else:
                 share = abs(UU[i, j] + VV[i, j]) + abs(UU[j, i] + VV[j, i])
-                require_nothing(share, sizes, s, j, i)
+                require_nothing(share, _sizes(U_bar, V_bar, i, j), s, j, i)
             if total > limit:
                 apart = (P - Q) / (2 * total)
             else:
                 share = abs(UU[i, j] - VV[i, j]) + abs(UU[j, i] - VV[j, i])
-                require_nothing(share, sizes, s, j, i)
+                require_nothing(share, _sizes(U_bar, V_bar, i, j), s, j, i)
             omega[i, j], omega[j, i] = together + apart, together - apart
     return omega
+
+
+@register_jitable
+def _sizes(U_bar, V_bar, i, j):
+    """Return how much of columns i and j of either factor was used; it costs a pass over them."""
+    return (
+        max(size_of_used(U_bar, i), size_of_used(U_bar, j)),
+        max(size_of_used(V_bar, i), size_of_used(V_bar, j)),
+    )
 
 
 @register_jitable
@@ -344,7 +348,7 @@ def _qr_reverse(config, dret: RealVectorResult, tape, a: RealMatrix):
         A_bar[:, k:] = times(Q, R_bar[:, k:])
     inner = times_transposed(R[:, :k], R_bar[:, :k]) - transposed_times(Q_bar, Q)
     mirrored = hermitian_of_lower(inner)
-    A_bar[:, :k] = solve_adjoint(R.T, (Q_bar + times(Q, mirrored)).T).T
+    A_bar[:, :k] = solve_adjoint(R[:, :k].T, (Q_bar + times(Q, mirrored)).T).T
     accumulate(a, A_bar)
 
 
@@ -357,7 +361,7 @@ def _qr_forward(config, ret: RealVectorResult, a: RealMatrix):
     k = min(m, n)
     parts = qr_parts(a.val)
     Q, R = _qr_of(parts, a.val)
-    AR = solve_lower(R.T, a.dval[:, :k].T).T
+    AR = solve_lower(R[:, :k].T, a.dval[:, :k].T).T
     X = transposed_times(Q, AR)
     omega = np.zeros((k, k), parts.dtype)
     for i in range(k):

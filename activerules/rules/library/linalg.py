@@ -20,9 +20,12 @@ from activerules.rules.define import augmented_primal, reverse
 from activerules.rules.library.matrices import (
     adjoint,
     conj,
-    lower_of_hermitian,
     outer,
-    solve_adjoint,
+)
+from activerules.rules.library.triangular import (
+    cholesky_cotangent,
+    solve_and_factor,
+    solve_factored_adjoint,
 )
 from activerules.rules.protocol import (
     AugmentedReturn,
@@ -166,17 +169,17 @@ def _times_adjoint_compiled(B, X):
 
 @augmented_primal(np.linalg.solve, keeps_shadow=False)
 def _solve(config, ret: VectorResult | MatrixResult, A: Matrix, b: Vector | Matrix):
-    x = np.linalg.solve(A.val, b.val)
-    A_tape = A.val.copy() if config.overwritten[0] else A.val
+    x, factors, pivots = solve_and_factor(A.val, b.val)
     # The program may change its result: the reverse keeps its own.
-    return AugmentedReturn(primal=x, shadow=np.zeros_like(x), tape=(A_tape, x.copy()))
+    tape = (factors, pivots, x.copy())
+    return AugmentedReturn(primal=x, shadow=np.zeros_like(x), tape=tape)
 
 
 @reverse(np.linalg.solve)
 def _solve_reverse(config, dret: VectorResult | MatrixResult, tape, A: Matrix, b: Vector | Matrix):
     """b̄ = A⁻ᴴ x̄,  Ā = -b̄ xᴴ."""
-    A_tape, x = tape
-    b_bar = np.linalg.solve(adjoint(A_tape), dret.dval)
+    factors, pivots, x = tape
+    b_bar = solve_factored_adjoint(factors, pivots, dret.dval)
     accumulate(b, b_bar)
     if active(A):
         accumulate(A, -_times_adjoint(b_bar, x))
@@ -231,22 +234,6 @@ def _det_reverse(config, dret: Active, tape, A: Matrix):
         accumulate(A, (dret.val * conj(c)) * np.linalg.inv(adjoint(A_tape)))
 
 
-@register_jitable
-def _half_lower_product(L, L_bar):
-    """Return Φ(Lᴴ L̄) of lower triangular factors: its lower triangle, with half the diagonal.
-
-    Loops, here and below: they compile faster than `np.dot` and sums of arrays do.
-    """
-    n = L.shape[0]
-    lower = np.zeros((n, n), L.dtype)
-    for i in range(n):
-        for j in range(i + 1):
-            for k in range(i, n):
-                lower[i, j] += conj(L[k, i]) * L_bar[k, j]
-        lower[i, i] = lower[i, i].real / 2
-    return lower
-
-
 @augmented_primal(np.linalg.cholesky, keeps_shadow=False)
 def _cholesky(config, ret: MatrixResult, A: Matrix):
     L = np.linalg.cholesky(A.val)
@@ -255,15 +242,8 @@ def _cholesky(config, ret: MatrixResult, A: Matrix):
 
 @reverse(np.linalg.cholesky)
 def _cholesky_reverse(config, dret: MatrixResult, tape, A: Matrix):
-    """Ā = Φ(S + Sᴴ) with S = L⁻ᴴ Φ(Lᴴ L̄) L⁻¹: the function reads the lower triangle of A alone.
-
-    Source: Murray (2016), "Differentiation of the Cholesky decomposition".
-    """
-    L = tape
-    P = _half_lower_product(L, dret.dval)
-    # Sᴴ, which Φ(S + Sᴴ) does not tell from S.
-    S_h = solve_adjoint(L, adjoint(solve_adjoint(L, P)))
-    accumulate(A, lower_of_hermitian(S_h))
+    """Ā: see `cholesky_cotangent`. The function reads the lower triangle of A alone."""
+    accumulate(A, cholesky_cotangent(tape, dret.dval))
 
 
 # --- norms ---

@@ -24,7 +24,8 @@ from activerules.rules.library.linalg import (
     cofactors,
     norm_slopes,
 )
-from activerules.rules.library.matrices import conj, hermitian_of_lower, solve_lower
+from activerules.rules.library.matrices import conj, hermitian_of_lower
+from activerules.rules.library.triangular import solve_lower, times_half_lower
 from activerules.rules.protocol import active
 
 # --- products: np.dot, and @ ---
@@ -95,19 +96,6 @@ def _det(config, ret: Duplicated, A: Matrix):
     return c, c * trace
 
 
-@register_jitable
-def _times_half_lower(L, P):
-    """Return L Φ(P), where Φ(P) is the lower triangle of P with half the diagonal."""
-    n = L.shape[0]
-    product = np.zeros((n, n), L.dtype)
-    for i in range(n):
-        for j in range(i + 1):
-            product[i, j] = L[i, j] * P[j, j].real / 2
-            for k in range(j + 1, i + 1):
-                product[i, j] += L[i, k] * P[k, j]
-    return product
-
-
 @forward(np.linalg.cholesky)
 def _cholesky(config, ret: Duplicated, A: Matrix):
     """L̇ = L Φ(L⁻¹ Ȧ L⁻ᴴ).
@@ -116,7 +104,7 @@ def _cholesky(config, ret: Duplicated, A: Matrix):
     """
     L = np.linalg.cholesky(A.val)
     half = solve_lower(L, hermitian_of_lower(A.dval))
-    return L, _times_half_lower(L, solve_lower(L, conj(half).T))
+    return L, times_half_lower(L, solve_lower(L, conj(half).T))
 
 
 # --- norms ---

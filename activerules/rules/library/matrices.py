@@ -87,34 +87,6 @@ def lower_of_hermitian(S):
 
 
 @register_jitable
-def solve_lower(L, B):
-    """Return X of L X = B for a lower triangular L."""
-    n, m = B.shape
-    X = np.empty((n, m), B.dtype)
-    for i in range(n):
-        for j in range(m):
-            rest = B[i, j]
-            for k in range(i):
-                rest -= L[i, k] * X[k, j]
-            X[i, j] = rest / L[i, i]
-    return X
-
-
-@register_jitable
-def solve_adjoint(L, B):
-    """Return X of Lᴴ X = B for a lower triangular L."""
-    n, m = B.shape
-    X = np.empty((n, m), B.dtype)
-    for i in range(n - 1, -1, -1):
-        for j in range(m):
-            rest = B[i, j]
-            for k in range(i + 1, n):
-                rest -= conj(L[k, i]) * X[k, j]
-            X[i, j] = rest / conj(L[i, i])
-    return X
-
-
-@register_jitable
 def columnwise_dot(A, B):
     """Return the dot products of the columns of A with those of B."""
     dots = np.zeros(A.shape[1], A.dtype)
