@@ -81,7 +81,7 @@ def solve_and_factor(A, b):
 
     Raises what `np.linalg.solve` raises.
     """
-    return np.linalg.solve(A, b), np.ascontiguousarray(A), np.empty(0, np.int32)
+    return np.linalg.solve(A, b), A.copy(), np.empty(0, np.int32)
 
 
 def solve_factored_adjoint(factors, pivots, g):
