@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numba import float64, njit
+from numba import float64, njit, types
 from numba.experimental import jitclass
 from numba.typed import Dict
 
@@ -352,3 +352,49 @@ def test_one_record_as_two_arguments_is_refused_where_it_is_written():
     assert np.isclose(gradient(Y, 1), 6.0 * Y)
     with pytest.raises(ar.RuleArgumentsOverlap, match="two objects passed to both"):
         gradient(Y, 0)
+
+
+@jitclass([("rows", types.DictType(types.int64, float64[::1]))])
+class Held:
+    def __init__(self, rows):
+        self.rows = rows
+
+
+@njit
+def first(held, y):
+    return held.rows[0][0] * y
+
+
+@ar.augmented_primal(first)
+def _(config, ret: Active, held: Duplicated, y: Active):
+    return Result(first(held.val, y.val), None, None)
+
+
+@ar.reverse(first, saves=("held",))
+def _(config, dret: Active, tape, held: Duplicated, y: Active):
+    held.dval.rows[0][0] += y.val * dret.val
+    return None, held.val.rows[0][0] * dret.val
+
+
+def held_of(x):
+    rows = Dict.empty(types.int64, float64[::1])
+    rows[0] = x.copy()
+    return Held(rows)
+
+
+def test_a_dictionary_in_an_object():
+    x, shadow = X[0], held_of(np.ones(3))
+    program = njit(lambda held, y: first(held, y) * y)
+    pair = Duplicated(held_of(x), shadow)
+    *_, y_bar = ar.autodiff(ar.Reverse, program, Active, pair, Active(Y))
+    assert np.isclose(y_bar, 2.0 * x[0] * Y)
+    assert np.allclose(shadow.rows[0], [1.0 + Y**2, 1.0, 1.0])
+
+    @njit
+    def made_here(x, y):
+        rows = Dict.empty(types.int64, float64[::1])
+        rows[0] = x.copy()
+        return first(Held(rows), y)
+
+    with pytest.raises(UnsupportedIR, match="is, or holds, a dictionary"):
+        ar.grad(made_here)(x, Y)
