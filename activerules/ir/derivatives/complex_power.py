@@ -6,8 +6,9 @@ A front end that knows complex powers calls these and defines them. With w = z *
 
     dw/dz = p z ** (p - 1)            dw/dp = w log z
 
-and the partials of both parts by both parts of z and p follow from Cauchy and Riemann. Where w has
-no derivative: z = 0 gives infinity for p < 1 (0 for p = 0), and zero by p.
+and the partials of both parts with respect to both parts of z and p follow from the Cauchy-Riemann
+equations. Where w has no derivative, at z = 0, dw/dz is infinite for p < 1 (0 for p = 0), and dw/dp
+is zero.
 
 Source: Ahlfors, Complex Analysis, section 3.4.
 """

@@ -1,9 +1,9 @@
-"""The derivatives of the engine's table as numbers: no code is made, the rows are computed.
+"""The derivatives of the engine's table as numbers: the rows are evaluated, without emitting code.
 
     partials("atan2", 0.3, y, x)      the partial derivatives at arguments x, y with result 0.3
 
-A row of `table` is a recipe in terms of a builder. Here the builder computes with numbers
-instead of making instructions, so that the table is the only place where a derivative is written.
+A row of `table` is written in terms of a builder. Here the builder computes with numbers instead of
+emitting instructions, so a derivative is written only once, in the table.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def row_named(name: str) -> Row | None:
 def partials(name: str, result: float, *x: float) -> tuple[float, ...]:
     """The derivatives of the result by each argument, by the row of that name.
 
-    What the arithmetic gives where there is no derivative: infinities and NaN raise nothing.
+    Where there is no derivative, the result may be infinite or NaN; nothing is raised.
     """
     row = row_named(name)
     if row is None or len(row.partials) != len(x):
         raise KeyError(name)
-    # Rows are written for values of the IR; numbers take their place.
+    # rows are written for values of the IR; here they get numbers
     point: Any = _Point(x, result)
     builder: Any = _Calculator()
     one: Any = _Number(1.0)
@@ -43,7 +43,7 @@ def partials(name: str, result: float, *x: float) -> tuple[float, ...]:
 
 
 class _Number:
-    """A number that stands where a row expects a value of the IR."""
+    """A number where a row expects a value of the IR."""
 
     __slots__ = ("type", "value")
 
@@ -67,10 +67,10 @@ class _Point:
         return DOUBLE
 
     def __getattr__(self, name: str) -> _Number:
-        place = "xyz".find(name)
-        if len(name) != 1 or not 0 <= place < len(self._operands):
+        index = "xyz".find(name)
+        if len(name) != 1 or not 0 <= index < len(self._operands):
             raise AttributeError(name)
-        return self._operands[place]
+        return self._operands[index]
 
 
 class _Calculator:

@@ -1,12 +1,12 @@
-"""What a row of the table of derivatives is: a partial per operand, which says what it needs.
+"""Rows of the table of derivatives: a partial per operand, which declares the values it reads.
 
-A `Partial` multiplies a cotangent (or tangent) `g` with the derivative of the result with respect
-to its operand; it is linear in `g`, so reverse and forward mode share it. None stands for a
-derivative that is zero wherever it exists. `g` may be a vector of tangents (see `lanes.py`): the
-slope is computed from the primal's values alone, which are scalars.
+A `Partial` multiplies a cotangent (or tangent) `g` by the derivative of the result with respect to
+its operand; it is linear in `g`, so reverse and forward mode share it. None stands for a derivative
+that is zero wherever it exists. `g` may be a vector of tangents (see `lanes.py`); the slope is
+computed from values of the primal alone, which are scalars.
 
-Only partials that are asked for make code: an operand that is not active costs nothing, needs
-nothing, and cannot bring a NaN into the others. What is made carries no fast-math flags.
+Code is emitted only for wanted partials: an operand that is not active costs nothing, needs no
+value, and cannot introduce a NaN. The code carries no fast-math flags.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _OPERANDS = "xyzw"
 class RowOperands:
     """The values a row may use: `x`, `y`, `z`, `w`, `r` as far as `needs` declares them.
 
-    `lookup` maps a value of the primal to the value that stands for it where the derivative is
-    computed. `RuntimeError` for a value that was not declared.
+    `lookup` maps a value of the primal to its copy where the derivative is computed. Reading a
+    value that was not declared raises `RuntimeError`.
     """
 
     __slots__ = ("_lookup", "_needs", "instruction")
@@ -93,8 +93,8 @@ Times = Callable[[Builder, RowOperands, Value], Value]
 class Partial:
     """`times(b, i, g)` is g · ∂r/∂operand; `needs` are the values it reads.
 
-    `push` is the same for a tangent, where the types of operand and result differ; `used` says at
-    run time whether the result depends on the operand at all, of an operation that chooses.
+    `push` is the same for a tangent, if the types of operand and result differ; `used`, for an
+    operation that chooses, emits whether the result depends on this operand.
     """
 
     needs: tuple[str, ...]
@@ -115,7 +115,7 @@ class Row:
         return self.needs_of([True] * len(self.partials))
 
     def needs_of(self, wanted: Sequence[bool]) -> tuple[str, ...]:
-        """What the partials of the wanted operands read."""
+        """The values that the partials of the wanted operands read."""
         read = {n for p, w in zip(self.partials, wanted, strict=True) if p and w for n in p.needs}
         return tuple(n for n in _OPERANDS + "r" if n in read)
 
@@ -125,13 +125,13 @@ class Row:
         wanted: Sequence[bool],
         lookup: Callable[[Value], Value] | None = None,
     ) -> RowOperands:
-        """The `i` to hand to `adjoint` or `tangent` for these operands."""
+        """The argument `i` for `adjoint` or `tangent` with these operands."""
         return RowOperands(instruction, self.needs_of(wanted), lookup)
 
     def adjoint(
         self, b: Builder, i: RowOperands, g: Value, wanted: Sequence[bool]
     ) -> tuple[Value | None, ...]:
-        """The cotangents of the operands; None for one not wanted or whose derivative is zero."""
+        """The terms for the cotangents of the operands; None if not wanted, or zero."""
         return tuple(
             p.times(b, i, g) if p and w else None
             for p, w in zip(self.partials, wanted, strict=True)
@@ -144,9 +144,9 @@ class Row:
         tangents: Sequence[Value | None],
         finish: Callable[[Value, Value], Value] = lambda tangent, term: term,
     ) -> Value | None:
-        """The tangent of the result; None in `tangents` and in the answer stands for zero.
+        """The tangent of the result; None, also in `tangents`, stands for zero.
 
-        `finish` gives what is to be added up, from the tangent of an operand and its term.
+        `finish` maps the tangent of an operand and its term to the summand.
         """
         total: Value | None = None
         for p, t in zip(self.partials, tangents, strict=True):

@@ -1,8 +1,8 @@
-"""What the engine must know of a marked call and of the rule that serves it.
+"""What the engine must know of a marked call and of its rule.
 
-This is the boundary to a rule compiler. The engine has no Numba in it: whoever knows the language
-of the rules implements `RuleCompiler`, and both sides meet in these frozen records. The calling
-convention of the compiled rule functions is part of the boundary:
+This is the interface to a rule compiler. The engine is independent of Numba: the compiler of the
+rules' language implements `RuleCompiler`, and both sides exchange these frozen records. The calling
+convention of the compiled rule functions is part of the interface:
 
     i32 augmented(ptr ret, ptr ret_shadow, ptr excinfo, ptr tape,
                   primal operands..., shadow operands...)
@@ -15,17 +15,16 @@ convention of the compiled rule functions is part of the boundary:
 
 "Primal operands" are the operands of the marked call after `retptr` and `excinfo`; "shadow
 operands" repeat the operands of every Duplicated argument, in order, with each pointer replaced by
-its shadow. A status other than 0 is an error path of the program. Of a result with arrays and
+its shadow. A status other than 0 is an error path of the program. For a result with arrays and
 floats, `ret_shadow` holds the shadows of the arrays and the cotangents of the floats. `augmented`
-leaves owned references in `ret`, `ret_shadow` and `tape`; `reverse` borrows all of them; `drop`
-releases what `tape` holds; `another` makes one more shadow of zeros like `ret_shadow`, owned.
+stores owned references in `ret`, `ret_shadow` and `tape`; `reverse` borrows all of them; `drop`
+releases those in `tape`; `another` makes one more shadow of zeros like `ret_shadow`, owned.
 `derivatives` is a struct with one field per float of the Active arguments, written by `reverse`.
 
 In forward mode there is no Active: every argument with a derivative is Duplicated, floats too, and
-a shadow operand that stands for a float is its tangent. With width N, N of them stand where one
-stands for width 1 (all shadows of the first operand, then those of the second). `forward` computes
-the primal too and leaves owned references in `ret` and in each `ret_shadow`, which is null where
-the result is Const.
+the shadow operand for a float is its tangent. With width N there are N shadow operands for each
+operand (all of the first operand, then those of the second). `forward` also computes the primal,
+and stores owned references in `ret` and in each `ret_shadow`, which is null if the result is Const.
 """
 
 from __future__ import annotations
@@ -41,26 +40,29 @@ ArgumentKind = Literal["value", "memory", "object", "const"]
 ResultKind = Literal["value", "memory", "const", "none"]
 
 MARKED_PREFIX = "activerules.rule."
-"""What the names of functions with rules begin with."""
+"""The prefix of the names of functions with rules."""
 
 
 @dataclass(frozen=True)
 class CallArgument:
     """One argument of a marked call as its author sees it, and the LLVM operands that carry it.
 
-    kind "value": numbers, Active where one of its floats is active; "memory": Duplicated where the
-    memory behind operand `data_operand` is active; "object": Duplicated where memory is active that
-    its `pointers` lead to, however far; "const": never active. `operands` are indices into the
-    operands of the call. `written` is False where the function is known not to write the argument's
-    memory; its shadow may be written all the same where it is `shadow_written`; `element` is the
-    float type the memory holds; `pointers` are the operands that point to memory of any kind,
-    integers too. A "const" argument is `opaque` where its type holds floats in a way rules do not
-    take (a list, an object): one with active data in it, or that active data may be written to, is
-    refused unless it is `declared_inactive`. A `container` holds pointers, which the function may
-    follow; it `exchanges` them where they may lead to other memory afterwards; it is `keyed` where
-    it is, or leads to, a dictionary. Data of a `sent` argument leaves the function by another way
-    than its result and the arguments it writes; data that enters by such a way is written into a
-    `received` one.
+    kind               "value": numbers, Active if one of its floats is active; "memory": Duplicated
+                       if the memory at operand `data_operand` is active; "object": Duplicated if
+                       memory reachable from its `pointers` is active; "const": never active
+    operands           indices into the operands of the call
+    written            False if the function is known not to write the argument's memory
+    shadow_written     the shadow may be written even so
+    element            the type of the floats in the memory
+    pointers           the operands that point to memory of any kind, integers included
+    opaque             a "const" argument whose type holds floats in a way rules do not accept (a
+                       list, an object): refused if active data is, or may be written, in it, unless
+                       it is `declared_inactive`
+    container          it holds pointers, which the function may follow
+    exchanges          the function may replace these pointers
+    keyed              it is a dictionary, or one is reachable from it
+    sent               its data leaves the function other than by the result and written arguments
+    received           data that enters the function other than by arguments is written to it
     """
 
     name: str
@@ -85,7 +87,7 @@ class CallArgument:
 
     @property
     def is_deep(self) -> bool:
-        """Whether the floats of the argument may lie behind pointers in what it holds."""
+        """Whether its floats may be in memory that is reached through pointers in it."""
         return self.opaque or self.kind == "object"
 
     @property
@@ -104,13 +106,15 @@ class CallArgument:
 class CallInfo:
     """A marked call.
 
-    `result_meminfos` are the byte offsets, in the returned struct of `result_size` bytes, of
-    pointers to reference-counted memory, `result_floats` those of floats that lie beside arrays
-    there, with their types; `primal_symbol` is the function to call where nothing is
-    active; `hands_out`: what it returns may be memory of its arguments; `borrows`: when it has
-    returned, it is known to hold on to nothing that it was passed; `receives`: data in its result
-    enters by another way than its arguments; `sites`: where a rule of it fails the derivative calls
-    `normal.effects.FAILED_AT`, which is defined where the derivative is linked.
+    result_meminfos   byte offsets, in the returned struct of `result_size` bytes, of pointers to
+                      reference-counted memory
+    result_floats     offsets and types of floats beside arrays in that struct
+    primal_symbol     the function to call if nothing is active
+    hands_out         it may return memory of its arguments
+    borrows           it is known to keep no reference to its arguments
+    receives          data in its result comes from elsewhere than its arguments
+    sites             where a rule of it fails, the derivative calls `normal.effects.FAILED_AT`,
+                      which is defined where the derivative is linked
     """
 
     name: str
@@ -130,18 +134,15 @@ class CallInfo:
 
     @property
     def passes_data(self) -> bool:
-        """Whether data passes beside the arguments and the result: then its rule runs at every
-        call, as the other end of the way has a rule that runs, too.
+        """Whether it sends or receives data other than by arguments and result: then its rule runs
+        at every call, since the rule at the other end runs, too.
         """
         return self.receives or any(a.sent or a.received for a in self.arguments)
 
 
 @dataclass(frozen=True)
 class RuleRequest:
-    """The facts a rule is chosen and compiled by.
-
-    Activities come out of the analysis, not of the types.
-    """
+    """What a rule is chosen and compiled for; the activities are results of the analysis."""
 
     activities: tuple[ActivityName, ...]
     result: ActivityName
@@ -156,9 +157,9 @@ class RuleRequest:
 class RuleCode:
     """Symbols of a compiled pair, the size of its tape, and what to print about it.
 
-    `keeps_shadow`: whether `augmented` may leave a shadow on its tape, or return one that is not
-    new zeros. Where it does not, `another` is there for a result with a shadow. `borrows`: of what
-    it is passed, at most its tape holds on to something.
+    keeps_shadow   `augmented` may keep a shadow on its tape, or return one that is not new zeros;
+                   otherwise, for a result with a shadow, there is `another`
+    borrows        it keeps references to its arguments at most on its tape
     """
 
     augmented: str
@@ -174,10 +175,9 @@ class RuleCode:
 
 @dataclass(frozen=True)
 class ForwardRuleRequest:
-    """The facts a forward rule is chosen and compiled by.
+    """What a forward rule is chosen and compiled for.
 
-    Activities are "const" or "duplicated", those of floats too; `width` tangents are carried at
-    once.
+    Activities are "const" or "duplicated", for floats too; `width` is the number of tangents.
     """
 
     activities: tuple[ActivityName, ...]

@@ -23,7 +23,7 @@ _SERIES = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
 
 
 def digamma(b: Builder, x: Value) -> Value:
-    """ψ(x) of a `double` or `float`; what the call needs is added to the builder's declarations."""
+    """ψ(x) of a `double` or `float`; declarations that it needs are added to the builder's."""
     for name in ("floor", "rint", "tan", "log"):
         b.declarations[f"llvm.{name}.f64"] = f"declare double @llvm.{name}.f64(double)"
     b.declarations[DIGAMMA] = definition()

@@ -1,4 +1,4 @@
-"""Derivatives of scalar floating point instructions: one row each, and each row says what it needs.
+"""Derivatives of scalar floating point instructions: one row each, which declares what it reads.
 
     x, y, z, w   operands 0 to 3      r   the result        g   cotangent of r (see `rows`)
 
@@ -13,8 +13,8 @@ Where a function has no derivative, the convention is
     x ** y                         in x: 0 if y is 0; in y: 0 if the result is 0
     frem, fmod, remainder          the quotient is locally constant
 
-A slope of 0 is a factor like others: 0 · inf is NaN in both modes. What a select, min, max or fdim
-does not choose is no part of the derivative: see `rows.Partial.used`.
+A slope of 0 is a factor like any other: 0 · inf is NaN in both modes. An operand that a select,
+min, max or fdim does not choose is not part of the derivative: see `rows.Partial.used`.
 
 Source: Griewank and Walther, Evaluating Derivatives (2nd ed., 2008), section 2.1; Abramowitz and
 Stegun 4.3-4.6, 6.3, 7.1.
@@ -54,13 +54,13 @@ def row_for(instruction: Instruction) -> Row | None:
 
 
 def _is_root(value: Value) -> bool:
-    """Whether the modulus of a value changes the sign of a zero alone."""
+    """Whether the modulus of a value changes nothing but the sign of zero."""
     name = value.callee_name if isinstance(value, Instruction) else None
     return name is not None and function_of(name) == "sqrt"
 
 
 def chooses(instruction: Instruction) -> bool:
-    """Whether the result depends on some of the operands, and which is only known at run time."""
+    """Whether the result depends on only some of the operands, chosen at run time."""
     row = row_for(instruction)
     return row is not None and any(p is not None and p.used is not None for p in row.partials)
 

@@ -85,7 +85,7 @@ class _Splitter:
                 phi.blocks = [join if b is block else b for b in phi.blocks]
         arms = [self._arm(name, join) for name in self.names]
         self._compare(block, arms)
-        self._place(block, [*arms, join])
+        self._insert_blocks(block, [*arms, join])
         if call.type is not VOID:
             phi = Instruction("phi", call.type, [arm.instructions[0] for arm in arms], call.name)
             phi.blocks = list(arms)
@@ -136,6 +136,6 @@ class _Splitter:
             if i is not phi:
                 i.operands = [phi if o is self.call else o for o in i.operands]
 
-    def _place(self, block: Block, made: list[Block]) -> None:
+    def _insert_blocks(self, block: Block, made: list[Block]) -> None:
         at = self.function.blocks.index(block) + 1
         self.function.blocks[at:at] = [*self.tests, *made]

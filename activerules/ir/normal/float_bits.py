@@ -109,13 +109,13 @@ class _Restorer:
             made: list[Instruction] = []
             b = Builder(made, self.namer)
 
-            def pieces(t: Type = t, size: int = size, b: Builder = b) -> Value:
+            def parts(t: Type = t, size: int = size, b: Builder = b) -> Value:
                 for shift in range(0, _width(value), size):
                     twin = self._twin(value, t, shift)
                     b.store(twin, at_offset(b, pointer, shift // 8), align=_aligned(store, shift))
                 return value
 
-            if self._attempt(pieces) is not None:
+            if self._attempt(parts) is not None:
                 self.replaced[store] = made
                 return
 

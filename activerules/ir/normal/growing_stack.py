@@ -77,10 +77,10 @@ class _Stack:
         if loop is None:
             return True
         headers = {one.header for one in loop.ancestors()}
-        led_to = self._made_of([alloca], _OTHER_ADDRESSES)
-        using = [i for i in self.function.instructions() if not led_to.isdisjoint(i.operands)]
+        derived = self._made_of([alloca], _OTHER_ADDRESSES)
+        using = [i for i in self.function.instructions() if not derived.isdisjoint(i.operands)]
         return not any(i.opcode == "phi" and i.owner in headers for i in using) and all(
-            i in led_to or _only_goes_to_memory(i, led_to) for i in using
+            i in derived or _only_goes_to_memory(i, derived) for i in using
         )
 
     def replace(self, alloca: Instruction) -> None:
@@ -94,7 +94,9 @@ class _Stack:
         self._insert(alloca, made)
         for block in self.function.blocks:
             block.instructions = [i for i in block.instructions if i is not alloca]
-            block.instructions = [i for i in block.instructions if not _is_told_of(i, alloca)]
+            block.instructions = [
+                i for i in block.instructions if not _is_lifetime_marker(i, alloca)
+            ]
             for i in block.instructions:
                 i.operands = [pointer if o is alloca else o for o in i.operands]
         for end in ends:
@@ -160,9 +162,9 @@ class _Stack:
         states = self._made_of(self.saves, _JOINS)
         using = [i for i in self.function.instructions() if not states.isdisjoint(i.operands)]
         if all(i in states or _calls(i, "llvm.stackrestore") for i in using):
-            gone = states.union(using)
+            removed = states.union(using)
             for block in self.function.blocks:
-                block.instructions = [i for i in block.instructions if i not in gone]
+                block.instructions = [i for i in block.instructions if i not in removed]
 
     def _made_of(self, values: Iterable[Value], opcodes: set[str]) -> set[Value]:
         """The values, and all that instructions of these kinds make of them."""
@@ -191,6 +193,6 @@ def _calls(i: Instruction, prefix: str) -> bool:
     return i.opcode == "call" and (i.callee_name or "").startswith(prefix)
 
 
-def _is_told_of(i: Instruction, alloca: Instruction) -> bool:
+def _is_lifetime_marker(i: Instruction, alloca: Instruction) -> bool:
     """Whether LLVM is told here when the memory is in use: of stack memory alone it may be."""
     return _calls(i, "llvm.lifetime.") and alloca in i.operands

@@ -246,8 +246,8 @@ class Scalariser:
         self._ordinary(i)
         made: list[Value] = []
         for leaf in leaves_of(i.type, self.named):
-            place = self._address(i.operands[0], leaf)
-            made.append(self._like(i, leaf.type, [place], align=_aligned(i, leaf)))
+            address = self._address(i.operands[0], leaf)
+            made.append(self._like(i, leaf.type, [address], align=_aligned(i, leaf)))
         self.parts[i] = made
 
     def _store(self, i: Instruction) -> None:
@@ -256,8 +256,8 @@ class Scalariser:
         for leaf, part in zip(leaves_of(value.type, self.named), self._parts(value), strict=True):
             if isinstance(part, Constant) and part.text in {"undef", "poison"}:
                 continue
-            place = self._address(pointer, leaf)
-            self._like(i, VOID, [part, place], align=_aligned(i, leaf))
+            address = self._address(pointer, leaf)
+            self._like(i, VOID, [part, address], align=_aligned(i, leaf))
 
     def _ordinary(self, i: Instruction) -> None:
         if "volatile" in i.attributes or "atomic" in i.attributes:
@@ -371,15 +371,15 @@ class Scalariser:
             self.b.append(call)
             self.values[i] = call
             return
-        place = Instruction(
+        address = Instruction(
             "alloca", PTR, [], self.namer("parts"), attributes={"allocated": signature.result}
         )
-        self.allocas.append(place)
+        self.allocas.append(address)
         self.b.append(
-            Instruction("call", VOID, [*operands, place], None, i.flags, [], callee, kept)
+            Instruction("call", VOID, [*operands, address], None, i.flags, [], callee, kept)
         )
         self.parts[i] = [
-            self.b.load(leaf.type, self._address(place, leaf)) for leaf in signature.leaves
+            self.b.load(leaf.type, self._address(address, leaf)) for leaf in signature.leaves
         ]
 
     def _intrinsic(self, i: Instruction, name: str) -> None:

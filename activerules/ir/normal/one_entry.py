@@ -90,19 +90,19 @@ def _send(function: Function, blocks: list[Block], entries: list[Block]) -> None
     """Redirect all paths to `entries` through one block."""
     namer = Namer("enter", function.local_names())
     sender = Block(namer("enter"), parent=function)
-    ways: list[tuple[Block, Block, Block]] = []
+    detours: list[tuple[Block, Block, Block]] = []
     for origin in blocks:
         for k, target in enumerate(origin.successors):
             if target in entries:
-                way = Block(namer("way"), parent=function)
-                Builder(way, namer).br(sender)
-                origin.successors[k] = way
-                ways.append((way, origin, target))
+                detour = Block(namer("detour"), parent=function)
+                Builder(detour, namer).br(sender)
+                origin.successors[k] = detour
+                detours.append((detour, origin, target))
     b = Builder(sender, namer)
-    moved = {phi: _joined(b, phi, ways) for entry in entries for phi in entry.phis}
-    numbers: list[Value] = [constant(I32, entries.index(target)) for _, _, target in ways]
-    number = b.emit("phi", I32, numbers, blocks=[way for way, _, _ in ways])
-    added = [sender, *(way for way, _, _ in ways)]
+    moved = {phi: _merged(b, phi, detours) for entry in entries for phi in entry.phis}
+    numbers: list[Value] = [constant(I32, entries.index(target)) for _, _, target in detours]
+    number = b.emit("phi", I32, numbers, blocks=[detour for detour, _, _ in detours])
+    added = [sender, *(detour for detour, _, _ in detours)]
     for k, entry in enumerate(entries[:-1]):
         last = k == len(entries) - 2
         other = entries[-1] if last else Block(namer("enter"), parent=function)
@@ -121,13 +121,14 @@ def _block_of(b: Builder) -> Block:
     return b.target
 
 
-def _joined(b: Builder, phi: Instruction, ways: list[tuple[Block, Block, Block]]) -> Instruction:
+def _merged(b: Builder, phi: Instruction, detours: list[tuple[Block, Block, Block]]) -> Instruction:
     """What a phi of an entry is, whichever way control came; nothing on those to other entries."""
     taken = dict(zip(phi.blocks, phi.operands, strict=True))
     values = [
-        taken[origin] if target is phi.owner else _nothing(phi.type) for _, origin, target in ways
+        taken[origin] if target is phi.owner else _nothing(phi.type)
+        for _, origin, target in detours
     ]
-    return b.emit("phi", phi.type, values, blocks=[way for way, _, _ in ways])
+    return b.emit("phi", phi.type, values, blocks=[detour for detour, _, _ in detours])
 
 
 def _nothing(t: Type) -> Value:

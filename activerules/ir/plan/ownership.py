@@ -1,7 +1,7 @@
-"""Ownership: which memory the tape owns, and what becomes of the calls that count and free it.
+"""Ownership: which memory the tape owns, and how the calls that count and free it change.
 
-Needs       Facts; what the reverse reads (`retained`), what outlives the call (`escaped`), the
-            calls with rules
+Needs       Facts; memory the reverse sweep reads (`retained`), memory that outlives the call
+            (`escaped`), the calls with rules
 Gives       Ownership, frozen
 """
 
@@ -23,12 +23,12 @@ class Ownership:
     """Frozen result of `plan_ownership`.
 
     in_rows         the arrays that are allocated in rows of the tape
-    shadows_in_rows the allocations whose shadows are
-    needless        calls that count, or free, nothing but arrays in rows (O2 and O3 of
+    shadows_in_rows the allocations whose shadows are allocated in rows
+    needless        calls that only count references to, or free, arrays in rows (O2 and O3 of
                     `tape_arrays`)
-    deferred        calls that free what the reverse reads: the tape does it when it is released
-    unowned         by call: operands that its rule may be called without, owners of arrays that
-                    live as long as the tape whether or not the rule's tape counts a reference
+    deferred        calls that free memory the reverse sweep reads: the tape frees it instead
+    unowned         per call, the owners of arrays that need not be passed to its rule: the arrays
+                    live as long as the tape, whether or not the rule's tape holds a reference
     """
 
     in_rows: frozenset[MemoryObject]
@@ -74,7 +74,7 @@ def _is_deferred(call: Instruction, retained: frozenset[MemoryObject], facts: Fa
         return False
     objects = facts.memory.objects(call.operands[0])
     if facts.request.callee and not all(o.is_local for o in objects):
-        return True  # a caller's memory: its reverse may read it
+        return True  # memory of a caller, whose reverse sweep may read it
     return not retained.isdisjoint(objects)
 
 
@@ -87,7 +87,7 @@ def _unowned(use: RuleUse, retained: frozenset[MemoryObject], facts: Facts) -> f
 
 
 def _outlives(pointer: Value, retained: frozenset[MemoryObject], facts: Facts) -> bool:
-    """Whether what a pointer leads to is there as long as the tape."""
+    """Whether memory at a pointer lives as long as the tape."""
     objects, request = facts.memory.objects(pointer), facts.request
     if isinstance(pointer, Argument) and not (request.callee or request.split):
         return True
@@ -95,7 +95,7 @@ def _outlives(pointer: Value, retained: frozenset[MemoryObject], facts: Facts) -
 
 
 def _is_retained(o: MemoryObject, retained: frozenset[MemoryObject], facts: Facts) -> bool:
-    """Whether the tape is given a reference when an object is made."""
+    """Whether the tape owns a reference to an object from its allocation on."""
     if o not in retained or not isinstance(o.key, Instruction):
         return False
     return o.kind == "allocation" or facts.calls.marked(o.key) is not None

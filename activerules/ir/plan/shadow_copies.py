@@ -1,9 +1,9 @@
-"""What a program copies, in shadow memory: repeated there by the augmented primal, undone by the
-reverse sweep.
+"""Copies in shadow memory: the augmented primal repeats those of pointers and integers, the reverse
+sweep reverses those of floats.
 
-Needs       Facts; of the reverse, what each instruction needs
+Needs       Facts; the nodes that each instruction needs in the reverse sweep
 Gives       `mirrored`: the stores and copies of pointers and integers that are repeated;
-            `undone_copies`: how each copy and `memset` of floats is undone, or the refusal
+            `undone_copies`: how each copy and `memset` of floats is reversed, or the refusal
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from activerules.ir.plan.facts import Facts
 
 @dataclass(frozen=True, eq=False)
 class UndoneCopy:
-    """How the reverse sweep undoes a copy, or a `memset`.
+    """How the reverse sweep reverses a copy, or a `memset`.
 
-    cleared   nothing is added to the cotangent of a source; the target is cleared, but for `kept`
-    kept      pointers and integers by which the next sweep over a tape finds its way
-    moved     the floats whose cotangents go to the source: all of one type, a few, or those of
-              every row; None: there are none
-    cut       the floats that the copy may begin or end inside of
+    cleared   no source has a cotangent; the shadow of the target is cleared, except for `kept`
+    kept      pointers and integers in the shadow that another sweep over the tape needs
+    moved     the floats whose cotangents move to the source: all of one type, single ones, or a
+              period of them; None: there are none
+    cut       the floats inside which the copy may begin or end
     """
 
     cleared: bool
@@ -47,7 +47,7 @@ class UndoneCopy:
 def undone_copies(
     facts: Facts, undone: Collection[Instruction]
 ) -> Mapping[Instruction, UndoneCopy]:
-    """By copy and `memset` among the instructions that are undone."""
+    """Per copy and `memset` that the reverse sweep reverses, how it does so."""
     return {i: _undone(i, facts) for i in undone if memory_intrinsic(i)}
 
 
@@ -68,8 +68,8 @@ def _undone(i: Instruction, facts: Facts) -> UndoneCopy:
 
 
 def mirrored(facts: Facts) -> Mapping[Instruction, tuple[CopiedScalar, ...] | None]:
-    """The stores and copies that are repeated on shadow memory; of a copy with floats in it, the
-    pointers alone, where it has them.
+    """The stores and copies that are repeated on shadow memory; of a copy with floats, only its
+    pointers, if it has any.
     """
     found: dict[Instruction, tuple[CopiedScalar, ...] | None] = {}
     for i in _live(facts):
@@ -99,7 +99,7 @@ def _is_mirrored_store(i: Instruction, facts: Facts) -> bool:
 
 
 def _is_mirrored_copy(i: Instruction, facts: Facts) -> bool:
-    """Copies of structs are repeated where the memory holds pointers."""
+    """Whether a copy is repeated on the shadow: the memory holds pointers."""
     target = i.operands[0]
     return (
         facts.activity.has_shadow(target)
@@ -109,8 +109,8 @@ def _is_mirrored_copy(i: Instruction, facts: Facts) -> bool:
 
 
 def _pointers_copied(i: Instruction, facts: Facts) -> tuple[CopiedScalar, ...] | None:
-    """The pointers of a copy with floats in it; None: all of it is repeated. What is not known to
-    be a pointer is none: where it matters, `undone_copies` refuses it.
+    """The pointers of a copy with floats; None: all of it is repeated. Bytes that are not known to
+    be a pointer do not count: where it matters, `undone_copies` refuses the copy.
     """
     objects = facts.memory.objects(i.operands[0])
     if memory_intrinsic(i) == "memset" or not any(map(facts.types.holds_float, objects)):

@@ -1,16 +1,15 @@
-"""Choices that always turn out the same are made at compile time, and remainders that need no
-division do without.
+"""Selects that always choose the same operand, and remainders that need no division, are replaced.
 
-Needs       a Function in normal form, and Integers of it
-Gives       the function, changed in place: a `select` whose condition compares integers, and always
-            has the same outcome, is replaced by the operand it chooses; a remainder of a number
-            that is at most the divisor away from zero, by that number or zero
-Invariants  E1  every value that is left has the bits it had
+Needs       a Function in normal form, and its Integers
+Gives       the function, changed in place: a `select` on a comparison of integers that always has
+            the same outcome is replaced by the operand it chooses; a remainder of a number between
+            minus the divisor and the divisor, by that number or zero
+Invariants  E1  every remaining value has the bits it had
 
-An index may be negative in Python: the code that counts it from the end is left in loops of which
-LLVM does not see that they count up from a number that is not negative. It keeps the loop from
-being vectorised, and hides which element is accessed. Neighbours on a ring are written as
-remainders: LLVM sees through `(i + 1) % n` in a loop that counts up, and not in its reverse.
+An index may be negative in Python. LLVM keeps the code that adds the length to it wherever it does
+not see that a loop counts up from a number that is not negative; this code prevents vectorisation,
+and hides which element is accessed. Neighbours on a ring are written as remainders: LLVM simplifies
+`(i + 1) % n` in a loop that counts up, but not in its reverse.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from activerules.ir.llvm.types import I1, I64, Type
 
 
 def decide(function: Function, integers: Integers) -> bool:
-    """Whether anything was changed (what `integers` remembers is then out of date)."""
+    """Rewrite; returns whether anything was changed (`integers` is out of date then)."""
     instead: dict[Value, Value] = {}
     for i in list(function.instructions()):
         if i.type == I64 and i.parent in integers.flow.position:
@@ -52,7 +51,7 @@ def _chosen(select: Instruction, integers: Integers) -> Value | None:
 
 
 def _remainder(i: Instruction, integers: Integers) -> Value | None:
-    """The remainder without a division, if the number is from -divisor to divisor."""
+    """The remainder without a division, if the number is between -divisor and divisor."""
     x, divisor = map(integers.exact, i.operands)
     known = integers.facts(i.owner)
 
@@ -73,7 +72,7 @@ def _remainder(i: Instruction, integers: Integers) -> Value | None:
 
 
 def _zero_if(i: Instruction, value: Value, other: Value, hint: str) -> Value:
-    """Code before `i`: zero if the number is `other`, else `value`."""
+    """Insert before `i`: zero if the number is `other`, else `value`."""
     equal = _before(i, "icmp", I1, [i.operands[0], other], f"{hint}.is")
     equal.attributes["predicate"] = "eq"
     return _before(i, "select", I64, [equal, constant(I64, 0), value], hint)

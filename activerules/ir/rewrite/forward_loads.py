@@ -1,14 +1,14 @@
-"""Loads leave the loops in which nothing writes what they read; a load of what was just accessed is
-that value.
+"""Loads are hoisted out of loops that do not write what they read, and a load that repeats an
+earlier load or store is replaced by that value.
 
 Needs       a Function in normal form, its ControlFlow, MemoryFacts and Dependence
 Gives       the function, changed in place
-Invariants  H1  every value that is left has the bits it had
-            H2  a load moves only to where it is executed exactly if it was executed before
+Invariants  H1  every remaining value has the bits it had
+            H2  a load is moved only to where it runs exactly if it would have run
 
-LLVM has done this as far as it can tell addresses apart; here subscripts are compared. What it
-is worth: a value read in the innermost loop is kept (or read again) once per iteration of the loop
-around, and its cotangent is summed in a register.
+LLVM has done this as far as it can distinguish addresses; here subscripts are compared. The gain: a
+value read in the innermost loop is kept, or read again, once per iteration of the enclosing loop,
+and its cotangent is summed in a register.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def forward_loads(
     dependence: Dependence,
     live: Collection[Block],
 ) -> bool:
-    """Whether anything was changed.
+    """Rewrite; returns whether anything was changed.
 
-    live    the blocks whose writes `memory` knows
+    live    the blocks whose writes are in `memory`
     """
     mover = _Mover(flow, memory, dependence)
     for loop in sorted(flow.loops, key=lambda one: -one.depth):

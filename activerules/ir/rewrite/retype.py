@@ -1,14 +1,13 @@
-"""Copies of floats made with integer or pointer instructions become copies of floats, and copies of
-pointers made with integers copies of pointers.
+"""Floats that are copied as integers or pointers are copied as floats instead, and pointers that
+are copied as integers as pointers.
 
 Needs       a Function in normal form and its ValueTypes
-Gives       the function, changed in place: a load of an `i64`, `i32` or `ptr` from a place that
-            holds floats, all uses of which end in stores (directly or through phi and select),
-            loads and stores a float of the same size instead; an `i64` from or to a place that
-            holds pointers, a `ptr`
+Gives       the function, changed in place: an `i64`, `i32` or `ptr` that is loaded from memory with
+            floats, and then only stored (directly or through phi and select), becomes a float of
+            the same size; an `i64` loaded from or stored to memory with pointers becomes a `ptr`
 Invariants  T1  every value has the bits it had
-            T2  a load that is used in any other way is left alone (activity.py refuses it where a
-                derivative flows)
+            T2  a load with any other use stays as it is (`analysis/soundness.py` refuses it if it
+                carries a derivative)
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _FLOAT_OF_SIZE: dict[int, Type] = {8: DOUBLE, 4: FLOAT}
 
 
 def retype_float_copies(function: Function, types: ValueTypes) -> bool:
-    """Whether anything was changed (the analyses must then run again)."""
+    """Rewrite; returns whether anything was changed (the analyses must then run again)."""
     users = _users(function)
     changed = False
     for i in list(function.instructions()):
@@ -38,7 +37,7 @@ def retype_float_copies(function: Function, types: ValueTypes) -> bool:
 
 
 def retype_pointer_copies(function: Function, types: ValueTypes) -> bool:
-    """Whether anything was changed (what points where must then be found again)."""
+    """Rewrite; returns whether anything was changed (points-to sets must then be recomputed)."""
     users = _users(function)
     changed = False
     for i in list(function.instructions()):
@@ -55,7 +54,7 @@ def retype_pointer_copies(function: Function, types: ValueTypes) -> bool:
 
 
 def _is_stored(group: set[Instruction], users: _Users, types: ValueTypes) -> bool:
-    """Whether a value of the group goes to a place that holds pointers."""
+    """Whether a value of the group is stored to memory with pointers."""
     stores = (u for value in group for u in users[value] if u.opcode == "store")
     return any(types.touches_pointers(store) for store in stores)
 
@@ -79,10 +78,7 @@ def _users(function: Function) -> _Users:
 
 
 def _copies(load: Instruction, users: _Users) -> set[Instruction] | None:
-    """The load, and the phis and selects it goes through on its way to stores.
-
-    None if it goes anywhere else.
-    """
+    """The load, and the phis and selects that pass it on to stores; None if it has other uses."""
     group, work = {load}, [load]
     while work:
         value = work.pop()
@@ -120,7 +116,7 @@ def _as_type(value: Value, target: Type) -> Constant:
 
 
 def _float_type(load: Instruction, types: ValueTypes) -> Type | None:
-    """The float type of the place, if there is one of the size of the load."""
+    """The float type of the memory, if it has the size of the load."""
     wanted = _FLOAT_OF_SIZE.get(size_of(load.type, types.memory.named_types))
     kinds = {t for o in types.memory.objects(load.operands[0]) for t in types.float_types(o)}
     return wanted if wanted is not None and kinds <= {wanted} else None
