@@ -1,1 +1,1 @@
-"""What serves only IR of other compilers than Numba, and `differentiate`, which takes it."""
+"""Support for IR of compilers other than Numba, and `differentiate`, which accepts it."""

@@ -1,9 +1,9 @@
 """Second names of functions and variables (`@f = alias double (double), ptr @g`).
 
 Needs       the text of a module, as LLVM prints it
-Gives       the text in which what they stand for is called by its own name; and these names
-Invariants  I1  a name that another module may give another meaning (`weak`, `linkonce`) stays
-            I2  the lines that define the names stay: others may use them
+Gives       the text with aliases replaced by the names they stand for; and these names
+Invariants  I1  a name that another module may redefine (`weak`, `linkonce`) stays
+            I2  the definitions of the aliases stay: other modules may use them
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""Allocators of other languages, and resizing of memory, are expressed by malloc and free.
+"""Allocators of other languages, and resizing of memory, are rewritten in terms of malloc and free.
 
 Needs       the text of a module as LLVM prints it
 Gives       the text in which calls of `realloc`, `posix_memalign`, aligned and nothrow operator new
             and delete, and Rust's allocator go to functions the text then defines, on `malloc`,
             `calloc`, `aligned_alloc`, `free` and `activerules.copy_resized`; LLVM inlines them
 Invariants  A1  a function the module defines itself is not touched
-            A2  resized memory is new memory with a copy of the old, which is then released: so the
-                old data are there for a reverse sweep, and its shadow is one of its own
+            A2  resized memory is new memory with a copy of the old, which is then released: so a
+                reverse sweep still has the old data, and the new memory has its own shadow
             A3  `activerules.copy_resized(new, old, size)` copies `size` bytes, or as many as the
-                old memory has: the shadow of either may have more or fewer than its primal, where
-                neither was ever written
+                old memory has: a shadow may have more or fewer bytes than its primal, of which the
+                rest was never written
 
-Rust's names end in `__rust_alloc` and so on, mangled or not. What its allocator and C++'s give is
-taken to be memory of malloc, as it is where they are not replaced.
+Rust's names end in `__rust_alloc` and so on, mangled or not. Memory of its allocator and of C++'s
+is assumed to come from malloc, as it does unless they are replaced.
 """
 
 from __future__ import annotations

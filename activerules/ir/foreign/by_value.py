@@ -1,12 +1,12 @@
-"""Structs passed by value in memory (`byval`) are copied where everyone can see it.
+"""Structs passed by value in memory (`byval`) are copied explicitly.
 
 Needs       the text of a module, as LLVM prints it; the function to differentiate
 Gives       the text with the copy that a `byval` parameter stands for as an alloca and a memcpy at
             the entry of the function that has it. The function to differentiate keeps its name and
-            signature; another one is joined by `<name>.own`, whose parameter is an ordinary
-            pointer, and calls by name go there
-Invariants  what callers and callees see of each other's memory stays as it was; nothing that was
-            said of the copy is said of what it is made from
+            signature; for any other, `<name>.own` is added, whose parameter is an ordinary pointer,
+            and calls by name go there
+Invariants  callers and callees see the same contents of each other's memory; no attribute of the
+            copy is applied to the original
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _copy_at_entry(function: Function, module: Module) -> None:
 
 
 def _of_pointer(attributes: str) -> str:
-    """What is known of a parameter that is an ordinary pointer from now on."""
+    """The attributes that still hold for a parameter which is now an ordinary pointer."""
     known, passed = _BY_VALUE.subn("", attributes)
     return _OF_COPY.sub("", known) if passed else known
 

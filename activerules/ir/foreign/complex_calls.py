@@ -1,13 +1,13 @@
-"""Multiplication and division of complex numbers, which C compilers leave to their run time, and
-the absolute value and the angle of one, which are in the C library.
+"""Multiplication and division of complex numbers, which C compilers leave to their runtime library,
+and modulus and argument, which are in the C library.
 
 Needs       the text of a module as LLVM prints it, from a compiler for x86-64
 Gives       the text in which calls of `__muldc3`, `__divdc3`, `cabs`, `carg` (double) and
             `__mulsc3`, `__divsc3`, `cabsf`, `cargf` (float) go to functions the text then defines
 Invariants  Z1  the quotient does not overflow where it is representable: the divisor is scaled by a
                 number, which has no derivative
-            Z2  numbers that are infinite or undefined give what the formulas give; the run time
-                makes infinities of some of them (C, annex G)
+            Z2  for infinite or NaN numbers the result is that of the formulas; the runtime library
+                returns infinities for some of them (C, annex G)
 
 Source      (a + ib)(c + id) = ac - bd + i(ad + bc);
             (a + ib)/(c + id) = (ac + bd + i(bc - ad)) / (c² + d²)

@@ -91,12 +91,13 @@ def differentiate(
         Both compute the primal, too. A generated function can be differentiated again.
 
     Memory
-        Parameters may lead to memory that overlaps, unless they are declared `noalias` (C:
-        `restrict`); shadows then overlap in the same way. Otherwise shadows are memory of their
-        own. What a Const parameter leads to is none of what a Duplicated one leads to. Memory
-        that is accessed as integers alone holds no floats there; memory that is only copied, floats
-        where the copies of them begin. A float of which a part is overwritten, by an integer or a
-        copy, has no derivative: that is refused, and NaN where it is known at run time alone.
+        Parameters may point to memory that overlaps, unless they are declared `noalias` (C:
+        `restrict`); then shadows overlap in the same way. Otherwise shadows are separate memory.
+        Memory of a Const parameter does not overlap memory of a Duplicated one. Memory that is
+        accessed only as integers is assumed to hold no floats there; memory that is only copied, to
+        hold floats where the copies begin. A float that is partly overwritten, by an integer or a
+        copy, has no derivative: the program is refused, or the derivative is NaN if this is known
+        only at run time.
 
     Raises
         UnsupportedIR    the function cannot be brought to the normal form (N1..N7), or has no
@@ -134,7 +135,7 @@ def differentiate(
 
 
 def own_name(source: str, function: str) -> str:
-    """The name of what `function` is, if that is a second name of it."""
+    """The name that `function` stands for, if it is an alias."""
     target = own_names(source).get(printed(function))
     return function if target is None else target.strip('"')
 
@@ -159,15 +160,16 @@ def _derivative(source: str, module: Module, request: Request, mode: str) -> str
 def _target_of(function: str, module: Module) -> list[str]:
     """The attributes that say which machine a function is compiled for.
 
-    Without them its derivative would be compiled for another, and LLVM would not inline one in it.
+    Without them the derivative would be compiled for another machine, and LLVM would not inline the
+    function into it.
     """
     return of_machine(spelt_out(module.functions[function].suffix, attribute_groups(module)))
 
 
 def _read(source: str, function: str) -> tuple[Module, str]:
-    """The module the analyses start from, and the name of the function in it.
+    """The module that the analyses start from, and the name of the function in it.
 
-    Calls through tables are by name; LLVM may then inline them, and what is found so leads to more.
+    Calls through tables become calls by name; then LLVM may inline them, which may reveal more.
     """
     text = refuse_scalable(declared_if_never_returning(unaliased(source), function), function)
     text = by_malloc(copies_at_entry(exposed(text), function))

@@ -2,8 +2,8 @@ r"""Names of functions and variables that LLVM prints with escapes: `@"f\22g"`, 
 
 Needs       the text of a module as LLVM prints it
 Gives       `Escaped`: the text with plain names instead, and back
-Invariants  E1  `restored(text)` is the module's text; what a plain name is a part of, the name of
-                a derivative, has the escaped one in its place
+Invariants  E1  `restored(text)` is the module's text; in names of derivatives, too, the plain name
+                is replaced by the escaped one
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Escaped:
         return cls(tuple(dict.fromkeys(found)) if "\\" in text else ())
 
     def plain(self, text: str) -> str:
-        """The text with plain names in their place."""
+        """The text with plain names instead."""
         if not self.names:
             return text
         numbers = {name: k for k, name in enumerate(self.names)}
@@ -61,7 +61,7 @@ class Escaped:
         )
 
     def plain_name(self, name: str) -> str:
-        """The name to look for in the plain text; `name` may be as it is, or as LLVM prints it."""
+        """The plain name for `name`, which may be given as it is, or as LLVM prints it."""
         for one in (_with_escapes(name), name):
             if one in self.names:
                 return f"{_STEM}{self.names.index(one)}"
@@ -76,7 +76,7 @@ class Escaped:
 
     @contextmanager
     def in_errors(self) -> Generator[None]:
-        """Errors raised inside say the names of the module."""
+        """Make errors raised inside use the names of the module."""
         try:
             yield
         except ActiverulesError as error:

@@ -5,11 +5,11 @@ Gives       `call_by_name(module, function)`: the module, changed in place, in w
             a pointer that can only have come out of constant globals, or of memory that only such
             pointers were stored in, compares the pointer with the functions it may be
             (`devirtualise`); whether there was one
-Invariants  I1  a pointer from memory of a caller, from unknown code, or made of an integer may be
+Invariants  I1  a pointer from memory of a caller, from unknown code, or made from an integer may be
                 any function: such a call stays as it is
-            I2  a function of another signature than the call's is none it may go to; a call that
-                may go to none is never reached (Rust's virtual tables have no function for what
-                needs no destructor)
+            I2  a call cannot go to a function with another signature; a call without a possible
+                target is never executed (Rust's virtual tables have null for types without a
+                destructor)
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ _NEVER = "llvm.trap"
 
 
 def call_by_name(module: Module, function: str) -> bool:
-    """Replace calls through constant tables in all that a function reaches; whether any was."""
+    """Replace calls through constant tables in all code that a function reaches.
+
+    Returns whether there was one.
+    """
     tables = _tables(module)
     changed = False
     done: set[str] = set()
@@ -52,7 +55,7 @@ def call_by_name(module: Module, function: str) -> bool:
 
 
 def _tables(module: Module) -> Tables:
-    """What the constants of the module lead to."""
+    """Per constant of the module, what pointers in it point to."""
     return {
         MemoryObject("global", name): frozenset(
             MemoryObject("global", other) for other in names_in(value_of_global(line))
@@ -63,7 +66,7 @@ def _tables(module: Module) -> Tables:
 
 
 def _resolve(function: Function, module: Module, tables: Tables) -> bool:
-    """Rewrite the calls with known targets; those assumed harmless so far are verified."""
+    """Rewrite the calls with known targets, once the assumptions on other calls are verified."""
     calls = {i for i in function.instructions() if _is_indirect(i)}
     assumed = {call for call in calls if not call.type.is_pointer}
     found: dict[Instruction, list[str]] = {}
@@ -87,7 +90,7 @@ def _resolve(function: Function, module: Module, tables: Tables) -> bool:
 
 
 def _targets(call: Instruction, memory: MemoryFacts, module: Module) -> list[str]:
-    """The functions a call may go to; none if it may go elsewhere (I1)."""
+    """The functions that a call may go to; none if it may also go elsewhere (I1)."""
     assert call.callee is not None
     objects = memory.objects(call.callee)
     if not objects or any(o.kind != "global" for o in objects):
@@ -100,7 +103,7 @@ def _targets(call: Instruction, memory: MemoryFacts, module: Module) -> list[str
 
 
 def _forbid(call: Instruction, module: Module) -> None:
-    """Put in place of a call what ends the program."""
+    """Replace a call by code that ends the program."""
     module.functions.setdefault(_NEVER, Function(_NEVER, VOID, []))
     call.callee, call.operands = GlobalRef(_NEVER), []
     call.attributes = {k: v for k, v in call.attributes.items() if k == "location"}
@@ -111,7 +114,7 @@ def _is_indirect(i: Instruction) -> bool:
 
 
 def _is_harmless(name: str, module: Module, seen: set[str]) -> bool:
-    """Whether a function leaves no pointer in memory that its caller can see, nor moves bytes."""
+    """Whether a function neither stores pointers in memory its caller can see, nor copies bytes."""
     function = module.functions.get(name)
     if name in seen:
         return True
@@ -138,7 +141,7 @@ def _is_own(pointer: Value) -> bool:
 
 @dataclass(frozen=True)
 class _Assumed:
-    """Calls taken to have no effect (`analysis.callee.Summaries`)."""
+    """Calls that are assumed to have no effect (`analysis.memory.callee.Summaries`)."""
 
     calls: set[Instruction]
 

@@ -1,4 +1,4 @@
-"""Functions of the C library that leave one of their results in memory, or return several.
+"""Functions of the C library that store one of their results in memory, or return several.
 
 Needs       the text of a module as LLVM prints it
 Gives       the text in which calls of `sincos`, `modf`, `frexp` and `scalbn` (double and float), by
@@ -120,5 +120,5 @@ _DECLARATIONS = {
 
 
 def with_one_result(text: str) -> str:
-    """The text in which functions that return several results are ones of one result each."""
+    """The text with these functions replaced by ones with a single result."""
     return redirect(text, _NAMES.get, _DEFINITIONS, _DECLARATIONS)

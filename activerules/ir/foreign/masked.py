@@ -5,9 +5,9 @@ Gives       the text in which calls of `llvm.masked.load`, `.store`, `.gather` a
             functions the text then defines; LLVM inlines them, and drops the branches where the
             mask is known
 Invariants  K1  memory of lanes that are masked is not touched
-            K2  lanes are written in order: of two lanes at one address the last one stays
+            K2  lanes are written in order: of two lanes with the same address, the last one counts
 
-What a vectoriser makes of `if (x[i] > 0) y[i] = x[i];` is scalar code again.
+The vectorised code of `if (x[i] > 0) y[i] = x[i];` becomes scalar code again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WITH_RESULT = {"load", "gather"}
 
 
 def lane_by_lane(text: str) -> str:
-    """The text in which loads and stores of some lanes are branches around scalar ones."""
+    """The text with masked loads and stores replaced by branches around scalar ones."""
     if "@llvm.masked." not in text:
         return text
     made: dict[str, str] = {}
@@ -46,12 +46,12 @@ def lane_by_lane(text: str) -> str:
 
 
 def _size(element: str) -> int:
-    """Bytes between two lanes in memory: 8 for `f64` and `p0`."""
+    """The bytes of a lane in memory: 8 for `f64` and `p0`."""
     return 8 if element == "p0" else int(re.sub(r"\D+", "", element)) // 8 or 1
 
 
 def _made(text: str) -> set[str]:
-    """What an earlier derivative in the module has defined already."""
+    """The functions that an earlier derivative in the module has defined."""
     return set(re.findall(r"^define [^@\n]*(@activerules\.masked\.[\w.]+)", text, re.MULTILINE))
 
 

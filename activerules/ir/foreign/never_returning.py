@@ -1,10 +1,10 @@
-"""Code that only leads to an abort: functions that never return, and what only they call.
+"""Code that only leads to an abort: functions that never return, and functions only they call.
 
 Needs       the text of a module, as LLVM prints it; the function to differentiate
-Gives       the text in which those are declared, where there are any. Nothing is undone once they
-            are called, so their code is never differentiated; it may be large (the panics of Zig)
-Invariants  A1  what can be reached from the function through others that return, and through
-            variables, keeps its code
+Gives       the text with declarations of these functions instead of their code. Once one is called,
+            nothing is reversed, so it is never differentiated; it may be large (the panics of Zig)
+Invariants  A1  functions that can be reached from the function through others that return, or
+            through variables, keep their code
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def declared_if_never_returning(text: str, function: str) -> str:
 
 
 def reached(text: str, function: str, never: Set[str] = frozenset()) -> set[str]:
-    """The names of what can be reached from a function, but through those in `never`; and of
-    functions whose blocks are jumped to.
+    """The names of functions that are reachable from one without passing through those in `never`,
+    and of functions whose blocks are jumped to.
     """
     found = {one["name"].strip('"'): one for one in DEFINITION.finditer(text)}
     jumped = {name.strip('"') for name in _JUMPED_TO.findall(text)}
@@ -56,7 +56,7 @@ def with_declared(text: str, names: Set[str]) -> str:
 
 
 def _marks(definition: str) -> list[str]:
-    """The attributes of a function behind its parameters."""
+    """The attributes of a function after its parameters."""
     return definition.partition("\n")[0].rpartition(")")[2].split()
 
 

@@ -1,9 +1,9 @@
-"""Vectors whose length is known at run time alone (`<vscale x 2 x double>`).
+"""Vectors whose length is known only at run time (`<vscale x 2 x double>`).
 
 Needs       the text of a module, as LLVM prints it; the function to differentiate
-Gives       the text in which functions with such vectors are declared, as its derivative does not
-            reach them; raises `UnsupportedIR` if it does. LLVM's passes end the process where they
-            ask for the size of one, so this is decided before they run
+Gives       the text with declarations instead of functions that have such vectors, if the function
+            does not reach them; else raises `UnsupportedIR`. LLVM's passes abort the process when
+            they ask for the size of such a vector, so this is decided before they run
 """
 
 from __future__ import annotations

@@ -271,7 +271,7 @@ class Builder:
 
 
 def at_offset(b: Builder, pointer: Value, count: int) -> Value:
-    """The address `count` bytes behind `pointer`."""
+    """The address `count` bytes after `pointer`."""
     return b.gep(I8, pointer, [b.const(I64, count)]) if count else pointer
 
 

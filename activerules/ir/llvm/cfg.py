@@ -2,10 +2,10 @@
 
 Gives       ControlFlow, frozen; computed once from a Function and valid as long as its blocks do
             not change
-Invariants  C1  `order` is a reverse postorder of the reachable blocks: a block stands behind its
+Invariants  C1  `order` is a reverse postorder of the reachable blocks: a block comes after its
                 dominators
             C2  loops are natural loops; a header dominates every block of its loop
-            C3  a graph with a cycle entered at two places (irreducible) is refused
+            C3  an irreducible graph, with a cycle that has two entries, is refused
 Source      Cooper, Harvey, Kennedy (2001), A simple, fast dominance algorithm
 """
 
@@ -116,12 +116,12 @@ def control_flow(function: Function) -> ControlFlow:
 
 
 def reverse_postorder(entry: Block) -> list[Block]:
-    """Reachable blocks such that, back edges aside, a block stands before its successors."""
+    """The reachable blocks, each before its successors, except along back edges."""
     return postorder(entry, lambda block: block.successors)[::-1]
 
 
 def postorder(start: Block, targets_of: Callable[[Block], Iterable[Block]]) -> list[Block]:
-    """What is reachable from `start`, each block behind those it leads to, back edges aside."""
+    """The blocks reachable from `start`, each after its successors, except along back edges."""
     order: list[Block] = []
     seen = {start}
     stack = [(start, iter(targets_of(start)))]

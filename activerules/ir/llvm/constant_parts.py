@@ -1,4 +1,4 @@
-"""The scalars in a struct, array or vector: where they are, and those of a literal."""
+"""The scalars in a struct, array or vector: their offsets, and their values in a literal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EMPTY = {"undef", "poison"}
 
 
 class CannotSplit(Exception):
-    """A value that is not taken apart."""
+    """A value cannot be split into scalars."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def constant(t: Type, number: float | None) -> Constant:
 
 
 def number_of(value: Value) -> float | int | None:
-    """The number a literal stands for, exactly; None for what is not a literal of one number."""
+    """The exact number of a literal; None for any other value."""
     if not isinstance(value, Constant):
         return None
     if value.text in _WORDS:
@@ -45,7 +45,7 @@ def number_of(value: Value) -> float | int | None:
 
 
 def integer_of(value: Value) -> int | None:
-    """The number a literal in decimal digits stands for; None for any other value."""
+    """The number of a literal in decimal digits; None for any other value."""
     if isinstance(value, Constant) and value.text.lstrip("-").isdigit():
         return int(value.text)
     return None

@@ -1,4 +1,4 @@
-"""Copies of functions, which share nothing with the original that a pass may change."""
+"""Copies of functions, which share nothing that a pass may change with the original."""
 
 from __future__ import annotations
 

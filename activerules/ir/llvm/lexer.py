@@ -1,7 +1,7 @@
 """Tokens of one line of LLVM IR, and the types in them.
 
-A `Cursor` walks over the tokens of a line. What the engine keeps verbatim is cut out of the source
-text with `text`, so nothing is ever put together again from tokens.
+A `Cursor` walks over the tokens of a line. Text that the engine keeps verbatim is cut out of the
+source by `text`, so nothing is ever reassembled from tokens.
 
 Errors      `IRSyntaxError` quotes the line and gives its number in the text that was parsed.
 """

@@ -1,7 +1,7 @@
 """Where in the user's source an instruction came from, read from its `!dbg` metadata.
 
-An instruction that was inlined carries a chain of positions. The innermost one that is not in a
-hidden directory is reported: what a user recognises is their own line, not one of Numba's.
+An inlined instruction has a chain of positions. The innermost one that is not in a hidden directory
+is reported: users recognise lines of their own code, not of Numba's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Locator:
     """Finds positions for the instructions of one module.
 
     `hidden` are directories of files that are not the user's; by default those of Numba and of
-    activerules, which has functions in place of some of Numba's.
+    activerules, which replaces some of Numba's functions.
     """
 
     def __init__(self, module: Module, hidden: Sequence[str] | None = None) -> None:

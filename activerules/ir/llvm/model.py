@@ -1,10 +1,10 @@
-"""The engine's own IR: one set of plain classes between LLVM's text and LLVM's text.
+"""The engine's own IR: plain classes, which are parsed from LLVM's text and printed as such.
 
 A `Module` holds `Function`s, a `Function` holds `Block`s, a `Block` holds `Instruction`s; an
 instruction is a value, as are `Argument`, `Constant`, `GlobalRef` and `Block` (a label operand).
 Identity is equality: two instructions are the same value only if they are the same object. What
-LLVM writes and the engine does not interpret (attributes, metadata, alignment) rides along verbatim
-in `Instruction.attributes` and is printed back.
+LLVM writes and the engine does not interpret (attributes, metadata, alignment) is kept verbatim in
+`Instruction.attributes` and printed back.
 
 Conventions per opcode (operands in order; `detail` is an entry of `Instruction.attributes`):
 
@@ -109,7 +109,7 @@ class Argument(Value):
 class Instruction(Value):
     """One instruction; its operands are listed in the module docstring.
 
-    `name` is None if it gives no value.
+    `name` is None if it has no result.
     """
 
     opcode: str
@@ -129,7 +129,7 @@ class Instruction(Value):
 
     @property
     def owner(self) -> Block:
-        """The block it stands in; it must stand in one."""
+        """The block that contains it; there must be one."""
         assert self.parent is not None, f"{self!r} stands in no block"
         return self.parent
 
@@ -208,7 +208,7 @@ class Function:
 
     @property
     def entry(self) -> Block:
-        """The block control enters by. `IndexError` for a declaration."""
+        """The entry block. `IndexError` for a declaration."""
         return self.blocks[0]
 
     def instructions(self) -> Iterator[Instruction]:
@@ -217,7 +217,7 @@ class Function:
             yield from block.instructions
 
     def local_names(self) -> set[str]:
-        """The names of its parameters, blocks and values: none of them may be made again."""
+        """The names of its parameters, blocks and values."""
         values = {i.name for i in self.instructions() if i.name}
         return values | {a.name for a in self.arguments} | {b.name for b in self.blocks}
 
@@ -256,8 +256,8 @@ CASTS = frozenset(
 
 
 def backward_slice(value: Value, goes_on: Callable[[Instruction], bool]) -> Iterator[Instruction]:
-    """The instructions a value comes from, each once: its own, and those behind the operands of
-    instructions of which `goes_on` is true.
+    """The instructions from which a value is computed, each once: its own, and, for those of which
+    `goes_on` is true, those of their operands.
     """
     seen: set[Instruction] = set()
     work = [value]

@@ -1,7 +1,7 @@
-"""Names of functions as a reader knows them.
+"""Names of functions as they are in the source.
 
-Gives       `plain_name`: a function's own name in the symbol that stands for it
-            `in_symbols`: a name as a part of a symbol
+Gives       `plain_name`: the name of a function from its mangled symbol
+            `in_symbols`: a name with only characters that symbols may have
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _ESCAPED = re.compile(r"(?:_[0-9a-f]{2})+")
 
 
 def plain_name(symbol: str) -> str:
-    """The function's own name in a mangled one (`_ZN4main5powerB2v3...`, `_Z5powerd`: `power`)."""
+    """The name in a mangled symbol (`power` for `_ZN4main5powerB2v3...` and `_Z5powerd`)."""
     rest, name = symbol.strip('"'), symbol
     if not rest.startswith("_Z"):
         return name
@@ -26,12 +26,12 @@ def plain_name(symbol: str) -> str:
 
 
 def in_symbols(name: str) -> str:
-    """A name with what symbols have."""
+    """A name with other characters replaced by `_`."""
     return _NOT_IN_SYMBOLS.sub("_", name)
 
 
 def _unescaped(found: re.Match[str]) -> str:
-    """What `_3c` and the like stand for; letters and digits are never written so."""
+    """The character that `_3c` and the like encode; letters and digits are never encoded."""
     text = bytes.fromhex(found[0].replace("_", "")).decode("utf8", "replace")
     is_escape = "\ufffd" not in text and not re.search(r"[A-Za-z0-9]", text) and text.isprintable()
     return text if is_escape else found[0]

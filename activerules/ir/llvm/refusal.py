@@ -1,4 +1,4 @@
-"""How the engine refuses: an error that carries the instruction and its position in the source."""
+"""Refusals of the engine: errors with the instruction and its position in the source."""
 
 from __future__ import annotations
 

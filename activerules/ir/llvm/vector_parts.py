@@ -1,8 +1,8 @@
-"""What can be done with a vector lane by lane: the calls, and bit casts of integers.
+"""Operations on vectors that can be done lane by lane: calls, and bit casts of integers.
 
 Needs       names of intrinsics; lanes as scalars
 Gives       `ELEMENTWISE`, `REDUCTIONS`, `VECTOR_SUFFIX`; `recast(builder, lanes, types)`
-Invariants  L1  lane 0 has the low bits of an integer, as on every machine of Numba's
+Invariants  L1  lane 0 has the low bits of an integer, as on every machine that Numba supports
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ def without_types(name: str) -> str:
 
 
 def recast(b: Builder, lanes: list[Value], types: list[Type]) -> list[Value]:
-    """The bits of integers as other integers, of which one has those of several, or the other way
-    round; raises `CannotSplit` for anything else.
+    """The bits of integers as integers of another width: several are joined, or one is split.
+
+    Raises `CannotSplit` for anything else.
     """
     t, to = lanes[0].type, types[0]
     if not isinstance(t, IntType) or not isinstance(to, IntType):

@@ -1,10 +1,10 @@
-"""Records assigned as a whole become copies of bytes.
+"""Assignments of whole records become copies of bytes.
 
 Needs       the text of a module before LLVM's passes
 Gives       `as_copies`: loads of `[n x i8]` that the next instruction stores are `llvm.memmove`
-Invariants  B1  the same bytes are where they were; nothing happens between the two
+Invariants  B1  the same bytes are copied; no instruction runs between load and store
 
-Numba moves a record as one value, an array of bytes. LLVM would split it into loads and stores of
+Numba assigns a record as one value, an array of bytes. LLVM would split it into loads and stores of
 single bytes, in which floats cannot be recognised; in a copy they can.
 """
 
@@ -23,7 +23,7 @@ _DECLARED = "declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1 immarg)"
 
 
 def as_copies(text: str) -> str:
-    """The text in which records that are assigned whole are copied by `llvm.memmove`."""
+    """The text with assignments of whole records replaced by `llvm.memmove`."""
     if " x i8], ptr " not in text:
         return text
     changed = _MOVED.sub(_copy, text)
@@ -33,7 +33,7 @@ def as_copies(text: str) -> str:
 
 
 def _copy(found: re.Match[str]) -> str:
-    """The load stays, as its value may have other uses; without any it goes."""
+    """The load, whose value may have other uses, followed by the copy."""
     target, source = (
         f"ptr{(found[side] or '').replace(',', '')} {found[name]}"
         for side, name in (("write", "target"), ("read", "source"))

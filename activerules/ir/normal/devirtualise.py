@@ -1,11 +1,11 @@
 """Calls through a pointer become calls by name, where the functions it may hold are known.
 
 Needs       a module in normal form
-Gives       the module, changed in place: `call %p(…)`, where `%p` is chosen among functions by phi
-            or select, or LLVM has written them down (`!callees`), compares `%p` with each of them
-            and calls that one
-Invariants  D1  every function that may be called is compared with, the last one excepted
-            D2  the new blocks lie in the loop of the call; the module stays in normal form
+Gives       the module, changed in place: for `call %p(…)`, where `%p` is chosen among functions by
+            phi or select, or LLVM lists them (`!callees`), `%p` is compared with each of them, and
+            that function is called
+Invariants  D1  `%p` is compared with every function that may be called, except the last one
+            D2  the new blocks are in the loop of the call; the module stays in normal form
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def devirtualise(module: Module) -> None:
 
 
 def split_call(function: Function, call: Instruction, names: list[str]) -> None:
-    """Compare the pointer that is called with functions, and call each by name (D1, D2)."""
+    """Compare the called pointer with each function, and call that by name (D1, D2)."""
     _Splitter(function, call, names).run()
 
 
 def _chosen_among(pointer: Value) -> set[str]:
-    """The functions a pointer is chosen among; empty if it may be something else."""
+    """The functions among which a pointer is chosen; empty if it may be something else."""
     found: set[str] = set()
     seen: set[Value] = set()
     work = [pointer]
@@ -66,7 +66,7 @@ def fits(call: Instruction, function: Function | None) -> bool:
 
 
 class _Splitter:
-    """Rewrites a call through a table as comparisons and calls by name."""
+    """Replaces one call through a pointer by comparisons and calls by name."""
 
     def __init__(self, function: Function, call: Instruction, names: list[str]) -> None:
         self.function, self.call, self.names = function, call, names

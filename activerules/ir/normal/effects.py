@@ -1,12 +1,13 @@
-"""What the engine knows of functions it calls but does not see: memory, allocation, side effects.
+"""The effects of functions whose code is not visible: on memory, allocation, side effects.
 
-One row per function. A name without a row is an unknown external function: it may read and write
-whatever its pointer arguments reach, and an active value may not flow into it. Arithmetic (libm and
+One row per function. A function without a row is unknown: it may read and write all memory that is
+reachable from its pointer arguments, and no active value may flow into it. Arithmetic (libm and
 LLVM's mathematical intrinsics) is not here: it has no effect but its result, and its rows are in
 `ir/derivatives/table.py`.
 
-Here are the functions of every language: C's and C++'s memory and output, LLVM's intrinsics, and
-the engine's own. Those of one language's runtime are declared by its front end (`declare`).
+This table has functions that any language may call: C's and C++'s memory and output, LLVM's
+intrinsics, and the engine's own. Those of a language's runtime are declared by its front end
+(`declare`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from activerules.ir.derivatives.table import add_symbols
 from activerules.ir.llvm.model import Instruction
 
 HEADER_BYTES = 17
-"""Of the header of a list: its size, what is allocated, and a flag. That of a set is larger."""
+"""The size of the header of a list: its length, its capacity, and a flag. A set's is larger."""
 
 
 @dataclass(frozen=True)
@@ -27,33 +28,33 @@ class CallEffect:
 
     allocates   the result is new memory that nothing else points to; `size` is the operand with its
                 bytes (calloc: the product of two operands)
-    counted     the new memory is a header with a count of references (`CountedMemory`)
-    in_rows     it is for numbers alone, not resized, and nothing runs when it is released: an array
-                in a row of the tape may stand for it, if the operand `alignment` asks for no more
-                than that has
+    counted     the new memory is a header with a reference count (`CountedMemory`)
+    in_rows     the memory is for numbers alone, is not resized and has no destructor: it may be
+                replaced by an array in a row of the tape, if that has the alignment in the operand
+                `alignment`
     released_by the function that releases a shadow of the new memory
-    plain       what does the same with less: the allocation without a destructor, called with the
-                `size` operands alone; the release that is not told the size
-    frees       the memory behind operand 0 is given back
+    plain       a simpler function: the allocation without a destructor, called with the `size`
+                operands alone; the release without a size
+    frees       the memory at operand 0 is released
     counts      a reference to operand 0 is added, or dropped
-    header      the memory begins with a header of fixed size, HEADER_BYTES or more, and items
-                behind it; it can move
+    header      the memory begins with a header of fixed size, HEADER_BYTES or more, followed by
+                items; it can move
     gives_data  the result is the start of the data of the MemInfo in operand 0
-    resizes     the operand with the new size of the memory behind operand 0, which may move
-    returns     the result points into the memory operand `returns` points into
+    resizes     the operand with the new size of the memory at operand 0, which may move
+    returns     the result points into the memory that operand `returns` points into
     reads, writes   operands through which memory is read or written
-    follows     operands of containers: what pointers in them lead to may be written, too
-    exchanges   pointers in them may be exchanged
-    hands_over  the memory behind operand 0 becomes that of operand 1, unseen: what pointers there
-                lead to is in the hands of who owns it
-    keeps       what it is given may be held on to, by a reference
-    hands_out   the call may return memory that it was given, or that is reached from there
+    follows     operands that are containers: memory at pointers in them may be written, too
+    exchanges   pointers in these containers may be replaced
+    hands_over  the owner of operand 0 gets the contents of the memory at operand 1: it can reach
+                what pointers there point to
+    keeps       the callee may keep references to its arguments
+    hands_out   the callee may return memory that is reachable from its arguments
     mirrored    operands whose shadows are treated alike: forward mode repeats the call on them
     adds_keys   keys are added to the dictionary in operand 0
-    no_data     what operand 0 leads to must not be active
+    no_data     memory reachable from operand 0 must not be active
     opaque      the result is a pointer to memory of the runtime (random state, Python objects):
                 never active
-    pure        no effect beside the result: may be repeated in the reverse sweep
+    pure        no effect other than the result: the reverse sweep may repeat the call
     """
 
     allocates: bool = False
@@ -85,13 +86,13 @@ class CallEffect:
 
 @dataclass(frozen=True)
 class CountedMemory:
-    """What generated code calls where it handles memory whose references are counted.
+    """The functions by which generated code handles reference-counted memory.
 
-    retain, release   functions of the runtime that add a reference, and drop one
-    data              the function of the runtime that gives the start of the data
-    data_offset       where in the header the pointer to that is
-    definitions       the text of functions that are written here by their names alone:
-                      `TAPE_ARRAY`, `TAPE_SHADOW`, `GROW_SHADOW` and `CLEAR_COUNTED`
+    retain, release   functions of the runtime that add and drop a reference
+    data              the function of the runtime that returns the start of the data
+    data_offset       the offset in the header of the pointer to the data
+    definitions       the text of functions that the engine knows only by name: `TAPE_ARRAY`,
+                      `TAPE_SHADOW`, `GROW_SHADOW` and `CLEAR_COUNTED`
     """
 
     retain: str
@@ -112,15 +113,14 @@ class Explanation:
 
 @dataclass(frozen=True)
 class LanguageRuntime:
-    """What a front end declares of the functions that code of its language calls.
+    """What a front end declares about the runtime functions that code of its language calls.
 
-    effects       rows by name; `families`: by what a name begins with
-    mathematics   by symbol: the function in `derivatives.table` that it computes
-    declarations  by name: a declaration that says what LLVM cannot see
-    confined      functions without a row that reach what they are given, and nothing else
-    refused       by what a name begins with: how active data that flows into a function without a
-                  row is refused
-    counted       None where no references are counted
+    effects       rows by name; `families`: by prefix
+    mathematics   per symbol, the function of `derivatives.table` that it computes
+    declarations  per name, a declaration with attributes that LLVM cannot infer
+    confined      functions without a row that reach only memory they are passed
+    refused       by prefix, the error for active data that flows into a function without a row
+    counted       None if the language does not count references
     """
 
     effects: Mapping[str, CallEffect] = field(default_factory=dict[str, CallEffect])
@@ -136,10 +136,10 @@ _declared = LanguageRuntime()
 
 
 def declare(runtime: LanguageRuntime) -> None:
-    """Let the engine know the functions of a language's runtime.
+    """Declare the runtime functions of a language.
 
-    For the module of the front end that has the table, which calls it when it is imported: once,
-    and before the engine is handed any code of the language.
+    The module of the front end that has the table calls this when it is imported: once, and before
+    the engine gets any code of the language.
     """
     global _declared
     add_symbols(runtime.mathematics)
@@ -147,12 +147,12 @@ def declare(runtime: LanguageRuntime) -> None:
 
 
 def language() -> LanguageRuntime:
-    """What the front end has declared; an empty table where there is none."""
+    """The table that the front end has declared; an empty one if there is none."""
     return _declared
 
 
 def counted_memory() -> CountedMemory:
-    """How references are counted, in code where some are."""
+    """The functions that handle counted memory, which a front end must have declared."""
     assert _declared.counted is not None, "no front end has declared counted memory"
     return _declared.counted
 
@@ -165,16 +165,17 @@ _OPAQUE = CallEffect(opaque=True)
 
 COPY_RESIZED = "activerules.copy_resized"
 COPIED_SIZE = "activerules.copied_size"
-"""What `allocators` makes of the copy in `realloc`, and how many bytes that copies."""
+"""The copy in `realloc`, as `allocators` writes it, and the number of bytes that it copies."""
 
 FAILED_AT = "activerules.raise.at"
-"""`void (ptr, ptr excinfo, i32 status, ptr site)`: adds to an exception which call it came from."""
+"""`void (ptr, ptr excinfo, i32 status, ptr site)`: adds the site of a call to an exception."""
 
 GROW_SHADOW = "activerules.shadow.grow"
-"""What resizes a shadow: a call of it in a tangent is differentiated as the resizing it is."""
+"""The function that resizes a shadow; in a derivative that is differentiated again, it counts as
+a resizing of memory, too."""
 
 CLEAR_COUNTED = "activerules.counted.clear"
-"""`void (ptr header)`: sets all data of counted memory to zero; null is none."""
+"""`void (ptr header)`: sets all data of counted memory to zero; does nothing for null."""
 
 RESIZES = CallEffect(gives_data=True, resizes=1, returns=0, writes=(0,))
 
@@ -267,7 +268,7 @@ MEMORY_INTRINSICS = (
 
 
 def effect_of(name: str | None) -> CallEffect | None:
-    """The row of a function, or None for one that is not known."""
+    """The row of a function; None for an unknown function."""
     if name is None:
         return None
     effect = _BY_NAME.get(name) or _declared.effects.get(name)
@@ -278,13 +279,13 @@ def effect_of(name: str | None) -> CallEffect | None:
 
 
 def frees(call: Instruction) -> bool:
-    """Whether a call gives back the memory behind its first operand."""
+    """Whether a call releases the memory at its first operand."""
     effect = effect_of(call.callee_name)
     return effect is not None and effect.frees
 
 
 def memory_intrinsic(instruction: Instruction) -> str | None:
-    """`memset`, `memcpy` or `memmove` if the instruction is one, or copies like it."""
+    """`memset`, `memcpy` or `memmove` if the instruction is one, or acts like one; else None."""
     name = instruction.callee_name if instruction.opcode == "call" else None
     if name is not None and name.startswith(MEMORY_INTRINSICS):
         return name.split(".")[1]

@@ -1,15 +1,15 @@
 """Comparisons of floats that LLVM must not see through.
 
-Where `x == 2.0` holds, LLVM puts `2.0` in the place of `x`: the value is the same, the derivative
-is lost. So equalities are calls to LLVM while it optimises, and comparisons again behind that.
-LLVM makes one of `x <= 2.0` and `x >= 2.0`, too: where it did, it starts again and sees no
-comparison at all.
+Where `x == 2.0` holds, LLVM replaces `x` by `2.0`: the value is the same, but its derivative is
+lost. So while LLVM optimises, equalities are calls of unknown functions; afterwards they are
+comparisons again. LLVM also makes an equality of `x <= 2.0` and `x >= 2.0`: if it did, it runs
+again, with all comparisons hidden.
 
-Needs       the text of a module; of `restore_comparisons`, the parsed module behind LLVM's passes
+Needs       the text of a module; for `restore_comparisons`, the parsed module after LLVM's passes
 Gives       `hide_comparisons(text)`, `has_new_equality(text)`, `restore_comparisons(module)`
 Invariants  Q1  no equality of a float and a constant but zero is left to LLVM; at zero it replaces
                 nothing, since -0.0 == 0.0
-            Q2  what is restored is what was hidden, but for its fast-math flags
+            Q2  a restored comparison is the hidden one, except for its fast-math flags
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NAME = re.compile(r"[%@]")
 
 
 def hide_comparisons(text: str, predicates: str = EQUALITIES) -> str:
-    """Replace `fcmp oeq x, y` by a call of a function that is not known.
+    """Replace `fcmp oeq x, y` by a call of an unknown function.
 
     Comparisons with zero stay as they are.
     """
@@ -56,8 +56,8 @@ def hide_comparisons(text: str, predicates: str = EQUALITIES) -> str:
 
 
 def has_new_equality(text: str) -> bool:
-    """Whether optimised text compares a float for equality with a constant: LLVM made that itself,
-    of comparisons that were not hidden.
+    """Whether optimised text compares a float for equality with a constant: then LLVM made that
+    from comparisons that were not hidden.
     """
     for match in re.finditer(_COMPARISON.format(EQUALITIES), text):
         constants = [o for o in (_operand(match, "x"), _operand(match, "y")) if not _NAME.search(o)]
@@ -67,7 +67,7 @@ def has_new_equality(text: str) -> bool:
 
 
 def restore_comparisons(module: Module) -> None:
-    """Make comparisons of the calls that hid them, in place."""
+    """Replace the calls by the comparisons that they hid, in place."""
     for function in module.defined():
         for i in function.instructions():
             name = i.callee_name if i.opcode == "call" else None
@@ -88,6 +88,6 @@ def _outcome(t: str) -> str:
 
 
 def _name(predicate: str, t: str) -> str:
-    """Names of vector types are no part of names of functions: `v2double`."""
+    """The name of the function for a predicate and a type; a vector type is written `v2double`."""
     plain = re.sub(r"<(\d+) x (\w+)>", r"v\1\2", t)
     return f"{HIDDEN_COMPARISON}{predicate}.{plain}"

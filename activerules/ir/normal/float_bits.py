@@ -1,17 +1,17 @@
-"""Integers that are the bits of floats become floats again.
+"""Integers that hold the bits of floats become floats again.
 
 Needs       a module in normal form
 Gives       the module, changed in place: a float made from the bits of an integer (`bitcast`) is
-            computed as a float where the integer comes from memory, from another float or from a
-            literal, by copies (phi, select, freeze), sign arithmetic, shifts and masks that take
-            halves apart; so is what is stored of such an integer
-Invariants  B1  every value has the bits it had, memory is read and written at the same addresses
-            B2  an integer made in any other way is left as it was (activity.py refuses it where a
-                derivative flows)
+            computed as a float if the integer comes from memory, another float or a literal, by
+            copies (phi, select, freeze), sign arithmetic, and shifts and masks that extract halves;
+            a store of such an integer stores floats
+Invariants  B1  every value has the bits it had; memory is read and written at the same addresses
+            B2  an integer that is computed in any other way stays as it was
+                (`analysis/soundness.py` refuses it if it carries a derivative)
 Assumes     little-endian memory
 
-Front ends copy, negate and merge floats as integers of the same size, and pass small structs of
-floats in one integer; what they mean is arithmetic of floats.
+Front ends copy, negate and select floats as integers of the same size, and pass small structs of
+floats in one integer: this is really arithmetic on floats.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _REMOVABLE = frozenset("load bitcast phi select freeze trunc zext lshr shl and o
 
 
 class _NotFloat(Exception):
-    """The integer is made in a way that has no float counterpart."""
+    """The integer is computed in a way that has no float counterpart."""
 
 
 def restore_floats(module: Module) -> None:
@@ -63,7 +63,7 @@ def _width(value: Value) -> int:
 class _Restorer:
     """Rewrites one function.
 
-    twins    (integer, float type, shift) -> the float with those bits of it
+    twins    (integer, float type, shift) -> the float with these bits of the integer
     behind   new instructions, by the instruction they stand behind
     """
 
@@ -88,7 +88,7 @@ class _Restorer:
             self._remove_unused()
 
     def _attempt(self, make: Callable[[], Value]) -> Value | None:
-        """The result of `make`; an attempt that fails leaves nothing behind."""
+        """The result of `make`; None if it fails, with all its changes undone."""
         twins = dict(self.twins)
         after = {i: list(made) for i, made in self.after.items()}
         try:
@@ -100,7 +100,7 @@ class _Restorer:
     # --- stores ---
 
     def _store(self, store: Instruction) -> None:
-        """Store floats where an integer is known to be made of floats of one type."""
+        """Store floats instead of an integer that is known to be made of floats of one type."""
         value, pointer = store.operands
         for t in _FLOATS:
             size = 8 * size_of(t)
@@ -120,7 +120,7 @@ class _Restorer:
                 return
 
     def _is_known(self, value: Value, t: Type) -> bool:
-        """Whether a float of this type, or a load that also gives one, is in the value."""
+        """Whether the value contains a float of this type, or a load that is also one."""
 
         def shows(i: Instruction) -> bool:
             from_float = i.opcode == "bitcast" and i.operands[0].type is t
@@ -196,7 +196,7 @@ class _Restorer:
         raise _NotFloat
 
     def _part(self, value: Value, t: Type, shift: int) -> Value:
-        """Of a value that has zeros above its highest bit."""
+        """The same for an integer that is extended with zeros."""
         if shift + 8 * size_of(t) <= _width(value):
             return self._twin(value, t, shift)
         if shift >= _width(value):
@@ -204,7 +204,7 @@ class _Restorer:
         raise _NotFloat
 
     def _masked(self, i: Instruction, t: Type, shift: int) -> Value:
-        """`and`, `or`, `xor`: sign arithmetic, or halves put side by side."""
+        """`and`, `or`, `xor`: sign arithmetic, or halves that are joined."""
         size = 8 * size_of(t)
         for x, y in (i.operands, i.operands[::-1]):
             mask = integer_of(y)
@@ -273,7 +273,7 @@ class _Restorer:
         return value
 
     def _remove_unused(self) -> None:
-        """Integers that nothing but one another uses any more."""
+        """Remove integers that only one another use."""
         touched = {key[0] for key in self.twins}
         dead = {i for i in touched if isinstance(i, Instruction) and i.opcode in _REMOVABLE}
         changed = True

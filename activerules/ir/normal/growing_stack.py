@@ -1,16 +1,16 @@
-"""Stack memory of a size known at run time alone comes from the heap.
+"""Stack memory whose size is known only at run time is allocated on the heap.
 
 Needs       a module after LLVM's passes
-Gives       the module, changed in place: where it is known at which places it ends, an `alloca` of
-            variable size is a call of `malloc` (`aligned_alloc`), with a `free` where the stack is
-            restored to what it was before, or in front of the return. One of fixed size that is
-            outside of the entry block moves into it: from a loop, where no iteration can reach
-            what was made in the one before
-Invariants  G1  memory is released where the stack would have released it, and only if it was made
-            G2  what stays is refused by `normal_form`: memory made in a loop that does not restore
-                the stack, or only on some of the paths to its end
+Gives       the module, changed in place: an `alloca` of variable size, if it is known where its
+            memory ends, becomes a call of `malloc` (`aligned_alloc`), with a `free` where the stack
+            is restored, or before the return. One of fixed size outside the entry block moves
+            there; from a loop only if no iteration can reach the memory of an earlier one
+Invariants  G1  memory is released where the stack would have released it, and only if it was
+                allocated
+            G2  `normal_form` refuses what is left: memory allocated in a loop that does not restore
+                the stack, or on only some of the paths to its end
 
-The reverse sweep needs such memory again when the stack is gone; what is freed is kept for it.
+The reverse sweep needs such memory when the stack is gone; heap memory is kept for it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MALLOC_ALIGNMENT = 16
 
 
 def from_heap(module: Module) -> None:
-    """Allocate stack memory whose size is known only at run time from the heap."""
+    """Move stack memory of variable size to the heap; see the module docstring."""
     for function in module.defined():
         late = [
             i for block in function.blocks[1:] for i in block.instructions if i.opcode == "alloca"
@@ -47,7 +47,7 @@ def _change(function: Function, late: list[Instruction], module: Module) -> None
     try:
         flow = control_flow(function)
     except UnsupportedIR:
-        return  # refused as it is
+        return  # it is refused later
     stack = _Stack(function, flow, module)
     for alloca in late:
         if not _varies(alloca):
@@ -72,7 +72,7 @@ class _Stack:
             self._insert(self.function.entry.instructions[0], [alloca])
 
     def _ends_with_its_iteration(self, alloca: Instruction) -> bool:
-        """Whether its address goes nowhere from which a later iteration would have it."""
+        """Whether no later iteration can have its address."""
         loop = self.flow.loop_of(alloca.owner)
         if loop is None:
             return True
@@ -105,7 +105,7 @@ class _Stack:
             self._insert(end, made)
 
     def _ends(self, alloca: Instruction) -> list[Instruction]:
-        """Where its memory ends; nothing if that is not known."""
+        """The instructions where its memory ends; none if that is not known."""
         before = [save for save in self.saves if self._runs_before(save, alloca)]
         for save in reversed(sorted(before, key=self._position)):
             ends = [
@@ -155,10 +155,10 @@ class _Stack:
             i.parent = block
 
     def forget(self) -> None:
-        """Nothing is left on the stack that would have to be restored."""
+        """Remove saves and restores of the stack if nothing of variable size is left on it."""
         if any(i.opcode == "alloca" and _varies(i) for i in self.function.instructions()):
             return
-        # LLVM joins what several ways have saved, where they meet
+        # where paths meet, LLVM merges the stack pointers that they have saved
         states = self._made_of(self.saves, _JOINS)
         using = [i for i in self.function.instructions() if not states.isdisjoint(i.operands)]
         if all(i in states or _calls(i, "llvm.stackrestore") for i in using):
@@ -167,7 +167,7 @@ class _Stack:
                 block.instructions = [i for i in block.instructions if i not in removed]
 
     def _made_of(self, values: Iterable[Value], opcodes: set[str]) -> set[Value]:
-        """The values, and all that instructions of these kinds make of them."""
+        """The values, and all that instructions with these opcodes compute from them."""
         found = set(values)
         count = 0
         while count < len(found):
@@ -183,7 +183,7 @@ _OTHER_ADDRESSES = {"getelementptr", *_JOINS}
 
 
 def _only_goes_to_memory(i: Instruction, pointers: set[Value]) -> bool:
-    """Whether an instruction that uses pointers reads or writes what they point to."""
+    """Whether an instruction uses pointers only to read or write memory there."""
     if i.opcode == "store":
         return i.operands[0] not in pointers
     return i.opcode == "load" or memory_intrinsic(i) is not None or _calls(i, "llvm.lifetime.")
@@ -194,5 +194,5 @@ def _calls(i: Instruction, prefix: str) -> bool:
 
 
 def _is_lifetime_marker(i: Instruction, alloca: Instruction) -> bool:
-    """Whether LLVM is told here when the memory is in use: of stack memory alone it may be."""
+    """Whether an instruction marks the lifetime of the memory, which only stack memory may have."""
     return _calls(i, "llvm.lifetime.") and alloca in i.operands

@@ -1,8 +1,8 @@
-"""Exceptions that are caught: in which functions control comes back from a handler.
+"""Exceptions that are caught: the functions that go on after a handler.
 
 Needs       the text of a module as LLVM prints it
 Gives       `catching(text)`: the functions with a path from a landing pad that catches something to
-            a return. In all others an exception, once thrown, goes on or ends the program
+            a return. In all others an exception, once thrown, propagates or ends the program
             (`catch (...) { …; throw; }`, functions that are `noexcept`)
 """
 
@@ -21,7 +21,7 @@ _RETURNS = re.compile(r"^  ret ", re.MULTILINE)
 
 
 def catching(text: str) -> set[str]:
-    """The names of the functions in which control comes back from an exception handler."""
+    """The names of the functions that go on after an exception handler."""
     if not _CATCHES.search(text):
         return set()
     return {

@@ -1,7 +1,7 @@
-"""The values of one function, taken apart: every struct, array or vector becomes its leaves.
+"""The values of one function, split: every struct, array or vector is replaced by its leaves.
 
-Needs       a function in normal form but for N7, which may be changed; the functions of the module
-            that have a version for scalars
+Needs       a function in normal form except for N7, which may be changed; the functions of the
+            module that have a version for scalars
 Gives       `Scalariser.run`: the same function on scalars; raises `CannotSplit`
 Invariants  S1 and S2 of `scalarise`
 """
@@ -49,7 +49,7 @@ _LANEWISE = BINARY_FLOAT | BINARY_INT | CASTS | {"fneg", "icmp", "fcmp", "getele
 
 
 def is_composite(t: Type) -> bool:
-    """Whether a value of the type has leaves."""
+    """Whether a value of the type is split into leaves."""
     return isinstance(t, StructType | ArrayType | VectorType | NamedType)
 
 
@@ -64,7 +64,7 @@ class PartsSignature:
 
 
 class Scalariser:
-    """Works on a copy of one function; thrown away with it if something cannot be taken apart."""
+    """Works on a copy of one function; both are discarded if a value cannot be split."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Scalariser:
         self.result = Argument(self.namer("result"), PTR)
 
     def run(self) -> Function:
-        """The function, changed; `CannotSplit` leaves it half done."""
+        """The changed function; if `CannotSplit` is raised, it is left half done."""
         entry = self.function.entry
         prologue = self._arguments()
         for block in reverse_postorder(self.function.entry):
@@ -107,7 +107,7 @@ class Scalariser:
     # --- signature ---
 
     def _arguments(self) -> list[Instruction]:
-        """Leaves of the parameters: parameters of their own, or taken from the parameter (S1)."""
+        """The leaves of the parameters: new parameters, or extracted from the parameter (S1)."""
         self.out.clear()
         arguments: list[Argument] = []
         for argument in self.function.arguments:
@@ -164,7 +164,7 @@ class Scalariser:
         return value
 
     def _keep(self, i: Instruction, made: list[Value]) -> None:
-        """`made` are the leaves of `i`, or stand for it."""
+        """Note that `made` are the leaves of `i`, or its one replacement."""
         if is_composite(i.type):
             self.parts[i] = made
         else:
@@ -187,7 +187,7 @@ class Scalariser:
             handler(self, i)
 
     def _like(self, i: Instruction, t: Type, operands: list[Value], **changed: object) -> Value:
-        """The instruction, once more, for one leaf."""
+        """A copy of the instruction for one leaf."""
         attributes = {k: v for k, v in i.attributes.items() if k != "metadata"} | changed
         name = self.namer((i.name or "").strip('"')) if t != VOID else None
         return self.b.append(
@@ -209,7 +209,7 @@ class Scalariser:
         self._keep(i, made)
 
     def _bitcast(self, i: Instruction) -> list[Value]:
-        """Lane by lane, or integers that are cut or put together."""
+        """Cast lane by lane, or split or join integers."""
         (x,), t = i.operands, i.type
         parts = self._parts(x) if is_composite(x.type) else [x]
         types = [leaf.type for leaf in leaves_of(t, self.named)] if is_composite(t) else [t]
@@ -272,7 +272,7 @@ class Scalariser:
     # --- parts of values ---
 
     def _range(self, t: Type, indices: Iterable[int]) -> tuple[int, int]:
-        """The leaves an index path stands for: the first, and behind the last."""
+        """The range of leaves of an index path: the first, and one past the last."""
         path = tuple(indices)
         found = [
             k for k, leaf in enumerate(leaves_of(t, self.named)) if leaf.path[: len(path)] == path
@@ -352,7 +352,7 @@ class Scalariser:
             self._opaque(i)
 
     def _opaque(self, i: Instruction) -> None:
-        """A call of something else: values go in and come out whole."""
+        """Any other call: aggregates are passed and returned whole."""
         i.operands = [
             self._packed(o.type, self._parts(o)) if is_composite(o.type) else o for o in i.operands
         ]

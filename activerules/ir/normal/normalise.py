@@ -4,9 +4,9 @@ Needs       the text of a module; the name of the function to differentiate
 Gives       the text of the module after LLVM's passes (verified); `normal_form.check` then states
             N1..N7
 Invariants  the function keeps its name, signature and calling convention
-            no vectoriser, no unroller: derivatives are made of scalar loops and vectorised
-            afterwards
-            a comparison never lets LLVM replace one side by the other (see `equalities`)
+            no vectoriser, no unroller: loops are differentiated as scalar loops, and derivatives
+            are vectorised afterwards
+            LLVM never replaces one side of a comparison by the other (see `equalities`)
             `activerules.ignore.*`, which derivatives define, stays opaque to the next derivative
 
 Passes      LLVM's own -O2 without vectorisers and unrolling, Numba's reference count pruning,
@@ -91,7 +91,7 @@ def _add_plain_control(cleanup: Any) -> None:
 
 
 def simple_loops(text: str) -> str:
-    """`text` with its loops as in the normal form, after control flow was changed."""
+    """`text` with its loops in normal form again, after control flow was changed."""
     module = _parsed(text)
     passes = llvm.create_new_module_pass_manager()
     _add_simple_loops(passes)
@@ -106,9 +106,9 @@ def _add_simple_loops(passes: Any) -> None:
 
 
 def _lower_invokes(module: Any, builder: Any) -> None:
-    """Make calls of invokes, but in functions that go on after an exception.
+    """Turn invokes into calls, except in functions that go on after an exception.
 
-    What an exception only passes through is not undone when it does.
+    Code that an exception only passes through is never reversed.
     """
     text = str(module)
     if " invoke " not in text:
@@ -132,8 +132,8 @@ def canonical(text: str) -> str:
 def exposed(text: str) -> str:
     """`text` with internal globals and functions made external.
 
-    LLVM splits, renames and folds what only this module can see; the derivative has to share it
-    with the code it stands beside.
+    LLVM splits, renames and folds internal definitions; the derivative has to share them with the
+    code that it is linked with.
     """
     return _INTERNAL.sub(lambda start: start[1], text)
 
@@ -162,7 +162,7 @@ def _check_defined(module: Any, function: str) -> None:
 
 
 def scalar_tuning() -> Any:
-    """LLVM's -O2 without what makes vectors of scalar code, and several of one loop."""
+    """LLVM's -O2 without vectorisation, unrolling and interleaving."""
     tuning = llvm.create_pipeline_tuning_options(2)
     tuning.loop_vectorization = False
     tuning.slp_vectorization = False
@@ -181,7 +181,7 @@ def _ask_to_inline(function: Any) -> None:
 def _allow_passes(text: str) -> str:
     """Drop `optnone`, and the `noinline` that goes with it.
 
-    Unoptimised code (clang -O0) is no wish to stay so.
+    Code compiled without optimisation (clang -O0) carries both, on every function.
     """
     if "optnone" not in text:
         return text
@@ -201,8 +201,8 @@ def _promised(text: str) -> str:
 def inline_all(text: str) -> str:
     """`text` with `noinline` dropped from all functions.
 
-    What front ends say of types that do not alias goes, too: of one function's code it may be all
-    that holds, as others do not see it.
+    Type-based alias metadata is dropped, too: it may hold only as long as each function is
+    compiled on its own.
     """
     inlined = _NOINLINE.sub(lambda line: _INLINED.sub('"activerules.inlined"', line[0]), text)
     return _TYPE_ALIASING.sub("", inlined) if inlined != text else text
@@ -211,7 +211,7 @@ def inline_all(text: str) -> str:
 def _calling_themselves(text: str) -> set[str]:
     """Names of the functions of a module, as LLVM prints it, with a call of themselves.
 
-    By the text: asking LLVM for every instruction took as long as its passes.
+    It searches the text: going through LLVM's instructions took as long as LLVM's passes.
     """
     found: set[str] = set()
     for definition in DEFINITION.finditer(text):
@@ -225,7 +225,7 @@ def _calling_themselves(text: str) -> set[str]:
 
 
 def _hide_ignored(text: str) -> str:
-    """Make the functions that stop derivatives declarations, so that none of their calls goes."""
+    """Turn the functions that stop derivatives into declarations, so that their calls stay."""
     if "@activerules.ignore." not in text:
         return text
     return _IGNORE.sub(lambda m: f"declare {m['type']} {m['name']}({m['type']})", text)

@@ -1,14 +1,14 @@
-"""Cycles of control flow that are entered at several places are entered at one.
+"""Cycles of control flow with several entries get a single entry.
 
 Needs       a Function without `switch`, its blocks reachable
-Gives       `enter_once`: the function, changed in place; whether it was
-Invariants  E1  what runs, and in which order, stays as it is
-            E2  every cycle is a natural loop then, but for those entered by an exception
+Gives       `enter_once`: changes the function in place; returns whether it did
+Invariants  E1  the same instructions run in the same order
+            E2  afterwards every cycle is a natural loop, except those entered by an exception
 
-A generator goes on where it stopped: into the middle of its loops. All paths into such a cycle, and
-those inside that lead to one of its entries, go through a block that sends each where it went.
-A value made in the cycle does not reach behind an entry, as there is a way to that from outside:
-only the phis of the entries have to move.
+A generator resumes where it stopped: in the middle of its loops. All edges to the entries of such a
+cycle, from outside and from inside, are redirected to one block, which branches to the entry that
+was meant. No value of the cycle dominates an entry, since control may come from outside; so only
+the phis of the entries have to be moved.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _enter_once(function: Function) -> bool:
 
 
 def _several_entries(within: list[Block], blocks: list[Block]) -> list[Block] | None:
-    """The entries of a cycle in a part of the function that has more than one; None without."""
+    """The entries of a cycle that has several, in a part of the function; None if there is none."""
     for cycle in _cycles(within):
         inside = set(cycle)
         entered = {t for b in blocks if b not in inside for t in b.successors if t in inside}
@@ -55,7 +55,7 @@ def _several_entries(within: list[Block], blocks: list[Block]) -> list[Block] | 
 
 
 def _cycles(within: list[Block]) -> list[list[Block]]:
-    """The largest sets of blocks of which each leads to each, without those of one block."""
+    """The strongly connected components with more than one block."""
     part = set(within)
     sources: dict[Block, list[Block]] = {block: [] for block in within}
     for block in within:
@@ -122,7 +122,7 @@ def _block_of(b: Builder) -> Block:
 
 
 def _merged(b: Builder, phi: Instruction, detours: list[tuple[Block, Block, Block]]) -> Instruction:
-    """What a phi of an entry is, whichever way control came; nothing on those to other entries."""
+    """The value of a phi of an entry for every incoming edge; zero for edges to other entries."""
     taken = dict(zip(phi.blocks, phi.operands, strict=True))
     values = [
         taken[origin] if target is phi.owner else _nothing(phi.type)

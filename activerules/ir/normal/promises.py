@@ -1,11 +1,10 @@
-"""What LLVM promises of a function that has no row: that it touches no memory.
+"""Functions without a row in `effects` that access no memory, as LLVM's attributes say.
 
 Needs       a parsed module
 Gives       calls of such functions with the attribute NO_MEMORY, in place
 Invariants  P1  a call has it only if its declaration, or the call itself, says `memory(none)`
 
-LLVM writes the promise into a group of attributes at the end of the module; the analyses look at a
-call alone.
+LLVM writes this attribute into a group at the end of the module; the analyses look only at calls.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ NO_MEMORY = "no_memory"
 
 
 def keep_promises(module: Module) -> None:
-    """Mark the calls of functions that touch no memory with NO_MEMORY (P1), in place."""
+    """Mark the calls of functions that access no memory with NO_MEMORY (P1), in place."""
     groups = attribute_groups(module)
 
     @cache
@@ -35,5 +34,5 @@ def keep_promises(module: Module) -> None:
 
 
 def touches_memory(call: Instruction) -> bool:
-    """False where a call neither reads nor writes memory, whatever it is given."""
+    """Whether a call may read or write memory."""
     return NO_MEMORY not in call.attributes

@@ -1,4 +1,4 @@
-"""From normalised text to the module the analyses start from."""
+"""From normalised text to the parsed module that the analyses start from."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from activerules.ir.normal.short_axes import plain_subscripts
 
 
 def read_module(text: str, function: str) -> Module:
-    """Parse what `normalise(…, function)` gives; cycles are entered at one place, comparisons it
-    hid are back, stack memory that grows is on the heap, calls through pointers are called by name,
-    values with parts taken apart, floats computed as floats, and subscripts along axes that may be
-    short are plain. Calls say whether they touch memory.
+    """Parse the result of `normalise(…, function)`, and apply the last rewrites of the normal form.
+
+    Cycles get a single entry, hidden comparisons are restored, stack memory of variable size moves
+    to the heap, calls through pointers become calls by name, aggregates become scalars, integers
+    that hold floats become floats, and subscripts become plain. Calls that access no memory are
+    marked.
     """
     module = parse_module(text)
     if enter_once(module):

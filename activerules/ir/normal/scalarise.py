@@ -1,15 +1,15 @@
-"""Aggregates and vectors that are passed around as values become scalars.
+"""Aggregates and vectors that are used as values become scalars.
 
-Needs       a module in normal form but for N7, the name of the function to differentiate
+Needs       a module in normal form except for N7, the name of the function to differentiate
 Gives       the module, changed in place: in each function, every value of a struct, array or vector
-            type is replaced by its leaves, one scalar each. A function of the module that takes or
-            returns such values is joined by `<name>.parts`, which takes the leaves one by one and
+            type is replaced by its leaves, one scalar each. For a function of the module that takes
+            or returns such values, `<name>.parts` is added, which takes the leaves one by one and
             returns through a pointer; calls go there
 Invariants  S1  the signature of the function to differentiate stays
             S2  every scalar has the bits it had; memory is read and written leaf by leaf at the
                 same addresses (undefined leaves are not written)
-            S3  a function in which something cannot be taken apart (a bit cast between vectors of
-                different shape, masked accesses) is left as it was; normal_form.py refuses it
+            S3  a function with a value that cannot be split (a bit cast between vectors of
+                different shape, masked accesses) is left as it was; `normal_form` refuses it
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from activerules.ir.normal.leaves import PartsSignature, Scalariser, is_composit
 
 
 def scalarise(module: Module, top: str) -> None:
-    """Take the values of all functions apart; see the module docstring."""
+    """Split the aggregates in all functions; see the module docstring."""
     split = {f.name for f in module.defined() if _is_split(f, top, module)}
     parts, made = _split_functions(split, module)
     for function in module.defined():
@@ -41,7 +41,7 @@ def scalarise(module: Module, top: str) -> None:
 def _split_functions(
     names: set[str], module: Module
 ) -> tuple[dict[str, PartsSignature], list[Function]]:
-    """The versions that take scalars, of the functions that have one."""
+    """The versions of functions that take scalars, and their signatures."""
     while True:
         made: list[Function] = []
         failed: set[str] = set()
@@ -85,7 +85,7 @@ def _address_taken(name: str, module: Module) -> bool:
 
 
 def _has_composites(function: Function, split: dict[str, PartsSignature]) -> bool:
-    """Whether there is anything to take apart, beside the results of calls."""
+    """Whether there are aggregates to split, other than results of calls."""
     for i in function.instructions():
         if i.opcode == "extractvalue":
             inner = i.operands[0]

@@ -1,14 +1,14 @@
-"""Subscripts along axes that may have length one: plain where the loop itself has that length.
+"""Subscripts along axes that may have length one are plain if the loop has the same length.
 
 Needs       a parsed module, loops in simplified form
 Gives       `plain_subscripts`: `n > 1 ? i : 0` becomes `i` where `i` counts from 0 in a loop that
             ends at `n`
-Invariants  B1  both are the same number in every iteration: in the first one `i` is 0; in any
-                other the test at the end of the one before, the only way out, has found that `n` is
-                not passed yet, and `i` may not wrap: `n` is more than one
+Invariants  B1  both are equal in every iteration: in the first, `i` is 0; in any other, the test at
+                the end of the one before, the only exit, has shown that `i` is less than `n`, and
+                `i` does not wrap around: so `n` is more than one
 
-Numba reads every operand of array arithmetic at such a subscript. What is known of plain subscripts
-(which iteration writes what another reads, whether a loop can be vectorised) is not known of these.
+Numba reads every operand of array arithmetic at such a subscript. Dependences between iterations,
+and whether a loop can be vectorised, can be determined only for plain subscripts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ENDS = {"eq", "sge", "uge"}
 
 
 def plain_subscripts(module: Module) -> None:
-    """Exchange such subscripts in the functions of a module."""
+    """Replace such subscripts in the functions of a module."""
     for function in module.defined():
         found = [(i, *parts) for i in function.instructions() if (parts := _subscript(i))]
         if not found:
@@ -87,7 +87,7 @@ def _is_next(value: Value | None, count: Instruction) -> bool:
 
 
 def _goes_on_below(loop: Loop, following: Value | None, length: Value) -> bool:
-    """Whether control comes back to the header only if the next count is not the length."""
+    """Whether control returns to the header only if the next count is less than the length."""
     assert loop.latch is not None
     branch = loop.latch.instructions[-1]
     if branch.opcode != "br" or len(branch.blocks) != 2:

@@ -1,7 +1,7 @@
 """The run time of generated code: the tape, as LLVM IR on malloc and free alone.
 
-Chunks come from `activerules.chunk.new(size)`, which writes how many bytes they have into them, and
-go back to `activerules.chunk.old(chunk, bytes of all chunks of the tape)`.
+Chunks are allocated by `activerules.chunk.new(size)`, which stores their size in them, and freed by
+`activerules.chunk.old(chunk, bytes of all chunks of the tape)`.
 
 A tape is a struct on the stack of the gradient:
 
@@ -17,8 +17,8 @@ A tape is a struct on the stack of the gradient:
    64  ptr floor    how far down the machine's stack recursion may go (only where there are callees)
    72  i64 placed   bytes of the objects in rows: they are no part of what is counted as tape
 
-`reserve` returns null when memory is exhausted. Memory is given back as a whole by `release`, on
-success and on error alike, after every owned object has been released.
+`reserve` returns null when memory is exhausted. `release` frees all memory at once, on success and
+on error alike, after it has released every owned object.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ STACK_CHUNK = 2048
 OUT_OF_MEMORY = 0x41520001
 TOO_DEEP = 0x41520002
 ENDS = range(OUT_OF_MEMORY, TOO_DEEP + 1)
-"""How a derivative ends where its primal does not."""
+"""The statuses of a derivative that its primal does not have."""
 
 PREFIX = "activerules.tape."
 
 STACK_FLOOR = "activerules.stack.floor"
 STACK_LEFT = "activerules.stack.left"
-"""How far down the machine's stack recursion may go from here, and whether it may go on: for
-forward mode, which has no tape. Code that is differentiated again keeps the calls of them.
+"""The lowest stack address that recursion may reach from here, and whether it is above it: for
+forward mode, which has no tape. Code that is differentiated again keeps these calls.
 """
 
 STACK_DECLARATIONS = {
@@ -314,7 +314,8 @@ CHUNKS_ELSEWHERE = """
 declare noalias ptr @activerules.chunk.new(i64)
 declare void @activerules.chunk.old(ptr, i64)
 """
-"""Where the text is linked may know better: chunks are kept from one call to the next."""
+"""Declarations of `chunk.new` and `chunk.old` that the front end defines when it links the text: it
+keeps chunks from one call to the next."""
 
 RESIZED_TEXT = """
 ; how many bytes are copied when memory is resized to %size; of each piece of memory, primal or
