@@ -1,8 +1,8 @@
 """Structs passed by value in memory (`byval`) are copied explicitly.
 
 Needs       the text of a module, as LLVM prints it; the function to differentiate
-Gives       the text with the copy that a `byval` parameter stands for as an alloca and a memcpy at
-            the entry of the function that has it. The function to differentiate keeps its name and
+Gives       the text with the copy that `byval` implies as an alloca and a memcpy at the entry of
+            the function that has the parameter. The function to differentiate keeps its name and
             signature; for any other, `<name>.own` is added, whose parameter is an ordinary pointer,
             and calls by name go there
 Invariants  callers and callees see the same contents of each other's memory; no attribute of the

@@ -167,8 +167,9 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
             self._mirror_copy(i, self.plan.mirrored[i])
 
     def _mirror_copy(self, i: Instruction, pointers: Sequence[CopiedScalar] | None) -> None:
-        """Copy the shadows of these pointers; all of the memory, where there are no floats in it:
-        they are undone instead.
+        """Copy the shadows of these pointers; None: all of the shadow memory, which has no floats.
+
+        The reverse sweep handles floats.
         """
         for k in range(self.width):
             operands = [
@@ -227,7 +228,7 @@ class AugmentedCode(PrimalCopy[Plan, Builder]):
         self._fail_unless(fine)
 
     def _retain(self, header: Value) -> None:
-        """Hold on to counted memory as long as the tape."""
+        """Take a reference to counted memory, and let the tape own it."""
         self.b.call(counted_memory().retain, VOID, [header])
         self._own(GlobalRef(counted_memory().release), header)
 

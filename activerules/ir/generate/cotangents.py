@@ -1,7 +1,7 @@
 """Cotangents of values in the reverse sweep: added to at uses, taken at definitions.
 
 Needs       a Plan; builders at the entry of the sweep and at its current end
-Gives       `Cotangents`; `tracked_sum`, `was_used`: of floats in memory that tells what is used
+Gives       `Cotangents`; `tracked_sum`, `was_used`: code for floats in tracked memory
             (`plan.tracking`)
 Invariants  B1  on every path, what is taken for a value is the sum of all that was added before
             B2  then the cotangent is zero: the definition may run again in an earlier iteration
@@ -120,8 +120,9 @@ class Cotangents:
 
 
 def tracked_sum(b: Builder, old: Value, g: Value, used: Value | None) -> Value:
-    """What stands in the shadow of a float when `g` is added to its cotangent; `used`: whether it
-    was in this place, None if for certain.
+    """The new shadow of a float when `g` is added to its cotangent.
+
+    used   whether this use of the float was executed (an i1); None if it certainly was
     """
     total = b.fadd(old, g)  # without flags: the sign of a zero counts
     is_zero = b.fcmp("oeq", total, b.const(total.type, 0.0))
@@ -130,7 +131,7 @@ def tracked_sum(b: Builder, old: Value, g: Value, used: Value | None) -> Value:
 
 
 def was_used(b: Builder, g: Value) -> Value:
-    """Whether the float was used whose cotangent in tracked memory is `g`."""
+    """Whether the program used the float whose shadow in tracked memory is `g`."""
     bits = IntType(32 if g.type is FLOAT else 64)
     return b.icmp("ne", b.cast("bitcast", g, bits), b.const(bits, 0))
 

@@ -371,7 +371,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             self._memory(i)
 
     def _repeat(self, i: Instruction, mirrored: Sequence[int]) -> None:
-        """Do to shadows what a call does to memory."""
+        """Repeat a call on the shadows of its `mirrored` operands."""
         if not all(self.plan.activity.has_shadow(i.operands[k]) for k in mirrored):
             return
         for lane in range(self.width):
@@ -392,7 +392,9 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
             clear_allocated(self.b, i, shadow, operands)
 
     def _memory(self, i: Instruction) -> None:
-        """memset, memcpy, memmove: what is copied has its shadow copied, all else is zero."""
+        """Copy the shadow as memcpy and memmove copy memory; clear it for memset, and where the
+        source has no shadow.
+        """
         target, second, length = i.operands[:3]
         if not self.plan.activity.has_shadow(target):
             return
@@ -413,7 +415,7 @@ class _Forwarder(PrimalCopy[ForwardPlan, LaneBuilder]):
                 self.b.call(cut_name(cut), VOID, [target_shadow, other, wide])
 
     def _rule(self, use: ForwardRuleCall) -> None:
-        """Call the forward rule in place of the function."""
+        """Call the forward rule instead of the function."""
         call = use.call
         ret, excinfo, *primals = call.operands
         duplicated = use.request.result == "duplicated"

@@ -1,7 +1,7 @@
-"""What the model keeps as text: lines of globals, attributes and their groups, metadata.
+"""Text that the model keeps verbatim: lines of globals, attributes and their groups, metadata.
 
 Needs       such text, as LLVM prints it
-Gives       what analyses and generators ask of it, so that none of them reads text itself
+Gives       the facts that analyses and generators need of it, so that none of them parses text
 Invariants  V1  names are as in the model: without the `@`, with the quotes where LLVM writes them
 """
 
@@ -31,7 +31,7 @@ def names_in(text: str) -> list[str]:
 
 
 def value_of_global(line: str) -> str:
-    """What stands behind the name in the line of a global."""
+    """The text after the name in the line of a global."""
     return line.split("=", 1)[-1].strip()
 
 
@@ -47,7 +47,7 @@ def type_of_numbers(line: str) -> str | None:
 
 
 def with_names(text: str, names: Mapping[str, str]) -> str:
-    """The text of a constant expression with other globals in it."""
+    """The text of a constant expression with its globals renamed."""
     for name, other in names.items():
         text = re.sub(rf"@{re.escape(name)}(?![-\w.$\"])", lambda _, o=other: f"@{o}", text)
     return text
@@ -57,7 +57,7 @@ def with_names(text: str, names: Mapping[str, str]) -> str:
 
 
 def attribute_groups(module: Module) -> dict[str, str]:
-    """The attributes that `#0` and the like stand for."""
+    """Per attribute group (`#0`), its attributes."""
     lines = (line.split(None, 3) for line in module.trailer if line.startswith("attributes "))
     return {group: "".join(rest).strip("{} ") for _, group, _, *rest in lines}
 

@@ -64,7 +64,7 @@ class _Restorer:
     """Rewrites one function.
 
     twins    (integer, float type, shift) -> the float with these bits of the integer
-    behind   new instructions, by the instruction they stand behind
+    after    per instruction, the new instructions to insert after it
     """
 
     def __init__(self, function: Function, module: Module) -> None:

@@ -147,7 +147,7 @@ class _Stack:
         return b.call(name, result, operands)
 
     def _insert(self, where: Instruction, made: list[Instruction]) -> None:
-        """Insert instructions in front of another one."""
+        """Insert instructions before another one."""
         block = where.owner
         k = block.instructions.index(where)
         block.instructions[k:k] = made

@@ -59,12 +59,12 @@ class ForwardRuleCall:
 
 @dataclass(frozen=True, eq=False)
 class ForwardPlan(Facts):
-    """Every decision about a forward derivative; what the generator reads.
+    """Every decision about a forward derivative, for the generator.
 
     zeroed     stores of integers that overwrite floats
     copied     stores of integers that are repeated on shadow memory
-    cuts       by copy and `memset`: the floats it may begin or end inside of
-    recursive  the stems of the functions that may call themselves, directly or not
+    cuts       per copy and `memset`, the floats inside which it may begin or end
+    recursive  the stems of the functions that may be recursive, directly or indirectly
     """
 
     rules: Mapping[Instruction, ForwardRuleCall]
@@ -126,7 +126,7 @@ def _plan_one(
 
 
 def _shadowed_stores(facts: Facts) -> Iterator[Instruction]:
-    """The stores to memory with a shadow; on error paths, that has one for certain."""
+    """The stores to memory with a shadow; on error paths, only to memory that certainly has one."""
     for block in facts.flow.order:
         shadowed = facts.activity.has_shadow if block in facts.returns.live else facts.is_shadowed
         yield from (
@@ -135,16 +135,16 @@ def _shadowed_stores(facts: Facts) -> Iterator[Instruction]:
 
 
 def _is_copied(store: Instruction, facts: Facts) -> bool:
-    """Whether an integer is kept in the shadow of memory as in the memory."""
+    """Whether a store of an integer is repeated on the shadow."""
     filled = facts.request.copied_integers
     if facts.types.is_free_of_floats(store):
-        # the length of a list that a function is passed: its destructor reads it in the shadow
+        # such as the length of a list argument, which the destructor of the shadow reads
         filled |= facts.request.mirrored
     return all(o.is_local or o in filled for o in facts.memory.objects(store.operands[1]))
 
 
 def _recursive(plans: tuple[ForwardPlan, ...]) -> frozenset[str]:
-    """The stems of the functions that may call themselves, directly or not."""
+    """The stems of the functions that may be recursive, directly or indirectly."""
     calls = {one.request.name: {use.stem for use in one.derived.values()} for one in plans}
     recursive: set[str] = set()
     for stem in calls:
@@ -228,7 +228,7 @@ def _check_pointer_load(i: Instruction, facts: Facts) -> None:
 
 
 def _check_pointer_store(i: Instruction, facts: Facts) -> None:
-    """Refuse to store a pointer where its shadow cannot be stored alike."""
+    """Refuse to store a pointer if its shadow cannot be stored in the same way."""
     value, pointer = i.operands
     if not value.type.is_pointer or not facts.activity.has_shadow(pointer):
         return

@@ -3,7 +3,7 @@
 Needs       a Request
 Gives       Plan: the facts of all analyses, which instructions are reversed and in what order, what
             the tape keeps, which rules serve which calls
-Invariants  L1  nothing behind this module asks the rule compiler or runs an analysis
+Invariants  L1  no later stage asks the rule compiler or runs an analysis
             L2  every node the generators materialise is needed by the plan, or at hand, kept or
                 computed (cache plan, K1)
 """
@@ -47,14 +47,14 @@ class Plan(Facts):
     assumptions   about the arguments, without which the plan is wrong
     copies        per load, the value of an earlier load or store that it reads again
     ownership     which memory the tape owns
-    mirrored      the stores and copies that are repeated on shadow memory; of a copy: see there
-    undone        how copies are undone
-    speculated    float instructions that may be no part of the derivative; those of `guarded` have
-                  slopes that may be infinite
-    tracked       loads and stores of arrays whose shadows tell what is used
+    mirrored      the stores and copies that are repeated on shadow memory (`plan.shadow_copies`)
+    undone        how each copy is reversed
+    speculated    float instructions that may not be part of the derivative; the slopes of those in
+                  `guarded` may be infinite
+    tracked       loads and stores of arrays whose shadows tell which floats the program used
     across_blocks values whose cotangents are summed in several blocks
-    fixed_data    values that are where the data of counted memory is, which never moves
-    pairs         the plans of the functions that are called, where this one is not called itself
+    fixed_data    values that are addresses of the data of counted memory, which never moves
+    pairs         the plans of the derived pairs; empty in the plan of a pair
     """
 
     loops: Mapping[Loop, LoopFacts]

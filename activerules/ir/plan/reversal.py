@@ -1,12 +1,12 @@
-"""Reversed control flow: where the reverse sweep goes after it has undone a block.
+"""Reversed control flow: where the reverse sweep goes after it has reversed a block.
 
-Needs       ControlFlow, Returns, and which blocks hold work (something to undo)
-Gives       Reversal, frozen: per live block the blocks to go to, and how one is chosen;
+Needs       ControlFlow, Returns, and the blocks that hold work (an instruction to reverse)
+Gives       Reversal, frozen: per live block its successors in the sweep, and how one is chosen;
             `used_across_blocks`: the values whose cotangents are summed in several blocks
 Invariants  V1  the reverse sweep visits the blocks that hold work in exactly the opposite order of
                 the primal
-            V2  a region (a loop, the arms of an `if`) without work is passed over at once, and
-                costs neither tape nor time
+            V2  a region (a loop, the arms of an `if`) without work is skipped as a whole, and costs
+                neither tape nor time
 """
 
 from __future__ import annotations
@@ -201,8 +201,8 @@ def _leaves(tree: Decision | Block) -> set[Block]:
 
 
 def used_across_blocks(function: Function) -> frozenset[Value]:
-    """The arguments, and the values that are used outside of their block, by a phi, or by the end
-    of a block: what is added to their cotangents is not all in the code of one block.
+    """The arguments, and the values that are used outside their block, by a phi or by a terminator:
+    the code that adds to their cotangents is in several blocks.
     """
     found: set[Value] = set(function.arguments)
     for block in function.blocks:

@@ -33,7 +33,7 @@ _STEEP = frozenset(
 
 
 def tracked_accesses(facts: Facts, escaped: frozenset[MemoryObject]) -> frozenset[Instruction]:
-    """The stores of tracked memory alone, and the loads that may be of such memory."""
+    """The stores that write only tracked memory, and the loads that may read it."""
     tracked = _tracked_memory(facts, escaped)
     accesses = (i for i in _live(facts) if tracked and i.opcode in {"load", "store"})
     return frozenset(i for i in accesses if _is_tracked(i, tracked, facts.memory))

@@ -1,12 +1,12 @@
-"""Copies whose length is known at run time alone: the text of functions that undo those of structs,
-and tell where one began or ended inside of a float.
+"""Copies whose length is known only at run time: the text of functions that reverse copies of
+structs, and mark floats that a copy has cut with NaN.
 
-Their names tell what they do: `activerules.undo_rows.24.0d.8d.20f` is for structs of 24 bytes with
-a double at offsets 0 and 8 and a float at 20. What a copy ends inside of is not moved; there
-`activerules.cut_row.24.0d.8d.20f` puts NaN into shadow memory, since no derivative is right.
-`activerules.cut_ends.double` does the same for copies that may also begin anywhere among floats, of
-which each is at a multiple of its size: where source or target begins inside of one, every float is
-made of parts of two.
+Their names encode the layout: `activerules.undo_rows.24.0d.8d.20f` is for structs of 24 bytes with
+a double at offsets 0 and 8 and a float at 20. The cotangent of a float inside which a copy ends is
+not moved; `activerules.cut_row.24.0d.8d.20f` stores NaN in its shadow, since it has no derivative.
+`activerules.cut_ends.double` does the same for copies that may begin anywhere among floats, each of
+which is at a multiple of its size: if source or target begins inside a float, every float of the
+target consists of parts of two.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ done:
 
 
 def undo_name(moved: Type | PeriodicCopy) -> str:
-    """The name of the function that undoes a copy of floats of one type (`tape.runtime`), or of
+    """The name of the function that reverses a copy of floats of one type (`tape.runtime`), or of
     structs. It takes the shadows of target and source, and the length.
     """
     if isinstance(moved, PeriodicCopy):
@@ -137,8 +137,9 @@ def undo_name(moved: Type | PeriodicCopy) -> str:
 
 
 def cut_name(cut: Type | PeriodicCopy) -> str:
-    """The name of the function that tells where a copy began or ended inside of one of these
-    floats. It takes the shadow of one end, that of the other, and the length.
+    """The name of the function that marks those of these floats with NaN that a copy has cut.
+
+    It takes the shadow of one end, that of the other, and the length.
     """
     return CUT_ROW + _described(cut) if isinstance(cut, PeriodicCopy) else f"{CUT_ENDS}{cut}"
 
@@ -149,7 +150,7 @@ def _described(rows: PeriodicCopy) -> str:
 
 
 def rows_function(name: str) -> str:
-    """The text of a function by its name; "" if it is none of these."""
+    """The text of a function by its name; "" for any other name."""
     if name.startswith(UNDO_ROWS):
         return _text(name, name.removeprefix(UNDO_ROWS), _LOOP, _FIELD)
     if name.startswith(CUT_ROW):
@@ -163,7 +164,7 @@ def rows_function(name: str) -> str:
 
 
 def _text(name: str, described: str, whole: str, part: str) -> str:
-    """Without a period there is one struct, longer than all that is copied."""
+    """The text for a layout; without a period it is one struct, longer than any copy."""
     period, *fields = described.split(".")
     texts: list[str] = []
     for k, field in enumerate(fields):

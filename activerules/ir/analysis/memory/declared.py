@@ -103,7 +103,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Pointers:
-    """The declared pointers in a piece of memory.
+    """The declared pointers in a region of memory.
 
     at                 what each points to, by its offset in one period
     period, integers   as those of `Declared`

@@ -119,14 +119,14 @@ def _is_seen_through(o: MemoryObject, types: ValueTypes) -> bool:
     """
     if o.is_local or o in types.declared:
         return True
-    places = [
+    accesses = [
         (a.address, size_of(a.type, types.memory.named_types))
         for a in types.accesses.get(o, ())
         if a.address is not None and a.address.stride
     ]
-    period = gcd(*(address.stride for address, _ in places))
-    covered = {(address.offset + k) % period for address, size in places for k in range(size)}
-    return bool(places) and len(covered) == period
+    period = gcd(*(address.stride for address, _ in accesses))
+    covered = {(address.offset + k) % period for address, size in accesses for k in range(size)}
+    return bool(accesses) and len(covered) == period
 
 
 def _cuts_one(
@@ -433,8 +433,8 @@ def may_begin_inside(copy: Instruction, types: ValueTypes) -> Type | None:
 
 
 def cut_floats(copy: Instruction, types: ValueTypes) -> Type | PeriodicCopy | None:
-    """The floats that a copy or `memset` may begin or end inside of, where that shows at run time:
-    of one type it may begin anywhere among (`may_begin_inside`), or those of `may_end_inside`.
+    """The floats inside which a copy or `memset` may begin or end at run time: the type of
+    `may_begin_inside`, or else the floats of `may_end_inside`.
     """
     return may_begin_inside(copy, types) or may_end_inside(copy, types)
 
