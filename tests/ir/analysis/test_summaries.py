@@ -42,7 +42,7 @@ define double @odd(ptr %p, ptr %q, i64 %n) noinline {
 
 
 class Counted(ModuleSummaries):
-    """Notes what it looks at."""
+    """Counts how often a function is summarised."""
 
     looks = 0
 
@@ -50,8 +50,8 @@ class Counted(ModuleSummaries):
         self.looks += 1
         return super()._summarise(variant)
 
-    def assert_settled(self):
-        for variant, summary in self._known.items():
+    def assert_converged(self):
+        for variant, summary in self._summaries.items():
             assert summary | self._summarise(variant) == summary
         assert not self._new
         assert not self._grown
@@ -74,12 +74,12 @@ def test_a_long_chain_of_calls_is_looked_at_twice():
     assert {place.root for place in found.writes} == {0}
     assert {place.root for place in found.reads} == {0, 1}
     assert summaries.looks <= 2 * 2 * length + 2
-    summaries.assert_settled()
+    summaries.assert_converged()
 
 
-def test_functions_that_call_each_other_settle():
+def test_functions_that_call_each_other_converge():
     summaries = _summaries(EACH_OTHER, "even")
     found = summaries.of(Variant("even", (0, 1, None), apart=True, status=False))
     assert {place.root for place in found.writes} == {0, 1}
     assert {place.root for place in found.reads} == {0, 1}
-    summaries.assert_settled()
+    summaries.assert_converged()
