@@ -36,7 +36,7 @@ MODULE = parse_module(TEXT)
         ("state", False, None, ["state"]),
     ],
 )
-def test_lines_of_globals(name, constant, numbers, mentions):
+def test_v1_names_in_lines_of_globals_are_those_of_the_model(name, constant, numbers, mentions):
     line = MODULE.globals[name]
     assert verbatim.is_constant(line) == constant
     assert verbatim.type_of_numbers(line) == numbers
