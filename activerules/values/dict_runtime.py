@@ -35,12 +35,12 @@ _FIELDS = ("size", "usable", "nentries", "key_size", "val_size", "entry_size", "
 
 def _load(name: str, of: str = "keys") -> str:
     """Load a field of the header into a value of its name."""
-    return f"""  %{name}.place = getelementptr i8, ptr %{of}, i64 {8 * _FIELDS.index(name)}
-  %{name} = load i64, ptr %{name}.place"""
+    return f"""  %{name}.address = getelementptr i8, ptr %{of}, i64 {8 * _FIELDS.index(name)}
+  %{name} = load i64, ptr %{name}.address"""
 
 
-_LOAD_KEYS = f"""  %keys.place = getelementptr i8, ptr %d, i64 {DICT_KEYS}
-  %keys = load ptr, ptr %keys.place"""
+_LOAD_KEYS = f"""  %keys.address = getelementptr i8, ptr %d, i64 {DICT_KEYS}
+  %keys = load ptr, ptr %keys.address"""
 _LOAD_FIRST = f"""{_load("entry_offset")}
 {_load("entry_size")}
   %first = add i64 %entry_offset, {HEADER}"""
@@ -125,11 +125,11 @@ i64 %entry.bytes) {{
 {_load("entry_size")}
 {_load("entry_offset")}
   store i64 %n, ptr %keys
-  store i64 %room, ptr %usable.place
-  store i64 %key.bytes, ptr %key_size.place
-  store i64 %value.bytes, ptr %val_size.place
-  store i64 %entry.bytes, ptr %entry_size.place
-  store i64 %offset, ptr %entry_offset.place
+  store i64 %room, ptr %usable.address
+  store i64 %key.bytes, ptr %key_size.address
+  store i64 %value.bytes, ptr %val_size.address
+  store i64 %entry.bytes, ptr %entry_size.address
+  store i64 %offset, ptr %entry_offset.address
   %indices = getelementptr i8, ptr %keys, i64 {HEADER}
   %run = mul i64 %room, %entry.bytes
   %rest = add i64 %offset, %run
@@ -154,13 +154,13 @@ copy:
   call void @llvm.memcpy.p0.p0.i64(ptr %new, ptr %keys, i64 %first, i1 false)
   %new.first = call i64 @activerules.dict.first(i64 %size, i64 %entry_size)
   %new.offset = sub i64 %new.first, {HEADER}
-  %new.place = getelementptr i8, ptr %new, i64 {8 * _FIELDS.index("entry_offset")}
-  store i64 %new.offset, ptr %new.place
+  %new.address = getelementptr i8, ptr %new, i64 {8 * _FIELDS.index("entry_offset")}
+  store i64 %new.offset, ptr %new.address
   %old.entries = getelementptr i8, ptr %keys, i64 %first
   %new.entries = getelementptr i8, ptr %new, i64 %new.first
   %run = sub i64 %bytes, %new.first
   call void @llvm.memcpy.p0.p0.i64(ptr %new.entries, ptr %old.entries, i64 %run, i1 false)
-  store ptr %new, ptr %keys.place
+  store ptr %new, ptr %keys.address
   call void @free(ptr %keys)
   br label %fine
 fine:
@@ -220,8 +220,8 @@ define void @activerules.dict.fill(ptr %d, ptr %new, i64 %n) noinline {{
   call void @activerules.dict.begin(ptr %new, i64 %n, i64 %key_size, i64 %val_size, i64 %entry_size)
   %keyless = alloca {{ i64, ptr }}
   store i64 0, ptr %keyless
-  %new.place = getelementptr i8, ptr %keyless, i64 {DICT_KEYS}
-  store ptr %new, ptr %new.place
+  %new.address = getelementptr i8, ptr %keyless, i64 {DICT_KEYS}
+  store ptr %new, ptr %new.address
   %zeros = alloca i8, i64 %val_size
   %old = alloca i8, i64 %val_size
   call void @llvm.memset.p0.i64(ptr %zeros, i8 0, i64 %val_size, i1 false)
@@ -332,12 +332,12 @@ begin:
 {_load("nentries")}
 {_load("val_size")}
 {_LOAD_FIRST}
-  %other.place = getelementptr i8, ptr %other, i64 {DICT_KEYS}
-  %old = load ptr, ptr %other.place
-  %old.count.place = getelementptr i8, ptr %old, i64 {8 * _FIELDS.index("nentries")}
-  %old.count = load i64, ptr %old.count.place
-  %old.offset.place = getelementptr i8, ptr %old, i64 {8 * _FIELDS.index("entry_offset")}
-  %old.offset = load i64, ptr %old.offset.place
+  %other.address = getelementptr i8, ptr %other, i64 {DICT_KEYS}
+  %old = load ptr, ptr %other.address
+  %old.count.address = getelementptr i8, ptr %old, i64 {8 * _FIELDS.index("nentries")}
+  %old.count = load i64, ptr %old.count.address
+  %old.offset.address = getelementptr i8, ptr %old, i64 {8 * _FIELDS.index("entry_offset")}
+  %old.offset = load i64, ptr %old.offset.address
   %same.count = icmp eq i64 %nentries, %old.count
   %same.offset = icmp eq i64 %entry_offset, %old.offset
   %same.layout = and i1 %same.count, %same.offset
@@ -381,20 +381,20 @@ more:
   br i1 %last, label %done, label %move
 move:
   %distance = mul i64 %number, %entry_size
-  %place = add i64 %first, %distance
-  %source = getelementptr i8, ptr %keys, i64 %place
+  %address = add i64 %first, %distance
+  %source = getelementptr i8, ptr %keys, i64 %address
   %source.hash = load i64, ptr %source
   %source.key = getelementptr i8, ptr %source, i64 8
   %entry.of.other = call i64 @numba_dict_lookup(ptr %other, ptr %source.key, i64 %source.hash, \
 ptr %value)
-  %value.at = add i64 %place, %value.offset
+  %value.at = add i64 %address, %value.offset
   %target = getelementptr i8, ptr %new, i64 %value.at
   call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %value, i64 %val_size, i1 false)
   %following = add i64 %number, 1
   br label %more
 done:
   call void @activerules.dict.count(ptr %other, i64 72)
-  store ptr %new, ptr %other.place
+  store ptr %new, ptr %other.address
   call void @activerules.dict.count(ptr %other, i64 64)
   call void @free(ptr %old)
   br label %alike
@@ -407,8 +407,8 @@ unlike:
 ; call the method at an offset on each key
 define void @activerules.dict.count(ptr %d, i64 %offset) noinline {{
 {_LOAD_KEYS}
-  %place = getelementptr i8, ptr %keys, i64 %offset
-  %method = load ptr, ptr %place
+  %address = getelementptr i8, ptr %keys, i64 %offset
+  %method = load ptr, ptr %address
   %none = icmp eq ptr %method, null
 {_LOAD_FIRST}
   br i1 %none, label %done, label %look
@@ -518,7 +518,7 @@ define void @activerules.dict.pop(ptr %d, i64 %ix) {{
   %hash = load i64, ptr %entry
   %status = call i32 @numba_dict_delitem(ptr %d, i64 %hash, i64 %ix)
 {_load("nentries")}
-  store i64 %ix, ptr %nentries.place
+  store i64 %ix, ptr %nentries.address
   ret void
 }}
 """

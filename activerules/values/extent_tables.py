@@ -76,10 +76,10 @@ declare ptr @realloc(ptr, i64)
 declare void @qsort(ptr, i64, i64, ptr)
 
 define void @{_PUSH}(ptr %span, i64 %data, i64 %low, i64 %high) noinline nounwind {{
-  %count.place = getelementptr i64, ptr %span, i64 {_COUNT}
-  %capacity.place = getelementptr i64, ptr %span, i64 {_CAPACITY}
-  %count = load i64, ptr %count.place
-  %capacity = load i64, ptr %capacity.place
+  %count.address = getelementptr i64, ptr %span, i64 {_COUNT}
+  %capacity.address = getelementptr i64, ptr %span, i64 {_CAPACITY}
+  %count = load i64, ptr %count.address
+  %capacity = load i64, ptr %capacity.address
   %rows = load ptr, ptr %span
   %full = icmp eq i64 %count, %capacity
   br i1 %full, label %grow, label %put
@@ -91,23 +91,23 @@ grow:
   %none = icmp eq ptr %moved, null
   br i1 %none, label %failed, label %grown
 failed:
-  %failed.place = getelementptr i64, ptr %span, i64 {_FAILED}
-  store i64 1, ptr %failed.place
+  %failed.address = getelementptr i64, ptr %span, i64 {_FAILED}
+  store i64 1, ptr %failed.address
   ret void
 grown:
   store ptr %moved, ptr %span
-  store i64 %more, ptr %capacity.place
+  store i64 %more, ptr %capacity.address
   br label %put
 put:
   %all = phi ptr [ %rows, %0 ], [ %moved, %grown ]
   %row = getelementptr [3 x i64], ptr %all, i64 %count
-  %low.place = getelementptr i64, ptr %row, i64 1
-  %high.place = getelementptr i64, ptr %row, i64 2
+  %low.address = getelementptr i64, ptr %row, i64 1
+  %high.address = getelementptr i64, ptr %row, i64 2
   store i64 %data, ptr %row
-  store i64 %low, ptr %low.place
-  store i64 %high, ptr %high.place
+  store i64 %low, ptr %low.address
+  store i64 %high, ptr %high.address
   %next = add i64 %count, 1
-  store i64 %next, ptr %count.place
+  store i64 %next, ptr %count.address
   ret void
 }}
 define void @{_FREE}(ptr %span) noinline nounwind {{
@@ -116,14 +116,14 @@ define void @{_FREE}(ptr %span) noinline nounwind {{
   ret void
 }}
 define internal i1 @activerules.memory.meet(ptr %a, ptr %b) nounwind {{
-  %low.a.place = getelementptr i64, ptr %a, i64 1
-  %high.a.place = getelementptr i64, ptr %a, i64 2
-  %low.b.place = getelementptr i64, ptr %b, i64 1
-  %high.b.place = getelementptr i64, ptr %b, i64 2
-  %low.a = load i64, ptr %low.a.place
-  %high.a = load i64, ptr %high.a.place
-  %low.b = load i64, ptr %low.b.place
-  %high.b = load i64, ptr %high.b.place
+  %low.a.address = getelementptr i64, ptr %a, i64 1
+  %high.a.address = getelementptr i64, ptr %a, i64 2
+  %low.b.address = getelementptr i64, ptr %b, i64 1
+  %high.b.address = getelementptr i64, ptr %b, i64 2
+  %low.a = load i64, ptr %low.a.address
+  %high.a = load i64, ptr %high.a.address
+  %low.b = load i64, ptr %low.b.address
+  %high.b = load i64, ptr %high.b.address
   %before = icmp ult i64 %low.a, %high.b
   %behind = icmp ult i64 %low.b, %high.a
   %some.a = icmp ult i64 %low.a, %high.a
@@ -143,18 +143,18 @@ head:
   %is.more = icmp ult i64 %k, %count
   br i1 %is.more, label %more, label %done
 more:
-  %place = getelementptr [2 x i64], ptr %spans, i64 %k, i64 1
-  %rows = load i64, ptr %place
+  %address = getelementptr [2 x i64], ptr %spans, i64 %k, i64 1
+  %rows = load i64, ptr %address
   %sum = add i64 %total, %rows
   br label %head
 done:
   ret i64 %total
 }}
 define internal i32 @activerules.memory.order(ptr %a, ptr %b) nounwind {{
-  %low.a.place = getelementptr i64, ptr %a, i64 1
-  %low.b.place = getelementptr i64, ptr %b, i64 1
-  %low.a = load i64, ptr %low.a.place
-  %low.b = load i64, ptr %low.b.place
+  %low.a.address = getelementptr i64, ptr %a, i64 1
+  %low.b.address = getelementptr i64, ptr %b, i64 1
+  %low.a = load i64, ptr %low.a.address
+  %low.b = load i64, ptr %low.b.address
   %below = icmp ult i64 %low.a, %low.b
   %above = icmp ugt i64 %low.a, %low.b
   %minus = sext i1 %below to i32
@@ -178,10 +178,10 @@ gather:
   %more = icmp ult i64 %k, %count
   br i1 %more, label %span, label %sort
 span:
-  %span.place = getelementptr [2 x i64], ptr %spans, i64 %k
-  %count.place = getelementptr i64, ptr %span.place, i64 1
-  %rows = load ptr, ptr %span.place
-  %rows.count = load i64, ptr %count.place
+  %span.address = getelementptr [2 x i64], ptr %spans, i64 %k
+  %count.address = getelementptr i64, ptr %span.address, i64 1
+  %rows = load ptr, ptr %span.address
+  %rows.count = load i64, ptr %count.address
   br label %row
 row:
   %i = phi i64 [ 0, %span ], [ %i.next, %copy ]
@@ -210,10 +210,10 @@ next:
   br i1 %more.j, label %pair, label %end
 pair:
   %before = sub i64 %j, 1
-  %end.place = getelementptr [3 x i64], ptr %all, i64 %before, i64 2
-  %start.place = getelementptr [3 x i64], ptr %all, i64 %j, i64 1
-  %end.before = load i64, ptr %end.place
-  %start = load i64, ptr %start.place
+  %end.address = getelementptr [3 x i64], ptr %all, i64 %before, i64 2
+  %start.address = getelementptr [3 x i64], ptr %all, i64 %j, i64 1
+  %end.before = load i64, ptr %end.address
+  %start = load i64, ptr %start.address
   %meet = icmp ult i64 %start, %end.before
   br i1 %meet, label %end, label %next
 end:
@@ -241,24 +241,24 @@ head:
   %more = icmp ult i64 %k, %tests.count
   br i1 %more, label %test, label %done
 test:
-  %test.place = getelementptr [4 x i32], ptr %tests, i64 %k
-  %first.place = getelementptr i32, ptr %test.place, i64 1
-  %second.place = getelementptr i32, ptr %test.place, i64 2
-  %number.place = getelementptr i32, ptr %test.place, i64 3
-  %how = load i32, ptr %test.place
-  %first = load i32, ptr %first.place
-  %second = load i32, ptr %second.place
-  %number.32 = load i32, ptr %number.place
+  %test.address = getelementptr [4 x i32], ptr %tests, i64 %k
+  %first.address = getelementptr i32, ptr %test.address, i64 1
+  %second.address = getelementptr i32, ptr %test.address, i64 2
+  %number.address = getelementptr i32, ptr %test.address, i64 3
+  %how = load i32, ptr %test.address
+  %first = load i32, ptr %first.address
+  %second = load i32, ptr %second.address
+  %number.32 = load i32, ptr %number.address
   %number = zext i32 %number.32 to i64
   %number.next = add i64 %number, 1
   %other = add i32 %first, 1
   %another = add i32 %second, 1
   %first.span = getelementptr [2 x i64], ptr %spans, i32 %first
   %second.span = getelementptr [2 x i64], ptr %spans, i32 %second
-  %first.count.place = getelementptr i64, ptr %first.span, i64 1
-  %second.count.place = getelementptr i64, ptr %second.span, i64 1
-  %first.count = load i64, ptr %first.count.place
-  %second.count = load i64, ptr %second.count.place
+  %first.count.address = getelementptr i64, ptr %first.span, i64 1
+  %second.count.address = getelementptr i64, ptr %second.span, i64 1
+  %first.count = load i64, ptr %first.count.address
+  %second.count = load i64, ptr %second.count.address
   %first.rows = load ptr, ptr %first.span
   %second.rows = load ptr, ptr %second.span
   %within = icmp eq i32 %first, %second

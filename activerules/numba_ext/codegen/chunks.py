@@ -57,18 +57,18 @@ end:
   ret ptr %new
 }}
 
-define void @activerules.chunk.old(ptr %chunk, i64 %held) noinline optnone nounwind {{
+define void @activerules.chunk.old(ptr %chunk, i64 %used) noinline optnone nounwind {{
 entry:
-  %large = icmp ugt i64 %held, 67108864
+  %large = icmp ugt i64 %used, 67108864
   br i1 %large, label %free, label %note
 note:
   %wish = load atomic i64, ptr @activerules.chunk.wish monotonic, align 8
-  %more = icmp ugt i64 %held, %wish
-  %next.wish = select i1 %more, i64 %held, i64 %wish
+  %more = icmp ugt i64 %used, %wish
+  %next.wish = select i1 %more, i64 %used, i64 %wish
   store atomic i64 %next.wish, ptr @activerules.chunk.wish monotonic, align 8
   %size.at = getelementptr i8, ptr %chunk, i64 8
   %size = load i64, ptr %size.at, align 8
-  %single = icmp eq i64 %size, %held
+  %single = icmp eq i64 %size, %used
   br i1 %single, label %keep, label %free
 keep:
   %other = atomicrmw xchg ptr @activerules.chunk.spare, ptr %chunk seq_cst

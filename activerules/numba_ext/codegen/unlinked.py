@@ -85,8 +85,8 @@ def in_order(function: Any, keywords: dict[str, Any]) -> dict[str, Any]:
         names = list(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         return keywords
-    place = {name: i for i, name in enumerate(names)}
-    return dict(sorted(keywords.items(), key=lambda named: place.get(named[0], len(names))))
+    position = {name: i for i, name in enumerate(names)}
+    return dict(sorted(keywords.items(), key=lambda named: position.get(named[0], len(names))))
 
 
 _stubs: dict[tuple[int, int, tuple[str, ...]], Any] = {}

@@ -46,9 +46,9 @@ def steps_form(
         given = cgutils.unpack_tuple(builder, values[-1], len(args))
         made = make.call(context, builder, given, [])
         first = run.call(context, builder, [made, *given], [(make.result, made)])
-        held = [(make.result, made), (run.result, first)]
-        result = finish.call(context, builder, [made, first, *given], held)
-        for ty, value in held:
+        owned = [(make.result, made), (run.result, first)]
+        result = finish.call(context, builder, [made, first, *given], owned)
+        for ty, value in owned:
             context.nrt.decref(builder, ty, value)
         return result
 
@@ -83,7 +83,7 @@ class _Step:
         self._called = found.get_call_type(typing_context, tuple(args), {})
         self.result = self._called.return_type
 
-    def call(self, context: Context, builder: Builder, values: Sequence[Any], held: Any) -> Any:
+    def call(self, context: Context, builder: Builder, values: Sequence[Any], owned: Any) -> Any:
         """Emit the call; if it raises, the arrays of the step before are released."""
         compiled = self._dispatcher.overloads[self._called.args]
         context.add_linking_libs([compiled.library])
@@ -93,7 +93,7 @@ class _Step:
             builder, compiled.fndesc, self._called, passed
         )
         with cgutils.if_unlikely(builder, status.is_error):
-            for ty, value in held:
+            for ty, value in owned:
                 context.nrt.decref(builder, ty, value)
             return_error(context, builder, status)
         return result

@@ -44,7 +44,7 @@ _OTHER_WAY = (
 REFUSALS = (_SHARED, _OTHER_WAY)
 
 
-# --- places ---
+# --- addresses ---
 
 
 def _struct(context: Context, builder: Builder, found: Any, value: Any) -> Any:
@@ -53,8 +53,10 @@ def _struct(context: Context, builder: Builder, found: Any, value: Any) -> Any:
 
 
 def _items(context: Context, builder: Builder, found: Any, value: Any) -> Any:
-    place = cgutils.pointer_add(builder, _struct(context, builder, found, value), _I64(LIST_ITEMS))
-    return builder.load(builder.bitcast(place, _BYTES.as_pointer()))
+    address = cgutils.pointer_add(
+        builder, _struct(context, builder, found, value), _I64(LIST_ITEMS)
+    )
+    return builder.load(builder.bitcast(address, _BYTES.as_pointer()))
 
 
 # --- what becomes of the lists ---
@@ -74,14 +76,14 @@ def store_floats(typing_context, target, source, index):
         )
         for offset, kind in declared.floats:
             llvm = (ir.DoubleType() if kind == DOUBLE else ir.FloatType()).as_pointer()
-            places = (
+            addresses = (
                 builder.bitcast(
                     cgutils.pointer_add(builder, builder.bitcast(one, _BYTES), _I64(offset)), llvm
                 )
                 for one in (to, at)
             )
-            place, origin = places
-            builder.store(builder.load(origin), place)
+            address, origin = addresses
+            builder.store(builder.load(origin), address)
         return context.get_dummy_value()
 
     return types.none(target, source, types.intp), codegen
@@ -217,14 +219,14 @@ def refusing(number: int) -> Any:
     error = (ShadowMismatch, NotYetSupported)[number]
 
     @intrinsic
-    def refuse_if(typing_context, condition, held):
+    def refuse_if(typing_context, condition, owned):
         def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
             with cgutils.if_unlikely(builder, args[0]):
                 for _ in ("the tuple", "the variables in it"):
-                    context.nrt.decref(builder, held, args[1])
+                    context.nrt.decref(builder, owned, args[1])
                 context.call_conv.return_user_exc(builder, error, (what, (), why, (instead,)))
             return context.get_dummy_value()
 
-        return types.none(types.boolean, held), codegen
+        return types.none(types.boolean, owned), codegen
 
     return refuse_if

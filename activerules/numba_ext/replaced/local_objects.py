@@ -1,7 +1,8 @@
 """Copies of a caller's objects for the duration of a call, and their transfer back.
 
 Needs       objects (jitclass instances, StructRefs), in tuples or not, in code of the AD target
-Gives       intrinsics: `copied`, `objects_in`, `arrays_in`, `require_apart`, `running`, `finish`
+Gives       intrinsics: `copy_objects`, `objects_in`, `arrays_in`, `require_apart`, `running`,
+            `finish`
 Invariants  C1  a copy holds what the object holds, copies of the objects in it in their places
             C2  `finish` leaves in the objects what the function would have left there; the engine
                 sees only that floats are stored
@@ -111,7 +112,7 @@ def _fields(
         yield field.numba_type, struct[k]
 
 
-def _place(context: Context, builder: Builder, found: Any, value: Any) -> Any:
+def _address(context: Context, builder: Builder, found: Any, value: Any) -> Any:
     """The pointer to the memory of an object, which is set."""
     reference = context.make_helper(builder, found, value=value)
     if not isinstance(found, types.StructRef):
@@ -122,7 +123,7 @@ def _place(context: Context, builder: Builder, found: Any, value: Any) -> Any:
 
 def _struct(context: Context, builder: Builder, found: Any, value: Any) -> Any:
     """As `struct_of`, in a form in which the engine sees which memory it is."""
-    pointer = _place(context, builder, found, value)
+    pointer = _address(context, builder, found, value)
     payload = found.get_data_type()
     if isinstance(found, types.StructRef):
         return cgutils.create_struct_proxy(payload)(context, builder, ref=pointer)
@@ -178,7 +179,7 @@ others_in = _arrays_where(lambda found: not is_number_array(found))
 
 
 @intrinsic
-def copied(typing_context, x):
+def copy_objects(typing_context, x):
     """The value with copies of all objects in it."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
@@ -215,12 +216,12 @@ def require_apart(typing_context, x, others):
         shared: Any = cgutils.false_bit
         unset: Any = cgutils.false_bit
         for k, (ty, value) in enumerate(own):
-            place = memory_of(context, builder, ty, value)
-            unset = builder.or_(unset, cgutils.is_null(builder, place))
+            address = memory_of(context, builder, ty, value)
+            unset = builder.or_(unset, cgutils.is_null(builder, address))
             for other, another in own[k + 1 :] + others_in:
                 if other == ty:
                     same = builder.icmp_unsigned(
-                        "==", place, memory_of(context, builder, other, another)
+                        "==", address, memory_of(context, builder, other, another)
                     )
                     shared = builder.or_(shared, same)
         _raise_if(context, builder, shared, ShadowMismatch, _SHARED)
@@ -258,14 +259,14 @@ def _objects_set_or_not(
 def running(
     dispatcher: Any, argtypes: Sequence[Any], finish_all: Callable[..., Any] | None = None
 ) -> Any:
-    """The intrinsic `run(given, originals, copies, objects, held)`: a call of a function.
+    """The intrinsic `run(given, originals, copies, objects, owned)`: a call of a function.
 
-    Where it raises, the objects become what their copies are, and all that is held is released: by
-    the arguments, and by the variables of the caller, among which are those in `held`.
+    If it raises, the objects become what their copies are, and the references that are owned are
+    released: those of the arguments and of the caller's variables, which `owned` lists.
     """
 
     @intrinsic
-    def run(typing_context, given, originals, copies, objects, held):
+    def run(typing_context, given, originals, copies, objects, owned):
         found = typing_context.resolve_value_type(dispatcher)
         called = found.get_call_type(typing_context, tuple(argtypes), {})
         _require_plain(called.return_type)
@@ -281,12 +282,12 @@ def running(
             )
             with cgutils.if_unlikely(builder, status.is_error):
                 (finish_all or _finish_objects)(context, builder, originals, *args[1:4])
-                for ty, value in zip((*signature.args, held), (*args, args[4]), strict=True):
+                for ty, value in zip((*signature.args, owned), (*args, args[4]), strict=True):
                     context.nrt.decref(builder, ty, value)
                 return_error(context, builder, status)
             return result
 
-        argument_types = (given, originals, copies, objects, held)
+        argument_types = (given, originals, copies, objects, owned)
         return called.return_type(*argument_types), codegen
 
     return run
@@ -303,7 +304,7 @@ def _require_plain(returned: Any) -> None:
 
 
 @intrinsic
-def require_settled(typing_context, lost, before, after, others, objects, result):
+def require_transferable(typing_context, lost, before, after, others, objects, result):
     """Raise, all being released, where what was done has no derivative: an object was replaced, or
     an array that was is also reached in another way.
 
@@ -313,7 +314,10 @@ def require_settled(typing_context, lost, before, after, others, objects, result
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         first, last, rest = (
-            [_Known(context, builder, *one) for one in arrays_in_value(context, builder, ty, value)]
+            [
+                _ArrayMemory(context, builder, *one)
+                for one in arrays_in_value(context, builder, ty, value)
+            ]
             for ty, value in zip((before, after, others), args[1:4], strict=True)
         )
         meet: Any = cgutils.false_bit
@@ -334,7 +338,7 @@ def require_settled(typing_context, lost, before, after, others, objects, result
     return types.none(lost, before, after, others, objects, result), codegen
 
 
-class _Known:
+class _ArrayMemory:
     """An array, its struct and its extent."""
 
     def __init__(self, context: Context, builder: Builder, found: Any, value: Any) -> None:
@@ -347,7 +351,7 @@ class _Known:
             for side in cgutils.unpack_tuple(builder, packed, found.ndim)
         ]
 
-    def differs(self, other: _Known) -> Any:
+    def differs(self, other: _ArrayMemory) -> Any:
         """Whether another array, of the same type, is not this one."""
         different = _differ(self.builder, self.array.data, other.array.data)
         for own, its in zip(self.sides, other.sides, strict=True):
@@ -386,15 +390,15 @@ def _store_floats(
         declared = declared_of(ty)
         assert declared is not None
         target, source = (
-            builder.bitcast(_place(context, builder, ty, one), _BYTES) for one in (original, copy)
+            builder.bitcast(_address(context, builder, ty, one), _BYTES) for one in (original, copy)
         )
         for offset, kind in declared.floats:
             llvm = ir.DoubleType() if kind == DOUBLE else ir.FloatType()
-            places = (
+            addresses = (
                 builder.bitcast(cgutils.pointer_add(builder, one, _I64(offset)), llvm.as_pointer())
                 for one in (target, source)
             )
-            to, at = places
+            to, at = addresses
             builder.store(builder.load(at), to)
 
 
@@ -451,13 +455,13 @@ def _finish_reference(
     pairs: Sequence[Any],
 ) -> Any:
     """A field that refers to an object: if to its copy, it stays."""
-    places = (_place(context, builder, found, one[1]) for one in (old, new))
-    original, now = places
+    addresses = (_address(context, builder, found, one[1]) for one in (old, new))
+    original, now = addresses
     stays: Any = cgutils.false_bit
     for ty, first, copy in pairs:
         if ty == found:
-            own = builder.icmp_unsigned("==", original, _place(context, builder, ty, first))
-            same = builder.icmp_unsigned("==", now, _place(context, builder, ty, copy))
+            own = builder.icmp_unsigned("==", original, _address(context, builder, ty, first))
+            same = builder.icmp_unsigned("==", now, _address(context, builder, ty, copy))
             stays = builder.or_(stays, builder.and_(own, same))
     with cgutils.if_unlikely(builder, builder.not_(stays)):
         _write(context, builder, found, old, new)

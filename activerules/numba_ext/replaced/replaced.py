@@ -29,17 +29,17 @@ from activerules.numba_ext.replaced import replaced_lists
 from activerules.numba_ext.replaced.local_objects import (
     arrays_in,
     arrays_of,
-    copied,
+    copy_objects,
     finish,
     numbers_in,
     objects_in,
     objects_of,
     others_in,
     require_apart,
-    require_settled,
+    require_transferable,
     running,
 )
-from activerules.numba_ext.replaced.transfer import hold, settling
+from activerules.numba_ext.replaced.transfer import keep_alive, transferring
 from activerules.numba_ext.target.marked_calls import RuleView
 from activerules.rules.written import replacement_of
 from activerules.values.kinds import is_instance, is_number_array, leaves_of
@@ -50,16 +50,16 @@ _SOURCE = """
 def {name}({parameters}):
     _require_apart({own}, {others})
     _before = _numbers_in({own})
-    _hold(_before, _others_in({own}))
-    _copies = _copied({own})
+    _keep_alive(_before, _others_in({own}))
+    _copies = _copy_objects({own})
     _objects = _objects_in(_copies)
     _result = _run({given}, {own}, _copies, _objects, (_before, {parameters},))
     _lost = _finish({own}, _copies, _objects)
     _after = _numbers_in(_copies)
-    _require_settled(
+    _require_transferable(
         _lost, _before, _after, _arrays_in({reached}), (_copies, _objects), _result
     )
-    _settled(_before, _after)
+    _transfer(_before, _after)
     return _result
 """
 
@@ -96,7 +96,7 @@ def derived(
 def _on_copies(
     dispatcher: Any, argtypes: Sequence[Any], error: ActiverulesError, view: RuleView
 ) -> Any:
-    """The function to differentiate in place of one that raises `error`, if copies help."""
+    """The function to differentiate instead of one that raises `error`, if copies help."""
     original, own = _changing.get(dispatcher, (dispatcher, frozenset[int]()))
     more = own | {k for k in map(_argument_of, error.groups) if isinstance(k, int)}
     served = replaced_lists.serves(argtypes, more) or _can_have_copies(argtypes, more)
@@ -146,13 +146,13 @@ def with_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -
     key = (tuple(argtypes), own)
     if key not in known:
         of_lists = replaced_lists.serves(argtypes, own)
-        write = replaced_lists.written if of_lists else _written
+        write = replaced_lists.function_on_copies if of_lists else _function_on_copies
         known[key] = numba.njit(write(dispatcher, argtypes, own))
         _changing[known[key]] = dispatcher, own
     return known[key]
 
 
-def _written(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> Any:
+def _function_on_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> Any:
     plain = dispatcher.py_func
     parameters = first_names(dispatcher, len(argtypes))
     numbers = sorted(own)
@@ -174,13 +174,13 @@ def _written(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> A
         "_arrays_in": arrays_in,
         "_numbers_in": numbers_in,
         "_others_in": others_in,
-        "_hold": hold,
-        "_copied": copied,
+        "_keep_alive": keep_alive,
+        "_copy_objects": copy_objects,
         "_objects_in": objects_in,
         "_run": running(dispatcher, argtypes),
         "_finish": finish,
-        "_require_settled": require_settled,
-        "_settled": settling(tuple(ty.ndim for ty in arrays)),
+        "_require_transferable": require_transferable,
+        "_transfer": transferring(tuple(ty.ndim for ty in arrays)),
     }
     return replacement_of(plain, source, names)
 

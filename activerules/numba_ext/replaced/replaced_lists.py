@@ -1,8 +1,8 @@
 """Functions that change typed lists they are given, as functions that do not.
 
 Needs       what `replaced` needs, of arguments that are typed lists
-Gives       `serves`: whether they are lists of which this can be done; `written`: the function, on
-            copies of the lists
+Gives       `serves`: whether they are lists of which this can be done;
+            `function_on_copies`: the function, on copies of the lists
 Invariants  R1  and R2 of `replaced`
             R3  as far as the list at first and in the end both reach, an item's cotangent is moved
                 as that of a field is (`transfer`); of items that are new in the end it is zero
@@ -22,7 +22,7 @@ from numba.typed import List
 from activerules.numba_ext.codegen.arity import first_names
 from activerules.numba_ext.replaced import local_lists
 from activerules.numba_ext.replaced.local_objects import running
-from activerules.numba_ext.replaced.transfer import hold, settling_lists
+from activerules.numba_ext.replaced.transfer import keep_alive, transferring_lists
 from activerules.rules.written import replacement_of
 from activerules.values.kinds import is_known_list, is_number, is_number_array, items_of, leaves_of
 from activerules.values.layout import CONSTANT
@@ -30,19 +30,19 @@ from activerules.values.memory_layout import ItemMemory, declared_of
 
 _SOURCE = """
 def {name}({parameters}):
-    _places = _new_notes()
-{places}
-    _refuse_shared(_is_reached_twice(_places), ({held},))
+    _lists = _new_notes()
+{list_notes}
+    _refuse_shared(_is_reached_twice(_lists), ({owned},))
 {copies}
 {firsts}
-    _result = _run({given}, {own}, {copied}, (), ({kept}, {copied}, {held},))
+    _result = _run({given}, {own}, {copied}, (), ({kept}, {copied}, {owned},))
 {ends}
 {lasts}
     _notes = _new_notes()
 {notes}
 {others}
     _note_arrays(_notes, _OTHER, _result)
-{settled}
+{transfers}
     _refuse_other_way(_is_reached_twice(_notes), (_result,))
     return _result
 """
@@ -50,14 +50,14 @@ _COPIES = """
     _kept{j} = {x}.copy()
     _copy{j} = {x}.copy()
 """
-_HOLD = """
-    _hold(_kept{j}, 0)
+_KEEP_ALIVE = """
+    _keep_alive(_kept{j}, 0)
 """
 _FIRST = """
     _first{n} = _List.empty_list(_TYPE{g})
     for _k in range(len({x})):
         _first{n}.append({x}[_k]{path})
-    _hold(_first{n}, 0)
+    _keep_alive(_first{n}, 0)
 """
 _ENDS = """
     _length{j} = min(len(_kept{j}), len(_copy{j}))
@@ -102,7 +102,7 @@ def serves(argtypes: Sequence[Any], own: frozenset[int]) -> bool:
 
 
 def _is_plain_list(found: Any) -> bool:
-    """Arrays of integers in items would have to be held, too."""
+    """Arrays of integers in items would have to be kept alive, too."""
     return is_known_list(found) and all(
         is_number_array(leaf) or (_is_plain(leaf) and not isinstance(leaf, types.Array))
         for leaf in leaves_of(found.item_type)
@@ -120,7 +120,7 @@ def _is_seen(leaf: Any) -> bool:
     )
 
 
-def written(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> Any:
+def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> Any:
     """The function on copies of the lists `own`."""
     plain = dispatcher.py_func
     parameters = first_names(dispatcher, len(argtypes))
@@ -129,7 +129,7 @@ def written(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> An
     groups = list(dict.fromkeys(ty for *_, found in lists for ty, _ in _arrays(found)))
     every = sum(1 << g for g, _ in enumerate(groups))
 
-    firsts, lasts, notes, settled, settling = [], [], [], [], []
+    firsts, lasts, notes, transfers, functions = [], [], [], [], []
     made: list[str] = []
     for g, ty in enumerate(groups):
         given = []
@@ -138,19 +138,19 @@ def written(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> An
         ):
             n = f"{g}_{len(given)}"
             of = {"j": j, "x": x, "g": g, "path": path, "n": n}
-            firsts.append((_FIRST if path else _HOLD).format(**of))
+            firsts.append((_FIRST if path else _KEEP_ALIVE).format(**of))
             lasts.append(_LAST.format(**of) if path else "")
             made += [f"_first{n}"] if path else []
             given.append(f"_first{n}, _last{n}" if path else f"_kept{j}, _copy{j}")
             notes.append((_NOTES + _REMOVED).format(what=1 << g, apart=every & ~(1 << g), **of))
-        settled.append(f"    _settled{g}({', '.join(given)})\n")
-        settling.append(settling_lists(ty.ndim, len(given)))
+        transfers.append(f"    _transfer{g}({', '.join(given)})\n")
+        functions.append(transferring_lists(ty.ndim, len(given)))
     source = _SOURCE.format(
         name=plain.__name__,
         parameters=", ".join(parameters),
-        held=", ".join(parameters),
-        places="".join(
-            f"    _note_list(_places, 1, {int(k in own)}, {x})\n"
+        owned=", ".join(parameters),
+        list_notes="".join(
+            f"    _note_list(_lists, 1, {int(k in own)}, {x})\n"
             for k, x in enumerate(parameters)
             if isinstance(argtypes[k], types.ListType)
         ),
@@ -172,12 +172,12 @@ def written(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> An
             if k not in own
             for line in _noted(x, argtypes[k])
         ),
-        settled="".join(settled),
+        transfers="".join(transfers),
     )
     names = {
         "_List": List,
         "_OTHER": _OTHER,
-        "_hold": hold,
+        "_keep_alive": keep_alive,
         "_store": local_lists.store_floats,
         "_finish": local_lists.finish,
         "_lengthen": local_lists.lengthen,
@@ -191,7 +191,7 @@ def written(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> An
         "_refuse_other_way": local_lists.refusing(1),
         "_run": running(dispatcher, argtypes, local_lists.finish_all),
         **{f"_TYPE{g}": ty for g, ty in enumerate(groups)},
-        **{f"_settled{g}": one for g, one in enumerate(settling)},
+        **{f"_transfer{g}": one for g, one in enumerate(functions)},
     }
     return replacement_of(plain, source, names)
 

@@ -1,8 +1,8 @@
 """Cotangents of replaced arrays: moved from the caller's shadow to the start of the reverse sweep.
 
-Gives       `settling`: a function of the arrays that were in some fields at first, and of those
+Gives       `transferring`: a function of the arrays that were in some fields at first, and of those
             that are in the end. It does nothing; its rules move cotangents and tangents
-            `hold`: one whose rule keeps arrays until the reverse sweep ends
+            `keep_alive`: one whose rule keeps arrays until the reverse sweep ends
             `changes_shadows`: whether an argument's shadow is written though its memory is not
 Invariants  S1  all cotangents are taken before the first is given: arrays may have been swapped
             S2  a nonzero cotangent without an array to go to is an error
@@ -46,20 +46,20 @@ def changes_shadows(function: Any, position: int) -> bool:
 
 
 @numba.njit
-def hold(arrays, others):
+def keep_alive(arrays, others):
     """Do nothing: the rule keeps the arrays."""
 
 
-_functions.append(hold)
+_functions.append(keep_alive)
 
 
-@augmented_primal(hold, keeps_shadow=False)
-def _hold(config, ret: Annotation, arrays: Duplicated, others: Annotation):
+@augmented_primal(keep_alive, keeps_shadow=False)
+def _keep_alive_augmented(config, ret: Annotation, arrays: Duplicated, others: Annotation):
     return AugmentedReturn(None, None, (arrays.val, others.val))
 
 
-@reverse(hold)
-def _hold_reverse(config, dret: Annotation, tape, arrays: Duplicated, others: Annotation):
+@reverse(keep_alive)
+def _keep_alive_reverse(config, dret: Annotation, tape, arrays: Duplicated, others: Annotation):
     return None, None
 
 
@@ -74,7 +74,7 @@ def is_another(first, last):
 
 
 @register_jitable
-def has_no_place(shadow, first, last):
+def has_no_target(shadow, first, last):
     """Tell whether a cotangent is lost: none is that is zero."""
     if is_another(first, last) and shadow.shape != last.shape:
         return np.any(shadow != 0)
@@ -82,14 +82,14 @@ def has_no_place(shadow, first, last):
 
 
 @register_jitable
-def require_place(lost):
-    """Raise for a cotangent without a place; it owns nothing that an exception would lose."""
+def require_target(lost):
+    """Raise for a cotangent without an array to go to; nothing is owned here that would leak."""
     if lost:
         raise ShadowMismatch(_FIELD, (), _COTANGENT, (_ZERO, _SAME))
 
 
 @register_jitable
-def require_tangent_place(lost):
+def require_tangent_target(lost):
     """Raise `ShadowMismatch` if a tangent would have no array to be put into."""
     if lost:
         raise ShadowMismatch(_FIELD, (), _TANGENT, (_SAME,))
@@ -99,14 +99,14 @@ _REVERSE = """
 def reverse(config, dret, tape, before, after):
     lost = False
 {check}
-    require_place(lost)
+    require_target(lost)
 {take}
     if active(after):
 {give}
     return None, None
 """
 _CHECK = """
-    lost |= has_no_place(before.dval[{k}], before.val[{k}], after.val[{k}])
+    lost |= has_no_target(before.dval[{k}], before.val[{k}], after.val[{k}])
 """
 _TAKE = """
     taken{k} = before.dval[{k}]
@@ -125,7 +125,7 @@ _FORWARD = """
 def forward(config, ret, before, after):
     lost = False
 {check}
-    require_tangent_place(lost)
+    require_tangent_target(lost)
 {take}
 {give}
 """
@@ -148,21 +148,21 @@ _GIVE_TANGENT = """
 _NAMES = {
     "active": active,
     "is_another": is_another,
-    "has_no_place": has_no_place,
-    "require_place": require_place,
-    "require_tangent_place": require_tangent_place,
+    "has_no_target": has_no_target,
+    "require_target": require_target,
+    "require_tangent_target": require_tangent_target,
 }
 
 
 @cache
-def settling(dimensions: tuple[int, ...]) -> Any:
+def transferring(dimensions: tuple[int, ...]) -> Any:
     """The function for as many arrays, of these dimensions."""
 
     @numba.njit
-    def settled(before, after):
+    def transfer(before, after):
         pass
 
-    _functions.append(settled)
+    _functions.append(transfer)
     give = [
         _GIVE.format(
             k=k,
@@ -182,8 +182,8 @@ def settling(dimensions: tuple[int, ...]) -> Any:
 
     undo.__annotations__ = {"dret": Annotation, "before": Duplicated, "after": Annotation}
     push.__annotations__ = {"ret": Annotation, "before": Duplicated, "after": Annotation}
-    _attach(settled, augmented, undo, push)
-    return settled
+    _attach(transfer, augmented, undo, push)
+    return transfer
 
 
 def _attach(function: Any, augmented: Any, undo: Any, push: Any) -> None:
@@ -206,7 +206,7 @@ _LISTS = """
 def reverse(config, dret, tape, {arguments}):
     lost = False
 {check}
-    require_place(lost)
+    require_target(lost)
 {take}
 {clear}
 {give}
@@ -215,14 +215,14 @@ def reverse(config, dret, tape, {arguments}):
 def forward(config, ret, {arguments}):
     lost = False
 {check_tangents}
-    require_tangent_place(lost)
+    require_tangent_target(lost)
 {take_tangents}
 {give_tangents}
 """
 _CHECK_LIST = """
     n{j} = min(len(before{j}.val), len(after{j}.val))
     for k in range(n{j}):
-        lost |= has_no_place(before{j}.dval[k], before{j}.val[k], after{j}.val[k])
+        lost |= has_no_target(before{j}.dval[k], before{j}.val[k], after{j}.val[k])
 """
 _TAKE_LIST = """
     taken{j} = [before{j}.dval[k].copy() for k in range(n{j})]
@@ -257,7 +257,7 @@ _GIVE_TANGENT_LIST = """
             before{j}.dval[k][...] = tangents{j}[k]
 """
 _IN_LISTS = """
-def settled({arguments}):
+def transfer({arguments}):
     pass
 
 def augmented(config, ret, {arguments}):
@@ -266,7 +266,7 @@ def augmented(config, ret, {arguments}):
 
 
 @cache
-def settling_lists(ndim: int, count: int) -> Any:
+def transferring_lists(ndim: int, count: int) -> Any:
     """The function for so many pairs of lists of arrays of one type: of each, the arrays that were
     in it at first, and those in the end, as far as both reach.
     """
@@ -291,16 +291,16 @@ def settling_lists(ndim: int, count: int) -> Any:
     scope = {**_NAMES, "moves": moves, "AugmentedReturn": AugmentedReturn}
     made = {
         name: function_from(source, name, scope, module=__name__)
-        for name in ("settled", "augmented", "reverse", "forward")
+        for name in ("transfer", "augmented", "reverse", "forward")
     }
     kinds = {name: Duplicated if name.startswith("before") else Annotation for name in names}
     made["augmented"].__annotations__ = {"ret": Annotation, **kinds}
     made["reverse"].__annotations__ = {"dret": Annotation, **kinds}
     made["forward"].__annotations__ = {"ret": Annotation, **kinds}
-    settled = numba.njit(made["settled"])
-    _list_functions.append(settled)
-    _attach(settled, made["augmented"], made["reverse"], made["forward"])
-    return settled
+    transfer = numba.njit(made["transfer"])
+    _list_functions.append(transfer)
+    _attach(transfer, made["augmented"], made["reverse"], made["forward"])
+    return transfer
 
 
 def _function(name: str, source: str, parts: Mapping[str, str | list[str]], count: int) -> Any:

@@ -229,6 +229,6 @@ class Lanes:
         native = cgutils.create_struct_proxy(self.emitter.tape_type)(
             self.context, self.builder, tape
         )
-        for own in cgutils.unpack_tuple(self.builder, native.held):
+        for own in cgutils.unpack_tuple(self.builder, native.owned):
             memory.release_counted(self.builder, self.builder.extract_value(own, 0))
         memory.release_counted(self.builder, native.block)

@@ -196,13 +196,13 @@ def halves_form(make: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
 
 def tape_type(call: DerivativeCall) -> TapeType:
     """The type of the tapes of one derivative."""
-    held = tuple(
+    owned = tuple(
         shadow_type_of(argument.numba_type)
         for argument, own in zip(call.arguments, _owned(call), strict=True)
         for _ in range(call.gradient.width * own)
     )
     symbol = call.gradient.symbol
-    return TapeType(symbol, symbol.split(".")[1], call.gradient.memory, held)
+    return TapeType(symbol, symbol.split(".")[1], call.gradient.memory, owned)
 
 
 def _owned(call: DerivativeCall) -> tuple[bool, ...]:
@@ -310,9 +310,9 @@ class SplitEmitter(Emitter):
         tape = cgutils.create_struct_proxy(self.tape_type)(context, builder)
         tape.block = meminfo
         scratch = self._scratch(fields)
-        for ty, one in zip(items_of(self.tape_type.held), scratch, strict=True):
+        for ty, one in zip(items_of(self.tape_type.owned), scratch, strict=True):
             own_constants(context, builder, ty, one)
-        tape.held = context.make_tuple(builder, self.tape_type.held, scratch)
+        tape.owned = context.make_tuple(builder, self.tape_type.owned, scratch)
         return tape._getvalue(), primal, shadows
 
     def play(
@@ -329,10 +329,10 @@ class SplitEmitter(Emitter):
         """
         builder = self.builder
         tape = cgutils.create_struct_proxy(self.tape_type)(self.context, builder, handle)
-        held = iter(cgutils.unpack_tuple(builder, tape.held, self.tape_type.held.count))
+        owned = iter(cgutils.unpack_tuple(builder, tape.owned, self.tape_type.owned.count))
         scratch = memory.owned_shadows(self.gradient, self.arguments)
         fields = [
-            (primal, [next(held) for _ in range(self.gradient.width)] if own else lanes)
+            (primal, [next(owned) for _ in range(self.gradient.width)] if own else lanes)
             for (primal, lanes), own in zip(fields, scratch, strict=True)
         ]
         link_derivative(self.context, self.gradient)
@@ -341,17 +341,17 @@ class SplitEmitter(Emitter):
         block.at(tape.block)
         self._require_same(block, words)
         seeds = [
-            self._cotangent(place, dret)
-            for place, dret in zip(block.returned[1:], cotangents, strict=True)
+            self._cotangent(address, dret)
+            for address, dret in zip(block.returned[1:], cotangents, strict=True)
         ]
         if not self.repeated:
             taken = block.change_state(FRESH, RUNNING)
             self._refuse_if(
                 builder.not_(taken), "a tape is used a second time: its reverse has run"
             )
-        for place, seed in zip(block.returned[1:], seeds, strict=True):
+        for address, seed in zip(block.returned[1:], seeds, strict=True):
             if seed is not None:
-                builder.store(seed, place)
+                builder.store(seed, address)
         variant = self._variant(block)
         excinfo = self._excinfo()
         derivatives = self.derivative_memory(fields)
@@ -465,15 +465,15 @@ class SplitEmitter(Emitter):
         value = self.builder.load(pointer)
         return self.context.get_returned_value(self.builder, self.gradient.result_type, value)
 
-    def _cotangent(self, place: Any, dret: tuple[Any, Any]) -> Any:
-        """The shadow of the result that lies in `place`, with the floats of the cotangent in it;
+    def _cotangent(self, address: Any, dret: tuple[Any, Any]) -> Any:
+        """The shadow of the result at `address`, with the floats of the cotangent in it;
         None if it has none.
         """
         if self.asked.result not in (Active, MixedDuplicated):
             return None
         result = self.gradient.result_type
         em, nodes = Emit(self.context, self.builder), (layout_of(result), layout_of(dret[0]))
-        merged = rebuild(em, nodes, (self._result(place), dret[1]), self._merged)
+        merged = rebuild(em, nodes, (self._result(address), dret[1]), self._merged)
         return self.context.get_return_value(self.builder, result, merged)
 
     def _merged(self, em: Emit, leaves: tuple[Node, Node], shadow: Any, dret: Any) -> Any:

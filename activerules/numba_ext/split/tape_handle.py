@@ -37,32 +37,32 @@ class TapeType(types.Type):
     """The tape of one derivative, named by the symbol of its functions.
 
     memory  bytes the engine has of its block
-    held    the types of the arrays it keeps alive
+    owned    the types of the arrays it keeps alive
     """
 
     def __init__(
-        self, symbol: str, function: str, memory: int, held: tuple[types.Type, ...]
+        self, symbol: str, function: str, memory: int, owned: tuple[types.Type, ...]
     ) -> None:
         self.symbol = symbol
         self.function = function
         self.memory = memory
-        self.held = types.Tuple(held)
-        super().__init__(f"Tape of {function}({symbol}, {self.held})")
+        self.owned = types.Tuple(owned)
+        super().__init__(f"Tape of {function}({symbol}, {self.owned})")
 
 
 @register_model(TapeType)
 class _TapeModel(models.StructModel):
     def __init__(self, dmm: Any, fe_type: TapeType) -> None:
-        super().__init__(dmm, fe_type, [("block", BLOCK), ("held", fe_type.held)])
+        super().__init__(dmm, fe_type, [("block", BLOCK), ("owned", fe_type.owned)])
 
 
 class Tape:
     """A tape in Python: opaque, made by `augmented`, used up by `reverse`."""
 
-    __slots__ = ("_block", "_held", "_type")
+    __slots__ = ("_block", "_owned", "_type")
 
-    def __init__(self, tape_type: TapeType, block: Any, held: tuple[Any, ...]) -> None:
-        self._type, self._block, self._held = tape_type, block, held
+    def __init__(self, tape_type: TapeType, block: Any, owned: tuple[Any, ...]) -> None:
+        self._type, self._block, self._owned = tape_type, block, owned
 
     def __repr__(self) -> str:
         """Name the function that the tape belongs to."""
@@ -84,7 +84,7 @@ def _box_tape(tape: TapeType, value: Any, c: Any) -> Any:
     items = [
         c.pyapi.unserialize(c.pyapi.serialize_object(tape)),
         c.box(BLOCK, native.block),
-        c.box(tape.held, native.held),
+        c.box(tape.owned, native.owned),
     ]
     kind = c.pyapi.unserialize(c.pyapi.serialize_object(Tape))
     result = c.pyapi.call_function_objargs(kind, items)
@@ -97,7 +97,7 @@ def _box_tape(tape: TapeType, value: Any, c: Any) -> Any:
 def _unbox_tape(tape: TapeType, value: Any, c: Any) -> NativeValue:
     native = cgutils.create_struct_proxy(tape)(c.context, c.builder)
     failed = cgutils.alloca_once_value(c.builder, cgutils.false_bit)
-    for name, field in (("block", BLOCK), ("held", tape.held)):
+    for name, field in (("block", BLOCK), ("owned", tape.owned)):
         item = c.pyapi.object_getattr_string(value, f"_{name}")
         unboxed = c.unbox(field, item)
         c.pyapi.decref(item)
@@ -171,8 +171,8 @@ class HandleFields:
     def word(self, number: int) -> Any:
         """A pointer to one word of the arguments."""
         zero = cgutils.int32_t(0)
-        place = [zero, cgutils.int32_t(2 + self._count), cgutils.int32_t(number)]
-        return self.builder.gep(self._fields, place)
+        path = [zero, cgutils.int32_t(2 + self._count), cgutils.int32_t(number)]
+        return self.builder.gep(self._fields, path)
 
     def change_state(self, old: int, new: int) -> Any:
         """Change the state; true if it was `old`. One of several threads succeeds."""

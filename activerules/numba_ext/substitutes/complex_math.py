@@ -108,8 +108,8 @@ power:
   store {t} %c, ptr %exponent
   store {t} %d, ptr %exponent.im
   call void @{helper}(ptr %base, ptr %exponent, ptr %result)
-  %place = getelementptr {{ {t}, {t} }}, ptr %result, i32 0, i32 {index}
-  %value = load {t}, ptr %place
+  %address = getelementptr {{ {t}, {t} }}, ptr %result, i32 0, i32 {index}
+  %value = load {t}, ptr %address
   ret {t} %value
 }}
 attributes #{number} = {{ memory(none) nounwind willreturn noinline }}

@@ -48,10 +48,10 @@ class CountedGenerator(GeneratorModel):
         self._be_ptr_type = self._be_type.as_pointer()
 
     def from_data(self, builder: Builder, value: Any) -> Any:
-        """The struct in a place on the stack, one for each place in the code."""
-        place = cgutils.alloca_once(builder, value.type)
-        put(builder, value, place)
-        return place
+        """The struct in a slot on the stack, one for each place in the code."""
+        slot = cgutils.alloca_once(builder, value.type)
+        put(builder, value, slot)
+        return slot
 
     def as_data(self, builder: Builder, value: Any) -> Any:
         """The struct, for a reference that is given: it is moved with the last one; before that it
@@ -71,16 +71,16 @@ class CountedGenerator(GeneratorModel):
         return found
 
 
-def put(builder: Builder, value: Any, place: Any) -> None:
+def put(builder: Builder, value: Any, slot: Any) -> None:
     """Write a generator where another may be: variables that still hold that hold this now.
 
     If a call fails whose exception is caught, a variable holds what it has not returned.
     """
-    counter = cgutils.gep_inbounds(builder, place, 0, COUNT)
+    counter = cgutils.gep_inbounds(builder, slot, 0, COUNT)
     count = builder.extract_value(value, COUNT)
     count = builder.select(cgutils.is_null(builder, count), _I64(1), count)
     count = builder.add(count, builder.load(counter))
-    builder.store(builder.insert_value(value, count, COUNT), place)
+    builder.store(builder.insert_value(value, count, COUNT), slot)
 
 
 def data_models(context: Context) -> DataModelManager:
@@ -128,39 +128,39 @@ class CountingNRT(NRTContext):
     def incref(self, builder: Builder, typ: Any, value: Any) -> None:
         """Count a reference to each generator in a value."""
         super().incref(builder, typ, value)
-        for found, place in self._generators(builder, typ, value):
-            builder.call(self._counting(builder, found, "take", 1), [place, place])
+        for found, slot in self._generators(builder, typ, value):
+            builder.call(self._counting(builder, found, "take", 1), [slot, slot])
 
     def decref(self, builder: Builder, typ: Any, value: Any) -> None:
         """Drop a reference to each generator in a value."""
         super().decref(builder, typ, value)
-        for found, place in self._generators(builder, typ, value):
-            self.drop(builder, found, place, place)
+        for found, slot in self._generators(builder, typ, value):
+            self.drop(builder, found, slot, slot)
 
-    def hold(self, builder: Builder, typ: Any, value: Any) -> None:
+    def retain(self, builder: Builder, typ: Any, value: Any) -> None:
         """Take references to what a value holds that was copied, and has none."""
         super().incref(builder, typ, value)
-        for found, place in self._generators(builder, typ, value):
+        for found, slot in self._generators(builder, typ, value):
             self._context.get_generator_impl(found)  # links it
-            builder.call(self._holding(builder.module, found), [place])
+            builder.call(self._retaining(builder.module, found), [slot])
 
-    def move(self, builder: Builder, typ: Any, place: Any) -> None:
+    def move(self, builder: Builder, typ: Any, slot: Any) -> None:
         """Give away a reference to a generator whose struct will be copied."""
         if not is_counted(self._context, typ):
             return
-        counter = cgutils.gep_inbounds(builder, place, 0, COUNT)
+        counter = cgutils.gep_inbounds(builder, slot, 0, COUNT)
         count = builder.load(counter)
         with builder.if_then(builder.icmp_signed(">", count, _I64(1))):
-            self.hold(builder, typ, place)
+            self.retain(builder, typ, slot)
         builder.store(builder.sub(count, _I64(1)), counter)
 
-    def clear(self, builder: Builder, typ: Any, place: Any) -> None:
+    def clear(self, builder: Builder, typ: Any, slot: Any) -> None:
         """Drop the generator in a stack slot, if nothing can reach it any more."""
-        builder.call(self._clearing(builder, typ), [place])
+        builder.call(self._clearing(builder, typ), [slot])
 
-    def drop(self, builder: Builder, typ: Any, value: Any, place: Any) -> None:
-        """Drop a reference to a generator that is in a place, if a variable has it."""
-        builder.call(self._counting(builder, typ, "drop", -1), [value, place])
+    def drop(self, builder: Builder, typ: Any, value: Any, slot: Any) -> None:
+        """Drop a reference to a generator that is in a slot, if a variable has it."""
+        builder.call(self._counting(builder, typ, "drop", -1), [value, slot])
 
     def _generators(self, builder: Builder, typ: Any, value: Any) -> Iterator[tuple[Any, Any]]:
         if isinstance(typ, types.Generator):
@@ -177,14 +177,14 @@ class CountingNRT(NRTContext):
         if known:
             return function
         b = ir.IRBuilder(function.append_basic_block("entry"))
-        value, place = function.args
+        value, slot = function.args
         with b.if_then(cgutils.is_not_null(b, value)):
-            counter = cgutils.gep_inbounds(b, place, 0, COUNT)
+            counter = cgutils.gep_inbounds(b, slot, 0, COUNT)
             count = b.add(b.load(counter), _I64(change))
             b.store(count, counter)
             if change < 0:
                 with b.if_then(cgutils.is_null(b, count)):
-                    self._finalize(b, typ, place)
+                    self._finalize(b, typ, slot)
         b.ret_void()
         return function
 
@@ -193,29 +193,29 @@ class CountingNRT(NRTContext):
         if known:
             return function
         b = ir.IRBuilder(function.append_basic_block("entry"))
-        (place,) = function.args
-        count = b.load(cgutils.gep_inbounds(b, place, 0, COUNT))
+        (slot,) = function.args
+        count = b.load(cgutils.gep_inbounds(b, slot, 0, COUNT))
         with b.if_then(b.icmp_signed(">", count, _I64(0))):
-            self._finalize(b, typ, place)
+            self._finalize(b, typ, slot)
         b.ret_void()
         return function
 
-    def lower_holding(self, typ: Any, module: Any, each_held: Any) -> None:
+    def lower_retaining(self, typ: Any, module: Any, each_owned: Any) -> None:
         """The function that takes references to what a generator holds whose struct was copied."""
-        function = self._holding(module, typ)
+        function = self._retaining(module, typ)
         function.attributes.add("alwaysinline")
         builder = ir.IRBuilder(function.append_basic_block("entry"))
-        each_held(builder, function.args[0], self.hold)
+        each_owned(builder, function.args[0], self.retain)
 
-    def _holding(self, module: Any, typ: Any) -> Any:
+    def _retaining(self, module: Any, typ: Any) -> Any:
         function_type = ir.FunctionType(ir.VoidType(), [self._context.get_value_type(typ)])
         name = f"hold_{self._context.get_generator_desc(typ).mangled_name}"
         return cgutils.get_or_insert_function(module, function_type, name)
 
-    def _finalize(self, builder: Builder, typ: Any, place: Any) -> None:
-        function_type = ir.FunctionType(ir.VoidType(), [place.type])
+    def _finalize(self, builder: Builder, typ: Any, slot: Any) -> None:
+        function_type = ir.FunctionType(ir.VoidType(), [slot.type])
         name = self._context.get_generator_desc(typ).llvm_finalizer_name
-        builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), [place])
+        builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), [slot])
 
     def _function(self, builder: Builder, typ: Any, verb: str, arity: int) -> tuple[Any, bool]:
         """A function of this module, and whether it is there already."""
@@ -224,8 +224,8 @@ class CountingNRT(NRTContext):
         known = builder.module.globals.get(name)
         if known is not None:
             return known, True
-        place_type = self._context.get_value_type(typ)
-        function_type = ir.FunctionType(ir.VoidType(), [place_type] * arity)
+        slot_type = self._context.get_value_type(typ)
+        function_type = ir.FunctionType(ir.VoidType(), [slot_type] * arity)
         function = cgutils.get_or_insert_function(builder.module, function_type, name)
         function.linkage = "linkonce_odr"
         function.attributes.add("alwaysinline")

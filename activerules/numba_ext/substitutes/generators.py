@@ -4,7 +4,7 @@ Needs       Numba's lowering of generators, of which this changes who owns what
 Gives       `LowersGenerators`, for what lowers a function; `iteration`, what loops call
 Invariants  G1  what is yielded is a new reference; what a generator needs later is moved into its
                 state, and out of it when it goes on; everything else it drops before it yields
-            G2  where a function raises it drops the generators in its places, whatever the count
+            G2  where a function raises it drops the generators in its slots, whatever the count
 
 Numba lends what is yielded, though nobody holds it any more, and never drops what a generator holds
 that was made in compiled code. Both would be lost by a derivative, too, even where nothing raises.
@@ -57,19 +57,19 @@ class _GeneratorLower(GeneratorLower):
     def lower_finalize_func(self, lower: Any) -> None:
         """What drops all that a generator holds, and what takes references to it."""
         super().lower_finalize_func(lower)
-        self.context.nrt.lower_holding(self.gentype, lower.module, self._each_held)
+        self.context.nrt.lower_retaining(self.gentype, lower.module, self._each_owned)
 
     def lower_finalize_func_body(self, builder: Builder, genptr: Any) -> None:
         """Drop the arguments, and what waits for the generator to go on."""
         builder.function.attributes.add("alwaysinline")
-        self._each_held(builder, genptr, self.context.nrt.decref)
+        self._each_owned(builder, genptr, self.context.nrt.decref)
 
-    def _each_held(
+    def _each_owned(
         self, builder: Builder, genptr: Any, does: Callable[[Any, Any, Any], None]
     ) -> None:
         """The code of a function that does something to the arguments, and to what waits."""
-        for held, value in self.arg_packer.load(builder, self.get_args_ptr(builder, genptr)):
-            does(builder, held, value)
+        for owned, value in self.arg_packer.load(builder, self.get_args_ptr(builder, genptr)):
+            does(builder, owned, value)
         state = self.get_state_ptr(builder, genptr)
         index = builder.load(self.get_resume_index_ptr(builder, genptr))
         end = builder.function.append_basic_block("end")
@@ -80,9 +80,9 @@ class _GeneratorLower(GeneratorLower):
             builder.position_at_end(block)
             for name in sorted(point.live_vars):
                 k = self.geninfo.state_vars.index(name)
-                held = self.gentype.state_types[k]
-                place = cgutils.gep_inbounds(builder, state, 0, k)
-                does(builder, held, self.context.unpack_value(builder, held, place))
+                owned = self.gentype.state_types[k]
+                slot = cgutils.gep_inbounds(builder, state, 0, k)
+                does(builder, owned, self.context.unpack_value(builder, owned, slot))
             builder.branch(end)
         builder.position_at_end(end)
         builder.ret_void()
@@ -93,13 +93,13 @@ class _Yield(LowerYield):
 
     def _kept(self) -> Iterator[tuple[str, Any, Any]]:
         for index, name in zip(self.live_var_indices, self.live_vars, strict=True):
-            place = cgutils.gep_inbounds(self.builder, self.gen_state_ptr, 0, index)
-            yield name, self.gentype.state_types[index], place
+            slot = cgutils.gep_inbounds(self.builder, self.gen_state_ptr, 0, index)
+            yield name, self.gentype.state_types[index], slot
 
     def lower_yield_suspend(self) -> None:
         """Keep the variables, and where to go on."""
-        for name, held, place in self._kept():
-            self.context.pack_value(self.builder, held, self.lower.loadvar(name), place)
+        for name, owned, slot in self._kept():
+            self.context.pack_value(self.builder, owned, self.lower.loadvar(name), slot)
         self._go_on_at(self.inst.index)
 
     def _go_on_at(self, index: int) -> None:
@@ -109,13 +109,13 @@ class _Yield(LowerYield):
         """Go on with the variables; from now on the state has nothing, also if this raises."""
         self.genlower.create_resumption_block(self.lower, self.inst.index)
         self._go_on_at(_FINISHED)
-        for name, held, place in self._kept():
-            known = self.lower.place_of(held)
+        for name, owned, slot in self._kept():
+            known = self.lower.slot_of(owned)
             if known is None:
-                value = self.context.unpack_value(self.builder, held, place)
-                self.lower.owns(held, value)
+                value = self.context.unpack_value(self.builder, owned, slot)
+                self.lower.owns(owned, value)
             else:
-                put(self.builder, self.builder.load(place), known)
+                put(self.builder, self.builder.load(slot), known)
                 value = known
             self.lower.storevar(value, name)
 
@@ -123,35 +123,35 @@ class _Yield(LowerYield):
 class LowersGenerators(Lower):
     """Lowers a function; if it is a generator, so that it keeps to G1.
 
-    Where one generator of a type is there at a time, it has one place, wherever it was made, and if
+    Where one generator of a type is there at a time, it has one slot, wherever it was made, and if
     it comes from the state: LLVM makes values of what is in it.
     """
 
     GeneratorLower = _GeneratorLower
 
-    def place_of(self, typ: Any) -> Any:
-        """The place of generators of a type; None if two may be there at a time."""
+    def slot_of(self, typ: Any) -> Any:
+        """The slot of generators of a type; None if two may be there at a time."""
         if not isinstance(typ, types.Generator) or not is_counted(self.context, typ):
             return None
-        if typ not in self._places:
-            place_type = self.context.get_value_type(typ).pointee
+        if typ not in self._slots:
+            slot_type = self.context.get_value_type(typ).pointee
             one = self._one_at_a_time(typ)
-            self._places[typ] = cgutils.alloca_once(self.builder, place_type) if one else None
+            self._slots[typ] = cgutils.alloca_once(self.builder, slot_type) if one else None
             if one:
-                self.owns(typ, self._places[typ])
-        return self._places[typ]
+                self.owns(typ, self._slots[typ])
+        return self._slots[typ]
 
     def setup_function(self, fndesc: Any) -> None:
-        """Begin with a function: places are on its stack."""
+        """Begin with a function: slots are on its stack."""
         refuse_returned(fndesc.restype, fndesc.qualname)
         super().setup_function(fndesc)
-        self._places: dict[Any, Any] = {}
+        self._slots: dict[Any, Any] = {}
         self._owned: list[tuple[Any, Any]] = []
 
-    def owns(self, typ: Any, place: Any) -> None:
+    def owns(self, typ: Any, slot: Any) -> None:
         """Note that only variables of this function own the contents of a stack slot."""
         if isinstance(typ, types.Generator) and is_counted(self.context, typ):
-            self._owned.append((typ, place))
+            self._owned.append((typ, slot))
 
     def post_lower(self) -> None:
         """Where the function raises, no variable is left that holds what is in its places (G2)."""
@@ -167,8 +167,8 @@ class LowersGenerators(Lower):
         leaving = self.function.append_basic_block("raises")
         with b.goto_block(leaving):
             status = b.phi(ir.IntType(32))
-            for typ, place in self._owned:
-                self.context.nrt.clear(b, typ, place)
+            for typ, slot in self._owned:
+                self.context.nrt.clear(b, typ, slot)
             b.ret(status)
         for block, end in raising:
             status.add_incoming(end.operands[0], block)
@@ -242,40 +242,40 @@ class LowersGenerators(Lower):
         return self.typeof(name) == typ
 
     def lower_assign(self, ty: Any, inst: Any) -> Any:
-        """What is assigned; a generator in the place it has."""
+        """What is assigned; a generator in the slot it has."""
         given = isinstance(inst.value, numba_ir.Arg) and self.generator_info is not None
         if given and isinstance(ty, types.Generator) and is_counted(self.context, ty):
             return self._copy_of(ty, self.fnargs[inst.value.index])
         value = super().lower_assign(ty, inst)
         if not _is_call(inst.value) or not is_counted(self.context, ty):
             return value
-        place = self.place_of(ty)
-        if place is None:
-            place = cgutils.alloca_once(self.builder, value.type.pointee)
-            self.owns(ty, place)
-        self.context.nrt.clear(self.builder, ty, place)
-        put(self.builder, self.builder.load(value), place)
+        slot = self.slot_of(ty)
+        if slot is None:
+            slot = cgutils.alloca_once(self.builder, value.type.pointee)
+            self.owns(ty, slot)
+        self.context.nrt.clear(self.builder, ty, slot)
+        put(self.builder, self.builder.load(value), slot)
         self.builder.store(_I64(0), cgutils.gep_inbounds(self.builder, value, 0, COUNT))
-        return place
+        return slot
 
     def _copy_of(self, typ: Any, lent: Any) -> Any:
         """An owned copy of a generator that is an argument, which is borrowed."""
         struct = self.builder.load(lent)
-        place = self.place_of(typ)
-        if place is None:
-            place = cgutils.alloca_once(self.builder, struct.type)
-            self.owns(typ, place)
-        self.builder.store(self.builder.insert_value(struct, _I64(1), COUNT), place)
-        self.context.nrt.hold(self.builder, typ, place)
-        return place
+        slot = self.slot_of(typ)
+        if slot is None:
+            slot = cgutils.alloca_once(self.builder, struct.type)
+            self.owns(typ, slot)
+        self.builder.store(self.builder.insert_value(struct, _I64(1), COUNT), slot)
+        self.context.nrt.retain(self.builder, typ, slot)
+        return slot
 
     def decref(self, typ: Any, val: Any) -> None:
         """Drop what a variable has; LLVM is told where that is, if it is anywhere."""
-        place = self.place_of(typ)
-        if place is None:
+        slot = self.slot_of(typ)
+        if slot is None:
             super().decref(typ, val)
         else:
-            self.context.nrt.drop(self.builder, typ, val, place)
+            self.context.nrt.drop(self.builder, typ, val, slot)
 
     def lower_yield(self, retty: Any, inst: Any) -> Any:
         """Return the yielded value, and resume behind it."""

@@ -47,12 +47,12 @@ class InactiveValues(CPUContext):
     def get_function(self, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
         """The implementation of a call, an operator or an access by subscript."""
         implementation = super().get_function(fn, sig, _firstcall)
-        held = sig.recvr or (sig.args[0] if sig.args else types.none)
-        is_method = isinstance(fn, types.BoundFunction) and isinstance(held, _OF_NUMBA)
+        receiver = sig.recvr or (sig.args[0] if sig.args else types.none)
+        is_method = isinstance(fn, types.BoundFunction) and isinstance(receiver, _OF_NUMBA)
         key = fn.typing_key if isinstance(fn, types.Function) else fn
         stores = is_method or key in _WRITES
         reads = is_method or key in _READS
-        from_inactive = (stores or reads) and self._is_inactive(held)
+        from_inactive = (stores or reads) and self._is_inactive(receiver)
         result = (from_inactive and reads) or self.is_inactive_type(sig.return_type)
         if not from_inactive and not result:
             return implementation

@@ -92,10 +92,10 @@ done:
 }}
 
 define internal ptr @{PREFIX}item(ptr %l, i64 %k) {{
-  %size.place = getelementptr i8, ptr %l, i64 8
-  %size = load i64, ptr %size.place
-  %items.place = getelementptr i8, ptr %l, i64 {LIST_ITEMS}
-  %items = load ptr, ptr %items.place
+  %size.address = getelementptr i8, ptr %l, i64 8
+  %size = load i64, ptr %size.address
+  %items.address = getelementptr i8, ptr %l, i64 {LIST_ITEMS}
+  %items = load ptr, ptr %items.address
   %offset = mul i64 %size, %k
   %item = getelementptr i8, ptr %items, i64 %offset
   ret ptr %item
@@ -105,11 +105,11 @@ define internal ptr @{PREFIX}item(ptr %l, i64 %k) {{
 define i64 @{PREFIX}notes() noinline {{
   %notes = call ptr @malloc(i64 24)
   %rows = call ptr @malloc(i64 256)
-  %room.place = getelementptr i64, ptr %notes, i64 1
-  %rows.place = getelementptr i64, ptr %notes, i64 2
+  %room.address = getelementptr i64, ptr %notes, i64 1
+  %rows.address = getelementptr i64, ptr %notes, i64 2
   store i64 0, ptr %notes
-  store i64 8, ptr %room.place
-  store ptr %rows, ptr %rows.place
+  store i64 8, ptr %room.address
+  store ptr %rows, ptr %rows.address
   %number = ptrtoint ptr %notes to i64
   ret i64 %number
 }}
@@ -117,29 +117,29 @@ define i64 @{PREFIX}notes() noinline {{
 define void @{PREFIX}note(i64 %number, i64 %what, i64 %apart, i64 %low, i64 %high) noinline {{
   %notes = inttoptr i64 %number to ptr
   %count = load i64, ptr %notes
-  %room.place = getelementptr i64, ptr %notes, i64 1
-  %room = load i64, ptr %room.place
-  %rows.place = getelementptr i64, ptr %notes, i64 2
-  %rows = load ptr, ptr %rows.place
+  %room.address = getelementptr i64, ptr %notes, i64 1
+  %room = load i64, ptr %room.address
+  %rows.address = getelementptr i64, ptr %notes, i64 2
+  %rows = load ptr, ptr %rows.address
   %full = icmp eq i64 %count, %room
   br i1 %full, label %enlarge, label %put
 enlarge:
   %double = shl i64 %room, 1
   %bytes = shl i64 %double, 5
   %larger = call ptr @realloc(ptr %rows, i64 %bytes)
-  store i64 %double, ptr %room.place
-  store ptr %larger, ptr %rows.place
+  store i64 %double, ptr %room.address
+  store ptr %larger, ptr %rows.address
   br label %put
 put:
   %to = phi ptr [ %rows, %0 ], [ %larger, %enlarge ]
   %row = getelementptr [4 x i64], ptr %to, i64 %count
-  %apart.place = getelementptr i64, ptr %row, i64 1
-  %low.place = getelementptr i64, ptr %row, i64 2
-  %high.place = getelementptr i64, ptr %row, i64 3
+  %apart.address = getelementptr i64, ptr %row, i64 1
+  %low.address = getelementptr i64, ptr %row, i64 2
+  %high.address = getelementptr i64, ptr %row, i64 3
   store i64 %what, ptr %row
-  store i64 %apart, ptr %apart.place
-  store i64 %low, ptr %low.place
-  store i64 %high, ptr %high.place
+  store i64 %apart, ptr %apart.address
+  store i64 %low, ptr %low.address
+  store i64 %high, ptr %high.address
   %more = add i64 %count, 1
   store i64 %more, ptr %notes
   ret void
@@ -149,8 +149,8 @@ put:
 define i1 @{PREFIX}meet(i64 %number) noinline {{
   %notes = inttoptr i64 %number to ptr
   %count = load i64, ptr %notes
-  %rows.place = getelementptr i64, ptr %notes, i64 2
-  %rows = load ptr, ptr %rows.place
+  %rows.address = getelementptr i64, ptr %notes, i64 2
+  %rows = load ptr, ptr %rows.address
   br label %first
 first:
   %i = phi i64 [ 0, %0 ], [ %i.after, %first.next ]
@@ -159,12 +159,12 @@ first:
   br i1 %i.more, label %look, label %done
 look:
   %row = getelementptr [4 x i64], ptr %rows, i64 %i
-  %apart.place = getelementptr i64, ptr %row, i64 1
-  %low.place = getelementptr i64, ptr %row, i64 2
-  %high.place = getelementptr i64, ptr %row, i64 3
-  %apart = load i64, ptr %apart.place
-  %low = load i64, ptr %low.place
-  %high = load i64, ptr %high.place
+  %apart.address = getelementptr i64, ptr %row, i64 1
+  %low.address = getelementptr i64, ptr %row, i64 2
+  %high.address = getelementptr i64, ptr %row, i64 3
+  %apart = load i64, ptr %apart.address
+  %low = load i64, ptr %low.address
+  %high = load i64, ptr %high.address
   %any = icmp ne i64 %apart, 0
   br i1 %any, label %second, label %first.next
 second:
@@ -174,11 +174,11 @@ second:
   br i1 %j.more, label %second.next, label %first.next
 second.next:
   %other = getelementptr [4 x i64], ptr %rows, i64 %j
-  %other.low.place = getelementptr i64, ptr %other, i64 2
-  %other.high.place = getelementptr i64, ptr %other, i64 3
+  %other.low.address = getelementptr i64, ptr %other, i64 2
+  %other.high.address = getelementptr i64, ptr %other, i64 3
   %what = load i64, ptr %other
-  %other.low = load i64, ptr %other.low.place
-  %other.high = load i64, ptr %other.high.place
+  %other.low = load i64, ptr %other.low.address
+  %other.high = load i64, ptr %other.high.address
   %common = and i64 %what, %apart
   %concerned = icmp ne i64 %common, 0
   %begins = icmp ult i64 %low, %other.high

@@ -167,10 +167,10 @@ def _unwrap(p, discont=None, axis=-1, period=6.283185307179586):
     def unwrap(p, discont=None, axis=-1, period=6.283185307179586):
         values = original(p, discont, axis, period)
         result = np.empty_like(values)
-        for place, value in np.ndenumerate(values):
-            turns = np.rint((value - p[place]) / period)
-            smooth = p[place] + turns * period
-            result[place] = with_value(smooth, value)  # pyright: ignore[reportCallIssue]
+        for index, value in np.ndenumerate(values):
+            turns = np.rint((value - p[index]) / period)
+            smooth = p[index] + turns * period
+            result[index] = with_value(smooth, value)  # pyright: ignore[reportCallIssue]
         return result
 
     return unwrap
@@ -189,19 +189,19 @@ def _interp(x, xp, fp):
         if len(knots) != len(samples):
             raise ValueError("fp and xp are not of the same size.")
         result = np.empty(points.shape, number)
-        last, place = len(knots) - 1, 0
+        last, interval = len(knots) - 1, 0
         for index, at in np.ndenumerate(points):
             if np.isnan(at) and last > 0:
                 result[index] = number(at)
                 continue
-            place = arraymath.binary_search_with_guess(at, knots, len(knots), place)
-            if place == -1:
+            interval = arraymath.binary_search_with_guess(at, knots, len(knots), interval)
+            if interval == -1:
                 result[index] = samples[0]
-            elif place >= last:
+            elif interval >= last:
                 result[index] = samples[last]
             else:
-                ends = knots[place], knots[place + 1]
-                result[index] = between(at, ends, (samples[place], samples[place + 1]))
+                ends = knots[interval], knots[interval + 1]
+                result[index] = between(at, ends, (samples[interval], samples[interval + 1]))
         return result
 
     def interp(x, xp, fp):

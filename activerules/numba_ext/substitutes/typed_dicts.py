@@ -38,7 +38,7 @@ _OK, _REPLACED, _FAILED, _EMPTY = 0, 1, -5, -4
 _STRUCT_SIZE = 16
 
 
-# --- places ---
+# --- addresses ---
 
 
 def _call(builder: Builder, name: str, result: ir.Type, *operands: Any) -> Any:
@@ -51,49 +51,49 @@ def _hidden(builder: Builder, name: str, result: ir.Type, *operands: Any) -> Any
     return _call(builder, f"{PREFIX}{name}", result, *operands)
 
 
-def _keys_place(builder: Builder, data: Any) -> Any:
-    place = cgutils.pointer_add(builder, data, _I64(DICT_KEYS))
-    return builder.bitcast(place, _BYTES.as_pointer())
+def _keys_address(builder: Builder, data: Any) -> Any:
+    address = cgutils.pointer_add(builder, data, _I64(DICT_KEYS))
+    return builder.bitcast(address, _BYTES.as_pointer())
 
 
-def _value_place(context: Context, builder: Builder, found: Any, keys: Any, ix: Any) -> Any:
+def _value_address(context: Context, builder: Builder, found: Any, keys: Any, ix: Any) -> Any:
     """Where the value of an entry is."""
     key_size, _, entry_size = entry_sizes(context, found.key_type, found.value_type)
     slot = _hidden(builder, "slot", _I64, keys, ix)
     entries = builder.bitcast(keys, ir.ArrayType(_I8, entry_size).as_pointer())
-    place = builder.gep(entries, [slot, _I64(0)])
-    place = cgutils.pointer_add(builder, place, _I64(value_offset(key_size)))
-    return builder.bitcast(place, context.get_data_type(found.value_type).as_pointer())
+    address = builder.gep(entries, [slot, _I64(0)])
+    address = cgutils.pointer_add(builder, address, _I64(value_offset(key_size)))
+    return builder.bitcast(address, context.get_data_type(found.value_type).as_pointer())
 
 
-def _current_value_place(
+def _current_value_address(
     context: Context, builder: Builder, found: Any, value: Any, ix: Any
 ) -> Any:
     data = _container_get_data(context, builder, found, value)
-    keys = builder.load(_keys_place(builder, data))
-    return _value_place(context, builder, found, keys, ix)
+    keys = builder.load(_keys_address(builder, data))
+    return _value_address(context, builder, found, keys, ix)
 
 
 def _stored_key(context: Context, builder: Builder, key_type: Any, key: Any) -> Any:
     """A key in memory of its own, without bytes that are not set."""
     data = context.data_model_manager[key_type].as_data(builder, key)
-    place = cgutils.alloca_once_value(builder, data)
-    cgutils.memset_padding(builder, place)
-    return builder.bitcast(place, _BYTES)
+    address = cgutils.alloca_once_value(builder, data)
+    cgutils.memset_padding(builder, address)
+    return builder.bitcast(address, _BYTES)
 
 
 def _key_of(context: Context, builder: Builder, found: Any, data: Any, ix: Any) -> Any:
     """The key of an entry, borrowed."""
     model = context.data_model_manager[found.key_type]
-    place = cgutils.alloca_once(builder, model.get_data_type())
-    _hidden(builder, "key", _VOID, data, ix, builder.bitcast(place, _BYTES))
-    return model.load_from_data_pointer(builder, place)
+    address = cgutils.alloca_once(builder, model.get_data_type())
+    _hidden(builder, "key", _VOID, data, ix, builder.bitcast(address, _BYTES))
+    return model.load_from_data_pointer(builder, address)
 
 
 def _value_of(context: Context, builder: Builder, found: Any, value: Any, ix: Any) -> Any:
     """The value of an entry, borrowed."""
-    place = _current_value_place(context, builder, found, value, ix)
-    return context.data_model_manager[found.value_type].load_from_data_pointer(builder, place)
+    address = _current_value_address(context, builder, found, value, ix)
+    return context.data_model_manager[found.value_type].load_from_data_pointer(builder, address)
 
 
 def _new_memory(context: Context, builder: Builder, size: Any) -> Any:
@@ -119,7 +119,7 @@ def _new_sized(typing_context, n_keys, keyty, valty):
         _hidden(builder, "begin", _VOID, keys, size, *sizes)
         data = _new_memory(context, builder, _I64(_STRUCT_SIZE))
         builder.store(_I64(0), builder.bitcast(data, _I64.as_pointer()))
-        builder.store(keys, _keys_place(builder, data))
+        builder.store(keys, _keys_address(builder, data))
         return data
 
     return types.voidptr(n_keys, keyty, valty), codegen
@@ -190,7 +190,7 @@ def _put(typing_context, d, ix, value):
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
         context.nrt.incref(builder, d.value_type, args[2])
         data = context.data_model_manager[d.value_type].as_data(builder, args[2])
-        builder.store(data, _current_value_place(context, builder, d, args[0], args[1]))
+        builder.store(data, _current_value_address(context, builder, d, args[0], args[1]))
 
     return types.void(d, types.intp, d.value_type), codegen
 
@@ -210,8 +210,8 @@ def _forget(typing_context, d, hashval, ix):
     """Remove an entry whose value was dropped."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
-        place = _current_value_place(context, builder, d, args[0], args[2])
-        builder.store(place.type.pointee(None), place)
+        address = _current_value_address(context, builder, d, args[0], args[2])
+        builder.store(address.type.pointee(None), address)
         data = _container_get_data(context, builder, d, args[0])
         _hidden(builder, "remove", _VOID, data, args[1], args[2])
 
@@ -224,20 +224,20 @@ def _enlarge(typing_context, d):
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
         data = _container_get_data(context, builder, d, args[0])
-        place = _keys_place(builder, data)
+        address = _keys_address(builder, data)
         size = _hidden(builder, "larger", _I64, data)
         entry_size = _I64(entry_sizes(context, d.key_type, d.value_type)[2])
         new = _new_memory(context, builder, _hidden(builder, "bytes", _I64, size, entry_size))
         _hidden(builder, "fill", _VOID, data, new, size)
-        old = builder.load(place)
+        old = builder.load(address)
         following = cgutils.alloca_once_value(builder, _I64(0))
         with cgutils.for_range(builder, _call(builder, "numba_dict_length", _I64, data)) as loop:
             ix = _hidden(builder, "next", _I64, data, builder.load(following))
-            origin = _value_place(context, builder, d, old, ix)
-            target = _value_place(context, builder, d, new, loop.index)
+            origin = _value_address(context, builder, d, old, ix)
+            target = _value_address(context, builder, d, new, loop.index)
             builder.store(builder.load(origin), target)
             builder.store(builder.add(ix, _I64(1)), following)
-        builder.store(new, place)
+        builder.store(new, address)
         _call(builder, "free", _VOID, old)
 
     return types.void(d), codegen
@@ -302,8 +302,8 @@ def _pop_last(typing_context, d):
         with builder.if_then(builder.icmp_signed(">=", ix, _I64(0))):
             key = _key_of(context, builder, d, data, ix)
             value = _value_of(context, builder, d, args[0], ix)
-            place = _current_value_place(context, builder, d, args[0], ix)
-            builder.store(place.type.pointee(None), place)
+            address = _current_value_address(context, builder, d, args[0], ix)
+            builder.store(address.type.pointee(None), address)
             context.nrt.incref(builder, d.key_type, key)
             _hidden(builder, "pop", _VOID, data, ix)
             item = context.make_tuple(builder, item_type, [key, value])

@@ -40,19 +40,19 @@ define linkonce_odr i32 @numba_list_new(ptr %out, i64 %item.size, i64 %allocated
 none:
   ret i32 -2
 made:
-  %item.place = getelementptr i8, ptr %lp, i64 8
-  %allocated.place = getelementptr i8, ptr %lp, i64 {_ALLOCATED}
-  %mutable.place = getelementptr i8, ptr %lp, i64 24
-  %incref.place = getelementptr i8, ptr %lp, i64 32
-  %decref.place = getelementptr i8, ptr %lp, i64 40
-  %items.place = getelementptr i8, ptr %lp, i64 {_ITEMS}
+  %item.address = getelementptr i8, ptr %lp, i64 8
+  %allocated.address = getelementptr i8, ptr %lp, i64 {_ALLOCATED}
+  %mutable.address = getelementptr i8, ptr %lp, i64 24
+  %incref.address = getelementptr i8, ptr %lp, i64 32
+  %decref.address = getelementptr i8, ptr %lp, i64 40
+  %items.address = getelementptr i8, ptr %lp, i64 {_ITEMS}
   store i64 0, ptr %lp
-  store i64 %item.size, ptr %item.place
-  store i64 %allocated, ptr %allocated.place
-  store i32 1, ptr %mutable.place
-  store i64 0, ptr %incref.place
-  store i64 0, ptr %decref.place
-  store ptr null, ptr %items.place
+  store i64 %item.size, ptr %item.address
+  store i64 %allocated, ptr %allocated.address
+  store i32 1, ptr %mutable.address
+  store i64 0, ptr %incref.address
+  store i64 0, ptr %decref.address
+  store ptr null, ptr %items.address
   store ptr %lp, ptr %out
   %empty = icmp eq i64 %allocated, 0
   br i1 %empty, label %done, label %filled
@@ -62,20 +62,20 @@ filled:
   %short = icmp eq ptr %items, null
   br i1 %short, label %none, label %kept
 kept:
-  store ptr %items, ptr %items.place
+  store ptr %items, ptr %items.address
   br label %done
 done:
   ret i32 0
 }}""",
     "numba_list_set_method_table": """
 define linkonce_odr void @numba_list_set_method_table(ptr %lp, ptr %table) alwaysinline {
-  %incref.place = getelementptr i8, ptr %lp, i64 32
-  %decref.place = getelementptr i8, ptr %lp, i64 40
+  %incref.address = getelementptr i8, ptr %lp, i64 32
+  %decref.address = getelementptr i8, ptr %lp, i64 40
   %second = getelementptr i8, ptr %table, i64 8
   %incref = load i64, ptr %table
   %decref = load i64, ptr %second
-  store i64 %incref, ptr %incref.place
-  store i64 %decref, ptr %decref.place
+  store i64 %incref, ptr %incref.address
+  store i64 %decref, ptr %decref.address
   ret void
 }""",
     "numba_list_size_address": """
@@ -90,27 +90,27 @@ define linkonce_odr i64 @numba_list_length(ptr %lp) alwaysinline {
 }""",
     "numba_list_allocated": f"""
 define linkonce_odr i64 @numba_list_allocated(ptr %lp) alwaysinline {{
-  %place = getelementptr i8, ptr %lp, i64 {_ALLOCATED}
-  %allocated = load i64, ptr %place
+  %address = getelementptr i8, ptr %lp, i64 {_ALLOCATED}
+  %allocated = load i64, ptr %address
   ret i64 %allocated
 }}""",
     "numba_list_base_ptr": f"""
 define linkonce_odr ptr @numba_list_base_ptr(ptr %lp) alwaysinline {{
-  %place = getelementptr i8, ptr %lp, i64 {_ITEMS}
-  %items = load ptr, ptr %place
+  %address = getelementptr i8, ptr %lp, i64 {_ITEMS}
+  %items = load ptr, ptr %address
   ret ptr %items
 }}""",
     "numba_list_is_mutable": """
 define linkonce_odr i32 @numba_list_is_mutable(ptr %lp) alwaysinline {
-  %place = getelementptr i8, ptr %lp, i64 24
-  %mutable = load i32, ptr %place
+  %address = getelementptr i8, ptr %lp, i64 24
+  %mutable = load i32, ptr %address
   ret i32 %mutable
 }""",
     "numba_list_set_is_mutable": """
 define linkonce_odr void @numba_list_set_is_mutable(ptr %lp, i64 %mutable) alwaysinline {
-  %place = getelementptr i8, ptr %lp, i64 24
+  %address = getelementptr i8, ptr %lp, i64 24
   %short = trunc i64 %mutable to i32
-  store i32 %short, ptr %place
+  store i32 %short, ptr %address
   ret void
 }""",
 }
@@ -123,13 +123,13 @@ define linkonce_odr void @numba_list_set_is_mutable(ptr %lp, i64 %mutable) alway
 def _field(
     context: Context, builder: Builder, found: Any, value: Any, offset: int, ty: ir.Type
 ) -> Any:
-    """The place of a field in the struct of a list."""
+    """The address of a field in the struct of a list."""
     lp = context.make_helper(builder, found, value=value).data
     return builder.bitcast(cgutils.pointer_add(builder, lp, _I64(offset)), ty.as_pointer())
 
 
 def _item(context: Context, builder: Builder, found: Any, value: Any, index: Any) -> Any:
-    """The place of an item of a list."""
+    """The address of an item of a list."""
     items = builder.load(_field(context, builder, found, value, _ITEMS, _BYTES))
     item_type = context.get_data_type(found.item_type)
     return builder.gep(builder.bitcast(items, item_type.as_pointer()), [index])
@@ -169,7 +169,7 @@ def _drop(typing_context, lst, index):
 
 @intrinsic
 def _move(typing_context, lst, source, target):
-    """Copy an item from one place to another, with its reference."""
+    """Copy an item from one address to another, with its reference."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
         origin = _item(context, builder, lst, args[0], args[1])
@@ -185,8 +185,8 @@ def _enlarge(typing_context, lst, capacity):
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> None:
         item_type = context.get_data_type(lst.item_type)
         length = builder.load(_field(context, builder, lst, args[0], _SIZE, _I64))
-        place = _field(context, builder, lst, args[0], _ITEMS, _BYTES)
-        old = builder.load(place)
+        address = _field(context, builder, lst, args[0], _ITEMS, _BYTES)
+        old = builder.load(address)
         size = builder.mul(args[1], _I64(context.get_abi_sizeof(item_type)))
         new = builder.call(_c_function(builder, "malloc", _BYTES, [_I64]), [size])
         with cgutils.if_unlikely(builder, cgutils.is_null(builder, new)):
@@ -195,7 +195,7 @@ def _enlarge(typing_context, lst, capacity):
         with cgutils.for_range(builder, length) as loop:
             item = builder.load(builder.gep(origin, [loop.index]))
             builder.store(item, builder.gep(target, [loop.index]))
-        builder.store(new, place)
+        builder.store(new, address)
         builder.store(args[1], _field(context, builder, lst, args[0], _ALLOCATED, _I64))
         with builder.if_then(cgutils.is_not_null(builder, old)):
             builder.call(_c_function(builder, "free", ir.VoidType(), [_BYTES]), [old])

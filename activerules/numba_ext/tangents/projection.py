@@ -230,8 +230,8 @@ def _add_inplace(x, y):
     def added(x, y):
         if x.shape != y.shape:
             raise TangentMismatch("add_inplace: the tangent has another shape")
-        for place in np.ndindex(x.shape):
-            x[place] += y[place]
+        for index in np.ndindex(x.shape):
+            x[index] += y[index]
         return x
 
     return added

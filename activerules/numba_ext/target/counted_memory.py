@@ -21,8 +21,8 @@ entry:
   br i1 %small, label %row, label %heap
 row:
   %need = add i64 %bytes, 64
-  %place = call ptr @activerules.tape.reserve(ptr %tape, i64 %need)
-  %full = icmp eq ptr %place, null
+  %block = call ptr @activerules.tape.reserve(ptr %tape, i64 %need)
+  %full = icmp eq ptr %block, null
   br i1 %full, label %fail, label %fill
 fill:
   %more = add i64 %need, 15
@@ -31,28 +31,28 @@ fill:
   %placed.old = load i64, ptr %placed.at, align 8
   %placed = add i64 %placed.old, %all
   store i64 %placed, ptr %placed.at, align 8
-  %place.int = ptrtoint ptr %place to i64
-  %after = add i64 %place.int, 79
+  %block.int = ptrtoint ptr %block to i64
+  %after = add i64 %block.int, 79
   %aligned = and i64 %after, -32
-  %skip = sub i64 %aligned, %place.int
-  %data = getelementptr i8, ptr %place, i64 %skip
-  store i64 4611686018427387904, ptr %place, align 8
-  %destructor.at = getelementptr inbounds i8, ptr %place, i64 8
+  %skip = sub i64 %aligned, %block.int
+  %data = getelementptr i8, ptr %block, i64 %skip
+  store i64 4611686018427387904, ptr %block, align 8
+  %destructor.at = getelementptr inbounds i8, ptr %block, i64 8
   store ptr null, ptr %destructor.at, align 8
-  %argument.at = getelementptr inbounds i8, ptr %place, i64 16
+  %argument.at = getelementptr inbounds i8, ptr %block, i64 16
   store ptr null, ptr %argument.at, align 8
-  %data.at = getelementptr inbounds i8, ptr %place, i64 24
+  %data.at = getelementptr inbounds i8, ptr %block, i64 24
   store ptr %data, ptr %data.at, align 8
-  %size.at = getelementptr inbounds i8, ptr %place, i64 32
+  %size.at = getelementptr inbounds i8, ptr %block, i64 32
   store i64 %bytes, ptr %size.at, align 8
-  %allocator.at = getelementptr inbounds i8, ptr %place, i64 40
+  %allocator.at = getelementptr inbounds i8, ptr %block, i64 40
   store ptr null, ptr %allocator.at, align 8
-  ret ptr %place
+  ret ptr %block
 heap:
   %large = call ptr @NRT_MemInfo_alloc_aligned(i64 %bytes, i32 32)
   %none = icmp eq ptr %large, null
-  br i1 %none, label %fail, label %hold
-hold:
+  br i1 %none, label %fail, label %set
+set:
   store i64 4611686018427387904, ptr %large, align 8
   %fine = call i1 @activerules.tape.own(ptr %tape, ptr @NRT_MemInfo_call_dtor, ptr %large)
   br i1 %fine, label %end, label %fail

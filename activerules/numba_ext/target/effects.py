@@ -125,9 +125,9 @@ class _Function:
     def _is_harmless(self, instruction: Any) -> bool:
         match instruction.opcode:
             case "store":
-                value, place = instruction.operands
+                value, address = instruction.operands
                 is_number = self.numbers and self._is_number(value)
-                return is_number or self._is_own(place.name)
+                return is_number or self._is_own(address.name)
             case "call" | "invoke":
                 *arguments, callee = instruction.operands
                 return self._is_harmless_call(callee.name, arguments)

@@ -11,7 +11,7 @@ from numba.experimental import jitclass
 
 import activerules as ar
 from activerules.errors import NotYetSupported, ShadowMismatch
-from activerules.numba_ext.replaced.transfer import settling
+from activerules.numba_ext.replaced.transfer import transferring
 from activerules.testing import central_fdm
 
 Active, Duplicated = ar.Active, ar.Duplicated
@@ -166,7 +166,7 @@ def test_what_has_no_derivative_is_refused(unfreed):
 
 def test_the_reverse_runs_later(unfreed):
     """Also where the augmented primal is the first derivative that needs what gives arrays back."""
-    settling.cache_clear()
+    transferring.cache_clear()
     augmented, reverse = ar.autodiff_thunk(
         ar.ReverseSplitWithPrimal, njit(grown.py_func), Active, Duplicated, ar.Const, ar.Const
     )
