@@ -20,7 +20,7 @@ from numba.experimental import jitclass
 import activerules as ar
 from activerules.ir.llvm.printer import print_function
 from activerules.ir.plan.rendering import render_plan
-from activerules.nested import pull
+from activerules.nested import gradient_rules
 from activerules.numba_ext.target.derivative import DerivativeSpec
 from activerules.pipeline.reverse import Derivation, derive
 from activerules.testing import gradient_fd
@@ -228,19 +228,19 @@ def object_parts() -> dict[str, str]:
 def nested_parts() -> dict[str, str]:
     """A gradient inside a function that is differentiated; the functions written for it."""
     written: list[str] = []
-    write = pull.function_from
+    write = gradient_rules.function_from
 
     def record(text: str, *more: Any, **options: Any) -> Any:
         written.append(text)
         return write(text, *more, **options)
 
-    with mock.patch.object(pull, "function_from", record):
+    with mock.patch.object(gradient_rules, "function_from", record):
         d = derive(slope, DerivativeSpec((float64,), ("active",), "active"))
     call = ">>> [ar.grad(slope)(2.0), ar.hvp(slope)(2.0, 1.0)]"
     found = [float(ar.grad(slope)(2.0)), float(ar.hvp(slope)(2.0, 1.0))]
     return {
         "nested-source": source(cube, slope),
-        "nested-function": clean(written, "def pull("),
+        "nested-function": clean(written, "def gradient("),
         "nested-rule": clean(written, "def along(", "def rule(_config, _dret"),
         "nested-plan": section(planned(d), "calls with rules"),
         "nested-result": f"{call}\n{found}\n# 6 x and 6",

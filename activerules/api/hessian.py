@@ -6,7 +6,7 @@ Both are reverse over forward. With D the derivative of f along a direction,
     H(x) v  = the gradient of D(·, v) at x, by reverse mode
 
 A gradient inside a function that is differentiated is one step of the same kind: see
-`nested.pull`.
+`nested.gradient_rules`.
 
 Source    Pearlmutter (1994), Fast exact multiplication by the Hessian; Griewank and Walther (2008),
           section 5.4

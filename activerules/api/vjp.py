@@ -37,7 +37,7 @@ from activerules.numba_ext.split.pullback import (
     bind,
     data_of,
     make_form,
-    pull_form,
+    pullback_form,
     require_kept,
 )
 from activerules.numba_ext.target.dispatchers import (
@@ -178,16 +178,16 @@ def _make_stub(target: Any, spec: SplitSpec) -> Any:
     names = ", ".join(f"x{k}" for k, _ in enumerate(spec.arguments))
     source = f"def stub({names}): return make(pullback, spec, target, {names})"
     scope = {
-        "make": make_with_pullback, "pullback": Stub(_pull_stub(target, spec)),
+        "make": make_with_pullback, "pullback": Stub(_pullback_stub(target, spec)),
         "spec": spec, "target": target,
     }  # fmt: skip
     return _compiled(f"vjp_{target.py_func.__name__}", source, scope)
 
 
-def _pull_stub(target: Any, spec: SplitSpec) -> Any:
+def _pullback_stub(target: Any, spec: SplitSpec) -> Any:
     """The compiled entry of a pullback."""
-    source = "def stub(pullback, cotangent): return pull(spec, target, pullback, cotangent)"
-    scope = {"pull": pull, "spec": spec, "target": target}
+    source = "def stub(pullback, cotangent): return run_pullback(spec, target, pullback, cotangent)"
+    scope = {"run_pullback": run_pullback, "spec": spec, "target": target}
     return _compiled(f"pullback_{target.py_func.__name__}", source, scope)
 
 
@@ -216,10 +216,11 @@ def _run_apart(
 
 def _make_halves(target: Any, spec: SplitSpec, options: dict[str, Any]) -> tuple[Any, Any, Any]:
     """What runs the primal, what plays its tape, and what compiled callers of a pullback run."""
-    ordinary = _pull_stub(target, spec)
+    ordinary = _pullback_stub(target, spec)
     plain = target.py_func
     scope = {
-        "make": make_with_pullback, "pull": pull, "spec": spec, "target": Stub(target),
+        "make": make_with_pullback, "run_pullback": run_pullback, "spec": spec,
+        "target": Stub(target),
         "bind": bind, "data_of": data_of, "stub": Stub(ordinary),
     }  # fmt: skip
     names = ", ".join(f"x{k}" for k, _ in enumerate(spec.arguments))
@@ -227,7 +228,8 @@ def _make_halves(target: Any, spec: SplitSpec, options: dict[str, Any]) -> tuple
     sources = {
         "record": f"def record({names}):\n out, pullback = make(stub, spec, target, {names})\n"
         " return out, data_of(pullback)",
-        "play": "def play(data, cotangent): return pull(spec, target, bind(stub, data), cotangent)",
+        "play": "def play(data, cotangent):\n"
+        " return run_pullback(spec, target, bind(stub, data), cotangent)",
     }
 
     def half(name: str) -> Any:
@@ -246,10 +248,10 @@ def make_with_pullback(stub: Any, spec: SplitSpec, target: Any, *primals: Any) -
     raise NotImplementedError("this function only has a compiled form")
 
 
-def pull(spec: SplitSpec, target: Any, pullback: Any, cotangent: Any) -> Any:
+def run_pullback(spec: SplitSpec, target: Any, pullback: Any, cotangent: Any) -> Any:
     """Run the reverse; only called from compiled stubs."""
     raise NotImplementedError("this function only has a compiled form")
 
 
 give_compiled_form(make_with_pullback, make_form)
-give_compiled_form(pull, pull_form)
+give_compiled_form(run_pullback, pullback_form)

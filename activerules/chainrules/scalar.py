@@ -64,7 +64,7 @@ class ScalarRule:
             raise delivery.wrong_rows(len(rows), outputs)
         return rows
 
-    def pull(self, x: Sequence[Any]) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+    def with_pullback(self, x: Sequence[Any]) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
         """The rule as rrule: `(y, pullback)`."""
         y = self.function(*x)
         slopes = self.slopes(y, x)

@@ -88,7 +88,7 @@ PARTNERS: dict[Any, str] = _partners()
 def rrule(function: Any, x: Sequence[Any]) -> tuple[Any, Callable[[Any], Any]] | None:
     """The reverse rule of a scalar function at numbers; None if it is not in the tables."""
     rule = rule_of(function, x)
-    return None if rule is None else rule.pull(x)
+    return None if rule is None else rule.with_pullback(x)
 
 
 def frule(deltas: Sequence[Any], function: Any, x: Sequence[Any]) -> tuple[Any, Any] | None:

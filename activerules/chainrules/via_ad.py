@@ -32,10 +32,10 @@ def rrule_via_ad(function: Callable[..., Any], *x: Any) -> tuple[Any, Callable[[
     found = rrule(function, *x)
     if found is not None:
         return found
-    y, pull = vjp(function, *x)
+    y, ad_pullback = vjp(function, *x)
 
     def pullback(dy: Any) -> tuple[Any, ...]:
-        bars = pull(_in_form(y, extern(dy)))
+        bars = ad_pullback(_in_form(y, extern(dy)))
         return NoTangent(), *(NoTangent() if bar is None else bar for bar in bars)
 
     return y, pullback

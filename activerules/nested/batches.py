@@ -16,7 +16,7 @@ from numba import njit
 from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.api.autodiff import NO_C_WRAPPER, autodiff
 from activerules.nested.options import zero_where_same
-from activerules.nested.pullbacks import kept
+from activerules.nested.pullbacks import copy_arrays
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.forward_checks import has_tangent, read_forward_arguments
 from activerules.numba_ext.calls.lanes import BATCHED, first_lane, width_of
@@ -57,7 +57,7 @@ def call_per_lane(typing_context: TypingContext, call: NestedCall) -> Any:
         "Duplicated": Duplicated,
         "autodiff": autodiff,
         "function": dispatcher,
-        "kept": kept,
+        "copy_arrays": copy_arrays,
         "marker": marker,
         "mode": replace(mode, options=mode.options - {"runtime_activity"}),
         "zero_where_same": zero_where_same,
@@ -76,7 +76,7 @@ def _given(annotated: Sequence[Any], lane: int, *, last: bool, compares: bool) -
     for k, ty in enumerate(annotated):
         kind = ty.kind if isinstance(ty, AnnotationType) else None
         value = f"a{k}" if kind is None else f"a{k}.val"
-        value = value if last else f"kept({value})"
+        value = value if last else f"copy_arrays({value})"
         if kind in BATCHED:
             shadow = f"a{k}.dval[{lane}]"
             shadow = f"zero_where_same(a{k}.val, {shadow})" if compares else shadow

@@ -2,7 +2,7 @@
 
 A tape is never differentiated. Here a pullback, and the tape of a split derivative, keep copies of
 the arguments, and the reverse is a gradient by itself: that of <cotangent, f(x)>, which runs f
-once more. What is differentiated is then the gradient of a function: see `pull`.
+once more. What is differentiated is then the gradient of a function: see `gradient_rules`.
 """
 
 from __future__ import annotations
@@ -65,28 +65,28 @@ def nested_vjp_stub(dispatcher: Any, argtypes: Sequence[Any]) -> Any:
 
 def _vjp_stub(dispatcher: Any, count: int, indices: tuple[int, ...]) -> Any:
     names = [f"x{k}" for k in range(count)]
-    again = "".join(f"kept(data[{k}]), " for k in range(count))
+    again = "".join(f"copy_arrays(data[{k}]), " for k in range(count))
     entries = [f"found[{indices.index(k)}]" if k in indices else "None" for k in range(count)]
     phi = _weighted(dispatcher, count)
     gradient = GradientFunction(phi, indices, options={}).dispatcher if indices else None
     lines = ["data = data_of(pullback)"]
     lines += [f"found = gradient({again}cotangent)"] * bool(indices)
     lines.append(f"return ({''.join(entry + ', ' for entry in entries)})")
-    pull = _compiled("pull", ["pullback", "cotangent"], lines, gradient=gradient)
+    apply = _compile("apply", ["pullback", "cotangent"], lines, gradient=gradient)
     lines = [
-        f"data = ({''.join(f'kept({name}), ' for name in names)})",
-        f"out = returned(function({', '.join(names)}))",
-        "return out, bind(pull, data)",
+        f"data = ({''.join(f'copy_arrays({name}), ' for name in names)})",
+        f"out = require_value(function({', '.join(names)}))",
+        "return out, bind(apply, data)",
     ]
-    return _compiled("vjp", names, lines, function=dispatcher, pull=Stub(pull))
+    return _compile("vjp", names, lines, function=dispatcher, apply=Stub(apply))
 
 
 def _weighted(dispatcher: Any, count: int) -> Any:
     """The function `(x…, cotangent) -> <cotangent, f(x…)>`."""
     names = ", ".join(f"x{k}" for k in range(count))
     parameters = [*(f"x{k}" for k in range(count)), "cotangent"]
-    lines = [f"return paired(cotangent, returned(function({names})))"]
-    return _compiled("weighted", parameters, lines, function=dispatcher)
+    lines = [f"return inner_product(cotangent, require_value(function({names})))"]
+    return _compile("weighted", parameters, lines, function=dispatcher)
 
 
 # --- autodiff_thunk ---
@@ -98,7 +98,7 @@ def recording(typing_context: TypingContext, call: NestedHalf) -> Any:
 
     A function that returns memory of its arguments is refused at run time.
     """
-    asked, arguments, dispatcher, _ = _read(typing_context, call, call.given)
+    asked, arguments, dispatcher, _ = _read_split(typing_context, call, call.given)
     width = width_of([a.name for a in arguments], call.given) if is_batched(call.given) else None
     plan = (dispatcher, asked, tuple(a.activity for a in arguments), width)
     return _once(_record_stub, *plan)
@@ -108,19 +108,19 @@ def _record_stub(
     dispatcher: Any, asked: SplitSpec, activities: tuple[str, ...], width: int | None
 ) -> Any:
     names = [f"a{k}" for k, _ in enumerate(activities)]
-    values = [_value(name, kind) for name, kind in zip(names, asked.arguments, strict=True)]
+    values = [_primal_text(name, kind) for name, kind in zip(names, asked.arguments, strict=True)]
     shadowed = has_shadow(asked.result)
     primal = asked.returns_primal and asked.result is not DuplicatedNoNeed
     shadow = "shadow_of(out)" if width is None else f"({'shadow_of(out), ' * width})"
     lines = [
-        f"data = ({''.join(f'kept({value}), ' for value in values)})",
-        f"out = returned(function({', '.join(values)}))",
-        *(f"keep_apart(out, {value})" for value in values if shadowed),
+        f"data = ({''.join(f'copy_arrays({value}), ' for value in values)})",
+        f"out = require_value(function({', '.join(values)}))",
+        *(f"require_no_alias(out, {value})" for value in values if shadowed),
         f"shadow = {shadow if shadowed else 'None'}",
         "used = np.zeros(1, np.int64)",
         f"return (data, shadow, used), {'out' if primal else 'None'}, shadow",
     ]
-    return _compiled("record", names, lines, function=dispatcher)
+    return _compile("record", names, lines, function=dispatcher)
 
 
 def playing(typing_context: TypingContext, call: NestedHalf) -> Any:
@@ -128,7 +128,7 @@ def playing(typing_context: TypingContext, call: NestedHalf) -> Any:
     (or None) and the tape.
     """
     *annotated, dret, tape = map(types.unliteral, call.given)
-    asked, arguments, dispatcher, result = _read(typing_context, call, annotated)
+    asked, arguments, dispatcher, result = _read_split(typing_context, call, annotated)
     if not isinstance(tape, types.BaseTuple) or len(tape) != 3:
         raise TapeError(
             f"{tape} was given to the reverse of {dispatcher.py_func.__name__}",
@@ -161,7 +161,7 @@ def _play_stub(
 
     lanes = range(width or 1)
     # each lane runs the function, which may write into its arguments
-    data = "kept(data[{}])" if len(lanes) > 1 else "data[{}]"
+    data = "copy_arrays(data[{}])" if len(lanes) > 1 else "data[{}]"
     calls = [call("" if width is None else f"[{lane}]", data) for lane in lanes]
     found = ["".join(f"found{lane}[{k}], " for lane in lanes) for k, _ in enumerate(names)]
     batched = [width is not None and kind is Active for kind in asked.arguments]
@@ -180,7 +180,7 @@ def _play_stub(
     ]
     target = _weighted(dispatcher, len(names)) if seeded else dispatcher
     mode = Mode("reverse", options=asked.options - {"runtime_activity"})
-    return _compiled("play", [*names, "dret", "tape"], lines, target=target, mode=mode)
+    return _compile("play", [*names, "dret", "tape"], lines, target=target, mode=mode)
 
 
 def _shadow(asked: SplitSpec, k: int, lane: str) -> str:
@@ -193,11 +193,11 @@ def _compares(asked: SplitSpec) -> bool:
     return "runtime_activity" in asked.options
 
 
-def _value(name: str, kind: Any) -> str:
+def _primal_text(name: str, kind: Any) -> str:
     return name if kind is Const else f"{name}.val"
 
 
-def _read(typing_context: TypingContext, call: NestedHalf, args: Sequence[Any]) -> Any:
+def _read_split(typing_context: TypingContext, call: NestedHalf, args: Sequence[Any]) -> Any:
     asked, dispatcher = call.spec, dispatcher_of_type(call.function)
     found = [types.unliteral(ty) for ty in args]
     arguments = read_kinds(asked, dispatcher, found)
@@ -208,22 +208,22 @@ def _read(typing_context: TypingContext, call: NestedHalf, args: Sequence[Any]) 
 # --- what the stubs call ---
 
 
-def kept(x: Any) -> Any:
+def copy_arrays(x: Any) -> Any:
     """A copy of the arrays in a value, with their strides."""
     raise NotImplementedError
 
 
-def returned(y: Any) -> Any:
+def require_value(y: Any) -> Any:
     """What a function returned; raises where that is None, which has no derivative."""
     raise NotImplementedError
 
 
-def paired(cotangent: Any, y: Any) -> Any:
+def inner_product(cotangent: Any, y: Any) -> Any:
     """<cotangent, y>, a real number: Re of the sum of conj(cotangent) y."""
     raise NotImplementedError
 
 
-def keep_apart(result: Any, other: Any) -> None:
+def require_no_alias(result: Any, other: Any) -> None:
     """Raise if an array in `result` shares memory with one in `other`."""
     raise NotImplementedError
 
@@ -236,10 +236,10 @@ def shadow_of(y: Any) -> Any:
 _UNCHANGING = (types.Number, *CONSTANT)
 
 
-@overload(kept)
-def _kept(x):
+@overload(copy_arrays)
+def _copy_arrays(x):
     if isinstance(x, types.BaseTuple):
-        return _items("kept(x[{}])", "x", x)
+        return _items("copy_arrays(x[{}])", "x", x)
     if isinstance(x, _UNCHANGING):
         return lambda x: x
     if isinstance(x, types.ListType) and is_number_list(x):
@@ -271,8 +271,8 @@ def _shadow_of(y):
     return lambda y: make_zero(y)
 
 
-@overload(returned)
-def _returned(y):
+@overload(require_value)
+def _require_value(y):
     if returned_type(y) == y:
         return lambda y: y
 
@@ -284,16 +284,16 @@ def _returned(y):
     return impl
 
 
-@overload(paired)
-def _paired(cotangent, y):
+@overload(inner_product)
+def _inner_product(cotangent, y):
     require_fitting(y, cotangent)
     if optional_leaf(y) is not None:
-        return _paired_optional(cotangent)
+        return _inner_product_of_optional(cotangent)
     if isinstance(y, types.BaseTuple):
-        terms = " + ".join(f"paired(cotangent[{k}], y[{k}])" for k in range(len(y)))
+        terms = " + ".join(f"inner_product(cotangent[{k}], y[{k}])" for k in range(len(y)))
         return _source(f"def impl(cotangent, y): return {terms or '0.0'}")
     if isinstance(y, types.Array) and is_number(y.dtype):
-        return _paired_vectors if y.ndim == 1 else _paired_arrays
+        return _inner_product_of_vectors if y.ndim == 1 else _inner_product_of_arrays
     if isinstance(y, types.Complex):
         return lambda cotangent, y: cotangent.real * y.real + cotangent.imag * y.imag
     if is_number(y):
@@ -301,7 +301,7 @@ def _paired(cotangent, y):
     return lambda cotangent, y: 0.0
 
 
-def _paired_optional(cotangent: Any) -> Any:
+def _inner_product_of_optional(cotangent: Any) -> Any:
     if cotangent == types.none:
         return lambda cotangent, y: 0.0
 
@@ -310,42 +310,42 @@ def _paired_optional(cotangent: Any) -> Any:
             return 0.0
         if y is None:
             raise ShadowMismatch("a cotangent is given for what is None in the result")
-        return paired(present(cotangent), present(y))
+        return inner_product(present(cotangent), present(y))
 
     return impl
 
 
-def _paired_vectors(cotangent, y):
+def _inner_product_of_vectors(cotangent, y):
     if cotangent.shape != y.shape:
         raise ShadowMismatch("the cotangent has another shape than the result")
     total = 0.0
     for i in range(y.size):
-        total += paired(cotangent[i], y[i])
+        total += inner_product(cotangent[i], y[i])
     return total
 
 
-def _paired_arrays(cotangent, y):
+def _inner_product_of_arrays(cotangent, y):
     if cotangent.shape != y.shape:
         raise ShadowMismatch("the cotangent has another shape than the result")
     total = 0.0
     for index in np.ndindex(y.shape):
-        total += paired(cotangent[index], y[index])
+        total += inner_product(cotangent[index], y[index])
     return total
 
 
-@overload(keep_apart)
-def _keep_apart(result, other):
+@overload(require_no_alias)
+def _require_no_alias(result, other):
     if isinstance(result, types.BaseTuple):
-        return _each("keep_apart(result[{}], other)", result)
+        return _each("require_no_alias(result[{}], other)", result)
     if isinstance(other, types.BaseTuple):
-        return _each("keep_apart(result, other[{}])", other)
+        return _each("require_no_alias(result, other[{}])", other)
     if isinstance(result, types.Array) and isinstance(other, types.Array):
         return apart(_IS_VIEW, NotYetSupported)
     if isinstance(optional_leaf(result), types.Array) and isinstance(other, types.Array):
 
         def if_present(result, other):
             if result is not None:
-                keep_apart(present(result), other)
+                require_no_alias(present(result), other)
 
         return if_present
     return lambda result, other: None
@@ -367,7 +367,7 @@ def _source(source: str, **more: Any) -> Any:
     return function_from(source, "impl", {**_SCOPE, **more}, module=__name__)
 
 
-def _compiled(name: str, names: Sequence[str], lines: Sequence[str], **more: Any) -> Any:
+def _compile(name: str, names: Sequence[str], lines: Sequence[str], **more: Any) -> Any:
     source = f"def {name}({', '.join(names)}):\n " + "\n ".join(lines)
     return njit(**NO_C_WRAPPER)(function_from(source, name, {**_SCOPE, **more}, module=__name__))
 
@@ -387,11 +387,11 @@ _SCOPE = {
     "bind": bind,
     "clear": clear,
     "data_of": data_of,
-    "keep_apart": keep_apart,
-    "kept": kept,
+    "require_no_alias": require_no_alias,
+    "copy_arrays": copy_arrays,
     "np": np,
-    "paired": paired,
-    "returned": returned,
+    "inner_product": inner_product,
+    "require_value": require_value,
     "shadow_of": shadow_of,
     "zero_where_same": zero_where_same,
 }

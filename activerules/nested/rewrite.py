@@ -3,12 +3,12 @@
     batched arguments     a call per lane                                 batches
     options               the call without them                           options
     lists of numbers      the call with arrays in their place             lists
-    what is left          a function with rules: its pull                 pull
+    what is left          a function with rules                           gradient_rules
 
-Each of the first three ends in a call of `autodiff` that is rewritten again, until a pull is left.
-What a rule does is reverse over forward, so that no code with a tape is ever differentiated: see
-docs/decisions/0008-nested-derivatives.md. Pullbacks and split halves, which are values, have
-functions of their own (`pullbacks`).
+Each of the first three ends in a call of `autodiff` that is rewritten again, until a nested
+gradient is left. Its rules are reverse over forward, so that no code with a tape is ever
+differentiated: see docs/decisions/0008-nested-derivatives.md. Pullbacks and split halves, which are
+values, have functions of their own (`pullbacks`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import Any
 
 from activerules.nested.batches import call_per_lane
+from activerules.nested.gradient_rules import call_of
 from activerules.nested.options import call_without_options
-from activerules.nested.pull import call_of
 from activerules.nested.pullbacks import nested_vjp_stub, playing, recording
 from activerules.numba_ext.calls import checks
 from activerules.numba_ext.calls.emitter import is_batched

@@ -1,8 +1,8 @@
 """A pullback as a value: a compiled stub that carries the tape and the arrays it works on.
 
 `pullback(cotangent)` calls the stub with the pullback itself before the cotangent. The forms here
-are what the stubs of `vjp` run: `make_form` gives `(out, pullback)`, `pull_form` the cotangents of
-the primals.
+are what the stubs of `vjp` run: `make_form` gives `(out, pullback)`, `pullback_form` the cotangents
+of the primals.
 
 A pullback carries the tape, the primals, one working shadow per Duplicated primal, and the shadow
 of the result. A run clears the shadows, adds the cotangent to that of the result, plays the tape,
@@ -240,7 +240,7 @@ def make_form(typing_context, stub, spec, function, *args):
     return signature(out_type, stub, spec, function, types.Tuple(args)), codegen
 
 
-def pull_form(typing_context, spec, function, pullback, cotangent):
+def pullback_form(typing_context, spec, function, pullback, cotangent):
     """One cotangent per primal; None for those that carry no derivative."""
     parts: Any = items_of(pullback.data)
     _, args, _, shadow_type = parts

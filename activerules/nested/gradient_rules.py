@@ -1,8 +1,8 @@
 """Gradients asked for by code that is itself differentiated: a gradient as a function with rules.
 
-The *pull* of a function f, for one way to differentiate it, does what `autodiff(Reverse, f, …)`
-does there, on flat arguments: `pull(x…, d…) -> (ā…, r)`. The x are the leaves of f's arguments, the
-d the shadows of those that have one, the ā the derivatives of those that are returned, r what f
+The nested gradient of a function f is a compiled function that does what `autodiff(Reverse, f, …)`
+does there, on flat arguments: `gradient(x…, d…) -> (ā…, r)`. The x are the leaves of f's arguments,
+the d the shadows of those that have one, the ā the derivatives that are returned, and r what f
 returned.
 With F: (x, a) -> (x', r) the function and what it writes, ȳ what the shadows hold before,
 
@@ -10,7 +10,7 @@ With F: (x, a) -> (x', r) the function and what it writes, ȳ what the shadows h
 
 and D(x, a; v, w) = F'(x, a)(v, w), computed by forward mode, which is code without a tape:
 
-    reverse of the pull, cotangents (x'*, x̄*, ā*, r*):  gradients with respect to x, a and ȳ of
+    reverse, cotangents (x'*, x̄*, ā*, r*):  gradients with respect to x, a and ȳ of
         <x'*, x'> + r* r + <(ȳ, 1), D(x, a; x̄*, ā*)>    one reverse sweep over D, seeded (ȳ, 1);
                                                          the one by ȳ is what D leaves of x̄*
     forward, tangents (ẋ, ȧ, ȳ'):  the gradient with respect to (x, a) of
@@ -95,7 +95,7 @@ class ArgumentLeaf:
 
 
 @dataclass(frozen=True)
-class PullSpec:
+class NestedGradientSpec:
     """One way to differentiate a function.
 
     arguments      with their activities
@@ -117,16 +117,16 @@ class PullSpec:
 
 
 @dataclass
-class _Writer:
-    """Writes the functions of one pull."""
+class _GradientWriter:
+    """Writes the functions of one nested gradient."""
 
-    way: PullSpec
+    spec: NestedGradientSpec
     leaves: list[ArgumentLeaf] = field(default_factory=list)
     texts: TupleTexts = field(default_factory=TupleTexts)
 
     def __post_init__(self) -> None:
-        written = _written(self.way)
-        for k, argument in enumerate(self.way.arguments):
+        written = _written_arguments(self.spec)
+        for k, argument in enumerate(self.spec.arguments):
             for leaf in leaves_at(f"x{k}", argument.numba_type):
                 role = _role(argument, leaf.found)
                 self.leaves.append(
@@ -140,32 +140,32 @@ class _Writer:
     def rebuilt(self, k: int, text: Callable[[ArgumentLeaf], str]) -> str:
         """Argument `k` with `text` for each of its leaves."""
         leaves = (leaf for leaf in self.leaves if leaf.argument == k)
-        return self.texts.put_together(self.way.arguments[k].numba_type, leaves, text)
+        return self.texts.put_together(self.spec.arguments[k].numba_type, leaves, text)
 
     # --- functions ---
 
-    def pull(self) -> Any:
-        """`pull(x…, d…) -> (ā…, r)`, or None if it returns nothing."""
-        way = self.way
+    def gradient(self) -> Any:
+        """`gradient(x…, d…) -> (ā…, r)`, or None if it returns nothing."""
+        spec = self.spec
         kinds = {"const": "", "active": "_Active", "duplicated": "_Duplicated"}
         kinds["mixed"] = "_MixedDuplicated"
         args = []
-        for k, argument in enumerate(way.arguments):
+        for k, argument in enumerate(spec.arguments):
             primal = self.rebuilt(k, lambda leaf: leaf.name)
             shadow = self.rebuilt(k, lambda x: x.shadow if x.role == "array" else x.name)
             given = f"{primal}, {shadow}" if argument.activity in _SHADOWED else primal
             args.append(f"{kinds[argument.activity]}({given})")
         names = [leaf.name for leaf in self.leaves]
         names += [leaf.shadow for leaf in self.of_role("array")]
-        marker = "_Active" if way.seeded else "_Const"
+        marker = "_Active" if spec.seeded else "_Const"
         call = f"_autodiff(_mode, _function, {', '.join([marker, *args])})"
         found = [f"_bars[{x.argument}]{x.path}" for x in self.of_role("number")]
         lines = [f"_bars = {call}"]
-        if way.with_primal:
+        if spec.with_primal:
             lines = [f"_bars, _primal = {call}"]
             found.append("_primal")
-        mode = way.mode.with_primal() if way.with_primal else way.mode
-        return self._function("pull", names, [*lines, _returned(found)], _mode=mode)
+        mode = spec.mode.with_primal() if spec.with_primal else spec.mode
+        return self._function("gradient", names, [*lines, _returned(found)], _mode=mode)
 
     def along(self, varied: Sequence[ArgumentLeaf], extra: str) -> Any:
         """`along(x…, t…, [extra])`: the derivative of f along tangents of the leaves `varied`.
@@ -175,40 +175,42 @@ class _Writer:
         names = [leaf.name for leaf in self.leaves] + [leaf.tangent for leaf in varied]
         names += [extra] if extra else []
         args = []
-        for k, _ in enumerate(self.way.arguments):
+        for k, _ in enumerate(self.spec.arguments):
             primal = self.rebuilt(k, lambda leaf: leaf.name)
             moves = any(leaf.argument == k for leaf in varied)
             tangent = self.rebuilt(k, lambda x: x.tangent if x in varied else x.name)
             args.append(f"_Duplicated({primal}, {tangent})" if moves else primal)
-        marker = "_Duplicated" if self.way.seeded else "_Const"
+        marker = "_Duplicated" if self.spec.seeded else "_Const"
         found = "_dot, _primal" if extra else "_dot"
         call = f"{found} = _autodiff(_mode, _function, {', '.join([marker, *args])})"
-        dot = "_dot" if self.way.seeded else "0.0"
+        dot = "_dot" if self.spec.seeded else "0.0"
         result = {
-            "weight": [f"return weight * _primal{' + _dot' if self.way.seeded else ''}"],
+            "weight": [f"return weight * _primal{' + _dot' if self.spec.seeded else ''}"],
             "kept": ["kept[0] = _primal", f"kept[1] = {dot}"],
-            "": ["return _dot" if self.way.seeded else "return None"],
+            "": ["return _dot" if self.spec.seeded else "return None"],
         }[extra]
         mode = ForwardWithPrimal if extra else Forward
         return self._function("along", names, [call, *result], _mode=mode)
 
     def _function(self, name: str, names: Sequence[str], lines: Sequence[str], **more: Any) -> Any:
-        plain = self._plain(name, names, lines, _function=self.way.dispatcher, **more)
+        plain = self._source_function(name, names, lines, _function=self.spec.dispatcher, **more)
         return njit(**NO_C_WRAPPER)(plain)
 
-    def _plain(self, name: str, names: Sequence[str], lines: Sequence[str], **more: Any) -> Any:
+    def _source_function(
+        self, name: str, names: Sequence[str], lines: Sequence[str], **more: Any
+    ) -> Any:
         scope = {**_SCOPE, **self.texts.classes, **more}
         source = f"def {name}({', '.join(names)}):\n " + "\n ".join(lines)
         made = function_from(source, name, scope, module=__name__)
-        made.__name__ = f"{name}_{self.way.dispatcher.py_func.__name__}"
+        made.__name__ = f"{name}_{self.spec.dispatcher.py_func.__name__}"
         return made
 
     # --- rules ---
 
-    def rules(self, pull: Any) -> dict[Any, Any]:
-        """The functions of the rules of the pull."""
+    def rules(self, gradient: Any) -> dict[Any, Any]:
+        """The functions of its rules."""
         return {
-            "augmented_primal": self._augmented(pull),
+            "augmented_primal": self._augmented(gradient),
             "reverse": self._reverse(),
             "forward": self._forward(),
         }
@@ -217,7 +219,7 @@ class _Writer:
         shadows = [leaf.shadow for leaf in self.of_role("array")]
         return [*leading, *(leaf.name for leaf in self.leaves), *shadows]
 
-    def _augmented(self, pull: Any) -> Any:
+    def _augmented(self, gradient: Any) -> Any:
         arrays = [leaf for leaf in self.leaves if isinstance(leaf.found, types.Array)]
         lines = [
             f"_apart({one.name}.val, {other.name}.val)"
@@ -226,14 +228,16 @@ class _Writer:
             if one.written or other.written
         ]
         values = ", ".join(f"{name}.val" for name in self._names())
-        lines.append(f"return _AugmentedReturn(_passing(_pull, {values}), None, None)")
-        return self._plain("rule", self._names("_config", "_ret"), lines, _pull=pull)
+        lines.append(f"return _AugmentedReturn(_passing(_gradient, {values}), None, None)")
+        return self._source_function(
+            "rule", self._names("_config", "_ret"), lines, _gradient=gradient
+        )
 
     def _reverse(self) -> Any:
-        way = self.way
+        spec = self.spec
         arrays, numbers = self.of_role("array"), self.of_role("number")
         lines = []
-        if numbers or way.with_primal:
+        if numbers or spec.with_primal:
             lines.append("_bars = _dret.val if _active(_dret) else _make_zero(_dret.val)")
         arrays_given = [leaf for leaf in self.leaves if isinstance(leaf.found, types.Array)]
         # two of them may be one array, and what the tape holds of it two copies
@@ -244,7 +248,7 @@ class _Writer:
             if leaf in alone:
                 args.append(f"_own{leaf.number}")
             elif leaf in arrays_given and (leaf.written or leaf.found.layout == "A"):
-                args.append(f"_again({leaf.name})")
+                args.append(f"_with_copy({leaf.name})")
             else:
                 args.append(leaf.name)
         for leaf in [leaf for leaf in self.leaves if leaf.role != "plain"]:
@@ -255,23 +259,25 @@ class _Writer:
             lines.append(f"{t} = {d}.dval if _active({d}) else _make_zero({d}.val)")
             # the shadow of a tangent that is not written has no influence
             args.append(
-                f"_Duplicated({t}, _like({d}.val, {t}))" if leaf.written else f"_Const({t})"
+                f"_Duplicated({t}, _copy_like({d}.val, {t}))" if leaf.written else f"_Const({t})"
             )
         extra = ""
-        if way.with_primal:
+        if spec.with_primal:
             extra = "weight"
             args.append("_Const(_bars[-1])")
         varied = [leaf for leaf in self.leaves if leaf.role != "plain"]
-        marker = "_Active" if extra or way.seeded else "_Const"
+        marker = "_Active" if extra or spec.seeded else "_Const"
         lines.append(f"_found = _autodiff(_mode, _along, {', '.join([marker, *args])})")
-        lines += [f"_collect({leaf.name}, _own{leaf.number})" for leaf in alone]
+        lines += [f"_add_own_shadow({leaf.name}, _own{leaf.number})" for leaf in alone]
         entries = [f"_found[{leaf.number}]" for leaf in self.leaves]
         lines.append(_returned([*entries, *("None" for _ in arrays)]))
         names = self._names("_config", "_dret", "_tape")
-        return self._plain("rule", names, lines, _along=self.along(varied, extra), _mode=way.mode)
+        return self._source_function(
+            "rule", names, lines, _along=self.along(varied, extra), _mode=spec.mode
+        )
 
     def _forward(self) -> Any:
-        way = self.way
+        spec = self.spec
         numbers = self.of_role("number")
         varied = [leaf for leaf in self.leaves if leaf.may_vary]
         lines, args, tangents = [], [], []
@@ -290,12 +296,12 @@ class _Writer:
                 args.append(f"_Const({x}.val)")
                 tangents += [f"_Const({t})"] * leaf.may_vary
         args += tangents
-        if way.with_primal:
-            lines += ["_kept, _seed = _np.zeros(2), _np.zeros(2)", f"_seed[1] = {way.seeded:d}"]
+        if spec.with_primal:
+            lines += ["_kept, _seed = _np.zeros(2), _np.zeros(2)", f"_seed[1] = {spec.seeded:d}"]
             args.append("_Duplicated(_kept, _seed)")
-        marker = "_Active" if way.seeded and not way.with_primal else "_Const"
+        marker = "_Active" if spec.seeded and not spec.with_primal else "_Const"
         lines.append(f"_found = _autodiff(_mode, _along, {', '.join([marker, *args])})")
-        kept = ["_kept[0]"] if way.with_primal else [], ["_kept[1]"] if way.with_primal else []
+        kept = ["_kept[0]"] if spec.with_primal else [], ["_kept[1]"] if spec.with_primal else []
         first = len(self.leaves)
         primal = [f"_found[{first + varied.index(x)}]" for x in numbers] + kept[0]
         tangent = [f"_found[{x.number}]" for x in numbers] + kept[1]
@@ -304,8 +310,8 @@ class _Writer:
             lines.append(f"return ({both[0]}, {both[1]}) if _config.needs_shadow else {both[0]}")
         # not of batches: it takes one tangent of each argument, and runs once per lane
         names = ["_config", "_ret", *(f"{name}: _Single" for name in self._names())]
-        along = self.along(varied, "kept" if way.with_primal else "")
-        return self._plain("rule", names, lines, _along=along, _mode=way.mode, _np=np)
+        along = self.along(varied, "kept" if spec.with_primal else "")
+        return self._source_function("rule", names, lines, _along=along, _mode=spec.mode, _np=np)
 
 
 _SHADOWED = ("duplicated", "mixed")
@@ -329,32 +335,32 @@ def _role(argument: ArgumentSpec, found: Any) -> str:
     return "plain"
 
 
-def _written(way: PullSpec) -> tuple[bool, ...]:
+def _written_arguments(spec: NestedGradientSpec) -> tuple[bool, ...]:
     """Which arguments the function writes into."""
     moved = [
         ArgumentSpec(a.name, a.numba_type, "const" if a.activity == "const" else "duplicated")
-        for a in way.arguments
+        for a in spec.arguments
     ]
-    return compiled_forward(way.dispatcher, moved, way.seeded, 1, again=True).written
+    return compiled_forward(spec.dispatcher, moved, spec.seeded, 1, again=True).written
 
 
-def pull_of(way: PullSpec) -> tuple[Any, _Writer]:
-    """The compiled pull with its rules, and its writer."""
+def gradient_of(spec: NestedGradientSpec) -> tuple[Any, _GradientWriter]:
+    """The compiled nested gradient with its rules, and its writer."""
 
-    def make() -> tuple[Any, _Writer]:
-        writer = _Writer(way)
-        pull = writer.pull()
-        for which, written in writer.rules(pull).items():
-            saved = _saved(writer) if which == "reverse" else ()
+    def make() -> tuple[Any, _GradientWriter]:
+        writer = _GradientWriter(spec)
+        gradient = writer.gradient()
+        for which, written in writer.rules(gradient).items():
+            saved = _saved_for_reverse(writer) if which == "reverse" else ()
             # no call of it can have been compiled before
-            RULES.attach(pull, which, *define_on(pull, which, written, saved))
-        return pull, writer
+            RULES.attach(gradient, which, *define_on(gradient, which, written, saved))
+        return gradient, writer
 
-    key = ("pull", way.arguments, way.seeded, way.with_primal, way.options)
-    return COMPILED.get(way.dispatcher, key, make)
+    key = ("nested gradient", spec.arguments, spec.seeded, spec.with_primal, spec.options)
+    return COMPILED.get(spec.dispatcher, key, make)
 
 
-def _saved(writer: _Writer) -> tuple[str, ...]:
+def _saved_for_reverse(writer: _GradientWriter) -> tuple[str, ...]:
     """What the reverse reads: the arguments, and the shadows that are read before they are added
     to.
     """
@@ -368,19 +374,21 @@ def _saved(writer: _Writer) -> tuple[str, ...]:
 def call_of(asked: ReadCall) -> Any:
     """A compiled function that stands for a call: of annotated arguments, or of plain ones."""
     call = asked.call
-    way = PullSpec(
+    spec = NestedGradientSpec(
         call.dispatcher, asked.arguments, asked.seeded, asked.with_primal, call.mode.options
     )
     key = ("nested", call)
     if has_number_lists(asked):
-        return COMPILED.get(way.dispatcher, key, lambda: call_by_arrays(asked, _written(way)))
+        return COMPILED.get(
+            spec.dispatcher, key, lambda: call_by_arrays(asked, _written_arguments(spec))
+        )
     make = _gradient_call if call.gradient else _annotated_call
-    return COMPILED.get(way.dispatcher, key, lambda: make(asked, *pull_of(way)))
+    return COMPILED.get(spec.dispatcher, key, lambda: make(asked, *gradient_of(spec)))
 
 
-def _annotated_call(asked: ReadCall, pull: Any, writer: _Writer) -> Any:
-    """`autodiff(mode, f, …)` by a pull."""
-    values = [f"a{k}{'.val' if _annotated(ty) else ''}" for k, ty in enumerate(asked.call.given)]
+def _annotated_call(asked: ReadCall, gradient: Any, writer: _GradientWriter) -> Any:
+    """`autodiff(mode, f, …)` as a call of a nested gradient."""
+    values = [f"a{k}{'.val' if _is_annotated(ty) else ''}" for k, ty in enumerate(asked.call.given)]
     given = [values[x.argument] + x.path for x in writer.leaves]
     given += [f"a{x.argument}.dval{x.path}" for x in writer.of_role("array")]
     numbers = writer.of_role("number")
@@ -390,20 +398,20 @@ def _annotated_call(asked: ReadCall, pull: Any, writer: _Writer) -> Any:
         else "None"
         for k, argument in enumerate(asked.arguments)
     ]
-    lines = [f"found = pull({', '.join(given)})"]
+    lines = [f"found = gradient({', '.join(given)})"]
     result = f"({''.join(entry + ', ' for entry in entries)})"
     lines.append(f"return ({result}, found[-1])" if asked.with_primal else f"return {result}")
     names = [f"a{k}" for k, _ in enumerate(asked.call.given)]
-    return _compiled(writer, names, lines, pull=pull)
+    return _compile_call(writer, names, lines, gradient=gradient)
 
 
-def _gradient_call(asked: ReadCall, pull: Any, writer: _Writer) -> Any:
-    """The stub of `grad` by a pull: the shadows are made here."""
+def _gradient_call(asked: ReadCall, gradient: Any, writer: _GradientWriter) -> Any:
+    """The stub of `grad` as a call of a nested gradient: the shadows are made here."""
     spec: Any = asked.call.gradient
     arrays, numbers = writer.of_role("array"), writer.of_role("number")
     lines = [f"{x.shadow} = make_zero(a{x.argument}{x.path})" for x in arrays]
     given = [f"a{x.argument}{x.path}" for x in writer.leaves] + [x.shadow for x in arrays]
-    lines.append(f"found = pull({', '.join(given)})")
+    lines.append(f"found = gradient({', '.join(given)})")
 
     def entry(leaf: ArgumentLeaf) -> str:
         if leaf in numbers:
@@ -414,14 +422,16 @@ def _gradient_call(asked: ReadCall, pull: Any, writer: _Writer) -> Any:
     result = entries[0] if spec.single else f"({''.join(one + ', ' for one in entries)})"
     lines.append(f"return (found[-1], {result})" if spec.with_value else f"return {result}")
     names = [f"a{k}" for k, _ in enumerate(asked.call.given)]
-    return _compiled(writer, names, lines, pull=pull, make_zero=make_zero)
+    return _compile_call(writer, names, lines, gradient=gradient, make_zero=make_zero)
 
 
-def _annotated(found: Any) -> bool:
+def _is_annotated(found: Any) -> bool:
     return isinstance(found, AnnotationType)
 
 
-def _compiled(writer: _Writer, names: Sequence[str], lines: Sequence[str], **more: Any) -> Any:
+def _compile_call(
+    writer: _GradientWriter, names: Sequence[str], lines: Sequence[str], **more: Any
+) -> Any:
     source = f"def call({', '.join(names)}):\n " + "\n ".join(lines)
     call = function_from(source, "call", {**writer.texts.classes, **more}, module=__name__)
     return njit(**NO_C_WRAPPER)(call)
@@ -430,21 +440,21 @@ def _compiled(writer: _Writer, names: Sequence[str], lines: Sequence[str], **mor
 # --- what the rules call ---
 
 
-def _again(x: Any) -> Any:
+def _with_copy(x: Any) -> Any:
     """An annotated array around a copy of it, with the strides of its shadow."""
     raise NotImplementedError
 
 
-def _like(x: Any, form: Any) -> Any:
+def _copy_like(x: Any, form: Any) -> Any:
     """A copy of an array with the strides of another one."""
     raise NotImplementedError
 
 
-@overload(_again)
-def _again_typed(x):
+@overload(_with_copy)
+def _with_copy_typed(x):
     if x.kind is Const:
-        return lambda x: Const(_like(x.val, x.val))
-    return lambda x: Duplicated(_like(x.val, x.dval), x.dval)
+        return lambda x: Const(_copy_like(x.val, x.val))
+    return lambda x: Duplicated(_copy_like(x.val, x.dval), x.dval)
 
 
 def _with_own_shadow(x: Any) -> Any:
@@ -452,7 +462,7 @@ def _with_own_shadow(x: Any) -> Any:
     raise NotImplementedError
 
 
-def _collect(x: Any, own: Any) -> None:
+def _add_own_shadow(x: Any, own: Any) -> None:
     """Add such a shadow to that of `x`."""
     raise NotImplementedError
 
@@ -464,8 +474,8 @@ def _with_own_shadow_typed(x):
     return lambda x: Duplicated(x.val, make_zero(x.val))
 
 
-@overload(_collect)
-def _collect_typed(x, own):  # noqa: ARG001
+@overload(_add_own_shadow)
+def _add_own_shadow_typed(x, own):  # noqa: ARG001
     if x.kind is Const:
         return lambda x, own: None
 
@@ -476,8 +486,8 @@ def _collect_typed(x, own):  # noqa: ARG001
     return impl
 
 
-@overload(_like)
-def _like_typed(x, form):
+@overload(_copy_like)
+def _copy_like_typed(x, form):
     if x.layout == form.layout == "C":
         return lambda x, form: x.copy()
 
@@ -497,12 +507,12 @@ _SCOPE = {
     "_Single": Const | Duplicated,
     "_MixedDuplicated": MixedDuplicated,
     "_active": active,
-    "_again": _again,
-    "_collect": _collect,
+    "_with_copy": _with_copy,
+    "_add_own_shadow": _add_own_shadow,
     "_with_own_shadow": _with_own_shadow,
     "_apart": njit(apart(_OVERLAP, NotYetSupported)),
     "_autodiff": autodiff,
-    "_like": _like,
+    "_copy_like": _copy_like,
     "_make_zero": make_zero,
     "_passing": passing,
 }
