@@ -96,7 +96,7 @@ def autodiff(mode: Mode, function: Callable[..., Any], *args: Any) -> Any:
     return run_compiled(_make_entry(function, key, len(fields), deferred=False), *fields)
 
 
-def _plain(spec: PlainSpec, function: Any, *fields: Any) -> Any:
+def _autodiff_of_fields(spec: PlainSpec, function: Any, *fields: Any) -> Any:
     """`autodiff` of the fields of annotations; only called from compiled entries."""
     raise NotImplementedError("this function only has a compiled form")
 
@@ -133,7 +133,7 @@ def _is_rewritten(mode: Mode, args: Sequence[Any]) -> bool:
 
 
 give_compiled_form(autodiff, mode_form)
-give_compiled_form(_plain, plain_form(entry_form))
+give_compiled_form(_autodiff_of_fields, plain_form(entry_form))
 
 
 def run_compiled(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -162,7 +162,9 @@ def _make_entry(function: Any, key: _Key, count: int, *, deferred: bool) -> Any:
     dispatcher = dispatcher_of(function)
 
     def make() -> Any:
-        return make_entry(_plain, PlainSpec(*key, deferred=deferred), dispatcher, count)
+        return make_entry(
+            _autodiff_of_fields, PlainSpec(*key, deferred=deferred), dispatcher, count
+        )
 
     if deferred:
         return COMPILED.get(dispatcher, key, make)

@@ -94,7 +94,7 @@ def checkpoint(function: Callable[..., Any], **options: Any) -> Any:
 
 def recomputing_rule(function: Any) -> Rule:
     """The rule of a function that has none, but inactive arguments: its own derivative."""
-    copy = njit(**flags_of(function.targetoptions))(_copied(function.py_func))
+    copy = njit(**flags_of(function.targetoptions))(_function_copy(function.py_func))
     names = _positional(function)
     read = {
         which: define_on(function, which, written, saves=names)
@@ -151,7 +151,7 @@ def _positional(function: Any) -> tuple[str, ...]:
     return tuple(p.name for p in parameters)
 
 
-def _copied(plain: Any) -> Any:
+def _function_copy(plain: Any) -> Any:
     """A function that is another one to the registry: its calls are not kept."""
     return python_types.FunctionType(
         plain.__code__, plain.__globals__, plain.__name__, plain.__defaults__, plain.__closure__

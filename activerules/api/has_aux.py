@@ -108,7 +108,7 @@ def _gradient_form(typing_context, spec, function, *args):
         lines, scope = _nested_gradient(request, dispatcher, len(args))
     else:
         lines, scope = _gradient_once(request, dispatcher, args)
-    callee = _compiled(dispatcher, (request, args), len(args), lines, scope)
+    callee = _compile_with_aux(dispatcher, (request, args), len(args), lines, scope)
     return calling(typing_context, callee, (spec, function), args)
 
 
@@ -169,14 +169,14 @@ def _jacobian_form(typing_context, spec, function, *args):
     listed = ", ".join(f"x{k}" for k, _ in enumerate(args))
     lines = [f"found = jacobian({listed})", _aux_line(len(args)), "return found, aux"]
     scope = {"jacobian": jacobian.dispatcher, **_aux_scope(dispatcher)}
-    callee = _compiled(dispatcher, (request, args), len(args), lines, scope)
+    callee = _compile_with_aux(dispatcher, (request, args), len(args), lines, scope)
     return calling(typing_context, callee, (spec, function), args)
 
 
 give_compiled_form(jacobian_with_aux, _jacobian_form)
 
 
-def _compiled(
+def _compile_with_aux(
     dispatcher: Any, key: Any, count: int, lines: Sequence[str], scope: dict[str, Any]
 ) -> Any:
     source = f"def with_aux({', '.join(f'x{k}' for k in range(count))}):\n " + "\n ".join(lines)

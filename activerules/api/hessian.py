@@ -45,7 +45,7 @@ _made = MadeOnce()
 _CONTAINERS: Any = (typed.List, typed.Dict)
 
 
-def copied(x: Any) -> Any:
+def copy_of_argument(x: Any) -> Any:
     """A copy of an array, strides kept, or of a list: a function that writes into `x` has its
     tangent in `v`.
     """

@@ -15,7 +15,7 @@ from numba.extending import overload
 from activerules.annotations.values import laid_like
 from activerules.api.autodiff import NO_C_WRAPPER
 from activerules.api.derived import ArgNums, DerivedFunction, GradientFunction
-from activerules.api.hessian import along, copied
+from activerules.api.hessian import along, copy_of_argument
 from activerules.api.jacobian_blocks import copy_of, require_copyable
 from activerules.api.jacobian_columns import keep_apart, lines_apart
 from activerules.api.jacobian_forward import written_arguments
@@ -101,7 +101,9 @@ class ProductFunction(DerivedFunction):
         if len(args) > 1:
             x, v, *rest = args
             laid = laid_like(v, x, [])
-            args = x, copied(v) if laid is v else laid, *rest  # `hvp(f, x, x)` is one array
+            # `hvp(f, x, x)` is given one array twice
+            tangent = copy_of_argument(v) if laid is v else laid
+            args = x, tangent, *rest
         return super()._run(*args, **kwargs)
 
     def _require_call(self, args: Sequence[Any], kwargs: Any) -> None:

@@ -45,7 +45,7 @@ from activerules.numba_ext.calls.intrinsics import dispatcher_of_type, give_comp
 from activerules.numba_ext.codegen.made_once import COMPILED
 from activerules.numba_ext.codegen.types import AnnotationType, annotation_given
 from activerules.numba_ext.replaced.in_steps import Steps, passing, steps_form
-from activerules.numba_ext.split.cotangents import copied
+from activerules.numba_ext.split.cotangents import copy_of_shadow
 from activerules.numba_ext.split.forms import read_split
 from activerules.numba_ext.split.pullback import read_plain
 from activerules.rules.written import function_from
@@ -197,7 +197,7 @@ def _forward_block(sweeps: _Sweeps, row: LeafText, x: LeafText) -> str:
     """A block of the forward Jacobian; an array of the layout that the reverse one has."""
     argument = "" if sweeps.request.single else f"[{sweeps.request.argnums.index(int(x.root[1:]))}]"
     text = f"forward{row.path}{argument}{x.path}"
-    return f"copied({text})" if row.is_array or x.is_array else text
+    return f"copy_of_shadow({text})" if row.is_array or x.is_array else text
 
 
 def _sweeps_of(dispatcher: Any, function: Any, found: Sequence[Any], request: Any) -> _Sweeps:
@@ -318,7 +318,7 @@ class _Sweeps:
 
     def _made(self) -> dict[str, str]:
         """What there is before the function runs: copies of what it writes, and all shadows."""
-        made = {f"before_{leaf.name}": f"copied({leaf.text})" for leaf in self._kept}
+        made = {f"before_{leaf.name}": f"copy_of_shadow({leaf.text})" for leaf in self._kept}
         for k, kind in enumerate(self.lanes.arguments if self.lanes else ()):
             if kind is BatchDuplicated:
                 made.update({f"d{k}_{c}": f"make_zero(x{k})" for c in range(WIDTH)})
@@ -463,7 +463,7 @@ class _Sweeps:
             **RUN_TIME,
             **self.texts.classes,
             "np": np,
-            "copied": copied,
+            "copy_of_shadow": copy_of_shadow,
             "overwrite": overwrite,
             "passing": passing,
             "jacobian_forward": jacobian_forward,

@@ -130,7 +130,7 @@ def _run(function: Any, options: dict[str, Any], primals: Any, tangents: Any) ->
     options = inherited(target, options)
     target = with_flags(target, options)
     if not (options.get("cache") or options.get("nogil")):
-        return run_compiled(_entry(), target, primals, tangents)
+        return run_compiled(_compiled_call(), target, primals, tangents)
     return run_compiled(_entry_of(target, options), primals, tangents)
 
 
@@ -155,7 +155,7 @@ def _entry_of(target: Any, options: dict[str, Any]) -> Any:
     return COMPILED.get(target, ("jvp", repr(sorted(options.items()))), make)
 
 
-def _entry() -> Any:
+def _compiled_call() -> Any:
     """The compiled entry that serves calls from Python, made anew under other rules."""
 
     def make() -> Any:

@@ -181,17 +181,17 @@ def _make_stub(target: Any, spec: SplitSpec) -> Any:
         "make": make_with_pullback, "pullback": Stub(_pullback_stub(target, spec)),
         "spec": spec, "target": target,
     }  # fmt: skip
-    return _compiled(f"vjp_{target.py_func.__name__}", source, scope)
+    return _compile_stub(f"vjp_{target.py_func.__name__}", source, scope)
 
 
 def _pullback_stub(target: Any, spec: SplitSpec) -> Any:
     """The compiled entry of a pullback."""
     source = "def stub(pullback, cotangent): return run_pullback(spec, target, pullback, cotangent)"
     scope = {"run_pullback": run_pullback, "spec": spec, "target": target}
-    return _compiled(f"pullback_{target.py_func.__name__}", source, scope)
+    return _compile_stub(f"pullback_{target.py_func.__name__}", source, scope)
 
 
-def _compiled(name: str, source: str, scope: dict[str, Any]) -> Any:
+def _compile_stub(name: str, source: str, scope: dict[str, Any]) -> Any:
     stub = function_from(source, "stub", scope, module=__name__, file=__file__)
     stub.__name__ = stub.__qualname__ = name
     return njit(**NO_C_WRAPPER)(stub)

@@ -38,7 +38,7 @@ def rrule(function: Any, x: Sequence[Any]) -> tuple[Any, Callable[[Any], Any]] |
         return None
     config = RuleConfig(overwritten=(False,) * len(x))
     found = [_kept(value) if i in pair.saves else value for i, value in enumerate(x)]
-    made = _plain(pair.augmented)(config, pair.result, *_annotated(pair, x))
+    made = _python_function(pair.augmented)(config, pair.result, *_annotated(pair, x))
 
     def pullback(dy: Any) -> tuple[Any, ...]:
         return NoTangent(), *_pulled(pair, config, made, found, extern(dy))
@@ -76,8 +76,8 @@ def _pulled(pair: RulePair, config: RuleConfig, made: Any, x: Sequence[Any], dy:
     """The cotangents of the arguments; each call has shadows of its own."""
     annotated = _annotated(pair, x)
     dret = _result(pair.result, made.primal, dy)
-    returned = _plain(pair.reverse)(config, dret, made.tape, *annotated)
-    entries = _entries(returned, annotated)
+    returned = _python_function(pair.reverse)(config, dret, made.tape, *annotated)
+    entries = _entry_per_argument(returned, annotated)
     return [
         _cotangent(annotation, entry, value)
         for annotation, entry, value in zip(annotated, entries, x, strict=True)
@@ -105,7 +105,7 @@ def filled(bar: Any, dy: Any) -> Any:
     return type(bar)(dy)
 
 
-def _entries(returned: Any, annotated: Sequence[Annotation]) -> Sequence[Any]:
+def _entry_per_argument(returned: Any, annotated: Sequence[Annotation]) -> Sequence[Any]:
     """One entry per argument, where a reverse with one derivative returns it alone."""
     if isinstance(returned, tuple) and len(returned) == len(annotated):
         return returned
@@ -129,5 +129,5 @@ def _joined(entry: Any, shadow: Any) -> Any:
     return shadow if is_array(shadow) else entry
 
 
-def _plain(function: Any) -> Any:
+def _python_function(function: Any) -> Any:
     return getattr(function, "py_func", function)

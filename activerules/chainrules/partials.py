@@ -28,7 +28,7 @@ NUMBER = "a number"
 
 
 @dataclass(frozen=True)
-class _Known:
+class _KnownValue:
     """A value that the code finds where it is defined: a module, a function."""
 
     value: Any
@@ -39,7 +39,7 @@ def returned(function: Any, numbers: Collection[str]) -> Iterator[tuple[Any, ...
     outer = dict(function.__globals__)
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     outer.update({name: cell.cell_contents for name, cell in cells if is_filled(cell)})
-    stack = _Stack(outer, numbers)
+    stack = _EvaluationStack(outer, numbers)
     for instruction in dis.get_instructions(function):
         if instruction.opname in ("RETURN_VALUE", "RETURN_CONST"):
             is_constant = instruction.opname == "RETURN_CONST"
@@ -49,7 +49,7 @@ def returned(function: Any, numbers: Collection[str]) -> Iterator[tuple[Any, ...
             stack.run(instruction)
 
 
-class _Stack:
+class _EvaluationStack:
     """The stack of Python's interpreter, of which the top is known best."""
 
     def __init__(self, outer: dict[str, Any], numbers: Collection[str]) -> None:
@@ -65,7 +65,7 @@ class _Stack:
         """Do what an instruction does, as far as anything is known after it."""
         effect = _effect(instruction)
         is_jump = instruction.opname.startswith(("POP_JUMP", "JUMP"))
-        make = _Stack.jump if is_jump else _MAKERS.get(instruction.opname)
+        make = _EvaluationStack.jump if is_jump else _MAKERS.get(instruction.opname)
         if make is not None:
             make(self, instruction, effect)
             return
@@ -87,14 +87,14 @@ class _Stack:
         """A global variable, or one of an enclosing function."""
         name = instruction.argval
         value = self._outer.get(name)
-        self._values += [NUMBER if isinstance(value, float) else _Known(value)] * effect
+        self._values += [NUMBER if isinstance(value, float) else _KnownValue(value)] * effect
 
     def attribute(self, instruction: dis.Instruction, effect: int) -> None:
         """What a module has under a name."""
         owner = self.pop()
         known = None
-        if isinstance(owner, _Known) and isinstance(owner.value, ModuleType):
-            known = _Known(getattr(owner.value, instruction.argval, None))
+        if isinstance(owner, _KnownValue) and isinstance(owner.value, ModuleType):
+            known = _KnownValue(getattr(owner.value, instruction.argval, None))
         self._values += [known] * (effect + 1)
 
     def tuple_of(self, instruction: dis.Instruction, effect: int) -> None:
@@ -118,7 +118,7 @@ class _Stack:
         """A call; below its arguments are the callee and an empty place, in either order."""
         for _ in range(instruction.arg or 0):
             self.pop()
-        callees = [each for each in (self.pop(), self.pop()) if isinstance(each, _Known)]
+        callees = [each for each in (self.pop(), self.pop()) if isinstance(each, _KnownValue)]
         self._values.append(NUMBER if any(_gives_number(each.value) for each in callees) else None)
 
     def jump(self, instruction: dis.Instruction, effect: int) -> None:
@@ -134,24 +134,24 @@ class _Stack:
         """An instruction that does not change the stack."""
 
 
-_MAKERS: dict[str, Callable[[_Stack, dis.Instruction, int], None]] = {
-    "LOAD_CONST": _Stack.constant,
-    "LOAD_FAST": _Stack.variable,
-    "LOAD_FAST_LOAD_FAST": _Stack.variable,
-    "LOAD_GLOBAL": _Stack.outside,
-    "LOAD_DEREF": _Stack.outside,
-    "LOAD_ATTR": _Stack.attribute,
-    "LOAD_METHOD": _Stack.attribute,
-    "BUILD_TUPLE": _Stack.tuple_of,
-    "UNARY_NEGATIVE": _Stack.sign,
-    "BINARY_OP": _Stack.operation,
-    "CALL": _Stack.call,
-    "PUSH_NULL": _Stack.empty,
-    "PRECALL": _Stack.nothing,
-    "KW_NAMES": _Stack.nothing,
-    "RESUME": _Stack.nothing,
-    "NOP": _Stack.nothing,
-    "COPY_FREE_VARS": _Stack.nothing,
+_MAKERS: dict[str, Callable[[_EvaluationStack, dis.Instruction, int], None]] = {
+    "LOAD_CONST": _EvaluationStack.constant,
+    "LOAD_FAST": _EvaluationStack.variable,
+    "LOAD_FAST_LOAD_FAST": _EvaluationStack.variable,
+    "LOAD_GLOBAL": _EvaluationStack.outside,
+    "LOAD_DEREF": _EvaluationStack.outside,
+    "LOAD_ATTR": _EvaluationStack.attribute,
+    "LOAD_METHOD": _EvaluationStack.attribute,
+    "BUILD_TUPLE": _EvaluationStack.tuple_of,
+    "UNARY_NEGATIVE": _EvaluationStack.sign,
+    "BINARY_OP": _EvaluationStack.operation,
+    "CALL": _EvaluationStack.call,
+    "PUSH_NULL": _EvaluationStack.empty,
+    "PRECALL": _EvaluationStack.nothing,
+    "KW_NAMES": _EvaluationStack.nothing,
+    "RESUME": _EvaluationStack.nothing,
+    "NOP": _EvaluationStack.nothing,
+    "COPY_FREE_VARS": _EvaluationStack.nothing,
 }
 
 

@@ -71,7 +71,7 @@ class ScalarRule:
         projections = [_projection(value) for value in x]
 
         def pullback(dy: Any) -> tuple[Any, ...]:
-            bars = _entries(unthunk(dy), len(slopes))
+            bars = _cotangents_of_outputs(unthunk(dy), len(slopes))
             columns = zip(*slopes, strict=True)
             return NoTangent(), *(
                 project(_sum(conjugate(s) * bar for s, bar in zip(column, bars, strict=True)))
@@ -127,7 +127,7 @@ def scalar_rule(
             if setup is not None
             else "",
         )
-    rule = ScalarRule(function, _plain(partials), _plain(setup), arity)
+    rule = ScalarRule(function, _python_function(partials), _python_function(setup), arity)
     _require_one_per_argument(rule)
     if compiled:
         _add_compiled(rule, partials, setup, replace)
@@ -161,14 +161,14 @@ def _add_compiled(
     rule: ScalarRule, partials: Partials, setup: Partials | None, replace: bool
 ) -> None:
     """Enter the pair and the forward rule where the engine looks for rules."""
-    written = _written(rule, setup)
+    written = _rule_source(rule, setup)
     scope: dict[str, Any] = {
         **{name: getattr(delivery, name) for name in delivery.__all__},
         "AugmentedReturn": AugmentedReturn,
         "active": active,
         "function": rule.function,
-        "partials": _compiled(partials),
-        "setup": _compiled(setup),
+        "partials": _jitted(partials),
+        "setup": _jitted(setup),
         "__name__": __name__,
     }
     # Under the file and the line of the partials: that is where errors should point to.
@@ -186,7 +186,7 @@ def _add_compiled(
     add_forward(rule.function, rule.partials, numbers, scope["forward"], replace)
 
 
-def _written(rule: ScalarRule, setup: Partials | None) -> str:
+def _rule_source(rule: ScalarRule, setup: Partials | None) -> str:
     """Write the rules out: the rule functions of Numba have a fixed number of parameters."""
     names = [f"x{i}" for i in range(rule.arity)]
     parameters = ", ".join(names)
@@ -218,16 +218,16 @@ def _written(rule: ScalarRule, setup: Partials | None) -> str:
     )
 
 
-def _compiled(function: Any) -> Any:
-    return numba.njit(function) if isinstance(function, type(_plain)) else function
+def _jitted(function: Any) -> Any:
+    return numba.njit(function) if isinstance(function, type(_python_function)) else function
 
 
-def _plain(function: Any) -> Any:
+def _python_function(function: Any) -> Any:
     return getattr(function, "py_func", function)
 
 
 def _parameter_count(function: Any) -> int:
-    return _plain(function).__code__.co_argcount
+    return _python_function(function).__code__.co_argcount
 
 
 def _uses_result(function: Any) -> bool:
@@ -250,7 +250,7 @@ def _projection(value: Any) -> ProjectTo:
     return ProjectTo(float(value) if is_integer else value)
 
 
-def _entries(dy: Any, count: int) -> Sequence[Any]:
+def _cotangents_of_outputs(dy: Any, count: int) -> Sequence[Any]:
     """The cotangent of each output."""
     if count == 1 and not isinstance(dy, tuple):
         return (dy,)

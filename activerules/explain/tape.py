@@ -39,7 +39,9 @@ def tape_bytes(
     """
     dispatcher = dispatcher_of(function)
     entry = COMPILED.get(
-        dispatcher, ("tape bytes", return_activity), lambda: _entry(dispatcher, return_activity)
+        dispatcher,
+        ("tape bytes", return_activity),
+        lambda: _counting_call(dispatcher, return_activity),
     )
     return run_compiled(entry, *annotated)
 
@@ -52,7 +54,7 @@ def _counted(mode: Mode, function: Any, *args: Any) -> int:
 give_compiled_form(_counted, tape_bytes_form)
 
 
-def _entry(dispatcher: Any, result: type[Annotation] | None) -> Any:
+def _counting_call(dispatcher: Any, result: type[Annotation] | None) -> Any:
     if result is None:
 
         def entry(*args):

@@ -47,10 +47,10 @@ def rewrite(typing_context: TypingContext, call: NestedCall | NestedHalf) -> Any
         return call_per_lane(typing_context, call)
     if call.mode.options & REWRITTEN:
         return call_without_options(typing_context, call)
-    return call_of(_read(typing_context, call))
+    return call_of(_read_call(typing_context, call))
 
 
-def _read(typing_context: TypingContext, call: NestedCall) -> ReadCall:
+def _read_call(typing_context: TypingContext, call: NestedCall) -> ReadCall:
     names = checks.read_arity(call.dispatcher, len(call.given))
     if call.gradient is not None:
         arguments = checks.read_gradient_arguments(names, call.given, call.gradient.argnums)

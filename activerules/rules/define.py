@@ -271,7 +271,7 @@ def _decorator(
     kept = _listed(saves)
 
     def decorate(written: F) -> F:
-        rule, half = _read(function, which, written, names)
+        rule, half = _read_rule(function, which, written, names)
         half = with_options(half, saves=kept, **options)
         plain = getattr(function, "py_func", None)
         if plain is not None:
@@ -307,7 +307,7 @@ def define_on(
     keeps_shadow: bool = True,
 ) -> tuple[Rule, RuleHalf]:
     """Read a rule function without entering it anywhere."""
-    rule, half = _read(function, which, written, {})
+    rule, half = _read_rule(function, which, written, {})
     return rule, with_options(half, saves=saves, keeps_shadow=keeps_shadow)
 
 
@@ -349,7 +349,7 @@ def _require_known(
             )
 
 
-def _read(
+def _read_rule(
     function: Any, which: Half, written: Any, names: Mapping[str, Any]
 ) -> tuple[Rule, RuleHalf]:
     """Take a rule function's signature apart."""

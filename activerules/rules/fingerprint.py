@@ -68,7 +68,7 @@ def written_rule(rule: Rule) -> str:
     """A rule as text: signature, and the code of its functions with what it reads."""
     halves = (
         f"{which} {half.saves} {half.keeps_shadow} {half.sends} {half.receives} "
-        f"{_Writer().value(half.function)}"
+        f"{_ValueWriter().value(half.function)}"
         for which, half in sorted(rule.halves.items())
     )
     return "\n".join((str(rule), *halves))
@@ -78,13 +78,13 @@ def of_function(plain: Any) -> str:
     """A digest of the code of a function and of what it reads: the values of enclosing functions
     and of modules, and the functions that it calls, with what they read.
     """
-    return digest([_Writer().value(plain)])
+    return digest([_ValueWriter().value(plain)])
 
 
 _NOTHING_READ = _Reads()
 
 
-class _Writer:
+class _ValueWriter:
     """Writes values as text, the same in every process; each function and module once."""
 
     def __init__(self) -> None:

@@ -30,13 +30,13 @@ def refuse_ties(rule: Rule, half: RuleHalf, existing: Sequence[Rule]) -> None:
         raise AmbiguousRule(
             f"{half.function.__name__} overlaps {other.name}, and neither is more specific",
             where=[
-                ("the new rule", _written(rule, half), half.location),
+                ("the new rule", _rule_text(rule, half), half.location),
                 ("the rule that exists", str(other), other.location),
             ],
             why="a call that fits both signatures would have no rule to prefer",
             instead=[
                 "narrow the annotations of one of them",
-                f"first define a rule for what both admit: {_written(rule, half, both)}",
+                f"first define a rule for what both admit: {_rule_text(rule, half, both)}",
             ],
         )
 
@@ -51,7 +51,7 @@ def _settles(third: Rule, both: Sequence[Pattern], rule: Rule, other: Rule) -> b
     )
 
 
-def _written(rule: Rule, half: RuleHalf, signature: Sequence[Pattern] | None = None) -> str:
+def _rule_text(rule: Rule, half: RuleHalf, signature: Sequence[Pattern] | None = None) -> str:
     *arguments, result = signature or rule.signature
     return str(Rule(rule.name, tuple(arguments), result, {"reverse": half}))
 
@@ -63,7 +63,7 @@ def refuse_foreign(old: RuleHalf, new: RuleHalf, rule: Rule, replace: bool) -> N
     raise AmbiguousRule(
         f"{rule.name} has a rule of this signature from another module",
         where=[
-            ("the new rule", _written(rule, new), new.location),
+            ("the new rule", _rule_text(rule, new), new.location),
             ("the rule that exists", f"in module {old.module}", old.location),
         ],
         instead=["pass replace=True to the decorator to take its place"],

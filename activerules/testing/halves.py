@@ -101,7 +101,7 @@ def run_pair(
         ]
         shared = _shared(tape, passed)
         before = [array.copy() for array in shared]
-        entries.append(_entries(second(dret, tape, *passed), passed))
+        entries.append(_entry_per_argument(second(dret, tape, *passed), passed))
         if not all(map(_same, shared, before)):
             raise RuleCheckError(
                 f"{pair.name}: `reverse` writes into an array of its tape that shares memory with "
@@ -261,7 +261,7 @@ def _result(kind: type[Annotation], made: Any, bar: Any) -> Annotation:
     return annotate(kind, made.primal, filled(made.shadow, bar))
 
 
-def _entries(returned: Any, annotated: Sequence[Annotation]) -> tuple[Any, ...]:
+def _entry_per_argument(returned: Any, annotated: Sequence[Annotation]) -> tuple[Any, ...]:
     """One entry per argument, where a reverse may return its only derivative alone."""
     if isinstance(returned, tuple) and len(returned) == len(annotated):
         return returned

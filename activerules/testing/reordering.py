@@ -27,7 +27,7 @@ def may_reorder(f: Any) -> bool:
         options = _options(function) or {}
         if options.get("fastmath") or options.get("parallel"):
             return True
-        work.extend(_referred(_plain(function)))
+        work.extend(_referred(_python_function(function)))
     return False
 
 
@@ -38,7 +38,7 @@ def _options(function: Any) -> Any:
     return getattr(getattr(function, "gufunc_builder", kernel), "targetoptions", None)
 
 
-def _plain(function: Any) -> Any:
+def _python_function(function: Any) -> Any:
     return getattr(function, "py_func", getattr(function, "__wrapped__", function))
 
 

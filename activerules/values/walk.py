@@ -424,13 +424,13 @@ def _fresh_items(em: Emit, node: Node, value: Any, making: Making) -> Any:
     data = context.make_helper(builder, found, value=value).data
     with cgutils.if_likely(builder, cgutils.is_not_null(builder, data)):  # a field that is set
         is_kept = making.kept(node.item)
-        copy = _copied if is_kept else _filled(making, by_key=node.key is not None)
+        copy = _array_copy if is_kept else _filled(making, by_key=node.key is not None)
         made = context.compile_internal(builder, copy, signature(found, found), [value])
         builder.store(made, result)
     return builder.load(result)
 
 
-def _copied(x):
+def _array_copy(x):
     return x.copy()
 
 

@@ -2,11 +2,11 @@
 
 Needs       a dispatcher, and how many arguments a call has
 Gives       `takes_any_number`: whether there is an `*args`
-            `of_count`: the signature for so many arguments; `*args` is `args_0`, `args_1`, …
-            `first_names`: what so many arguments are called
-Invariants  V1  names of one signature differ from each other
+            `of_count`: the signature for a number of arguments; `*args` becomes `args_0` …
+            `first_names`: the names of that many arguments
+Invariants  V1  the names in one signature are distinct
 
-A derivative is compiled for a number of arguments: there is one call of the function in it.
+A derivative is compiled for a fixed number of arguments, as it contains one call of the function.
 """
 
 from __future__ import annotations

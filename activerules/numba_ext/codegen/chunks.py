@@ -1,13 +1,13 @@
-"""Chunks of tape that one call leaves to the next: fresh memory costs a page fault per 4 kB, which
-was as much as the whole sweep where it happened.
+"""Chunks of tape that one call passes on to the next: fresh memory costs a page fault per 4 kB, and
+that can cost as much as the whole sweep.
 
 Gives       `DEFINITION`: IR of `activerules.chunk.new` and `.old` (see ir/tape/runtime.py)
             `VARIABLES`: what they share among all derivatives of the process
 Invariants  C1  at most one chunk is kept, of at most 64 MB; a larger tape is given back
-            C2  it is taken and left by one atomic exchange: threads never share it
-            C3  a tape that had several chunks gives all back, and the next new chunk is as large as
-                they were: soon there is one. Where there is no room for that much, what was asked
-                for is tried
+            C2  it is taken and returned by one atomic exchange, so that threads never share it
+            C3  a tape of several chunks frees them all, and the next new chunk is as large as they
+                were together, so that tapes soon have one chunk. If so much memory cannot be
+                allocated, the size that was asked for is tried
 """
 
 VARIABLES = """

@@ -66,8 +66,8 @@ def leave_to_caller(library: Any) -> None:
     """Make a code library that is only linked: not optimised, no machine code.
 
     The caller's library optimises what it links, with the call inlined, and makes the machine code.
-    Were it compiled by itself, too, that work would be done twice; and the process would call this
-    copy of the symbol, which is not optimised with its caller.
+    Compiling it separately would do that work twice, and the process would then call the separate
+    copy, which is not optimised with its caller.
     """
     library._optimize_functions = _leave_as_is
     library._optimize_final_module = _leave_as_is
@@ -102,7 +102,7 @@ def with_callee(text: str, symbol: str, name: str) -> str:
 
 
 def _leave_as_is(*_: Any) -> None:
-    """Do nothing, in place of an optimisation of Numba's."""
+    """Do nothing: replaces one of Numba's optimisations."""
 
 
 def _only_for_linking(library: Any) -> None:
@@ -126,9 +126,9 @@ def _publish_environments(codegen: Any, name: str, module: llvm.ModuleRef) -> No
 
 
 def reads_environment(variable: str, environment: Any, module: llvm.ModuleRef, text: str) -> bool:
-    """Whether code may ask for the environment behind a variable: it has constants in it, or it
-    makes Python objects of what an exception holds or `print` is given, for which one must be
-    there. `text`: of all in the module that may read the variable.
+    """Whether code may read the environment behind a variable: because it has constants, or because
+    the code makes Python objects of the arguments of an exception or of `print`, which need one.
+    `text` is that of all code in the module that may read the variable.
     """
     if environment.consts or any(f.name.startswith(_UNWRAPS) for f in module.functions):
         return True

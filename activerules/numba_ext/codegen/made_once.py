@@ -1,10 +1,10 @@
 """Objects that are made once per dispatcher.
 
 `MadeOnce`        of the function alone: a copy under other flags, a wrapper with fewer parameters
-`MadeUnderRules`  of the function and of the rules there are: under other rules, again. `COMPILED`
+`MadeUnderRules`  of the function and the current rules: made again when these change. `COMPILED`
                   is the one of the process: every derivative, and every function that calls one
 
-Both refer to the dispatcher, which therefore lives on, as the machine code of Numba does.
+Both keep the dispatcher alive, as Numba's machine code lives as long as the process.
 
 `make` runs outside of the lock: it may compile, and Numba's compiler has a lock of its own, which
 another thread may hold while it asks here. If two threads make the same thing, both use
@@ -32,14 +32,14 @@ class MadeOnce:
         self._made = weakref.WeakKeyDictionary()
 
     def find(self, dispatcher: Any, key: Hashable) -> Any:
-        """What is known under the key; None if nothing is, or if this cannot be a dispatcher."""
+        """What was made under the key; None if nothing was, or if this cannot be a dispatcher."""
         try:
             return self._made[dispatcher].get(self._stored_as(key))
         except (KeyError, TypeError):  # TypeError: without a hash, or a weak reference
             return None
 
     def get(self, dispatcher: Any, key: Hashable, make: Callable[[], T]) -> T:
-        """What is known under the key, or what `make` makes."""
+        """What was made under the key, or else what `make` makes now."""
         key = self._stored_as(key)
         with self._lock:
             known = self._made.setdefault(dispatcher, {})
@@ -50,7 +50,7 @@ class MadeOnce:
             return known.setdefault(key, made)
 
     def put(self, dispatcher: Any, key: Hashable, made: T) -> T:
-        """What is known under the key from now on."""
+        """Store a value under the key."""
         with self._lock:
             self._made.setdefault(dispatcher, {})[self._stored_as(key)] = made
         return made

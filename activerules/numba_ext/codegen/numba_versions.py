@@ -1,8 +1,8 @@
 """The releases of Numba and llvmlite whose private API this package was tested with.
 
 Capture and linking rely on attributes that Numba does not document (docs/numba_private.md lists
-them). A release outside the tested range might work; it is refused, because failures would show far
-from their cause. What differs between supported releases belongs here.
+them). A release outside the tested range might work, but is refused, because failures would show
+far from their cause. Whatever differs between supported releases belongs here.
 """
 
 from __future__ import annotations

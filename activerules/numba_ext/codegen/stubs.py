@@ -1,7 +1,7 @@
 """Compiled stubs as values inside `@njit`: a callable without data, or one that carries some.
 
-Numba takes several dispatchers in one tuple for functions of one type. A stub's own type keeps them
-apart; calls go to the dispatcher behind it.
+Numba gives all dispatchers in a tuple one function type. A stub has a type of its own, which keeps
+them distinct; calls go to the dispatcher behind it.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class StubType(types.Callable, types.Opaque):
         return self.stub.get_call_signatures()
 
     def get_impl_key(self, sig: Any) -> Any:
-        """Where the target context has the compiled function."""
+        """The key by which the target context finds the compiled function."""
         return self.stub.get_impl_key(sig)
 
 
 class Stub:
-    """A dispatcher as such a value, in Python."""
+    """A dispatcher as such a value in Python."""
 
     def __init__(self, dispatcher: Any) -> None:
         self.dispatcher = dispatcher

@@ -1,9 +1,9 @@
 """The Numba types of annotations, modes, rule configurations, and tangents without data.
 
 An annotation is a struct of `val` and, if it has a shadow, `dval`; it owns a reference to each.
-Modes and configurations have no data: all they say is in the type, so it is known at compile time.
-Their types hold the epoch of the rule registry, so that what Numba remembers by type is forgotten
-with the rules it was compiled under.
+Modes and configurations have no data: everything about them is in the type, and so known at compile
+time. Their types contain the epoch of the rule registry, so that whatever Numba caches by type is
+invalidated when the rules change.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ class AnnotationType(types.Type):
         return self.fields[1] if len(self.fields) > 1 else None
 
     def is_precise(self) -> bool:
-        """Tell Numba whether inference is done with this type."""
+        """Whether Numba's type inference need not refine this type."""
         return all(field.is_precise() for field in self.fields)
 
 
 def annotation_given(name: str, found: AnnotationType) -> ActivityError:
-    """What is to be raised where a value was asked for, and an annotation of it was given."""
+    """The error for an annotation given where a plain value was expected."""
     return ActivityError(
         f"`{name}` is {type_name(found)}, an annotation",
         why="plain values are given here; argnums, a tangent of None, or what is left out of the "
@@ -196,8 +196,8 @@ def marker_class(found: Any) -> type[Annotation] | None:
 class StaticType(types.Dummy):
     """The type of one immutable Python value, under one state of the rules.
 
-    The epoch is part of it: what Numba remembers by type is forgotten with the rules it was
-    compiled under.
+    The epoch is part of it, so that whatever Numba caches by type is invalidated when the rules
+    change.
     """
 
     def __init__(self, value: Any) -> None:
@@ -297,5 +297,5 @@ class TangentType(types.Opaque):
 
 
 def is_zero_type(found: Any) -> bool:
-    """Tell whether a type says that the tangent is zero: ZeroTangent, NoTangent or None."""
+    """Whether the type means a zero tangent: ZeroTangent, NoTangent or None."""
     return found == types.none or (isinstance(found, TangentType) and is_zero(found.value))

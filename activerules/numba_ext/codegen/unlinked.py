@@ -1,4 +1,4 @@
-"""Compiles for the CPU that are only ever linked into other code: no entry point, no machine code.
+"""CPU code that is only ever linked into other code: no entry point, no machine code.
 
 Needs       a Python function, options of `@njit`, argument types
 Gives       `to_link`: a dispatcher for it that nobody calls; `compile_to_link`: its compile result;
@@ -6,8 +6,8 @@ Gives       `to_link`: a dispatcher for it that nobody calls; `compile_to_link`:
             a call names in the order of a function's parameters; `cpu_context`
 Invariants  U1  Numba's errors pass through unchanged
             U2  a dispatcher compiles once per tuple of types
-            U3  a function with a `with` block is compiled as Numba does it: the block of an
-                `objmode` is called from Python, and takes over the flags around it
+            U3  a function with a `with` block is compiled by Numba as usual: an `objmode` block
+                is called from Python, and inherits the flags of the function around it
 
 Numba makes machine code of every function it compiles, and wrappers that convert its arguments from
 Python objects. Rules, and the one-line functions around what carries a rule, need neither: they are
@@ -37,7 +37,7 @@ def cpu_context() -> Any:
 
 
 def to_link(function: Callable[..., Any], **options: Any) -> Any:
-    """Return a dispatcher whose code is linked into callers and never made machine code alone."""
+    """Return a dispatcher whose code is only linked into callers, never made machine code alone."""
     jit: Any = numba.njit
     if _has_with(function.__code__):
         return jit(**options)(function)
@@ -110,7 +110,7 @@ def _make_stub(function: Any, count: int, keywords: tuple[str, ...]) -> Callable
 
 
 def _positional_names(function: Any, count: int, keywords: tuple[str, ...]) -> tuple[str, ...]:
-    """The function's own parameter names where they can be told: rules and errors speak of
+    """The function's own parameter names where they can be determined: rules and errors refer to
     arguments by name.
     """
     try:

@@ -24,7 +24,7 @@ class ADCodeLibrary(codegen.JITCodeLibrary):
         ll_module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
-        """Nothing: the engine has its own list of passes."""
+        """Do nothing: the engine has its own list of passes."""
 
     def _finalize_final_module(self) -> None:
         """Nothing but that: Numba looks through all globals for addresses, which only its cache
@@ -38,7 +38,7 @@ class ADCodeLibrary(codegen.JITCodeLibrary):
         return 0
 
     def enable_object_caching(self) -> None:
-        """Nothing: there is no object."""
+        """Do nothing: there is no object code."""
 
 
 class ADCodegen(codegen.JITCPUCodegen):
@@ -47,10 +47,10 @@ class ADCodegen(codegen.JITCPUCodegen):
     _library_class = ADCodeLibrary
 
     def _check_llvm_bugs(self) -> None:
-        """Nothing: Numba looks for the same ones whenever it makes machine code."""
+        """Do nothing: Numba makes the same checks whenever it makes machine code."""
 
     def set_env(self, env_name: str, env: Any) -> None:
-        """Nothing: environments are set where the derivative is linked."""
+        """Do nothing: environments are set where the derivative is linked."""
 
 
 class NeverCalled:

@@ -1,8 +1,8 @@
-"""Three compiled functions one after the other, of which the second may raise.
+"""Three compiled functions called in sequence, the second of which may raise.
 
-A function that Numba compiles leaks the arrays it owns when it raises. Code that makes arrays and
-then runs a user's function is written in steps: the arrays shared by the steps are owned here, and
-released if the second step fails.
+A function compiled by Numba leaks the arrays it owns when it raises. Code that allocates arrays and
+then runs a user's function is therefore split into steps: the arrays that the steps share are owned
+here, and released if the second step raises.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def steps_form(
 
 
 def passing(function: Any, *args: Any) -> Any:
-    """Call a compiled function; its exception leaves so that Numba sees that references to `args`
-    need not be held. Not where it is differentiated.
+    """Call a compiled function. Its exception is propagated in a form from which Numba sees that it
+    need not own references to `args`. Not for code that is differentiated.
     """
     raise NotImplementedError("this function only has a compiled form")
 
@@ -84,7 +84,7 @@ class _Step:
         self.result = self._called.return_type
 
     def call(self, context: Context, builder: Builder, values: Sequence[Any], owned: Any) -> Any:
-        """Emit the call; if it raises, the arrays of the step before are released."""
+        """Emit the call; if it raises, the arrays of the previous step are released."""
         compiled = self._dispatcher.overloads[self._called.args]
         context.add_linking_libs([compiled.library])
         cast = zip(values, self._args, self._called.args, strict=True)

@@ -3,12 +3,12 @@
 Needs       typed lists, in code of the AD target
 Gives       intrinsics: `store_floats`, `finish`, `lengthen`, which leave in a list what its copy
             holds; `note_list`, `note_array`, `note_arrays` and `is_reached_twice`, which tell
-            whether what is replaced is also reached in another way; `refusing`: what raises then
+            whether replaced memory is also reachable by another path; `refusing`: raises if it is
 Invariants  L1  the engine sees only that floats are stored
-            L2  what raises releases what it is given
+            L2  an intrinsic that raises releases its arguments
 
-Notes are rows of hidden memory: what they are of (bits), what they must not meet (bits), and the
-bytes. Two rows meet where they have a byte in common.
+Notes are rows in memory that the engine does not see: the groups an extent belongs to (bits), the
+groups it must not overlap (bits), and its bytes. Two rows overlap if they have a byte in common.
 """
 
 # pyright: reportCallIssue=false
@@ -91,7 +91,7 @@ def store_floats(typing_context, target, source, index):
 
 @intrinsic
 def finish(typing_context, original, copy):
-    """The items of a list become those of its copy, as far as both have some."""
+    """Replace the items of a list by those of its copy, up to the shorter length."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         _finish(context, builder, original, *args)
@@ -108,7 +108,7 @@ def _finish(context: Context, builder: Builder, found: Any, original: Any, copy:
 
 @intrinsic
 def lengthen(typing_context, original, copy):
-    """A list becomes as long as its copy, with the copy's items at the end."""
+    """Make a list as long as its copy, with the copy's items appended."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         _lengthen(context, builder, original, *args)
@@ -164,7 +164,7 @@ def note_array(typing_context, notes, what, apart, array):
 
 @intrinsic
 def note_arrays(typing_context, notes, what, x):
-    """Take down all arrays in a value, those in objects too; and the lists in tuples."""
+    """Record the extents of all arrays in a value, also in objects, and of the lists in tuples."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         for found, value in arrays_in_value(context, builder, x, args[2]):
@@ -177,7 +177,7 @@ def note_arrays(typing_context, notes, what, x):
 
 @intrinsic
 def note_list(typing_context, notes, what, apart, x):
-    """Take down where a list is."""
+    """Record the extent of a list."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         low = builder.ptrtoint(_struct(context, builder, x, args[3]), _I64)
@@ -189,7 +189,7 @@ def note_list(typing_context, notes, what, apart, x):
 
 @intrinsic
 def is_reached_twice(typing_context, notes):
-    """Whether two rows meet that must not; the end of the notes."""
+    """Whether two rows overlap that must not; frees the notes."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         return object_runtime.call(builder, "meet", args[0], result=ir.IntType(1))
@@ -199,7 +199,7 @@ def is_reached_twice(typing_context, notes):
 
 @intrinsic
 def is_another(typing_context, first, last):
-    """Whether two arrays are not the same piece of memory, read in the same way."""
+    """Whether two arrays differ in their memory, shape or strides."""
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         one, other = (context.make_array(first)(context, builder, value) for value in args)
@@ -214,7 +214,7 @@ def is_another(typing_context, first, last):
 
 
 def refusing(number: int) -> Any:
-    """The intrinsic that raises, by a number of `REFUSALS`, and releases what it is given."""
+    """The intrinsic that raises `REFUSALS[number]`, and releases its arguments."""
     what, why, instead = REFUSALS[number]
     error = (ShadowMismatch, NotYetSupported)[number]
 

@@ -3,9 +3,9 @@
 Needs       objects (jitclass instances, StructRefs), in tuples or not, in code of the AD target
 Gives       intrinsics: `copy_objects`, `objects_in`, `arrays_in`, `require_apart`, `running`,
             `finish`
-Invariants  C1  a copy holds what the object holds, copies of the objects in it in their places
-            C2  `finish` leaves in the objects what the function would have left there; the engine
-                sees only that floats are stored
+Invariants  C1  a copy holds what the object holds, with copies of the objects in its fields
+            C2  `finish` leaves the objects as the function would have left them; the engine sees
+                stores of floats and nothing else
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _REPLACED = (
 
 
 def objects_of(found: Any) -> Iterator[Any]:
-    """The types of the objects in a value, those in objects behind them."""
+    """The types of the objects in a value, including objects in their fields."""
     if isinstance(found, types.BaseTuple):
         for item in items_of(found):
             yield from objects_of(item)
@@ -63,7 +63,7 @@ def objects_of(found: Any) -> Iterator[Any]:
 
 
 def arrays_of(found: Any) -> Iterator[types.Array]:
-    """The types of the arrays in a value, those in objects too; in the order of `arrays_in`."""
+    """The types of the arrays in a value, also in objects, in the order of `arrays_in`."""
     if isinstance(found, types.BaseTuple):
         for item in items_of(found):
             yield from arrays_of(item)
@@ -80,7 +80,7 @@ def arrays_of(found: Any) -> Iterator[types.Array]:
 def _objects(
     context: Context, builder: Builder, found: Any, value: Any
 ) -> Iterator[tuple[Any, Any]]:
-    """The objects in a value, borrowed, each with its type."""
+    """The objects in a value, each with its type, as borrowed references."""
     if isinstance(found, types.BaseTuple):
         for item, (part,) in parts_of(builder, found, value):
             yield from _objects(context, builder, item, part)
@@ -93,7 +93,7 @@ def _objects(
 def arrays_in_value(
     context: Context, builder: Builder, found: Any, value: Any
 ) -> Iterator[tuple[Any, Any]]:
-    """The arrays in a value, those in objects too, borrowed, each with its type."""
+    """The arrays in a value, also in objects, each with its type, as borrowed references."""
     if isinstance(found, types.BaseTuple):
         for item, (part,) in parts_of(builder, found, value):
             yield from arrays_in_value(context, builder, item, part)
@@ -113,7 +113,7 @@ def _fields(
 
 
 def _address(context: Context, builder: Builder, found: Any, value: Any) -> Any:
-    """The pointer to the memory of an object, which is set."""
+    """The address of an object's memory; the object must not be unset."""
     reference = context.make_helper(builder, found, value=value)
     if not isinstance(found, types.StructRef):
         return reference.data
@@ -305,11 +305,10 @@ def _require_plain(returned: Any) -> None:
 
 @intrinsic
 def require_transferable(typing_context, lost, before, after, others, objects, result):
-    """Raise, all being released, where what was done has no derivative: an object was replaced, or
-    an array that was is also reached in another way.
+    """Release everything and raise if the call has no derivative: an object was replaced, or an array
+    that was replaced is also reachable by another path.
 
-    What is released: `objects` is a tuple that the caller makes of what it needs no more, and
-    `result` a variable that it needs.
+    Released are `objects`, a tuple of what the caller no longer needs, and `result`, a variable.
     """
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
@@ -352,7 +351,7 @@ class _ArrayMemory:
         ]
 
     def differs(self, other: _ArrayMemory) -> Any:
-        """Whether another array, of the same type, is not this one."""
+        """Whether another array of the same type differs in its memory, shape or strides."""
         different = _differ(self.builder, self.array.data, other.array.data)
         for own, its in zip(self.sides, other.sides, strict=True):
             different = self.builder.or_(different, _differ(self.builder, own, its))
@@ -361,9 +360,9 @@ class _ArrayMemory:
 
 @intrinsic
 def finish(typing_context, originals, copies, objects):
-    """The objects become what their copies are, `objects` those of the copies when they were made.
+    """Make the objects what their copies are; `objects` are those of the copies as they were made.
 
-    Gives whether that cannot be differentiated: another object is in the place of one.
+    True if that cannot be differentiated, because an object was replaced by another.
     """
 
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
@@ -405,7 +404,9 @@ def _store_floats(
 def _finish_objects(
     context: Context, builder: Builder, found: Any, originals: Any, copies: Any, objects: Any
 ) -> Any:
-    """Behind the engine's back; whether an object, list or array of records was replaced."""
+    """Transfer the fields by code that the engine does not see. True if an object, list or array of
+    records was replaced.
+    """
     replaced: Any = cgutils.false_bit
     pairs = [*_pairs(context, builder, found, originals, objects)]
     for ty, original, copy in pairs:
@@ -454,7 +455,7 @@ def _finish_reference(
     new: tuple[Any, Any],
     pairs: Sequence[Any],
 ) -> Any:
-    """A field that refers to an object: if to its copy, it stays."""
+    """Transfer a field that refers to an object, unless it refers to the object's copy."""
     addresses = (_address(context, builder, found, one[1]) for one in (old, new))
     original, now = addresses
     stays: Any = cgutils.false_bit

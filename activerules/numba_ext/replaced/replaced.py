@@ -1,16 +1,16 @@
-"""Functions that replace arrays in objects they are given, as functions that do not.
+"""Functions that replace arrays in their argument objects, turned into functions that do not.
 
-Needs       a dispatcher, the types of its arguments, and in which of these arrays are replaced
+Needs       a dispatcher, the types of its arguments, and in which of them arrays are replaced
 Gives       `with_copies`: a dispatcher of the same arguments and result, which works on copies of
-            the objects; `derived`: a derivative of it where one needs that; `changing_arguments`:
-            which they are
+            the objects; `derived`: a derivative, of that dispatcher if necessary;
+            `changing_arguments`: the arguments that were copied
 Invariants  R1  the memory of the objects changes after the last read: see `object_runtime`
             R2  the initial contents of the fields are kept until the reverse sweep ends
 
-In the caller's shadow there is, before the call, the cotangent of what is in a field in the end,
-and after it the gradient with respect to what was there at first: of arrays that are replaced as of
-others. So the reverse sweep begins by moving cotangents, from the shadow of the first array to that
-of the last (`transfer`).
+Before the reverse sweep the caller's shadow holds the cotangent of the final value of a field, and
+afterwards the gradient with respect to its initial value. That also holds for arrays that are
+replaced, so the reverse sweep begins by moving cotangents from the shadow of the first array to
+that of the last (`transfer`).
 """
 
 from __future__ import annotations
@@ -71,15 +71,15 @@ _made: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionar
 
 
 def changing_arguments(dispatcher: Any) -> frozenset[int]:
-    """The arguments whose objects change when all is read: those of a function on copies."""
+    """The arguments whose objects change after the last read: those of a function on copies."""
     return _changing.get(dispatcher, (None, frozenset[int]()))[1]
 
 
 def derived(
     derive: Callable[[Any], T], dispatcher: Any, argtypes: Sequence[Any], view: RuleView
 ) -> T:
-    """What `derive` gives for a dispatcher; where it finds that declared pointers are replaced in
-    memory of arguments, for the one that works on copies of these. Raises what `derive` raises.
+    """What `derive` gives for a dispatcher. If it finds that pointers in memory of arguments are
+    replaced, what it gives for the dispatcher that works on copies. Raises what `derive` raises.
     """
 
     def on_copies(refused: Any, error: ActiverulesError) -> tuple[Any, str] | None:
@@ -112,7 +112,7 @@ def _argument_of(group: object) -> object:
 
 
 def _can_have_copies(argtypes: Sequence[Any], own: frozenset[int]) -> bool:
-    """Whether the arguments `own` are objects with arrays, and no object hides in a list."""
+    """Whether the arguments `own` are objects with arrays, and no list contains objects."""
     everything = [leaf for found in argtypes for leaf in _all_leaves(found)]
     if any(map(_may_hide_objects, everything)):
         return False
@@ -126,7 +126,7 @@ def _can_have_copies(argtypes: Sequence[Any], own: frozenset[int]) -> bool:
 
 
 def _all_leaves(found: Any) -> Iterator[Any]:
-    """The leaves of a value, and of the fields of objects in it."""
+    """The leaves of a value and of the fields of its objects."""
     yield from leaves_of(found)
     for instance in objects_of(found):
         for field in fields_of(instance):
@@ -141,7 +141,7 @@ def _may_hide_objects(leaf: Any) -> bool:
 
 
 def with_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[int]) -> Any:
-    """The function on copies of the objects in the arguments `own`; the same for the same types."""
+    """The function on copies of the objects in the arguments `own`; made once per signature."""
     known = _made.setdefault(dispatcher, {})
     key = (tuple(argtypes), own)
     if key not in known:

@@ -1,11 +1,11 @@
-"""Functions that change typed lists they are given, as functions that do not.
+"""Functions that change their arguments' typed lists, turned into functions that do not.
 
-Needs       what `replaced` needs, of arguments that are typed lists
-Gives       `serves`: whether they are lists of which this can be done;
+Needs       what `replaced` needs, for arguments that are typed lists
+Gives       `serves`: whether they are lists for which this is possible;
             `function_on_copies`: the function, on copies of the lists
 Invariants  R1  and R2 of `replaced`
-            R3  as far as the list at first and in the end both reach, an item's cotangent is moved
-                as that of a field is (`transfer`); of items that are new in the end it is zero
+            R3  up to the shorter of a list's initial and final lengths, the cotangents of its items
+                are moved as those of fields are (`transfer`); those of items added later are zero
 
 A caller's shadow is as long as the list is at the call. In reverse mode it keeps this length; in
 forward mode it changes as the list does.
@@ -102,21 +102,21 @@ def serves(argtypes: Sequence[Any], own: frozenset[int]) -> bool:
 
 
 def _is_plain_list(found: Any) -> bool:
-    """Arrays of integers in items would have to be kept alive, too."""
+    """Whether the items have no integer arrays, which would have to be kept alive, too."""
     return is_known_list(found) and all(
-        is_number_array(leaf) or (_is_plain(leaf) and not isinstance(leaf, types.Array))
+        is_number_array(leaf) or (_is_number_or_array(leaf) and not isinstance(leaf, types.Array))
         for leaf in leaves_of(found.item_type)
     )
 
 
-def _is_plain(leaf: Any) -> bool:
+def _is_number_or_array(leaf: Any) -> bool:
     return is_number(leaf) or isinstance(leaf, (types.Array, *CONSTANT))
 
 
 def _is_seen(leaf: Any) -> bool:
-    """Whether the arrays in an argument can be found when the program runs."""
-    return _is_plain(leaf) or (
-        is_known_list(leaf) and all(map(_is_plain, leaves_of(leaf.item_type)))
+    """Whether the arrays in an argument can be found at run time."""
+    return _is_number_or_array(leaf) or (
+        is_known_list(leaf) and all(map(_is_number_or_array, leaves_of(leaf.item_type)))
     )
 
 
@@ -197,7 +197,7 @@ def function_on_copies(dispatcher: Any, argtypes: Sequence[Any], own: frozenset[
 
 
 def _noted(x: str, found: Any) -> Iterator[str]:
-    """The lines that take down the arrays of another argument."""
+    """The lines that record the arrays of another argument."""
     if isinstance(found, types.ListType):
         for _, path in _paths(found.item_type, ""):
             yield _ITEMS.format(x=x, path=path)
@@ -209,7 +209,7 @@ def _noted(x: str, found: Any) -> Iterator[str]:
 
 
 def _arrays(found: types.ListType) -> Iterator[tuple[Any, str]]:
-    """The types of the arrays of numbers in an item of a list, and how they are reached."""
+    """The types of the arrays of numbers in an item of a list, and their paths."""
     yield from (one for one in _paths(found.item_type, "") if is_number_array(one[0]))
 
 

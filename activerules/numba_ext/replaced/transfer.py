@@ -1,10 +1,10 @@
-"""Cotangents of replaced arrays: moved from the caller's shadow to the start of the reverse sweep.
+"""Cotangents of replaced arrays, moved between shadows at the start of the reverse sweep.
 
-Gives       `transferring`: a function of the arrays that were in some fields at first, and of those
-            that are in the end. It does nothing; its rules move cotangents and tangents
-            `keep_alive`: one whose rule keeps arrays until the reverse sweep ends
+Gives       `transferring`: a function of the initial arrays of some fields and of the final ones.
+            It does nothing; its rules move cotangents and tangents
+            `keep_alive`: a function whose rule keeps arrays alive until the reverse sweep ends
             `changes_shadows`: whether an argument's shadow is written though its memory is not
-Invariants  S1  all cotangents are taken before the first is given: arrays may have been swapped
+Invariants  S1  all cotangents are read before the first is written: arrays may have been swapped
             S2  a nonzero cotangent without an array to go to is an error
 """
 # pyright: reportAttributeAccessIssue=false
@@ -39,7 +39,7 @@ _list_functions: list[Any] = []
 
 
 def changes_shadows(function: Any, position: int) -> bool:
-    """Whether a function with rules, one of those made here, writes the shadow of an argument."""
+    """Whether a function made here writes, in its rules, the shadow of an argument."""
     # by identity: ctypes functions cannot be compared by their hashes
     of_lists = position % 2 == 0 and any(function is one for one in _list_functions)
     return of_lists or (position == 0 and any(function is one for one in _functions))
@@ -65,7 +65,7 @@ def _keep_alive_reverse(config, dret: Annotation, tape, arrays: Duplicated, othe
 
 @register_jitable
 def is_another(first, last):
-    """Tell whether two arrays are not the same piece of memory, read in the same way."""
+    """Tell whether two arrays differ in their memory, shape or strides."""
     return (
         first.ctypes.data != last.ctypes.data
         or first.shape != last.shape
@@ -75,7 +75,7 @@ def is_another(first, last):
 
 @register_jitable
 def has_no_target(shadow, first, last):
-    """Tell whether a cotangent is lost: none is that is zero."""
+    """Tell whether a nonzero cotangent would be lost."""
     if is_another(first, last) and shadow.shape != last.shape:
         return np.any(shadow != 0)
     return False
@@ -156,7 +156,7 @@ _NAMES = {
 
 @cache
 def transferring(dimensions: tuple[int, ...]) -> Any:
-    """The function for as many arrays, of these dimensions."""
+    """The function for arrays of these dimensions."""
 
     @numba.njit
     def transfer(before, after):
@@ -187,8 +187,8 @@ def transferring(dimensions: tuple[int, ...]) -> Any:
 
 
 def _attach(function: Any, augmented: Any, undo: Any, push: Any) -> None:
-    """Give a new function its rules. It is made while a derivative is compiled: a new epoch would
-    part that from what was asked for.
+    """Give a new function its rules without a new epoch, which would invalidate the derivative that
+    is being compiled.
     """
     halves: dict[Half, Any] = {"augmented_primal": augmented, "reverse": undo, "forward": push}
     for which, written in halves.items():
@@ -267,8 +267,8 @@ def augmented(config, ret, {arguments}):
 
 @cache
 def transferring_lists(ndim: int, count: int) -> Any:
-    """The function for so many pairs of lists of arrays of one type: of each, the arrays that were
-    in it at first, and those in the end, as far as both reach.
+    """The function for `count` pairs of lists of arrays of one type: the initial and the final
+    arrays of each, compared up to the shorter length.
     """
     names = [f"{when}{j}" for j in range(count) for when in ("before", "after")]
     loops = over_elements("given[{index}] += own[{index}]", "own", ndim, " " * 16)

@@ -112,7 +112,7 @@ def clear(typing_context, shadow):
 
 
 @register_jitable
-def copied(shadow: Any) -> Any:
+def copy_of_shadow(shadow: Any) -> Any:
     """A new array with what is in the shadow."""
     result = np.empty(shadow.shape, shadow.dtype)
     overwrite(result, shadow)

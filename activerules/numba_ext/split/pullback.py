@@ -360,7 +360,7 @@ class _Run:
         if is_number_array(ty):
             source = shadow_of_leaf(leaf)
             result = source.copy(layout="C")
-            return self._internal(cotangents.copied, result, (source,), (shadow,))
+            return self._internal(cotangents.copy_of_shadow, result, (source,), (shadow,))
         if leaf.has_shadow:
             return copy_of_shadow(self.context, self.builder, ty, shadow)
         return bar if isinstance(leaf, Number) else self.context.get_dummy_value()

@@ -54,7 +54,7 @@ def recording(typing_context, spec, function, *args):
     args = tuple(map(types.unliteral, args))
     if not is_batched(args) or _shares_sweep(spec.value, function, args):
         return record_form(typing_context, spec, function, *args)
-    asked, call, width = _read(spec.value, function, args)
+    asked, call, width = _read_one_lane(spec.value, function, args)
     tape = _tape_type(call)
     result = call.gradient.result_type
     wants_primal = spec.value.returns_primal
@@ -85,7 +85,7 @@ def playing(typing_context, spec, function, *args):
     *given, dret, tape = map(types.unliteral, args)
     if not is_batched(given) or _shares_sweep(spec.value, function, given):
         return play_form(typing_context, spec, function, *args)
-    asked, call, width = _read(spec.value, function, given)
+    asked, call, width = _read_one_lane(spec.value, function, given)
     if tape != _tape_type(call):
         raise wrong_tape(tape, function)
     bars = read_cotangents(typing_context, asked, call, dret, width, batched=True)
@@ -128,7 +128,7 @@ def _shares_sweep(asked: SplitSpec, function: Any, args: Sequence[Any]) -> bool:
     return call.gradient.width == width_of(names, args)
 
 
-def _read(
+def _read_one_lane(
     asked: SplitSpec, function: Any, args: Sequence[Any]
 ) -> tuple[SplitSpec, DerivativeCall, int]:
     """What is asked for in one lane, its call, and the width."""

@@ -37,7 +37,9 @@ class ArrayLiterals(UntypedPass):
     def run_pass(self, state: Any) -> bool:
         """Return whether anything was exchanged."""
         function = state.func_ir
-        arguments = [found for call in _calls(function) if (found := guard(_read, function, call))]
+        arguments = [
+            found for call in _calls(function) if (found := guard(_read_array_call, function, call))
+        ]
         if not arguments:
             return False
         mentions = _mentions(function)
@@ -57,7 +59,7 @@ def _calls(function: Any) -> list[ir.Expr]:
     return [call for block in function.blocks.values() for call in block.find_exprs(op="call")]
 
 
-def _read(function: Any, call: ir.Expr) -> tuple[ir.Var, bool]:
+def _read_array_call(function: Any, call: ir.Expr) -> tuple[ir.Var, bool]:
     """What a call makes an array of, and whether a list without rows is to be exchanged (L3).
 
     Raises GuardException for calls of other functions.

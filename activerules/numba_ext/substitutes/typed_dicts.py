@@ -263,7 +263,7 @@ def _insert(typing_context, d, key, hashval, value):
     if not layout_of(d.key_type).is_plain:
         return dictobject._dict_insert._defn(typing_context, d, key, hashval, value)
     signature = types.int32(d, d.key_type, types.intp, d.value_type)
-    return signature, _compiled(_insert_followed)
+    return signature, _lowering_of(_insert_followed)
 
 
 @register_jitable
@@ -277,10 +277,10 @@ def _delete_followed(d, hashval, ix):
 def _delete(typing_context, d, hashval, ix):
     if not layout_of(d.key_type).is_plain:
         return dictobject._dict_delitem._defn(typing_context, d, hashval, ix)
-    return types.int32(d, hashval, types.intp), _compiled(_delete_followed)
+    return types.int32(d, hashval, types.intp), _lowering_of(_delete_followed)
 
 
-def _compiled(function: Any) -> Callable[..., Any]:
+def _lowering_of(function: Any) -> Callable[..., Any]:
     def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         return context.compile_internal(builder, function, signature, args)
 

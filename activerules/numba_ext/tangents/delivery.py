@@ -31,7 +31,7 @@ from activerules.rules.closures.delivery import (
     by_argument,
     combined,
     contracted,
-    copied,
+    copy_for_tape,
     cotangent,
     deliver,
     fresh,
@@ -118,7 +118,7 @@ def _projected(found: Any, tangent: Any) -> Any:
 def _projected_tuple(found: Any, tangent: Any) -> Any:
     """Write out the items: each has a type of its own."""
     items_of = types_of(found)
-    entries = _entries(found, tangent)
+    entries = _tangents_of_items(found, tangent)
     items = "".join(f"project{i}(x[{i}], {text}), " for i, (text, _) in enumerate(entries))
     named = isinstance(found, types.BaseNamedTuple)
     scope: dict[str, Any] = {"made": getattr(found, "instance_class", None)}
@@ -128,7 +128,7 @@ def _projected_tuple(found: Any, tangent: Any) -> Any:
     return register_jitable(function_from(source, "project", scope, module=__name__))
 
 
-def _entries(found: Any, tangent: Any) -> list[tuple[str, Any]]:
+def _tangents_of_items(found: Any, tangent: Any) -> list[tuple[str, Any]]:
     """How the tangents of the items of a tuple are written, and their types."""
     count = len(types_of(found))
     if is_zero_type(tangent):
@@ -149,7 +149,7 @@ def _delivered(found: Any, x_bar: Any) -> Any:
     has the derivatives of the numbers.
     """
     if isinstance(found, types.BaseTuple):
-        entries = _entries(found, x_bar)
+        entries = _tangents_of_items(found, x_bar)
         scope = {f"give{i}": _delivered(types_of(found)[i], t) for i, (_, t) in enumerate(entries)}
         items = "".join(
             f"give{i}(x[{i}], dval[{i}], {text}), " for i, (text, _) in enumerate(entries)
@@ -182,10 +182,12 @@ def _result_shadow(ret, result):
     return lambda ret, result: make_zero(result)
 
 
-@overload(copied)
-def _copied(value):
+@overload(copy_for_tape)
+def _copy_for_tape(value):
     if isinstance(value, types.BaseTuple):
-        return _of_items(value, "value", "copied(value[{i}])", {"copied": copied})
+        return _of_items(
+            value, "value", "copy_for_tape(value[{i}])", {"copy_for_tape": copy_for_tape}
+        )
     if not isinstance(value, types.Array):
         return lambda value: value
     if value.layout == "A":
@@ -210,14 +212,14 @@ def _kept(value, result, overwritten):
 
         def keep(value, result, overwritten):
             if overwritten:
-                return copied(value)
+                return copy_for_tape(value)
             return value
 
         return keep
 
     def keep_apart(value, result, overwritten):
         if overwritten or _overlap(value, result):
-            return copied(value)
+            return copy_for_tape(value)
         return value
 
     return keep_apart
@@ -382,13 +384,13 @@ def _separate(dy, x):
     if x.kind is Const:
 
         def apart(dy, x):
-            return copied(dy) if _overlap(dy, x.val) else dy
+            return copy_for_tape(dy) if _overlap(dy, x.val) else dy
 
         return apart
 
     def apart_from_both(dy, x):
         shared = _overlap(dy, x.val) or _overlap(dy, x.dval)
-        return copied(dy) if shared else dy
+        return copy_for_tape(dy) if shared else dy
 
     return apart_from_both
 

@@ -63,7 +63,7 @@ class ProjectionType(types.Callable):
 
 
 @register_model(ProjectionType)
-class _Model(models.StructModel):
+class _ProjectionModel(models.StructModel):
     def __init__(self, dmm: Any, fe_type: ProjectionType) -> None:
         super().__init__(dmm, fe_type, [("shapes", fe_type.shapes)])
 

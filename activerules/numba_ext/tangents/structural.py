@@ -65,7 +65,7 @@ _ZERO = TangentType(ZeroTangent())
 
 
 @register_model(StructuralTangentType)
-class _Model(models.StructModel):
+class _TangentModel(models.StructModel):
     def __init__(self, dmm: Any, fe_type: StructuralTangentType) -> None:
         members = [(f"field{i}", found) for i, found in enumerate(fe_type.fields.values())]
         super().__init__(dmm, fe_type, members)
@@ -291,7 +291,7 @@ def _tuple(tangent):
     return _from_source(f"def impl(tangent): return ({items})")
 
 
-def _entries(tangent: StructuralTangentType) -> list[types.Type]:
+def _types_of_items(tangent: StructuralTangentType) -> list[types.Type]:
     """The types of what a loop over a tangent gives."""
     found: dict[Any, Any] = tangent.fields
     return [found.get(key, _ZERO) for key in names_of(tangent.primal) or found]
@@ -306,7 +306,7 @@ class _Iterator(AbstractTemplate):
         (tangent,) = args
         if not isinstance(tangent, StructuralTangentType):
             return None
-        found = _entries(tangent)
+        found = _types_of_items(tangent)
         if len(set(found)) != 1:
             raise TypingError(
                 f"a loop over {tangent}, whose entries are of different types: "
@@ -317,7 +317,7 @@ class _Iterator(AbstractTemplate):
 
 @lower_builtin("getiter", StructuralTangentType)
 def _iterate(context: Context, builder: Builder, sig: Any, args: Any) -> Any:
-    found = types.UniTuple(_entries(sig.args[0])[0], len(_entries(sig.args[0])))
+    found = types.UniTuple(_types_of_items(sig.args[0])[0], len(_types_of_items(sig.args[0])))
     native = cgutils.create_struct_proxy(sig.args[0])(context, builder, args[0])
     positions = {key: i for i, key in enumerate(sig.args[0].fields)}
     keys = names_of(sig.args[0].primal) or positions

@@ -62,7 +62,7 @@ class CallSites:
         """Note the call `expr` of a function that is lowered."""
         if _is_followed_by_name(callee, signature):
             return
-        name = _written(func_ir, expr.func) or str(callee)
+        name = _qualified_name(func_ir, expr.func) or str(callee)
         passed = isinstance(_definition(func_ir, expr.func), ir.Arg)
         site = CallSite(name, callee, signature, passed)
         self._by_line.setdefault((_absolute(expr.loc.filename), expr.loc.line), {})[site] = None
@@ -110,14 +110,14 @@ def _definition(func_ir: Any, variable: Any) -> Any:
         return None  # it has several
 
 
-def _written(func_ir: Any, called: Any) -> str:
+def _qualified_name(func_ir: Any, called: Any) -> str:
     """`np.linalg.cond` of the variable that holds what is called; "" for what has no name."""
     found = _definition(func_ir, called)
     match found:
         case ir.Global() | ir.FreeVar() | ir.Arg():
             return found.name
         case ir.Expr(op="getattr"):
-            of = _written(func_ir, found.value)
+            of = _qualified_name(func_ir, found.value)
             return f"{of}.{found.attr}" if of else str(found.attr)
         case _:
             return ""

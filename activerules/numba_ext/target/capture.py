@@ -127,7 +127,7 @@ def capture(
     with global_compiler_lock:
         session = _session(rules)
         try:
-            entry = _entry(dispatcher, rules, argtypes)
+            entry = _function_to_capture(dispatcher, rules, argtypes)
             pysig, folded = entry.fold_argument_types(tuple(argtypes), {})
             result = session.compile(entry, tuple(folded))
         except ActiverulesError:
@@ -150,7 +150,9 @@ _dispatchers: dict[Callable[..., Any], Any] = {}
 _calls = MadeOnce()
 
 
-def _entry(dispatcher: CPUDispatcher, rules: RuleView, argtypes: tuple[types.Type, ...]) -> Any:
+def _function_to_capture(
+    dispatcher: CPUDispatcher, rules: RuleView, argtypes: tuple[types.Type, ...]
+) -> Any:
     """What is captured: the function, or one call of it where it has a rule itself, takes any
     number of arguments, or converts them to a declared signature.
 

@@ -129,7 +129,7 @@ class _Converter:
     def augmented(self, config: str, ret: str) -> list[ast.stmt]:
         """The body of the rule, with its closures taken out and the tape in their place."""
         unpack = self.lines(self.definition, *(f"{n} = {g}.val" for n, g in self.given.items()))
-        body = [*unpack, *_Primal(self, config, ret).rewritten(self.body)]
+        body = [*unpack, *_AugmentedRewriter(self, config, ret).rewritten(self.body)]
         self.finder.check_only_returned(body)
         return body
 
@@ -149,7 +149,9 @@ class _Converter:
             flag = f"{config}.overwritten[{self.arguments.index(name)}]"
             local = f"{name}_kept"
             statements += self.lines(
-                at, f"if {flag}: {local} = {tools['copied']}({name})", f"else: {local} = None"
+                at,
+                f"if {flag}: {local} = {tools['copy_for_tape']}({name})",
+                f"else: {local} = None",
             )
             kept.append(local)
         for name in self.tape:
@@ -186,7 +188,7 @@ class _Converter:
         return [
             *self.lines(at, *lines),
             *self.pullback.helpers,
-            *_Reverse(self).rewritten(body),
+            *_PullbackRewriter(self).rewritten(body),
         ]
 
     def reverse_return(self, node: ast.Return) -> list[ast.stmt]:
@@ -249,7 +251,7 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
 
-class _Primal(_Rewriter):
+class _AugmentedRewriter(_Rewriter):
     """Takes the closures out of a rule, and returns the tape instead."""
 
     def __init__(self, converter: _Converter, config: str, ret: str) -> None:
@@ -290,7 +292,7 @@ class _Primal(_Rewriter):
         return statements
 
 
-class _Reverse(_Rewriter):
+class _PullbackRewriter(_Rewriter):
     """Rewrites the body of a pullback: the entries it returns are what `reverse` delivers."""
 
     def __init__(self, converter: _Converter) -> None:

@@ -35,7 +35,7 @@ __all__ = [
     "by_argument",
     "combined",
     "contracted",
-    "copied",
+    "copy_for_tape",
     "cotangent",
     "deliver",
     "fresh",
@@ -100,7 +100,7 @@ def kept(value: Any, result: Any, overwritten: bool) -> Any:
     return value
 
 
-def copied(value: Any) -> Any:
+def copy_for_tape(value: Any) -> Any:
     """A copy of an argument for the tape."""
     return kept(value, None, True)
 

@@ -174,7 +174,7 @@ class PullbackFinder:
                 self._names.add(reference.id)
                 return [d for b in bound for d in self._bound_definitions(b, at)]
         outside = self.resolve(reference)
-        if _is_plain(outside) and outside.__globals__ is self.rule.__globals__:
+        if _is_without_closure(outside) and outside.__globals__ is self.rule.__globals__:
             return [definition_of(outside)]
         raise self._no_definition(reference)
 
@@ -359,7 +359,7 @@ class PullbackFinder:
         return names.get(expression.id, _UNKNOWN)
 
 
-def _is_plain(value: Any) -> bool:
+def _is_without_closure(value: Any) -> bool:
     return isinstance(value, types.FunctionType) and not value.__closure__
 
 

@@ -134,7 +134,7 @@ def _holds(node: Definition, code: types.CodeType) -> bool:
 
 def _codes(tree: ast.Module, code: types.CodeType) -> Iterator[types.CodeType]:
     """Yield the code of every function of this name in a file."""
-    work = [_compiled(tree, code.co_filename)]
+    work = [_code_of(tree, code.co_filename)]
     while work:
         current = work.pop()
         if current.co_name == code.co_name:
@@ -143,7 +143,7 @@ def _codes(tree: ast.Module, code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 @functools.lru_cache(maxsize=16)
-def _compiled(tree: ast.Module, file: str) -> types.CodeType:
+def _code_of(tree: ast.Module, file: str) -> types.CodeType:
     return compile(tree, file, "exec", dont_inherit=True)
 
 
