@@ -305,8 +305,8 @@ def _require_plain(returned: Any) -> None:
 
 @intrinsic
 def require_transferable(typing_context, lost, before, after, others, objects, result):
-    """Release everything and raise if the call has no derivative: an object was replaced, or an array
-    that was replaced is also reachable by another path.
+    """Release everything and raise if the call has no derivative: an object was replaced, or a
+    replaced array is also reachable by another path.
 
     Released are `objects`, a tuple of what the caller no longer needs, and `result`, a variable.
     """
