@@ -58,7 +58,7 @@ def aux_of(out: Any) -> Any:
     raise NotImplementedError("this function only has a compiled form")
 
 
-def _entry(k: int) -> Callable[[Any], Any]:
+def _entry_of_pair(k: int) -> Callable[[Any], Any]:
     def entry(out):
         if not isinstance(out, types.BaseTuple) or len(out) != 2:
             raise ActivityError(
@@ -70,5 +70,5 @@ def _entry(k: int) -> Callable[[Any], Any]:
     return entry
 
 
-overload(value_of)(_entry(0))
-overload(aux_of)(_entry(1))
+overload(value_of)(_entry_of_pair(0))
+overload(aux_of)(_entry_of_pair(1))
