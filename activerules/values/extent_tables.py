@@ -1,11 +1,11 @@
-"""Spans: tables of extents whose length is known at run time, and their comparison.
+"""Tables of extents whose length is known at run time, and their comparison.
 
 Gives       `ExtentTable`: extents collected by code that goes through what is in a list
-            `DEFINITION`: LLVM functions that compare spans, and that make them longer; linked with
+            `DEFINITION`: LLVM functions that compare tables, and that make them longer; linked with
             `chunks`, where `free` is declared
-Invariants  S1  a row is {data, low, high}; a span is {ptr to its rows, number of rows}, and the
-                k-th row of the span of a shadow belongs to the k-th row of that of its primal
-            S2  rows that one span holds are compared with one another, but no row with itself
+Invariants  S1  a row is {data, low, high}; a table is {ptr to its rows, number of rows}, and the
+                k-th row of the table of a shadow belongs to the k-th row of that of its primal
+            S2  rows that one table holds are compared with one another, but no row with itself
 
             S3  many rows that do not overlap are not compared in pairs (a thousand rows make a
                 million): they are sorted, and each is compared with the next
@@ -18,6 +18,8 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
+from activerules.numba_ext.codegen.protocols import Builder
+
 _I64, _I32 = ir.IntType(64), ir.IntType(32)
 # how two extents are compared
 APART, SHADOWS_ALIKE, ALIKE, MAY_MEET = range(4)
@@ -29,10 +31,10 @@ _PUSH, _FREE = "activerules.memory.push", "activerules.memory.free"
 class ExtentTable:
     """Extents that are collected at run time; `free` when they have been compared."""
 
-    def __init__(self, builder: Any) -> None:
+    def __init__(self, builder: Builder) -> None:
         self.builder = builder
-        self.place = cgutils.alloca_once(builder, ir.ArrayType(_I64, 4))
-        builder.store(self.place.type.pointee(None), self.place)
+        self.struct = cgutils.alloca_once(builder, ir.ArrayType(_I64, 4))
+        builder.store(self.struct.type.pointee(None), self.struct)
 
     def push(self, data: Any, low: Any, high: Any) -> None:
         """Add a row with the extent of an array to the table."""
@@ -61,10 +63,10 @@ class ExtentTable:
         self.builder.call(self._function(function_type, _FREE), [self._address()])
 
     def _address(self) -> Any:
-        return self.builder.bitcast(self.place, cgutils.voidptr_t)
+        return self.builder.bitcast(self.struct, cgutils.voidptr_t)
 
     def _field(self, number: int) -> Any:
-        return self.builder.load(self.builder.gep(self.place, [_I32(0), _I32(number)]))
+        return self.builder.load(self.builder.gep(self.struct, [_I32(0), _I32(number)]))
 
     def _function(self, function_type: ir.FunctionType, name: str) -> Any:
         return cgutils.get_or_insert_function(self.builder.module, function_type, name)
@@ -75,12 +77,12 @@ DEFINITION = f"""
 declare ptr @realloc(ptr, i64)
 declare void @qsort(ptr, i64, i64, ptr)
 
-define void @{_PUSH}(ptr %span, i64 %data, i64 %low, i64 %high) noinline nounwind {{
-  %count.address = getelementptr i64, ptr %span, i64 {_COUNT}
-  %capacity.address = getelementptr i64, ptr %span, i64 {_CAPACITY}
+define void @{_PUSH}(ptr %table, i64 %data, i64 %low, i64 %high) noinline nounwind {{
+  %count.address = getelementptr i64, ptr %table, i64 {_COUNT}
+  %capacity.address = getelementptr i64, ptr %table, i64 {_CAPACITY}
   %count = load i64, ptr %count.address
   %capacity = load i64, ptr %capacity.address
-  %rows = load ptr, ptr %span
+  %rows = load ptr, ptr %table
   %full = icmp eq i64 %count, %capacity
   br i1 %full, label %grow, label %put
 grow:
@@ -91,11 +93,11 @@ grow:
   %none = icmp eq ptr %moved, null
   br i1 %none, label %failed, label %grown
 failed:
-  %failed.address = getelementptr i64, ptr %span, i64 {_FAILED}
+  %failed.address = getelementptr i64, ptr %table, i64 {_FAILED}
   store i64 1, ptr %failed.address
   ret void
 grown:
-  store ptr %moved, ptr %span
+  store ptr %moved, ptr %table
   store i64 %more, ptr %capacity.address
   br label %put
 put:
@@ -110,8 +112,8 @@ put:
   store i64 %next, ptr %count.address
   ret void
 }}
-define void @{_FREE}(ptr %span) noinline nounwind {{
-  %rows = load ptr, ptr %span
+define void @{_FREE}(ptr %table) noinline nounwind {{
+  %rows = load ptr, ptr %table
   call void @free(ptr %rows)
   ret void
 }}
@@ -133,7 +135,7 @@ define internal i1 @activerules.memory.meet(ptr %a, ptr %b) nounwind {{
   %result = and i1 %meet, %some
   ret i1 %result
 }}
-define internal i64 @activerules.memory.total(ptr %spans, i64 %count) nounwind {{
+define internal i64 @activerules.memory.total(ptr %tables, i64 %count) nounwind {{
 entry:
   br label %head
 head:
@@ -143,7 +145,7 @@ head:
   %is.more = icmp ult i64 %k, %count
   br i1 %is.more, label %more, label %done
 more:
-  %address = getelementptr [2 x i64], ptr %spans, i64 %k, i64 1
+  %address = getelementptr [2 x i64], ptr %tables, i64 %k, i64 1
   %rows = load i64, ptr %address
   %sum = add i64 %total, %rows
   br label %head
@@ -163,7 +165,7 @@ define internal i32 @activerules.memory.order(ptr %a, ptr %b) nounwind {{
   ret i32 %sign
 }}
 ; whether no two of all rows meet; false if there is no memory to sort them
-define internal i1 @activerules.memory.apart(ptr %spans, i64 %count, i64 %total) nounwind {{
+define internal i1 @activerules.memory.apart(ptr %tables, i64 %count, i64 %total) nounwind {{
 entry:
   %bytes = mul i64 %total, 24
   %all = call ptr @malloc(i64 %bytes)
@@ -176,16 +178,16 @@ gather:
   %filled = phi i64 [ 0, %entry ], [ %filled.i, %row ]
   %k.next = add i64 %k, 1
   %more = icmp ult i64 %k, %count
-  br i1 %more, label %span, label %sort
-span:
-  %span.address = getelementptr [2 x i64], ptr %spans, i64 %k
-  %count.address = getelementptr i64, ptr %span.address, i64 1
-  %rows = load ptr, ptr %span.address
+  br i1 %more, label %table, label %sort
+table:
+  %table.address = getelementptr [2 x i64], ptr %tables, i64 %k
+  %count.address = getelementptr i64, ptr %table.address, i64 1
+  %rows = load ptr, ptr %table.address
   %rows.count = load i64, ptr %count.address
   br label %row
 row:
-  %i = phi i64 [ 0, %span ], [ %i.next, %copy ]
-  %filled.i = phi i64 [ %filled, %span ], [ %filled.next, %copy ]
+  %i = phi i64 [ 0, %table ], [ %i.next, %copy ]
+  %filled.i = phi i64 [ %filled, %table ], [ %filled.next, %copy ]
   %i.next = add i64 %i, 1
   %more.i = icmp ult i64 %i, %rows.count
   br i1 %more.i, label %copy, label %gather
@@ -221,14 +223,14 @@ end:
   call void @free(ptr %all)
   ret i1 %result
 }}
-define i64 @{COMPARE}(ptr %spans, i64 %spans.count, ptr %tests, i64 %tests.count) \
+define i64 @{COMPARE}(ptr %tables, i64 %tables.count, ptr %tests, i64 %tests.count) \
 noinline optnone nounwind {{
 entry:
-  %total = call i64 @activerules.memory.total(ptr %spans, i64 %spans.count)
+  %total = call i64 @activerules.memory.total(ptr %tables, i64 %tables.count)
   %many = icmp ugt i64 %total, {_MANY}
   br i1 %many, label %screen, label %compare
 screen:
-  %all.apart = call i1 @activerules.memory.apart(ptr %spans, i64 %spans.count, i64 %total)
+  %all.apart = call i1 @activerules.memory.apart(ptr %tables, i64 %tables.count, i64 %total)
   br i1 %all.apart, label %fast, label %compare
 fast:
   ret i64 0
@@ -253,14 +255,14 @@ test:
   %number.next = add i64 %number, 1
   %other = add i32 %first, 1
   %another = add i32 %second, 1
-  %first.span = getelementptr [2 x i64], ptr %spans, i32 %first
-  %second.span = getelementptr [2 x i64], ptr %spans, i32 %second
-  %first.count.address = getelementptr i64, ptr %first.span, i64 1
-  %second.count.address = getelementptr i64, ptr %second.span, i64 1
+  %first.table = getelementptr [2 x i64], ptr %tables, i32 %first
+  %second.table = getelementptr [2 x i64], ptr %tables, i32 %second
+  %first.count.address = getelementptr i64, ptr %first.table, i64 1
+  %second.count.address = getelementptr i64, ptr %second.table, i64 1
   %first.count = load i64, ptr %first.count.address
   %second.count = load i64, ptr %second.count.address
-  %first.rows = load ptr, ptr %first.span
-  %second.rows = load ptr, ptr %second.span
+  %first.rows = load ptr, ptr %first.table
+  %second.rows = load ptr, ptr %second.table
   %within = icmp eq i32 %first, %second
   br label %outer
 outer:
@@ -299,10 +301,10 @@ disjoint:
 alike:
   %counts = icmp eq i32 %how, {ALIKE}
   %meet = and i1 %met, %counts
-  %other.span = getelementptr [2 x i64], ptr %spans, i32 %other
-  %another.span = getelementptr [2 x i64], ptr %spans, i32 %another
-  %other.rows = load ptr, ptr %other.span
-  %another.rows = load ptr, ptr %another.span
+  %other.table = getelementptr [2 x i64], ptr %tables, i32 %other
+  %another.table = getelementptr [2 x i64], ptr %tables, i32 %another
+  %other.rows = load ptr, ptr %other.table
+  %another.rows = load ptr, ptr %another.table
   %a.shadow = getelementptr [3 x i64], ptr %other.rows, i64 %i
   %b.shadow = getelementptr [3 x i64], ptr %another.rows, i64 %j
   %shadows = call i1 @activerules.memory.meet(ptr %a.shadow, ptr %b.shadow)
@@ -331,5 +333,5 @@ done:
   ret i64 %overlap
 }}
 """
-"""`i64 compare(spans, their number, tests, their number)`: 0; -1 if extents of two spans meet that
-may; or a refusal's number. It stands as it is (`optnone`)."""
+"""`i64 compare(tables, their number, tests, their number)`: 0; -1 if extents of two tables overlap
+that may; or a refusal's number. LLVM leaves it as it is (`optnone`)."""

@@ -25,6 +25,7 @@ from numba.core import callconv, cgutils
 from numba.core.target_extension import current_target
 
 from activerules.errors import NotYetSupported, ShadowMismatch
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.values.extent_tables import (
     ALIKE,
@@ -38,7 +39,7 @@ from activerules.values.extent_tables import (
 _I64, _I32 = ir.IntType(64), ir.IntType(32)
 _FEW = 4  # tests that are not worth a table
 _FIELDS = ("data", "low", "high")
-_ROW, _SPAN = ir.ArrayType(_I64, len(_FIELDS)), ir.ArrayType(_I64, 2)
+_ROW, _TABLE = ir.ArrayType(_I64, len(_FIELDS)), ir.ArrayType(_I64, 2)
 
 
 @dataclass(frozen=True)
@@ -52,21 +53,21 @@ class Extent:
     low: Any
     high: Any
 
-    def moved(self, data: Any, builder: Any) -> Extent:
+    def moved(self, data: Any, builder: Builder) -> Extent:
         """The extent of an array of the same shape and strides that begins at `data`."""
         data = builder.ptrtoint(data, cgutils.intp_t)
         distance = builder.sub(data, self.data)
         low, high = (builder.add(end, distance) for end in (self.low, self.high))
         return Extent(data, low, high)
 
-    def meets(self, other: Extent, builder: Any) -> Any:
+    def meets(self, other: Extent, builder: Builder) -> Any:
         """Whether the two have a byte in common."""
         pairs = ((self, other), (other, self), (self, self), (other, other))
         conditions = [builder.icmp_unsigned("<", a.low, b.high) for a, b in pairs]
         return _all(builder, conditions)
 
 
-def extent_of(builder: Any, array_type: Any, array: Any) -> Extent:
+def extent_of(builder: Builder, array_type: Any, array: Any) -> Extent:
     """The extent of an array, from its shape and strides."""
     data = builder.ptrtoint(array.data, cgutils.intp_t)
     if array_type.layout in "CF":
@@ -86,12 +87,12 @@ def extent_of(builder: Any, array_type: Any, array: Any) -> Extent:
     return Extent(data, builder.select(filled, low, data), builder.select(filled, high, data))
 
 
-def share_items(builder: Any, array_type: Any, array: Any, distance: Any) -> Any:
+def share_items(builder: Builder, array_type: Any, array: Any, distance: Any) -> Any:
     """Whether an array may share bytes with one of the same shape and strides, `distance` behind
     it, whose extent meets its own.
 
     They do not where one's items are in the gaps of the other, as those of `z[::2]` and `z[1::2]`:
-    the smallest stride divides all others, and the distance leaves room between.
+    the smallest stride divides all others, and the distance leaves a gap between.
     """
     zero, one = distance.type(0), distance.type(1)
     step = zero
@@ -112,14 +113,14 @@ def share_items(builder: Any, array_type: Any, array: Any, distance: Any) -> Any
     backwards = builder.icmp_signed("<", ahead, zero)
     ahead = builder.select(backwards, builder.add(ahead, step), ahead)
     divides = [builder.icmp_unsigned("==", builder.urem(one, step), zero) for one in lengths]
-    room = [
+    gaps = [
         builder.icmp_unsigned("<=", array.itemsize, gap)
         for gap in (ahead, builder.sub(step, ahead))
     ]
-    return builder.not_(_all(builder, [*divides, *room]))
+    return builder.not_(_all(builder, [*divides, *gaps]))
 
 
-def _all(builder: Any, conditions: Sequence[Any]) -> Any:
+def _all(builder: Builder, conditions: Sequence[Any]) -> Any:
     result = cgutils.true_bit
     for condition in conditions:
         result = builder.and_(result, condition)
@@ -137,7 +138,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class _Test:
-    """A comparison of two extents, or of all in two spans, by their numbers.
+    """A comparison of two extents, or of all in two tables, by their numbers.
 
     APART           they may not meet
     ALIKE           nor may they, unless the extents behind them (those of their shadows) are
@@ -156,7 +157,11 @@ class Tests:
     """Tests of one call; `where` says which, and `release` emits what an error path releases."""
 
     def __init__(
-        self, context: Any, builder: Any, where: tuple[Any, ...], release: Callable[[], None]
+        self,
+        context: Context,
+        builder: Builder,
+        where: tuple[Any, ...],
+        release: Callable[[], None],
     ) -> None:
         self.context, self.builder = context, builder
         self.where, self.release = where, release
@@ -165,7 +170,7 @@ class Tests:
         self._tests: list[_Test] = []
 
     def add(self, extent: Extent | ExtentTable) -> int:
-        """The number of an extent, or of a span, by which tests name it."""
+        """The number of an extent, or of a table, by which tests name it."""
         self._extents.append(extent)
         return len(self._extents) - 1
 
@@ -259,11 +264,11 @@ class Tests:
         for test in self._tests:
             rows.append((test.how, test.first, test.second, len(refusals) + 1))
             refusals += test.refusals
-        spans = [e for e in self._extents if isinstance(e, ExtentTable)]
-        by_table = spans or len(rows) > _FEW
+        tables = [e for e in self._extents if isinstance(e, ExtentTable)]
+        by_table = tables or len(rows) > _FEW
         outcome = self._compared(rows) if by_table else self._selected(rows)
-        for span in spans:
-            span.free()
+        for table in tables:
+            table.free()
         for number, (condition, _) in reversed([*enumerate(self._conditions)]):
             failed = _I64(len(refusals) + number + 1)
             outcome = self.builder.select(condition, failed, outcome)
@@ -290,29 +295,29 @@ class Tests:
 
     def _compared(self, rows: Sequence[tuple[int, ...]]) -> Any:
         builder = self.builder
-        table = cgutils.alloca_once(builder, ir.ArrayType(_ROW, len(self._extents)))
-        spans = cgutils.alloca_once(builder, ir.ArrayType(_SPAN, len(self._extents)))
+        row_array = cgutils.alloca_once(builder, ir.ArrayType(_ROW, len(self._extents)))
+        tables = cgutils.alloca_once(builder, ir.ArrayType(_TABLE, len(self._extents)))
         for number, extent in enumerate(self._extents):
-            row = builder.gep(table, [_I32(0), _I32(number)])
-            span = builder.gep(spans, [_I32(0), _I32(number)])
+            row = builder.gep(row_array, [_I32(0), _I32(number)])
+            table = builder.gep(tables, [_I32(0), _I32(number)])
             if isinstance(extent, Extent):
                 self._store(row, [getattr(extent, field) for field in _FIELDS])
-                self._store(span, [builder.ptrtoint(row, _I64), _I64(1)])
+                self._store(table, [builder.ptrtoint(row, _I64), _I64(1)])
             else:
-                self._store(span, [extent.rows, extent.count])
+                self._store(table, [extent.rows, extent.count])
         entry = ir.ArrayType(_I32, 4)
         constant = ir.Constant(ir.ArrayType(entry, len(rows)), [entry(row) for row in rows])
         tests = cgutils.global_constant(builder, "activerules.tests", constant)
-        arguments = [builder.bitcast(p, cgutils.voidptr_t) for p in (spans, tests)]
+        arguments = [builder.bitcast(p, cgutils.voidptr_t) for p in (tables, tests)]
         counts = [_I64(len(self._extents)), _I64(len(rows))]
         together = [one for pair in zip(arguments, counts, strict=True) for one in pair]
         function_type = ir.FunctionType(_I64, [a.type for a in together])
         function = cgutils.get_or_insert_function(builder.module, function_type, COMPARE)
         return builder.call(function, together)
 
-    def _store(self, place: Any, values: Sequence[Any]) -> None:
+    def _store(self, address: Any, values: Sequence[Any]) -> None:
         for k, value in enumerate(values):
-            self.builder.store(value, self.builder.gep(place, [_I32(0), _I32(k)]))
+            self.builder.store(value, self.builder.gep(address, [_I32(0), _I32(k)]))
 
     def _leave(self, number: Any, refusals: Sequence[Refusal]) -> None:
         """Raise the refusal of that number, from 1."""
@@ -326,9 +331,9 @@ class Tests:
         ]
         constant = ir.Constant(ir.ArrayType(errors[0].type, len(errors)), errors)
         table = cgutils.global_constant(builder, "activerules.refusals", constant)
-        place = builder.gep(table, [_I64(0), builder.sub(number, _I64(1))])
+        address = builder.gep(table, [_I64(0), builder.sub(number, _I64(1))])
         target = convention._get_excinfo_argument(builder.function)
-        store = builder.store(builder.load(place), target)
+        store = builder.store(builder.load(address), target)
         store.set_metadata(
             "numba_exception_output", builder.module.add_metadata([ir.IntType(1)(1)])
         )

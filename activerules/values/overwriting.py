@@ -29,7 +29,7 @@ def _overwrite(target, source):
         return in_one_run
 
     def by_place(target, source):
-        for place in np.ndindex(target.shape):
-            target[place] = source[place]
+        for index in np.ndindex(target.shape):
+            target[index] = source[index]
 
     return by_place

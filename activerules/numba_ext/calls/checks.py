@@ -203,7 +203,7 @@ def read_gradient_arguments(
     """Return the arguments of `grad`: floats of `argnums` are Active, arrays Duplicated, others
     Const. Raises `ArityError` if the call has fewer arguments.
     """
-    missing = [str(place) for place in argnums if place >= len(names)]
+    missing = [str(k) for k in argnums if k >= len(names)]
     if missing:
         raise ArityError(
             f"argnums has {', '.join(missing)}, and the call has {len(names)} arguments",

@@ -23,6 +23,7 @@ from activerules.numba_ext.calls import memory, rule_errors
 from activerules.numba_ext.calls.outline import return_error
 from activerules.numba_ext.calls.overloads import IGNORE_DEFINITIONS
 from activerules.numba_ext.codegen import chunks, link
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.substitutes import object_runtime, vector_math
@@ -89,7 +90,7 @@ class DerivativeCall:
         )
 
 
-def link_derivative(context: Any, gradient: Gradient) -> None:
+def link_derivative(context: Context, gradient: Gradient) -> None:
     """Link a derivative into the function being lowered; compiled once, however many calls link
     it.
     """
@@ -124,13 +125,13 @@ def link_derivative(context: Any, gradient: Gradient) -> None:
     context.add_linking_libs([known[gradient.symbol], *support])
 
 
-def all_fields(context: Any, builder: Any, args: Sequence[Any], packed: Any) -> list[Field]:
+def all_fields(context: Context, builder: Builder, args: Sequence[Any], packed: Any) -> list[Field]:
     """Primal and shadows of every annotated argument."""
     values = cgutils.unpack_tuple(builder, packed, len(args))
     return [_field(context, builder, ty, value) for ty, value in zip(args, values, strict=True)]
 
 
-def _field(context: Any, builder: Any, ty: Any, value: Any) -> Field:
+def _field(context: Context, builder: Builder, ty: Any, value: Any) -> Field:
     """Primal and shadows of one annotated argument."""
     if not isinstance(ty, AnnotationType):
         return value, ()
@@ -154,7 +155,12 @@ class Emitter:
     """
 
     def __init__(
-        self, context: Any, builder: Any, call: DerivativeCall, *, owns_shadows: bool = False
+        self,
+        context: Context,
+        builder: Builder,
+        call: DerivativeCall,
+        *,
+        owns_shadows: bool = False,
     ) -> None:
         self.context = context
         self.builder = builder
@@ -276,9 +282,9 @@ class Emitter:
         each = [one for one in floats for _ in range(self.gradient.width)]
         return cgutils.alloca_once(self.builder, ir.LiteralStructType(each))
 
-    def derivatives(self, place: Any) -> list[list[Any]]:
+    def derivatives(self, address: Any) -> list[list[Any]]:
         """What lies in such memory: for each lane the derivative with respect to each argument."""
-        floats = cgutils.unpack_tuple(self.builder, self.builder.load(place))
+        floats = cgutils.unpack_tuple(self.builder, self.builder.load(address))
         width = self.gradient.width
         lanes = [iter(floats[lane::width]) for lane in range(width)]
         return [[self._rebuilt(ty, lane) for ty in self.derivative_types] for lane in lanes]

@@ -21,6 +21,7 @@ from numba.core.typing.templates import (
 )
 
 from activerules.numba_ext.calls.intrinsics import dispatcher_of_type
+from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
 from activerules.numba_ext.target.dispatchers import dispatcher_of
 from activerules.values.kinds import items_of
 
@@ -36,7 +37,9 @@ def give_factory_form(make: Callable[..., Any]) -> None:
     )
     made: dict[Any, Any] = {}
 
-    def definition(typing_context: Any, *args: Any, **kwargs: Any) -> tuple[Signature, Any]:
+    def definition(
+        typing_context: TypingContext, *args: Any, **kwargs: Any
+    ) -> tuple[Signature, Any]:
         try:
             bound = accepted.bind(*args, **kwargs)
         except TypeError as error:
@@ -69,7 +72,7 @@ def _target(function: Any) -> Any:
 _CONTEXT = inspect.Parameter("typing_context", inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-def _nothing(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+def _nothing(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
     return context.get_dummy_value()
 
 

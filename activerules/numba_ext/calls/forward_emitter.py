@@ -17,6 +17,7 @@ from numba.core import cgutils, types
 
 from activerules.numba_ext.calls import memory
 from activerules.numba_ext.calls.emitter import DerivativeCall, Emitter, link_derivative
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.values.argument import ArgumentSpec
 from activerules.values.kinds import is_number, is_number_array, optional_leaf
 from activerules.values.layout import (
@@ -76,7 +77,7 @@ class ForwardEmitter(Emitter):
     """Emits one call of a forward derivative; `owns_shadows` as in `Emitter`."""
 
     def __init__(
-        self, context: Any, builder: Any, call: ForwardCall, *, owns_shadows: bool = False
+        self, context: Context, builder: Builder, call: ForwardCall, *, owns_shadows: bool = False
     ) -> None:
         super().__init__(context, builder, call, owns_shadows=owns_shadows)
         self.call = call
@@ -111,9 +112,9 @@ class ForwardEmitter(Emitter):
         self._release(fields, everything=False)
         primal, *tangents = [
             self.context.get_returned_value(
-                self.builder, self.gradient.result_type, self.builder.load(place)
+                self.builder, self.gradient.result_type, self.builder.load(address)
             )
-            for place in returned
+            for address in returned
         ]
         return primal, self._result(primal, tangents)
 

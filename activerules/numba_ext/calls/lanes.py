@@ -15,6 +15,7 @@ from activerules.annotations.activity import Active, Const, Duplicated
 from activerules.annotations.signature import SplitSpec
 from activerules.errors import ActivityError, BatchWidthMismatch
 from activerules.numba_ext.calls.emitter import BATCHED, is_batched
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.values.kinds import items_of
 
@@ -70,7 +71,7 @@ def lane_tuples(derivative_types: Sequence[Any], width: int, *, batched: bool) -
 
 
 def packed_lanes(
-    context: Any, builder: Any, by_argument: Sequence[Any], lanes: Sequence[Sequence[Any]]
+    context: Context, builder: Builder, by_argument: Sequence[Any], lanes: Sequence[Sequence[Any]]
 ) -> list[Any]:
     """The derivatives of all lanes, by argument, for the types `lane_tuples` gives of a batch."""
     return [

@@ -17,6 +17,7 @@ from numba.core.typing.templates import signature
 from activerules.annotations.activity import Annotation
 from activerules.annotations.signature import GradientSpec, Mode, Reverse, SplitSpec
 from activerules.errors import NotYetSupported
+from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
 from activerules.rules.pattern import type_name
 from activerules.values.argument import ArgumentSpec
 
@@ -91,7 +92,10 @@ def nested_vjp_stub(dispatcher: Any, argtypes: Sequence[Any]) -> Any:
 
 
 def nested_form(
-    typing_context: Any, call: NestedCall | NestedHalf, before: Sequence[Any], args: Sequence[Any]
+    typing_context: TypingContext,
+    call: NestedCall | NestedHalf,
+    before: Sequence[Any],
+    args: Sequence[Any],
 ) -> Any:
     """The compiled form of a call whose last parameter is a tuple of `args`.
 
@@ -103,34 +107,40 @@ def nested_form(
 
 
 def calling(
-    typing_context: Any, callee: Any, before: Sequence[Any], args: Sequence[Any], skipped: int = 0
+    typing_context: TypingContext,
+    callee: Any,
+    before: Sequence[Any],
+    args: Sequence[Any],
+    skipped: int = 0,
 ) -> Any:
     """A form that calls a compiled function with what is in its tuple of arguments."""
     result_type, call = _called(typing_context, callee, args[skipped:])
 
-    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
         given = cgutils.unpack_tuple(builder, values[-1], len(args))[skipped:]
         return call(context, builder, given)
 
     return signature(result_type, *before, types.Tuple(args)), codegen
 
 
-def calling_with(typing_context: Any, callee: Any, before: Sequence[Any], args: Sequence[Any]):
+def calling_with(
+    typing_context: TypingContext, callee: Any, before: Sequence[Any], args: Sequence[Any]
+):
     """A form that calls a compiled function with its own last parameters."""
     result_type, call = _called(typing_context, callee, args)
 
-    def codegen(context: Any, builder: Any, typed: Any, values: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, values: Any) -> Any:
         return call(context, builder, values[len(before) :])
 
     return signature(result_type, *before, *args), codegen
 
 
-def _called(typing_context: Any, callee: Any, args: Sequence[Any]) -> tuple[Any, Any]:
+def _called(typing_context: TypingContext, callee: Any, args: Sequence[Any]) -> tuple[Any, Any]:
     """What a compiled function returns for these types, and what emits the call of it."""
     found = typing_context.resolve_value_type(callee)
     called = found.get_call_type(typing_context, tuple(args), {})
 
-    def call(context: Any, builder: Any, given: Sequence[Any]) -> Any:
+    def call(context: Context, builder: Builder, given: Sequence[Any]) -> Any:
         cast = zip(given, args, called.args, strict=True)
         passed = [context.cast(builder, value, *types_) for value, *types_ in cast]
         return context.get_function(found, called)(builder, passed)
@@ -138,7 +148,9 @@ def _called(typing_context: Any, callee: Any, args: Sequence[Any]) -> tuple[Any,
     return called.return_type, call
 
 
-def returned_by(typing_context: Any, dispatcher: Any, arguments: Sequence[ArgumentSpec]) -> Any:
+def returned_by(
+    typing_context: TypingContext, dispatcher: Any, arguments: Sequence[ArgumentSpec]
+) -> Any:
     """What a function returns for these arguments."""
     found = typing_context.resolve_value_type(dispatcher)
     argtypes = tuple(argument.numba_type for argument in arguments)

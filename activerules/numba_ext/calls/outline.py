@@ -16,14 +16,15 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.target_extension import current_target
 
+from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 
 _numbers = count()
 
 
 def outlined(
-    context: Any,
-    builder: Any,
+    context: Context,
+    builder: Builder,
     result: Any,
     arguments: Sequence[tuple[Any, Any]],
     emit: Callable[..., Any],
@@ -56,7 +57,7 @@ def outlining(form: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(form)
-    def outlined_form(typing_context: Any, *argtypes: Any) -> Any:
+    def outlined_form(typing_context: TypingContext, *argtypes: Any) -> Any:
         found = form(typing_context, *argtypes)
         if found is None or current_target() == AD_TARGET:
             return found
@@ -66,7 +67,7 @@ def outlining(form: Callable[..., Any]) -> Callable[..., Any]:
     return outlined_form
 
 
-def _outline(codegen: Any, context: Any, builder: Any, typed: Any, values: Any) -> Any:
+def _outline(codegen: Any, context: Context, builder: Builder, typed: Any, values: Any) -> Any:
     arguments = [
         (ty, _repacked(context, builder, ty, value))
         for ty, value in zip(typed.args, values, strict=True)
@@ -78,14 +79,14 @@ def _outline(codegen: Any, context: Any, builder: Any, typed: Any, values: Any) 
     return outlined(context, builder, typed.return_type, arguments, emit)
 
 
-def _repacked(context: Any, builder: Any, ty: Any, value: Any) -> Any:
+def _repacked(context: Context, builder: Builder, ty: Any, value: Any) -> Any:
     """A value as its type has it: a `*args` of one type is a struct, and should be an array."""
     if not isinstance(ty, types.BaseTuple):
         return value
     return context.make_tuple(builder, ty, cgutils.unpack_tuple(builder, value, len(ty)))
 
 
-def return_error(context: Any, builder: Any, status: Any) -> None:
+def return_error(context: Context, builder: Builder, status: Any) -> None:
     """Leave with a callee's exception.
 
     As Numba's `return_status_propagate`, but marked as a raise: only then does Numba prune the

@@ -19,6 +19,7 @@ from numba.np.numpy_support import as_dtype
 from activerules.annotations.activity import Const, Duplicated
 from activerules.annotations.values import ignore_derivatives, make_zero, onehot
 from activerules.errors import RuleReturnError
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.numba_ext.codegen.types import AnnotationType, is_zero_type
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.rules.protocol import (
@@ -138,7 +139,7 @@ def _accumulate_product(x, a, b):
 
 
 def _added(x: Any, parameters: str, shape: str, item: str, *dtypes: Any) -> Any:
-    """A function that adds `item` to every place of the shadow of `x`."""
+    """A function that adds `item` to every element of the shadow of `x`."""
     is_real = any(map(_is_complex, dtypes)) and not _is_complex(x.dval.dtype)
     loops = over_elements(f"shadow[{{index}}] += project({item})", "shadow", x.dval.ndim)
     source = f"""def impl({parameters}):
@@ -172,7 +173,7 @@ def _same(g):
 def _ignored_float(typing_context, x):
     """The identity; for the AD target a call that the engine recognises."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         if context.target_name != AD_TARGET:
             return args[0]
         function_type = ir.FunctionType(args[0].type, [args[0].type])

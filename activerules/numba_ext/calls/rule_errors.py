@@ -6,7 +6,7 @@ Gives       `link_into`: defines what derivatives call there, for the function b
 Invariants  S1  nothing of Python runs, and no lock is taken, until Numba makes an object of the
                 exception: one that compiled code catches costs one small piece of memory
             S2  class, arguments and traceback are those that the rule gave; an error of ours has
-                the site among its places, any other has a note (PEP 678)
+                the site among its locations, any other has a note (PEP 678)
 
 Numba's record of an exception says how to make it: a pickle of (class, arguments, line), which may
 be read only once it is raised, and a function that makes objects of arguments that were computed.
@@ -32,13 +32,14 @@ from activerules.errors import ActiverulesError
 from activerules.ir.llvm.location import readable_path
 from activerules.ir.normal.effects import FAILED_AT
 from activerules.numba_ext.codegen import link
+from activerules.numba_ext.codegen.protocols import Context
 
 _MAKES = "activerules.failed.exception"
 _VOID, _I32, _POINTER = ir.VoidType(), ir.IntType(32), ir.IntType(8).as_pointer()
-_HELD = ir.LiteralStructType([excinfo_ptr_t, _POINTER])
+_PAYLOAD = ir.LiteralStructType([excinfo_ptr_t, _POINTER])
 """What the new record holds on to: the one before, and the site."""
 
-_RECORD = ir.LiteralStructType([excinfo_t, _HELD])
+_RECORD = ir.LiteralStructType([excinfo_t, _PAYLOAD])
 
 _libraries: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
@@ -53,7 +54,7 @@ class _Waiting(threading.local):
 _waiting = _Waiting()
 
 
-def link_into(context: Any) -> Any:
+def link_into(context: Context) -> Any:
     """Link the function that adds a site into the one that is being lowered; its library."""
     if context not in _libraries:
         module = context.codegen().create_library(FAILED_AT).create_ir_module(FAILED_AT)
@@ -63,13 +64,13 @@ def link_into(context: Any) -> Any:
     return _libraries[context]
 
 
-def _define(context: Any, module: Any, maker: Any) -> None:
+def _define(context: Context, module: Any, maker: Any) -> None:
     """`void (ptr, ptr excinfo, i32 status, ptr site)`: put a new record in place of the other."""
     parameters = [_POINTER, excinfo_ptr_t.as_pointer(), _I32, _POINTER]
     function = ir.Function(module, ir.FunctionType(_VOID, parameters), FAILED_AT)
     function.attributes.add("noinline")
     function.attributes.add("cold")
-    _, place, status, site = function.args
+    _, excinfo, status, site = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     pickled = pickle.dumps(_Fetched())
     constant = cgutils.global_constant(module, ".fetched", cgutils.make_bytearray(pickled))
@@ -79,30 +80,30 @@ def _define(context: Any, module: Any, maker: Any) -> None:
         with cgutils.if_unlikely(builder, cgutils.is_null(builder, memory)):
             builder.ret_void()
         record = builder.bitcast(memory, _RECORD.as_pointer())
-        held = cgutils.gep_inbounds(builder, record, 0, 1)
+        payload = cgutils.gep_inbounds(builder, record, 0, 1)
         parts = (
             builder.bitcast(constant, _POINTER),
             _I32(len(pickled)),
-            builder.bitcast(held, _POINTER),
+            builder.bitcast(payload, _POINTER),
             builder.bitcast(maker, _POINTER),
             _I32(1),
         )
         for k, part in enumerate(parts):
             builder.store(part, cgutils.gep_inbounds(builder, record, 0, 0, k))
-        for k, part in enumerate((builder.load(place), site)):
-            builder.store(part, cgutils.gep_inbounds(builder, held, 0, k))
-        builder.store(cgutils.gep_inbounds(builder, record, 0, 0), place)
+        for k, part in enumerate((builder.load(excinfo), site)):
+            builder.store(part, cgutils.gep_inbounds(builder, payload, 0, k))
+        builder.store(cgutils.gep_inbounds(builder, record, 0, 0), excinfo)
     builder.ret_void()
 
 
-def _define_maker(context: Any, module: Any) -> Any:
-    """`ptr (ptr held)`: leave the exception for `_fetch`; what it gives, nobody has use for."""
+def _define_maker(context: Context, module: Any) -> Any:
+    """`ptr (ptr payload)`: leave the exception for `_fetch`; its result is not used."""
     function = ir.Function(module, ir.FunctionType(_POINTER, [_POINTER]), _MAKES)
     function.attributes.add("noinline")
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     api = context.get_python_api(builder)
-    held = builder.load(builder.bitcast(function.args[0], _HELD.as_pointer()))
-    before, site = (builder.extract_value(held, k) for k in range(2))
+    payload = builder.load(builder.bitcast(function.args[0], _PAYLOAD.as_pointer()))
+    before, site = (builder.extract_value(payload, k) for k in range(2))
     is_error, status = cgutils.true_bit, RETCODE_USEREXC
     caught = Status(
         code=status,
@@ -171,12 +172,12 @@ def _fetch() -> tuple[Any, ...]:
 
 def _add_site(error: BaseException, file: str, line: str, name: str) -> None:
     source = linecache.getline(file, int(line)).strip() or name
-    place = f"{readable_path(file)}:{line}"
+    location = f"{readable_path(file)}:{line}"
     if isinstance(error, ActiverulesError):
-        entry = ("at the line", source, place)
+        entry = ("at the line", source, location)
         if entry not in error.where:
             error.add_where(*entry)
         return
-    note = f"in a derivative, at the line  {source}   {place}"
+    note = f"in a derivative, at the line  {source}   {location}"
     if note not in getattr(error, "__notes__", ()):
         error.add_note(note)

@@ -16,6 +16,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from activerules.annotations.activity import Active
+from activerules.numba_ext.codegen.protocols import Context
 from activerules.numba_ext.codegen.types import AnnotationType
 from activerules.numba_ext.rules.compiled import (
     ObjectCheck,
@@ -39,12 +40,12 @@ class RuleCaller:
     lanes    the shadows of the Duplicated arguments, in order, once per lane
     scratch  what is released when the function returns
     pending  what is released only where it fails: the engine has no results then
-    held     how to let go of shadows that are kept while a rule runs, which does not raise
+    retained how to release shadows that are retained while a rule runs; that does not raise
     """
 
     def __init__(
         self,
-        context: Any,
+        context: Context,
         module: Any,
         name: str,
         marked: MarkedCall,
@@ -77,7 +78,7 @@ class RuleCaller:
         self.zero_makers: dict[types.Type, Any] = {}
         self.scratch: list[tuple[types.Type, Any]] = []
         self.pending: list[tuple[types.Type, Any]] = []
-        self.held: list[tuple[Any, list[Any]]] = []
+        self.retained: list[tuple[Any, list[Any]]] = []
 
     def fields(self) -> list[list[Any]]:
         """The value of each argument, and its shadow where the rule takes one."""
@@ -193,11 +194,11 @@ class RuleCaller:
             builder, callee, fndesc.restype, fndesc.argtypes, args
         )
         with builder.if_then(status.is_error, likely=False):
-            self._let_go()
+            self._release_retained()
             self._release(*self.scratch, *self.pending)
-            place = self.pointers["excinfo"]
+            address = self.pointers["excinfo"]
             exception_type = status.excinfoptr.type.as_pointer()
-            builder.store(status.excinfoptr, builder.bitcast(place, exception_type))
+            builder.store(status.excinfoptr, builder.bitcast(address, exception_type))
             builder.ret(status.code)
         return result
 
@@ -205,14 +206,14 @@ class RuleCaller:
         """What arguments hold that share memory with others."""
         kept: list[Any] = []
         for check in checks:
-            kept.append(self.call(check.keep, [self.primals[i] for i in check.places]))
+            kept.append(self.call(check.keep, [self.primals[i] for i in check.indices]))
             self.scratch.append((check.keep.signature.return_type, kept[-1]))
         return kept
 
     def check_shared(self, checks: Sequence[SharedCheck], kept: Sequence[Any]) -> None:
         """Leave with an error if the rule wrote into what two arguments share."""
         for check, before in zip(checks, kept, strict=True):
-            self.call(check.check, [self.primals[check.places[0]], before])
+            self.call(check.check, [self.primals[check.indices[0]], before])
 
     def identities(self, checks: Sequence[ObjectCheck], fields: Sequence[Any]) -> list[list[Any]]:
         """The identities of each object and of its shadow."""
@@ -221,25 +222,25 @@ class RuleCaller:
             primal, *shadow = self._identified(check, fields)
             known = [self.call(check.identity, [primal])]
             for one in shadow:
-                known.append(self.call(check.held, [one]))
-                self.held.append((check.let_go, [one, known[-1]]))
+                known.append(self.call(check.retain_shadow, [one]))
+                self.retained.append((check.release_shadow, [one, known[-1]]))
             found.append(known)
         return found
 
     def _identified(self, check: ObjectCheck, fields: Sequence[Any]) -> Sequence[Any]:
         """An object and its shadow; of several shadows none."""
-        annotation = self.arguments[check.place].annotation
+        annotation = self.arguments[check.index].annotation
         is_batch = annotation.dval is not None and annotation.dval != one_shadow(annotation)
-        return fields[check.place][:1] if is_batch else fields[check.place]
+        return fields[check.index][:1] if is_batch else fields[check.index]
 
     def check_objects(
         self, checks: Sequence[ObjectCheck], fields: Sequence[Any], before: Sequence[Any]
     ) -> None:
         """Return an error if a rule exchanged parts of an object or of its shadow."""
-        self._let_go()
-        self.held.clear()
+        self._release_retained()
+        self.retained.clear()
         for check, known in zip(checks, before, strict=True):
-            for which, (value, then) in enumerate(zip(fields[check.place], known, strict=False)):
+            for which, (value, then) in enumerate(zip(fields[check.index], known, strict=False)):
                 self.check_object(check, value, then, which)
 
     def check_object(self, check: ObjectCheck, value: Any, before: Any, which: int) -> None:
@@ -292,8 +293,8 @@ class RuleCaller:
         self._release(*self.scratch)
         self.builder.ret(I32(0))
 
-    def _let_go(self) -> None:
-        for compiled, args in self.held:
+    def _release_retained(self) -> None:
+        for compiled, args in self.retained:
             callee = self.context.declare_function(self.builder.module, compiled.fndesc)
             restype, argtypes = compiled.fndesc.restype, compiled.fndesc.argtypes
             self.context.call_conv.call_function(self.builder, callee, restype, argtypes, args)
@@ -302,19 +303,21 @@ class RuleCaller:
         for value_type, value in values:
             self.context.nrt.decref(self.builder, value_type, value)
 
-    def place(self, name: str, llvm_type: Any) -> Any:
+    def typed_pointer(self, name: str, llvm_type: Any) -> Any:
         """One of the leading pointers, as a pointer to a type."""
         return self.builder.bitcast(self.pointers[name], llvm_type.as_pointer())
 
     def load_result(self, name: str) -> Any:
         """A value of the function's return type, as its calling convention stores it."""
         return_type = self.return_type
-        place = self.place(name, self.context.get_return_type(return_type))
-        return self.context.get_returned_value(self.builder, return_type, self.builder.load(place))
+        address = self.typed_pointer(name, self.context.get_return_type(return_type))
+        return self.context.get_returned_value(
+            self.builder, return_type, self.builder.load(address)
+        )
 
     def store_result(self, name: str, value: Any, value_type: types.Type) -> None:
         """The counterpart of `load_result`; takes the reference over."""
         return_type = self.return_type
         value = self.context.cast(self.builder, value, value_type, return_type)
         stored = self.context.get_return_value(self.builder, return_type, value)
-        self.builder.store(stored, self.place(name, stored.type))
+        self.builder.store(stored, self.typed_pointer(name, stored.type))

@@ -320,7 +320,7 @@ class NumbaRuleCompiler:
             symbol=stored.told,
             written=written,
         )
-        return ForwardRuleCode(stored.told, _written(chosen, marked))
+        return ForwardRuleCode(stored.told, _rule_description(chosen, marked))
 
     def _find_forward(self, marked: MarkedCall, request: ForwardRuleRequest) -> ForwardRule | None:
         if self._is_inactive(marked):
@@ -377,7 +377,9 @@ class NumbaRuleCompiler:
 
         functions = (pair.augmented, pair.reverse)
         stored = self._stored(functions, marked, _told(pair), request, written, make)
-        return replace(stored.told, description=_written(pair, marked), borrows=is_trusted(pair))
+        return replace(
+            stored.told, description=_rule_description(pair, marked), borrows=is_trusted(pair)
+        )
 
     def _stored(
         self,
@@ -403,8 +405,8 @@ _compiled_rules = StoredRules()
 
 def _told(chosen: RulePair | ForwardRule) -> tuple[Hashable, ...]:
     """What a rule says of itself that goes into its code."""
-    places = {"augmented", "reverse", "function", "location", "lost"}
-    values = [getattr(chosen, field.name) for field in fields(chosen) if field.name not in places]
+    excluded = {"augmented", "reverse", "function", "location", "lost"}
+    values = [getattr(chosen, field.name) for field in fields(chosen) if field.name not in excluded]
     return tuple(tuple(sorted(v)) if isinstance(v, frozenset) else v for v in values)
 
 
@@ -504,7 +506,7 @@ def _symbol(
     return stem_of(marked, *(one.fndesc.llvm_func_name for one in compiled), repr(request))
 
 
-def _written(chosen: RulePair | ForwardRule, marked: MarkedCall) -> str:
+def _rule_description(chosen: RulePair | ForwardRule, marked: MarkedCall) -> str:
     """The rule, where it is, and what was done to make it serve the call."""
     passed = parameters_of(marked, chosen)
     arguments = ", ".join(f"{a.name}: {a.annotation.kind.__name__}" for a in passed)

@@ -69,12 +69,12 @@ class RuleParameter:
 class SharedCheck:
     """The check that nothing is written into what two arguments share.
 
-    places      the positions of the two
+    indices     the positions of the two
     keep        compile result of `checks.kept_if_shared`, which runs before the rule
     check       compile result of `checks.unwritten`, which runs after it
     """
 
-    places: tuple[int, int]
+    indices: tuple[int, int]
     keep: Any
     check: Any
 
@@ -88,23 +88,23 @@ class SharedCheck:
 class ObjectCheck:
     """The checks of an object that a rule is passed (O1 and O2 of `objects`).
 
-    place       the position of the argument
+    index       the position of the argument
     identity    compile result of `objects.identity_of`
-    held, let_go   compile results of these, around a rule, for its shadow
+    retain_shadow, release_shadow   compile results of these: called around a rule, with its shadow
     unchanged   compile result of that, of the object and of its shadow after a rule ran, and of the
                 object when the reverse begins
     """
 
-    place: int
+    index: int
     identity: Any
-    held: Any
-    let_go: Any
+    retain_shadow: Any
+    release_shadow: Any
     unchanged: Any
 
     @property
     def results(self) -> tuple[Any, ...]:
         """The compile results of all functions of the check."""
-        return self.identity, self.held, self.let_go, self.unchanged
+        return self.identity, self.retain_shadow, self.release_shadow, self.unchanged
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from activerules.errors import RuleViolation
 from activerules.numba_ext.codegen.types import ConfigType
 from activerules.numba_ext.rules import debug_checks as checks
 from activerules.numba_ext.rules.compiled import CompiledRule
-from activerules.numba_ext.rules.forward_rules import CompiledForwardRule, Place
+from activerules.numba_ext.rules.forward_rules import CompiledForwardRule, ResultPath
 from activerules.numba_ext.rules.functions import callable_rule
 from activerules.numba_ext.rules.typing import returns_entries
 from activerules.numba_ext.target.dispatchers import with_flags
@@ -319,9 +319,9 @@ def _parameters(function: Any) -> list[str]:
         return []
 
 
-def _at(place: Place) -> str:
-    """What stands at a place of `r`; None if it is not there."""
-    return "None" if place is None else "r" + "".join(f"[{index}]" for index in place)
+def _at(path: ResultPath) -> str:
+    """The expression that reads a path of `r`; None if there is no such entry."""
+    return "None" if path is None else "r" + "".join(f"[{index}]" for index in path)
 
 
 def _is_differenced(found: Any) -> bool:

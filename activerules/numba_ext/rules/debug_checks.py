@@ -191,8 +191,8 @@ def _agrees(x, y, tolerance):
 def _agree_arrays(x, y, tolerance):
     if x.shape != y.shape:
         return False
-    for place in np.ndindex(x.shape):
-        if not agrees(x[place], y[place], tolerance):
+    for index in np.ndindex(x.shape):
+        if not agrees(x[index], y[index], tolerance):
             return False
     return True
 
@@ -200,8 +200,8 @@ def _agree_arrays(x, y, tolerance):
 def _agree_lists(x, y, tolerance):
     if len(x) != len(y):
         return False
-    for place in range(len(x)):
-        if not agrees(x[place], y[place], tolerance):
+    for index in range(len(x)):
+        if not agrees(x[index], y[index], tolerance):
             return False
     return True
 
@@ -222,8 +222,8 @@ def _is_zero_like(shadow, primal):
     def of_arrays(shadow, primal):
         if shadow.shape != primal.shape:
             return False
-        for place in np.ndindex(shadow.shape):
-            if shadow[place] != 0.0:
+        for index in np.ndindex(shadow.shape):
+            if shadow[index] != 0.0:
                 return False
         return True
 
@@ -235,8 +235,8 @@ def _all_finite(x):
     if isinstance(x, types.Array) and _is_inexact(x.dtype):
 
         def of_array(x):
-            for place in np.ndindex(x.shape):
-                if not np.isfinite(x[place]):
+            for index in np.ndindex(x.shape):
+                if not np.isfinite(x[index]):
                     return False
             return True
 
@@ -295,8 +295,8 @@ def _completed(x, other):
 
 
 @register_jitable
-def _wave(place):
-    return math.sin(12.9898 * (place + 1.0))
+def _wave(index):
+    return math.sin(12.9898 * (index + 1.0))
 
 
 @overload(direction)
@@ -309,11 +309,11 @@ def _direction(x, value, seed):
         def of_array(x, value, seed):
             result = np.empty_like(value)
             largest = 0.0
-            for place in np.ndindex(value.shape):
-                largest = max(largest, abs(value[place]))
-            for count, place in enumerate(np.ndindex(value.shape)):
-                scale = abs(value[place]) + 1e-3 * largest + 1e-6
-                result[place] = scale * (_wave(count + seed) + turn * _wave(count + seed + 0.3))
+            for index in np.ndindex(value.shape):
+                largest = max(largest, abs(value[index]))
+            for count, index in enumerate(np.ndindex(value.shape)):
+                scale = abs(value[index]) + 1e-3 * largest + 1e-6
+                result[index] = scale * (_wave(count + seed) + turn * _wave(count + seed + 0.3))
             return result
 
         return of_array
@@ -333,8 +333,8 @@ def _moved(value, along_it, step):
 
         def of_array(value, along_it, step):
             result = value.copy()
-            for place in np.ndindex(value.shape):
-                result[place] += step * along_it[place]
+            for index in np.ndindex(value.shape):
+                result[index] += step * along_it[index]
             return result
 
         return of_array
@@ -350,8 +350,8 @@ def _paired(bar, plus, minus):
 
         def of_arrays(bar, plus, minus):
             total = 0.0
-            for place in np.ndindex(bar.shape):
-                total += _product(bar[place], plus[place] - minus[place])
+            for index in np.ndindex(bar.shape):
+                total += _product(bar[index], plus[index] - minus[index])
             return total
 
         return of_arrays
@@ -371,8 +371,8 @@ def _summed(name: str, term: Callable[[Any, Any], Any]) -> Any:
 
             def of_arrays(bar, along_it):
                 total = 0.0
-                for place in np.ndindex(bar.shape):
-                    total += term(bar[place], along_it[place])
+                for index in np.ndindex(bar.shape):
+                    total += term(bar[index], along_it[index])
                 return total
 
             return of_arrays
@@ -425,13 +425,13 @@ def _fits(plus, minus, plus_half, minus_half, found, step, tolerance):
     if _is_inexact_array(found):
 
         def of_arrays(plus, minus, plus_half, minus_half, found, step, tolerance):
-            for place in np.ndindex(found.shape):
+            for index in np.ndindex(found.shape):
                 if not fits(
-                    plus[place],
-                    minus[place],
-                    plus_half[place],
-                    minus_half[place],
-                    found[place],
+                    plus[index],
+                    minus[index],
+                    plus_half[index],
+                    minus_half[index],
+                    found[index],
                     step,
                     tolerance,
                 ):

@@ -65,7 +65,7 @@ def forward_of_pair(
     *arguments, result = kinds
     return ForwardRule(
         name=pair.name,
-        function=_Writer(marked, pair, tuple(kinds), tuple(written)).function(),
+        function=_RuleWriter(marked, pair, tuple(kinds), tuple(written)).function(),
         arguments=tuple(arguments),
         result=result,
         lowering=("as is",) * len(arguments),
@@ -85,7 +85,7 @@ def _require_supported(marked: MarkedCall, pair: RulePair, kinds: Sequence[Kind]
             (*pair.arguments, pair.result),
             strict=True,
         )
-        if not (kind is of_pair is Const or _is_plain(ty))
+        if not (kind is of_pair is Const or _has_only_known_leaves(ty))
         or of_pair not in (Const, Active, *_SHADOWED)
     ]
     if not unfit:
@@ -103,12 +103,12 @@ def _require_supported(marked: MarkedCall, pair: RulePair, kinds: Sequence[Kind]
     )
 
 
-def _is_plain(found: types.Type) -> bool:
+def _has_only_known_leaves(found: types.Type) -> bool:
     return all(isinstance(leaf, _PLAIN) or is_number_array(leaf) for leaf in leaves_of(found))
 
 
 @dataclass(frozen=True)
-class _Writer:
+class _RuleWriter:
     """Writes the rule as source text. Argument k is `a0`, `a1` … as the rule is given it, `b0` …
     as the augmented primal, and `c0` … as the reverse is; `s0` … are shadows.
 
@@ -255,7 +255,7 @@ class _Writer:
         """The tangent of one leaf of the result, `d_…`."""
         made = f"d_{leaf.name} = _make_zero({leaf.text})"
         if leaf.is_array:
-            return [made, *self._each_place(leaf, f"shadow{leaf.path}", f"d_{leaf.name}")]
+            return [made, *self._each_element(leaf, f"shadow{leaf.path}", f"d_{leaf.name}")]
         lines = [made]
         for one, seed in _ones(leaf, f"_unit({leaf.text})", f"_i({leaf.text})"):
             lines += self._run([], self._cotangent(leaf, seed))
@@ -286,16 +286,16 @@ class _Writer:
     def _of_written(self, leaf: LeafText) -> list[str]:
         """The tangent of an array after the call, `n_…`."""
         made = f"n_{leaf.name} = _make_zero({_value(leaf)})"
-        return [made, *self._each_place(leaf, f"s_{leaf.name}", f"n_{leaf.name}")]
+        return [made, *self._each_element(leaf, f"s_{leaf.name}", f"n_{leaf.name}")]
 
-    def _each_place(self, leaf: LeafText, seeded: str, into: str) -> list[str]:
+    def _each_element(self, leaf: LeafText, seeded: str, into: str) -> list[str]:
         """The runs for each number of an array, whose cotangent is `seeded`."""
         *loops, innermost = over_elements("{index}", into, leaf.found.ndim, "").splitlines()
-        place = innermost.strip()
+        index = innermost.strip()
         each: list[str] = []
         for one, seed in _ones(leaf, "1", "1j"):
-            each += self._run([f"{seeded}[{place}] = {seed}"], self._cotangent(None, ""))
-            each += [f"{into}[{place}] += part{one}"]
+            each += self._run([f"{seeded}[{index}] = {seed}"], self._cotangent(None, ""))
+            each += [f"{into}[{index}] += part{one}"]
         return [*loops, *(" " * leaf.found.ndim + line for line in each)]
 
     def _run(self, seeds: Sequence[str], cotangent: str) -> list[str]:
@@ -380,15 +380,15 @@ def own_tape(tape: Any, shadows: Any) -> Any:
 
 @overload(entry, prefer_literal=True)
 def _entry(returned, index, count, only, value):
-    place = index.literal_value
+    position = index.literal_value
     entries = isinstance(returned, types.BaseTuple) and len(returned) == count.literal_value
     if only.literal_value:
         wanted = derivative_type(value)
         entries = entries and any(
-            converts(items_of(returned)[place], one) for one in (wanted, anonymous(wanted))
+            converts(items_of(returned)[position], one) for one in (wanted, anonymous(wanted))
         )
     if entries:
-        return lambda returned, index, count, only, value: returned[place]
+        return lambda returned, index, count, only, value: returned[position]
     return lambda returned, index, count, only, value: returned
 
 

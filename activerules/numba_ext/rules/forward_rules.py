@@ -24,6 +24,7 @@ from numba.core.target_extension import target_override
 from activerules.annotations.activity import BatchDuplicated
 from activerules.ir.derivatives.rulecall import ForwardRuleRequest
 from activerules.numba_ext.codegen.link import leave_to_caller
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.numba_ext.codegen.types import ConfigType
 from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
@@ -54,7 +55,7 @@ from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import ForwardRule
 from activerules.values.kinds import is_object
 
-Place = tuple[int, ...] | None
+ResultPath = tuple[int, ...] | None
 """Where a value stands in what a rule returns: indices into tuples, () for all of it."""
 
 
@@ -75,8 +76,8 @@ class CompiledForwardRule:
     parameters: tuple[RuleParameter, ...]
     config: types.Type
     compiled: Any
-    primal: Place
-    tangent: Place
+    primal: ResultPath
+    tangent: ResultPath
     zero_makers: dict[types.Type, Any]
     copies: dict[types.Type, Any]
     restorers: dict[types.Type, Any]
@@ -120,7 +121,7 @@ def compile_forward_rule(
         parameters = parameters_of(marked, chosen, width)
         annotations = tuple(parameter.annotation for parameter in parameters)
         compiled = compile_one(chosen.function, (config, marker, *annotations), chosen)
-        primal, tangent = _places(compiled, marked, chosen, request)
+        primal, tangent = _paths(compiled, marked, chosen, request)
         scratch = {a.value_type for a in arguments if a.needs_scratch}
         restored = {a.value_type for a in arguments if _is_restored(a, chosen.looped)}
         return CompiledForwardRule(
@@ -162,9 +163,9 @@ def _is_restored(argument: RuleArgument, looped: bool) -> bool:
     return looped and (is_object(found) or (isinstance(found, types.Array) and found.mutable))
 
 
-def _places(
+def _paths(
     compiled: Any, marked: MarkedCall, chosen: ForwardRule, request: ForwardRuleRequest
-) -> tuple[Place, Place]:
+) -> tuple[ResultPath, ResultPath]:
     """Where primal and tangent stand; `RuleReturnError` if what is asked for is not there."""
     found = compiled.signature.return_type
     primal = marked.result_type
@@ -195,7 +196,7 @@ def build_forward(rule: CompiledForwardRule, symbol: str, written: Sequence[bool
 
 
 def build_source(
-    context: Any,
+    context: Context,
     marked: MarkedCall,
     chosen: ForwardRule,
     request: ForwardRuleRequest,
@@ -211,7 +212,7 @@ def build_source(
 
 
 def _filled(
-    context: Any, library: Any, rule: CompiledForwardRule, symbol: str, written: Sequence[bool]
+    context: Context, library: Any, rule: CompiledForwardRule, symbol: str, written: Sequence[bool]
 ) -> Any:
     module = library.create_ir_module(symbol)
     _Forward(context, module, rule, symbol, written).build()
@@ -230,7 +231,7 @@ def _filled(
 class _Forward(RuleCaller):
     def __init__(
         self,
-        context: Any,
+        context: Context,
         module: Any,
         rule: CompiledForwardRule,
         name: str,
@@ -345,7 +346,7 @@ class _Forward(RuleCaller):
                 self.check_alike(self.rule.alike, result, tangent)
 
 
-def _at(builder: Any, value: Any, found: types.Type, place: Sequence[int]) -> tuple[Any, Any]:
-    for index in place:
+def _at(builder: Builder, value: Any, found: types.Type, path: Sequence[int]) -> tuple[Any, Any]:
+    for index in path:
         value, found = builder.extract_value(value, index), types_of(found)[index]
     return found, value

@@ -29,6 +29,7 @@ from activerules.errors import (
     RuleArgumentsOverlap,
     RuleViolation,
 )
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.numba_ext.rules.checks import arrays_overlap, copied, copy_in_place, overlap
 from activerules.numba_ext.rules.compiled import ObjectCheck, RuleArgument
 from activerules.numba_ext.target.marked_calls import MarkedCall
@@ -44,7 +45,7 @@ from activerules.values.walk import Depth, Emit, Making, fresh, walk
 def identity(typing_context, x):
     """A number that changes when the memory does that an object leads to."""
 
-    def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, args: Any) -> Any:
         return identity_of_memory(Emit(context, builder), layout_of(x), args[0])
 
     return types.intp(x), codegen
@@ -54,7 +55,7 @@ def identity(typing_context, x):
 def _meet(typing_context, x, y):
     """Whether two values, objects or arrays, share arrays, items, records or instances."""
 
-    def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, args: Any) -> Any:
         em = Emit(context, builder)
         found = cgutils.alloca_once_value(builder, cgutils.false_bit)
         for one in _memory(em, x, args[0]):
@@ -96,7 +97,7 @@ def _note_if_same(em: Emit, found: Any, one: tuple[Any, Any], other: tuple[Any, 
 def _copied(typing_context, x):
     """A value of its own, owned, with copies of all arrays it leads to, of integers too."""
 
-    def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, args: Any) -> Any:
         return fresh(Emit(context, builder), layout_of(x), args[0], _COPY)
 
     return x(x), codegen
@@ -156,15 +157,15 @@ def _release(typing_context, x):
 
 
 def _counting(found: Any, change: Callable[[Emit, Node, Any], None]) -> Callable[..., Any]:
-    def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, args: Any) -> Any:
         change(Emit(context, builder), layout_of(found), args[0])
         return context.get_dummy_value()
 
     return codegen
 
 
-def held(x: Any) -> Any:
-    """Keep what a shadow is made of, and tell what that is.
+def retain_shadow(x: Any) -> Any:
+    """Retain the memory of a shadow, and return its identity.
 
     Shadows that the engine made are owned by the tape, and not by what leads to them: a rule that
     puts another array in place of one would release it.
@@ -173,8 +174,8 @@ def held(x: Any) -> Any:
     return identity(x)  # pyright: ignore[reportCallIssue]
 
 
-def let_go(x: Any, before: Any) -> None:
-    """The end of `held`, where nothing was exchanged."""
+def release_shadow(x: Any, before: Any) -> None:
+    """Release what `retain_shadow` retained, if nothing was exchanged."""
     if identity(x) == before:  # pyright: ignore[reportCallIssue]
         _release(x)  # pyright: ignore[reportCallIssue]
 
@@ -236,10 +237,10 @@ def object_checks(
         )
         checks.append(
             ObjectCheck(
-                place=i,
+                index=i,
                 identity=compile_function(identity_of, (found,)),
-                held=compile_function(held, (found,)),
-                let_go=compile_function(let_go, (found, types.intp)),
+                retain_shadow=compile_function(retain_shadow, (found,)),
+                release_shadow=compile_function(release_shadow, (found, types.intp)),
                 unchanged=compile_function(unequal, (types.intp, types.intp, types.intp)),
             )
         )

@@ -134,7 +134,7 @@ def settings() -> tuple[object, ...]:
 # --- on disk ---
 
 
-class _Places(CodeLibraryCacheImpl):
+class _CacheLocation(CodeLibraryCacheImpl):
     """Where Numba's own cache would keep the code of a function."""
 
     _filename_prefix = f"{_PACKAGE}-rule"
@@ -152,7 +152,7 @@ class File:
 def file_of(functions: Sequence[Any], found: Sequence[types.Type]) -> File | None:
     """The file of a rule, or None if it may not be written to disk (D2)."""
     plain = [getattr(function, "py_func", function) for function in functions]
-    if not (all(map(_is_importable, plain)) and all(map(_is_plain, found))):
+    if not (all(map(_is_importable, plain)) and all(map(_has_full_name, found))):
         return None
     if not all(is_of_library(one.__module__) for one in plain):
         if not all(map(_asks, functions)):
@@ -161,12 +161,12 @@ def file_of(functions: Sequence[Any], found: Sequence[types.Type]) -> File | Non
     else:
         rules = ""
     try:
-        places: list[Any] = [_Places(one) for one in plain]
+        locations: list[Any] = [_CacheLocation(one) for one in plain]
     except RuntimeError:  # nowhere to write
         return None
-    sources = [place.locator.get_source_stamp() for place in places]
+    sources = [location.locator.get_source_stamp() for location in locations]
     stamp = repr((_VERSIONS, engine(), rules, sources))
-    first = places[0]
+    first = locations[0]
     path = os.path.join(first.locator.get_cache_path(), first.filename_base)
     return File(path, stamp, tuple(f"{one.__module__}.{one.__qualname__}" for one in plain))
 
@@ -188,11 +188,11 @@ def _is_importable(function: Any) -> bool:
 
 
 @cache
-def _is_plain(found: Any) -> bool:
+def _has_full_name(found: Any) -> bool:
     """Whether the written form of a type says all of it, in every process."""
     if isinstance(found, types.BaseTuple):
         named = isinstance(found, types.BaseNamedTuple)
-        return not named and all(map(_is_plain, items_of(found)))
+        return not named and all(map(_has_full_name, items_of(found)))
     if isinstance(found, types.Array | types.List | types.ListType):
         return isinstance(found.dtype, types.Number | types.Boolean)
     return isinstance(found, types.Number | types.Boolean | types.NoneType | types.UnicodeType)

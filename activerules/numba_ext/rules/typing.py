@@ -131,7 +131,7 @@ def compile_rule(
             result_activity=request.result,
             augmented=augmented,
             reverse=reverse,
-            derivatives=_derivative_places(reverse, arguments, parameters, pair),
+            derivatives=_derivative_paths(reverse, arguments, parameters, pair),
             zero_makers={
                 a.value_type: compile_function(make_zero_of, (a.value_type,), pair)
                 for a in arguments
@@ -427,7 +427,7 @@ def _check_augmented(
     return tape
 
 
-def _derivative_places(
+def _derivative_paths(
     reverse: Any,
     arguments: Sequence[RuleArgument],
     parameters: Sequence[RuleParameter],

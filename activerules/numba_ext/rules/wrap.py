@@ -26,6 +26,7 @@ from numba.core import cgutils, types
 
 from activerules.annotations.activity import Active, Const
 from activerules.numba_ext.codegen.link import leave_to_caller
+from activerules.numba_ext.codegen.protocols import Context
 from activerules.numba_ext.codegen.unlinked import cpu_context
 from activerules.numba_ext.rules.caller import POINTER, RuleCaller
 from activerules.numba_ext.rules.compiled import (
@@ -52,7 +53,7 @@ def build(rule: CompiledRule, symbols: Symbols) -> Any:
     leave_to_caller(library)
     module = library.create_ir_module(symbols.augmented)
     _Augmented(context, module, rule, symbols.augmented).build()
-    _Reverse(context, module, rule, symbols.reverse).build()
+    _ReverseHalf(context, module, rule, symbols.reverse).build()
     if needs_drop(rule):
         _build_drop(context, module, rule, symbols.drop)
     if rule.another is not None:
@@ -84,7 +85,7 @@ def build_primal(
     library = context.codegen().create_library(symbol)
     leave_to_caller(library)
     module = library.create_ir_module(symbol)
-    _Primal(context, module, symbol, marked, arguments, ("ret", "excinfo")).build(marked, apart)
+    _PrimalOnly(context, module, symbol, marked, arguments, ("ret", "excinfo")).build(marked, apart)
     library.add_ir_module(module)
     for result in apart.values():
         library.add_linking_library(result.library)
@@ -93,7 +94,7 @@ def build_primal(
     return library
 
 
-class _Primal(RuleCaller):
+class _PrimalOnly(RuleCaller):
     def build(self, marked: MarkedCall, apart: dict[tuple[types.Type, types.Type], Any]) -> None:
         result = self.call(marked, self.primals)
         self.pending.append((self.return_type, result))
@@ -117,7 +118,7 @@ class _Half(RuleCaller):
 
     leading: tuple[str, ...]
 
-    def __init__(self, context: Any, module: Any, rule: CompiledRule, name: str) -> None:
+    def __init__(self, context: Context, module: Any, rule: CompiledRule, name: str) -> None:
         super().__init__(
             context,
             module,
@@ -247,11 +248,11 @@ class _Augmented(_Half):
             return
         model = self.context.data_model_manager.lookup(stored_type)
         self.builder.store(
-            model.as_data(self.builder, tape), self.place("tape", model.get_data_type())
+            model.as_data(self.builder, tape), self.typed_pointer("tape", model.get_data_type())
         )
 
 
-class _Reverse(_Half):
+class _ReverseHalf(_Half):
     leading = ("ret", "ret_shadow", "excinfo", "tape", "derivatives")
 
     def borrowed(self, value_type: types.Type, value: Any) -> Any:
@@ -263,7 +264,7 @@ class _Reverse(_Half):
         tape, dret, rest = self._tape_and_cotangent()
         saved, known = rest[: len(rule.savers)], rest[len(rule.savers) :]
         for check, then in zip(rule.objects, known, strict=True):
-            self.check_object(check, self.primals[check.place], then, 2)
+            self.check_object(check, self.primals[check.index], then, 2)
         for index, copy in zip(rule.savers, saved, strict=True):
             found = rule.savers[index].signature.return_type
             passed = self.arguments[index].value_type
@@ -336,7 +337,9 @@ class _Reverse(_Half):
         if stored_type == types.none:
             return self.context.get_dummy_value()
         model = self.context.data_model_manager.lookup(stored_type)
-        return model.load_from_data_pointer(self.builder, self.place("tape", model.get_data_type()))
+        return model.load_from_data_pointer(
+            self.builder, self.typed_pointer("tape", model.get_data_type())
+        )
 
     def _store_derivatives(self, returned: Any, return_type: types.Type) -> None:
         context, builder = self.context, self.builder
@@ -356,9 +359,11 @@ class _Reverse(_Half):
             for entry_type, entry in self._entries(parameter, wanted, value):
                 packer = context.get_arg_packer([entry_type])
                 floats += _floats(packer.as_arguments(builder, [entry]))
-        place = self.place("derivatives", ir.LiteralStructType([each.type for each in floats]))
+        address = self.typed_pointer(
+            "derivatives", ir.LiteralStructType([each.type for each in floats])
+        )
         for i, value in enumerate(floats):
-            builder.store(value, cgutils.gep_inbounds(builder, place, 0, i))
+            builder.store(value, cgutils.gep_inbounds(builder, address, 0, i))
 
     def _entries(
         self, parameter: RuleParameter, found: types.Type, value: Any
@@ -378,10 +383,10 @@ def _floats(values: Sequence[Any]) -> list[Any]:
     return [each for each in values if isinstance(each.type, ir.FloatType | ir.DoubleType)]
 
 
-def _build_drop(context: Any, module: Any, rule: CompiledRule, name: str) -> None:
+def _build_drop(context: Context, module: Any, rule: CompiledRule, name: str) -> None:
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER]), name)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     model = context.data_model_manager.lookup(rule.stored_type)
-    place = builder.bitcast(function.args[0], model.get_data_type().as_pointer())
-    context.nrt.decref(builder, rule.stored_type, model.load_from_data_pointer(builder, place))
+    address = builder.bitcast(function.args[0], model.get_data_type().as_pointer())
+    context.nrt.decref(builder, rule.stored_type, model.load_from_data_pointer(builder, address))
     builder.ret_void()
