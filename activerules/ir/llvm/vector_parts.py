@@ -49,6 +49,8 @@ def recast(b: Builder, lanes: list[Value], types: list[Type]) -> list[Value]:
     t, to = lanes[0].type, types[0]
     if not isinstance(t, IntType) or not isinstance(to, IntType):
         raise CannotSplit
+    if to == t:
+        return lanes
     if to.bits % t.bits == 0:
         ratio = to.bits // t.bits
         return [_joined(b, lanes[k : k + ratio], t, to) for k in range(0, len(lanes), ratio)]
