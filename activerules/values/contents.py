@@ -18,6 +18,7 @@ from typing import Any
 from numba.core import cgutils, types
 from numba.np.arrayobj import populate_array
 
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.values import dict_runtime
 from activerules.values.kinds import items_of
 from activerules.values.memory_layout import (
@@ -31,20 +32,20 @@ from activerules.values.memory_layout import (
 )
 
 
-def parts_of(builder: Any, found: Any, *values: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+def parts_of(builder: Builder, found: Any, *values: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
     """The items of values of one tuple type, with the type of each."""
     items = items_of(found)
     unpacked = [cgutils.unpack_tuple(builder, value, len(items)) for value in values]
     return zip(items, zip(*unpacked, strict=True), strict=True)
 
 
-def field_values(context: Any, builder: Any, found: Any, value: Any) -> list[Any]:
+def field_values(context: Context, builder: Builder, found: Any, value: Any) -> list[Any]:
     """What an instance holds in each of its fields, borrowed."""
     struct = struct_of(context, builder, found, value)
     return [struct[k] for k in range(len(fields_of(found)))]
 
 
-def struct_of(context: Any, builder: Any, found: Any, value: Any) -> Any:
+def struct_of(context: Context, builder: Builder, found: Any, value: Any) -> Any:
     """The memory of an instance, as a struct whose items can be read by number; all zero for a
     field that is not set.
     """
@@ -58,7 +59,7 @@ def struct_of(context: Any, builder: Any, found: Any, value: Any) -> Any:
     return context.make_data_helper(builder, data_type, ref=pointer)
 
 
-def memory_of(context: Any, builder: Any, found: Any, value: Any) -> Any:
+def memory_of(context: Context, builder: Builder, found: Any, value: Any) -> Any:
     """The pointer to the memory of an instance; null for a field that is not set."""
     reference = context.make_helper(builder, found, value=value)
     if isinstance(found, types.StructRef):
@@ -86,7 +87,7 @@ class Entries:
     alike: Any
 
 
-def entries_of(context: Any, builder: Any, found: Any, values: Sequence[Any]) -> Entries:
+def entries_of(context: Context, builder: Builder, found: Any, values: Sequence[Any]) -> Entries:
     """The items or entries of lists or dictionaries of one type. The keys of a dictionary lie where
     they do in the first from now on, if they are the same.
     """
@@ -108,14 +109,14 @@ def entries_of(context: Any, builder: Any, found: Any, values: Sequence[Any]) ->
     return Entries(array_type, arrays, reduce(builder.and_, matches, cgutils.true_bit))
 
 
-def _items_of_list(builder: Any, array: Callable[..., Any], lp: Any) -> Any:
+def _items_of_list(builder: Builder, array: Callable[..., Any], lp: Any) -> Any:
     lp = _set(builder, lp)
     place = cgutils.pointer_add(builder, lp, cgutils.intp_t(LIST_SIZE))
     length = builder.load(builder.bitcast(place, cgutils.intp_t.as_pointer()))
     return array(lp, LIST_ITEMS, length, cgutils.intp_t(0))
 
 
-def _set(builder: Any, struct: Any) -> Any:
+def _set(builder: Builder, struct: Any) -> Any:
     """The struct of a list or dictionary; one of zeros for a field that is not set."""
     nothing = cgutils.alloca_once(builder, cgutils.intp_t, size=LIST_ITEMS // 8 + 1, zfill=True)
     nothing = builder.bitcast(nothing, struct.type)
@@ -123,8 +124,8 @@ def _set(builder: Any, struct: Any) -> Any:
 
 
 def _array_at(
-    context: Any,
-    builder: Any,
+    context: Context,
+    builder: Builder,
     array_type: Any,
     struct: Any,
     offset: int,
@@ -147,7 +148,7 @@ def _array_at(
     return array._getvalue()
 
 
-def array_of_record(context: Any, builder: Any, found: Any, record: Any) -> tuple[Any, Any]:
+def array_of_record(context: Context, builder: Builder, found: Any, record: Any) -> tuple[Any, Any]:
     """An array that borrows a record, its only element; its type first."""
     array_type = types.Array(found, 1, "C", aligned=found.aligned)
     array = context.make_array(array_type)(context, builder)
@@ -165,7 +166,7 @@ def array_of_record(context: Any, builder: Any, found: Any, record: Any) -> tupl
 
 @contextmanager
 def each_address(
-    context: Any, builder: Any, found: Any, entries: Entries
+    context: Context, builder: Builder, found: Any, entries: Entries
 ) -> Generator[tuple[Any, ...]]:
     """A loop over where items are at the same index of lists of one type, or by the same key in
     dictionaries: as many items as the first has, none if another has more or fewer.

@@ -24,6 +24,7 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from activerules.numba_ext.codegen import link
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.values.memory_layout import DICT_KEYS
 
@@ -526,7 +527,7 @@ define void @activerules.dict.pop(ptr %d, i64 %ix) {{
 _libraries: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
-def link_into(context: Any) -> Any:
+def link_into(context: Context) -> Any:
     """Link the functions into the one that is being lowered; their library."""
     if context not in _libraries:
         _libraries[context] = link.make_library(context, f"{PREFIX}support", DEFINITIONS)
@@ -534,7 +535,7 @@ def link_into(context: Any) -> Any:
     return _libraries[context]
 
 
-def call(context: Any, builder: Any, name: str, result: Any, *data: Any) -> Any:
+def call(context: Context, builder: Builder, name: str, result: Any, *data: Any) -> Any:
     """Emit the call of one of the functions on dictionaries, by what follows `PREFIX`."""
     if context.target_name != AD_TARGET:
         link_into(context)

@@ -18,6 +18,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 
+from activerules.numba_ext.codegen.protocols import Builder
 from activerules.values import abi, dict_runtime
 from activerules.values.contents import memory_of
 from activerules.values.layout import Items, Node, Struct, show
@@ -93,7 +94,7 @@ def _address(em: Emit, visit: Visit) -> Iterator[Any]:
         yield _bits_of(builder, em.context.make_helper(builder, found, value=visit.values[0]).data)
 
 
-def _bits_of(builder: Any, value: Any) -> Any:
+def _bits_of(builder: Builder, value: Any) -> Any:
     """The bits of an LLVM scalar as an i64."""
     kind = value.type
     if isinstance(kind, ir.PointerType):

@@ -20,6 +20,7 @@ from numba.core.typing.templates import signature
 from numba.extending import intrinsic
 
 from activerules.errors import ShadowMismatch
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.values.extents import extent_of
 from activerules.values.layout import (
     Array,
@@ -39,7 +40,7 @@ from activerules.values.walk import Depth, Emit, Making, Visit, WalkedValue, fre
 _Change = Callable[[Emit, WalkedValue, WalkedValue], None]
 
 
-def clear_shadow(context: Any, builder: Any, found: Any, shadow: Any) -> None:
+def clear_shadow(context: Context, builder: Builder, found: Any, shadow: Any) -> None:
     """Make all floats of a shadow zero."""
     em = Emit(context, builder)
     for visit in walk(em, layout_of(found), (shadow,), where=may_change):
@@ -51,23 +52,23 @@ def clear_shadow(context: Any, builder: Any, found: Any, shadow: Any) -> None:
 # they are put at the same.
 
 
-def take(context: Any, builder: Any, found: Any, fixed: Any, other: Any) -> None:
+def take(context: Context, builder: Builder, found: Any, fixed: Any, other: Any) -> None:
     """Replace the floats of the fixed shadow by those of the other."""
     _change(Emit(context, builder), layout_of(found), (fixed, other), 0, _set)
 
 
-def give(context: Any, builder: Any, found: Any, fixed: Any, other: Any) -> None:
+def give(context: Context, builder: Builder, found: Any, fixed: Any, other: Any) -> None:
     """Replace the floats of the other shadow by those of the fixed one."""
     _change(Emit(context, builder), layout_of(found), (fixed, other), 1, _set)
 
 
-def add(context: Any, builder: Any, found: Any, fixed: Any, other: Any) -> None:
+def add(context: Context, builder: Builder, found: Any, fixed: Any, other: Any) -> None:
     """Add the floats of the fixed shadow to those of the other."""
     _change(Emit(context, builder), layout_of(found), (fixed, other), 1, _add)
 
 
 def sum_of_shadows(
-    context: Any, builder: Any, found: tuple[Any, Any], pair: tuple[Any, Any], why: str
+    context: Context, builder: Builder, found: tuple[Any, Any], pair: tuple[Any, Any], why: str
 ) -> Any:
     """A new shadow with the sums of the floats of two, which the caller owns; it has the strides of
     the first, and what is constant in it. Arrays may be of two layouts.
@@ -140,7 +141,7 @@ def _require_keys(em: Emit, visit: Visit) -> None:
 
 
 def add_cotangent(
-    context: Any, builder: Any, found: tuple[Any, Any], pair: tuple[Any, Any]
+    context: Context, builder: Builder, found: tuple[Any, Any], pair: tuple[Any, Any]
 ) -> None:
     """Add a cotangent to the shadow of a result, which may be of other layouts and precisions."""
     nodes = tuple(map(layout_of, found))
@@ -163,7 +164,7 @@ def _add(em: Emit, target: WalkedValue, source: WalkedValue) -> None:
 # --- new shadows ---
 
 
-def zero_shadow(context: Any, builder: Any, found: Any, primal: Any) -> Any:
+def zero_shadow(context: Context, builder: Builder, found: Any, primal: Any) -> Any:
     """A new shadow of zeros, arrays with the shape and strides of `primal`; the caller owns it.
     What is constant in tuples is that of `primal`, borrowed; an instance owns what is in it.
     """
@@ -176,7 +177,7 @@ def _zero_or_borrowed(em: Emit, node: Node, primal: Any) -> Any:
     return fresh(em, node, primal, _ZERO) if has_zero else primal
 
 
-def own_constants(context: Any, builder: Any, found: Any, shadow: Any) -> None:
+def own_constants(context: Context, builder: Builder, found: Any, shadow: Any) -> None:
     """Make what is constant in a new shadow, and borrowed, belong to it as the rest does."""
     em = Emit(context, builder)
     for visit in walk(em, layout_of(found), (shadow,), depth=Depth.TUPLES):
@@ -184,7 +185,7 @@ def own_constants(context: Any, builder: Any, found: Any, shadow: Any) -> None:
             context.nrt.incref(builder, visit.node.numba_type, visit.values[0])
 
 
-def copy_of_shadow(context: Any, builder: Any, found: Any, shadow: Any) -> Any:
+def copy_of_shadow(context: Context, builder: Builder, found: Any, shadow: Any) -> Any:
     """A new shadow with the floats of another; the caller owns it."""
     result = zero_shadow(context, builder, found, shadow)
     give(context, builder, found, shadow, result)
@@ -241,7 +242,7 @@ def room_like(typing_context, x):
     """A new array of the shape and strides of `x`, with nothing written into it."""
     node = layout_of(x)
 
-    def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, typed: Any, args: Any) -> Any:
         return _room_like(Emit(context, builder), node, args[0])[0]
 
     return shadow_of_leaf(node)(x), codegen

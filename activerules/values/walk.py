@@ -24,6 +24,7 @@ from numba.core.typing.templates import signature
 from numba.experimental.jitclass.base import imp_dtor
 from numba.extending import intrinsic
 
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.values.contents import Entries, each_address, entries_of, struct_of
 from activerules.values.layout import (
     EACH,
@@ -45,8 +46,8 @@ from activerules.values.memory_layout import struct_type
 class Emit:
     """Where code goes: a target context of Numba's, and a builder."""
 
-    context: Any
-    builder: Any
+    context: Context
+    builder: Builder
 
 
 class Depth(IntEnum):
@@ -402,7 +403,7 @@ def _fresh_instance(em: Emit, node: Node, value: Any, making: Making) -> Any:
     return result
 
 
-def new_object(context: Any, builder: Any, found: Any) -> Any:
+def new_object(context: Context, builder: Builder, found: Any) -> Any:
     """A reference to a new object of a class, all zero; its destructor is that of the class."""
     memory_type = struct_type(found)
     size = context.get_constant(types.uintp, context.get_abi_sizeof(memory_type))
@@ -440,7 +441,7 @@ def _filled(making: Making, *, by_key: bool) -> Any:
 
     @intrinsic
     def item(typing_context, x):
-        def codegen(context: Any, builder: Any, typed: Any, args: Any) -> Any:
+        def codegen(context: Context, builder: Builder, typed: Any, args: Any) -> Any:
             return fresh(Emit(context, builder), layout_of(x), args[0], making)
 
         return x(x), codegen

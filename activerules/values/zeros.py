@@ -12,6 +12,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 
 from activerules.annotations.values import ADDED, make_zero, tree_add, use_compiled
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.rules.written import function_from
 from activerules.values.kinds import is_collection, is_instance
 from activerules.values.layout import Number, has_items_of, layout_of, shadow_of_leaf
@@ -28,7 +29,7 @@ def _make_zero(x):
 def _zero_instance(typing_context, x):
     """A new object of the same class: zeros in place of floats, the rest as it is."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         if not layout_of(x).has_shadow:
             context.nrt.incref(builder, x, args[0])
         return zero_shadow(context, builder, x, args[0])
@@ -71,7 +72,7 @@ def _sums_of_items(x: Any, count: int) -> Any:
 def _sum_of(typing_context, x, y):
     """A new array, object, list or dictionary."""
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def codegen(context: Context, builder: Builder, signature: Any, args: Any) -> Any:
         return sum_of_shadows(context, builder, (x, y), (args[0], args[1]), ADDED)
 
     return shadow_of_leaf(layout_of(x))(x, y), codegen

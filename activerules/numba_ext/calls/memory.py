@@ -22,6 +22,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 
+from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.numba_ext.target.derivative import Gradient
 from activerules.values.argument import ArgumentSpec
 from activerules.values.contents import Entries, entries_of
@@ -55,8 +56,8 @@ class _Memory:
 
 
 def check_memory(
-    context: Any,
-    builder: Any,
+    context: Context,
+    builder: Builder,
     arguments: Sequence[ArgumentSpec],
     values: Sequence[tuple[Any, Sequence[Any]]],
     gradient: Gradient,
@@ -92,8 +93,8 @@ def check_memory(
 
 
 def check_lanes(
-    context: Any,
-    builder: Any,
+    context: Context,
+    builder: Builder,
     arguments: Sequence[ArgumentSpec],
     values: Sequence[tuple[Any, Sequence[Any]]],
     gradient: Gradient,
@@ -126,7 +127,7 @@ class _Checker:
     """Collects the tests of one call."""
 
     def __init__(
-        self, context: Any, builder: Any, gradient: Gradient, release: Callable[[], None]
+        self, context: Context, builder: Builder, gradient: Gradient, release: Callable[[], None]
     ) -> None:
         self.context = context
         self.builder = builder
@@ -430,7 +431,7 @@ define void @activerules.release(ptr %meminfo) {
 """
 
 
-def release(context: Any, builder: Any, found: Any, shadow: Any) -> None:
+def release(context: Context, builder: Builder, found: Any, shadow: Any) -> None:
     """Emit the release of a shadow, or of all arrays in one, on a path that raises.
 
     By a function of our own: next to an `NRT_decref`, Numba does not prune what it holds itself,
@@ -443,7 +444,7 @@ def release(context: Any, builder: Any, found: Any, shadow: Any) -> None:
             release_counted(builder, helper.meminfo)
 
 
-def release_counted(builder: Any, meminfo: Any) -> None:
+def release_counted(builder: Builder, meminfo: Any) -> None:
     """As `release`, of any counted memory."""
     function_type = ir.FunctionType(ir.VoidType(), [meminfo.type])
     function = cgutils.get_or_insert_function(builder.module, function_type, "activerules.release")
@@ -463,7 +464,9 @@ def owned_shadows(gradient: Gradient, arguments: Sequence[ArgumentSpec]) -> tupl
     )
 
 
-def constant_where_same(context: Any, builder: Any, found: Any, primal: Any, shadow: Any) -> Any:
+def constant_where_same(
+    context: Context, builder: Builder, found: Any, primal: Any, shadow: Any
+) -> Any:
     """The shadow with zeros in place of memory that is the primal's own: this is constant.
 
     What holds at run time decides; a reference to all counted memory in the result is the caller's.
