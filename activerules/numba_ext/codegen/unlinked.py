@@ -3,7 +3,8 @@
 Needs       a Python function, options of `@njit`, argument types
 Gives       `to_link`: a dispatcher for it that nobody calls; `compile_to_link`: its compile result;
             `single_call`: such a dispatcher of one call of a function; `in_order`: the arguments
-            a call names in the order of a function's parameters; `cpu_context`
+            a call names in the order of a function's parameters; `cpu_context`;
+            `compiling_for_cpu`, `uninherited_flags`: around such a compile inside of another
 Invariants  U1  Numba's errors pass through unchanged
             U2  a dispatcher compiles once per tuple of types
             U3  a function with a `with` block is compiled by Numba as usual: an `objmode` block
@@ -18,13 +19,17 @@ from __future__ import annotations
 
 import dis
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
 from types import CodeType
 from typing import Any
 
 import numba
+from numba.core.compiler import Flags
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
+from numba.core.target_extension import target_override
+from numba.core.targetconfig import ConfigStack
 
 from activerules.numba_ext.codegen.link import leave_to_caller, publish_environment
 from activerules.rules.written import function_from
@@ -34,6 +39,22 @@ def cpu_context() -> Any:
     """The CPU's target context as it is inside a compile, with reference counting."""
     context: Any = cpu_target.target_context
     return context.subtarget(enable_nrt=True)
+
+
+@contextmanager
+def compiling_for_cpu() -> Generator[None, None, None]:
+    """Within it, a compile is for the CPU, as if it were asked for from Python."""
+    with target_override("cpu"), uninherited_flags():
+        yield
+
+
+def uninherited_flags() -> AbstractContextManager[Any]:
+    """Within it, a compile starts from Numba's defaults and inherits nothing from the compile
+    around it.
+    """
+    flags: Any = Flags()
+    flags.nrt = True
+    return ConfigStack().enter(flags)
 
 
 def to_link(function: Callable[..., Any], **options: Any) -> Any:

@@ -26,7 +26,7 @@ from activerules.ir.derivatives.rulecall import ForwardRuleRequest
 from activerules.numba_ext.codegen.link import leave_to_caller
 from activerules.numba_ext.codegen.protocols import Builder, Context
 from activerules.numba_ext.codegen.types import ConfigType
-from activerules.numba_ext.codegen.unlinked import cpu_context
+from activerules.numba_ext.codegen.unlinked import cpu_context, uninherited_flags
 from activerules.numba_ext.codegen.unoptimised import AD_TARGET
 from activerules.numba_ext.rules.caller import RuleCaller
 from activerules.numba_ext.rules.checks import copy_of, make_zero_of, owned, restore
@@ -49,7 +49,7 @@ from activerules.numba_ext.rules.typing import (
     shared_checks,
     wrong_return,
 )
-from activerules.numba_ext.target.marked_calls import MarkedCall, uninherited_flags
+from activerules.numba_ext.target.marked_calls import MarkedCall
 from activerules.numba_ext.target.target import Session
 from activerules.rules.protocol import RuleConfig
 from activerules.rules.rule import ForwardRule

@@ -25,6 +25,7 @@ from activerules.annotations.activity import Active, Annotation, Const, Duplicat
 from activerules.errors import NotCompilable, RuleReturnError, TapeMismatch
 from activerules.ir.derivatives.rulecall import ForwardRuleRequest, RuleRequest
 from activerules.numba_ext.codegen.types import ConfigType
+from activerules.numba_ext.codegen.unlinked import uninherited_flags
 from activerules.numba_ext.rules.checks import (
     alike,
     apart,
@@ -66,7 +67,6 @@ from activerules.numba_ext.rules.wrap import build_primal
 from activerules.numba_ext.target.marked_calls import (
     MarkedCall,
     plain_type,
-    uninherited_flags,
 )
 from activerules.numba_ext.target.readonly import only_reads_arrays
 from activerules.rules.pattern import type_name

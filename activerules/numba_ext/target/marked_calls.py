@@ -24,29 +24,30 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Collection, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import numba
 from numba.core import cgutils, errors, types
-from numba.core.compiler import Flags
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.datamodel import models
 from numba.core.datamodel.registry import register_default
 from numba.core.imputils import lower_constant
 from numba.core.registry import CPUDispatcher, cpu_target
-from numba.core.target_extension import target_override
-from numba.core.targetconfig import ConfigStack
 from numba.core.typing.templates import Signature, signature
 
 from activerules.annotations.values import ignore_derivatives
 from activerules.errors import NotYetSupported
 from activerules.ir.llvm.names import in_symbols
 from activerules.numba_ext.codegen.protocols import Builder, Context, TypingContext
-from activerules.numba_ext.codegen.unlinked import compile_to_link, in_order, single_call
+from activerules.numba_ext.codegen.unlinked import (
+    compile_to_link,
+    compiling_for_cpu,
+    in_order,
+    single_call,
+)
 from activerules.numba_ext.substitutes.counted_generators import counts_otherwise
 from activerules.numba_ext.substitutes.ufuncs import FOR_EACH, for_each_element
 from activerules.numba_ext.target.effects import exchanges, is_closed, only_reads
@@ -476,22 +477,6 @@ def _lower(marked: MarkedCall, context: Context, builder: Builder, args: Any) ->
     with cgutils.if_unlikely(builder, failed):
         convention.return_status_propagate(builder, status)
     return result
-
-
-@contextmanager
-def compiling_for_cpu() -> Generator[None, None, None]:
-    """Within it, a compile is for the CPU, as if it were asked for from Python."""
-    with target_override("cpu"), uninherited_flags():
-        yield
-
-
-def uninherited_flags() -> AbstractContextManager[Any]:
-    """Within it, a compile starts from Numba's defaults and inherits nothing from the compile
-    around it.
-    """
-    flags: Any = Flags()
-    flags.nrt = True
-    return ConfigStack().enter(flags)
 
 
 def display_name(function: Any) -> str:

@@ -57,6 +57,7 @@ from activerules.errors import NotYetSupported
 from activerules.numba_ext.codegen.implementation_keys import ImplementationKeys
 from activerules.numba_ext.codegen.protocols import Builder
 from activerules.numba_ext.codegen.stubs import StubType
+from activerules.numba_ext.codegen.unlinked import compiling_for_cpu, uninherited_flags
 from activerules.numba_ext.codegen.unoptimised import (
     AD_TARGET,
     LOWERING,
@@ -93,8 +94,6 @@ from activerules.numba_ext.target.marked_calls import (
     MarkedCall,
     RuleFunction,
     RuleView,
-    compiling_for_cpu,
-    uninherited_flags,
 )
 from activerules.numba_ext.target.methods import (
     Method,
