@@ -250,6 +250,6 @@ def test_positions_are_those_of_the_rule():
 def test_arguments_travel_only_if_they_may_be_overwritten():
     conversion = convert(one_capture, f)
     assert conversion.tape == ("scale", "x")
-    assert "if config.overwritten[1]:\n        x_kept = copied(x)" in conversion.source
+    assert "if config.overwritten[1]:\n        x_kept = copy_for_tape(x)" in conversion.source
     assert convert(late_binding, f).tape == ("scale", "x", "power")
     assert convert(nested_closures, f).tape == ("scale", "x")
