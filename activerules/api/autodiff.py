@@ -143,12 +143,20 @@ def run_compiled(function: Any, *args: Any, **kwargs: Any) -> Any:
     """
     try:
         return function(*args, **kwargs)
-    except TypingError:
-        require_types((*args, *kwargs.values()))
-        raise
-    except ActiverulesError as error:
-        cause = error.__cause__.with_traceback(None) if error.__cause__ else None
-        raise error.with_traceback(None) from cause
+    except (TypingError, ActiverulesError) as error:
+        raise presentable(error, (*args, *kwargs.values())) from error.__cause__
+
+
+def presentable(error: TypingError | ActiverulesError, args: Sequence[Any]) -> Exception:
+    """The error of a call with these arguments as a user gets to see it: ours without the frames of
+    Numba's compiler. Raises `ActivityError` for an argument that Numba has no type for.
+    """
+    if isinstance(error, ActiverulesError):
+        if error.__cause__:
+            error.__cause__.with_traceback(None)
+        return error.with_traceback(None)
+    require_types(tuple(args))
+    return error
 
 
 def _make_entry(function: Any, key: _Key, count: int, *, deferred: bool) -> Any:
