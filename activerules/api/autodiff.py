@@ -16,7 +16,7 @@ from numba import TypingError, njit, types
 from activerules.annotations.activity import Annotation, is_annotation_class
 from activerules.annotations.signature import Mode, PlainSpec, no_mode
 from activerules.errors import ActiverulesError
-from activerules.numba_ext.calls.checks import require_types
+from activerules.numba_ext.calls.checks import types_of
 from activerules.numba_ext.calls.emitter import is_batched
 from activerules.numba_ext.calls.forward_forms import compiles_for_derivative, forward_form
 from activerules.numba_ext.calls.intrinsics import (
@@ -155,7 +155,7 @@ def presentable(error: TypingError | ActiverulesError, args: Sequence[Any]) -> E
         if error.__cause__:
             error.__cause__.with_traceback(None)
         return error.with_traceback(None)
-    require_types(tuple(args))
+    types_of(args)
     return error
 
 

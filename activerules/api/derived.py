@@ -13,13 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, SupportsIndex
 
-import numpy as np
 from numba import njit, types
 from numba.core.errors import TypingError
 from numba.extending import typeof_impl
 
 from activerules.annotations.signature import GradientSpec
-from activerules.annotations.trees import flattened, restored
+from activerules.annotations.trees import LEAVES, flattened, restored
 from activerules.api.autodiff import NO_C_WRAPPER, presentable, run_compiled
 from activerules.errors import ActiverulesError, ArityError
 from activerules.numba_ext.calls import checks
@@ -281,7 +280,7 @@ class GradientFunction(DerivedFunction):
         """Return what the function is made to return."""
         epoch, run = self._served
         # calls that take a microsecond: no names to sort, nothing to flatten or to restore
-        if run is None or kwargs or epoch != RULES.epoch or not _LEAVES.issuperset(map(type, args)):
+        if run is None or kwargs or epoch != RULES.epoch or not LEAVES.issuperset(map(type, args)):
             return super().__call__(*args, **kwargs)
         try:
             return run(*args)
@@ -310,7 +309,3 @@ class GradientFunction(DerivedFunction):
         found = run_compiled(whole, *args, **kwargs)
         self._served = epoch, whole
         return found
-
-
-# Values that the compiled function takes as they are.
-_LEAVES = frozenset({int, float, complex, bool, np.ndarray, np.float64, np.float32})

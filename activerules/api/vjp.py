@@ -6,9 +6,10 @@ What a pullback carries and does is in `numba_ext.split.pullback`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
-from numba import njit, typeof, types
+from numba import njit, types
 from numba.extending import overload
 
 from activerules.annotations.activity import (
@@ -101,12 +102,17 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False, **op
         (value, aux), pullback = vjp(parted, *primals, **options)
         return value, _OfValue(pullback, make_zero(flattened(aux))), aux
     primals = flattened(primals)
-    checks.require_types(primals)
-    argtypes = tuple(map(typeof, primals))
-    require_kept(checks.read_arity(target, len(argtypes)), argtypes)
-    if options.get("cache") or options.get("nogil"):
-        return restored(_run_apart(target, argtypes, options, primals))
-    return restored(run_compiled(vjp_stub(target, argtypes), *primals))
+    argtypes = checks.types_of(primals)
+    key = ("vjp of", argtypes, repr(sorted(options.items())) if options else "")
+    run = COMPILED.find(target, key)
+    if run is None:
+        require_kept(checks.read_arity(target, len(argtypes)), argtypes)
+        if options.get("cache") or options.get("nogil"):
+            run = _apart(target, argtypes, options)
+        else:
+            run = partial(run_compiled, vjp_stub(target, argtypes))
+        COMPILED.put(target, key, run)
+    return restored(run(*primals))
 
 
 class _OfValue:
@@ -200,18 +206,20 @@ def _compile_stub(name: str, source: str, scope: dict[str, Any]) -> Any:
 # --- with options ---
 
 
-def _run_apart(
-    target: Any, argtypes: tuple[Any, ...], options: dict[str, Any], primals: tuple[Any, ...]
-) -> tuple[Any, Pullback]:
-    """Run halves that have no pullback among their types: it is a value of this process, and what
-    is stored on disk is found by types.
+def _apart(
+    target: Any, argtypes: tuple[Any, ...], options: dict[str, Any]
+) -> Callable[..., tuple[Any, PullbackApart]]:
+    """A function that runs halves that have no pullback among their types: it is a value of this
+    process, and what is stored on disk is found by types.
     """
-    spec = spec_of(target, argtypes, None)
-    key = ("vjp", spec, repr(sorted(options.items())))
-    record, play, ordinary = COMPILED.get(target, key, lambda: _make_halves(target, spec, options))
-    out, data = run_compiled(record, *primals)
-    found = record.overloads[argtypes].signature.return_type
-    return out, PullbackApart(PullbackType(ordinary, found.types[1]), data, play)
+    record, play, ordinary = _make_halves(target, spec_of(target, argtypes, None), options)
+
+    def run(*primals: Any) -> tuple[Any, PullbackApart]:
+        out, data = run_compiled(record, *primals)
+        found = record.overloads[argtypes].signature.return_type
+        return out, PullbackApart(PullbackType(ordinary, found.types[1]), data, play)
+
+    return run
 
 
 def _make_halves(target: Any, spec: SplitSpec, options: dict[str, Any]) -> tuple[Any, Any, Any]:

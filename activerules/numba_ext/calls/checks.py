@@ -144,23 +144,29 @@ def require_call(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]
         ) from error
 
 
-def require_types(values: Iterable[Any]) -> None:
-    """Raise `ActivityError` for the first value that compiled code cannot take."""
-    for value in values:
-        try:
-            found = typeof(value)
-        except (ValueError, TypeError, NumbaError):
-            found = types.pyobject
-        if not found.is_precise():
-            require_types(value if isinstance(value, tuple) else ())
-            raise ActivityError(
-                f"an argument is {_described(value)}, for which Numba has no type",
-                why="a derivative is compiled code, and takes what compiled code takes",
-                instead=[
-                    *_converted(value),
-                    "numbers, arrays of numbers, tuples, records, numba.typed containers",
-                ],
-            )
+def types_of(values: Iterable[Any]) -> tuple[types.Type, ...]:
+    """The Numba types of values; raises `ActivityError` for the first that compiled code cannot
+    take.
+    """
+    return tuple(map(_type_of, values))
+
+
+def _type_of(value: Any) -> Any:
+    try:
+        found = typeof(value)
+    except (ValueError, TypeError, NumbaError):
+        found = types.pyobject
+    if found.is_precise():
+        return found
+    types_of(value if isinstance(value, tuple) else ())
+    raise ActivityError(
+        f"an argument is {_described(value)}, for which Numba has no type",
+        why="a derivative is compiled code, and takes what compiled code takes",
+        instead=[
+            *_converted(value),
+            "numbers, arrays of numbers, tuples, records, numba.typed containers",
+        ],
+    )
 
 
 def _converted(value: Any) -> list[str]:

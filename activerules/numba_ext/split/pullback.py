@@ -60,6 +60,11 @@ class PullbackType(StubType):
         self.data = data
         super().__init__(dispatcher)
         self.name = f"pullback({self.stub}, {data})"
+        self._hash = hash(self.key)  # of types in types; each call from Python asks for it
+
+    def __hash__(self) -> int:
+        """The hash of the key."""
+        return self._hash
 
     @property
     def key(self) -> Any:
