@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, SupportsIndex
 
-from numba import njit, types
-from numba.core.errors import TypingError
+from numba import TypingError, njit, types
 from numba.extending import typeof_impl
 
 from activerules.annotations.signature import GradientSpec

@@ -212,7 +212,9 @@ def _apart(
     """A function that runs halves that have no pullback among their types: it is a value of this
     process, and what is stored on disk is found by types.
     """
-    record, play, ordinary = _make_halves(target, spec_of(target, argtypes, None), options)
+    spec = spec_of(target, argtypes, None)
+    key = ("vjp", spec, repr(sorted(options.items())))
+    record, play, ordinary = COMPILED.get(target, key, lambda: _make_halves(target, spec, options))
 
     def run(*primals: Any) -> tuple[Any, PullbackApart]:
         out, data = run_compiled(record, *primals)
