@@ -22,7 +22,7 @@ from numba.extending import overload, register_jitable
 from numba.np import linalg
 
 from activerules.rules.library import triangular
-from activerules.rules.library.matrices import conj
+from activerules.rules.library.matrices import conj, hermitian_of_lower
 
 _BLOCK = 16
 _PLAIN, _ADJOINT = ord("n"), ord("c")
@@ -116,8 +116,14 @@ def _solve_lower(L, B):
 
 
 def _solve_lower_by_blocks(L, B):
-    lower = np.ascontiguousarray(L)
     X = _as_matrix(B)
+    _substitute(np.ascontiguousarray(L), X)
+    return X
+
+
+@register_jitable
+def _substitute(lower, X):
+    """Put X of L X = B in place of B; `lower` may have anything above the diagonal."""
     n = lower.shape[0]
     for start in range(0, n, _BLOCK):
         stop = min(n, start + _BLOCK)
@@ -126,7 +132,6 @@ def _solve_lower_by_blocks(L, B):
             for k in range(start, i):
                 _subtract_row(X[i], lower[i, k], X[k])
             _divide_row(X[i], lower[i, i])
-    return X
 
 
 @overload(triangular.solve_adjoint)
@@ -227,12 +232,9 @@ def _unblocked(D, D_bar):
 @register_jitable
 def _both_triangles(D):
     """Return D + Dᴴ of a block of which the lower triangle alone is meant."""
-    both = np.empty(D.shape, D.dtype)
+    both = hermitian_of_lower(D)
     for i in range(D.shape[0]):
-        for j in range(i):
-            both[i, j] = D[i, j]
-            both[j, i] = conj(D[i, j])
-        both[i, i] = 2 * D[i, i].real
+        both[i, i] *= 2
     return both
 
 
@@ -246,13 +248,7 @@ def _solve_factored_adjoint_by_blocks(factors, pivots, g):
     lu = np.ascontiguousarray(conj(factors).T)
     n = lu.shape[0]
     X = _as_matrix(g)
-    for start in range(0, n, _BLOCK):
-        stop = min(n, start + _BLOCK)
-        _subtract_product(X[start:stop], _PLAIN, lu[start:stop, :start], X[:start])
-        for i in range(start, stop):
-            for k in range(start, i):
-                _subtract_row(X[i], lu[i, k], X[k])
-            _divide_row(X[i], lu[i, i])
+    _substitute(lu, X)
     stop = n
     while stop > 0:
         start = max(0, stop - _BLOCK)

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from activerules.rules.library.matrices import adjoint, conj, lower_of_hermitian
+
 
 def solve_lower(L, B):
     """Return X of L X = B for a lower triangular L."""
@@ -34,8 +36,8 @@ def solve_adjoint(L, B):
         for j in range(m):
             rest = B[i, j]
             for k in range(i + 1, n):
-                rest -= np.conj(L[k, i]) * X[k, j]
-            X[i, j] = rest / np.conj(L[i, i])
+                rest -= conj(L[k, i]) * X[k, j]
+            X[i, j] = rest / conj(L[i, i])
     return X
 
 
@@ -64,16 +66,10 @@ def cholesky_cotangent(L, L_bar):
     for i in range(n):
         for j in range(i + 1):
             for k in range(i, n):
-                P[i, j] += np.conj(L[k, i]) * L_bar[k, j]
+                P[i, j] += conj(L[k, i]) * L_bar[k, j]
         P[i, i] = P[i, i].real / 2
     # Sᴴ, which the sum does not tell from S
-    S = solve_adjoint(L, np.conj(solve_adjoint(L, P)).T)
-    A_bar = np.zeros((n, n), L.dtype)
-    for i in range(n):
-        for j in range(i):
-            A_bar[i, j] = S[i, j] + np.conj(S[j, i])
-        A_bar[i, i] = S[i, i].real
-    return A_bar
+    return lower_of_hermitian(solve_adjoint(L, adjoint(solve_adjoint(L, P))))
 
 
 def solve_and_factor(A, b):
@@ -86,4 +82,4 @@ def solve_and_factor(A, b):
 
 def solve_factored_adjoint(factors, pivots, g):
     """Return y of Aᴴ y = g for a matrix that `solve_and_factor` has factored."""
-    return np.linalg.solve(np.ascontiguousarray(np.conj(factors).T), g)
+    return np.linalg.solve(adjoint(factors), g)
